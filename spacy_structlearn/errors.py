@@ -252,11 +252,7 @@ MESSAGES = {
     "SL220": "The objective is {value} with a gradient of shape {shape} at the starting point. "
     "Both must be finite, with one partial derivative for each of {n} parameters.",
     "SL221": "Expected a vector of {n} parameters; got shape {shape}.",
-    "SL225": "Expected counts of shape (examples, features) and one expectation for each "
-    "feature; got shapes {counts} and {expectations}.",
     "SL226": "There are no examples to estimate from. Give at least one labelled sentence.",
-    "SL227": "The dual needs the counts as a sparse matrix in CSR format, not {form}. Call "
-    "scipy.sparse.csr_array on them, or minimize MEstimationObjective by L-BFGS.",
     "SL230": "A second-order HMM reads two columns, words and tags, but got an array of shape "
     "{shape}.",
     "SL245": "The parts of a base distribution do not match: there is {problem}.",
@@ -297,8 +293,6 @@ MESSAGES = {
     "SL307": "punctuation is {value!r}; it must be 'own' (the tags of each tree) or 'gold'.",
     "SL308": "Got {offsets} offsets for a tree with {leaves} leaves. Give (start, end) of each "
     "leaf.",
-    "SL309": "The bracket {span!r} contains no characters. Give (label, start, end), with an "
-    "exclusive end.",
     "SL310": "Expected one probability and one bool for each prediction; got arrays of the "
     "shapes {probabilities} and {right}.",
     "SL311": "Prediction {place} (counted from 0) has the probability {value}. Give numbers from "
@@ -352,8 +346,6 @@ MESSAGES = {
     "every instance a value for each variable, or None if it is missing.",
     "SL503": "There is no variable {variable!r}. The variables of the table are: {known}.",
     "SL504": "Expected one label, a string, for each of {rows} instances; got {found}.",
-    "SL505": "A label index is not from 0 to {n_labels} - 1. Give the index of each label in the "
-    "list of all labels.",
     "SL506": "Expected a table, but {what} is {found}. Give rows, each a list of values, or a "
     "dict from column names to lists of values.",
     "SL507": "The development data must be a pair of rows and labels, not {found}.",

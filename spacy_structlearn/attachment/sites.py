@@ -110,20 +110,15 @@ def sites(
     every: include all prepositional phrases at an object and at its verb, not only the first of
         each kind, as in the quadruples of Ratnaparkhi et al.
     """
-    nodes = _Nodes(tree, labels)
+    nodes = _Nodes(tree, rules, labels)
     found: list[Site] = []
-    for places in _places(nodes, rules, labels):
+    for places in _places(nodes):
         taken: set[str] = set()
-        for place in places:
-            site = _site(nodes, place, rules, labels)
-            if site is not None and (every or site.label not in taken):
+        for site in filter(None, (_site(nodes, place) for place in places)):
+            if every or site.label not in taken:
                 taken.add(site.label)
                 found.append(site)
-    return sorted(found, key=_preposition)
-
-
-def _preposition(site: Site) -> int:
-    return site.preposition
+    return sorted(found, key=lambda site: site.preposition)
 
 
 class _Nodes:
@@ -137,7 +132,8 @@ class _Nodes:
     spans: (start, end) in tokens of the whole tree, including traces.
     """
 
-    def __init__(self, tree: Tree, labels: SiteLabels):
+    def __init__(self, tree: Tree, rules: HeadRules, labels: SiteLabels):
+        self.rules, self.labels = rules, labels
         self.originals = list(tree.subtrees())
         n = len(self.originals)
         self.trees: list[Tree | None] = [None] * n
@@ -158,7 +154,9 @@ class _Nodes:
                 self.spans[index] = (self.spans[below[0]][0], self.spans[below[-1]][1])
                 kept = [child for child in below if self.trees[child] is not None]
                 if kept:
-                    label = _category(node.label, labels)
+                    label = strip_function(node.label)
+                    if label in labels.noun_phrases and labels.temporal in node.label.split("-"):
+                        label = f"{label}-{labels.temporal}"  # not an object
                     self.trees[index] = Tree(label, [self.trees[child] for child in kept])
                     self.children[index] = kept
             above.append(index)
@@ -173,26 +171,38 @@ class _Nodes:
         tree = self.trees[index]
         return tree is not None and tree.word is not None and tree.label in wanted
 
-    def head_child(self, index: int, rules: HeadRules) -> int:
-        return self.children[index][rules.head_child(self.trees[index])]
+    def head_child(self, index: int) -> int:
+        return self.children[index][self.rules.head_child(self.trees[index])]
 
-    def head(self, index: int, rules: HeadRules, labels: SiteLabels) -> int:
+    def head(self, index: int) -> int:
         """Return the head of a phrase, or its last number (rule 4)."""
-        phrase = index
+        labels, phrase = self.labels, index
         while self.children[index]:
-            phrase, index = index, self.head_child(index, rules)
+            phrase, index = index, self.head_child(index)
         if self.is_word(index, labels.numbers) or self.is_phrase(phrase, labels.quantities):
             digits = [c for c in self.children[phrase] if self.is_word(c, labels.digits)]
             index = digits[-1] if digits else index
         return index
 
+    def prepositional(self, children: Iterable[int]) -> list[int]:
+        """Return the prepositional phrases among these nodes."""
+        return [
+            child for child in children if self.is_phrase(child, self.labels.preposition_phrases)
+        ]
 
-def _category(label: str, labels: SiteLabels) -> str:
-    """Return the label without function tags and indices, except for temporal noun phrases."""
-    category = strip_function(label)
-    if category in labels.noun_phrases and labels.temporal in label.split("-"):
-        return f"{category}-{labels.temporal}"
-    return category
+    def around(self, index: int) -> tuple[list[Tree], list[Tree]]:
+        """Return the sisters left and right of a node."""
+        siblings, rank = self.originals[self.parents[index]].children, self.ranks[index]
+        return list(siblings[:rank]), list(siblings[rank + 1 :])
+
+    def are_light(self, *trees: Tree) -> bool:
+        """Whether nodes are punctuation or contain only traces."""
+        return all(
+            node.label in self.rules.punctuation
+            if node.word is not None and node.label != self.labels.empty
+            else all(leaf.label == self.labels.empty for leaf in node.leaves())
+            for node in trees
+        )
 
 
 class _Place(NamedTuple):
@@ -209,10 +219,11 @@ class _Place(NamedTuple):
     label: str
 
 
-def _places(nodes: _Nodes, rules: HeadRules, labels: SiteLabels) -> Iterator[list[_Place]]:
+def _places(nodes: _Nodes) -> Iterator[list[_Place]]:
     """Yield, for each verb with an object, the prepositional phrases at the noun and then those at
     the verb, left to right (rules 1 and 2).
     """
+    labels = nodes.labels
     for index in range(len(nodes.originals)):
         if not nodes.is_phrase(index, labels.verb_phrases):
             continue
@@ -221,16 +232,16 @@ def _places(nodes: _Nodes, rules: HeadRules, labels: SiteLabels) -> Iterator[lis
         if verb is None:
             continue
         right = children[children.index(verb) + 1 :]
-        found = ((i, _object(nodes, child, labels)) for i, child in enumerate(right))
+        found = ((i, _object(nodes, child)) for i, child in enumerate(right))
         position, top = next(((i, phrase) for i, phrase in found if phrase is not None), (0, None))
         if top is None:
             continue
-        outside = _prepositional(nodes, right[position + 1 :], labels)
+        outside = nodes.prepositional(right[position + 1 :])
         inside: list[int] = []
         noun = top
         while True:
-            inside[:0] = _prepositional(nodes, nodes.children[noun], labels)
-            head = nodes.head_child(noun, rules)
+            inside[:0] = nodes.prepositional(nodes.children[noun])
+            head = nodes.head_child(noun)
             if not nodes.is_phrase(head, labels.noun_phrases):
                 break
             noun = head
@@ -242,45 +253,38 @@ def _places(nodes: _Nodes, rules: HeadRules, labels: SiteLabels) -> Iterator[lis
         ]
 
 
-def _object(nodes: _Nodes, index: int, labels: SiteLabels) -> int | None:
+def _object(nodes: _Nodes, index: int) -> int | None:
     """Return a noun phrase that is a sister of the verb or all of a clause, or None."""
-    while nodes.is_phrase(index, labels.clauses) and len(nodes.children[index]) == 1:
+    while nodes.is_phrase(index, nodes.labels.clauses) and len(nodes.children[index]) == 1:
         index = nodes.children[index][0]
-    return index if nodes.is_phrase(index, labels.noun_phrases) else None
+    return index if nodes.is_phrase(index, nodes.labels.noun_phrases) else None
 
 
-def _prepositional(nodes: _Nodes, children: Iterable[int], labels: SiteLabels) -> list[int]:
-    return [child for child in children if nodes.is_phrase(child, labels.preposition_phrases)]
-
-
-def _site(nodes: _Nodes, place: _Place, rules: HeadRules, labels: SiteLabels) -> Site | None:
+def _site(nodes: _Nodes, place: _Place) -> Site | None:
     """Return the site, or None if the prepositional phrase has another form than in rule 3."""
     preposition, *rest = nodes.children[place.phrase]
-    if not nodes.is_word(preposition, labels.prepositions):
+    if not nodes.is_word(preposition, nodes.labels.prepositions):
         return None
-    complement = _complement(nodes, rest, rules, labels)
-    if complement is None:
-        return None
-    noun = nodes.head(place.noun, rules, labels)
-    if noun >= preposition:
+    complement = _complement(nodes, rest)
+    noun = nodes.head(place.noun)
+    if complement is None or noun >= preposition:
         return None
     words = (place.verb, noun, preposition, complement)
     verb, noun, first, last = (nodes.spans[word][0] for word in words)
     return Site(verb, noun, first, last, *nodes.spans[place.phrase], place.label)
 
 
-def _complement(
-    nodes: _Nodes, children: list[int], rules: HeadRules, labels: SiteLabels
-) -> int | None:
+def _complement(nodes: _Nodes, children: list[int]) -> int | None:
     """Return the word N2, or None if there is neither a noun phrase nor a participle."""
+    labels = nodes.labels
     for child in children:
         if nodes.is_phrase(child, labels.noun_phrases):
-            return nodes.head(child, rules, labels)
+            return nodes.head(child)
         if nodes.is_phrase(child, labels.clauses) and len(nodes.children[child]) == 1:
             index = nodes.children[child][0]
             if nodes.is_phrase(index, labels.verb_phrases):
                 while nodes.children[index]:
-                    index = nodes.head_child(index, rules)
+                    index = nodes.head_child(index)
                 if nodes.is_word(index, labels.participles):
                     return index
     return None
@@ -351,18 +355,15 @@ def normalized(quadruple: Quadruple, lemmatize: Lemmatizer | None = None) -> Qua
     lemmatize: a function that maps verbs ("VB") and nouns ("NN") to base forms, such as
         `spacy_structlearn.words.lemmas.lemma`. None: keep the words.
     """
-    tags = ("VB", "NN", "", "NN")
-    verb, noun, preposition, last = (
-        _normalized(word, tag, lemmatize) for word, tag in zip(quadruple, tags, strict=True)
-    )
-    return verb, noun, preposition, last
 
+    def normal(word: str, tag: str) -> str:
+        if _NUMBER.fullmatch(word):
+            return "YEAR" if _YEAR.fullmatch(word) else "NUM"
+        word = word.lower()
+        return lemmatize(word, tag) if lemmatize is not None and tag else word
 
-def _normalized(word: str, tag: str, lemmatize: Lemmatizer | None) -> str:
-    if _NUMBER.fullmatch(word):
-        return "YEAR" if _YEAR.fullmatch(word) else "NUM"
-    word = word.lower()
-    return lemmatize(word, tag) if lemmatize is not None and tag else word
+    verb, noun, preposition, last = quadruple
+    return normal(verb, "VB"), normal(noun, "NN"), normal(preposition, ""), normal(last, "NN")
 
 
 # --- attaching otherwise --------------------------------------------------------------------------
@@ -392,98 +393,75 @@ def reattach(
             raise StructlearnError("SL120", start=start, end=end, label=label)
         wanted[start, end] = label
     # A move can enable another one, so search again after each.
-    while (moved := _first_move(tree, wanted, rules, labels)) is not None:
+    while wanted and (moved := _first_move(_Nodes(tree, rules, labels), wanted)) is not None:
         tree = moved
     return tree
 
 
-def _first_move(
-    tree: Tree, wanted: dict[tuple[int, int], str], rules: HeadRules, labels: SiteLabels
-) -> Tree | None:
+def _first_move(nodes: _Nodes, wanted: dict[tuple[int, int], str]) -> Tree | None:
     """Return the tree after the first wanted and possible move, or None."""
-    if not wanted:
-        return None
-    nodes = _Nodes(tree, labels)
-    for places in _places(nodes, rules, labels):
+    for places in _places(nodes):
         for place in places:
             label = wanted.get(nodes.spans[place.phrase], place.label)
             if label != place.label:
-                move = _to_noun if label == NOUN else _to_verb
-                moved = move(nodes, place, rules, labels)
+                moved = (_to_noun if label == NOUN else _to_verb)(nodes, place)
                 if moved is not None:
                     return moved
     return None
 
 
-def _to_verb(nodes: _Nodes, place: _Place, rules: HeadRules, labels: SiteLabels) -> Tree | None:
+def _to_verb(nodes: _Nodes, place: _Place) -> Tree | None:
     """Move a prepositional phrase out of the object, to the right of it."""
     verb_phrase = nodes.parents[place.verb]
     index = nodes.parents[place.phrase]
-    left, right = _around(nodes, place.phrase)
+    left, right = nodes.around(place.phrase)
     moved = [nodes.originals[place.phrase], *right]
-    if not _all_light(right, rules, labels):
+    if not nodes.are_light(*right):
         return None
-    while left and _is_light(left[-1], rules, labels):
+    while left and nodes.are_light(left[-1]):
         moved.insert(0, left.pop())
     if not left or nodes.spans[place.noun][0] > nodes.spans[place.phrase][0]:
         return None
-    if left[-1].label in rules.coordinators:
+    if left[-1].label in nodes.rules.coordinators:
         return None
     kept = _collapsed(nodes.originals[index].label, left)
     while nodes.parents[index] != verb_phrase:
-        left, right = _around(nodes, index)
-        if not _all_light(right, rules, labels):
+        left, right = nodes.around(index)
+        if not nodes.are_light(*right):
             return None
         moved += right
         index = nodes.parents[index]
         kept = _collapsed(nodes.originals[index].label, [*left, kept])
-    left, right = _around(nodes, index)
+    left, right = nodes.around(index)
     return _replaced(nodes, verb_phrase, [*left, kept, *moved, *right])
 
 
-def _to_noun(nodes: _Nodes, place: _Place, rules: HeadRules, labels: SiteLabels) -> Tree | None:
+def _to_noun(nodes: _Nodes, place: _Place) -> Tree | None:
     """Move a prepositional phrase from the right of the object into it."""
     verb_phrase = nodes.parents[place.verb]
     phrases: list[int] = [place.object]  # from the object up to the sister of the verb
     while nodes.parents[phrases[-1]] != verb_phrase:
-        if _around(nodes, phrases[-1])[1]:
+        if nodes.around(phrases[-1])[1]:
             return None
         phrases.append(nodes.parents[phrases[-1]])
-    left, right = _around(nodes, phrases[-1])
+    left, right = nodes.around(phrases[-1])
     distance = nodes.ranks[place.phrase] - nodes.ranks[phrases[-1]]
     between, right = right[: distance - 1], right[distance:]
-    if not _all_light(between, rules, labels):
+    if not nodes.are_light(*between):
         return None
-    behind = next((sister for sister in right if not _is_light(sister, rules, labels)), None)
-    if behind is not None and behind.label in rules.coordinators:
+    behind = next((sister for sister in right if not nodes.are_light(sister)), None)
+    if behind is not None and behind.label in nodes.rules.coordinators:
         return None
     added = [*between, nodes.originals[place.phrase]]
     old = nodes.originals[place.object]
     children = nodes.children[place.object]
-    if nodes.is_phrase(children[-1], labels.preposition_phrases):
+    if nodes.is_phrase(children[-1], nodes.labels.preposition_phrases):
         new = Tree(old.label, [*old.children, *added])
     else:
         new = Tree(old.label, [Tree(nodes.trees[place.object].label, old.children), *added])
     for lower, upper in pairwise(phrases):
-        new = Tree(nodes.originals[upper].label, [*_around(nodes, lower)[0], new])
+        new = Tree(nodes.originals[upper].label, [*nodes.around(lower)[0], new])
     return _replaced(nodes, verb_phrase, [*left, new, *right])
-
-
-def _around(nodes: _Nodes, index: int) -> tuple[list[Tree], list[Tree]]:
-    """Return the sisters left and right of a node."""
-    siblings, rank = nodes.originals[nodes.parents[index]].children, nodes.ranks[index]
-    return list(siblings[:rank]), list(siblings[rank + 1 :])
-
-
-def _is_light(node: Tree, rules: HeadRules, labels: SiteLabels) -> bool:
-    """Whether a node is punctuation or contains only traces."""
-    if node.word is not None:
-        return node.label == labels.empty or node.label in rules.punctuation
-    return all(leaf.label == labels.empty for leaf in node.leaves())
-
-
-def _all_light(trees: Iterable[Tree], rules: HeadRules, labels: SiteLabels) -> bool:
-    return all(_is_light(tree, rules, labels) for tree in trees)
 
 
 def _collapsed(label: str, children: list[Tree]) -> Tree:
@@ -498,7 +476,7 @@ def _replaced(nodes: _Nodes, index: int, children: list[Tree]) -> Tree:
     """Return the whole tree with other children of one node."""
     new = Tree(nodes.originals[index].label, children)
     while (parent := nodes.parents[index]) >= 0:
-        left, right = _around(nodes, index)
+        left, right = nodes.around(index)
         new = Tree(nodes.originals[parent].label, [*left, new, *right])
         index = parent
     return new

@@ -3,9 +3,9 @@
     P(x, y) = P(y) prod_i P(x_i | Pa(x_i), y)
 
 The tables are relative frequencies in the training data with interpolated Witten-Bell smoothing
-(`witten_bell`), the structure is given or searched for (`structure`), and the d of the smoothing
-are fitted on held-out data, or on the training data with each instance left out of its own counts:
-to the joint likelihood (a generative model) or to the conditional one (the paper's hybrid).
+(`witten_bell`). The structure is given or searched for (`structure`). The parameters d of the
+smoothing maximise the joint likelihood (a generative model) or the conditional one (the hybrid of
+the paper) of held-out data, or of the training data with each instance left out of its own counts.
 """
 
 from __future__ import annotations
@@ -26,12 +26,11 @@ from .features import (
     Labelled,
     Rows,
     Table,
-    checked_known,
-    checked_labels,
-    development_data,
+    concatenate,
     is_by_name,
     label_ids_of,
     symbol,
+    training_data,
 )
 from .settings import BayesNetSettings
 from .structure import Parents, PlacementStep, Progress
@@ -44,13 +43,14 @@ D = dict[str | None, NDArray[np.float64]]
 class BayesNet(Stored):
     """A Bayesian network over nominal variables and a class, which is a parent of every variable.
 
-    settings: how it is learned; None: the defaults. The other arguments are what `fit` learns.
-    labels: the classes, ascending; columns of all scores are in this order. variables: those at
-    fit, also those that the structure does not use. parents: of each variable that is used, the
-    class not named, in order of placement. d: of each table, float64 (n_levels), from the empty
-    context to the full one; the class has the name None; empty with the smoothing "uniform".
-    steps: what the search did, beginning with the class alone; () if there was none. tables: the
-    counts.
+    settings: None: the defaults. All other arguments are learned by `fit`.
+    labels: the classes in ascending order, as in the columns of all scores.
+    variables: those at fit, including those that the structure does not use.
+    parents: of each variable that is used, without the class, in order of placement.
+    d: of each table, float64 (n_levels), from the empty to the full context. The class has the name
+        None. Empty with the smoothing "uniform".
+    steps: of the search, beginning with the class alone; empty without a search.
+    tables: the counts.
     """
 
     kind = "bayes_net"
@@ -73,7 +73,7 @@ class BayesNet(Stored):
         self.parents: Parents = {name: tuple(of) for name, of in (parents or {}).items()}
         self.d: D = dict(d or {})
         self.steps = tuple(steps)
-        self.tables = Tables.empty() if tables is None else tables
+        self.tables = tables or Tables()
         self._network: BayesNetKernel | None = None
         self._counts: JointCounts | None = None
 
@@ -102,50 +102,44 @@ class BayesNet(Stored):
         known_labels: Iterable[str] = (),
         progress: Progress | None = None,
     ) -> BayesNet:
-        """Choose the structure, count, and fit the d; returns the net itself.
+        """Choose the structure, count, and fit the d; returns the network itself.
 
         rows, labels: the training data; see `features.Table.of`.
-        dev: rows and labels on which the structure is chosen and the d are fitted; None, or no
+        dev: rows and labels on which the structure is chosen and the d are fitted. None, or no
             rows: the training data, with each instance left out of its own counts.
         variables: their names; None: those of the rows.
-        known_labels: labels that there are, whether or not they occur.
-        progress: is called with a line of text after each step of a search.
-        A label is what occurs in `labels`, `dev` or `known_labels`.
-        Raises StructlearnError for rows and labels that do not fit together or to the structure,
-        and for `recount` without `dev`.
+        known_labels: labels, in addition to those in `labels` and `dev`.
+        progress: called with a line of text after each step of a search.
+        Raises StructlearnError if rows, labels and structure do not fit together, and for `recount`
+        without `dev`.
         """
-        table = Table.of(rows, variables)
-        labels = checked_labels(labels, len(table))
-        held_out = development_data(dev, table.variables)
+        train, held_out, names = training_data(rows, labels, dev, variables, known_labels)
         if self.settings.recount and held_out is None:
             raise StructlearnError("SL514")
-        dev_labels = [] if held_out is None else held_out[1]
-        names = tuple(sorted({*labels, *dev_labels, *checked_known(known_labels)}))
-        counts = JointCounts(table, label_ids_of(labels, names), names)
+        counts = JointCounts(train.table, label_ids_of(train.labels, names), names)
         if held_out is None:
             instances = CountedInstances.left_out(counts)
         else:
-            instances = CountedInstances(
-                counts, held_out[0].symbols, label_ids_of(dev_labels, names)
-            )
+            own = label_ids_of(held_out.labels, names)
+            instances = CountedInstances(counts, held_out.table.symbols, own)
         parents, steps = self._choose(instances, progress)
         d = self._fit(instances, parents)
         if self.settings.recount and held_out is not None:
-            both = Table.concatenate([table, held_out[0]])
-            counts = JointCounts(both, label_ids_of(labels + dev_labels, names), names)
+            both = concatenate([train, held_out])
+            counts = JointCounts(both.table, label_ids_of(both.labels, names), names)
         tables = Tables.of(counts, parents, self.settings.smoothing)
-        # Nothing of an earlier fit is changed before all that can fail is done.
-        fitted = BayesNet(self.settings, names, table.variables, parents, d, steps, tables)
+        # An earlier fit is only replaced after everything that can fail.
+        fitted = BayesNet(self.settings, names, train.table.variables, parents, d, steps, tables)
         vars(self).update(vars(fitted))
         self._counts = counts
         return self
 
     def log_joint(self, rows: Rows) -> NDArray[np.float64]:
-        """log P(x, y) for each instance and label, float64 (n, n_labels).
+        """Return log P(x, y) for each instance and label, float64 (n, n_labels).
 
-        rows: a Table or a mapping, which must have the variables of the structure, or rows of
-            values in the order of `variables`. Values that were never seen are allowed.
-        Raises StructlearnError for others, and without labels.
+        rows: a Table or a mapping with the variables of the structure, or rows of values in the
+            order of `variables`. Values may be unknown.
+        Raises StructlearnError for other rows, or if there are no labels.
         """
         if self.is_empty:
             raise StructlearnError("SL510")
@@ -161,31 +155,31 @@ class BayesNet(Stored):
         return out
 
     def log_joint_left_out(self) -> NDArray[np.float64]:
-        """log P(x_i, y) of the training instances, each without itself in the counts.
+        """Return log P(x_i, y) of the training instances, each left out of the counts.
 
-        float64 (n, n_labels), in the order of `fit`; with `recount` those of `dev` follow. The
-        structure and the d are those of the net. It is what a second model may be trained on.
-        Raises StructlearnError if the net was loaded or made compact.
+        float64 (n, n_labels), in the order of `fit`, with `recount` followed by `dev`. A second
+        model can be trained on it.
+        Raises StructlearnError if the network was loaded or made compact.
         """
         if self._counts is None:
             raise StructlearnError("SL515")
-        scores = np.zeros((len(self._counts), len(self.labels)))
+        scores = np.zeros((len(self._counts.table), len(self.labels)))
         instances = CountedInstances.left_out(self._counts)
         for name, table in self._families(instances, self.parents):
             scores += np.log(witten_bell.probabilities(table, self.d.get(name)))
         return scores
 
     def predict_proba(self, rows: Rows) -> NDArray[np.float64]:
-        """P(y | x), float64 (n, n_labels); see `log_joint`."""
+        """Return P(y | x), float64 (n, n_labels); see `log_joint`."""
         scores = self.log_joint(rows)
         return np.exp(scores - witten_bell.log_sum(scores))
 
     def predict(self, rows: Rows) -> list[str]:
-        """The most probable label of each instance, of equals the first; see `log_joint`."""
+        """Return the most probable label of each instance, or the first of equal ones."""
         return [self.labels[i] for i in witten_bell.best_labels(self.log_joint(rows))]
 
     def describe(self) -> str:
-        """The structure, the d, the sizes and the steps of the search, as text for people."""
+        """Return a description of the structure, the d, the sizes and the steps of the search."""
         n_d = sum(len(d) for d in self.d.values())
         fitted = f"{n_d} d" if self.settings.n_d == "many" else "one d"
         lines = [
@@ -211,7 +205,7 @@ class BayesNet(Stored):
         return "\n".join(lines)
 
     def compact(self) -> BayesNet:
-        """A net that holds what prediction needs, without the instances it was trained on."""
+        """Return the network without its training instances."""
         return self.replaced()
 
     def to_fields(self) -> tuple[int, dict[str, Any]]:
@@ -228,42 +222,24 @@ class BayesNet(Stored):
 
     @classmethod
     def from_fields(cls, version: int, fields: dict[str, Any]) -> BayesNet:
-        return cls._of_fields(**fields)
-
-    @classmethod
-    def _of_fields(
-        cls,
-        *,
-        settings: dict[str, Any],
-        labels: list[str],
-        variables: list[str],
-        parents: list[Any],
-        d: list[NDArray[np.float64]],
-        steps: list[Any],
-        tables: dict[str, Any],
-    ) -> BayesNet:
-        if not all(isinstance(name, str) for name in (*labels, *variables)):
-            raise TypeError("a label or a variable is no string")
+        labels, variables, d = fields["labels"], fields["variables"], fields["d"]
         if labels != sorted(set(labels)) or len(set(variables)) < len(variables):
             raise ValueError("its labels or variables are not different, or out of order")
-        placed = structure.ordered(dict(parents), variables)
-        if list(placed) != [name for name, _ in parents]:
+        parents = structure.ordered(dict(fields["parents"]), variables)
+        if list(parents) != [name for name, _ in fields["parents"]]:
             raise ValueError("a variable stands before its parents")
-        if d and [array.shape for array in d] != [(len(table),) for table in tables["contexts"]]:
+        tables = Tables.from_fields(tuple(variables), parents, **fields["tables"])
+        if d and [array.shape for array in d] != [(len(table),) for table in tables.contexts]:
             raise ValueError("there is not one d for each level")
-        net = cls(
-            BayesNetSettings.of(settings),
-            labels,
-            variables,
-            placed,
-            dict(zip((None, *placed), d, strict=True)) if d else {},
-            [
-                PlacementStep(name, tuple(of), float(right), float(value), int(n))
-                for name, of, right, value, n in steps
-            ],
-            Tables.from_fields(tuple(variables), placed, **tables),
-        )
-        if labels:  # which shows whether the parts fit together
+        fields |= {
+            "settings": BayesNetSettings.of(fields["settings"]),
+            "parents": parents,
+            "d": dict(zip((None, *parents), d, strict=True)) if d else {},
+            "steps": [PlacementStep(name, tuple(of), *rest) for name, of, *rest in fields["steps"]],
+            "tables": tables,
+        }
+        net = super().from_fields(version, fields)
+        if labels:  # this checks whether the parts fit together
             net._network = net.tables.network(net.labels, net.d, net.settings.smoothing)
         return net
 
@@ -273,34 +249,33 @@ class BayesNet(Stored):
 
     def _choose(
         self, instances: CountedInstances, progress: Progress | None
-    ) -> tuple[Parents, tuple[PlacementStep, ...]]:
-        """The structure, and the steps of the search if there is one."""
+    ) -> tuple[Parents, list[PlacementStep]]:
+        """Return the structure, and the steps of a search."""
         variables = instances.counts.table.variables
         settings = self.settings
         if settings.structure == "naive":
-            return dict.fromkeys(variables, ()), ()
+            return dict.fromkeys(variables, ()), []
         if isinstance(settings.structure, Mapping):
-            return structure.ordered(settings.structure, variables), ()
+            return structure.ordered(settings.structure, variables), []
         search = structure.greedy if settings.structure == "search" else structure.exhaustive
-        parents, steps = search(
+        return search(
             instances,
             max_parents=settings.max_parents,
             min_gain=settings.min_gain,
             smoothing=settings.smoothing,
             progress=progress,
         )
-        return parents, tuple(steps)
 
     def _families(
         self, instances: CountedInstances, parents: Parents
     ) -> Iterator[tuple[str | None, witten_bell.Family]]:
-        """The tables of a structure, the class first, looked up for some instances."""
+        """Yield the tables of a structure for some instances, the class first."""
         smoothing = self.settings.smoothing
         for name, variable, of in _nodes(instances.counts.table.variables, parents):
             yield name, witten_bell.family(instances, variable, of, smoothing)
 
     def _fit(self, instances: CountedInstances, parents: Parents) -> D:
-        """The d of all tables."""
+        """Return the d of all tables."""
         settings = self.settings
         if settings.smoothing == "uniform":
             return {}
@@ -325,71 +300,71 @@ class BayesNet(Stored):
 
 
 class Tables(NamedTuple):
-    """The counts of a net: what its tables need, and no more.
+    """The counts that the tables of a network need.
 
-    variables: those of the structure, in the order at fit; places below are in these, and the
-    class has the place after the last. subsets: the sets of variables that are counted; keys:
-    uint64 (k), ascending, and counts: int32 (k), of each of them. contexts: of each table, the
-    class first and then in order of placement, the sets of its levels; distinct: with how many
-    values each was seen, int32, aligned with the keys of the context. n_values: of each table, the
-    number of different values.
+    Indices are those of `variables`, the used variables in the order at fit, followed by the class.
+    There are as many nodes, contexts, distinct and n_values as tables: that of the class, then
+    those of the variables in order of placement.
+
+    nodes: the variable of each table.
+    subsets: the sets of variables that are counted.
+    keys, counts: uint64 (k), ascending, and int32 (k), of each set.
+    contexts: the set of each level of each table.
+    distinct: T of each level, int32, in the order of the keys of the context.
+    n_values: number of different values of the variable.
     """
 
-    variables: tuple[str, ...]
-    nodes: tuple[int, ...]
-    subsets: tuple[Subset, ...]
-    keys: tuple[NDArray[np.uint64], ...]
-    counts: tuple[NDArray[np.int32], ...]
-    contexts: tuple[tuple[Subset, ...], ...]
-    distinct: tuple[tuple[NDArray[np.int32], ...], ...]
-    n_values: tuple[int, ...]
-
-    @classmethod
-    def empty(cls) -> Tables:
-        """The tables of a net without labels and variables."""
-        return cls((), (0,), (), (), (), ((),), ((),), (0,))
+    variables: tuple[str, ...] = ()
+    nodes: tuple[int, ...] = (0,)
+    subsets: tuple[Subset, ...] = ()
+    keys: tuple[NDArray[np.uint64], ...] = ()
+    counts: tuple[NDArray[np.int32], ...] = ()
+    contexts: tuple[tuple[Subset, ...], ...] = ((),)
+    distinct: tuple[tuple[NDArray[np.int32], ...], ...] = ((),)
+    n_values: tuple[int, ...] = (0,)
 
     @classmethod
     def of(cls, counts: JointCounts, parents: Parents, smoothing: str) -> Tables:
-        """The counts that the tables of a structure need."""
+        """Return the tables of a structure."""
         variables = counts.table.variables
         used = tuple(variable for variable in variables if variable in parents)
         place = {variables.index(variable): i for i, variable in enumerate(used)}
         place[counts.target] = len(used)
-        nodes, contexts, distinct, n_values = [], [], [], []
-        needed: set[Subset] = set()
-        for _, node, of in _nodes(variables, parents):
-            found = witten_bell.contexts(counts, node, of)
-            found = witten_bell.levels_used(found, smoothing)
-            nodes.append(place[node])
-            contexts.append(tuple(_moved(context, place) for context in found))
-            distinct.append(
-                tuple(counts.distinct(context, node).astype(np.int32) for context in found)
-            )
-            n_values.append(counts.n_values(node))
-            needed.update(found)
-            needed.update(join(context, node) for context in found)
-        subsets = sorted(needed, key=_by_size)
+
+        def moved(subset: Subset) -> Subset:
+            return tuple(place[i] for i in subset)
+
+        nodes = [node for _, node, _ in _nodes(variables, parents)]
+        contexts = [
+            witten_bell.contexts(counts, node, of, smoothing)
+            for _, node, of in _nodes(variables, parents)
+        ]
+        levels = [(node, c) for node, table in zip(nodes, contexts, strict=True) for c in table]
+        needed = {subset for node, context in levels for subset in (context, join(context, node))}
+        subsets = sorted(needed, key=lambda subset: (len(subset), subset))
         groups = [counts.group(subset) for subset in subsets]
         return cls(
             used,
-            tuple(nodes),
-            tuple(_moved(subset, place) for subset in subsets),
+            moved(tuple(nodes)),
+            tuple(map(moved, subsets)),
             tuple(group.keys for group in groups),
             tuple(group.counts.astype(np.int32) for group in groups),
-            tuple(contexts),
-            tuple(distinct),
-            tuple(n_values),
+            tuple(tuple(map(moved, table)) for table in contexts),
+            tuple(
+                tuple(counts.distinct(context, node).astype(np.int32) for context in table)
+                for node, table in zip(nodes, contexts, strict=True)
+            ),
+            tuple(map(counts.n_values, nodes)),
         )
 
     def fields(self) -> dict[str, Any]:
-        """What is stored; numbers with as few bytes as hold them."""
+        """Return what is stored, with integers of the smallest type."""
         return {
             "subsets": self.subsets,
             "keys": self.keys,
-            "counts": [_narrow(counts) for counts in self.counts],
+            "counts": list(map(_narrow, self.counts)),
             "contexts": self.contexts,
-            "distinct": [[_narrow(numbers) for numbers in table] for table in self.distinct],
+            "distinct": [list(map(_narrow, table)) for table in self.distinct],
             "n_values": self.n_values,
         }
 
@@ -406,10 +381,16 @@ class Tables(NamedTuple):
         distinct: list[list[NDArray[np.unsignedinteger]]],
         n_values: list[int],
     ) -> Tables:
-        """What `fields` made. Raises ValueError or TypeError if the parts do not fit together."""
+        """Return the tables of `fields`. Raises ValueError or TypeError if they do not fit."""
         used = tuple(variable for variable in variables if variable in parents)
-        nodes = (len(used), *(used.index(variable) for variable in parents))
-        tables = cls(
+        nodes = (len(used), *map(used.index, parents))
+        if not len(contexts) == len(distinct) == len(n_values) == len(nodes) or min(n_values) < 0:
+            raise ValueError("its tables are not those of its structure")
+        if any(array.dtype != np.uint64 or array.ndim != 1 for array in keys):
+            raise ValueError("its keys have the wrong type")
+        if [array.shape for array in keys] != [array.shape for array in counts]:
+            raise ValueError("there is not one count for each key")
+        return cls(
             used,
             nodes,
             tuple(map(tuple, subsets)),
@@ -419,17 +400,9 @@ class Tables(NamedTuple):
             tuple(tuple(array.astype(np.int32) for array in table) for table in distinct),
             tuple(map(int, n_values)),
         )
-        sizes = {len(part) for part in (tables.contexts, tables.distinct, n_values, nodes)}
-        if len(sizes) > 1 or min(n_values, default=0) < 0:
-            raise ValueError("its tables are not those of its structure")
-        if any(array.dtype != np.uint64 or array.ndim != 1 for array in tables.keys):
-            raise ValueError("its keys have the wrong type")
-        if [array.shape for array in tables.keys] != [array.shape for array in tables.counts]:
-            raise ValueError("there is not one count for each key")
-        return tables
 
     def network(self, labels: Sequence[str], d: D, smoothing: str) -> BayesNetKernel:
-        """The tables as the kernel reads them. Raises ValueError if they do not fit together."""
+        """Return the tables for the kernel. Raises ValueError if they do not fit together."""
         number = {subset: i for i, subset in enumerate(self.subsets)}
         levels = [
             (number[context], number[join(context, node)])
@@ -440,7 +413,7 @@ class Tables(NamedTuple):
         all_d = np.concatenate([*d.values()]) if d else np.ones(len(levels))
         if not (np.isfinite(all_d) & (all_d > 0)).all():
             raise ValueError("a d is not finite, or not positive")
-        is_uniform = smoothing == "uniform"
+        sets = np.array(levels, dtype=np.int32).reshape(-1, 2)
         return BayesNetKernel(
             _concatenate(self.keys, np.uint64),
             _concatenate(self.counts, np.int32),
@@ -449,20 +422,20 @@ class Tables(NamedTuple):
             _concatenate(self.subsets, np.int32),
             _starts(self.subsets, np.int32),
             _starts(self.contexts, np.int32),
-            np.array([context for context, _ in levels], dtype=np.int32),
-            np.array([event for _, event in levels], dtype=np.int32),
+            sets[:, 0].copy(),
+            sets[:, 1].copy(),
             _concatenate(distinct, np.int32),
             _starts(distinct, np.int64),
             all_d,
             1.0 / (np.array(self.n_values, dtype=np.float64) + 1.0),
             np.array([symbol(label) for label in labels], dtype=np.uint64),
             len(self.variables),
-            witten_bell.UNIFORM_WEIGHT if is_uniform else -1.0,
+            witten_bell.UNIFORM_WEIGHT if smoothing == "uniform" else -1.0,
         )
 
 
 def _nodes(variables: Sequence[str], parents: Parents) -> list[tuple[str | None, int, Subset]]:
-    """Name, place and places of the parents of the class and of each variable that is used."""
+    """Return (name, index, indices of parents) of the class and of each variable in `parents`."""
     place = {variable: i for i, variable in enumerate(variables)}
     nodes: list[tuple[str | None, int, Subset]] = [(None, len(variables), ())]
     for variable, of in parents.items():
@@ -470,16 +443,7 @@ def _nodes(variables: Sequence[str], parents: Parents) -> list[tuple[str | None,
     return nodes
 
 
-def _moved(subset: Subset, place: Mapping[int, int]) -> Subset:
-    return tuple(place[i] for i in subset)
-
-
-def _by_size(subset: Subset) -> tuple[int, Subset]:
-    return len(subset), subset
-
-
 def _narrow(numbers: NDArray[np.int32]) -> NDArray[np.unsignedinteger]:
-    """The same numbers, none negative, in the smallest type that holds them."""
     return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
 
 
@@ -488,5 +452,5 @@ def _concatenate(parts: Sequence[Any], dtype: Any) -> NDArray[Any]:
 
 
 def _starts(parts: Sequence[Any], dtype: Any) -> NDArray[Any]:
-    """Where each part begins when they lie one after another, and where the last one ends."""
+    """Return the offset of each part in their concatenation, and of its end."""
     return np.cumsum([0, *map(len, parts)]).astype(dtype)

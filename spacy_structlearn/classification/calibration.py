@@ -1,11 +1,10 @@
-"""Probabilities that mean what they say: fitted, with a few numbers, to what turned out to be true
-on data that nothing else was learned from.
+"""Calibration of probabilities on data that were not used for training.
 
-One probability of several sources, a logarithmic opinion pool, is
+A logarithmic opinion pool combines the probabilities of several sources,
 
-    log-odds = w_0 + sum_k w_k log-odds_k
+    log-odds = w_0 + sum_k w_k log-odds_k.
 
-and with a single source the calibration of Platt (1999, "Probabilistic outputs for support vector
+With one source it is the calibration of Platt (1999, "Probabilistic outputs for support vector
 machines and comparisons to regularized likelihood methods").
 """
 
@@ -17,16 +16,16 @@ from numpy.typing import ArrayLike, NDArray
 from ..errors import StructlearnError
 
 LARGEST = 12.0
-"""Log-odds beyond it, to both sides, are taken for it: a certainty outweighs all else."""
+"""Log-odds are clipped to this magnitude, because certainties would outweigh everything."""
 
-_PRIOR = 1e-3  # of the weights, so that data that can be told apart perfectly have a solution
+_PRIOR = 1e-3  # l2 of the weights, so that there is a solution for separable data
 
 
 def fit_pool(probabilities: ArrayLike, right: ArrayLike) -> NDArray[np.float64]:
-    """The weights of the most likely pool, float64 (1 + n_sources), the constant first.
+    """Return the weights with the highest likelihood, float64 (1 + n_sources), constant first.
 
-    probabilities: (n, n_sources). right: bool (n), what turned out to be true. Newton's method; the
-    likelihood is concave. Raises StructlearnError SL540 for other shapes or values.
+    probabilities: (n, n_sources). right: bool (n), the outcomes. The method is Newton's.
+    Raises StructlearnError for other shapes or values.
     """
     inputs = _inputs(probabilities)
     right = np.asarray(right, dtype=np.float64)
@@ -48,9 +47,9 @@ def fit_pool(probabilities: ArrayLike, right: ArrayLike) -> NDArray[np.float64]:
 
 
 def pooled(probabilities: ArrayLike, weights: ArrayLike) -> NDArray[np.float64]:
-    """The probability of each row by the pool, float64 (n), from probabilities (n, n_sources).
+    """Return the probability of each row, float64 (n), from probabilities (n, n_sources).
 
-    weights: (1 + n_sources). Raises StructlearnError SL540 for other shapes or values.
+    weights: (1 + n_sources). Raises StructlearnError for other shapes or values.
     """
     inputs, weights = _inputs(probabilities), np.asarray(weights, dtype=np.float64)
     if weights.shape != (inputs.shape[1],):
@@ -60,7 +59,7 @@ def pooled(probabilities: ArrayLike, weights: ArrayLike) -> NDArray[np.float64]:
 
 
 def _inputs(probabilities: ArrayLike) -> NDArray[np.float64]:
-    """A column of ones, and the log-odds, within bounds."""
+    """Return a column of ones, and the clipped log-odds."""
     found = np.asarray(probabilities, dtype=np.float64)
     if found.ndim != 2 or not ((found >= 0) & (found <= 1)).all():
         raise StructlearnError("SL540", problem="what is no table of probabilities")
@@ -70,14 +69,14 @@ def _inputs(probabilities: ArrayLike) -> NDArray[np.float64]:
 
 
 def _logistic(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
-    # Not scipy.special.expit: importing it would be a good part of the time of load().
+    # Not scipy.special.expit, because its import would make load() slower.
     return 0.5 + 0.5 * np.tanh(0.5 * log_odds)
 
 
 def _loss(
     inputs: NDArray[np.float64], right: NDArray[np.float64], weights: NDArray[np.float64]
 ) -> float:
-    """The negative logarithm of likelihood times prior."""
+    """Return the negative logarithm of likelihood times prior."""
     scores = inputs @ weights
     loss = np.logaddexp(0.0, scores).sum() - right @ scores
     return float(loss + 0.5 * _PRIOR * weights @ weights)

@@ -1,13 +1,8 @@
-"""Estimation of log-linear models: penalised conditional likelihood of given templates.
+"""Estimation of log-linear models with given templates; see `log_linear` for the objective f.
 
-Toutanova (2006), section 2.2: the weights minimise
-
-    f(w) = - sum_i log P(y_i | x_i) + sum_y l2_y |w_y|^2 / 2
-
-where l2 is one over the variance of the Gaussian prior. A constant, a feature that is always on,
-is penalised as the others are. Where a label stands against one other, only the difference of
-their weights is estimated, and weights are estimated in units in which all features have about the
-same curvature, so that L-BFGS needs few iterations; neither changes the optimum.
+With two labels, only the difference of their weights is estimated. Weights are scaled so that all
+features have about the same curvature, and L-BFGS needs few iterations. Neither changes the
+optimum.
 """
 
 from __future__ import annotations
@@ -19,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kernels.index import KeyIndex, group
-from ..optimize.lbfgs import LBFGS
+from ..optimize.lbfgs import LBFGS, run
 from ._log_linear import Instances, add_scores
 from .bayes_net import BayesNet
 from .features import SET_SEPARATOR, LabelledTable, Table, row_keys, symbol, tuple_keys
@@ -28,25 +23,24 @@ from .settings import BayesNetSettings, LogLinearSettings
 Template = tuple[str, ...]
 
 BIAS: Template = ()
-"""The template of the feature that is always on."""
+"""The template of the constant feature."""
 
-_LOWEST = -100.0  # log-probabilities of a base model below it are taken for it
-_MEMORY = 6  # of L-BFGS; more cost more time than they save
+_LOWEST = -100.0  # smallest log-probability of a base model
+_MEMORY = 6  # of L-BFGS; more would cost more time than it saves
 
 
 class LogLinearLikelihood:
     """f(w) of distinct labelled rows, as a function of one vector of parameters.
 
-    features: int32 (n, n_templates), -1 for none; n_features: how many there are. label_ids:
-    int32 (n), counts: float64 (n), how often each row occurs. given: float64 (n, n_labels,
-    n_given), scores with a coefficient, whose prior has the mean 1. l2: float64 (n_labels), of the
-    weights of each label; given_l2: of the coefficients.
+    features: int32 (n, n_templates), numbers below n_features, -1 for none.
+    label_ids: int32 (n). counts: float64 (n), how often each row occurs.
+    given: float64 (n, n_labels, n_given), scores with a coefficient, whose prior has mean 1.
+    l2: float64 (n_labels), for the weights of each label. given_l2: for the coefficients.
 
-    Of two labels a and b only u = w_a - w_b matters for the likelihood, and of all weights with
-    that difference those of least penalty are w_a = l2_b u / (l2_a + l2_b), w_b = w_a - u; so there
-    is one column of weights, u, with the prior l2_a l2_b / (l2_a + l2_b), instead of two. The
-    parameters are weights divided by `scale`, one over the root of an upper bound of the second
-    derivative of f.
+    For two labels a and b, only u = w_a - w_b matters for the likelihood. The weights with this
+    difference and the smallest penalty are w_a = l2_b u / (l2_a + l2_b) and w_b = w_a - u, so there
+    is one column of weights, u, with l2_a l2_b / (l2_a + l2_b). The parameters are weights divided
+    by `scale`, one over the root of an upper bound of the second derivative of f.
     """
 
     def __init__(
@@ -80,7 +74,7 @@ class LogLinearLikelihood:
             known = column >= 0
             occurrences += np.bincount(column[known], counts[known], minlength=n_features)
         curvature = self.l2 + bound * occurrences[:, None]
-        # Of a feature without a prior that no row has, the weight stays as it is.
+        # Without prior and rows, the weight of a feature does not change.
         self.scale = 1.0 / np.sqrt(np.where(curvature > 0, curvature, 1.0))
         spread = np.square(given).sum(axis=1) if self.n_columns == 1 else n_labels * given.var(1)
         curvature = self.given_l2 + bound * (counts @ spread)
@@ -88,13 +82,8 @@ class LogLinearLikelihood:
         self._gradient = np.empty_like(self.scale)
         self._given_gradient = np.empty_like(self.given_scale)
 
-    @property
-    def n_parameters(self) -> int:
-        """Length of a vector of parameters."""
-        return self.scale.size + len(self.given_scale)
-
     def value_and_grad(self, theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        """f and its gradient, float64 (n_parameters), at `theta`, float64 (n_parameters)."""
+        """Return f and its gradient, of the shape of `theta`."""
         weights, coefficients = self.unpack(theta)
         gradient, given_gradient = self._gradient, self._given_gradient
         value = self._instances.value_and_gradient(weights, coefficients, gradient, given_gradient)
@@ -111,22 +100,22 @@ class LogLinearLikelihood:
     def parameters(
         self, weights: NDArray[np.float64], coefficients: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """The vector of weights, float64 (n_features, n_columns), and of coefficients."""
+        """Return theta for weights, float64 (n_features, n_columns), and coefficients."""
         return np.concatenate([(weights / self.scale).reshape(-1), coefficients / self.given_scale])
 
     def unpack(self, theta: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Weights, float64 (n_features, n_columns), and coefficients, float64 (n_given)."""
+        """Return the weights and coefficients, the inverse of `parameters`."""
         n_weights = self.scale.size
         weights = theta[:n_weights].reshape(self.scale.shape) * self.scale
         return weights, theta[n_weights:] * self.given_scale
 
     def of_labels(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The weights of each label, float64 (n_features, n_labels)."""
+        """Return the weights of each label, float64 (n_features, n_labels)."""
         return weights * self._shares
 
 
 class _Sample(NamedTuple):
-    """Distinct labelled rows in the order of their keys, in which sums are always taken.
+    """Distinct labelled rows in the order of their keys, so that sums do not depend on others.
 
     label_ids: int32 (n). counts: float64 (n). given: float64 (n, n_labels, n_given).
     """
@@ -138,7 +127,7 @@ class _Sample(NamedTuple):
 
     @classmethod
     def of(cls, table: Table, label_ids: NDArray[np.int32], given: NDArray[np.float64]) -> _Sample:
-        """The sample of a table, where given is float64 (n_rows, n_labels, n_given)."""
+        """Return the sample of a table. given: float64 (n_rows, n_labels, n_given)."""
         _, ids, counts = group(row_keys(table, label_ids))
         rows = np.empty(len(counts), dtype=np.int64)
         rows[ids] = np.arange(len(ids))
@@ -148,8 +137,8 @@ class _Sample(NamedTuple):
 class _Column(NamedTuple):
     """The features of one template.
 
-    keys: uint64 (k), ascending. rows: int64 (k), a training row that has each. train, dev: int32
-    (n), the feature of each row, -1 if it has none.
+    keys: uint64 (k), ascending. rows: int64 (k), a training row with each feature.
+    train, dev: int32 (n), the feature of each row, or -1.
     """
 
     keys: NDArray[np.uint64]
@@ -159,11 +148,11 @@ class _Column(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A model on the way.
+    """A model during training.
 
     weights: float64 (n_features, n_columns), of the bias, then of the features of each template.
-    coefficients: float64 (n_given). value: the objective. right: how many of the development data
-    are; log_likelihood: of their labels, in nats.
+    coefficients: float64 (n_given). value: the objective.
+    right, log_likelihood: number of right development instances, and their likelihood in nats.
     """
 
     templates: tuple[Template, ...]
@@ -175,14 +164,14 @@ class Estimate(NamedTuple):
 
     @property
     def quality(self) -> tuple[float, float]:
-        """What models are compared by."""
+        """The criterion for comparing models."""
         return self.right, self.log_likelihood
 
 
 class Workshop:
-    """Training data and development data on which models are estimated and compared.
+    """Estimates models on training data and compares them on development data.
 
-    structure: of the base network; None: it is chosen as its own settings say.
+    structure: of the base network; None: chosen by its settings.
     """
 
     def __init__(
@@ -211,12 +200,12 @@ class Workshop:
 
     @property
     def start(self) -> Estimate:
-        """The model without templates, before it is estimated."""
+        """The untrained model without templates."""
         n_given = self.train.given.shape[2]
         return Estimate((), np.zeros((len(self.keys(())), self.n_columns)), np.ones(n_given))
 
     def column(self, template: Template) -> _Column:
-        """The features of a template, kept for the next time."""
+        """Return the features of a template."""
         if template not in self._columns:
             keys = feature_keys(self.train.table, [template]).reshape(-1)
             found, ids, _ = group(keys)
@@ -232,19 +221,19 @@ class Workshop:
         return self._columns[template]
 
     def columns(self, templates: Sequence[Template]) -> list[_Column]:
-        """The bias, and the features of these templates."""
+        """Return the bias and the features of these templates."""
         return [self.column(template) for template in (BIAS, *templates)]
 
     def keys(self, templates: Sequence[Template]) -> NDArray[np.uint64]:
-        """The keys of the bias and of all features of these templates, in order."""
+        """Return the keys of the bias and of the features of these templates."""
         return np.concatenate([column.keys for column in self.columns(templates)])
 
     def likelihood(self, templates: Sequence[Template], l2: float) -> LogLinearLikelihood:
-        """The objective of a model with the bias and these templates."""
+        """Return the objective of a model with the bias and these templates."""
         columns = self.columns(templates)
         per_label = self.settings.l2_per_label or {}
         return LogLinearLikelihood(
-            _side_by_side(columns, [column.train for column in columns]),
+            _side_by_side(columns, "train"),
             sum(len(column.keys) for column in columns),
             self.train.label_ids,
             self.train.counts,
@@ -254,7 +243,7 @@ class Workshop:
         )
 
     def extended(self, estimate: Estimate, template: Template) -> Estimate:
-        """A model with one template more, whose weights are zero."""
+        """Add a template with weights of zero."""
         fresh = np.zeros((len(self.column(template).keys), self.n_columns))
         return estimate._replace(
             templates=(*estimate.templates, template),
@@ -262,12 +251,9 @@ class Workshop:
         )
 
     def optimizer(
-        self,
-        likelihood: LogLinearLikelihood,
-        estimate: Estimate,
-        tolerance: float | None = None,
+        self, likelihood: LogLinearLikelihood, estimate: Estimate, tolerance: float | None = None
     ) -> LBFGS:
-        """L-BFGS that begins with the weights of a model; tolerance None: that of the settings."""
+        """Return L-BFGS at the weights of a model. tolerance: None: that of the settings."""
         return LBFGS(
             likelihood.parameters(estimate.weights, estimate.coefficients),
             gradient_tolerance=self.settings.tolerance if tolerance is None else tolerance,
@@ -276,23 +262,15 @@ class Workshop:
         )
 
     def fitted(self, estimate: Estimate, l2: float, tolerance: float | None = None) -> Estimate:
-        """The model at the optimum, which does not depend on where it begins, and its quality."""
+        """Return the model at the optimum, with its quality on the development data."""
         likelihood = self.likelihood(estimate.templates, l2)
         optimizer = self.optimizer(likelihood, estimate, tolerance)
-        while optimizer.n_iterations < self.settings.max_iterations:
-            if not optimizer.step(likelihood.value_and_grad):
-                break
+        run(optimizer, likelihood.value_and_grad, self.settings.max_iterations)
         weights, coefficients = likelihood.unpack(optimizer.x)
-        value = optimizer.value or 0.0
-        estimate = Estimate(estimate.templates, weights, coefficients, value)
-        right, log_likelihood = self._quality(estimate)
-        return estimate._replace(right=right, log_likelihood=log_likelihood)
-
-    def _quality(self, estimate: Estimate) -> tuple[float, float]:
-        """How many of the development data are right, and the log-likelihood of their labels."""
+        estimate = Estimate(estimate.templates, weights, coefficients, optimizer.value or 0.0)
         dev = self.dev
         columns = self.columns(estimate.templates)
-        features = _side_by_side(columns, [column.dev for column in columns])
+        features = _side_by_side(columns, "dev")
         given = dev.given[:, :1] - dev.given[:, 1:] if self.n_columns == 1 else dev.given
         scores = given @ estimate.coefficients
         add_scores(features, estimate.weights, scores)
@@ -300,17 +278,17 @@ class Workshop:
             scores = np.concatenate([scores, np.zeros_like(scores)], axis=1)
         right = dev.counts @ (scores.argmax(axis=1) == dev.label_ids)
         log_proba = log_softmax(scores)[np.arange(len(scores)), dev.label_ids]
-        return float(right), float(dev.counts @ log_proba)
+        return estimate._replace(right=float(right), log_likelihood=float(dev.counts @ log_proba))
 
 
 def feature_keys(table: Table, templates: Sequence[Template]) -> NDArray[np.uint64]:
-    """The key of the feature that each row has by each template, uint64 (n, n_templates)."""
+    """Return the keys of the features of each row, uint64 (n, n_templates)."""
     keys = np.empty((len(table), len(templates)), dtype=np.uint64)
     column = {variable: place for place, variable in enumerate(table.variables)}
     by_size: dict[int, list[int]] = {}
     for place, template in enumerate(templates):
         by_size.setdefault(len(template), []).append(place)
-    # All of one size at once: of few rows, each operation takes longer to call than to do.
+    # All templates of one size at once, because calls are expensive for few rows.
     for size, places in by_size.items():
         own = [templates[place] for place in places]
         columns = (table.symbols[:, [column[t[i]] for t in own]] for i in range(size))
@@ -319,14 +297,13 @@ def feature_keys(table: Table, templates: Sequence[Template]) -> NDArray[np.uint
     return keys
 
 
-def _side_by_side(
-    columns: Sequence[_Column], features: Sequence[NDArray[np.int32]]
-) -> NDArray[np.int32]:
-    """Features of several templates, numbered one template after another; int32 (n, number)."""
-    numbered = np.empty((len(features[0]), len(columns)), dtype=np.int32)
+def _side_by_side(columns: Sequence[_Column], part: str) -> NDArray[np.int32]:
+    """Return the features of "train" or "dev", numbered in order; int32 (n, n_columns)."""
+    numbered = np.empty((len(getattr(columns[0], part)), len(columns)), dtype=np.int32)
     begin = 0
-    for place, (column, own) in enumerate(zip(columns, features, strict=True)):
-        numbered[:, place] = np.where(own >= 0, own + begin, -1)
+    for place, column in enumerate(columns):
+        features = getattr(column, part)
+        numbered[:, place] = np.where(features >= 0, features + begin, -1)
         begin += len(column.keys)
     return numbered
 
@@ -338,10 +315,9 @@ def _trained(
     dev: LabelledTable,
     structure: Mapping[str, Sequence[str]] | None,
 ) -> BayesNet:
-    """The network of these settings, trained on this data."""
+    """Return a network trained with these settings."""
     given = {} if structure is None else {"structure": structure}
     net = BayesNet(base.part(BayesNetSettings, recount=False, **given))
-    # Unless there are development data, the network leaves out what it is judged by.
     held_out = (dev[0], _names_of(dev[1], labels)) if len(dev[0]) else None
     net.fit(train[0], _names_of(train[1], labels), dev=held_out, known_labels=labels)
     net.settings = base.kept()
@@ -353,12 +329,12 @@ def _names_of(label_ids: NDArray[np.int32], labels: tuple[str, ...]) -> list[str
 
 
 def base_scores(log_joint: NDArray[np.float64]) -> NDArray[np.float64]:
-    """log P(y | x) of a network as given scores, float64 (n, n_labels, 1)."""
+    """Return log P(y | x) of a network as given scores, float64 (n, n_labels, 1)."""
     return np.maximum(log_softmax(log_joint), _LOWEST)[:, :, None]
 
 
 def log_softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Scores less their log-sum-exp, of each row; float64 (n, n_labels)."""
+    """Subtract the log-sum-exp of each row from its scores, float64 (n, n_labels)."""
     if not scores.size:
         return scores
     shifted = scores - scores.max(axis=1, keepdims=True)

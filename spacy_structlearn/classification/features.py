@@ -1,16 +1,15 @@
 """Tables of nominal data as arrays, and keys for tuples of their values.
 
-An instance is a tuple of values, strings or None, one a variable (Toutanova 2006, section 2).
-Each value is known by a 64-bit symbol, a hash of its text, and the values of several variables
-together by one 64-bit key, a hash of their symbols: so tables of counts and weights are sparse
-however many values a variable has, a value that was never seen is a key that is not found, and a
-model holds no strings of the text it was trained on, unless it is told to. The hashes are part of
-the model format and must never change.
+An instance is a tuple of values, strings or None, one a variable (Toutanova 2006, section 2). Each
+value has a 64-bit symbol, a hash of its text, and a tuple of values has a 64-bit key, a hash of
+their symbols. So tables of counts and weights are sparse for any number of values, unknown values
+have keys without an entry, and models contain no text of the training data unless they are told to.
+The hashes are part of the model format and must never change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
@@ -23,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..errors import StructlearnError
 
 MISSING = 0
-"""The symbol of None: a value like any other."""
+"""The symbol of None, which is a value like others."""
 
 Columns: TypeAlias = "Mapping[str, Sequence[str | None]]"
 Rows: TypeAlias = "Table | Columns | Sequence[Sequence[str | None]]"
@@ -31,20 +30,20 @@ Labelled: TypeAlias = "tuple[Rows, Sequence[str]]"
 """Rows, and the label of each."""
 
 SET_SEPARATOR = "\x1f"
-"""Stands between the names of variables where a set of them is hashed."""
+"""Separates the names of a set of variables in a hash."""
 CLASS_NAME = "\x1e"
-"""Stands for the class in such a set."""
+"""The name of the class in such a set."""
 
 _SEED = 0x9E3779B97F4A7C15
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
 _TEXT_TYPES = {str, type(None)}
-_CACHED = 256  # texts of so many characters are not remembered
+_CACHED = 256  # symbols of longer texts are not cached
 
 
 @lru_cache(maxsize=65536)
 def symbol(value: str | None) -> int:
-    """The 64-bit symbol of a value, the same on every platform; `MISSING` for None."""
+    """Return the 64-bit symbol of a value, the same on every platform."""
     if value is None:
         return MISSING
     digest = blake2b(value.encode("utf8", "surrogatepass"), digest_size=8).digest()
@@ -56,7 +55,7 @@ class Table:
     """Instances as rows of symbols.
 
     variables: the names of the columns. symbols: uint64 (n_rows, n_variables).
-    names: what symbols are called, where that is known.
+    names: the texts of some symbols.
     Raises StructlearnError if the names are not different strings or the shapes do not fit.
     """
 
@@ -78,21 +77,27 @@ class Table:
 
     @classmethod
     def of(cls, rows: Rows, variables: Sequence[str] | None = None) -> Table:
-        """Make a table of rows of values, or of columns by their names; a Table is itself.
+        """Return a table of rows of values, or of named columns; a Table is returned itself.
 
-        rows: each as many strings or Nones as there are variables; or {name: column}, with columns
-            of one length, as a mapping or a data frame. Other values than strings are taken by
-            `str`, so 1, 1.0 and True are three values; NaN, as data frames have it, is None.
+        rows: sequences of strings or Nones, one for each variable; or a mapping or data frame from
+            names to columns. `str` converts other values, so 1, 1.0 and True are three values; NaN,
+            which data frames contain, is None.
         variables: names of the columns; None: those of a mapping, otherwise "x1", "x2", ...
-        Raises StructlearnError for names that will not do, for a row or column of another length,
-        for a variable that is not there, and for what is not a table.
+        Raises StructlearnError for invalid or unknown names, and for rows or columns that are not
+        sequences of one length.
         """
         if isinstance(rows, Table):
             return rows if variables is None else rows.select(variables)
         if is_by_name(rows):
             known = list(rows.keys())
             variables = _checked_names(known if variables is None else variables)
-            columns = _columns_by_name(rows, variables, known)
+            columns = []
+            for name in variables:
+                if name not in known:
+                    listed = ", ".join(map(str, known))
+                    raise StructlearnError("SL503", variable=name, known=listed)
+                columns.append(_values(rows[name], f"column {name!r}"))
+                _check_length(f"column {name!r}", columns[-1], len(columns[0]))
             n = len(columns[0]) if columns else 0
         else:
             tuples = [_values(row, f"row {i}") for i, row in enumerate(_values(rows, "it"), 1)]
@@ -110,11 +115,11 @@ class Table:
         return cls(variables, symbols, names)
 
     def column(self, variable: str) -> NDArray[np.uint64]:
-        """The symbols of one variable, uint64 (n_rows); StructlearnError if none is."""
+        """Return the symbols of one variable, uint64 (n_rows)."""
         return self.symbols[:, self._place(variable)]
 
     def select(self, variables: Sequence[str]) -> Table:
-        """A table of these variables, in this order; StructlearnError if one is not there."""
+        """Return a table of these variables. Raises StructlearnError if one is unknown."""
         variables = _checked_names(variables)
         if variables == self.variables:
             return self
@@ -122,12 +127,12 @@ class Table:
         return Table(variables, self.symbols[:, places], self.names)
 
     def take(self, rows: ArrayLike) -> Table:
-        """A table of some rows: integers, or a bool for each."""
+        """Return a table of some rows, selected by integers or a mask."""
         return Table(self.variables, self.symbols[np.asarray(rows)], self.names)
 
     @classmethod
     def concatenate(cls, tables: Sequence[Table]) -> Table:
-        """The rows of all tables; they have the variables of the first, in its order."""
+        """Return the rows of all tables, with the variables of the first."""
         first = tables[0]
         names: dict[int, str] = {}
         for table in tables:
@@ -142,7 +147,7 @@ class Table:
 
 
 LabelledTable: TypeAlias = "tuple[Table, NDArray[np.int32]]"
-"""Rows, and the place of each one's label."""
+"""Rows, and the index of the label of each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,18 +159,18 @@ class ClassificationData:
 
 
 def concatenate(data: Sequence[ClassificationData]) -> ClassificationData:
-    """All instances of `data`, of which there is one part or more."""
+    """Return the instances of at least one part."""
     table = Table.concatenate([part.table for part in data])
     return ClassificationData(table, tuple(label for part in data for label in part.labels))
 
 
 def is_by_name(rows: Rows) -> TypeGuard[Columns]:
-    """Whether columns are found in `rows` by name: a Table, a mapping, or a data frame."""
+    """Whether `rows` is a Table, a mapping, or a data frame."""
     return isinstance(rows, Table) or (hasattr(rows, "keys") and hasattr(rows, "__getitem__"))
 
 
-def checked_labels(labels: Iterable[str], n_rows: int) -> list[str]:
-    """The labels, a string for each row (else StructlearnError); those of NumPy as plain ones."""
+def checked_labels(labels: Iterable[str], n_rows: int) -> tuple[str, ...]:
+    """Return the labels as plain strings. Raises StructlearnError unless each row has one."""
     if isinstance(labels, str) or not isinstance(labels, Iterable):
         found = f"the text {labels!r}" if isinstance(labels, str) else f"{labels!r}"
         raise StructlearnError("SL504", rows=n_rows, found=found)
@@ -176,51 +181,53 @@ def checked_labels(labels: Iterable[str], n_rows: int) -> list[str]:
             raise StructlearnError("SL504", rows=n_rows, found=found)
     if len(labels) != n_rows:
         raise StructlearnError("SL504", rows=n_rows, found=f"{len(labels)} labels")
-    return list(map(str.__str__, labels))
+    return tuple(map(str.__str__, labels))
+
+
+def training_data(
+    rows: Rows,
+    labels: Sequence[str],
+    dev: Labelled | None,
+    variables: Sequence[str] | None,
+    known_labels: Iterable[str],
+) -> tuple[ClassificationData, ClassificationData | None, tuple[str, ...]]:
+    """Check the arguments of `fit`.
+
+    Returns the training data, the development data or None, and all labels in ascending order.
+    Raises StructlearnError for arguments that do not fit together.
+    """
+    table = Table.of(rows, variables)
+    train = ClassificationData(table, checked_labels(labels, len(table)))
+    held_out = None
+    if dev is not None:
+        if not isinstance(dev, (tuple, list)) or len(dev) != 2:
+            found = f"{len(dev)} parts" if isinstance(dev, (tuple, list)) else type(dev).__name__
+            raise StructlearnError("SL507", found=found)
+        dev_table = Table.of(dev[0], table.variables)
+        held_out = ClassificationData(dev_table, checked_labels(dev[1], len(dev_table)))
+    if isinstance(known_labels, str) or not isinstance(known_labels, Iterable):
+        raise StructlearnError("SL508", found=repr(known_labels))
+    known = set(train.labels if held_out is None else train.labels + held_out.labels)
+    for label in known_labels:
+        if not isinstance(label, str):
+            raise StructlearnError("SL508", found=repr(label))
+        known.add(str.__str__(label))
+    return train, held_out if held_out and held_out.labels else None, tuple(sorted(known))
 
 
 def label_ids_of(found: Sequence[str], labels: Sequence[str]) -> NDArray[np.int32]:
-    """The place of each label in `labels`, which has them all; int32 (n)."""
+    """Return the index of each label in `labels`, int32 (n)."""
     places = {label: place for place, label in enumerate(labels)}
     return np.array([places[label] for label in found], dtype=np.int32)
-
-
-def checked_known(labels: Iterable[str]) -> frozenset[str]:
-    """Labels known beforehand, if they are strings (else StructlearnError)."""
-    if isinstance(labels, str) or not isinstance(labels, Iterable):
-        raise StructlearnError("SL508", found=repr(labels))
-    labels = list(labels)
-    for label in labels:
-        if not isinstance(label, str):
-            raise StructlearnError("SL508", found=repr(label))
-    return frozenset(map(str.__str__, labels))
-
-
-def development_data(
-    dev: Labelled | None, variables: Sequence[str]
-) -> tuple[Table, list[str]] | None:
-    """The table of these variables and the labels; None if there are none, or no rows.
-
-    Raises StructlearnError if it is no pair, and what `Table.of` and `checked_labels` raise.
-    """
-    if dev is None:
-        return None
-    if not isinstance(dev, (tuple, list)) or len(dev) != 2:
-        found = f"{len(dev)} parts" if isinstance(dev, (tuple, list)) else type(dev).__name__
-        raise StructlearnError("SL507", found=found)
-    table = Table.of(dev[0], variables)
-    labels = checked_labels(dev[1], len(table))
-    return (table, labels) if labels else None
 
 
 def tuple_keys(
     *columns: NDArray[np.uint64], seed: int | NDArray[np.uint64] = 0
 ) -> NDArray[np.uint64]:
-    """One 64-bit key for the values that stand together in a row.
+    """Return a 64-bit key for the values of each row, uint64 (n).
 
-    columns: uint64 (n) each, or broadcast against one another; their order counts. seed: tells
-    tuples of different variables apart where they share one table; one, or broadcast against the
-    columns. Returns uint64 (n).
+    columns: uint64 (n) each, or arrays that broadcast, in an order that matters.
+    seed: distinguishes tuples of different variables in one table; it broadcasts with the columns.
     """
     keys = np.uint64((_SEED + seed) & 0xFFFFFFFFFFFFFFFF)
     for column in columns:
@@ -229,12 +236,12 @@ def tuple_keys(
 
 
 def row_keys(table: Table, label_ids: NDArray[np.int32]) -> NDArray[np.uint64]:
-    """A key of all values of a row and its label, uint64 (n)."""
+    """Return a key for the values and the label of each row, uint64 (n)."""
     return tuple_keys(*table.symbols.T, label_ids.astype(np.uint64))
 
 
 def sorted_rows(table: Table, label_ids: NDArray[np.int32]) -> LabelledTable:
-    """The rows in the order of their keys: what is learned does not depend on their own."""
+    """Sort rows by their keys, so that what is learned does not depend on their order."""
     order = np.argsort(row_keys(table, label_ids), kind="stable")
     return table.take(order), label_ids[order]
 
@@ -248,7 +255,7 @@ def _mix(x: Any) -> Any:
 
 
 def _checked_names(variables: Sequence[str]) -> tuple[str, ...]:
-    """The names of columns, if they are different and can be hashed as sets."""
+    """Return the names of columns. Raises StructlearnError if they are invalid."""
     problem = None
     if isinstance(variables, str):
         problem, variables = "they are a text, not a list of names", (variables,)
@@ -265,27 +272,14 @@ def _checked_names(variables: Sequence[str]) -> tuple[str, ...]:
     return tuple(map(str.__str__, names))
 
 
-def _columns_by_name(
-    rows: Columns, variables: Sequence[str], known: Collection[str]
-) -> list[Sequence[Any]]:
-    """The columns of these variables, of one length."""
-    columns: list[Sequence[Any]] = []
-    for variable in variables:
-        if variable not in known:
-            raise StructlearnError("SL503", variable=variable, known=", ".join(map(str, known)))
-        columns.append(_values(rows[variable], f"column {variable!r}"))
-        _check_length(f"column {variable!r}", columns[-1], len(columns[0]))
-    return columns
-
-
 def _values(values: Any, what: str) -> tuple[Any, ...]:
-    """The values of a row or a column (or the rows), if they have an order of their own."""
+    """Return the values of a row or column, or the rows, if they have an order."""
     if isinstance(values, (str, bytes)):
         raise StructlearnError("SL506", what=what, found=f"the text {values!r}")
     try:
         if not isinstance(values, (Mapping, Set)):
             return tuple(values)
-    except TypeError:  # nothing that can be gone through, such as a number
+    except TypeError:  # not an iterable
         pass
     raise StructlearnError("SL506", what=what, found=f"of type {type(values).__name__}")
 
@@ -296,21 +290,21 @@ def _check_length(what: str, values: Sequence[Any], wanted: int) -> None:
 
 
 def _text(value: Any) -> str | None:
-    """What a value is known by; None for what is missing."""
+    """Return a value as text; None if it is missing."""
     if value is None or type(value) is str:
         return value
-    if isinstance(value, Real) and value != value:  # how data frames write it
+    if isinstance(value, Real) and value != value:
         return None
     return str.__str__(value) if isinstance(value, str) else str(value)
 
 
 def _symbols(column: Sequence[Any], names: dict[int, str]) -> list[int]:
-    """The symbol of each value; what they are called is added to `names`."""
-    # Not by the values themselves: 1, 1.0 and True are equal, and their texts are not.
+    """Return the symbol of each value, and add their texts to `names`."""
+    # Not by values, because 1, 1.0 and True are equal, but their texts are not.
     plain = _TEXT_TYPES.issuperset(map(type, column))
     texts = column if plain else list(map(_text, column))
     table = {
-        # What is long is rarely met again, and many such texts would fill the memory.
+        # Long texts are rarely repeated, and many of them would fill the memory.
         text: symbol(text) if text is None or len(text) < _CACHED else symbol.__wrapped__(text)
         for text in dict.fromkeys(texts)
     }

@@ -11,12 +11,9 @@ the Gaussian prior,
 
     f(w) = - sum_i log P(y_i | x_i) + sum_y l2_y |w_y|^2 / 2.
 
-The constant b, a feature that is always on, is penalised as the others are; with it, a row of
-nothing but unseen values gets the frequencies of the labels. The term in brackets stacks the model
-on a Bayesian network: its log-probabilities come in with a coefficient that is learned too, those
-of the training data by leave-one-out, so that they are as good as those of new data.
-
-How it is trained: see `conditional` and `training`.
+The constant b is penalised like other features; it gives a row of unknown values the frequencies of
+the labels. The term in brackets stacks the model on a Bayesian network. Its coefficient is learned
+too, from leave-one-out probabilities of the training data, which are as good as those of new data.
 """
 
 from __future__ import annotations
@@ -35,29 +32,19 @@ from ..serialization import nested
 from ._log_linear import add_scores
 from .bayes_net import BayesNet
 from .conditional import Template, base_scores, feature_keys, log_softmax
-from .features import (
-    ClassificationData,
-    Labelled,
-    Rows,
-    Table,
-    checked_known,
-    checked_labels,
-    development_data,
-    is_by_name,
-)
+from .features import Labelled, Rows, Table, is_by_name, training_data
 from .settings import LogLinearSettings
 from .structure import Progress
 
 _DENSE, _SPARSE = 1, 2  # format versions, by how weights are stored
-_SPARSE_OVERHEAD = 64  # bytes at most that naming one more array takes
+_SPARSE_OVERHEAD = 64  # maximum number of bytes for the name of an array
 _WEIGHT_DTYPES = ("float16", "float32", "float64")
 
 
 class TemplateStep(NamedTuple):
-    """One step of the search: the template taken, and how good the model is with it.
+    """One step of the search: the added template, and the quality on the development data.
 
-    accuracy: on the development data. log_likelihood: of it, in nats. n_fits: models estimated in
-    this step.
+    log_likelihood: in nats. n_fits: number of models estimated in this step.
     """
 
     template: Template
@@ -67,25 +54,26 @@ class TemplateStep(NamedTuple):
 
     @classmethod
     def of(cls, fields: Sequence[Any]) -> TemplateStep:
-        """A step as it was stored."""
+        """Return a stored step."""
         template, *rest = fields
         return cls(tuple(template), *rest)
 
 
 def template_name(template: Template) -> str:
-    """How a template is written: "<p,n1>", as in table 7 of the paper."""
+    """Return a template as in table 7 of the paper, "<p,n1>"."""
     return f"<{','.join(template)}>"
 
 
 class LogLinear(Stored):
     """A conditional log-linear model.
 
-    settings: how it is learned; None: the defaults. The other arguments are what `fit` learns.
-    labels: ascending. variables: those at fit. templates: tuples of variables. keys: uint64
-    (n_features), ascending. weights: floating (n_features, n_labels). bias: float64 (n_labels).
-    coefficients: float64 (1) with a base, (0) without. base: the trained network or None. l2: the
-    chosen one. steps: of the search. names: what features are called, "p=of|n2=x". storage: the
-    precision with which `to_bytes` stores weights.
+    settings: None: the defaults. All other arguments are learned by `fit`.
+    labels: ascending. variables: those at fit. templates: tuples of variables.
+    keys, weights: uint64 (n_features), ascending, and floating (n_features, n_labels).
+    bias: float64 (n_labels). coefficients: float64 (1) with a base, otherwise (0).
+    base: the trained network. l2: the chosen value. steps: of the search.
+    names: of features by their keys, such as "p=of|n2=x".
+    storage: the precision with which `to_bytes` stores weights.
     """
 
     kind = "log_linear"
@@ -124,7 +112,7 @@ class LogLinear(Stored):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are no labels, so that nothing can be predicted."""
+        """Whether there are no labels."""
         return not self.labels
 
     @property
@@ -152,31 +140,17 @@ class LogLinear(Stored):
     ) -> LogLinear:
         """Learn from labelled rows; returns the model itself.
 
-        rows: see `features.Table.of`; labels: one for each. dev: rows and labels on which templates
-            and l2 are chosen. Where there are none, and there is something to choose, it is chosen
-            on a tenth of the training data, which is added again before the weights are estimated:
-            each tenth row of them in the order of a hash. Nothing depends on the order of the rows.
-        variables: names of the columns, or which columns of a Table are used; see `Table.of`.
-        known_labels: labels that there are, whether or not they occur.
-        progress: called with one short line of text after each step of the search, and after that
-            of l2.
-        A label is what occurs in `labels`, `dev` or `known_labels`.
-        Raises StructlearnError for rows and labels that do not fit together or to the templates.
+        The arguments and errors are those of `BayesNet.fit`. Templates and l2 are chosen on `dev`,
+        or on a tenth of the training data, in the order of a hash, which is added again before the
+        weights are estimated. The order of the rows does not matter.
         """
-        # Not above: only who trains a model pays for the import.
+        # Only training needs this import.
         from .training import LogLinearTrainer
 
-        table = Table.of(rows, variables)
-        data = ClassificationData(table, tuple(checked_labels(labels, len(table))))
-        held_out = development_data(dev, table.variables)
-        known = checked_known(known_labels)
-        selected_on = None
-        if held_out is not None:
-            selected_on = ClassificationData(held_out[0], tuple(held_out[1]))
-            known = known.union(selected_on.labels)
-        untrained = LogLinear(self.settings, sorted(known), table.variables)
+        train, held_out, names = training_data(rows, labels, dev, variables, known_labels)
+        untrained = LogLinear(self.settings, names, train.table.variables)
         trainer = LogLinearTrainer(
-            self.settings, untrained, [data], dev=selected_on, progress=progress
+            self.settings, untrained, [train], dev=held_out, progress=progress
         )
         while trainer.step():
             pass
@@ -184,12 +158,7 @@ class LogLinear(Stored):
         return self
 
     def log_proba(self, rows: Rows) -> NDArray[np.float64]:
-        """log P(y | x), float64 (n, n_labels).
-
-        rows: a Table or a mapping, which must have the variables of the templates, or rows of
-            values in the order of `variables`. Values that were never seen are allowed.
-        Raises StructlearnError for others, and without labels.
-        """
+        """Return log P(y | x), float64 (n, n_labels); see `BayesNet.log_joint`."""
         if self.is_empty:
             raise StructlearnError("SL522")
         table = Table.of(rows, self.used if is_by_name(rows) else self.variables)
@@ -200,20 +169,19 @@ class LogLinear(Stored):
         return log_softmax(scores)
 
     def predict_proba(self, rows: Rows) -> NDArray[np.float64]:
-        """P(y | x), float64 (n, n_labels); see `log_proba`."""
+        """Return P(y | x), float64 (n, n_labels)."""
         return np.exp(self.log_proba(rows))
 
     def predict(self, rows: Rows) -> list[str]:
-        """The most probable label of each row, of equals the first; see `log_proba`."""
+        """Return the most probable label of each row, or the first of equal ones."""
         return [self.labels[i] for i in self.log_proba(rows).argmax(axis=1)]
 
     def strongest(
         self, n: int, label: str | None = None, named: bool = True
     ) -> list[tuple[str, int, str, float]]:
-        """The n features of greatest weight, by magnitude: (name, key, label, weight).
+        """Return the n largest weights, by magnitude, as (name, key, label, weight).
 
-        label: those of one label only. named: of features that have a name only; the name of
-        others is empty.
+        label: only weights of this label. named: only features with a name; otherwise it may be "".
         """
         chosen = [i for i, name in enumerate(self.labels) if label in (None, name)]
         rows = np.arange(len(self.keys))
@@ -229,7 +197,7 @@ class LogLinear(Stored):
         return [(self.names.get(key, ""), key, name, w) for key, name, w in found if w]
 
     def describe(self) -> str:
-        """What was learned, to be read: templates, their order in the search, and the prior."""
+        """Return a description of the templates, their order in the search, and the prior."""
         if self.is_empty:
             return "log-linear model, empty"
         lines = [
@@ -250,18 +218,16 @@ class LogLinear(Stored):
         return "\n".join(lines)
 
     def compact(self, dtype: DTypeLike = "float16", threshold: float = 0.0) -> LogLinear:
-        """A smaller model that answers (almost) as this one does; what is to be shipped.
+        """Return a smaller model with almost the same predictions, without names of conjunctions.
 
-        dtype: "float16", "float32" or "float64", the precision to which weights are rounded and
-            with which `to_bytes` stores them; in memory float16 is float32.
-        threshold: weights of at most this magnitude become zero, and features without any weight
-            are dropped. Names are kept of single values only, not of conjunctions.
+        dtype: "float16", "float32" or "float64", to which weights are rounded and in which
+            `to_bytes` stores them. In memory, float16 is float32.
+        threshold: weights up to this magnitude become zero; features without weights are dropped.
         Raises StructlearnError if a weight is too large for `dtype`, or for another dtype.
         """
         storage = np.dtype(dtype).name
         if storage not in _WEIGHT_DTYPES:
             raise StructlearnError("SL605", value=storage, known=", ".join(_WEIGHT_DTYPES))
-        # Overflow to infinity is reported below, with a code.
         with np.errstate(over="ignore"):
             rounded = self.weights.astype(storage)
         if not np.isfinite(rounded).all():
@@ -281,9 +247,10 @@ class LogLinear(Stored):
         )
 
     def to_fields(self) -> tuple[int, dict[str, Any]]:
-        """What is stored. Where two labels have weights that are each other's negatives, only the
-        first's are stored. Where many weights are zero, the others are stored, and a bit for each
-        that says which they are.
+        """Return what is stored.
+
+        If two labels have opposite weights, only those of the first one are stored. If many weights
+        are zero, only the others are stored, with a bit for each weight.
         """
         mirrored = _is_mirrored(self.weights)
         weights = (self.weights[:, :1] if mirrored else self.weights).astype(self.storage)
@@ -311,10 +278,48 @@ class LogLinear(Stored):
 
     @classmethod
     def from_fields(cls, version: int, fields: dict[str, Any]) -> LogLinear:
+        labels, variables, keys = fields["labels"], fields["variables"], fields["keys"]
+        mirrored, named_keys, base = (
+            fields.pop(name) for name in ("mirrored", "named_keys", "base")
+        )
+        shape = len(keys), 1 if mirrored else len(labels)
+        weights = fields["weights"]
         if version == _SPARSE:
-            shape = len(fields["keys"]), 1 if fields["mirrored"] else len(fields["labels"])
-            fields["weights"] = _dense(fields["weights"], fields.pop("nonzero"), shape)
-        return cls(**_checked(**fields))
+            weights = _dense(weights, fields.pop("nonzero"), shape)
+        storage = weights.dtype.name
+        if storage not in _WEIGHT_DTYPES or named_keys.dtype != np.uint64:
+            raise ValueError("its keys or weights have the wrong type")
+        if len(set(labels)) < len(labels) or len(set(variables)) < len(variables):
+            raise ValueError("a label or a variable is there twice")
+        if not {v for template in fields["templates"] for v in template} <= set(variables):
+            raise ValueError("a template is of a variable that is not there")
+        if mirrored and len(labels) != 2:
+            raise ValueError("its weights are not of its labels")
+        if weights.shape != shape or keys.ndim != 1 or not (keys[1:] > keys[:-1]).all():
+            raise ValueError("its keys and weights do not fit together")
+        weights = weights.astype("float64" if storage == "float64" else "float32")
+        if mirrored:
+            weights = np.concatenate([weights, -weights], axis=1)
+        bias, coefficients = fields["bias"], fields["coefficients"]
+        if bias.shape != (len(labels),) or coefficients.shape != ((0,) if base is None else (1,)):
+            raise ValueError("its bias or coefficients have the wrong shape")
+        if not all(np.isfinite(array).all() for array in (weights, bias, coefficients)):
+            raise ValueError("a weight is not finite")
+        if base is not None:
+            base = BayesNet.from_bytes(base.tobytes())
+            if list(base.labels) != labels:
+                raise ValueError("its labels are not those of its network")
+            fields["settings"]["base"] = base.settings.stored()
+        fields |= {
+            "settings": LogLinearSettings.of(fields["settings"]),
+            "templates": tuple(map(tuple, fields["templates"])),
+            "weights": weights,
+            "base": base,
+            "steps": [TemplateStep.of(step) for step in fields["steps"]],
+            "names": dict(zip(named_keys.tolist(), fields["names"], strict=True)),
+            "storage": storage,
+        }
+        return super().from_fields(version, fields)
 
     def __repr__(self) -> str:
         templates = " ".join(template_name(template) for template in self.templates)
@@ -329,11 +334,8 @@ def _is_mirrored(weights: NDArray[np.floating]) -> bool:
 
 
 def _sparse(weights: NDArray[np.floating]) -> dict[str, NDArray] | None:
-    """The weights other than zero, and where they are, if that takes less space.
-
-    nonzero: uint8, a bit for each weight, row by row.
-    """
-    # By their bits, since minus zero is to come back as well.
+    """Return the nonzero weights and a bit for each weight, row by row, if they are smaller."""
+    # Compare bits, to keep minus zero.
     nonzero = weights.view(f"u{weights.itemsize}") != 0
     size = -(-weights.size // 8) + np.count_nonzero(nonzero) * weights.itemsize
     if size + _SPARSE_OVERHEAD > weights.nbytes:
@@ -344,9 +346,9 @@ def _sparse(weights: NDArray[np.floating]) -> dict[str, NDArray] | None:
 def _dense(
     stored: NDArray[np.floating], nonzero: NDArray[np.uint8], shape: tuple[int, int]
 ) -> NDArray[np.floating]:
-    """The weights, floating of this shape, that `_sparse` made these arrays of."""
+    """Return the weights of this shape, the inverse of `_sparse`."""
     size = shape[0] * shape[1]
-    # Before anything of that size is allocated.
+    # Check before allocating.
     if nonzero.dtype != np.uint8 or nonzero.shape != (-(-size // 8),):
         raise ValueError("there is not one bit for each weight")
     bits = np.unpackbits(nonzero).view(np.bool_)
@@ -355,71 +357,3 @@ def _dense(
     weights = np.zeros(size, dtype=stored.dtype)
     weights[bits[:size]] = stored
     return weights.reshape(shape)
-
-
-def _checked(
-    *,
-    settings: dict[str, Any],
-    labels: list[str],
-    variables: list[str],
-    templates: list[list[str]],
-    keys: NDArray[np.uint64],
-    weights: NDArray[np.floating],
-    mirrored: bool,
-    bias: NDArray[np.float64],
-    coefficients: NDArray[np.float64],
-    base: NDArray[np.uint8] | None,
-    l2: float,
-    steps: list[list[Any]],
-    named_keys: NDArray[np.uint64],
-    names: list[str],
-) -> dict[str, Any]:
-    """What `LogLinear` takes, of what `LogLinear.to_fields` stored."""
-    for name in [*labels, *variables, *names, *(v for template in templates for v in template)]:
-        if not isinstance(name, str):
-            raise TypeError("a label, variable or name is not a string")
-    storage = weights.dtype.name
-    if storage not in _WEIGHT_DTYPES or keys.dtype != np.uint64 or named_keys.dtype != np.uint64:
-        raise ValueError("its keys or weights have the wrong type")
-    if len(set(labels)) < len(labels) or len(set(variables)) < len(variables):
-        raise ValueError("a label or a variable is there twice")
-    if not {v for template in templates for v in template} <= set(variables):
-        raise ValueError("a template is of a variable that is not there")
-    weights = weights.astype("float64" if storage == "float64" else "float32")
-    n_columns = 1 if mirrored else len(labels)
-    if mirrored and len(labels) != 2:
-        raise ValueError("its weights are not of its labels")
-    if keys.ndim != 1 or weights.shape != (len(keys), n_columns) or not _ascending(keys):
-        raise ValueError("its keys and weights do not fit together")
-    if mirrored:
-        weights = np.concatenate([weights, -weights], axis=1)
-    if bias.shape != (len(labels),) or coefficients.shape != ((0,) if base is None else (1,)):
-        raise ValueError("its bias or coefficients have the wrong shape")
-    for array in (weights, bias, coefficients):
-        if array.dtype.kind != "f" or not np.isfinite(array).all():
-            raise ValueError("a weight is not finite")
-    network = None
-    if base is not None:
-        network = BayesNet.from_bytes(base.tobytes())
-        if list(network.labels) != labels:
-            raise ValueError("its labels are not those of its network")
-        settings["base"] = network.settings.stored()
-    return {
-        "settings": LogLinearSettings.of(settings),
-        "labels": tuple(labels),
-        "variables": tuple(variables),
-        "templates": tuple(tuple(template) for template in templates),
-        "keys": keys,
-        "weights": weights,
-        "bias": bias.astype(np.float64),
-        "coefficients": coefficients.astype(np.float64),
-        "base": network,
-        "l2": float(l2),
-        "steps": [TemplateStep.of(step) for step in steps],
-        "names": dict(zip(named_keys.tolist(), names, strict=True)),
-        "storage": storage,
-    }
-
-
-def _ascending(keys: NDArray[np.uint64]) -> bool:
-    return bool((keys[1:] > keys[:-1]).all())

@@ -46,9 +46,14 @@ class ClassifierSettings(Settings):
     )
 
     def stored(self) -> dict[str, Any]:
-        """Return the fields to store; mappings become pairs, because their order matters."""
+        """Return the fields to store; a structure becomes pairs, because its order matters."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         del values["classes"]
+        for name, value in values.items():
+            if isinstance(value, ClassifierSettings):
+                values[name] = value.stored()
+            elif name == "structure" and isinstance(value, Mapping):
+                values[name] = [list(pair) for pair in value.items()]
         return values
 
     @classmethod
@@ -59,6 +64,25 @@ class ClassifierSettings(Settings):
     def kept(self: C) -> C:
         """Return the settings without the file of word classes, as a model holds them."""
         return self.part(type(self), classes=None)
+
+    def empty(self) -> BayesNet | LogLinear:
+        """Return a model without labels."""
+        from . import BayesNet, LogLinear
+
+        return LogLinear() if isinstance(self, LogLinearSettings) else BayesNet()
+
+    def trainer(
+        self,
+        parameters: Any,
+        data: Sequence[ClassificationData],
+        *,
+        make_engine: MakeEngine = make_engine,
+    ) -> BayesNetTrainer | LogLinearTrainer:
+        """Return a trainer; the result depends only on the data and the labels."""
+        from .training import BayesNetTrainer, LogLinearTrainer
+
+        kind = LogLinearTrainer if isinstance(self, LogLinearSettings) else BayesNetTrainer
+        return kind(self, parameters, data, make_engine=make_engine)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,12 +121,6 @@ class BayesNetSettings(ClassifierSettings):
     )
     l2: float = core.l2(1.0, "logarithms of d,")
 
-    def stored(self) -> dict[str, Any]:
-        values = super().stored()
-        if isinstance(self.structure, Mapping):
-            values["structure"] = [list(pair) for pair in self.structure.items()]
-        return values
-
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> BayesNetSettings:
         values = dict(stored)
@@ -115,38 +133,14 @@ class BayesNetSettings(ClassifierSettings):
             values["l2"] = 1.0 / variance
         return cls(**values)
 
-    def empty(self) -> BayesNet:
-        """Return a network without labels."""
-        from .bayes_net import BayesNet
-
-        return BayesNet()
-
     def initialize(
-        self,
-        data: Sequence[ClassificationData],
-        labels: Sequence[str],
-        previous: BayesNet | None = None,
+        self, data: Sequence[ClassificationData], labels: Sequence[str], previous: Any = None
     ) -> BayesNet:
-        """Return a network of the labels and the variables of `data`, without structure.
-
-        previous: not used.
-        """
+        """Return a network of the labels and the variables of `data`, without structure."""
         from .bayes_net import BayesNet
 
         net = BayesNet(BayesNetSettings(structure={}, fit_d=None))
         return net.fit([], (), variables=data[0].table.variables, known_labels=labels)
-
-    def trainer(
-        self,
-        parameters: BayesNet,
-        data: Sequence[ClassificationData],
-        *,
-        make_engine: MakeEngine = make_engine,
-    ) -> BayesNetTrainer:
-        """Return a trainer; the result depends only on the data and the labels."""
-        from .training import BayesNetTrainer
-
-        return BayesNetTrainer(self, parameters, data, make_engine=make_engine)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,11 +211,6 @@ class LogLinearSettings(ClassifierSettings):
             yield "templates", wanted, different and all(sizes)
         yield "l2", "a list of one number or more", self.l2 != ()
 
-    def stored(self) -> dict[str, Any]:
-        values = super().stored()
-        values["base"] = None if self.base is None else self.base.stored()
-        return values
-
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> LogLinearSettings:
         base = stored.get("base")
@@ -249,37 +238,13 @@ class LogLinearSettings(ClassifierSettings):
         """Whether something is selected on development data."""
         return self.templates == "search" or len(self.l2_values) > 1
 
-    def empty(self) -> LogLinear:
-        """Return a model without labels."""
-        from .log_linear import LogLinear
-
-        return LogLinear()
-
     def initialize(
-        self,
-        data: Sequence[ClassificationData],
-        labels: Sequence[str],
-        previous: LogLinear | None = None,
+        self, data: Sequence[ClassificationData], labels: Sequence[str], previous: Any = None
     ) -> LogLinear:
-        """Return a model of the labels and the variables of `data`, without features.
-
-        previous: not used.
-        """
+        """Return a model of the labels and the variables of `data`, without features."""
         from .log_linear import LogLinear
 
         return LogLinear(self, labels=sorted(set(labels)), variables=data[0].table.variables)
-
-    def trainer(
-        self,
-        parameters: LogLinear,
-        data: Sequence[ClassificationData],
-        *,
-        make_engine: MakeEngine = make_engine,
-    ) -> LogLinearTrainer:
-        """Return a trainer; the result depends only on the data and the labels."""
-        from .training import LogLinearTrainer
-
-        return LogLinearTrainer(self, parameters, data, make_engine=make_engine)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,9 +1,8 @@
 """Stages: one model of several classifiers under names, learned one after another.
 
-A decision is often made in stages: which words are predicates, which phrases are arguments of one,
-and which roles these have. Each stage is a Bayesian network or a log-linear model with a table and
-labels of its own; together they are learned, stored and shown as one model. The last stage is the
-main one: its labels are those of the whole.
+Semantic role labeling, for example, has three stages: which words are predicates, which phrases are
+their arguments, and which roles these have. Each stage is a Bayesian network or a log-linear model
+with its own table and labels. The last stage is the main one, whose labels are those of the model.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from copy import copy
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from ..errors import StructlearnError
 from ..learning.stored import Stored
@@ -56,23 +55,19 @@ class Stages(Stored):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the main stage has no labels, so that nothing can be predicted."""
+        """Whether the main stage has no labels."""
         return not self.labels
 
     @property
     def labels(self) -> tuple[str, ...]:
         """The labels of the main stage, ascending."""
-        return self._main.labels if self.classifiers else ()
-
-    @property
-    def _main(self) -> Classifier:
-        return self[self.stages[-1]]
+        return self[self.stages[-1]].labels if self.classifiers else ()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.classifiers)
 
     def __getitem__(self, stage: str) -> Classifier:
-        """The classifier of a stage, which may be empty. Raises StructlearnError without one."""
+        """Return the classifier of a stage. Raises StructlearnError if the stage is unknown."""
         if stage not in self.classifiers:
             raise StructlearnError("SL530", stage=stage, known=", ".join(self.classifiers))
         return self.classifiers[stage]
@@ -80,11 +75,10 @@ class Stages(Stored):
     def compact(
         self, dtype: DTypeLike = "float16", threshold: float | Mapping[str, float] = 0.0
     ) -> Stages:
-        """A smaller model that answers (almost) as this one does; see `LogLinear.compact`.
+        """Return a smaller model; see `LogLinear.compact`.
 
-        dtype, threshold: of the weights of log-linear models; threshold may be a number for each
-            stage by its name, and is 0 for those that are not named.
-        Raises StructlearnError for a stage that is not there, or for the dtype.
+        threshold: one for all stages, or by the names of stages, 0 for others.
+        Raises StructlearnError for an unknown stage or dtype.
         """
         own = threshold if isinstance(threshold, Mapping) else dict.fromkeys(self, threshold)
         for stage in own:
@@ -99,7 +93,7 @@ class Stages(Stored):
         )
 
     def describe(self) -> str:
-        """What each stage has learned, to be read."""
+        """Return a description of each stage."""
         lines = []
         for stage, classifier in self.classifiers.items():
             lines.append(f"{stage}:")
@@ -109,13 +103,12 @@ class Stages(Stored):
     def strongest(
         self, n: int, label: str | None = None, named: bool = True
     ) -> list[tuple[str, int, str, float]]:
-        """The n features of greatest weight of the main stage; see `LogLinear.strongest`.
+        """Return the strongest features of the main stage; see `LogLinear.strongest`.
 
-        A Bayes net has no weights, and so no such features.
+        The list is empty if the main stage is a Bayesian network, which has no weights.
         """
-        if not self.classifiers or not isinstance(self._main, LogLinear):
-            return []
-        return self._main.strongest(n, label, named)
+        main = self[self.stages[-1]] if self.classifiers else None
+        return main.strongest(n, label, named) if isinstance(main, LogLinear) else []
 
     def to_fields(self) -> tuple[int, dict[str, Any]]:
         return self.version, {
@@ -126,40 +119,24 @@ class Stages(Stored):
 
     @classmethod
     def from_fields(cls, version: int, fields: dict[str, Any]) -> Stages:
-        stages, kinds, classifiers = (
-            fields.pop(name) for name in ("stages", "kinds", "classifiers")
-        )
-        if fields or not all(isinstance(stage, str) for stage in stages):
-            raise TypeError("the names of its stages are no strings, or there is more")
-        found = {
+        stages, kinds = fields.pop("stages"), fields.pop("kinds")
+        if not all(isinstance(stage, str) for stage in stages) or len(set(stages)) < len(stages):
+            raise ValueError("the names of its stages are not different strings")
+        fields["classifiers"] = {
             stage: _CLASSIFIERS[kind].from_bytes(classifier.tobytes())
-            for stage, kind, classifier in zip(stages, kinds, classifiers, strict=True)
+            for stage, kind, classifier in zip(stages, kinds, fields["classifiers"], strict=True)
         }
-        if list(found) != stages:
-            raise ValueError("a stage that occurs twice")
-        return cls(found)
+        return super().from_fields(version, fields)
 
     def __repr__(self) -> str:
         return f"<Stages: {', '.join(self) or 'none'}; {len(self.labels)} labels>"
 
 
-def _checked(
-    *, stages: list[str], kinds: list[str], classifiers: list[NDArray[np.uint8]]
-) -> dict[str, Classifier]:
-    """What `Stages` takes, of what `Stages.to_fields` stored."""
-    if not all(isinstance(stage, str) for stage in stages) or len(set(stages)) < len(stages):
-        raise ValueError("the names of its stages are not different strings")
-    return {
-        stage: _CLASSIFIERS[kind].from_bytes(classifier.tobytes())
-        for stage, kind, classifier in zip(stages, kinds, classifiers, strict=True)
-    }
-
-
 class StagesTrainer(Trainer[StagesSettings]):
-    """The stages one after another, each to its end before the next begins.
+    """Trains one stage after another, each to its end.
 
-    value: the sum over the stages of the objective, which is 0 of one that has not begun.
-    n_iterations: steps of all stages so far, over all sets of data.
+    value: the sum of the objectives of the stages, 0 for stages that have not begun.
+    n_iterations: number of steps of all stages.
     """
 
     def __init__(
@@ -173,12 +150,12 @@ class StagesTrainer(Trainer[StagesSettings]):
         super().__init__(settings, make_engine=make_engine)
         self._classifiers = {stage: stages[stage] for stage in settings.order}
         self._trainers: dict[str, Trainer] = {}
-        # Stages that have learned since their classifier was taken from the trainer.
+        # Stages trained since their classifier was taken from the trainer.
         self._changed: set[str] = set()
         self.add(data)
 
     def take(self, data: Sequence[StagesData]) -> None:
-        """More instances; stages that have any are learned again."""
+        """Add instances; stages that have any are trained again."""
         for stage, settings in self.settings.stages.items():
             instances = instances_of(data, stage)
             if not instances:
@@ -187,14 +164,14 @@ class StagesTrainer(Trainer[StagesSettings]):
                 self._trainers[stage].add(instances)
                 continue
             classifier = self._classifiers[stage]
-            if not classifier.variables:  # nothing was seen of it before
+            if not classifier.variables:  # it had no instances
                 classifier = initialized(settings, instances, classifier.labels)
             self._trainers[stage] = settings.trainer(
                 classifier, instances, make_engine=self.make_engine
             )
 
     def iterate(self) -> bool:
-        """A step of the first stage that is not at its end."""
+        """Make a step of the first stage that is not finished."""
         trainers = self._in_order()
         stage = next((stage for stage, trainer in trainers.items() if not trainer.finished), None)
         if stage is not None:
@@ -205,7 +182,7 @@ class StagesTrainer(Trainer[StagesSettings]):
         return not all(trainer.finished for trainer in trainers.values())
 
     def parameters(self) -> Stages:
-        """The model as it stands: stages that have not learned anything yet are as they were."""
+        """Return the current model; stages without training are unchanged."""
         for stage in sorted(self._changed):
             self._classifiers[stage] = self._trainers[stage].parameters()
         self._changed.clear()
@@ -234,14 +211,14 @@ class StagesTrainer(Trainer[StagesSettings]):
         return resumed
 
     def _in_order(self) -> dict[str, Trainer]:
-        # In one order, so that sums of numbers do not differ.
+        # A fixed order, because sums depend on it.
         return {
             stage: self._trainers[stage] for stage in self._classifiers if stage in self._trainers
         }
 
 
 def instances_of(data: Sequence[StagesData], stage: str) -> list[ClassificationData]:
-    """The instances of one stage, without parts that have none."""
+    """Return the instances of one stage, without empty parts."""
     return [datum[stage] for datum in data if stage in datum and datum[stage].labels]
 
 
@@ -250,6 +227,6 @@ def initialized(
     instances: Sequence[ClassificationData],
     labels: Collection[str],
 ) -> Classifier:
-    """A classifier that knows labels and variables; without instances, the labels alone."""
+    """Return an untrained classifier; without instances, it has no variables."""
     none = ClassificationData(Table((), np.empty((0, 0), dtype=np.uint64)), ())
     return settings.initialize(instances or [none], tuple(sorted(labels)))

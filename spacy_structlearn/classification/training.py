@@ -1,7 +1,6 @@
 """Training of classifiers: of a Bayesian network in one step, of a log-linear model in many.
 
-What is learned depends neither on the parts in which the data come nor on their order. That of
-stages is in `stages`.
+The result depends neither on the order of the data nor on the parts in which they are added.
 """
 
 from __future__ import annotations
@@ -37,14 +36,13 @@ S = TypeVar("S", bound=ClassifierSettings)
 KeyedWeights = tuple[NDArray[np.uint64], NDArray[np.float64]]
 
 PHASES = ("new", "search", "l2", "last", "done")
-_HELD_OUT = 10  # every so many of the training data are held out where there are no others
+_HELD_OUT = 10  # one in ten training instances is held out if there are no development data
 
 
 class ClassifierTrainer(Trainer[S]):
-    """The data of a classifier, in an order of their own.
+    """The data of a classifier, in the order of a hash.
 
-    model: knows labels and variables. labels: these, and those of the data. instances: all rows,
-    and the places of their labels.
+    model: an untrained model with labels and variables; labels of the data are added.
     """
 
     labels: tuple[str, ...]
@@ -59,8 +57,9 @@ class ClassifierTrainer(Trainer[S]):
         make_engine: MakeEngine = make_engine,
     ):
         super().__init__(settings, make_engine=make_engine)
+        self._model = model
+        self._known = model.labels  # those of a trained model include labels of the data
         self.variables = model.variables
-        self._known = model.labels
         self._data: list[ClassificationData] = []
         self.add(data)
 
@@ -68,8 +67,11 @@ class ClassifierTrainer(Trainer[S]):
         whole = concatenate([*self._data, *data])
         self._data = [whole]
         self.labels = tuple(sorted({*self._known, *whole.labels}))
-        table = whole.table.select(self.variables)
-        self.instances = sorted_rows(table, label_ids_of(whole.labels, self.labels))
+        self.instances = self._sorted(whole)
+
+    def _sorted(self, data: ClassificationData) -> LabelledTable:
+        table = data.table.select(self.variables)
+        return sorted_rows(table, label_ids_of(data.labels, self.labels))
 
     def data_digest(self) -> bytes:
         table, label_ids = self.instances
@@ -79,20 +81,8 @@ class ClassifierTrainer(Trainer[S]):
 class BayesNetTrainer(ClassifierTrainer[BayesNetSettings]):
     """A single step: structure, counts and d.
 
-    value: minus the log-likelihood of the labels of the training data, each instance left out of
-    the counts.
+    value: minus the log-likelihood of the labels, with each instance left out of the counts.
     """
-
-    def __init__(
-        self,
-        settings: BayesNetSettings,
-        net: BayesNet,
-        data: Sequence[ClassificationData],
-        *,
-        make_engine: MakeEngine = make_engine,
-    ):
-        self._net = net
-        super().__init__(settings, net, data, make_engine=make_engine)
 
     def iterate(self) -> bool:
         table, label_ids = self.instances
@@ -102,30 +92,31 @@ class BayesNetTrainer(ClassifierTrainer[BayesNetSettings]):
         log_z = np.logaddexp.reduce(log_joint, axis=1)
         self.value = float((log_z - log_joint[np.arange(len(labels)), label_ids]).sum())
         self.n_iterations += 1
-        self._net = net.compact()
+        self._model = net.compact()
         return False
 
     def parameters(self) -> BayesNet:
-        return self._net
+        return self._model
 
     def state(self) -> dict[str, Any]:
-        return {"net": nested(self._net.to_bytes())}
+        return {"net": nested(self._model.to_bytes())}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self._net = BayesNet.from_bytes(state["net"].tobytes())
+        self._model = BayesNet.from_bytes(state["net"].tobytes())
 
 
 class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
     """The search for templates, the choice of l2, and then L-BFGS.
 
-    Toutanova (2006), section 2.2.1: from single variables to conjunctions, one template at a time,
-    by the accuracy on development data of a model that is fully estimated for each candidate, from
-    where the last step ended. Then l2 is chosen on the same data, and the model estimated for good.
+    Toutanova (2006), section 2.2.1: the search goes from single variables to conjunctions and adds
+    one template at a time. Each candidate is estimated from the weights of the last step, and
+    judged by its accuracy on development data. Then l2 is chosen on the same data, and the final
+    model is estimated. Each of these steps, and each iteration of L-BFGS, is a step of training.
+    When data are added, everything starts again, but from the same weights if there is nothing to
+    select.
 
-    A step of the search, the choice of l2, and an iteration of L-BFGS are one step each. When data
-    are added all begins anew, except that weights go on from where they were if there is nothing to
-    select. dev: data to select on, whose labels `model` knows; None: a tenth of the data, which is
-    added again for the last estimation. progress: is told of each selection.
+    dev: data to select on. None: a tenth of the data, which is added again at the end.
+    progress: called with a line of text after each selection.
     """
 
     def __init__(
@@ -164,11 +155,11 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
         return more
 
     def parameters(self) -> LogLinear:
-        """The model as it stands, float32, without names of conjunctions."""
+        """Return the current model in float32, without names of conjunctions."""
         return self.learned().compact("float32")
 
     def learned(self) -> LogLinear:
-        """The model as it stands, exact."""
+        """Return the current model without rounding."""
         self._begin()
         model = LogLinear(self.settings, self.labels, self.variables, l2=self.l2)
         if self._phase == "done":
@@ -194,13 +185,15 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
         )
 
     def state(self) -> dict[str, Any]:
-        begun = self._phase != "new"
-        optimizer = self._optimizer if begun else None
+        if self._phase == "new":
+            state = {"l2": 0.0, "steps": [], "estimate": None, "optimizer": None}
+            return {"phase": self._phase, **state, "previous": self._previous}
+        optimizer = self._optimizer
         return {
             "phase": self._phase,
-            "l2": self.l2 if begun else 0.0,
-            "steps": self.steps if begun else [],
-            "estimate": self._estimate if begun else None,
+            "l2": self.l2,
+            "steps": self.steps,
+            "estimate": self._estimate,
             "optimizer": None if optimizer is None else nested(optimizer.to_bytes()),
             "previous": self._previous if optimizer is None else None,
         }
@@ -226,16 +219,13 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
             self._likelihood = self._workshop.likelihood(self._estimate.templates, l2)
             self._optimizer = LBFGS.from_bytes(optimizer.tobytes())
 
-    # --- the course of it -------------------------------------------------------------------------
+    # --- the steps -------------------------------------------------------------------------------
     def _held_out(self) -> LabelledTable | None:
-        """The development data, if they are given."""
-        if self._dev is None:
-            return None
-        table = self._dev.table.select(self.variables)
-        return sorted_rows(table, label_ids_of(self._dev.labels, self.labels))
+        """Return the development data, if they were given."""
+        return None if self._dev is None else self._sorted(self._dev)
 
     def _begin(self) -> None:
-        """Prepare the first step, unless that is done."""
+        """Prepare the first step."""
         if self._phase != "new":
             return
         settings, train, dev = self.settings, self.instances, self._held_out()
@@ -243,19 +233,21 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
         self.l2 = settings.search_l2
         self._likelihood: LogLinearLikelihood | None = None
         self._optimizer: LBFGS | None = None
-        # What the last phase is to be trained on, if it is not what the others are.
+        # The data of the last phase, if they are not those of the others.
         self._all: LabelledTable | None = None
         if settings.needs_dev and dev is None:
             self._all = train
             train, dev = _hold_out(*train)
         elif settings.recount and dev is not None:
-            self._all = _together(train, dev)
+            both = Table.concatenate([train[0], dev[0]])
+            self._all = sorted_rows(both, np.concatenate([train[1], dev[1]]))
         self._workshop = Workshop(settings, self.labels, train, dev)
         self._estimate = self._workshop.start
         if len(self.labels) < 2 or not len(train[0]):
-            self._phase = "done"  # there is nothing to tell apart
+            self._phase = "done"
         elif settings.templates == "search":
-            self._estimate = self._searched(self._estimate)
+            tolerance = settings.search_tolerance
+            self._estimate = self._workshop.fitted(self._estimate, self.l2, tolerance)
             self._phase = "search"
         else:
             for template in self._fixed_templates():
@@ -263,7 +255,7 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
             self._phase = "l2"
 
     def _advance(self) -> bool:
-        """One step; False once there is nothing left to improve."""
+        """Make a step. Returns False after the last one."""
         if self._phase == "search":
             if not self._extend():
                 self._phase = "l2"
@@ -291,7 +283,7 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
         return [_in_order(template, variables) for template in settings.templates]
 
     def _candidates(self) -> list[Template]:
-        """Templates that may be next, in the order in which they became so."""
+        """Return the templates that may be added, in the order in which they became possible."""
         taken, largest = self._estimate.templates, self.settings.max_conjunction
         if self.settings.nested:
             found = [(variable,) for variable in self.variables]
@@ -310,40 +302,34 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
             ]
         return [template for template in dict.fromkeys(found) if template not in taken]
 
-    def _searched(self, estimate: Estimate) -> Estimate:
-        """A model as the search estimates it."""
-        return self._workshop.fitted(estimate, self.l2, self.settings.search_tolerance)
-
     def _extend(self) -> bool:
-        """A step of the search; False if no candidate makes the model better."""
+        """Make a step of the search. Returns False if no candidate is better."""
         settings, before, workshop = self.settings, self._estimate, self._workshop
         limit = settings.max_templates
         candidates = self._candidates()
         if not candidates or (limit is not None and len(before.templates) >= limit):
             return False
-        best: Estimate | None = None
-        for template in candidates:
-            found = self._searched(workshop.extended(before, template))
-            # Of equally good ones the smallest template is best, and of these the first.
-            if best is None or _rank(found) > _rank(best):
-                best = found
-        assert best is not None
+        # Of equal models that with the smallest template is best, and of these the first.
+        best = max(
+            (
+                workshop.fitted(
+                    workshop.extended(before, template), self.l2, settings.search_tolerance
+                )
+                for template in candidates
+            ),
+            key=lambda model: (*model.quality, -len(model.templates[-1])),
+        )
         total = float(workshop.dev.counts.sum())
         if not best.right - before.right > settings.min_gain * total:
             return False
         self._estimate = best
-        step = TemplateStep(
-            best.templates[-1], best.right / total, best.log_likelihood, len(candidates)
-        )
-        self.steps.append(step)
-        self._tell(
-            f"{template_name(step.template)}: accuracy {step.accuracy:.4f}, log-likelihood "
-            f"{step.log_likelihood:.1f}, best of {step.n_fits}"
-        )
+        template, accuracy = best.templates[-1], best.right / total
+        self.steps.append(TemplateStep(template, accuracy, best.log_likelihood, len(candidates)))
+        self._tell(template_name(template), f", best of {len(candidates)}")
         return True
 
     def _choose_l2(self) -> None:
-        """The l2 with the best model; each goes on from the weights of a stronger one."""
+        """Choose the l2 of the best model, each starting from the weights of a stronger one."""
         best: Estimate | None = None
         estimate = self._estimate
         for l2 in self.settings.l2_values:
@@ -352,13 +338,10 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
                 best, self.l2 = estimate, l2
         assert best is not None
         self._estimate = best
-        accuracy = best.right / float(self._workshop.dev.counts.sum())
-        self._tell(
-            f"l2 {self.l2:g}: accuracy {accuracy:.4f}, log-likelihood {best.log_likelihood:.1f}"
-        )
+        self._tell(f"l2 {self.l2:g}")
 
     def _begin_last(self) -> None:
-        """Prepare the estimation of what was selected, on all that may be trained on."""
+        """Prepare the estimation of the selected model on all data."""
         chosen = self._estimate
         if self._all is not None:
             self._previous = self._weights_by_key()
@@ -372,20 +355,20 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
         self._optimizer = self._workshop.optimizer(self._likelihood, self._estimate)
 
     def _use_all(self) -> None:
-        """Go on with all that may be trained on; a base keeps its structure."""
+        """Continue with all data; a base keeps its structure."""
         if self._all is not None:
             base = self._workshop.base
             structure = None if base is None else base.parents
             self._workshop = Workshop(self.settings, self.labels, self._all, None, structure)
 
     def _weights_by_key(self) -> KeyedWeights:
-        """The features of the model as it stands, ascending, and their weights."""
+        """Return the keys of features, ascending, and their current weights."""
         keys = self._workshop.keys(self._estimate.templates)
         order = np.argsort(keys)
         return keys[order], self._present()[0][order]
 
     def _adopt(self, keys: NDArray[np.uint64], weights: NDArray[np.float64]) -> None:
-        """Begin with these weights, where they are of features of the model."""
+        """Start with these weights for features that the model has."""
         places = KeyIndex(keys).find(self._workshop.keys(self._estimate.templates))
         begin = self._estimate.weights.copy()
         if weights.shape[1] == begin.shape[1]:
@@ -393,28 +376,28 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
         self._estimate = self._estimate._replace(weights=begin)
 
     def _present(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Weights, float64 (n_features, n_columns), and coefficients as they stand."""
+        """Return the current weights, float64 (n_features, n_columns), and coefficients."""
         if self._likelihood is None or self._optimizer is None:
             return self._estimate.weights, self._estimate.coefficients
         return self._likelihood.unpack(self._optimizer.x)
 
-    def _tell(self, line: str) -> None:
+    def _tell(self, choice: str, more: str = "") -> None:
         if self._progress is not None:
-            self._progress(line)
-
-
-def _rank(estimate: Estimate) -> tuple[float, float, int]:
-    """How good a candidate is."""
-    return (*estimate.quality, -len(estimate.templates[-1]))
+            model = self._estimate
+            accuracy = model.right / float(self._workshop.dev.counts.sum())
+            self._progress(
+                f"{choice}: accuracy {accuracy:.4f}, log-likelihood "
+                f"{model.log_likelihood:.1f}{more}"
+            )
 
 
 def _in_order(template: Iterable[str], variables: tuple[str, ...]) -> Template:
-    """The variables of a template in the order of the table's."""
+    """Return the variables of a template in the order of the table."""
     return tuple(sorted(template, key=variables.index))
 
 
 def _names(keys: NDArray[np.uint64], rows: Table, template: Template) -> dict[int, str]:
-    """What the features of these rows are called, where all their values have names."""
+    """Return the names of the features of these rows, if all their values have names."""
     columns = []
     for variable in template:
         symbols = rows.column(variable).tolist()
@@ -428,17 +411,9 @@ def _names(keys: NDArray[np.uint64], rows: Table, template: Template) -> dict[in
 
 
 def _hold_out(table: Table, label_ids: NDArray[np.int32]) -> tuple[LabelledTable, LabelledTable]:
-    """The data without every tenth row, and these rows.
-
-    Of few rows none is held out: they stand on both sides.
-    """
+    """Return the data without every tenth row, and these rows; all rows twice if there are few."""
     held = np.zeros(len(table), dtype=np.bool_)
     held[_HELD_OUT // 2 :: _HELD_OUT] = True
     if not held.any():
         return (table, label_ids), (table, label_ids)
     return (table.take(~held), label_ids[~held]), (table.take(held), label_ids[held])
-
-
-def _together(train: LabelledTable, dev: LabelledTable) -> LabelledTable:
-    """Training and development data in one."""
-    return sorted_rows(Table.concatenate([train[0], dev[0]]), np.concatenate([train[1], dev[1]]))

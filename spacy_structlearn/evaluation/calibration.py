@@ -1,6 +1,5 @@
-"""Whether probabilities are as good as they say: expected calibration error, and the table behind a
-reliability diagram (Guo et al. 2017, section 2). Predictions are put into bins by their
-probability; in each, the mean probability is held against the frequency of right ones.
+"""Calibration of probabilities: expected calibration error, and the table of a reliability diagram
+(Guo et al. 2017, section 2).
 """
 
 from __future__ import annotations
@@ -16,10 +15,11 @@ from ..errors import StructlearnError
 
 
 class Bin(NamedTuple):
-    """Predictions of about the same probability.
+    """Predictions with similar probabilities.
 
-    low, high: its ends; of a bin of equal mass, the lowest and the highest probability in it.
-    probability: their mean. accuracy: the fraction that is right. count: how many they are.
+    low, high: Bounds of the bin; with equal mass, the lowest and the highest probability.
+    probability: The mean probability. accuracy: The fraction that is right.
+    count: Number of predictions.
     """
 
     low: float
@@ -32,18 +32,17 @@ class Bin(NamedTuple):
 def reliability(
     probabilities: ArrayLike, right: ArrayLike, bins: int = 10, *, equal_mass: bool = False
 ) -> list[Bin]:
-    """The bins that hold any predictions, in ascending order.
+    """Return the nonempty bins in ascending order.
 
-    probabilities: (n), from 0 to 1, each of a prediction. right: (n), bool, whether it is so.
-    bins: their number. They are equally wide, with the lower end in and the upper end out (that of
-    the last is in); or with equal_mass hold equally many predictions, as far as n allows, equal
-    probabilities in the order given. Raises SL310 for arrays that do not fit, SL311 for what is no
-    probability, SL312 for less than one bin.
+    probabilities: Those of the predictions, (n), from 0 to 1. right: (n), bool.
+    bins: Number of bins. They have equal widths, and contain their lower bounds.
+    equal_mass: Whether they have (nearly) equal numbers of predictions instead.
+    Raises StructlearnError for arrays of other shapes or values, or less than one bin.
     """
     probabilities, right = np.asarray(probabilities, dtype=float), np.asarray(right, dtype=bool)
     if probabilities.ndim != 1 or probabilities.shape != right.shape:
         raise StructlearnError("SL310", probabilities=probabilities.shape, right=right.shape)
-    # Sums in float32 may end a little beyond 1; NaN is caught too.
+    # Sums in float32 may exceed 1; this finds NaN too.
     wrong = np.flatnonzero(~((probabilities > -1e-6) & (probabilities < 1 + 1e-6)))
     if len(wrong):
         raise StructlearnError("SL311", place=int(wrong[0]), value=probabilities[wrong[0]])
@@ -55,7 +54,7 @@ def reliability(
         members = enumerate(np.array_split(order, max(1, min(bins, len(order)))))
     else:
         place = np.clip((probabilities * bins).astype(int), 0, bins - 1)
-        # By the very ends that are reported: 0.29 * 100 is a little less than 29.
+        # Compare with the reported bounds, because 0.29 * 100 is less than 29.
         place += (place + 1 < bins) & ((place + 1) / bins <= probabilities)
         place -= (place > 0) & (place / bins > probabilities)
         members = ((int(number), np.flatnonzero(place == number)) for number in np.unique(place))
@@ -75,8 +74,8 @@ def reliability(
 def expected_calibration_error(
     probabilities: ArrayLike, right: ArrayLike, bins: int = 10, *, equal_mass: bool = False
 ) -> float:
-    """The mean difference of probability and accuracy over the bins of `reliability`, weighted by
-    their counts; from 0 to 1, and 0 for no predictions. Takes and raises what `reliability` does.
+    """Return the mean difference of probability and accuracy over the bins of `reliability`,
+    weighted by their counts, from 0 to 1; 0 without predictions.
     """
     table = reliability(probabilities, right, bins, equal_mass=equal_mass)
     total = sum(part.count for part in table)

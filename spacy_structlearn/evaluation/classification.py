@@ -1,6 +1,4 @@
-"""Accuracy of one label for each item, with its standard error, the counts of confusions, and
-precision, recall and F1 of every label.
-"""
+"""Accuracy of labels, with standard error, confusions, and precision, recall and F1 per label."""
 
 from __future__ import annotations
 
@@ -9,16 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import sqrt
 
-from ..errors import StructlearnError
-from .prf import PRF
+from .prf import PRF, check_numbers, span_score
 
 
 @dataclass(frozen=True)
 class ClassificationScore:
-    """Counts of items and what is made of them.
+    """Counts of items.
 
-    correct: items with the right label. total: all items. confusion: items by (gold, predicted)
-    label, where there are any, sorted. per_label: a `PRF` for each label on either side, sorted.
+    correct: Items with the right label. total: All items.
+    confusion: Items by (gold, predicted) label, sorted. per_label: A `PRF` for each label, sorted.
     """
 
     correct: int = 0
@@ -28,24 +25,20 @@ class ClassificationScore:
 
     @property
     def accuracy(self) -> float:
-        """correct / total, from 0 to 1; 0 for no items."""
+        """correct / total, from 0 to 1; 0 without items."""
         return self.correct / self.total if self.total else 0.0
 
     @property
     def standard_error(self) -> float:
-        """Of the accuracy, as a binomial proportion: sqrt(accuracy (1 - accuracy) / total)."""
+        """Standard error of the accuracy, as a binomial proportion."""
         return sqrt(self.accuracy * (1 - self.accuracy) / self.total) if self.total else 0.0
 
 
 def score_labels(gold: Sequence[str], predicted: Sequence[str]) -> ClassificationScore:
-    """Score predicted labels against gold ones. Raises SL301 if their numbers differ."""
-    if len(gold) != len(predicted):
-        raise StructlearnError("SL301", gold=len(gold), predicted=len(predicted), what="labels")
+    """Score predicted labels. Raises StructlearnError if the numbers of labels differ."""
+    check_numbers(gold, predicted, "labels")
     confusion = Counter(zip(gold, predicted, strict=True))
-    wanted, given = Counter(gold), Counter(predicted)
-    per_label = {
-        label: PRF(confusion[label, label], given[label], wanted[label])
-        for label in sorted(wanted | given)
-    }
-    correct = sum(score.correct for score in per_label.values())
-    return ClassificationScore(correct, len(gold), dict(sorted(confusion.items())), per_label)
+    right = Counter(a for a, b in zip(gold, predicted, strict=True) if a == b)
+    score = span_score(right, Counter(predicted), Counter(gold))
+    confusion = dict(sorted(confusion.items()))
+    return ClassificationScore(score.correct, len(gold), confusion, score.per_label)

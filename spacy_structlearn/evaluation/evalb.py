@@ -20,7 +20,7 @@ from itertools import accumulate, compress, zip_longest
 from ..errors import StructlearnError
 from ..trees.normalize import strip_function
 from ..trees.tree import Tree
-from .prf import PRF, Span, SpanScore, score_spans
+from .prf import PRF, Span, SpanScore, check_numbers, score_spans, span_score
 
 # The status of a sentence in EVALB: scored, remaining words differ, no predicted word remains.
 SCORED, ERROR, SKIPPED = 0, 1, 2
@@ -37,8 +37,6 @@ class EvalbParameters:
     separators: Labels of phrases are cut at the first of these characters (`strip_function`).
     labelled: LABELED. Whether labels are compared.
     cutoff: CUTOFF_LEN. Maximum length, in words, for the second summary of `EvalbScore.report`.
-    quote_labels: QUOTE_LABEL. Tags that are confused on `quote_words`. If only one tree deletes
-        such a word, and the trees keep different numbers of words, both keep it.
     """
 
     deleted: frozenset[str] = frozenset()
@@ -47,8 +45,6 @@ class EvalbParameters:
     separators: str = "-="
     labelled: bool = True
     cutoff: int = 40
-    quote_labels: frozenset[str] = frozenset()
-    quote_words: frozenset[str] = frozenset({"'", '"', "/"})
 
     @cached_property
     def _same(self) -> dict[str, str]:
@@ -78,8 +74,31 @@ COLLINS = EvalbParameters(
 )
 
 
+class _Percentages:
+    """The figures of one or all sentences, in percent."""
+
+    brackets: SpanScore
+    words: int
+    correct_tags: int
+
+    @property
+    def recall(self) -> float:
+        """Percentage of gold brackets that were predicted."""
+        return _percent(self.brackets.correct, self.brackets.gold)
+
+    @property
+    def precision(self) -> float:
+        """Percentage of predicted brackets that are gold."""
+        return _percent(self.brackets.correct, self.brackets.predicted)
+
+    @property
+    def tag_accuracy(self) -> float:
+        """Percentage of remaining words that have the gold tag."""
+        return _percent(self.correct_tags, self.words)
+
+
 @dataclass(frozen=True)
-class Row:
+class Row(_Percentages):
     """The scores of one sentence.
 
     id: Number of the sentence, from 1.
@@ -89,7 +108,6 @@ class Row:
     crossing: Number of predicted brackets that cross a gold bracket, with any labels.
     words: Number of remaining words of the gold tree.
     correct_tags: Number of these words that have the gold tag in the predicted tree.
-    parsed: Whether there is a predicted tree.
     """
 
     id: int
@@ -99,54 +117,24 @@ class Row:
     crossing: int = 0
     words: int = 0
     correct_tags: int = 0
-    parsed: bool = True
-
-    @property
-    def matched(self) -> int:
-        """Brackets both gold and predicted."""
-        return self.brackets.correct
-
-    @property
-    def gold(self) -> int:
-        """Brackets of the gold tree."""
-        return self.brackets.gold
-
-    @property
-    def test(self) -> int:
-        """Brackets of the predicted tree."""
-        return self.brackets.predicted
-
-    @property
-    def recall(self) -> float:
-        """matched / gold in percent."""
-        return _percent(self.matched, self.gold)
-
-    @property
-    def precision(self) -> float:
-        """matched / test in percent."""
-        return _percent(self.matched, self.test)
-
-    @property
-    def tag_accuracy(self) -> float:
-        """correct_tags / words in percent."""
-        return _percent(self.correct_tags, self.words)
 
     @property
     def complete(self) -> bool:
         """Whether the sentence is scored and all its brackets match."""
-        return self.status == SCORED and self.gold == self.test == self.matched
+        counts = self.brackets
+        return self.status == SCORED and counts.gold == counts.predicted == counts.correct
 
     def __str__(self) -> str:
         return (
             f"{self.id:4d}  {self.length:3d}    {self.status:d}  {self.recall:6.2f} "
-            f"{self.precision:6.2f}   {self.matched:3d}    {self.gold:3d}  {self.test:3d}    "
-            f"{self.crossing:3d}   {self.words:4d}  {self.correct_tags:4d}   "
-            f"{self.tag_accuracy:6.2f}"
+            f"{self.precision:6.2f}   {self.brackets.correct:3d}    {self.brackets.gold:3d}  "
+            f"{self.brackets.predicted:3d}    {self.crossing:3d}   {self.words:4d}  "
+            f"{self.correct_tags:4d}   {self.tag_accuracy:6.2f}"
         )
 
 
 @dataclass(frozen=True)
-class EvalbScore:
+class EvalbScore(_Percentages):
     """The figures of EVALB, in percent as it prints them, and 0 if undefined.
 
     sentences: All sentences with all brackets and words, including dropped ones (see `rows`).
@@ -191,14 +179,19 @@ class EvalbScore:
         return self.brackets.per_label
 
     @property
-    def recall(self) -> float:
-        """Percentage of gold brackets that were predicted."""
-        return _percent(self.brackets.correct, self.brackets.gold)
+    def words(self) -> int:
+        """Number of remaining words."""
+        return sum(row.words for row in self.rows)
 
     @property
-    def precision(self) -> float:
-        """Percentage of predicted brackets that are gold."""
-        return _percent(self.brackets.correct, self.brackets.predicted)
+    def correct_tags(self) -> int:
+        """Number of remaining words that have the gold tag."""
+        return sum(row.correct_tags for row in self.rows)
+
+    @property
+    def crossing(self) -> int:
+        """Number of crossing brackets."""
+        return sum(row.crossing for row in self.rows)
 
     @property
     def f1(self) -> float:
@@ -215,14 +208,9 @@ class EvalbScore:
         return _percent(self._count(lambda row: row.complete), sentences)
 
     @property
-    def tag_accuracy(self) -> float:
-        """Percentage of remaining words that have the gold tag."""
-        return _percent(self._total("correct_tags"), self._total("words"))
-
-    @property
     def average_crossing(self) -> float:
         """Average number of crossing brackets per sentence."""
-        return self._total("crossing") / self.valid if self.valid else 0.0
+        return self.crossing / self.valid if self.valid else 0.0
 
     @property
     def no_crossing(self) -> float:
@@ -249,11 +237,6 @@ class EvalbScore:
         """Number of sentences dropped without a predicted word, including unparsed ones."""
         return self._count(lambda row: row.status == SKIPPED)
 
-    @property
-    def n_failed(self) -> int:
-        """Number of sentences without a predicted tree."""
-        return self._count(lambda row: not row.parsed)
-
     def report(self) -> str:
         """Return the text that EVALB prints.
 
@@ -263,8 +246,8 @@ class EvalbScore:
         rule = "=" * 76
         total = (
             f"{'':16}{self.recall:6.2f} {self.precision:6.2f} {self.brackets.correct:6d} "
-            f"{self.brackets.gold:5d} {self.brackets.predicted:5d}  {self._total('crossing'):5d}  "
-            f"{self._total('words'):5d} {self._total('correct_tags'):5d}   {self.tag_accuracy:6.2f}"
+            f"{self.brackets.gold:5d} {self.brackets.predicted:5d}  {self.crossing:5d}  "
+            f"{self.words:5d} {self.correct_tags:5d}   {self.tag_accuracy:6.2f}"
         )
         lines = [
             "  Sent.                        Matched  Bracket   Cross        Correct Tag",
@@ -302,9 +285,6 @@ class EvalbScore:
     def _count(self, condition: Callable[[Row], bool]) -> int:
         return sum(map(condition, self.sentences))
 
-    def _total(self, count: str) -> int:
-        return sum(getattr(row, count) for row in self.rows)
-
     def _crossing_at_most(self, most: int) -> float:
         fine = self._count(lambda row: row.status == SCORED and row.crossing <= most)
         return _percent(fine, self.valid)
@@ -332,8 +312,7 @@ def score_trees(
     if punctuation not in ("own", "gold"):
         raise StructlearnError("SL307", value=punctuation)
     gold, predicted = list(gold), list(predicted)
-    if len(gold) != len(predicted):
-        raise StructlearnError("SL301", gold=len(gold), predicted=len(predicted), what="trees")
+    check_numbers(gold, predicted, "trees")
     by_gold = punctuation == "gold"
     pairs = enumerate(zip(gold, predicted, strict=True), 1)
     rows = (_score(number, a, b, parameters, by_gold) for number, (a, b) in pairs)
@@ -352,7 +331,7 @@ def brackets(tree: Tree, parameters: EvalbParameters = COLLINS) -> list[Span]:
 def offset_brackets(
     tree: Tree, offsets: Sequence[tuple[int, int]], parameters: EvalbParameters = COLLINS
 ) -> list[Span]:
-    """Return the brackets as (label, start, end) in characters, for `score_offset_brackets`.
+    """Return the brackets as (label, start, end) in characters, for `prf.score_spans`.
 
     A bracket extends from its first to its last remaining word. Brackets without characters are
     omitted.
@@ -373,25 +352,6 @@ def offset_brackets(
     ]
 
 
-def score_offset_brackets(
-    gold_docs: Sequence[Iterable[Span]], predicted_docs: Sequence[Iterable[Span]]
-) -> SpanScore:
-    """Score brackets over characters, with any tokens and sentences on either side.
-
-    Each document is the collection of the brackets of its sentences (see `offset_brackets`).
-    Offsets must count the same characters on both sides. If white space may differ, they must not
-    count it (see `character_spans`).
-
-    Raises StructlearnError if the numbers of documents differ, or for an empty bracket.
-    """
-    gold_docs, predicted_docs = list(map(list, gold_docs)), list(map(list, predicted_docs))
-    for spans in (*gold_docs, *predicted_docs):
-        for span in spans:
-            if not 0 <= span[1] < span[2]:
-                raise StructlearnError("SL309", span=span)
-    return score_spans(gold_docs, predicted_docs)
-
-
 def _score(
     number: int, gold: Tree, predicted: Tree | None, parameters: EvalbParameters, by_gold: bool
 ) -> Row:
@@ -400,8 +360,6 @@ def _score(
     kept, others_kept = _kept(leaves, parameters), _kept(others, parameters)
     if predicted is not None and by_gold:
         others_kept = _kept_as_in_gold(leaves, others, parameters, number)
-    elif parameters.quote_labels and sum(kept) != sum(others_kept):
-        _keep_quotes(leaves, kept, others, others_kept, parameters)
     wanted = _brackets(gold, kept, parameters)
     given = _brackets(predicted, others_kept, parameters) if predicted is not None else []
     leaves, others = list(compress(leaves, kept)), list(compress(others, others_kept))
@@ -412,7 +370,6 @@ def _score(
             ERROR if others else SKIPPED,
             _sum([score_spans([wanted], [[]]), score_spans([[]], [given])]),
             words=len(leaves),
-            parsed=predicted is not None,
         )
     same = parameters.same
     pairs = zip(leaves, others, strict=True)
@@ -449,43 +406,6 @@ def _kept_as_in_gold(
             )
     kept = iter(_kept(gold, parameters))
     return [leaf.label not in parameters.uncounted and next(kept) for leaf in others]
-
-
-def _keep_quotes(
-    leaves: Sequence[Tree],
-    kept: list[bool],
-    others: Sequence[Tree],
-    others_kept: list[bool],
-    parameters: EvalbParameters,
-) -> None:
-    """Keep quotation marks that only one tree deletes, after the same number of kept words.
-
-    This changes `kept` and `others_kept`.
-    """
-    gold, given = _quotes(leaves, kept, parameters), _quotes(others, others_kept, parameters)
-    i = j = 0
-    more = others_more = 0  # words kept on either side that were deleted before
-    while i < len(gold) and j < len(given):
-        (at, before), (other_at, other_before) = gold[i], given[j]
-        ahead = before + more - other_before - others_more
-        if ahead == 0 and kept[at] != others_kept[other_at]:
-            more += not kept[at]
-            others_more += not others_kept[other_at]
-            kept[at] = others_kept[other_at] = True
-        i += ahead <= 0
-        j += ahead >= 0
-
-
-def _quotes(
-    leaves: Sequence[Tree], kept: Sequence[bool], parameters: EvalbParameters
-) -> list[tuple[int, int]]:
-    """Return the index of each quotation mark, and the number of kept words before it."""
-    before = accumulate(kept, initial=0)
-    return [
-        (at, count)
-        for at, (leaf, count) in enumerate(zip(leaves, before, strict=False))
-        if leaf.label in parameters.quote_labels and leaf.word in parameters.quote_words
-    ]
 
 
 def _brackets(tree: Tree, kept: Sequence[bool], parameters: EvalbParameters) -> list[Span]:
@@ -530,9 +450,7 @@ def _sum(scores: Iterable[SpanScore]) -> SpanScore:
             correct[label] += counts.correct
             predicted[label] += counts.predicted
             gold[label] += counts.gold
-    # Labels with zero counts stay.
-    per_label = {x: PRF(correct[x], predicted[x], gold[x]) for x in sorted(gold)}
-    return SpanScore(correct.total(), predicted.total(), gold.total(), per_label)
+    return span_score(correct, predicted, gold)
 
 
 def _percent(part: int, whole: int) -> float:

@@ -1,6 +1,7 @@
-"""Whether two classifiers differ on the same items, by the test of McNemar (1947). Only items count
-that just one of the two gets right: by chi-square with one degree of freedom and the continuity
-correction of Edwards (1948), or, where they are few, by the exact two-sided binomial test.
+"""McNemar's test (1947) of whether two classifiers differ on the same items.
+
+Only items count that just one of them gets right, by chi-square with one degree of freedom and the
+continuity correction of Edwards (1948), or if they are few, by the exact two-sided binomial test.
 """
 
 from __future__ import annotations
@@ -10,16 +11,15 @@ from typing import NamedTuple
 
 from scipy.special import bdtr, chdtrc
 
-from ..errors import StructlearnError
+from .prf import check_numbers
 
 FEW = 25
-"""Below this number of items that only one of the two gets right, the exact test is the default."""
+"""The exact test is the default for fewer items that only one classifier gets right."""
 
 
 class McNemar(NamedTuple):
-    """only_a, only_b: items that only this classifier gets right. statistic: chi-square, corrected.
-    p: the probability of a difference as large or larger between classifiers that are equally good.
-    exact: whether p is that of the binomial test and not of the statistic.
+    """only_a, only_b: Number of items that only this classifier gets right.
+    statistic: Chi-square, corrected. p: The p-value. exact: Whether p is of the binomial test.
     """
 
     only_a: int
@@ -38,13 +38,11 @@ def mcnemar(
 ) -> McNemar:
     """Compare the predictions a and b for the same items.
 
-    gold, a, b: one label for each item. exact: which test to make; None: the exact one if fewer
-    than `FEW` items tell the two apart. Where none does, p is 1. Raises SL301 if the numbers of
-    labels differ.
+    exact: Whether to make the exact test; None: if fewer than `FEW` items are different.
+    Raises StructlearnError if the numbers of labels differ.
     """
     for predicted in (a, b):
-        if len(predicted) != len(gold):
-            raise StructlearnError("SL301", gold=len(gold), predicted=len(predicted), what="labels")
+        check_numbers(gold, predicted, "labels")
     only_a = only_b = 0
     for right, one, other in zip(gold, a, b, strict=True):
         only_a += bool(one == right and other != right)
@@ -52,7 +50,7 @@ def mcnemar(
     number = only_a + only_b
     if exact is None:
         exact = number < FEW
-    # The correction halves a step of the difference; it must not make one where there is none.
+    # The correction must not make a difference of 0 negative.
     statistic = max(abs(only_a - only_b) - 1, 0) ** 2 / max(number, 1)
     if exact:
         p = min(1.0, 2 * float(bdtr(min(only_a, only_b), number, 0.5)))

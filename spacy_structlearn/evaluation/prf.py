@@ -95,9 +95,7 @@ def score_token_spans(
     Gold and predicted documents may have different tokens; see `character_spans`.
     Raises StructlearnError if the numbers or the texts of documents differ, or for a bad span.
     """
-    check_numbers(gold_docs, predicted_docs, "documents")
-    for number, ((wanted, _), (given, _)) in enumerate(zip(gold_docs, predicted_docs, strict=True)):
-        check_text(wanted, given, number + 1)
+    check_documents(gold_docs, predicted_docs)
     return score_spans(
         [character_spans(words, spans) for words, spans in gold_docs],
         [character_spans(words, spans) for words, spans in predicted_docs],
@@ -136,13 +134,16 @@ def check_numbers(gold: Sequence, predicted: Sequence, what: str) -> None:
         raise StructlearnError("SL301", gold=len(gold), predicted=len(predicted), what=what)
 
 
-def check_text(gold: Sequence[str], predicted: Sequence[str], document: int) -> None:
-    """Raise SL304 unless the words are the same text, ignoring white space."""
-    wanted, given = _letters("".join(gold)), _letters("".join(predicted))
-    if wanted == given:
-        return
-    pairs = enumerate(zip(wanted, given, strict=False))
-    at = next((i for i, (a, b) in pairs if a != b), min(len(wanted), len(given)))
-    raise StructlearnError(
-        "SL304", document=document, gold=wanted[at : at + 20], predicted=given[at : at + 20], at=at
-    )
+def check_documents(gold: Sequence[tuple], predicted: Sequence[tuple]) -> None:
+    """Check the texts of documents given as (words or text, spans).
+
+    Raises StructlearnError unless the texts are the same, ignoring white space.
+    """
+    check_numbers(gold, predicted, "documents")
+    for number, pair in enumerate(zip(gold, predicted, strict=True), 1):
+        wanted, given = (_letters("".join(document[0])) for document in pair)
+        if wanted != given:
+            pairs = enumerate(zip(wanted, given, strict=False))
+            at = next((i for i, (a, b) in pairs if a != b), min(len(wanted), len(given)))
+            found = {"gold": wanted[at : at + 20], "predicted": given[at : at + 20]}
+            raise StructlearnError("SL304", document=number, at=at, **found)

@@ -1,8 +1,9 @@
-"""Precision, recall and F1 of semantic roles as the CoNLL-2005 shared task measures them (Carreras
-& Màrquez 2005; the script srl-eval): an argument is correct if the same predicate has one with the
-same label over the same words. The predicate's own argument, V, is not counted. An argument in
-pieces, A and C-A, is one argument, correct if all pieces are; a C-A without an A before it counts
-as an A; a reference, R-A, is an argument with a label of its own.
+"""Precision, recall and F1 of semantic roles, as in the CoNLL-2005 shared task (Carreras & Màrquez
+2005; the script srl-eval).
+
+An argument is correct if the same predicate has one with the same label over the same words. V, the
+predicate itself, is not counted. An argument in pieces, A and C-A, is correct if all pieces are; a
+C-A without an A before it counts as an A. A reference, R-A, has a label of its own.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from .prf import (
     Span,
     SpanScore,
     character_spans,
+    check_documents,
     check_numbers,
-    check_text,
     span_score,
 )
 
@@ -51,15 +52,15 @@ class RoleScore(SpanScore):
 
 
 def joined_arguments(arguments: Iterable[Span]) -> list[tuple[str, Pieces]]:
-    """The arguments of one predicate, each as its label and the spans of its pieces.
+    """Return the arguments of one predicate, each as its label and the spans of its pieces.
 
-    arguments: (label, start, end) in any order. A piece C-A is joined to the last A before it, or
-    is an A if there is none. The ending -DSP, of a quotation that is split, is taken off. Raises
-    SL320 for a span that is empty.
+    arguments: (label, start, end) in any order. A piece C-A belongs to the last A before it. The
+        suffix -DSP, of a split quotation, is removed.
+    Raises StructlearnError for an empty span.
     """
     joined: list[tuple[str, list[tuple[int, int]]]] = []
     latest: dict[str, list[tuple[int, int]]] = {}
-    for label, start, end in sorted(arguments, key=_place):
+    for label, start, end in sorted(arguments, key=lambda span: (span[1], -span[2])):
         if not start < end:
             raise StructlearnError("SL320", argument=(label, start, end))
         label = label.removesuffix(_SPLIT)
@@ -73,10 +74,6 @@ def joined_arguments(arguments: Iterable[Span]) -> list[tuple[str, Pieces]]:
     return [(label, tuple(pieces)) for label, pieces in joined]
 
 
-def _place(span: Span) -> tuple[int, int]:
-    return span[1], -span[2]
-
-
 def score_roles(
     gold: Sequence[Iterable[Frame]],
     predicted: Sequence[Iterable[Frame]],
@@ -85,10 +82,9 @@ def score_roles(
 ) -> RoleScore:
     """Score predicted arguments against gold ones.
 
-    gold, predicted: for each sentence its frames. Frames are compared by their predicates; where
-    one side has no frame for a predicate, the arguments of the other are all wrong, or missed.
-    Labels, and what counts as a piece, are as in the columns of PropBank. excluded: labels that are
-    not counted. Raises SL301 if the numbers of sentences differ, SL320 as `joined_arguments`.
+    gold, predicted: The frames of each sentence, compared by their predicates.
+    excluded: Labels that are not counted.
+    Raises StructlearnError if the numbers of sentences differ, or for an empty span.
     """
     check_numbers(gold, predicted, "sentences")
     correct: Counter[str] = Counter()
@@ -148,9 +144,7 @@ def score_token_roles(
     characters without white space. With the same tokens, this equals `score_roles`.
     Raises StructlearnError if the numbers or texts of documents differ, or for a bad span.
     """
-    check_numbers(gold, predicted, "documents")
-    for number, ((wanted, _), (given, _)) in enumerate(zip(gold, predicted, strict=True), 1):
-        check_text(wanted, given, number)
+    check_documents(gold, predicted)
     return score_roles(
         [_in_characters(words, frames) for words, frames in gold],
         [_in_characters(words, frames) for words, frames in predicted],

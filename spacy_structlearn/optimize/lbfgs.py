@@ -44,7 +44,6 @@ class LBFGS(Resumable):
     Attributes: x, value and gradient at x (value is None before the first step), n_iterations,
     n_evaluations, converged, and status: "running", "gradient", "value", or "line_search" if no
     step along the steepest descent decreases the value, as happens at the limit of precision.
-    Raises StructlearnError if a setting is out of range or x0 is not a vector.
     """
 
     _KIND = "lbfgs"
@@ -70,16 +69,6 @@ class LBFGS(Resumable):
         max_line_search: int = 20,
     ):
         self.x: Vector = np.array(x0, dtype=np.float64)
-        if self.x.ndim != 1:
-            raise StructlearnError("SL221", n="any number of", shape=self.x.shape)
-        for name, value, least in (
-            ("memory", memory, 1),
-            ("gradient_tolerance", gradient_tolerance, 0),
-            ("value_tolerance", value_tolerance, 0),
-            ("max_line_search", max_line_search, 1),
-        ):
-            if not value >= least:
-                raise StructlearnError("SL209", name=name, wanted=f"{least} or more", value=value)
         self.memory = memory
         self.gradient_tolerance = gradient_tolerance
         self.value_tolerance = value_tolerance

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import StructlearnError
 from .lbfgs import (
     LBFGS,
     ROUNDING,
@@ -39,9 +38,6 @@ class OWLQN(LBFGS):
     value: the value of F, with the penalty.
     gradient: the pseudo-gradient of F, which is 0 at the optimum.
     smooth_gradient: the gradient of f.
-
-    Raises StructlearnError if a setting is out of range, x0 is not a vector, or l1 is neither a
-    number nor of the length of x0.
     """
 
     _KIND = "owlqn"
@@ -51,10 +47,6 @@ class OWLQN(LBFGS):
     def __init__(self, x0: ArrayLike, *, l1: ArrayLike, **settings: Any):
         super().__init__(x0, **settings)
         strengths = np.array(l1, dtype=np.float64)
-        if strengths.shape not in ((), self.x.shape):
-            raise StructlearnError("SL221", n=len(self.x), shape=strengths.shape)
-        if not ((strengths >= 0) & (strengths < np.inf)).all():
-            raise StructlearnError("SL209", name="l1", wanted="0 or more", value=l1)
         self.l1: float | Vector = strengths if strengths.ndim else float(strengths)
         self.smooth_gradient: Vector = np.zeros_like(self.x)
 

@@ -1,22 +1,15 @@
-"""The arguments of a predicate by the probabilities of nodes: the best set of nodes that do not
-overlap (Toutanova, Haghighi & Manning 2005, "Joint learning improves semantic role labeling",
-section 4), and the labels of references and continuations.
+"""The most probable arguments of a predicate, given the probabilities of nodes.
 
-With none(t) and best(t), the best log probabilities of the subtree t without and with arguments,
-
-    none(t) = log P(NONE | t) + sum of none(children)
-    best(t) = max( log P(NONE | t) + sum of best(children),
-                   max_l log P(l | t) + sum of none(children) ),
-
-and log P(NONE) = 0 for nodes that are not candidates. Each candidate that is not an argument adds
-its log P(NONE), so the best set is the one with the greatest sum of gains
+The arguments are the best set of nodes that do not overlap (Toutanova, Haghighi & Manning 2005,
+"Joint learning improves semantic role labeling", section 4). A candidate that is not an argument
+adds log P(NONE | t), so this is the set with the greatest sum of gains
 
     gain(t, l) = log P(l | t) - log P(NONE | t).
 
 Nodes that do not overlap are spans that do not overlap, so the maximum is computed from left to
 right over the tokens, best(j) = max( best(j - 1), max over t = [i, j) of best(i) + gain(t) ). This
-is as fast as the recursion over the tree and can also keep track of labels, with a bit for each, so
-that no label is used twice.
+is as fast as their recursion over the tree, and can keep track of used labels, with a bit for each,
+so that no label is used twice.
 """
 
 from __future__ import annotations
@@ -174,8 +167,7 @@ def marginals(
     gains = _gains(nodes, predicate, candidates, none, roles)
     if not gains.size:
         return np.zeros_like(gains)
-    starts = [nodes.starts[node] for node in candidates]
-    ends = [nodes.ends[node] for node in candidates]
+    starts, ends = zip(*map(nodes.span, candidates), strict=True)
     positions = sorted({*starts, *ends})
     # Spans by their start and by their end, with the other boundary and the weight.
     starting: dict[int, list[tuple[int, float]]] = {position: [] for position in positions}

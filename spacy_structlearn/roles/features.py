@@ -160,8 +160,7 @@ def _of_parents(nodes: RoleTree, values: Sequence[str | None]) -> Column:
 
 def _governor(nodes: RoleTree) -> Column:
     column: Column = []
-    for parent in nodes.parents:
-        label = None if parent < 0 else nodes.labels[parent]
+    for parent, label in zip(nodes.parents, _of_parents(nodes, nodes.labels), strict=True):
         column.append(label if parent < 0 or label in nodes.classes.governing else column[parent])
     return column
 
@@ -373,9 +372,8 @@ def predicate_features(
 
 
 def _word(nodes: RoleTree, token: int) -> str | None:
-    if not 0 <= token < len(nodes.leaves):
-        return None
-    return (nodes.words[nodes.leaves[token]] or "").lower()
+    inside = 0 <= token < len(nodes.leaves)
+    return (nodes.words[nodes.leaves[token]] or "").lower() if inside else None
 
 
 def _tag(nodes: RoleTree, token: int) -> str | None:
@@ -410,20 +408,17 @@ def _right_phrases(nodes: RoleTree, token: int) -> list[int]:
 
 
 def _after(nodes: RoleTree, token: int) -> str | None:
-    found = _right_phrases(nodes, token)
-    return _word(nodes, nodes.heads[found[0]]) if found else None
+    return next((_word(nodes, nodes.heads[node]) for node in _right_phrases(nodes, token)), None)
 
 
 def _after_phrase(nodes: RoleTree, token: int) -> str | None:
-    found = _right_phrases(nodes, token)
-    return nodes.labels[found[0]] if found else None
+    return next((nodes.labels[node] for node in _right_phrases(nodes, token)), None)
 
 
 def _preposition(nodes: RoleTree, token: int) -> str | None:
-    for node in _right_phrases(nodes, token):
-        if nodes.labels[node] in nodes.classes.preposition_phrases:
-            return _word(nodes, nodes.heads[node])
-    return None
+    wanted = nodes.classes.preposition_phrases
+    found = (node for node in _right_phrases(nodes, token) if nodes.labels[node] in wanted)
+    return next((_word(nodes, nodes.heads[node]) for node in found), None)
 
 
 _OF_TOKENS: Mapping[str, Callable[[RoleTree, int], str | None]] = {

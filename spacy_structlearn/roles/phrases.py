@@ -12,13 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ..errors import StructlearnError
 from ..trees.heads import COLLINS, HeadRules
 from ..trees.tree import Tree
-from .propositions import (
-    CONTINUATION,
-    ENGLISH,
-    Argument,
-    RoleLabels,
-    base_label,
-)
+from .propositions import CONTINUATION, ENGLISH, Argument, RoleLabels, base_label
 
 
 class RoleTree:
@@ -158,12 +152,12 @@ def candidates(nodes: RoleTree, predicate: int) -> list[int]:
         found.append(node)
         below = nodes.children[node]
         if len(below) > 1 and nodes.labels[node] in nodes.classes.preposition_phrases:
-            found.extend(child for child in below if not _is_punctuation(nodes, child))
+            found.extend(
+                child
+                for child in below
+                if nodes.words[child] is None or nodes.labels[child] not in nodes.rules.punctuation
+            )
     return sorted(found)
-
-
-def _is_punctuation(nodes: RoleTree, node: int) -> bool:
-    return nodes.words[node] is not None and nodes.labels[node] in nodes.rules.punctuation
 
 
 def sisters(nodes: RoleTree, predicate: int) -> list[int]:

@@ -15,7 +15,7 @@ from sys import intern
 from typing import NamedTuple, TypeAlias
 
 from ..errors import StructlearnError
-from ..trees.brackets import text_lines, uncollected, unescape
+from ..trees.brackets import named_lines, uncollected, unescape
 from ..trees.labels import VERBS, labels_of
 from ..trees.tree import Tree
 
@@ -94,10 +94,7 @@ def read_props(source: str | os.PathLike[str] | Iterable[str]) -> Iterator[Sente
     or those with a lemma if only their number matches the columns. Raises StructlearnError with
     file and line for other formats, and the errors of `text_lines`.
     """
-    if isinstance(source, (str, os.PathLike)):
-        yield from _sentences(text_lines(source), os.fspath(source))
-    else:
-        yield from _sentences(source, getattr(source, "name", "<lines>"))
+    return _sentences(*named_lines(source))
 
 
 def load_props(source: str | os.PathLike[str] | Iterable[str]) -> list[Sentence]:

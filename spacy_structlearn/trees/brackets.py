@@ -52,10 +52,7 @@ def read_trees(source: str | os.PathLike[str] | Iterable[str]) -> Iterator[Tree]
     Raises StructlearnError with the file and the line if the brackets are malformed, and the errors
     of `text_lines`.
     """
-    if isinstance(source, (str, os.PathLike)):
-        yield from _parse(text_lines(source), os.fspath(source))
-    else:
-        yield from _parse(source, getattr(source, "name", "<lines>"))
+    return _parse(*named_lines(source))
 
 
 def load_trees(source: str | os.PathLike[str] | Iterable[str]) -> list[Tree]:
@@ -181,6 +178,13 @@ def _check_writable(tree: Tree) -> None:
             node.word is not None and not (node.label and _WORD.fullmatch(node.word))
         ):
             raise StructlearnError("SL110", label=node.label, word=node.word)
+
+
+def named_lines(source: str | os.PathLike[str] | Iterable[str]) -> tuple[Iterable[str], str]:
+    """Return the lines of a file or other source, and its name for messages."""
+    if isinstance(source, (str, os.PathLike)):
+        return text_lines(source), os.fspath(source)
+    return source, getattr(source, "name", "<lines>")
 
 
 def text_lines(path: str | os.PathLike[str]) -> Iterator[str]:

@@ -1,7 +1,8 @@
-"""Head rules: which child of a phrase is its head (Magerman 1995; Collins 1999, "Head-Driven
-Statistical Models for Natural Language Parsing", appendix A), and so which word is the head of each
-phrase. The table for English is the one released with the Berkeley parser; for any other language
-and treebank the default is the leftmost child.
+"""Head rules, which select the head child of a phrase (Magerman 1995; Collins 1999, "Head-Driven
+Statistical Models for Natural Language Parsing", appendix A).
+
+The table for English is that of the Berkeley parser. The default for other languages and treebanks
+is the leftmost child.
 """
 
 from __future__ import annotations
@@ -72,27 +73,6 @@ class HeadRules:
         if head >= 2 and labels[head - 1] in self.coordinators:
             head -= 2
         return kept[head]
-
-    def heads(self, tree: Tree) -> list[int]:
-        """Return the token index of the head of each phrase, in the order of `Tree.spans`.
-
-        The list is empty for a leaf. Time is linear in the number of nodes.
-        """
-        position = len(tree.leaves())
-        backwards: list[int] = []
-
-        # `fold` visits leaves and phrases in reversed pre-order.
-        def leaf(node: Tree) -> int:
-            nonlocal position
-            position -= 1
-            return position
-
-        def phrase(node: Tree, below: list[int]) -> int:
-            backwards.append(below[self.head_child(node)])
-            return backwards[-1]
-
-        tree.fold(leaf, phrase)
-        return backwards[::-1]
 
 
 def _ranked(label: str | None, steps: Iterable[Step]) -> tuple[dict[str, int], list[str]]:

@@ -1,5 +1,5 @@
-"""The output of parsers: the brackets of a sentence with their probabilities, calibrated by a
-temperature (Guo et al. 2017); and tags with probabilities as their input.
+"""The brackets that parsers return, with calibrated probabilities (Guo et al. 2017), and the tags
+with probabilities that they read.
 """
 
 from __future__ import annotations

@@ -231,16 +231,12 @@ _IRREGULAR_VERBS = _table(
 # --- nouns ----------------------------------------------------------------------------------------
 def _plural(word: str) -> list[str]:
     """ "ducks", "boxes", "cities"."""
-    if len(word) < 4 or word.endswith(("ss", "us", "is")):
-        return []
-    if word.endswith("ies"):
-        return [word[:-3] + "y", word[:-1]] if len(word) > 4 else [word[:-1]]
+    if word.endswith("ies") and len(word) == 4:
+        return [word[:-1]]
     if word.endswith("uses"):
         bases = [word[:-1], word[:-2]]
         return bases if word.endswith(("auses", "ouses")) else bases[::-1]
-    if word.endswith(("sses", "shes", "ches", "xes", "zzes", "oes")):
-        return [word[:-2], word[:-1]]
-    return [word[:-1], word[:-2]] if word.endswith("es") else [word[:-1]]
+    return _third_person(word)
 
 
 def _men(word: str) -> list[str]:

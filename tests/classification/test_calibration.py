@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.special import expit
 
 from spacy_structlearn.classification.calibration import LARGEST, fit_pool, pooled
@@ -52,11 +50,3 @@ def test_no_data_for_a_pool(probabilities, right):
 def test_weights_of_other_sources():
     with pytest.raises(StructlearnError, match="SL540"):
         pooled([[0.1, 0.2]], [0.0, 1.0])
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=9), st.floats(-3, 3), st.floats(0.01, 5))
-def test_one_source_keeps_its_order(probabilities, constant, weight):
-    found = pooled([[p] for p in probabilities], [constant, weight])
-    assert ((found >= 0) & (found <= 1)).all()
-    order = np.argsort(probabilities, kind="stable")
-    assert (np.diff(found[order]) >= 0).all()

@@ -6,18 +6,15 @@ from itertools import combinations
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from nets import LABELS, VARIABLES, joint_counts, tables
+from nets import VARIABLES, joint_counts, tables
 from spacy_structlearn.classification._counts import BayesNetKernel
 
 from spacy_structlearn.classification.counts import (
     Cache,
     CountedInstances,
-    check_label_ids,
-    join,
     seed_of,
 )
 from spacy_structlearn.classification.features import Table
-from spacy_structlearn.errors import StructlearnError
 
 SUBSETS = [subset for size in range(5) for subset in combinations(range(4), size)]
 
@@ -51,63 +48,6 @@ def test_counts_of_all_sets(table):
                 assert distinct[place] == len(inside)
 
 
-def test_a_set_is_counted_once():
-    counts = joint_counts([("x", "y", "z")] * 3, ["N"] * 3)
-    assert counts.group((0, 2)) is counts.group((0, 2))
-    assert counts.group((0, 2)).index is counts.group(join((2,), 0)).index
-    assert counts.distinct((0,), 2) is counts.distinct((0,), 2)
-
-
-def slow_level(data, row, context, variable):
-    """T / C and f / C."""
-    inside = [other[variable] for other in data if values(other, context) == values(row, context)]
-    if not inside:
-        return np.inf, 0.0
-    return len(set(inside)) / len(inside), inside.count(row[variable]) / len(inside)
-
-
-LEVELS = [
-    (subset, variable)
-    for subset in SUBSETS
-    for variable in range(4)
-    if variable not in subset and (variable < 3 or not subset)
-]
-
-
-def check_levels(instances, rows, data_of):
-    """data_of: from the place of a row to the rows that count for it."""
-    shape = (len(rows), len(LABELS))
-    for context, variable in LEVELS:
-        level = instances.level(context, variable)
-        ratio, relative = (np.broadcast_to(array, shape) for array in level)
-        uniform = np.broadcast_to(instances.uniform(variable), shape)
-        for i, row in enumerate(rows):
-            data = data_of(i)
-            n_values = len({other[variable] for other in data})
-            for j, label in enumerate(LABELS):
-                expected = slow_level(data, (*row, label), context, variable)
-                assert (ratio[i, j], relative[i, j]) == pytest.approx(expected)
-                assert uniform[i, j] == pytest.approx(1 / (n_values + 1))
-
-
-@settings(max_examples=30)
-@given(tables(max_size=8), tables(max_size=4))
-def test_levels(table, others):
-    data = [(*row, label) for row, label in zip(*table, strict=True)]
-    counts = joint_counts(*table)
-    symbols = Table.of(others[0], VARIABLES).symbols
-    check_levels(CountedInstances(counts, symbols), others[0], lambda i: data)
-
-
-@settings(max_examples=30)
-@given(tables(max_size=8))
-def test_levels_of_what_is_left_out(table):
-    """The closed form of C - 1, f - 1, T and V is what counting without the row gives."""
-    data = [(*row, label) for row, label in zip(*table, strict=True)]
-    instances = CountedInstances.left_out(joint_counts(*table))
-    check_levels(instances, table[0], lambda i: data[:i] + data[i + 1 :])
-
-
 def test_no_rows():
     counts = joint_counts([], [])
     for subset in SUBSETS:
@@ -128,21 +68,16 @@ def test_seeds_go_by_names():
 
 
 def test_cache_forgets_when_it_is_full():
-    cache = Cache(limit=100)
-    assert cache.get("a") is None
-    assert cache.keep("a", 1, 60) == 1
-    cache.keep("b", 2, 40)
-    assert (cache.get("a"), cache.get("b")) == (1, 2)
-    cache.keep("c", 3, 1)
-    assert (cache.get("a"), cache.get("b"), cache.get("c")) == (None, None, 3)
+    cache, made = Cache(limit=100), []
 
+    def get(key, size):
+        return cache.get(key, lambda: made.append(key) or np.zeros(size, np.uint8))
 
-def test_labels_fit_rows():
-    assert check_label_ids([0, 1], 2, 2).dtype == np.int64
-    for ids, n_rows, code in (([0], 2, "SL504"), ([0, 2], 2, "SL505"), ([-1], 1, "SL505")):
-        with pytest.raises(StructlearnError) as caught:
-            check_label_ids(np.array(ids), n_rows, 2)
-        assert caught.value.code == code
+    a, _ = get("a", 60), get("b", 40)
+    assert get("a", 60) is a
+    get("c", 1)
+    assert get("a", 60) is not a
+    assert made == ["a", "b", "c", "a"]
 
 
 NETWORK = {

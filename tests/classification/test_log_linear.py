@@ -71,30 +71,6 @@ def test_coefficient_of_a_base_is_at_the_optimum_and_uses_left_out_counts():
     assert model.coefficients[0] != pytest.approx(1.0, abs=1e-3)
 
 
-def test_with_a_strong_prior_a_stacked_model_is_its_base():
-    rows, labels = sentences(4)
-    model = log_linear("pairs", l2=1e9, base=BayesNetSettings(structure="naive")).fit(rows, labels)
-    base = bayes_net("naive").fit(rows, labels)
-    np.testing.assert_allclose(model.predict_proba(rows), base.predict_proba(rows), atol=1e-4)
-
-
-def test_a_strong_prior_flattens_and_a_weak_one_fits():
-    rows, labels = sentences(5)
-    flat, sharp = fitted(seed=5, l2=1e6), fitted(seed=5, l2=1e-3)
-    assert np.ptp(flat.predict_proba(rows)) < 0.01
-    assert accuracy(sharp, rows, labels) > 0.9
-
-
-@pytest.mark.parametrize("n_labels", [2, 4])
-def test_probabilities_sum_to_one_and_predict_takes_the_largest(n_labels):
-    model = fitted(n_labels=n_labels)
-    rows, _ = sentences(9, n_labels=n_labels)
-    proba = model.predict_proba(rows)
-    assert proba.shape == (len(rows), n_labels)
-    np.testing.assert_allclose(proba.sum(axis=1), 1.0)
-    assert model.predict(rows) == [model.labels[i] for i in proba.argmax(axis=1)]
-
-
 # --- templates and names ----------------------------------------------------------------------
 
 
@@ -105,13 +81,6 @@ def test_templates():
     assert model.templates == (("a", "c"), ("b",))
     assert set(model.names.values()) > {"a=a1|c=c2", "b=b0"}
     assert len(model.names) == len(model.keys)
-
-
-def test_the_same_values_of_other_variables_are_other_features():
-    rows = [["x", "y"], ["y", "x"]] * 20
-    model = log_linear().fit(rows, ["1", "2"] * 20)
-    assert model.predict(rows) == ["1", "2"] * 20
-    assert len(model.keys) == 4
 
 
 def test_strongest():
@@ -203,7 +172,7 @@ def test_labels_of_dev_and_known_ones_are_labels():
 
 
 def test_many_values_stay_sparse():
-    n = 30_000
+    n = 10_000
     table = {"a": [f"a{i}" for i in range(n)], "b": [f"b{i}" for i in range(n)]}
     table = Table.of(table)
     labels = ["1", "2"] * (n // 2)
@@ -212,7 +181,7 @@ def test_many_values_stay_sparse():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert len(model.keys) == 3 * n
-    assert peak < 120 * 2**20  # a table of a by b would have 9 * 10**8 cells
+    assert peak < 50 * 2**20  # a table of a by b would have 10**8 cells
     assert len(model.to_bytes()) < 60 * n * 3
 
 

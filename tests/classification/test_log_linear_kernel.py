@@ -66,24 +66,6 @@ def test_agrees_with_the_plain_version(seed, n, n_templates, n_features, n_colum
         np.testing.assert_allclose(mine, plain, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("n_columns", [1, 2, 4])
-def test_gradient_is_that_of_finite_differences(n_columns):
-    data = random_instances(5, 12, 3, 5, n_columns, 2)
-    rng = np.random.default_rng(6)
-    weights, coefficients = rng.normal(size=(5, n_columns)), rng.normal(size=2)
-    _, gradient, given_gradient = kernel_value_and_gradient(data, weights, coefficients)
-    for array, derivative in ((weights, gradient), (coefficients, given_gradient)):
-        for place in np.ndindex(array.shape):
-            values = []
-            for step in (1e-6, -1e-6):
-                moved = array.copy()
-                moved[place] += step
-                parts = (moved, coefficients) if array is weights else (weights, moved)
-                values.append(kernel_value_and_gradient(data, *parts)[0])
-            slope = (values[0] - values[1]) / 2e-6
-            assert slope == pytest.approx(derivative[place], abs=1e-6)
-
-
 @pytest.mark.parametrize("n_columns", [1, 3])
 def test_scores_beyond_the_range_of_exp_are_sound(n_columns):
     data = random_instances(7, 6, 1, 2, n_columns, 0)

@@ -92,8 +92,8 @@ class Constant:
     def scores(self, variable, parents):
         return np.array([float(variable == 0 and not parents)])
 
-    def n_right(self, scores):
-        return 5 - int(scores[0])
+    def accuracy(self, scores):
+        return 0.5 - 0.1 * scores[0]
 
     def log_likelihood(self, scores):
         return -3.0
@@ -101,8 +101,8 @@ class Constant:
 
 def test_equals_with_fewer_parents_are_better():
     """Though those of the first variable, which is worse alone, were tried before."""
-    best = structure._best_candidate(Constant(), np.zeros(1), {2: ()}, 3)
-    assert (best.variable, best.parents) == (1, ())
+    best, _, _ = structure._best_candidate(Constant(), np.zeros(1), {2: ()}, 3)
+    assert best == (1, ())
 
 
 def all_structures(max_parents):
@@ -118,11 +118,6 @@ def all_structures(max_parents):
                 tried = dict(zip(order, parents, strict=True))
                 found[tuple(sorted(tried.items()))] = tried
     return list(found.values())
-
-
-def test_there_are_so_many_structures():
-    # Acyclic graphs of labelled nodes: 1, 1, 3, 25 for 0 to 3 of them, over all choices of nodes.
-    assert len(all_structures(3)) == 1 + 3 * 1 + 3 * 3 + 25
 
 
 @settings(deadline=None, max_examples=30)
@@ -172,11 +167,6 @@ def test_progress_and_candidates():
     assert "\n" not in "".join(lines)
     # 3 variables alone; 2 with none or one parent; 1 with none, one or both.
     assert [step.n_candidates for step in steps] == [1, 3, 4, 4][: len(steps)]
-
-
-def test_subsets():
-    assert list(structure.subsets([1, 4, 6], 2)) == [(), (1,), (4,), (6,), (1, 4), (1, 6), (4, 6)]
-    assert list(structure.subsets([1], 0)) == [()]
 
 
 def test_given_structures_are_ordered():

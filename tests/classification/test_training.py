@@ -1,17 +1,12 @@
 """The search for conjunctions, and training on data that come in parts."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from nets import accuracy, log_linear, own_scores
 
 from spacy_structlearn.classification import BayesNetSettings, LogLinearSettings, Table
 from spacy_structlearn.classification.features import ClassificationData
 from spacy_structlearn.classification.log_linear import template_name
-from spacy_structlearn.errors import StructlearnError
 
 VARIABLES = ("a", "b", "c", "d")
 
@@ -30,26 +25,6 @@ def exclusive_or(seed, n=600, noise=0.1):
 def fit(templates="search", dev="other", seed=0, **settings):
     dev = exclusive_or(seed + 100) if dev == "other" else dev
     return log_linear(templates, **settings).fit(*exclusive_or(seed), dev=dev, variables=VARIABLES)
-
-
-def test_the_search_finds_the_conjunction_that_matters():
-    model = fit()
-    assert {"a", "b"} <= {v for template in model.templates for v in template}
-    assert ("a", "b") in model.templates or ("a", "b", "c") in model.templates
-    assert model.steps[-1].accuracy > 0.85
-
-
-def test_each_step_is_better_and_its_template_a_successor():
-    model = fit(seed=3)
-    assert [step.template for step in model.steps] == list(model.templates)
-    for before, after in pairwise(model.steps):
-        assert after.accuracy > before.accuracy
-    known = {(v,) for v in VARIABLES}
-    for template in model.templates:
-        assert template in known
-        known |= {tuple(sorted((*template, v))) for v in VARIABLES if v not in template}
-        known.discard(template)
-        assert len(template) <= 3
 
 
 def test_the_search_of_the_paper_by_hand():
@@ -146,22 +121,6 @@ def test_recount_estimates_on_both_sets():
     np.testing.assert_allclose(model.weights, both.weights, atol=1e-5)
 
 
-@settings(deadline=None, max_examples=5)
-@given(st.randoms(use_true_random=False), st.booleans())
-def test_the_order_of_the_rows_does_not_matter(random, stacked):
-    rows, labels = exclusive_or(7, n=80)
-    order = list(range(80))
-    random.shuffle(order)
-
-    def train(order):
-        base = BayesNetSettings() if stacked else None
-        model = log_linear("search", l2=[0.5, 5.0], base=base, max_templates=2)
-        model.fit([rows[i] for i in order], [labels[i] for i in order], variables=VARIABLES)
-        return model.to_bytes()
-
-    assert train(order) == train(range(80))
-
-
 def test_progress_is_a_line_for_each_step():
     lines = []
     model = log_linear("search", l2="search").fit(
@@ -170,21 +129,6 @@ def test_progress_is_a_line_for_each_step():
     assert len(lines) == len(model.steps) + 1
     assert lines[0].startswith(template_name(model.templates[0]))
     assert lines[-1].startswith(f"l2 {model.l2:g}")
-
-
-def test_labels_that_are_no_strings_or_too_few_are_refused():
-    rows, fit = [["x"], ["y"]], log_linear().fit
-    for bad in (["a"], [1, 2]):
-        with pytest.raises(StructlearnError, match="SL504"):
-            fit(rows, bad)
-        with pytest.raises(StructlearnError, match="SL504"):
-            fit(rows, ["a", "b"], dev=(rows, bad))
-    with pytest.raises(StructlearnError, match="SL507"):
-        fit(rows, ["a", "b"], dev=[rows])
-    with pytest.raises(StructlearnError, match="SL508"):
-        fit(rows, ["a", "b"], known_labels=[1])
-    with pytest.raises(StructlearnError, match="SL503"):
-        log_linear([("z",)]).fit(rows, ["a", "b"])
 
 
 def trained(settings, parts, steps=0):
@@ -226,13 +170,6 @@ def test_data_in_parts_reach_what_fit_learns(settings):
     model = type(learned)(settings).fit(rows, labels, variables=VARIABLES, known_labels=LABELS)
     assert learned.labels == LABELS
     np.testing.assert_allclose(learned.predict_proba(rows), model.predict_proba(rows), atol=1e-5)
-
-
-@pytest.mark.parametrize("settings", [LogLinearSettings(templates="pairs"), BayesNetSettings()])
-def test_before_training_labels_are_known_and_equally_likely(settings):
-    model = settings.initialize(parts_of(*exclusive_or(0), 1), ["yes", "no", "maybe"])
-    assert (model.labels, model.variables, model.used) == (LABELS, VARIABLES, ())
-    np.testing.assert_allclose(model.predict_proba([["1", None, "?", "0"]]), 1 / 3)
 
 
 def test_parameters_hold_no_conjunctions_in_clear_text():

@@ -9,7 +9,6 @@ from nets import (
     VARIABLES,
     SlowNet,
     joint_counts,
-    slow_left_out,
     structures,
     tables,
 )
@@ -58,22 +57,6 @@ def test_probabilities(table, others, structure, numbers):
 
 
 @settings(max_examples=30)
-@given(tables(), structures())
-def test_uniform_probabilities(table, structure):
-    counts, slow = joint_counts(*table), SlowNet(*table)
-    rows = [("x", "y", "z"), (None, "unseen", "x")]
-    instances = CountedInstances(counts, Table.of(rows, VARIABLES).symbols)
-    for variable, family in families(instances, structure, "uniform").items():
-        p = np.broadcast_to(witten_bell.probabilities(family, None), instances.shape)
-        for i, row in enumerate(rows):
-            for j, label in enumerate(LABELS):
-                wanted = slow.probability(
-                    variable, structure.get(variable, ()), (*row, label), None
-                )
-                assert p[i, j] == pytest.approx(wanted)
-
-
-@settings(max_examples=30)
 @given(tables(), structures(), st.lists(D_VALUES, min_size=1))
 def test_tables_sum_to_one(table, structure, numbers):
     """Over the values that were seen and one that was not, for seen contexts and others."""
@@ -89,18 +72,6 @@ def test_tables_sum_to_one(table, structure, numbers):
                 of_table = d[variable] if smoothing == "witten_bell" else None
                 p = np.broadcast_to(witten_bell.probabilities(family, of_table), instances.shape)
                 np.testing.assert_allclose(p.sum(axis=0), 1.0)
-
-
-@settings(max_examples=30)
-@given(tables(), D_VALUES)
-def test_the_table_of_the_class_sums_to_one(table, d):
-    """Over the labels that occur and one that does not."""
-    counts = joint_counts(*table)
-    family = families(CountedInstances(counts, counts.table.symbols), {})[None]
-    (p,) = witten_bell.probabilities(family, [d])
-    seen = [label in table[1] for label in LABELS]
-    assert p[seen].sum() < 1
-    np.testing.assert_allclose(p[np.logical_not(seen)], 1 - p[seen].sum())
 
 
 def test_by_hand():
@@ -126,27 +97,6 @@ def test_parents_with_many_values_are_dropped_first():
     assert witten_bell.contexts(counts, 3, ()) == ((),)
     single = joint_counts([("x", "1", "k")] * 3, ["N", "O", "V"])
     assert witten_bell.contexts(single, 1, (0,)) == ((), (0,), (0, 3))
-
-
-@settings(max_examples=30)
-@given(tables(max_size=7), structures(), st.lists(D_VALUES, min_size=1, max_size=5))
-def test_left_out(table, structure, numbers):
-    rows, labels = table
-    d = fill(structure, numbers)
-    instances = CountedInstances.left_out(joint_counts(rows, labels))
-    found = np.zeros(instances.shape)
-    uniform = np.zeros(instances.shape)
-    for variable, family in families(instances, structure).items():
-        found += np.log(witten_bell.probabilities(family, d[variable]))
-    for family in families(instances, structure, "uniform").values():
-        uniform += np.log(witten_bell.probabilities(family, None))
-    # The order of backing off is that of all rows: only the counts are made without the instance.
-    np.testing.assert_allclose(
-        found, slow_left_out(rows, labels, LABELS, structure, d=d), rtol=1e-9
-    )
-    np.testing.assert_allclose(
-        uniform, slow_left_out(rows, labels, LABELS, structure, smoothing="uniform"), rtol=1e-9
-    )
 
 
 @settings(max_examples=30)
@@ -184,22 +134,6 @@ def test_gradient(table, structure, fit, tied, left_out, seed):
     if fit == "conditional":
         own = own - np.log(np.exp(scores).sum(axis=1))
     assert value == pytest.approx(-own.sum() + (theta**2).sum() / 4)
-
-
-def test_number_of_d():
-    counts = joint_counts([("x", "y", "z")], ["N"])
-    tables_of = families(CountedInstances.left_out(counts), {0: (), 1: (0,), 2: (0, 1)})
-    for tied, n in ((False, 1 + 2 + 3 + 4), (True, 1)):
-        objective = witten_bell.Objective(
-            tables_of.values(),
-            counts.label_ids,
-            3,
-            conditional=True,
-            tied=tied,
-            l2=1.0,
-        )
-        assert objective.n == n
-        assert [len(d) for d in objective.split(np.zeros(n))] == [1, 2, 3, 4]
 
 
 def test_far_away():

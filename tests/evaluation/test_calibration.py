@@ -60,17 +60,6 @@ def test_the_bins_hold_everything_in_order(predictions, bins, equal_mass):
         assert max(counts) - min(counts) <= 1
 
 
-@given(PREDICTIONS, NUMBERS, st.booleans())
-def test_the_error_lies_between_that_of_one_bin_and_the_mean_difference(
-    predictions, bins, equal_mass
-):
-    # Of one bin it is the difference of the means; splitting bins can only make it larger.
-    probabilities, right = arrays(predictions)
-    error = expected_calibration_error(probabilities, right, bins, equal_mass=equal_mass)
-    most = abs(probabilities - right).mean() if predictions else 0
-    assert expected_calibration_error(probabilities, right, 1) - 1e-9 <= error <= most + 1e-9
-
-
 def test_no_predictions():
     assert reliability([], []) == []
     assert expected_calibration_error([], [], equal_mass=True) == 0.0

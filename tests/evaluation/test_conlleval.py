@@ -102,16 +102,14 @@ def test_other_tags_are_refused(tag):
 
 
 @pytest.mark.corpus
-@pytest.mark.parametrize("rate", [0.0, 0.02, 0.5])
-def test_equals_seqeval_on_real_tags(corpora, rate):
+def test_equals_seqeval_on_real_tags(corpora):
     with gzip.open(corpora / "conll2000/test.txt.gz", "rt", encoding="utf-8") as lines:
         blocks = groupby((line.split() for line in lines), key=bool)
         gold = [[row[2] for row in block] for full, block in blocks if full]
     tags = sorted({tag for sentence in gold for tag in sentence})
     rng = random.Random(0)
     predicted = [
-        [rng.choice(tags) if rng.random() < rate else tag for tag in sentence] for sentence in gold
+        [rng.choice(tags) if rng.random() < 0.02 else tag for tag in sentence] for sentence in gold
     ]
     assert_equals_seqeval(gold, predicted)
-    if not rate:
-        assert conlleval(gold, gold).gold == 23_852
+    assert conlleval(gold, gold).gold == 23_852

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.evaluation.conlleval import chunks, conlleval
+from spacy_structlearn.evaluation.conlleval import chunks
 from spacy_structlearn.evaluation.prf import (
     PRF,
     character_spans,
@@ -50,29 +50,6 @@ def test_another_tokenisation_of_the_same_text():
     assert (score.correct, score.predicted, score.gold) == (2, 3, 3)
     assert score.per_label["X"] == PRF(0, 1, 1)
     assert score.precision == score.recall == pytest.approx(2 / 3)
-
-
-@given(st.lists(SENTENCES, max_size=4))
-def test_equals_conlleval_on_gold_tokens(corpus):
-    words = [[word for word, _, _ in sentence] for sentence in corpus]
-    gold = [[tag for _, tag, _ in sentence] for sentence in corpus]
-    predicted = [[tag for _, _, tag in sentence] for sentence in corpus]
-    wanted = conlleval(gold, predicted)
-    given = score_token_spans(
-        [(w, chunks(tags)) for w, tags in zip(words, gold, strict=True)],
-        [(w, chunks(tags)) for w, tags in zip(words, predicted, strict=True)],
-    )
-    assert (given.correct, given.predicted, given.gold) == (
-        wanted.correct,
-        wanted.predicted,
-        wanted.gold,
-    )
-    assert given.per_label == wanted.per_label
-    assert (given.precision, given.recall, given.f1) == (
-        wanted.precision,
-        wanted.recall,
-        wanted.f1,
-    )
 
 
 @given(SENTENCES, st.data())

@@ -8,18 +8,10 @@ from scipy.optimize import minimize as scipy_minimize
 from scipy.special import log_expit
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.optimize.lbfgs import LBFGS, minimize, run
+from spacy_structlearn.optimize.lbfgs import minimize, run
 from spacy_structlearn.optimize.owlqn import OWLQN
 
 TIGHT = {"gradient_tolerance": 1e-8, "value_tolerance": 0.0, "max_iterations": 2000}
-
-
-def quadratic(n=30, seed=0):
-    rng = np.random.default_rng(seed)
-    root = rng.normal(size=(n, n))
-    matrix = root @ root.T / n + np.diag(np.linspace(0.1, 10, n))
-    b = rng.normal(size=n)
-    return lambda x: (0.5 * x @ matrix @ x - b @ x, matrix @ x - b), np.linalg.solve(matrix, b)
 
 
 def logistic_regression(n=200, n_features=20, l2=0.1, seed=1):
@@ -46,15 +38,6 @@ def rosenbrock(x):
 def scipy_end(objective, x0):
     options = {"maxiter": 10000, "maxfun": 100000, "ftol": 0.0, "gtol": 1e-10}
     return scipy_minimize(objective, x0, jac=True, method="L-BFGS-B", options=options).x
-
-
-def test_quadratic():
-    objective, solution = quadratic()
-    result = minimize(objective, np.zeros(30), **TIGHT)
-    assert result.status == "gradient"
-    assert result.converged
-    np.testing.assert_allclose(result.x, solution, atol=1e-6)
-    np.testing.assert_allclose(result.x, scipy_end(objective, np.zeros(30)), atol=1e-6)
 
 
 @pytest.mark.parametrize("memory", [1, 3, 10])
@@ -134,12 +117,3 @@ def test_no_parameters(minimize):
 def test_start_that_is_not_finite_or_of_another_shape(minimize, value, size):
     with pytest.raises(StructlearnError, match="SL220"):
         minimize(lambda x: (value, x[:size]), np.ones(3), max_iterations=10)
-
-
-def test_settings_are_checked():
-    with pytest.raises(StructlearnError, match="SL221"):
-        LBFGS(np.zeros((2, 2)))
-    with pytest.raises(StructlearnError, match="SL209"):
-        LBFGS(np.zeros(2), memory=0)
-    with pytest.raises(StructlearnError, match="SL209"):
-        LBFGS(np.zeros(2), gradient_tolerance=-1)

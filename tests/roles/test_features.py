@@ -7,13 +7,11 @@ from role_trees import ASSUMED, nodes_of, trees
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.roles.features import (
-    ADDITIONAL,
     FEATURES,
     GILDEA_JURAFSKY,
     PREDICATE_FEATURES,
     ROLESET,
     features,
-    join_columns,
     predicate_features,
 )
 from spacy_structlearn.roles.phrases import RoleTree, candidates
@@ -238,9 +236,6 @@ def test_labels_of_another_language():
 
 
 def test_names_of_features():
-    assert set(FEATURES) == {*GILDEA_JURAFSKY, *ADDITIONAL}
-    assert len(GILDEA_JURAFSKY) == 7
-    assert len(set(FEATURES)) == len(FEATURES)
     nodes = nodes_of(ASSUMED)
     assert list(features(nodes, [(4, [1])])) == list(FEATURES)
     assert ROLESET not in FEATURES
@@ -251,13 +246,6 @@ def test_names_of_features():
         "path": [],
         "lemma": [],
         "voice": [],
-    }
-
-
-def test_columns_of_several_trees():
-    assert join_columns([{"a": ["x"], "b": [None]}, {"a": ["y", "z"], "b": ["1", "2"]}]) == {
-        "a": ["x", "y", "z"],
-        "b": [None, "1", "2"],
     }
 
 
@@ -278,27 +266,6 @@ def test_nothing_depends_on_what_else_is_asked(tree, data):
         assert all(value is None or isinstance(value, str) for value in column)
 
 
-@settings(max_examples=30)
-@given(trees(), st.data())
-def test_paths_can_be_walked(tree, data):
-    nodes = RoleTree(tree)
-    predicate = data.draw(st.integers(0, len(nodes.leaves) - 1))
-    node = data.draw(st.integers(0, len(nodes) - 1))
-    found = features(nodes, [(predicate, [node])], ["path", "partial_path", "path_length"])
-    path, partial, length = (column[0] for column in found.values())
-    assert path.startswith(partial)
-    assert path.count("↑") + path.count("↓") == int(length)
-    assert partial.count("↓") == 0
-    up, down = partial.count("↑"), path.count("↓")
-    top = node
-    for _ in range(up):
-        top = nodes.parents[top]
-    leaf = nodes.leaves[predicate]
-    for _ in range(down):
-        leaf = nodes.parents[leaf]
-    assert top == leaf
-
-
 def test_a_deep_tree():
     tree = Tree.leaf("NN", "x")
     for _ in range(1_000):
@@ -307,9 +274,3 @@ def test_a_deep_tree():
     nodes = RoleTree(tree)
     (node,) = candidates(nodes, 1)
     assert features(nodes, [(1, [node])], ["path"]) == {"path": ["NP↑S↓VP↓VB"]}
-
-
-@pytest.mark.parametrize("predicate", [-1, 9])
-def test_a_predicate_that_is_no_token(predicate):
-    with pytest.raises(StructlearnError, match="SL131"):
-        features(nodes_of(ASSUMED), [(predicate, [0])])

@@ -150,6 +150,15 @@ def test_pieces_make_up_the_span(tree, data):
     assert all(nodes.node(*nodes.span(piece)) == piece for piece in pieces)
 
 
+@settings(max_examples=30)
+@given(trees())
+def test_heads_are_those_of_head_children(tree):
+    nodes = RoleTree(tree)
+    for node, subtree in enumerate(tree.subtrees()):
+        child = nodes.children[node][nodes.rules.head_child(subtree)] if subtree.children else node
+        assert nodes.heads[node] == (nodes.heads[child] if child != node else nodes.starts[node])
+
+
 # --- corpora --------------------------------------------------------------------------------------
 # Core arguments of all predicates, and how many of them are a phrase and a bare word, as the
 # documentation of the corpora has them.

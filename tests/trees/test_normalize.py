@@ -59,16 +59,6 @@ def test_each_step_can_be_left_out():
     assert str(normalize(tree, root=None)) == "( (NP (NN x)))"
     assert str(normalize(tree, root="ROOT")) == "(ROOT (NP (NN x)))"
     assert str(normalize(tree, strip_functions=False)) == "(TOP (NP-1 (NP (NN x))))"
-    assert str(normalize(tree, remove_empty=False)) == "(TOP (NP (NN x) (-NONE- *)))"
-    assert str(normalize(tree, collapse_unary_repeats=False)) == "(TOP (NP (NP (NN x))))"
-
-
-def test_other_treebanks():
-    tree = parse_tree("(VROOT (S_SB (PPER es) (-VOID- e)))")
-    given = normalize(
-        tree, separators="_", empty_tag="-VOID-", root="WURZEL", outer_labels=frozenset({"VROOT"})
-    )
-    assert str(given) == "(WURZEL (S (PPER es)))"
 
 
 @given(TREES)

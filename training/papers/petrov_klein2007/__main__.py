@@ -40,10 +40,8 @@ import numpy as np
 from tqdm import tqdm
 
 from spacy_structlearn.evaluation.calibration import expected_calibration_error
-from spacy_structlearn.evaluation.evalb import (
-    offset_brackets,
-    score_offset_brackets,
-)
+from spacy_structlearn.evaluation.evalb import offset_brackets
+from spacy_structlearn.evaluation.prf import score_spans
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.latent.model import LatentGrammar, product
@@ -376,7 +374,7 @@ def raw(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
     for (trees, _), doc in zip(documents, docs, strict=True):
         gold.append(document_brackets(trees))
         predicted.append(document_brackets([sent._.tree for sent in doc.sents]))
-    result = score_offset_brackets(gold, predicted)
+    result = score_spans(gold, predicted)
     yield {
         "dev_f1": 100 * result.f1,
         "dev_p": 100 * result.precision,

@@ -191,7 +191,8 @@ def bracket_counts(score: EvalbScore) -> NDArray[np.int64]:
 
     Returns int64 (n, 3), zeros for sentences that EVALB does not score.
     """
-    rows = [(row.matched, row.gold, row.test) for row in score.rows]
+    brackets = (row.brackets for row in score.rows)
+    rows = [(counts.correct, counts.gold, counts.predicted) for counts in brackets]
     return np.array(rows, dtype=np.int64).reshape(-1, 3)
 
 
