@@ -92,7 +92,7 @@ cdef class Hasher:
     cdef readonly object arrays
     cdef const uint64_t[::1] seeds, before, after
     cdef const int32_t[::1] starts, term_columns, term_offsets
-    cdef readonly Py_ssize_t n_templates, n_columns
+    cdef readonly Py_ssize_t n_templates
     cdef readonly uint64_t mask
 
     def __init__(
@@ -103,38 +103,15 @@ cdef class Hasher:
         self.seeds, self.before, self.after = seeds, before, after
         self.starts, self.term_columns, self.term_offsets = starts, term_columns, term_offsets
         self.n_templates = len(seeds)
-        self.n_columns = int(max(term_columns, default=-1)) + 1  # of an int32 it may overflow
-        if len(starts) != len(seeds) + 1 or starts[0] != 0 or np.less(starts[1:], starts[:len(starts) - 1]).any():
-            raise ValueError("starts must say where the terms of each template begin")
-        if not starts[len(seeds)] == len(term_columns) == len(term_offsets):
-            raise ValueError("there must be a column and an offset for each term")
-        # Not by abs, which leaves the least int32 what it is.
-        if len(before) != len(after) or any(
-            not -len(before) <= offset <= len(before) for offset in term_offsets
-        ):
-            raise ValueError("an offset is out of reach of the padding")
-        if any(column < 0 for column in term_columns):
-            raise ValueError("a column is negative")
 
     def __reduce__(self):
         return Hasher, (*self.arrays, self.mask)
-
-    cdef int check(
-        self, const uint64_t[:, ::1] columns, const int64_t[::1] offsets
-    ) except -1:
-        _check_offsets(offsets, columns.shape[0])
-        if columns.shape[1] < self.n_columns:
-            raise ValueError("a template reads a column that is not there")
-        return 0
 
     def keys(
         self, const uint64_t[:, ::1] columns, const int64_t[::1] offsets, uint64_t[:, ::1] out
     ):
         """The key of each template's predicate at each token, into out (n_tokens, n_templates)."""
         cdef Py_ssize_t s, t
-        self.check(columns, offsets)
-        if out.shape[0] != columns.shape[0] or out.shape[1] != self.n_templates:
-            raise ValueError("out must have the shape (n_tokens, n_templates)")
         if out.shape[0] == 0 or out.shape[1] == 0:
             return
         with nogil:
@@ -175,15 +152,6 @@ def predicate_scores(
     cdef Py_ssize_t n = columns.shape[0], width = weights.shape[1], s, t, block, k, j, c
     cdef Py_ssize_t n_templates = hasher.n_templates
     cdef bint with_unknown = unknown is not None
-    hasher.check(columns, offsets)
-    if weights.shape[0] != index.known.shape[0]:
-        raise ValueError("there must be a row of weights for each key")
-    if not index.is_sorted:
-        raise ValueError("the keys are not ascending")
-    if out.shape[0] != n or out.shape[1] != width:
-        raise ValueError("out must have the shape (n_tokens, n_columns)")
-    if with_unknown and (unknown.shape[0] != n_templates or unknown.shape[1] != width):
-        raise ValueError("unknown must have the shape (n_templates, n_columns)")
     if n == 0 or width == 0:
         return
     out[:, :] = 0
@@ -263,9 +231,7 @@ cdef class Chain:
     def __init__(
         self, const double[::1] initial, const double[:, ::1] transitions, const double[::1] final
     ):
-        cdef Py_ssize_t x, n = initial.shape[0]
-        if n == 0 or not transitions.shape[0] == transitions.shape[1] == final.shape[0] == n:
-            raise ValueError("initial, transitions and final must be of one size and not empty")
+        cdef Py_ssize_t n = initial.shape[0]
         self.initial, self.transitions, self.final, self.n_states = initial, transitions, final, n
         allowed = np.isfinite(transitions)
         self.highest, spread = _highest_and_spread(transitions)
@@ -305,24 +271,6 @@ def _steps_to_mix(allowed):
     return np.inf
 
 
-cdef int _check_offsets(const int64_t[::1] offsets, Py_ssize_t n_tokens) except -1:
-    cdef Py_ssize_t s
-    if offsets.shape[0] == 0 or offsets[0] != 0 or offsets[offsets.shape[0] - 1] != n_tokens:
-        raise ValueError("offsets must begin with 0 and end with the number of tokens")
-    for s in range(offsets.shape[0] - 1):
-        if offsets[s + 1] < offsets[s]:
-            raise ValueError("offsets must not fall")
-    return 0
-
-
-cdef int _check_scores(
-    Chain chain, const double[:, ::1] scores, const int64_t[::1] offsets
-) except -1:
-    if scores.shape[1] != chain.n_states:
-        raise ValueError("scores must have one column for each state")
-    return _check_offsets(offsets, scores.shape[0])
-
-
 cdef Py_ssize_t _longest(const int64_t[::1] offsets) noexcept nogil:
     cdef Py_ssize_t s, longest = 0
     for s in range(offsets.shape[0] - 1):
@@ -353,22 +301,12 @@ def forward_backward(
     be reached cannot exceed exp(k (range of s_t + range of a)), so that below 500 nothing is lost
     to underflow. Other sentences go in log space.
     """
-    cdef Py_ssize_t n_states = chain.n_states, n = scores.shape[0], s
+    cdef Py_ssize_t s
     cdef bint with_pairs = expectations is not None, with_messages = messages is not None
     cdef double total = 0.0
-    _check_scores(chain, scores, offsets)
-    if marginals.shape[0] != n or marginals.shape[1] != n_states:
-        raise ValueError("marginals must have the shape of scores")
     if with_pairs:
-        if expectations.shape[0] != n_states or expectations.shape[1] != n_states:
-            raise ValueError("expectations must have the shape of transitions")
         expectations[:, :] = 0.0
-    if with_messages and not (
-        messages.shape[0] == n and messages.shape[1] == n_states
-        and in_logs is not None and in_logs.shape[0] == offsets.shape[0] - 1
-    ):
-        raise ValueError("messages must have the shape of scores and in_logs one for each sentence")
-    if n == 0:
+    if scores.shape[0] == 0:
         return 0.0
     cdef Workspace space = Workspace(chain, _longest(offsets))
     with nogil:
@@ -630,21 +568,8 @@ def segment_probabilities(
     that does not go on with the chunk before, times that of states that do, then of one that does
     not.
     """
-    cdef Py_ssize_t i, n_states = chain.n_states, n = marginals.shape[0]
-    cdef const int64_t* at
-    if not (marginals.shape[1] == messages.shape[1] == goes_on.shape[0] == goes_on.shape[1]
-            == types.shape[0] == n_states and messages.shape[0] == n):
-        raise ValueError("the arrays must have one column for each state")
-    if segments.shape[1] != 5 or segments.shape[0] != out.shape[0]:
-        raise ValueError("segments and out must have the shapes (n, 5) and (n)")
-    for i in range(segments.shape[0]):
-        at = &segments[i, 0]
-        if not (0 <= at[0] < at[1] <= n and 0 <= at[3] < in_logs.shape[0]
-                and (at[0] > 0 or at[4] & 1) and (at[1] < n or at[4] & 2)):
-            raise ValueError("a segment is empty or outside of its sentence")
-    if segments.shape[0] == 0:
-        return
-    cdef double[:, ::1] work = np.empty((3, n_states))
+    cdef Py_ssize_t i
+    cdef double[:, ::1] work = np.empty((3, chain.n_states))
     with nogil:
         for i in range(segments.shape[0]):
             out[i] = _segment_probability(
@@ -736,9 +661,6 @@ def viterbi(
     """
     cdef Py_ssize_t n_states = chain.n_states, s, begin, length
     cdef double total = 0.0
-    _check_scores(chain, scores, offsets)
-    if out.shape[0] != scores.shape[0]:
-        raise ValueError("out must be as long as scores")
     if out.shape[0] == 0:
         return 0.0
     cdef double[:, ::1] best = np.empty((_longest(offsets), n_states))
@@ -816,10 +738,6 @@ def best_paths(
     cdef Py_ssize_t n = scores.shape[0], n_states = chain.n_states, k = out.shape[0], t, x, y, r
     cdef double value
     cdef int64_t at
-    if scores.shape[1] != n_states or out.shape[1] != n or out_scores.shape[0] != k or n == 0:
-        raise ValueError("out must have the shape (k, n_tokens) and out_scores (k)")
-    if k == 0:
-        return
     # The r-th best path to (t, y) comes from back = state * k + rank at t - 1.
     cdef double[:, :, ::1] best = np.full((2, n_states + 1, k), -np.inf)
     cdef int64_t[:, :, ::1] back = np.zeros((n, n_states + 1, k), dtype=np.int64)
@@ -906,10 +824,6 @@ def fold(
     cdef double* row
     cdef const double* other
     layout = _layout(weights.shape[1], labels, n_labels)
-    _check_group(
-        first, count, column, theta.shape[0], links, begin, n_implied, weights.shape[0],
-        layout.n_columns,
-    )
     end = begin + n_implied + links.shape[0]
     cdef double[::1] work = np.empty(layout.n_columns)
     if end == begin or layout.width == 0:
@@ -969,15 +883,7 @@ def unfold(
     cdef double* row
     cdef double* other
     layout = _layout(width, labels, n_labels)
-    _check_group(
-        first, count, column, theta.shape[0], links, begin, n_implied, counts.shape[1],
-        layout.n_columns,
-    )
     end = begin + n_implied + links.shape[0]
-    if n_parts == 0:
-        raise ValueError("there must be counts of one part or more")
-    if not theta.shape[0] == empirical.shape[0] == out.shape[0]:
-        raise ValueError("theta, empirical and out must be of one length")
     cdef double[::1] work = np.empty(layout.n_columns)
     if end == begin or width == 0:
         return
@@ -1023,59 +929,16 @@ cdef inline void _collect(
         out[j] = row[column[j]] + shrinkage * theta[j] - empirical[j]
 
 
-cdef Layout _layout(Py_ssize_t width, const int32_t[::1] labels, Py_ssize_t n_labels) except *:
+cdef Layout _layout(Py_ssize_t width, const int32_t[::1] labels, Py_ssize_t n_labels) noexcept:
     cdef Layout layout
-    cdef Py_ssize_t c
     layout.width = layout.n_columns = width
     layout.n_labels = n_labels
     layout.labels = NULL
     if labels is not None:
-        if labels.shape[0] != width:
-            raise ValueError("there must be a label for each state")
-        for c in range(width):
-            if not 0 <= labels[c] < n_labels:
-                raise ValueError("a label is out of range")
         layout.n_columns = n_labels + width
         if width:
             layout.labels = &labels[0]
     return layout
-
-
-cdef int _check_group(
-    const int64_t[::1] first, const int16_t[::1] count, const int16_t[::1] column,
-    Py_ssize_t n_features, const int32_t[:, ::1] links, Py_ssize_t begin, Py_ssize_t n_implied,
-    Py_ssize_t n_slots, Py_ssize_t n_columns,
-) except -1:
-    cdef Py_ssize_t slot, i, k, end
-    cdef bint sound = True
-    # One by one, since the sum of great ones would be another number.
-    if not (0 <= begin <= n_slots and 0 <= n_implied <= n_slots - begin):
-        raise ValueError("a group is beyond the slots")
-    if links.shape[0] > n_slots - begin - n_implied:
-        raise ValueError("a group is beyond the slots")
-    if first.shape[0] != n_slots or count.shape[0] != n_slots:
-        raise ValueError("there must be features for each slot, be they none")
-    if column.shape[0] > n_features:  # the rest are of transitions
-        raise ValueError("there are columns for more features than there are")
-    n_features = column.shape[0]
-    end = begin + n_implied + links.shape[0]
-    with nogil:
-        for slot in range(begin, end):
-            if count[slot] < 0 or (
-                count[slot] and not 0 <= first[slot] <= n_features - count[slot]
-            ):
-                sound = False
-                break
-            for i in range(first[slot], first[slot] + count[slot]):
-                if not 0 <= column[i] < n_columns:
-                    sound = False
-        for i in range(links.shape[0]):
-            for k in range(links.shape[1]):
-                if not -1 <= links[i, k] < n_slots:
-                    sound = False
-    if not sound:
-        raise ValueError("a feature, its column or a linked slot is out of range")
-    return 0
 
 
 def count_cells(
@@ -1083,12 +946,8 @@ def count_cells(
 ):
     """out[cells[t, k], places[t]] += 1 for every token t and cell k of it: empirical counts."""
     cdef Py_ssize_t t, k
-    if places.shape[0] != cells.shape[0]:
-        raise ValueError("there must be a place for each token")
     for t in range(cells.shape[0]):
         for k in range(cells.shape[1]):
-            if not (0 <= cells[t, k] < out.shape[0] and 0 <= places[t] < out.shape[1]):
-                raise ValueError("a cell or a place is out of range")
             out[cells[t, k], places[t]] += 1.0
 
 
@@ -1105,29 +964,11 @@ def expected_counts(
     added. expectations: float64 (n_states, n_states), out.
     """
     cdef Py_ssize_t n_states = chain.n_states, width = weights.shape[1], n = cells.shape[0], s
-    cdef Py_ssize_t n_groups = cells.shape[1], i, k
+    cdef Py_ssize_t n_groups = cells.shape[1]
     cdef const int32_t* label_of = NULL
     cdef double total = 0.0
-    cdef int32_t lowest = 0, highest = -1
-    _check_offsets(offsets, n)
-    if weights.shape[0] != out.shape[0] or out.shape[1] != width:
-        raise ValueError("out must have the shape of weights")
-    if expectations.shape[0] != n_states or expectations.shape[1] != n_states:
-        raise ValueError("expectations must have the shape of transitions")
-    if labels is None:
-        if width != n_states:
-            raise ValueError("weights must have one column for each state")
-    else:
-        if labels.shape[0] != n_states or np.min(labels) < 0 or np.max(labels) >= width:
-            raise ValueError("there must be a label for each state and weights for each label")
+    if labels is not None:
         label_of = &labels[0]
-    with nogil:
-        for i in range(n):
-            for k in range(n_groups):
-                lowest = min(lowest, cells[i, k])
-                highest = max(highest, cells[i, k])
-    if lowest < 0 or highest >= weights.shape[0]:
-        raise ValueError("a cell is out of range")
     expectations[:, :] = 0.0
     if n == 0:
         return 0.0

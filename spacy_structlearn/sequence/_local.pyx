@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
-"""Kernel of losses that are normalised at every token by itself: no sums over whole sequences.
+"""Kernel of losses that are normalised at each token: no sums over whole sequences.
 
-McCallum, Freitag & Pereira (2000), section 2: the next state given the right one before it. Besag
-(1975), Smith, Vail & Lafferty (2007), section 5: each label given all the other ones, right as they
-are. Scores, cells and slots are those of `_chain.expected_counts`; of a token only a few states are
-asked for, which lists name, so that the cost does not grow with the number of states.
+McCallum, Freitag & Pereira (2000), section 2: the next state given the gold state before it. Besag
+(1975), Smith, Vail & Lafferty (2007), section 5: each label given all other gold labels. Scores,
+cells and slots are those of `_chain.expected_counts`. A token needs the scores of a few states
+only, which lists name, so the cost does not grow with the number of states.
 """
 
 from libc.math cimport exp, log, INFINITY
@@ -27,36 +27,19 @@ cdef enum:
 
 
 cdef class Lists:
-    """Lists of states, one after another: those of list i are states[starts[i]:starts[i + 1]].
+    """Lists of states, one after another: list i is states[starts[i]:starts[i + 1]].
 
-    starts: int32 (n_lists + 1). states: int32 (any number), below n_states. places: int32, for each
-    of them its column in the rows of slots.
+    starts: int32 (n_lists + 1). places: int32, the column of each state in the rows of slots.
     """
 
     cdef const int32_t[::1] starts, states, places
-    cdef Py_ssize_t n, n_states, width, longest
+    cdef Py_ssize_t longest
 
     def __init__(
-        self, const int32_t[::1] starts, const int32_t[::1] states, const int32_t[::1] places,
-        Py_ssize_t n_states,
+        self, const int32_t[::1] starts, const int32_t[::1] states, const int32_t[::1] places
     ):
-        cdef Py_ssize_t i
-        self.longest = 0
-        if starts.shape[0] < 1 or starts[0] != 0 or starts[starts.shape[0] - 1] != states.shape[0]:
-            raise ValueError("starts must begin with 0 and end with the number of states")
-        for i in range(starts.shape[0] - 1):
-            if starts[i + 1] < starts[i]:
-                raise ValueError("starts must not fall")
-            self.longest = max(self.longest, starts[i + 1] - starts[i])
-        if places.shape[0] != states.shape[0]:
-            raise ValueError("there must be a place for each state")
-        self.width = 0
-        for i in range(states.shape[0]):
-            if not 0 <= states[i] < n_states or places[i] < 0:
-                raise ValueError("a state or a place is out of range")
-            self.width = max(self.width, <Py_ssize_t>places[i] + 1)
         self.starts, self.states, self.places = starts, states, places
-        self.n, self.n_states = starts.shape[0] - 1, n_states
+        self.longest = np.diff(starts).max()
 
 
 cdef struct Slots:
@@ -67,18 +50,9 @@ cdef struct Slots:
 
 
 cdef Slots _slots(
-    const int32_t[:, ::1] cells, const double[:, ::1] weights, double[:, ::1] counts, Lists lists
-) except *:
+    const int32_t[:, ::1] cells, const double[:, ::1] weights, double[:, ::1] counts
+) noexcept:
     cdef Slots slots
-    cdef Py_ssize_t t, k
-    if counts.shape[0] != weights.shape[0] or counts.shape[1] != weights.shape[1]:
-        raise ValueError("counts must have the shape of weights")
-    if lists.width > weights.shape[1]:
-        raise ValueError("a place is out of range")
-    for t in range(cells.shape[0]):
-        for k in range(cells.shape[1]):
-            if not 0 <= cells[t, k] < weights.shape[0]:
-                raise ValueError("a cell is out of range")
     slots.cells, slots.weights, slots.counts = NULL, NULL, NULL
     slots.n_tokens, slots.n_groups, slots.width = cells.shape[0], cells.shape[1], weights.shape[1]
     if cells.shape[0] and cells.shape[1] and weights.shape[1]:
@@ -152,12 +126,7 @@ def next_states(
     cdef const int32_t* states
     cdef const int32_t* places
     cdef const double* before
-    cdef Slots slots = _slots(cells, weights, counts, successors)
-    _check(transitions, offsets, state_ids, cells.shape[0], expectations)
-    if initial.shape[0] != n_states:
-        raise ValueError("there must be an initial score for each state")
-    if successors.n != n_states + 1 or successors.n_states != n_states:
-        raise ValueError("there must be a list for each state, and one more")
+    cdef Slots slots = _slots(cells, weights, counts)
     expectations[:, :] = 0.0
     if cells.shape[0] == 0 or successors.states.shape[0] == 0:
         return 0.0
@@ -206,33 +175,14 @@ def each_label(
     weights: float64 (n_slots, width), and counts of this shape, to which the expected counts less
         the right ones are added. differences: float64 (n_states, n_states), out: those of pairs.
     """
-    cdef Py_ssize_t n_states = transitions.shape[0], n_labels = table.shape[1], s, i, j, n
-    cdef Py_ssize_t longest = 0
+    cdef Py_ssize_t n_states = transitions.shape[0], n_labels = table.shape[1], s, i, n
     cdef double total = 0.0
-    cdef Slots slots = _slots(cells, weights, counts, touched)
-    cdef const int32_t* places
-    _check(transitions, offsets, state_ids, cells.shape[0], differences)
-    if initial.shape[0] != n_states or final.shape[0] != n_states:
-        raise ValueError("there must be an initial and a final score for each state")
-    if touched.n != n_states or touched.n_states != n_states:
-        raise ValueError("there must be a list for each state")
-    if table.shape[0] != n_labels + 1 or not 0 <= start <= n_labels:
-        raise ValueError("there must be a row of the table for each label and for the start")
-    for i in range(n_labels + 1):
-        for j in range(n_labels):
-            if not -1 <= table[i, j] < n_states:
-                raise ValueError("a state of the table is out of range")
-    if label_ids.shape[0] != cells.shape[0]:
-        raise ValueError("there must be a label for each token")
-    for i in range(label_ids.shape[0]):
-        if not 0 <= label_ids[i] < n_labels:
-            raise ValueError("a label is out of range")
-    for s in range(offsets.shape[0] - 1):
-        longest = max(longest, offsets[s + 1] - offsets[s])
+    cdef Slots slots = _slots(cells, weights, counts)
     differences[:, :] = 0.0
-    if longest == 0 or n_states == 0:
+    if cells.shape[0] == 0:
         return 0.0
-    cdef double[::1] work = np.empty(max(touched.longest, n_labels, 1))
+    cdef Py_ssize_t longest = np.diff(offsets).max()
+    cdef double[::1] work = np.empty(max(touched.longest, n_labels))
     # States that are not touched stay at zero.
     cdef double[:, ::1] scores = np.zeros((longest, n_states))
     cdef double[:, ::1] changes = np.zeros((longest, n_states))
@@ -365,25 +315,3 @@ cdef class LocalSentence:
                 if self.second and t + 2 < n:
                     self.differences[after, states[t + 2]] += value
         return total
-
-
-cdef int _check(
-    const double[:, ::1] transitions, const int64_t[::1] offsets, const int32_t[::1] state_ids,
-    Py_ssize_t n_tokens, double[:, ::1] pairs,
-) except -1:
-    cdef Py_ssize_t s, n_states = transitions.shape[0]
-    if transitions.shape[1] != n_states:
-        raise ValueError("transitions must be square")
-    if pairs.shape[0] != n_states or pairs.shape[1] != n_states:
-        raise ValueError("there must be a count for each pair of states")
-    if offsets.shape[0] == 0 or offsets[0] != 0 or offsets[offsets.shape[0] - 1] != n_tokens:
-        raise ValueError("offsets must delimit the tokens")
-    for s in range(offsets.shape[0] - 1):
-        if offsets[s + 1] < offsets[s]:
-            raise ValueError("offsets must not fall")
-    if state_ids.shape[0] != n_tokens:
-        raise ValueError("there must be a state for each token")
-    for s in range(n_tokens):
-        if not 0 <= state_ids[s] < n_states:
-            raise ValueError("a state is out of range")
-    return 0

@@ -42,12 +42,6 @@ def epoch(
     """
     cdef Shape shape = Shape(rows.shape[1], weights.shape[1], columns.shape[0], columns.shape[1])
     cdef Py_ssize_t i, begin, length, n_wrong = 0
-    _check_sentences(rows, offsets, gold, order, shape.n_states, weights.shape[0])
-    _check_states(columns, initial, final, starts, arcs, weights.shape[1])
-    if totals.shape[0] != weights.shape[0] or totals.shape[1] != weights.shape[1]:
-        raise ValueError("totals must have the shape of weights")
-    if not (arc_weights.shape[0] == arc_totals.shape[0] == arcs.shape[0]):
-        raise ValueError("arc_weights and arc_totals must be as long as arcs")
     if rows.shape[0] == 0 or order.shape[0] == 0:
         return 0
     cdef Py_ssize_t longest = np.diff(offsets).max()
@@ -186,50 +180,3 @@ cdef inline void _add_arc(
         if arcs[a] == before:
             arc_weights[a] += value
             arc_totals[a] += value * count
-
-
-cdef int _check_sentences(
-    const int32_t[:, ::1] rows, const int64_t[::1] offsets, const int32_t[::1] gold,
-    const int64_t[::1] order, Py_ssize_t n_states, Py_ssize_t n_predicates,
-) except -1:
-    cdef Py_ssize_t i, k, n_sentences = offsets.shape[0] - 1
-    if n_sentences < 0 or offsets[0] != 0 or offsets[n_sentences] != rows.shape[0]:
-        raise ValueError("offsets must begin with 0 and end with the number of tokens")
-    if gold.shape[0] != rows.shape[0]:
-        raise ValueError("gold must be as long as rows")
-    for i in range(n_sentences):
-        if offsets[i + 1] < offsets[i]:
-            raise ValueError("offsets must not fall")
-    for i in range(order.shape[0]):
-        if not 0 <= order[i] < n_sentences:
-            raise ValueError("there is no such sentence")
-    for i in range(rows.shape[0]):
-        if not 0 <= gold[i] < n_states:
-            raise ValueError("there is no such state")
-        for k in range(rows.shape[1]):
-            if rows[i, k] >= n_predicates:
-                raise ValueError("a row is beyond the weights")
-    return 0
-
-
-cdef int _check_states(
-    const int32_t[:, ::1] columns, const double[::1] initial, const double[::1] final,
-    const int32_t[::1] starts, const int32_t[::1] arcs, Py_ssize_t n_columns,
-) except -1:
-    cdef Py_ssize_t i, k, n_states = columns.shape[0]
-    if n_states == 0 or columns.shape[1] == 0 or n_columns == 0:
-        raise ValueError("there must be states, and columns for them")
-    if not (initial.shape[0] == final.shape[0] == starts.shape[0] - 1 == n_states):
-        raise ValueError("initial, final and starts must have one number for each state")
-    if starts[0] != 0 or starts[n_states] != arcs.shape[0]:
-        raise ValueError("starts must begin with 0 and end with the number of arcs")
-    for i in range(n_states):
-        if starts[i + 1] < starts[i]:
-            raise ValueError("starts must not fall")
-        for k in range(columns.shape[1]):
-            if not 0 <= columns[i, k] < n_columns:
-                raise ValueError("a column is beyond the weights")
-    for i in range(arcs.shape[0]):
-        if not 0 <= arcs[i] < n_states:
-            raise ValueError("an arc comes from no state")
-    return 0

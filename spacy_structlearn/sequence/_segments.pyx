@@ -34,13 +34,6 @@ def nest(const int64_t[:, ::1] brackets, const int64_t[::1] offsets, uint8_t[::1
     """
     cdef Py_ssize_t k, s = 0, depth = 0, n = brackets.shape[0]
     cdef int64_t start, end
-    if brackets.shape[1] != 2 or kept.shape[0] != n:
-        raise ValueError("brackets and kept must have the shapes (n, 2) and (n)")
-    for k in range(1, n):
-        if brackets[k, 0] < brackets[k - 1, 0] or (
-            brackets[k, 0] == brackets[k - 1, 0] and brackets[k, 1] > brackets[k - 1, 1]
-        ):
-            raise ValueError("brackets must be sorted")
     cdef int64_t[:, ::1] stack = np.empty((n + 1, 2), dtype=np.int64)
     for k in range(n):
         start, end = brackets[k, 0], brackets[k, 1]
@@ -83,10 +76,6 @@ cdef class Segmenter:
         const double[::1] final, const uint8_t[:, ::1] goes_on, bint first_order,
     ):
         n = len(initial)
-        if n == 0 or not (
-            len(final) == n and np.shape(transitions) == np.shape(goes_on) == (n, n)
-        ):
-            raise ValueError("the parts of a chain must be of one size and not empty")
         self.initial, self.final, self.n_states = initial, final, n
         self.first_order = first_order
         scores, within = np.asarray(transitions), np.asarray(goes_on) > 0
@@ -115,9 +104,6 @@ cdef class Segmenter:
         """
         cdef Py_ssize_t s, k = 0
         cdef double total = 0.0
-        self.check(scores, offsets, brackets)
-        if out.shape[0] != scores.shape[0]:
-            raise ValueError("out must be as long as scores")
         cdef Pass work = Pass(self, offsets, brackets)
         cdef int32_t[:, ::1] before = np.empty((max(1, work.longest), self.n_states), np.int32)
         with nogil:
@@ -140,10 +126,6 @@ cdef class Segmenter:
         state. totals: float64 (n_sentences), log Z. The rest: as in `best`.
         """
         cdef Py_ssize_t s, k = 0
-        self.check(scores, offsets, brackets)
-        if (out.shape[0] != scores.shape[0] or out.shape[1] != self.n_states
-                or totals.shape[0] != offsets.shape[0] - 1):
-            raise ValueError("out must have the shape of scores and totals one for each sentence")
         cdef Pass work = Pass(self, offsets, brackets)
         with nogil:
             for s in range(offsets.shape[0] - 1):
@@ -153,24 +135,6 @@ cdef class Segmenter:
                         False, &scores[offsets[s], 0], offsets[s], offsets[s + 1], brackets, &k,
                         &out[offsets[s], 0], NULL,
                     )
-
-    cdef int check(
-        self, const double[:, ::1] scores, const int64_t[::1] offsets,
-        const int64_t[:, ::1] brackets,
-    ) except -1:
-        cdef Py_ssize_t s, k
-        if scores.shape[1] != self.n_states:
-            raise ValueError("scores must have one column for each state")
-        if offsets.shape[0] == 0 or offsets[0] != 0 or offsets[len(offsets) - 1] != len(scores):
-            raise ValueError("offsets must begin with 0 and end with the number of tokens")
-        for s in range(offsets.shape[0] - 1):
-            if offsets[s + 1] < offsets[s]:
-                raise ValueError("offsets must not fall")
-        kept = np.empty(len(brackets), dtype=np.uint8)
-        nest(brackets, offsets, kept)
-        if not kept.all():
-            raise ValueError("brackets must be nested, as nest keeps them")
-        return 0
 
 
 def segment_probabilities(
@@ -185,17 +149,8 @@ def segment_probabilities(
     token after its last, its type and its sentence. types: int32 (n_states), of the chunk that a
     state belongs to. out: float64 (n).
     """
-    cdef Py_ssize_t i, t, y, n_states = segmenter.n_states, n = scores.shape[0]
+    cdef Py_ssize_t i, t, y, n_states = segmenter.n_states
     cdef double total
-    if not (scores.shape[1] == begins.shape[1] == ends.shape[1] == types.shape[0] == n_states
-            and begins.shape[0] == ends.shape[0] == n):
-        raise ValueError("the arrays must have one column for each state")
-    if segments.shape[1] != 4 or segments.shape[0] != out.shape[0]:
-        raise ValueError("segments and out must have the shapes (n, 4) and (n)")
-    for i in range(segments.shape[0]):
-        if not (0 <= segments[i, 0] < segments[i, 1] <= n
-                and 0 <= segments[i, 3] < totals.shape[0]):
-            raise ValueError("a segment is empty or outside of its sentence")
     cdef Cell[::1] work = _cells(2 * n_states)
     cdef Cell* here = &work[0]
     cdef Cell* after = &work[n_states]

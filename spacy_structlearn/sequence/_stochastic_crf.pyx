@@ -127,19 +127,7 @@ cdef class Lattice:
         return total
 
 
-cdef int _check_sentences(const int64_t[::1] offsets, Py_ssize_t n_tokens) except -1:
-    cdef Py_ssize_t s
-    if offsets.shape[0] == 0 or offsets[0] != 0 or offsets[offsets.shape[0] - 1] != n_tokens:
-        raise ValueError("offsets must begin with 0 and end with the number of tokens")
-    for s in range(offsets.shape[0] - 1):
-        if offsets[s + 1] < offsets[s]:
-            raise ValueError("offsets must not fall")
-    return 0
-
-
-def _factors(transitions, Py_ssize_t n_labels):
-    if transitions.shape[0] != n_labels or transitions.shape[1] != n_labels:
-        raise ValueError("there must be a transition from each label to each label")
+def _factors(transitions):
     return np.exp(np.clip(np.asarray(transitions, dtype=np.float64), -MOST, MOST))
 
 
@@ -159,12 +147,7 @@ def posteriors(
     cdef Py_ssize_t n_labels = scores.shape[1], n_tokens = scores.shape[0], s, t, n, j, k, at = 0
     cdef float p
     cdef int32_t label
-    _check_sentences(offsets, n_tokens)
-    if starts.shape[0] != n_tokens + 1:
-        raise ValueError("there must be a start for each token, and the end")
-    if not labels.shape[0] == probabilities.shape[0] == n_tokens * n_labels:
-        raise ValueError("labels and probabilities must have room for all labels of all tokens")
-    cdef double[:, ::1] factors = _factors(transitions, n_labels)
+    cdef double[:, ::1] factors = _factors(transitions)
     starts[0] = 0
     if n_tokens == 0 or n_labels == 0:
         starts[:] = 0
@@ -208,8 +191,6 @@ cdef class Learner:
 
     def __init__(self, start, weights, totals, squares):
         self.start, self.weights, self.totals, self.squares = start, weights, totals, squares
-        if not start.shape == weights.shape == totals.shape == squares.shape:
-            raise ValueError("the arrays must be of one shape")
 
     cdef inline void learn(self, Py_ssize_t i, Py_ssize_t y, float derivative, Rule rule) noexcept nogil:
         self.totals[i, y] += derivative
@@ -220,8 +201,6 @@ cdef class Learner:
         """Add all weights, less what the penalty has taken since, to `out`. threshold: l1 t."""
         cdef Rule rule = Rule(rate, damping, threshold)
         cdef Py_ssize_t i, y
-        if out.shape[0] != self.start.shape[0] or out.shape[1] != self.start.shape[1]:
-            raise ValueError("out must have the shape of the weights")
         with nogil:
             for i in range(out.shape[0]):
                 for y in range(out.shape[1]):
@@ -246,26 +225,12 @@ def epoch(
     cdef double loss = 0
     cdef const float* row
     cdef Rule rule = Rule(rate, damping, 0)
-    _check_sentences(offsets, rows.shape[0])
-    if transitions.weights.shape[1] != n_labels or predicates.weights.shape[1] != n_labels:
-        raise ValueError("there must be a column of weights for each label")
-    if gold.shape[0] != rows.shape[0]:
-        raise ValueError("there must be a right label for each token")
-    for t in range(rows.shape[0]):
-        if not 0 <= gold[t] < n_labels:
-            raise ValueError("a label is out of range")
-        for k in range(n_templates):
-            if rows[t, k] >= predicates.weights.shape[0]:
-                raise ValueError("a row is out of range")
-    for s in range(order.shape[0]):
-        if not 0 <= order[s] < offsets.shape[0] - 1:
-            raise ValueError("a sentence is out of range")
     if rows.shape[0] == 0 or order.shape[0] == 0:
         return 0.0
     longest = int(np.diff(offsets).max())
     cdef Lattice lattice = Lattice(longest, n_labels)
     cdef float[:, ::1] scores = np.empty((longest, n_labels), dtype=np.float32)
-    cdef double[:, ::1] factors = _factors(transitions.weights, n_labels)
+    cdef double[:, ::1] factors = _factors(transitions.weights)
     with nogil:
         for s in range(order.shape[0]):
             begin = offsets[order[s]]

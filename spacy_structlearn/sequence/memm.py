@@ -68,4 +68,4 @@ def state_lists(members: NDArray[np.bool_], places: NDArray[np.int32] | None) ->
     states = np.nonzero(members)[1].astype(np.int32)
     starts = np.concatenate([[0], np.cumsum(members.sum(axis=1))]).astype(np.int32)
     columns = states if places is None else places[states]
-    return _local.Lists(starts, states, columns, members.shape[1])
+    return _local.Lists(starts, states, columns)
