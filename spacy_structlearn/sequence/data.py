@@ -27,7 +27,7 @@ def arranged(data: Sequence[SequenceData]) -> list[SequenceData]:
     """Each sentence by itself, in an order that depends on their contents alone.
 
     For training that depends on the order: by the rule for unknown words the first token of every
-    type is one (`hmm.close_vocabulary`), and spaCy shuffles its examples.
+    type is one (`hmm.close_columns`), and spaCy shuffles its examples.
     """
     sentences = [
         SequenceData(part.columns[begin:end], np.array([0, end - begin]), part.tags[begin:end])
