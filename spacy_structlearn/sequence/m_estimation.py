@@ -29,7 +29,7 @@ from ..errors import StructlearnError
 from ..learning.training import Trainer, array_digest
 from ..optimize.lbfgs import LBFGS, norm
 from ..optimize.m_estimation import DualCoordinateDescent, MEstimationObjective
-from ..parallel.shards import Pool, ThreadEngine
+from ..parallel.shards import ThreadEngine
 from ..serialization import nested
 from .base_distribution import BaseDistribution, hidden_markov, locally_uniform, number_codes
 from .crf import Folding
@@ -525,19 +525,3 @@ class MEstimationTrainer(Trainer[Any]):
         if self._minimization is None:
             self._minimization = Minimization(self._statistics, self.settings.l2)
         return self._minimization
-
-
-def grid(
-    statistics: ChainStatistics, strengths: Sequence[float], *, threads: int = 1
-) -> list[ChainModel]:
-    """Return the model of each l2 in `strengths`, float64, in that order.
-
-    threads: number of models to train in parallel; the results do not depend on it.
-    """
-    minimizations = [Minimization(statistics, l2) for l2 in strengths]
-    pool = Pool(threads)
-    try:
-        found = pool.map(Minimization.run, minimizations)
-    finally:
-        pool.close()
-    return [statistics.corrected(weights) for weights in found]
