@@ -278,13 +278,9 @@ class BaseDistribution:
 
         n_states stands for a pair that is not a state.
         """
-        n, n_states = len(self.labels), len(model.states)
-        if model.order == 1:
-            return np.tile(np.arange(n), (n + 1, 1))
-        states = np.full((n + 1, n), n_states)
-        states[model.states[:, 0], model.states[:, 1]] = np.arange(n_states)
-        states[n] = states[model.start]
-        return states
+        states = model.state_table()
+        states[-1] = states[model.start]
+        return np.where(states < 0, len(model.states), states)
 
     def _transitions(self, model: ChainModel) -> NDArray[np.float64]:
         """Return E of each transition between states of the model, float64 (n_states, n_states)."""

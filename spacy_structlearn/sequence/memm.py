@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _local
-from .crf import ChainObjective, ChainShard, Part
+from .crf import ChainLikelihood, ChainShard, Part
 from .model import ChainModel
 
 
@@ -30,7 +30,7 @@ class LocalShard(ChainShard):
         super().__init__(model, *sentences, **settings)
         # For each state those that may follow; then those that may be first.
         possible = np.vstack([model.transitions, model.initial]) > -np.inf
-        self._successors = state_lists(possible, self._labels_of_states())
+        self._successors = state_lists(possible, self._labels_of_states)
 
     def _partial_loss(
         self,
@@ -53,8 +53,8 @@ class LocalShard(ChainShard):
         )
 
 
-class LocalLikelihood(ChainObjective):
-    """The objective of a MEMM. Arguments and errors: see `ChainObjective`."""
+class LocalLikelihood(ChainLikelihood):
+    """The objective of a MEMM. Arguments and errors: see `ChainLikelihood`."""
 
     shard = LocalShard
     locally_normalized: ClassVar[bool] = True

@@ -34,7 +34,7 @@ from ..errors import StructlearnError
 from ..optimize.lbfgs import dot
 from . import _local
 from .classes import source_columns
-from .crf import ChainObjective, ChainShard, LabelledSentences, Numbering, Part
+from .crf import ChainLikelihood, ChainShard, LabelledSentences, Numbering, Part
 from .features import UNKNOWN, Templates, find_symbols
 from .memm import state_lists
 from .model import ChainModel
@@ -56,7 +56,7 @@ class PseudoShard(ChainShard):
             touched = before[:, None] == before
             if self._labels is not None:
                 touched |= last[:, None] == last
-        self._touched = state_lists(touched, self._labels_of_states())
+        self._touched = state_lists(touched, self._labels_of_states)
 
     def _partial_loss(
         self,
@@ -147,18 +147,18 @@ class JointShard(PseudoShard):
         return owners, features, numbering.column[features]
 
 
-class LogPseudoLikelihood(ChainObjective):
-    """The objective of pseudolikelihood. Arguments and errors: see `ChainObjective`."""
+class LogPseudoLikelihood(ChainLikelihood):
+    """The objective of pseudolikelihood. Arguments and errors: see `ChainLikelihood`."""
 
     shard = PseudoShard
 
 
-class JointPseudoLikelihood(ChainObjective):
+class JointPseudoLikelihood(ChainLikelihood):
     """The objective of the joint form: words and tags, all columns of the templates, are predicted
     too.
 
     Columns are closed, as `model.vocabularies` says, and each template reads one place at most.
-    Arguments: see `ChainObjective`. Raises StructlearnError too if the model is none for the joint
+    Arguments: see `ChainLikelihood`. Raises StructlearnError too if the model is none for the joint
     form, or if a symbol is out of its vocabulary.
     """
 

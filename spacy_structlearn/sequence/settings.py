@@ -28,7 +28,7 @@ from .model import ChainModel
 
 if TYPE_CHECKING:
     from ..learning.training import Trainer
-    from .crf import ChainObjective
+    from .crf import ChainLikelihood
 
 
 def _class(name: str) -> Any:
@@ -206,7 +206,7 @@ class LikelihoodSettings(ChainSettings):
     objective_class: ClassVar[str]
 
     @property
-    def objective_kind(self) -> type[ChainObjective]:
+    def objective_kind(self) -> type[ChainLikelihood]:
         """The class of the objective."""
         return _class(self.objective_class)
 

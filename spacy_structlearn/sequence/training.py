@@ -12,7 +12,7 @@ from ..learning.training import Trainer, array_digest
 from ..optimize.lbfgs import LBFGS
 from ..optimize.owlqn import OWLQN
 from ..serialization import nested
-from .crf import ChainObjective
+from .crf import ChainLikelihood
 from .data import SequenceData, arranged, concatenate
 from .hmm import close_columns
 from .model import ChainModel
@@ -26,7 +26,7 @@ class LikelihoodTrainer(Trainer[Any]):
     With more data the curvature that was learned is forgotten: the objective is a new one.
     """
 
-    _objective: ChainObjective | None = None
+    _objective: ChainLikelihood | None = None
     _optimizer: LBFGS
 
     def __init__(
@@ -71,7 +71,7 @@ class LikelihoodTrainer(Trainer[Any]):
         self._begun.close()
 
     @property
-    def _begun(self) -> ChainObjective:
+    def _begun(self) -> ChainLikelihood:
         assert self._objective is not None
         return self._objective
 

@@ -241,8 +241,6 @@ def test_errors():
     with_unknown.unknown = np.zeros((len(TEMPLATES), 3))
     with pytest.raises(StructlearnError, match="SL206"):
         ChainLikelihood(with_unknown, *data, l2=1.0)
-    with pytest.raises(StructlearnError, match="SL221"):
-        objective.value_and_grad(np.zeros(3))
     with pytest.raises(StructlearnError, match="SL207"):
         objective.add(data[0], data[1], data[2] + 7)
     with pytest.raises(StructlearnError, match="SL203"):
