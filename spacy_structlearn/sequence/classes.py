@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -253,7 +252,7 @@ def _exchanged(
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """The class of each word, int32 (n_words + 2), and N(a, b), int32 (n_classes + 2, ...)."""
     arguments = _arguments(bigrams)
-    classes = _first_classes(arguments.order, n_classes)
+    classes = _first_classes(arguments[0], n_classes)
     counts = bigrams.of_classes(classes, n_classes + 2).astype(np.int32)
     for _ in range(max_passes):
         if not _classes.exchange(*arguments, classes, counts, n_classes):
@@ -261,27 +260,15 @@ def _exchanged(
     return classes, counts
 
 
-class _Arguments(NamedTuple):
-    """What `_classes.exchange` wants to know of the text; see there."""
-
-    order: NDArray[np.int32]
-    left_starts: NDArray[np.int64]
-    left: NDArray[np.int32]
-    left_counts: NDArray[np.int32]
-    right_starts: NDArray[np.int64]
-    right: NDArray[np.int32]
-    right_counts: NDArray[np.int32]
-    doubled: NDArray[np.int32]
-
-
-def _arguments(bigrams: Bigrams) -> _Arguments:
+def _arguments(bigrams: Bigrams) -> tuple[NDArray[np.integer], ...]:
+    """Return the arguments of `_classes.exchange` that describe the text."""
     n_all, counts = bigrams.n_words + 2, bigrams.counts
     same = bigrams.first == bigrams.second
     doubled = np.zeros(n_all, dtype=np.int32)
     doubled[bigrams.first[same]] = counts[same]
     first, second = bigrams.first[~same], bigrams.second[~same]
     frequency = np.bincount(bigrams.first, weights=counts, minlength=n_all)[: bigrams.n_words]
-    return _Arguments(
+    return (
         np.argsort(-frequency, kind="stable").astype(np.int32),
         *_neighbours(second, first, counts[~same], n_all),
         *_neighbours(first, second, counts[~same], n_all),

@@ -36,7 +36,7 @@ from .crf import Folding
 from .data import SequenceData, arranged, concatenate
 from .features import UNKNOWN, Templates, find_symbols
 from .hmm import close_columns
-from .model import ChainModel, check_label_ids
+from .model import ChainModel, check_label_ids, transition_places
 from .states import START
 from .training import LBFGS_MEMORY
 
@@ -84,7 +84,7 @@ class GoldCounts(LinearOperator):
         codes = np.empty((len(columns), len(folding.groups) + 1), dtype=np.int64)
         codes[:, :-1] = folding.cells.astype(np.int64) * n_own + own[:, None]
         begin = len(folding.rows) * n_own
-        codes[:, -1] = begin + _steps(state_ids, offsets, len(model.states))
+        codes[:, -1] = begin + transition_places(offsets, state_ids, len(model.states))
         firsts, ids = number_codes(codes.reshape(-1))
         cells = codes.reshape(-1)[firsts]
         starts = _small(offsets * codes.shape[1])
@@ -168,16 +168,6 @@ class GoldCounts(LinearOperator):
 
     def _rmatvec(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
         return self._features.T @ (self._cells.T @ vector.reshape(-1))
-
-
-def _steps(
-    state_ids: NDArray[np.int32], offsets: NDArray[np.int64], n_states: int
-) -> NDArray[np.int64]:
-    """The transition into each token, int64 (n_tokens): its place, or n_states ** 2 for none."""
-    steps = np.full(len(state_ids), n_states * n_states, dtype=np.int64)
-    steps[1:] = state_ids[:-1].astype(np.int64) * n_states + state_ids[1:]
-    steps[offsets[:-1][np.diff(offsets) > 0]] = n_states * n_states
-    return steps
 
 
 def _features(

@@ -165,24 +165,24 @@ class ChainModel(Stored):
         offsets = check_offsets(offsets, len(columns))
         label_ids = check_label_ids(label_ids, len(columns), len(labels))
         keys = _frequent_keys(templates, columns, offsets, min_count)
-        if order == 1:
-            weights = np.zeros((len(keys), len(labels)))
-            transitions = np.zeros((len(labels),) * 2)
-            model = cls(labels, templates, keys, weights, transitions, encoding=encoding)
-        else:
+        states, n_columns, initial, final = label_states(len(labels)), len(labels), None, None
+        if order == 2:
             states, start = pair_states(labels, encoding, label_ids, offsets)
+            n_columns += len(states) * pair_features
             ends = label_ids[offsets[1:][np.diff(offsets) > 0] - 1]
-            model = cls(
-                labels,
-                templates,
-                keys,
-                np.zeros((len(keys), len(labels) + len(states) * pair_features)),
-                np.where(allowed_transitions(states), 0.0, -np.inf),
-                states=states,
-                initial=np.where(states[:, 0] == start, 0.0, -np.inf),
-                final=np.where(_final_labels(labels, encoding, ends)[states[:, 1]], 0.0, -np.inf),
-                encoding=encoding,
-            )
+            initial = np.where(states[:, 0] == start, 0.0, -np.inf)
+            final = np.where(_final_labels(labels, encoding, ends)[states[:, 1]], 0.0, -np.inf)
+        model = cls(
+            labels,
+            templates,
+            keys,
+            np.zeros((len(keys), n_columns)),
+            np.where(allowed_transitions(states), 0.0, -np.inf),
+            states=states,
+            initial=initial,
+            final=final,
+            encoding=encoding,
+        )
         model.support(columns, offsets, label_ids)
         return model
 
@@ -602,12 +602,20 @@ def check_label_ids(
 def count_transitions(
     offsets: NDArray[np.int64], state_ids: NDArray[np.int32], n_states: int
 ) -> NDArray[np.int64]:
-    """int64 (n_states, n_states): how often the column's state follows the row's in a sentence."""
-    first = np.zeros(len(state_ids), dtype=np.bool_)
-    first[offsets[:-1][np.diff(offsets) > 0]] = True
-    pairs = state_ids[:-1].astype(np.int64) * n_states + state_ids[1:]
-    counts = np.bincount(pairs[~first[1:]], minlength=n_states * n_states)
-    return counts.reshape(n_states, n_states)
+    """Count how often the column's state follows the row's, int64 (n_states, n_states)."""
+    places = transition_places(offsets, state_ids, n_states)
+    counts = np.bincount(places, minlength=n_states * n_states + 1)
+    return counts[:-1].reshape(n_states, n_states)
+
+
+def transition_places(
+    offsets: NDArray[np.int64], state_ids: NDArray[np.int32], n_states: int
+) -> NDArray[np.int64]:
+    """Return the place of the transition into each token, int64; n_states ** 2 for first tokens."""
+    places = np.full(len(state_ids), n_states * n_states, dtype=np.int64)
+    places[1:] = state_ids[:-1].astype(np.int64) * n_states + state_ids[1:]
+    places[offsets[:-1][np.diff(offsets) > 0]] = n_states * n_states
+    return places
 
 
 def _frequent_keys(

@@ -1,28 +1,26 @@
-"""Pseudolikelihood: each label given all the other labels, not sequences as a whole.
+"""Pseudolikelihood: each label given all other labels, not sequences as a whole.
 
 Besag (1975); a baseline of Smith, Vail & Lafferty (2007, section 5; Toutanova et al. 2003):
 
     f(w) = - sum_t log p(c_t | all other labels, x) + l2 |w|^2 / 2
 
-Another label at t changes the scores of the states and transitions that it touches, and all else
-cancels, so that there is a sum over the labels a token and none over sequences. What it trains is a
-chain model like that of a CRF.
+Another label at t changes only the scores of the states and transitions that it touches. The rest
+cancels, so there is a sum over labels at each token and none over sequences. The result is a chain
+model like that of a CRF.
 
-The joint form is that of a model of words, tags and labels together, p(x, tau, y): every symbol is
-predicted from all else too,
+The joint form models words, tags and labels together, p(x, tau, y). It also predicts each symbol,
 
     - sum_t log p(x_t | y) - sum_t log p(tau_t | y)
 
 with sums over the closed vocabulary of its column. If no predicate reads two symbols, a symbol
-depends on the labels around it alone. There are few contexts of that kind, and the sum over a
-vocabulary is made once for each: log p(x_t = v | y) = g(v) - log sum_u exp g(u), where g(v) is the
-weight of v's predicates with the labels of the context.
+depends only on the labels around it. There are few such contexts, and each needs only one sum over
+a vocabulary: log p(x_t = v | y) = g(v) - log sum_u exp g(u), where g(v) is the weight of v's
+predicates with the labels of the context.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -115,18 +113,24 @@ class JointShard(PseudoShard):
 
     def _emission(self, column: int) -> _Emission:
         """The loss of the symbols of one column."""
-        model = self.model
-        name = model.templates.columns[column]
+        model, templates = self.model, self.model.templates
+        name = templates.columns[column]
         known = model.vocabularies[name]
         known = known[known != UNKNOWN]  # which all vocabularies have, once
         symbols = find_symbols(self._columns[:, column], known)
+        all_symbols = np.append(known, np.uint64(UNKNOWN))
         marks = [self._label_ids]
         if model.has_pair_features:
             marks.append(len(model.labels) + self._state_ids)
-        return _Emission.make(
+        return _Emission(
             [
-                (offset, *self._features_of(model.rows(keys)))
-                for offset, keys in _symbol_keys(model.templates, column, known)
+                (
+                    offset,
+                    *self._features_of(model.rows(model.templates.symbol_keys(i, all_symbols))),
+                )
+                for i, terms in enumerate(model.templates.terms)
+                for term, offset in terms
+                if term == name
             ],
             np.stack(marks, axis=1),
             model.weights.shape[1],
@@ -186,40 +190,32 @@ class JointPseudoLikelihood(ChainLikelihood):
         return columns, *rest
 
 
-@dataclass(frozen=True)
 class _Emission:
-    """- sum over tokens of log p(symbol | labels) for one column, but for the prior.
+    """- sum over tokens of log p(symbol | labels) for one column, without the prior.
 
-    Symbols are numbered, the unknown one is the last. The weights that matter are a table: a row
-    for each template that reads the column and each column of the model's weights, a column for
+    Symbols are numbered; the unknown symbol is the last. The weights form a table with a row for
+    each template that reads the column and each column of the model's weights, and a column for
     each symbol.
-    n_rows, n_symbols: its shape. features: int64 (n), numbers of parameters, and places: int64 (n),
-    where they are in the table. gold: float64 (n), how often they are on the right paths.
-    contexts: float64 (n_contexts, n_rows), zeros and ones: what is added for labels around.
-    n_tokens: int64 (n_contexts), that have it.
+
+    templates: the offset of each template that reads the column, and the symbol, the number and the
+        column of weights of each of its features.
+    marks: (n_tokens, 1 or 2), the columns of weights of the gold labels.
+    symbols: (n_tokens).
+    Attributes: n_rows, n_symbols, the shape of the table; features, int64 (n), numbers of
+    parameters, and places, int64 (n), their places in the table; gold, float64 (n), their counts on
+    the gold paths; contexts, float64 (n_contexts, n_rows), the rows that are added up for distinct
+    labels around a token; n_tokens, int64 (n_contexts), their numbers of tokens.
     """
 
-    n_rows: int
-    n_symbols: int
-    features: NDArray[np.int64]
-    places: NDArray[np.int64]
-    gold: NDArray[np.float64]
-    contexts: csr_array
-    n_tokens: NDArray[np.int64]
-
-    @classmethod
-    def make(
-        cls,
+    def __init__(
+        self,
         templates: list[tuple[int, NDArray[np.int64], NDArray[np.int64], NDArray[np.int16]]],
         marks: NDArray[np.integer],
         n_columns: int,
         symbols: NDArray[np.int64],
         n_symbols: int,
         offsets: NDArray[np.int64],
-    ) -> _Emission:
-        """templates: of each that reads the column the offset, and of each of its features the
-        symbol, the number and the column of weights. marks: (n_tokens, 1 or 2), the columns of
-        weights for the right labels. symbols: (n_tokens)."""
+    ):
         n_tokens, n_rows = len(symbols), len(templates) * n_columns
         lengths = np.diff(offsets)
         begins, ends = np.repeat(offsets[:-1], lengths), np.repeat(offsets[1:], lengths)
@@ -231,18 +227,17 @@ class _Emission:
             rows[inside, i] = i * n_columns + marks[here[inside] - offset]
         rows = rows.reshape(n_tokens, len(templates) * marks.shape[1])
         ids, first = _number_rows(rows, n_rows)
-        distinct = rows[first]
-        contexts = _indicators(distinct, n_rows)
+        self.contexts = _indicators(rows[first], n_rows)
         seen = csr_array((np.ones(n_tokens), (ids, symbols)), shape=(len(first), n_symbols))
-        owners, features, columns = (
+        owners, self.features, columns = (
             np.concatenate([np.empty(0, dtype=np.int64), *parts])
             for parts in zip(*(found for _, *found in templates), strict=True)
         )
         shifts = np.repeat(np.arange(len(templates)), [len(found[1]) for found in templates])
-        places = (shifts * n_columns + columns) * n_symbols + owners
-        gold = (contexts.T @ seen).toarray().reshape(-1)[places]
-        counts = np.bincount(ids, minlength=len(first))
-        return cls(n_rows, n_symbols, features, places, gold, contexts, counts)
+        self.places = (shifts * n_columns + columns) * n_symbols + owners
+        self.gold = (self.contexts.T @ seen).toarray().reshape(-1)[self.places]
+        self.n_tokens = np.bincount(ids, minlength=len(first))
+        self.n_rows, self.n_symbols = n_rows, n_symbols
 
     def table(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
         """The table, float64 (n_rows, n_symbols), of a parameter vector."""
@@ -289,22 +284,6 @@ def _indicators(rows: NDArray[np.int64], n_columns: int) -> csr_array:
     places, _ = np.nonzero(rows >= 0)
     columns = rows[rows >= 0]
     return csr_array((np.ones(len(columns)), (places, columns)), shape=(len(rows), n_columns))
-
-
-def _symbol_keys(
-    templates: Templates, column: int, known: NDArray[np.uint64]
-) -> Iterator[tuple[int, NDArray[np.uint64]]]:
-    """For each template that reads a column its offset and the keys of all symbols there."""
-    symbols = np.append(known, np.uint64(UNKNOWN))
-    name = templates.columns[column]
-    for template, terms in enumerate(templates.terms):
-        for _, offset in (term for term in terms if term[0] == name):
-            # A sentence of all symbols, with room for the template at both ends.
-            sentence = np.zeros((len(symbols) + 2 * abs(offset), len(templates.columns)), np.uint64)
-            sentence[abs(offset) : abs(offset) + len(symbols), column] = symbols
-            keys = templates.keys(sentence, np.array([0, len(sentence)]), [template])[:, 0]
-            begin = abs(offset) - offset
-            yield offset, keys[begin : begin + len(symbols)]
 
 
 def check_templates(templates: Templates) -> None:
