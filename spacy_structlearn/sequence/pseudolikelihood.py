@@ -124,11 +124,8 @@ class JointShard(PseudoShard):
             marks.append(len(model.labels) + self._state_ids)
         return _Emission(
             [
-                (
-                    offset,
-                    *self._features_of(model.rows(model.templates.symbol_keys(i, all_symbols))),
-                )
-                for i, terms in enumerate(model.templates.terms)
+                (offset, *self._features_of(model.rows(templates.symbol_keys(i, all_symbols))))
+                for i, terms in enumerate(templates.terms)
                 for term, offset in terms
                 if term == name
             ],

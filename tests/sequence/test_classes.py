@@ -102,7 +102,7 @@ def start(ids, offsets, n_classes):
     words, codes = classes._vocabulary(ids, offsets, 1)
     bigrams = Bigrams.of(codes, len(words))
     arguments = classes._arguments(bigrams)
-    first = classes._first_classes(arguments.order, n_classes)
+    first = classes._first_classes(arguments[0], n_classes)
     return arguments, bigrams, first
 
 
@@ -222,7 +222,7 @@ def test_exchange_is_that_of_numpy(lengths, n_words, n_classes, seed):
     n_classes = min(n_classes, max(1, len(np.unique(ids))))
     arguments, bigrams, word_classes = start(ids, offsets, n_classes)
     counts = bigrams.of_classes(word_classes, n_classes + 2).astype(np.int32)
-    wanted, moves = numpy_exchange(bigrams, arguments.order, word_classes, n_classes)
+    wanted, moves = numpy_exchange(bigrams, arguments[0], word_classes, n_classes)
     assert _classes.exchange(*arguments, word_classes, counts, n_classes) == moves
     assert word_classes.tolist() == wanted.tolist()
 
