@@ -194,26 +194,6 @@ def test_of_equals_the_lowest_label_wins():
     assert out.tolist() == [0, 0, 0, 0]
 
 
-def test_forced_labels():
-    transitions = np.zeros((3, 3))
-    transitions[2, 1] = -np.inf
-    scores, offsets, *_ = make([4, 3], 3, 1.0)
-    scores[1] = [-np.inf, -np.inf, 0.0]
-    value, marginals, expectations, _, in_logs = run_forward_backward(
-        scores, offsets, np.zeros(3), transitions, np.zeros(3)
-    )
-    assert in_logs.tolist() == [1, 0]
-    assert np.isfinite(value)
-    assert expectations[2, 1] == 0.0
-    assert marginals[1].tolist() == [0, 0, 1]
-    assert marginals[2, 1] == 0.0
-    assert np.isfinite(marginals).all()
-    out = np.empty(7, dtype=np.int32)
-    _chain.viterbi(_chain.Chain(np.zeros(3), transitions, np.zeros(3)), scores, offsets, out)
-    assert out[1] == 2
-    assert out[2] != 1
-
-
 @settings(max_examples=30)
 @given(
     st.lists(st.integers(0, 40), max_size=4),

@@ -147,12 +147,6 @@ def test_no_text(offsets):
     assert found.column(np.array([1, 2], np.uint64)).tolist() == [0, 0]
 
 
-def test_one_class():
-    ids, offsets = toy_text(20)
-    found = learn(ids, offsets, 1)
-    assert found.column(found.words).tolist() == [1] * len(found.words)
-
-
 def test_rare_and_unknown_words_have_no_class():
     ids, offsets = toy_text()
     ids = ids.copy()

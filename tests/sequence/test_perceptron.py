@@ -145,25 +145,6 @@ def test_order_of_sentences():
     assert shuffled(8, 7, 2).tolist() == [6, 4, 0, 5, 7, 1, 3, 2]
 
 
-def test_added_sentences_begin_a_new_average():
-    model, (columns, offsets, label_ids) = make(lengths=[4, 5, 6, 3])
-    data = as_data(columns, offsets, label_ids)
-    learner = PerceptronTrainer(PerceptronSettings(seed=1), model, data[:2])
-    learner.step()
-    weights = learner._weights.copy()
-    learner.add(data[2:])
-    assert learner.n_sentences == 4
-    assert not learner._totals.any()
-    np.testing.assert_array_equal(learner._weights, weights)
-    plain = PlainPerceptron(model, columns, offsets, label_ids)
-    plain.weights[learner._order] = weights
-    plain.transitions[learner._before, learner._after] = learner._arc_weights
-    learner.step()
-    plain.epoch(shuffled(4, 1, 1))
-    learner.parameters()
-    np.testing.assert_allclose(model.weights, plain.sums[0] / 4, atol=1e-12)
-
-
 def test_no_predicates_and_no_tokens():
     columns, offsets, label_ids = random_data([3, 2])
     model = built(columns, offsets, label_ids, LABELS[:3], TEMPLATES, 99)
