@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from ..errors import StructlearnError
 from ..kernels.index import KeyIndex, number_keys
 from . import _chain
+from .data import AnyInts, Floats, Ids, Ints, Mask, Symbols
 from .decode import state_scores
 from .features import UNKNOWN, Templates
 from .model import ChainModel, check_label_ids, count_transitions
@@ -51,8 +52,8 @@ class Emission(NamedTuple):
     """
 
     columns: tuple[str, ...]
-    symbols: NDArray[np.uint64]
-    table: NDArray[np.float64]
+    symbols: Symbols
+    table: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +67,7 @@ class BaseDistribution:
     """
 
     labels: tuple[str, ...]
-    t: NDArray[np.float64]
+    t: Floats
     emissions: tuple[Emission, ...]
 
     @property
@@ -80,8 +81,8 @@ class BaseDistribution:
         return float(self.sums[1][-1, -1])
 
     def expectations(
-        self, model: ChainModel, columns: NDArray[np.uint64], offsets: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        self, model: ChainModel, columns: Symbols, offsets: Ints
+    ) -> tuple[Floats, Floats]:
         """Return E[f] of every supported feature of a model from `ChainModel.build`.
 
         columns, offsets: the data that the model was built from, with closed vocabularies.
@@ -102,9 +103,7 @@ class BaseDistribution:
         transitions = np.where(supported_transitions, self._transitions(model), 0.0)
         return weights, transitions
 
-    def predicate_expectations(
-        self, model: ChainModel, columns: NDArray[np.uint64], offsets: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
+    def predicate_expectations(self, model: ChainModel, columns: Symbols, offsets: Ints) -> Floats:
         """Return E of every predicate without a label, float64 (n_predicates): see section 5.2.
 
         Arguments and errors are those of `expectations`.
@@ -118,8 +117,8 @@ class BaseDistribution:
         return totals
 
     def posterior_expectations(
-        self, model: ChainModel, columns: NDArray[np.uint64], offsets: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        self, model: ChainModel, columns: Symbols, offsets: Ints
+    ) -> tuple[Floats, Floats]:
         """Return E[f] under the empirical distribution of sentences times q0(y | x) (equation 15).
 
         This is the mean over sentences, including empty ones, of forward-backward with q0.
@@ -167,7 +166,7 @@ class BaseDistribution:
 
     def sampled_expectations(
         self, model: ChainModel, n_samples: int, seed: int = 0, *, smoothing: float = 0.0
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    ) -> tuple[Floats, Floats]:
         """Estimate `expectations` from sentences sampled from q0 (equation 7).
 
         smoothing: added to the count of every supported feature, because many are never sampled.
@@ -209,7 +208,7 @@ class BaseDistribution:
         """
         states, initial, transitions, final = pair_chain(self.t)
         keys, tables, unknown = [], [], []
-        vocabularies: dict[str, NDArray[np.uint64]] = {}
+        vocabularies: dict[str, Symbols] = {}
         for columns, symbols, table in self.emissions:
             is_unknown = symbols == UNKNOWN
             known = np.ones(len(symbols), dtype=np.bool_)
@@ -240,7 +239,7 @@ class BaseDistribution:
         )
 
     @cached_property
-    def sums(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def sums(self) -> tuple[Floats, Floats]:
         """i (equations 9, 10) and o (equation 11), both float64 (L + 1, L + 1).
 
         i[a, b] is the weight of all paths from the start to the pair (a, b), and o[a, b] of all
@@ -273,7 +272,7 @@ class BaseDistribution:
         suffix[n, n] = t[n, n, n] + t[n, n, :n] @ suffix[n, :n]
         return prefix, suffix
 
-    def _states(self, model: ChainModel) -> NDArray[np.int64]:
+    def _states(self, model: ChainModel) -> Ints:
         """Return int64 (L + 1, L): the state of each label (column) after each label (row) or ^.
 
         n_states stands for a pair that is not a state.
@@ -282,7 +281,7 @@ class BaseDistribution:
         states[-1] = states[model.start]
         return np.where(states < 0, len(model.states), states)
 
-    def _transitions(self, model: ChainModel) -> NDArray[np.float64]:
+    def _transitions(self, model: ChainModel) -> Floats:
         """Return E of each transition between states of the model, float64 (n_states, n_states)."""
         n, n_states = len(self.labels), len(model.states)
         states = self._states(model)
@@ -292,7 +291,7 @@ class BaseDistribution:
         np.add.at(transitions, (states[:, :, None], states[:n]), trigrams)
         return transitions[:-1, :-1]
 
-    def _befores(self, model: ChainModel) -> NDArray[np.float64]:
+    def _befores(self, model: ChainModel) -> Floats:
         """Return float64 (L + n_states, L + 1): 1 if a column allows a label before the token."""
         n = len(self.labels)
         befores = np.ones((n + len(model.states) + 1, n + 1))
@@ -300,9 +299,7 @@ class BaseDistribution:
         befores[n + self._states(model), np.arange(n + 1)[:, None]] = 1.0
         return befores[:-1]
 
-    def _windows(
-        self, model: ChainModel, columns: NDArray[np.uint64], offsets: NDArray[np.int64]
-    ) -> Iterator[_Window]:
+    def _windows(self, model: ChainModel, columns: Symbols, offsets: Ints) -> Iterator[_Window]:
         """Yield the known predicates in the data with their messages, in blocks."""
         reader = _Reader(self, model.templates.columns, columns, offsets)
         size = max(1, _BLOCK // (len(self.labels) * (len(self.labels) + 1)))
@@ -329,7 +326,7 @@ class BaseDistribution:
 
     def _from_left(
         self, read: dict[int, _Reading], leftmost: int, n_values: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    ) -> tuple[Floats, Ints]:
         """Return the messages from the left to a token, including the token's label.
 
         read: what each value of a template reads, by place.
@@ -360,7 +357,7 @@ class BaseDistribution:
 
     def _from_right(
         self, read: dict[int, _Reading], rightmost: int, n_values: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    ) -> tuple[Floats, Ints]:
         """Return the messages from the right, given the labels of a token and of the token before.
 
         Arguments and results are those of `_from_left`.
@@ -384,9 +381,7 @@ class BaseDistribution:
             outside = outside[:, 1:]
         return message, ids
 
-    def sample(
-        self, n: int, rng: np.random.Generator
-    ) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int32]]:
+    def sample(self, n: int, rng: np.random.Generator) -> tuple[Symbols, Ints, Ids]:
         """Draw n sentences from q0, divided by its mass.
 
         Returns uint64 (n_tokens, n_columns), with the columns `.columns`, the offsets, int64
@@ -423,7 +418,7 @@ class BaseDistribution:
             columns.append(emission.symbols[places])
         return np.hstack(columns), offsets, label_ids
 
-    def _supported(self, model: ChainModel) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def _supported(self, model: ChainModel) -> tuple[Mask, Mask]:
         """Return the supported features of a model whose columns q0 emits."""
         missing = [name for name in model.templates.columns if name not in self.columns]
         if missing:
@@ -435,9 +430,9 @@ class BaseDistribution:
 
 
 def hidden_markov(
-    columns: NDArray[np.uint64],
-    offsets: NDArray[np.int64],
-    label_ids: NDArray[np.integer],
+    columns: Symbols,
+    offsets: Ints,
+    label_ids: AnyInts,
     labels: Sequence[str],
     names: Sequence[str] = ("ORTH", "TAG"),
     *,
@@ -464,9 +459,9 @@ def hidden_markov(
 
 
 def locally_uniform(
-    columns: NDArray[np.uint64],
-    offsets: NDArray[np.int64],
-    label_ids: NDArray[np.integer],
+    columns: Symbols,
+    offsets: Ints,
+    label_ids: AnyInts,
     labels: Sequence[str],
     names: Sequence[str] = ("ORTH", "TAG"),
     *,
@@ -507,17 +502,15 @@ class _Window(NamedTuple):
     here: float64 (n_codes, L), the emissions of the token's own symbols.
     """
 
-    rows: NDArray[np.int32]
-    left: NDArray[np.float64]
-    left_ids: NDArray[np.int64]
-    right: NDArray[np.float64]
-    right_ids: NDArray[np.int64]
-    codes: NDArray[np.int64]
-    here: NDArray[np.float64]
+    rows: Ids
+    left: Floats
+    left_ids: Ints
+    right: Floats
+    right_ids: Ints
+    codes: Ints
+    here: Floats
 
-    def sums(
-        self, values: NDArray[np.int64], labels: NDArray[np.int64] | int, before: NDArray
-    ) -> NDArray[np.float64]:
+    def sums(self, values: Ints, labels: Ints | int, before: NDArray) -> Floats:
         """Return E of n predicates with the token's label, float64 (n).
 
         before: float64 (n, L + 1), 1 for the labels before the token that count.
@@ -527,11 +520,11 @@ class _Window(NamedTuple):
         return np.einsum("ij,ij->i", left, before) * self.here[self.codes[values], labels]
 
 
-_Reading = tuple[NDArray[np.int64], NDArray[np.float64]]
+_Reading = tuple[Ints, Floats]
 """Codes, and a row of factors for each code: of the labels, then of the padding by distance."""
 
 
-def _reading_of(emission: Emission, names: Sequence[str], columns: NDArray[np.uint64]) -> _Reading:
+def _reading_of(emission: Emission, names: Sequence[str], columns: Symbols) -> _Reading:
     """Return the code of each token and p(some columns of an emission | label) for each code."""
     templates = _together(names)
     chosen = [emission.columns.index(name) for name in names]
@@ -547,11 +540,7 @@ class _Reader:
     """Looks up the emissions of the symbols, or of the padding, at places around tokens."""
 
     def __init__(
-        self,
-        base: BaseDistribution,
-        names: Sequence[str],
-        columns: NDArray[np.uint64],
-        offsets: NDArray[np.int64],
+        self, base: BaseDistribution, names: Sequence[str], columns: Symbols, offsets: Ints
     ):
         self._emissions = base.emissions
         self._n_labels = len(base.labels)
@@ -562,7 +551,7 @@ class _Reader:
         self._ends = np.repeat(offsets[1:], lengths)
         self._parts: dict[tuple[str, ...], _Reading] = {}
 
-    def read(self, tokens: NDArray[np.int32], place: int, names: Sequence[str]) -> _Reading:
+    def read(self, tokens: Ids, place: int, names: Sequence[str]) -> _Reading:
         """Read at `place` from each token: int64 (n) and float64 (n_codes, L + |place|)."""
         at = tokens.astype(np.int64) + place
         beyond = np.maximum(self._begins[tokens] - at, at - self._ends[tokens] + 1)
@@ -596,12 +585,12 @@ def _join(first: _Reading, second: _Reading) -> _Reading:
     return codes, first[1][first[0][chosen]] * second[1][second[0][chosen]]
 
 
-def number_codes(codes: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def number_codes(codes: Ints) -> tuple[Ids, Ids]:
     """Return the first place of each distinct code, and the number of each code in that order."""
     return number_keys(codes.view(np.uint64))
 
 
-def _complete_pairs(t: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _complete_pairs(t: Floats) -> Mask:
     """Return bool (L + 1, L): the pairs that are on a path from the start to the end."""
     n = len(t) - 1
     steps = t[:, :n, :n] > 0
@@ -618,12 +607,8 @@ def _complete_pairs(t: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def _counted(
-    columns: NDArray[np.uint64],
-    offsets: NDArray[np.int64],
-    label_ids: NDArray[np.integer],
-    labels: Sequence[str],
-    names: Sequence[str],
-) -> tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.float64]]:
+    columns: Symbols, offsets: Ints, label_ids: AnyInts, labels: Sequence[str], names: Sequence[str]
+) -> tuple[Symbols, Ids, Floats]:
     """Check columns and label ids, and count trigrams."""
     columns, offsets = Templates([f"{name}[0]" for name in names]).check(columns, offsets)
     label_ids = check_label_ids(label_ids, len(columns), len(labels))
@@ -632,10 +617,10 @@ def _counted(
 
 
 def _emissions(
-    columns: NDArray[np.uint64],
+    columns: Symbols,
     names: Sequence[str],
     emitted: Sequence[tuple[str, ...]] | None,
-    label_ids: NDArray[np.integer],
+    label_ids: AnyInts,
     n_labels: int,
 ) -> tuple[Emission, ...]:
     """Count p(symbols | label), with one added to each count."""
@@ -662,20 +647,18 @@ def _together(names: Sequence[str]) -> Templates:
     return Templates(["|".join(f"{name}[0]" for name in names)])
 
 
-def _keys_of_rows(templates: Templates, rows: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _keys_of_rows(templates: Templates, rows: Symbols) -> Symbols:
     """Return the key of the only template for each row of symbols."""
     return templates.keys(rows, np.array([0, len(rows)]))[:, 0]
 
 
-def _normalise(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+def _normalise(counts: Floats) -> Floats:
     """Divide each row of the last axis by its sum; rows of zeros stay zero."""
     totals = counts.sum(axis=-1, keepdims=True)
     return np.divide(counts, totals, out=np.zeros_like(counts), where=totals > 0)
 
 
-def _select(
-    columns: NDArray[np.uint64], names: Sequence[str], wanted: Sequence[str]
-) -> NDArray[np.uint64]:
+def _select(columns: Symbols, names: Sequence[str], wanted: Sequence[str]) -> Symbols:
     """Select columns by name. Raises StructlearnError if a name is missing."""
     missing = [name for name in wanted if name not in names]
     if missing:
@@ -683,12 +666,12 @@ def _select(
     return np.ascontiguousarray(columns[:, [list(names).index(name) for name in wanted]])
 
 
-def _one_hot(places: NDArray[np.int64], n: int) -> NDArray[np.float64]:
+def _one_hot(places: Ints, n: int) -> Floats:
     """Return float64 (len(places), n), 1 at each place; the place n has no column."""
     return np.eye(n + 1)[places][:, :-1]
 
 
-def _blocks(offsets: NDArray[np.int64], n_tokens: int) -> Iterator[tuple[int, int]]:
+def _blocks(offsets: Ints, n_tokens: int) -> Iterator[tuple[int, int]]:
     """Yield ranges of sentences with at most n_tokens tokens, or with one sentence."""
     begin, last = 0, len(offsets) - 1
     while begin < last:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from ..errors import StructlearnError
 from ..learning.stored import Stored
 from . import _classes
+from .data import AnyInts, Ids, Ints, Symbols
 from .features import check_offsets, find_symbols
 
 _WORD, _BACKOFF = "ORTH", "SHAPE"
@@ -44,9 +45,9 @@ class WordClasses(Stored):
 
     kind = "word_classes"
 
-    words: NDArray[np.uint64]
+    words: Symbols
     classes: NDArray[np.uint16]
-    paths: NDArray[np.uint64]
+    paths: Symbols
 
     def __post_init__(self) -> None:
         problem = None
@@ -72,12 +73,8 @@ class WordClasses(Stored):
         return len(self.paths)
 
     def column(
-        self,
-        ids: NDArray[np.uint64],
-        backoff: NDArray[np.uint64] | None = None,
-        *,
-        depth: int = MAX_DEPTH,
-    ) -> NDArray[np.uint64]:
+        self, ids: Symbols, backoff: Symbols | None = None, *, depth: int = MAX_DEPTH
+    ) -> Symbols:
         """The class of each word at a depth of the tree, a symbol for `Templates`.
 
         ids: uint64 of any shape. backoff: uint64 of the same shape, what stands for a word without
@@ -88,9 +85,7 @@ class WordClasses(Stored):
         """
         return self.symbols(self.places(ids, backoff), depth)
 
-    def places(
-        self, ids: NDArray[np.uint64], backoff: NDArray[np.uint64] | None = None
-    ) -> NDArray[np.int64]:
+    def places(self, ids: Symbols, backoff: Symbols | None = None) -> Ints:
         """Place in `words` of each word, or else of what stands for it; len(words) if of neither.
 
         Arguments: as in `column`. Returns int64 of the same shape.
@@ -102,7 +97,7 @@ class WordClasses(Stored):
             places[unknown] = find_symbols(stand_ins, self.words)
         return places
 
-    def symbols(self, places: NDArray[np.int64], depth: int = MAX_DEPTH) -> NDArray[np.uint64]:
+    def symbols(self, places: Ints, depth: int = MAX_DEPTH) -> Symbols:
         """What `column` gives for words at these places."""
         if not 0 <= depth <= MAX_DEPTH:
             raise StructlearnError("SL209", name="depth", wanted=f"0 to {MAX_DEPTH}", value=depth)
@@ -110,12 +105,12 @@ class WordClasses(Stored):
         return np.append(paths, np.uint64(0))[self._class_or_none[places]]
 
     @cached_property
-    def _depths(self) -> NDArray[np.int64]:
+    def _depths(self) -> Ints:
         """The number of turns to each class."""
         return np.array([path.bit_length() - 1 for path in self.paths.tolist()], dtype=np.int64)
 
     @cached_property
-    def _class_or_none(self) -> NDArray[np.int64]:
+    def _class_or_none(self) -> Ints:
         """`classes`, and n_classes for a word that is not there."""
         return np.append(self.classes, self.n_classes)
 
@@ -142,9 +137,7 @@ def source_columns(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(sources))
 
 
-def derive_columns(
-    columns: NDArray[np.uint64], names: Sequence[str], classes: WordClasses | None
-) -> NDArray[np.uint64]:
+def derive_columns(columns: Symbols, names: Sequence[str], classes: WordClasses | None) -> Symbols:
     """The columns with these names, uint64 (n_tokens, n_names), from their sources.
 
     columns: uint64 (n_tokens, n_sources), as `source_columns(names)` orders them.
@@ -168,11 +161,11 @@ def derive_columns(
 
 
 def learn(
-    ids: NDArray[np.uint64],
-    offsets: NDArray[np.int64],
+    ids: Symbols,
+    offsets: Ints,
     n_classes: int,
     *,
-    backoff: NDArray[np.uint64] | None = None,
+    backoff: Symbols | None = None,
     min_count: int = 2,
     max_passes: int = 20,
 ) -> WordClasses:
@@ -212,26 +205,26 @@ class Bigrams:
     """
 
     n_words: int
-    first: NDArray[np.int32]
-    second: NDArray[np.int32]
-    counts: NDArray[np.int32]
+    first: Ids
+    second: Ids
+    counts: Ids
 
     @classmethod
-    def of(cls, codes: NDArray[np.int64], n_words: int) -> Bigrams:
+    def of(cls, codes: Ints, n_words: int) -> Bigrams:
         """codes: int64 (n), the numbers of all words in order, with the ends of sentences."""
         size = n_words + 2
         pairs, counts = np.unique(codes[:-1] * size + codes[1:], return_counts=True)
         first, second = np.divmod(pairs, size)
         return cls(n_words, *(part.astype(np.int32) for part in (first, second, counts)))
 
-    def of_classes(self, classes: NDArray[np.int32], n_all: int) -> NDArray[np.int64]:
+    def of_classes(self, classes: Ids, n_all: int) -> Ints:
         """N(a, b), int64 (n_all, n_all), if word w is in classes[w], int32 (n_words + 2)."""
         pairs = classes[self.first].astype(np.int64) * n_all + classes[self.second]
         counts = np.bincount(pairs, weights=self.counts, minlength=n_all * n_all)
         return counts.astype(np.int64).reshape(n_all, n_all)
 
 
-def tree_paths(merges: NDArray[np.int32]) -> NDArray[np.uint64]:
+def tree_paths(merges: Ids) -> Symbols:
     """The path of each of the n classes that were merged in pairs to one.
 
     merges: int32 (n - 1, 2), pairs of classes; the new class goes by the first number.
@@ -247,9 +240,7 @@ def tree_paths(merges: NDArray[np.int32]) -> NDArray[np.uint64]:
     return paths
 
 
-def _exchanged(
-    bigrams: Bigrams, n_classes: int, max_passes: int
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _exchanged(bigrams: Bigrams, n_classes: int, max_passes: int) -> tuple[Ids, Ids]:
     """The class of each word, int32 (n_words + 2), and N(a, b), int32 (n_classes + 2, ...)."""
     arguments = _arguments(bigrams)
     classes = _first_classes(arguments[0], n_classes)
@@ -260,7 +251,7 @@ def _exchanged(
     return classes, counts
 
 
-def _arguments(bigrams: Bigrams) -> tuple[NDArray[np.integer], ...]:
+def _arguments(bigrams: Bigrams) -> tuple[AnyInts, ...]:
     """Return the arguments of `_classes.exchange` that describe the text."""
     n_all, counts = bigrams.n_words + 2, bigrams.counts
     same = bigrams.first == bigrams.second
@@ -276,7 +267,7 @@ def _arguments(bigrams: Bigrams) -> tuple[NDArray[np.integer], ...]:
     )
 
 
-def _first_classes(order: NDArray[np.int32], n_classes: int) -> NDArray[np.int32]:
+def _first_classes(order: Ids, n_classes: int) -> Ids:
     """Words dealt out to the classes in order; then the two fixed contexts of `Bigrams`."""
     classes = np.empty(len(order) + 2, dtype=np.int32)
     classes[order] = np.arange(len(order)) % n_classes
@@ -284,9 +275,7 @@ def _first_classes(order: NDArray[np.int32], n_classes: int) -> NDArray[np.int32
     return classes
 
 
-def _neighbours(
-    words: NDArray[np.int32], others: NDArray[np.int32], counts: NDArray[np.int32], n_all: int
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
+def _neighbours(words: Ids, others: Ids, counts: Ids, n_all: int) -> tuple[Ints, Ids, Ids]:
     """Where the neighbours of each word start, int64 (n_all + 1), the neighbours, the counts."""
     order = np.argsort(words, kind="stable")
     starts = np.zeros(n_all + 1, dtype=np.int64)
@@ -294,17 +283,13 @@ def _neighbours(
     return starts, others[order], counts[order]
 
 
-def _backed_off(
-    ids: NDArray[np.uint64], backoff: NDArray[np.uint64], min_count: int
-) -> NDArray[np.uint64]:
+def _backed_off(ids: Symbols, backoff: Symbols, min_count: int) -> Symbols:
     """The text with rare words replaced."""
     _, numbers, counts = np.unique(ids, return_inverse=True, return_counts=True)
     return np.where(counts[numbers] >= min_count, ids, np.asarray(backoff, dtype=np.uint64))
 
 
-def _vocabulary(
-    ids: NDArray[np.uint64], offsets: NDArray[np.int64], min_count: int
-) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+def _vocabulary(ids: Symbols, offsets: Ints, min_count: int) -> tuple[Symbols, Ints]:
     """The words that get a class, ascending, and the text in numbers, as `Bigrams` wants it."""
     ids = np.asarray(ids, dtype=np.uint64)
     offsets = check_offsets(offsets, len(ids))

@@ -38,10 +38,11 @@ from ..parallel.shards import (
     split,
 )
 from . import _chain
+from .data import AnyInts, Floats, Ids, Ints, Symbols
 from .features import Templates
 from .model import ChainModel, check_label_ids, count_transitions
 
-LabelledSentences = tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int32]]
+LabelledSentences = tuple[Symbols, Ints, Ids]
 """Columns, offsets and label ids."""
 
 
@@ -50,8 +51,8 @@ class Part(NamedTuple):
     (n_sentences + 1), and their cells, int32 (n_tokens, n_groups)."""
 
     tokens: slice
-    offsets: NDArray[np.int64]
-    cells: NDArray[np.int32]
+    offsets: Ints
+    cells: Ids
 
 
 class Numbering:
@@ -66,7 +67,7 @@ class Numbering:
     (n_predicates + 1): the parameters of each row of the model, and none of row -1.
     """
 
-    def __init__(self, model: ChainModel, rows: NDArray[np.int32]):
+    def __init__(self, model: ChainModel, rows: Ids):
         assert model.supported is not None
         assert model.supported_transitions is not None
         found = rows[rows >= 0]
@@ -87,7 +88,7 @@ class Numbering:
         """Length of a parameter vector."""
         return len(self.column) + len(self.transitions)
 
-    def feature_rows(self) -> NDArray[np.int32]:
+    def feature_rows(self) -> Ids:
         """The row of the model's weights in which each feature is, int32 (n_weights)."""
         return np.repeat(self.order, self.count_of_row[self.order])
 
@@ -107,9 +108,9 @@ class ChainShard:
     def __init__(
         self,
         model: ChainModel,
-        columns: NDArray[np.uint64],
-        offsets: NDArray[np.int64],
-        label_ids: NDArray[np.int32],
+        columns: Symbols,
+        offsets: Ints,
+        label_ids: Ids,
         *,
         is_first: bool = True,
         threads: int = 1,
@@ -154,7 +155,7 @@ class ChainShard:
         self._rest = np.flatnonzero(~in_slots)
         self._empirical[n_weights:] = transitions.reshape(-1)[numbering.transitions]
 
-    def value_and_grad(self, theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def value_and_grad(self, theta: Floats) -> tuple[float, Floats]:
         """Return the part of f and of the gradient, float64 (n_parameters), at `theta`."""
         gradient = np.empty_like(theta)
         total = self._expected_counts(theta, gradient)
@@ -165,11 +166,7 @@ class ChainShard:
         self._pool.close()
 
     def _partial_loss(
-        self,
-        part: Part,
-        transitions: NDArray[np.float64],
-        counts: NDArray[np.float64],
-        pairs: NDArray[np.float64],
+        self, part: Part, transitions: Floats, counts: Floats, pairs: Floats
     ) -> float:
         """Return the loss of some sentences, without the gold scores: the sum of log Z.
 
@@ -187,15 +184,13 @@ class ChainShard:
             pairs,
         )
 
-    def _count_gold(
-        self, cells: NDArray[np.int32], counts: NDArray[np.float64]
-    ) -> NDArray[np.number]:
+    def _count_gold(self, cells: Ids, counts: Floats) -> NDArray[np.number]:
         """Add the cells of the gold paths to `counts`; returns the counts of transitions."""
         places = self._state_ids if self._labels_of_states is None else self._label_ids
         _chain.count_cells(cells, places, counts)
         return count_transitions(self._offsets, self._state_ids, len(self.model.states))
 
-    def _expected_counts(self, theta: NDArray[np.float64], gradient: NDArray[np.float64]) -> float:
+    def _expected_counts(self, theta: Floats, gradient: Floats) -> float:
         """Return the sum of the partial losses, and write the gradient into `gradient`."""
         folding, numbered = self.folding, self.numbering.transitions
         n_weights = len(self.numbering.column)
@@ -206,7 +201,7 @@ class ChainShard:
             for group in groups:
                 _chain.fold(theta, *self._layout_of(group), self._weights)
 
-        def count(task: tuple[int, slice]) -> tuple[float, NDArray[np.float64]]:
+        def count(task: tuple[int, slice]) -> tuple[float, Floats]:
             place, chosen = task
             offsets = self._offsets[chosen.start : chosen.stop + 1]
             tokens = slice(offsets[0], offsets[-1])
@@ -236,12 +231,7 @@ class ChainShard:
         return (*features, *slots, self._labels, len(self.model.labels))
 
     def _unfold(
-        self,
-        group: _Group,
-        theta: NDArray[np.float64],
-        shrinkage: float,
-        empirical: NDArray[np.float64],
-        out: NDArray[np.float64],
+        self, group: _Group, theta: Floats, shrinkage: float, empirical: Floats, out: Floats
     ) -> None:
         layout = self._layout_of(group)
         _chain.unfold(self._counts, *layout, theta, shrinkage, empirical, out)
@@ -271,9 +261,9 @@ class ChainLikelihood:
     def __init__(
         self,
         model: ChainModel,
-        columns: NDArray[np.uint64],
-        offsets: NDArray[np.int64],
-        label_ids: NDArray[np.integer],
+        columns: Symbols,
+        offsets: Ints,
+        label_ids: AnyInts,
         *,
         l2: float,
         threads: int = 1,
@@ -324,12 +314,7 @@ class ChainLikelihood:
             self._engine = self._numbered(self._folded())
         return self._engine
 
-    def add(
-        self,
-        columns: NDArray[np.uint64],
-        offsets: NDArray[np.int64],
-        label_ids: NDArray[np.integer],
-    ) -> None:
+    def add(self, columns: Symbols, offsets: Ints, label_ids: AnyInts) -> None:
         """Extend the data; features that it does not share with the model stay unsupported.
 
         Arguments and errors are those of the constructor.
@@ -341,18 +326,18 @@ class ChainLikelihood:
         # Shards are not made before they are needed: data may come in many parts.
         self.close()
 
-    def value_and_grad(self, theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def value_and_grad(self, theta: Floats) -> tuple[float, Floats]:
         """f and its gradient, float64 (n_parameters), at `theta`, float64 (n_parameters)."""
         return self.engine.value_and_grad(theta)
 
-    def parameters(self) -> NDArray[np.float64]:
+    def parameters(self) -> Floats:
         """The model's present weights as a parameter vector."""
         numbering = self._numbering
         weights = self.model.weights[numbering.feature_rows(), numbering.column]
         transitions = self.model.transitions.reshape(-1)[numbering.transitions]
         return np.concatenate([weights.astype(np.float64, copy=False), transitions])
 
-    def write(self, theta: NDArray[np.float64]) -> None:
+    def write(self, theta: Floats) -> None:
         """Put a parameter vector into the model."""
         numbering = self._numbering
         n_weights = len(numbering.column)
@@ -391,12 +376,7 @@ class ChainLikelihood:
         folded.update(_number_shard, self._numbering)
         return folded
 
-    def _check(
-        self,
-        columns: NDArray[np.uint64],
-        offsets: NDArray[np.int64],
-        label_ids: NDArray[np.integer],
-    ) -> LabelledSentences:
+    def _check(self, columns: Symbols, offsets: Ints, label_ids: AnyInts) -> LabelledSentences:
         columns, offsets = self.model.templates.check(columns, offsets)
         label_ids = check_label_ids(label_ids, len(columns), len(self.model.labels))
         self.model.state_ids(label_ids, offsets)
@@ -412,7 +392,7 @@ def _make_shard(
     return kind(model, *sentences, is_first=is_first, threads=threads)
 
 
-def _rows_of(shard: ChainShard) -> NDArray[np.int32]:
+def _rows_of(shard: ChainShard) -> Ids:
     return shard.folding.rows
 
 
@@ -436,7 +416,7 @@ class _Group(NamedTuple):
 
     begin: int
     n_implied: int
-    links: NDArray[np.int32]
+    links: Ids
 
     @property
     def cost(self) -> int:
@@ -453,7 +433,7 @@ class Folding:
         that new ones, which are most, are adjacent in memory.
     """
 
-    def __init__(self, model: ChainModel, columns: NDArray[np.uint64], offsets: NDArray[np.int64]):
+    def __init__(self, model: ChainModel, columns: Symbols, offsets: Ints):
         templates = model.templates
         maximal, implying = _implications(templates)
         self.cells = np.empty((len(columns), len(maximal)), dtype=np.int32)
@@ -463,7 +443,7 @@ class Folding:
             first, self.cells[:, place] = number_keys(keys)
             firsts.append(first)
             owners.append(model.rows(keys[first]))
-        implied: list[list[NDArray[np.int32]]] = [[] for _ in maximal]
+        implied: list[list[Ids]] = [[] for _ in maximal]
         for template, candidates in implying.items():
             # The candidate with the fewest values to look up.
             chosen = min(candidates, key=lambda place: len(firsts[place]))
@@ -502,7 +482,7 @@ def _implications(templates: Templates) -> tuple[list[int], dict[int, list[int]]
     }
 
 
-def _number(rows: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _number(rows: Ids) -> tuple[Ids, Ids]:
     """Return the distinct rows but -1, by first occurrence, and the place of each row, or -1."""
     flat = np.ascontiguousarray(rows).reshape(-1)
     known = np.flatnonzero(flat >= 0)
@@ -512,7 +492,7 @@ def _number(rows: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int3
     return flat[known[firsts]], numbers.reshape(rows.shape)
 
 
-def _aligned_zeros(shape: tuple[int, ...]) -> NDArray[np.float64]:
+def _aligned_zeros(shape: tuple[int, ...]) -> Floats:
     """Return zeros that start at a cache line, so that a row of eight needs one line, not two."""
     size = int(np.prod(shape))
     memory = np.zeros(size + 8)

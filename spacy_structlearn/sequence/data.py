@@ -10,6 +10,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+# Arrays of symbol ids; offsets and places; ids of labels, states and rows; weights and scores.
+Symbols = NDArray[np.uint64]
+Ints = NDArray[np.int64]
+Ids = NDArray[np.int32]
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+AnyInts = NDArray[np.integer]
+AnyFloats = NDArray[np.floating]
+
 
 class SequenceData(NamedTuple):
     """Labelled sentences.
@@ -18,8 +27,8 @@ class SequenceData(NamedTuple):
     sentences begin and end. tags: the label of each token, in the encoding of the settings.
     """
 
-    columns: NDArray[np.uint64]
-    offsets: NDArray[np.int64]
+    columns: Symbols
+    offsets: Ints
     tags: tuple[str, ...]
 
 
@@ -43,9 +52,7 @@ def _digest(sentence: SequenceData) -> bytes:
     return digest.digest()
 
 
-def concatenate(
-    data: Sequence[SequenceData], tags: Sequence[str]
-) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int32]]:
+def concatenate(data: Sequence[SequenceData], tags: Sequence[str]) -> tuple[Symbols, Ints, Ids]:
     """Columns, offsets and label ids of all sentences of `data`.
 
     tags: the labels, whose places are the ids. Raises KeyError for a tag that is not among them.

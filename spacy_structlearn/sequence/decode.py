@@ -23,10 +23,11 @@ from numpy.typing import NDArray
 
 from ..errors import StructlearnError
 from . import _chain, _segments
+from .data import AnyInts, Floats, Ids, Ints, Mask, Symbols
 from .encoding import same_chunk, split_tag
 from .model import ChainModel
 
-Allowed = NDArray[np.bool_] | NDArray[np.integer] | None
+Allowed = Mask | AnyInts | None
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,9 @@ class Segments:
     """
 
     labels: list[str]
-    starts: NDArray[np.int64]
-    ends: NDArray[np.int64]
-    probabilities: NDArray[np.float64]
+    starts: Ints
+    ends: Ints
+    probabilities: Floats
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -51,12 +52,7 @@ class Segments:
         return zip(self.labels, *arrays, strict=True)
 
 
-def viterbi(
-    model: ChainModel,
-    columns: NDArray[np.uint64],
-    offsets: NDArray[np.int64],
-    allowed: Allowed = None,
-) -> NDArray[np.int32]:
+def viterbi(model: ChainModel, columns: Symbols, offsets: Ints, allowed: Allowed = None) -> Ids:
     """Return the most probable label sequence of each sentence.
 
     columns: uint64 (n_tokens, n_columns); offsets: int64 (n_sentences + 1); see `Templates`.
@@ -69,11 +65,8 @@ def viterbi(
 
 
 def marginals(
-    model: ChainModel,
-    columns: NDArray[np.uint64],
-    offsets: NDArray[np.int64],
-    allowed: Allowed = None,
-) -> NDArray[np.float64]:
+    model: ChainModel, columns: Symbols, offsets: Ints, allowed: Allowed = None
+) -> Floats:
     """Return p(y_t = y | x) of each token and label, float64 (n_tokens, n_labels).
 
     Arguments and errors are those of `viterbi`.
@@ -90,11 +83,11 @@ def marginals(
 
 def decode_with_segments(
     model: ChainModel,
-    columns: NDArray[np.uint64],
-    offsets: NDArray[np.int64],
+    columns: Symbols,
+    offsets: Ints,
     allowed: Allowed = None,
-    brackets: NDArray[np.int64] | None = None,
-) -> tuple[NDArray[np.int32], Segments]:
+    brackets: Ints | None = None,
+) -> tuple[Ids, Segments]:
     """Return the label ids of `viterbi`, and the chunks in them with their exact probabilities.
 
     Chunks are read by the lenient rule of `encoding.same_chunk`. The probability of a chunk of type
@@ -151,12 +144,8 @@ def _segmenter_of(model: ChainModel, goes_on: NDArray[np.uint8]) -> _segments.Se
 
 
 def _segment_ends(
-    model: ChainModel,
-    goes_on: NDArray[np.uint8],
-    scores: NDArray[np.float64],
-    offsets: NDArray[np.int64],
-    brackets: NDArray[np.int64],
-) -> NDArray[np.float64]:
+    model: ChainModel, goes_on: NDArray[np.uint8], scores: Floats, offsets: Ints, brackets: Ints
+) -> Floats:
     """Return what `Segmenter.begins` gives from right to left."""
     mirrored = len(scores) - brackets[:, ::-1]
     ends = np.empty_like(scores)
@@ -177,7 +166,7 @@ def _segment_ends(
     return np.ascontiguousarray(ends[::-1])
 
 
-def _nested(brackets: NDArray[np.int64] | None, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+def _nested(brackets: Ints | None, offsets: Ints) -> Ints:
     """Return the brackets that are not ignored, sorted by start, then longest first."""
     if brackets is None:
         return np.empty((0, 2), dtype=np.int64)
@@ -190,12 +179,8 @@ def _nested(brackets: NDArray[np.int64] | None, offsets: NDArray[np.int64]) -> N
 
 
 def n_best(
-    model: ChainModel,
-    columns: NDArray[np.uint64],
-    offsets: NDArray[np.int64],
-    n: int,
-    allowed: Allowed = None,
-) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    model: ChainModel, columns: Symbols, offsets: Ints, n: int, allowed: Allowed = None
+) -> tuple[Ids, Floats]:
     """Return the n most probable label sequences of each sentence, best first, exactly.
 
     Returns int32 (n, n_tokens), the label ids, and float64 (n, n_sentences), their log
@@ -225,11 +210,8 @@ def n_best(
 
 
 def state_scores(
-    model: ChainModel,
-    columns: NDArray[np.uint64],
-    offsets: NDArray[np.int64],
-    allowed: Allowed = None,
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    model: ChainModel, columns: Symbols, offsets: Ints, allowed: Allowed = None
+) -> tuple[Floats, Ints]:
     """Return s_t(y), float64 (n_tokens, n_states), and the checked offsets.
 
     States of labels that are not allowed have the score -inf. Errors are those of `viterbi`.
@@ -247,9 +229,7 @@ def state_scores(
     return scores, offsets
 
 
-def _normalize_locally(
-    model: ChainModel, scores: NDArray[np.float64], offsets: NDArray[np.int64]
-) -> None:
+def _normalize_locally(model: ChainModel, scores: Floats, offsets: Ints) -> None:
     """Turn scores into those of p(y | x) = prod_t p(y_t | y_{t-1}, x), in place.
 
     The normaliser of p(. | y_{t-1}, x) depends on y_{t-1} only and is subtracted from its score.
@@ -265,9 +245,7 @@ def _normalize_locally(
     scores[later - 1] -= normalizers
 
 
-def _log_totals(
-    scores: NDArray[np.float64], transitions: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _log_totals(scores: Floats, transitions: Floats) -> Floats:
     """Return log sum_s exp(transitions[r, s] + scores[t, s]), float64 (n_tokens, n_rows)."""
     possible = (transitions > -np.inf).any(axis=1)
     shift = np.where(possible, transitions.max(axis=1), 0.0)
@@ -281,7 +259,7 @@ def _log_totals(
     return totals
 
 
-def _allowed_mask(allowed: Allowed, n_tokens: int, n_labels: int) -> NDArray[np.bool_]:
+def _allowed_mask(allowed: Allowed, n_tokens: int, n_labels: int) -> Mask:
     """Return `allowed` as bool (n_tokens, n_labels); raise StructlearnError if it does not fit."""
     allowed = np.asarray(allowed)
     if allowed.dtype == np.bool_ and allowed.shape == (n_tokens, n_labels):
@@ -306,25 +284,18 @@ def _chain_of(model: ChainModel) -> _chain.Chain:
     return _chain.Chain(model.initial, model.transitions, model.final)
 
 
-def _viterbi(
-    chain: _chain.Chain, scores: NDArray[np.float64], offsets: NDArray[np.int64]
-) -> NDArray[np.int32]:
+def _viterbi(chain: _chain.Chain, scores: Floats, offsets: Ints) -> Ids:
     state_ids = np.empty(len(scores), dtype=np.int32)
     total = _chain.viterbi(chain, scores, offsets, state_ids)
     _check_possible(total)
     return state_ids
 
 
-def _labels(model: ChainModel, state_ids: NDArray[np.int32]) -> NDArray[np.int32]:
+def _labels(model: ChainModel, state_ids: Ids) -> Ids:
     return state_ids if model.order == 1 else model.states[:, -1][state_ids]
 
 
-def _chunk_bounds(
-    types: NDArray[np.int32],
-    same: NDArray[np.bool_],
-    label_ids: NDArray[np.int32],
-    offsets: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _chunk_bounds(types: Ids, same: Mask, label_ids: Ids, offsets: Ints) -> tuple[Ints, Ints]:
     """Return starts and ends of the chunks in the labels of all tokens."""
     goes_on = np.zeros(len(label_ids) + 1, dtype=np.bool_)
     goes_on[1:-1] = same[label_ids[:-1], label_ids[1:]]

@@ -10,9 +10,9 @@ that of the CoNLL evaluation script (conlleval) on the tags which that knows, an
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import StructlearnError
+from .data import Mask
 
 Span = tuple[str, int, int]
 """Label, first token, and the token after the last."""
@@ -107,7 +107,7 @@ def is_of(tags: Sequence[str], scheme: str | None) -> bool:
         return False
 
 
-def same_chunk(tags: Sequence[str], scheme: str = "IOB2") -> NDArray[np.bool_]:
+def same_chunk(tags: Sequence[str], scheme: str = "IOB2") -> Mask:
     """bool (n, n): whether the column's tag, after the row's, goes on with its chunk.
 
     Raises StructlearnError SL210 for a tag that is not of the scheme.
@@ -117,7 +117,7 @@ def same_chunk(tags: Sequence[str], scheme: str = "IOB2") -> NDArray[np.bool_]:
     return np.array(table, dtype=np.bool_).reshape(len(parts), len(parts))
 
 
-def successions(tags: Sequence[str], scheme: str = "IOB2") -> NDArray[np.bool_]:
+def successions(tags: Sequence[str], scheme: str = "IOB2") -> Mask:
     """bool (n, n): whether the column's tag may stand after the row's in what `encode` writes."""
     parts = [split_tag(tag, scheme) for tag in tags]
 
@@ -132,7 +132,7 @@ def successions(tags: Sequence[str], scheme: str = "IOB2") -> NDArray[np.bool_]:
     return np.array(table, dtype=np.bool_).reshape(len(parts), len(parts))
 
 
-def endings(tags: Sequence[str], scheme: str = "IOB2") -> NDArray[np.bool_]:
+def endings(tags: Sequence[str], scheme: str = "IOB2") -> Mask:
     """bool (n): whether a sentence that `encode` writes may end with each tag."""
     unfinished = _UNFINISHED[scheme]
     return np.array([split_tag(tag, scheme)[0] not in unfinished for tag in tags], dtype=np.bool_)

@@ -13,11 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from ..errors import StructlearnError
 from ..kernels.index import KeyIndex
 from . import _chain
+from .data import AnyFloats, Floats, Ints, Symbols
 
 _TERM = re.compile(r"([^\W\d]\w*)\[(0|-?[1-9]\d{0,2})\]")
 _BIAS = "bias"
@@ -90,12 +91,7 @@ class Templates:
     def __repr__(self) -> str:
         return f"Templates({list(self.texts)!r})"
 
-    def keys(
-        self,
-        columns: NDArray[np.uint64],
-        offsets: NDArray[np.int64],
-        chosen: Iterable[int] | None = None,
-    ) -> NDArray[np.uint64]:
+    def keys(self, columns: Symbols, offsets: Ints, chosen: Iterable[int] | None = None) -> Symbols:
         """Return the key of each template's predicate, uint64 (n_tokens, n_templates).
 
         columns: uint64 (n_tokens, n_columns), symbol ids of `.columns`.
@@ -112,12 +108,12 @@ class Templates:
     def scores(
         self,
         index: KeyIndex,
-        columns: NDArray[np.uint64],
-        offsets: NDArray[np.int64],
-        weights: NDArray[np.floating],
-        unknown: NDArray[np.float64] | None = None,
+        columns: Symbols,
+        offsets: Ints,
+        weights: AnyFloats,
+        unknown: Floats | None = None,
         dtype: DTypeLike = np.float64,
-    ) -> NDArray[np.floating]:
+    ) -> AnyFloats:
         """Return the sum of the weights of the predicates at each token, (n_tokens, n).
 
         index: index of the known predicates.
@@ -130,9 +126,7 @@ class Templates:
         _chain.predicate_scores(self._hasher, index, columns, offsets, weights, unknown, scores)
         return scores
 
-    def check(
-        self, columns: NDArray[np.uint64], offsets: NDArray[np.int64]
-    ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    def check(self, columns: Symbols, offsets: Ints) -> tuple[Symbols, Ints]:
         """Return contiguous arrays; raise StructlearnError if they do not fit together."""
         columns = np.ascontiguousarray(columns, dtype=np.uint64)
         offsets = check_offsets(offsets, len(columns))
@@ -160,7 +154,7 @@ class Templates:
                 names.update((key, f"{self.texts[template]}={symbol}") for key, symbol in pairs)
         return names
 
-    def symbol_keys(self, template: int, symbols: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    def symbol_keys(self, template: int, symbols: Symbols) -> Symbols:
         """Return the key of each symbol for a template that reads a single symbol."""
         # Each symbol stands in a sentence of its own, as far in as the template looks.
         [(_, offset)] = self._parsed[template]
@@ -185,7 +179,7 @@ class Templates:
         )
 
 
-def check_offsets(offsets: NDArray[np.int64], n_tokens: int) -> NDArray[np.int64]:
+def check_offsets(offsets: Ints, n_tokens: int) -> Ints:
     """Return contiguous int64; raise StructlearnError if the offsets do not delimit the tokens."""
     offsets = np.ascontiguousarray(offsets, dtype=np.int64)
     sound = offsets.ndim == 1 and len(offsets) and offsets[0] == 0 and offsets[-1] == n_tokens
@@ -194,7 +188,7 @@ def check_offsets(offsets: NDArray[np.int64], n_tokens: int) -> NDArray[np.int64
     return offsets
 
 
-def find_symbols(symbols: NDArray[np.uint64], known: NDArray[np.uint64]) -> NDArray[np.int64]:
+def find_symbols(symbols: Symbols, known: Symbols) -> Ints:
     """Return the place of each symbol in `known` (ascending), len(known) if it is not there."""
     places = np.searchsorted(known, symbols)
     found = places < len(known)

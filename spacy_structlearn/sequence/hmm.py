@@ -18,20 +18,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..learning.training import Trainer, array_digest
 from ..serialization import nested
 from .base_distribution import hidden_markov
-from .data import SequenceData, concatenate
+from .data import Ids, Ints, SequenceData, Symbols, concatenate
 from .decode import state_scores
 from .features import UNKNOWN
 from .model import ChainModel
 
 
-def close_columns(
-    columns: NDArray[np.uint64],
-) -> tuple[NDArray[np.uint64], list[NDArray[np.uint64]]]:
+def close_columns(columns: Symbols) -> tuple[Symbols, list[Symbols]]:
     """Close the vocabulary of each column by the paper's rule.
 
     columns: uint64 (n_tokens, n_columns), in the order of training.
@@ -49,12 +46,7 @@ def close_columns(
     return closed, vocabularies
 
 
-def log_likelihood(
-    model: ChainModel,
-    columns: NDArray[np.uint64],
-    offsets: NDArray[np.int64],
-    label_ids: NDArray[np.int32],
-) -> float:
+def log_likelihood(model: ChainModel, columns: Symbols, offsets: Ints, label_ids: Ids) -> float:
     """Return the score of labelled sentences: log q0 of the model of an HMM, but for empty ones."""
     scores, offsets = state_scores(model, columns, offsets)
     states = model.state_ids(label_ids, offsets)

@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
 from ..errors import StructlearnError
@@ -33,7 +32,7 @@ from ..parallel.shards import ThreadEngine
 from ..serialization import nested
 from .base_distribution import BaseDistribution, hidden_markov, locally_uniform, number_codes
 from .crf import Folding
-from .data import SequenceData, arranged, concatenate
+from .data import AnyInts, Floats, Ids, Ints, Mask, SequenceData, Symbols, arranged, concatenate
 from .features import UNKNOWN, Templates, find_symbols
 from .hmm import close_columns
 from .model import ChainModel, check_label_ids, transition_places
@@ -68,9 +67,9 @@ class GoldCounts(LinearOperator):
     def __init__(
         self,
         model: ChainModel,
-        columns: NDArray[np.uint64],
-        offsets: NDArray[np.int64],
-        label_ids: NDArray[np.integer],
+        columns: Symbols,
+        offsets: Ints,
+        label_ids: AnyInts,
         *,
         input_only: bool = False,
     ):
@@ -105,7 +104,7 @@ class GoldCounts(LinearOperator):
         )
         super().__init__(np.dtype(np.float64), (len(offsets) - 1, len(self.places)))
 
-    def vector(self, *arrays: NDArray[np.float64]) -> NDArray[np.float64]:
+    def vector(self, *arrays: Floats) -> Floats:
         """What arrays shaped like the model's weights, transitions and, if they are counted,
         keys have for each feature, float64 (n_parameters)."""
         vector = np.empty(len(self.places))
@@ -113,16 +112,14 @@ class GoldCounts(LinearOperator):
             vector[features] = array.reshape(-1)[places]
         return vector
 
-    def write(self, vector: NDArray[np.float64], model: ChainModel) -> None:
+    def write(self, vector: Floats, model: ChainModel) -> None:
         """Put a parameter vector into the model, but for weights of predicates alone, which make
         no difference between labels."""
         arrays = (model.weights, model.transitions)
         for array, (features, places) in zip(arrays, self._parts(arrays), strict=True):
             array.reshape(-1)[places] = vector[features]
 
-    def _parts(
-        self, arrays: Sequence[NDArray[np.float64]]
-    ) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.int64]]]:
+    def _parts(self, arrays: Sequence[Floats]) -> Iterator[tuple[Mask, Ints]]:
         """For each of the arrays, one after another, its features, and their places in it."""
         begin = 0
         for array in arrays:
@@ -130,9 +127,7 @@ class GoldCounts(LinearOperator):
             yield features, self.places[features] - begin
             begin += array.size
 
-    def distinct(
-        self, expectations: NDArray[np.float64]
-    ) -> tuple[scipy.sparse.csr_array, NDArray[np.float64]]:
+    def distinct(self, expectations: Floats) -> tuple[scipy.sparse.csr_array, Floats]:
         """F and E of a smaller problem, with one feature for all that no sentence tells apart.
 
         expectations: E, float64 (n_parameters). m features with the same counts f are like one with
@@ -163,21 +158,16 @@ class GoldCounts(LinearOperator):
         totals = np.bincount(groups, weights=expectations, minlength=len(firsts))
         return self._cells @ chosen, totals / scale
 
-    def _matvec(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _matvec(self, vector: Floats) -> Floats:
         return self._cells @ (self._features @ vector.reshape(-1))
 
-    def _rmatvec(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _rmatvec(self, vector: Floats) -> Floats:
         return self._features.T @ (self._cells.T @ vector.reshape(-1))
 
 
 def _features(
-    model: ChainModel,
-    folding: Folding,
-    slots: NDArray[np.int64],
-    states: NDArray[np.int64],
-    steps: NDArray[np.int64],
-    input_only: bool,
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    model: ChainModel, folding: Folding, slots: Ints, states: Ints, steps: Ints, input_only: bool
+) -> tuple[Ints, Ints]:
     """Which features each cell has: two int64 (n), cells and places as in `GoldCounts`.
 
     slots, states, steps: of each cell. The state is a label where there are no features of pairs. A
@@ -215,7 +205,7 @@ def _features(
     return np.concatenate(owners_of), np.concatenate(places_of)
 
 
-def _small(places: NDArray[np.int64]) -> NDArray[np.integer]:
+def _small(places: Ints) -> AnyInts:
     """As int32 where they fit: SciPy computes with the larger of two types of places."""
     return places.astype(np.int32) if places.max(initial=0) <= np.iinfo(np.int32).max else places
 
@@ -238,11 +228,11 @@ class ChainStatistics:
     def __init__(
         self,
         settings: Any,
-        columns: NDArray[np.uint64],
-        offsets: NDArray[np.int64],
-        label_ids: NDArray[np.integer],
+        columns: Symbols,
+        offsets: Ints,
+        label_ids: AnyInts,
         labels: Sequence[str],
-        vocabularies: Mapping[str, NDArray[np.uint64]] | None = None,
+        vocabularies: Mapping[str, Symbols] | None = None,
     ):
         self.settings = settings
         columns, offsets = settings.all_templates.check(columns, offsets)
@@ -283,11 +273,11 @@ class ChainStatistics:
         )
 
     @cached_property
-    def distinct(self) -> tuple[scipy.sparse.csr_array, NDArray[np.float64]]:
+    def distinct(self) -> tuple[scipy.sparse.csr_array, Floats]:
         """F and E of the smaller problem, see `GoldCounts.distinct`."""
         return self.counts.distinct(self.expectations)
 
-    def corrected(self, vector: NDArray[np.float64]) -> ChainModel:
+    def corrected(self, vector: Floats) -> ChainModel:
         """q0 corrected by the features: one chain, float64, whose vocabularies are closed.
 
         vector: their weights, float64 (n_parameters).
@@ -350,12 +340,12 @@ def _base_distribution(settings: Any, *sentences: Any) -> BaseDistribution:
 
 def _expectations(
     settings: Any, base: BaseDistribution, model: ChainModel, *sentences: Any
-) -> tuple[NDArray[np.float64], ...]:
+) -> tuple[Floats, ...]:
     """E[f] of a model's features, and of its predicates if they count too.
 
     sentences, and what is returned: as in `BaseDistribution`.
     """
-    found: tuple[NDArray[np.float64], ...]
+    found: tuple[Floats, ...]
     if settings.base == "empirical":
         found = base.posterior_expectations(model, *sentences)
     elif settings.samples:
@@ -419,7 +409,7 @@ class Minimization:
             more = self._optimizer.step()
         return more and self.n_iterations < self._max_iterations
 
-    def _within_bounds(self, w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def _within_bounds(self, w: Floats) -> tuple[float, Floats]:
         """Return the objective and its gradient; infinite where a weight is too large.
 
         Otherwise the line search would take ever longer steps in a direction without lower bound.
@@ -428,13 +418,13 @@ class Minimization:
             return np.inf, np.full(len(w), np.nan)
         return self._engine.value_and_grad(w)
 
-    def run(self) -> NDArray[np.float64]:
+    def run(self) -> Floats:
         """Make all remaining iterations; returns the weights."""
         while self.step():
             pass
         return self.weights()
 
-    def weights(self) -> NDArray[np.float64]:
+    def weights(self) -> Floats:
         """The present weights, float64 (n_parameters)."""
         if isinstance(self._optimizer, LBFGS):
             return self._optimizer.x
@@ -504,7 +494,7 @@ class MEstimationTrainer(Trainer[Any]):
         self._minimization = None if search is None else self._begun().resumed(search.tobytes())
         return None
 
-    def _sentences(self) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int32]]:
+    def _sentences(self) -> tuple[Symbols, Ints, Ids]:
         return concatenate(arranged(self._data), self._model.labels)
 
     def _begun(self) -> Minimization:

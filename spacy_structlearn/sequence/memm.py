@@ -16,10 +16,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from . import _local
 from .crf import ChainLikelihood, ChainShard, Part
+from .data import Floats, Ids, Mask
 from .model import ChainModel
 
 
@@ -33,11 +33,7 @@ class LocalShard(ChainShard):
         self._successors = state_lists(possible, self._labels_of_states)
 
     def _partial_loss(
-        self,
-        part: Part,
-        transitions: NDArray[np.float64],
-        counts: NDArray[np.float64],
-        pairs: NDArray[np.float64],
+        self, part: Part, transitions: Floats, counts: Floats, pairs: Floats
     ) -> float:
         """Sum of log Z_t, and the expected counts given the right state before."""
         return _local.next_states(
@@ -60,7 +56,7 @@ class LocalLikelihood(ChainLikelihood):
     locally_normalized: ClassVar[bool] = True
 
 
-def state_lists(members: NDArray[np.bool_], places: NDArray[np.int32] | None) -> _local.Lists:
+def state_lists(members: Mask, places: Ids | None) -> _local.Lists:
     """The states in each row of `members`, bool (n_lists, n_states), as the kernel has them.
 
     places: int32 (n_states), the column of each state in the rows of slots; None: its number.

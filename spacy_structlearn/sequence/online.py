@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..errors import StructlearnError
 from ..learning.training import Trainer
-from .data import SequenceData, concatenate
+from .data import Ids, Ints, SequenceData, concatenate
 from .features import check_offsets
 from .model import ChainModel, check_label_ids
 
@@ -35,7 +35,7 @@ class OnlineTrainer(Trainer[Any]):
         self._rows = np.empty((0, len(model.templates)), dtype=np.int32)
         self._offsets = np.zeros(1, dtype=np.int64)
         self._gold = np.empty(0, dtype=np.int32)
-        self._rank: NDArray[np.int32] | None = None
+        self._rank: Ids | None = None
         self.add(data)
 
     def begin(self) -> None:
@@ -72,11 +72,11 @@ class OnlineTrainer(Trainer[Any]):
         """What tells the data and the features."""
         return self._rows, self._offsets, self._gold, self._order, self.model.keys
 
-    def shuffled(self) -> NDArray[np.int64]:
+    def shuffled(self) -> Ints:
         """The order of the sentences in the next pass."""
         return shuffled(self.n_sentences, self.settings.seed, self.n_iterations)
 
-    def _number_predicates(self, rows: NDArray[np.int32]) -> NDArray[np.int32]:
+    def _number_predicates(self, rows: Ids) -> Ids:
         """Order the predicates by frequency, so that those needed most share the caches.
 
         rows: of predicates at tokens, -1 for an unknown one. Returns the rank of each, int32
@@ -90,13 +90,13 @@ class OnlineTrainer(Trainer[Any]):
         return rank
 
 
-def shuffled(n: int, seed: int, epoch: int) -> NDArray[np.int64]:
+def shuffled(n: int, seed: int, epoch: int) -> Ints:
     """A permutation of n sentences, the same on every platform, another one in each epoch."""
     # The raw bits of a generator are fixed for good; NumPy's permutations of them are not.
     return np.argsort(np.random.PCG64([seed, epoch]).random_raw(n), kind="stable")
 
 
-def scattered(values: NDArray, places: NDArray[np.int64], array: NDArray) -> NDArray:
+def scattered(values: NDArray, places: Ints, array: NDArray) -> NDArray:
     """`array` with `values` at `places` of it."""
     if values.shape != places.shape or values.dtype != array.dtype:
         raise ValueError(f"{values.shape} weights for {places.shape} places")

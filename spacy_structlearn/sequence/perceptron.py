@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..learning.training import array_digest
 from . import _perceptron
+from .data import Ids
 from .model import ChainModel
 from .online import OnlineTrainer, scattered
 
@@ -97,7 +97,7 @@ class PerceptronTrainer(OnlineTrainer):
         return None
 
 
-def _state_columns(model: ChainModel) -> NDArray[np.int32]:
+def _state_columns(model: ChainModel) -> Ids:
     """The columns of each state, int32 (n_states, 1 or 2); see `ChainModel`."""
     columns = model.states[:, -1:]
     if model.has_pair_features:

@@ -33,6 +33,7 @@ from ..optimize.lbfgs import dot
 from . import _local
 from .classes import source_columns
 from .crf import ChainLikelihood, ChainShard, LabelledSentences, Numbering, Part
+from .data import AnyInts, Floats, Ids, Ints, Symbols
 from .features import UNKNOWN, Templates, find_symbols
 from .memm import state_lists
 from .model import ChainModel
@@ -57,11 +58,7 @@ class PseudoShard(ChainShard):
         self._touched = state_lists(touched, self._labels_of_states)
 
     def _partial_loss(
-        self,
-        part: Part,
-        transitions: NDArray[np.float64],
-        counts: NDArray[np.float64],
-        pairs: NDArray[np.float64],
+        self, part: Part, transitions: Floats, counts: Floats, pairs: Floats
     ) -> float:
         """- sum of log p(c_t | all other labels, x), and expected less right counts."""
         model = self.model
@@ -83,9 +80,7 @@ class PseudoShard(ChainShard):
             pairs,
         )
 
-    def _count_gold(
-        self, cells: NDArray[np.int32], counts: NDArray[np.float64]
-    ) -> NDArray[np.number]:
+    def _count_gold(self, cells: Ids, counts: Floats) -> NDArray[np.number]:
         """Nothing: `_partial_loss` is the whole loss."""
         return np.zeros_like(self.model.transitions)
 
@@ -98,7 +93,7 @@ class JointShard(PseudoShard):
         super().number(numbering)
         self.emissions = [self._emission(column) for column in range(self._columns.shape[1])]
 
-    def value_and_grad(self, theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def value_and_grad(self, theta: Floats) -> tuple[float, Floats]:
         """See `ChainShard`."""
         value, gradient = super().value_and_grad(theta)
         for emission in self.emissions:
@@ -136,9 +131,7 @@ class JointShard(PseudoShard):
             self._offsets,
         )
 
-    def _features_of(
-        self, rows: NDArray[np.int32]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int16]]:
+    def _features_of(self, rows: Ids) -> tuple[Ints, Ints, NDArray[np.int16]]:
         """The features of some rows of the model: the place in `rows`, the number, the column."""
         numbering = self.numbering
         counts = numbering.count_of_row[rows].astype(np.int64)
@@ -172,12 +165,7 @@ class JointPseudoLikelihood(ChainLikelihood):
                 raise StructlearnError("SL256", column=name)
         super().__init__(model, *sentences, **settings)
 
-    def _check(
-        self,
-        columns: NDArray[np.uint64],
-        offsets: NDArray[np.int64],
-        label_ids: NDArray[np.integer],
-    ) -> LabelledSentences:
+    def _check(self, columns: Symbols, offsets: Ints, label_ids: AnyInts) -> LabelledSentences:
         columns, *rest = super()._check(columns, offsets, label_ids)
         for place, name in enumerate(self.model.templates.columns):
             symbols, known = columns[:, place], self.model.vocabularies[name]
@@ -206,12 +194,12 @@ class _Emission:
 
     def __init__(
         self,
-        templates: list[tuple[int, NDArray[np.int64], NDArray[np.int64], NDArray[np.int16]]],
-        marks: NDArray[np.integer],
+        templates: list[tuple[int, Ints, Ints, NDArray[np.int16]]],
+        marks: AnyInts,
         n_columns: int,
-        symbols: NDArray[np.int64],
+        symbols: Ints,
         n_symbols: int,
-        offsets: NDArray[np.int64],
+        offsets: Ints,
     ):
         n_tokens, n_rows = len(symbols), len(templates) * n_columns
         lengths = np.diff(offsets)
@@ -236,7 +224,7 @@ class _Emission:
         self.n_tokens = np.bincount(ids, minlength=len(first))
         self.n_rows, self.n_symbols = n_rows, n_symbols
 
-    def table(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+    def table(self, theta: Floats) -> Floats:
         """The table, float64 (n_rows, n_symbols), of a parameter vector."""
         table = np.zeros(self.n_rows * self.n_symbols)
         table[self.places] = theta[self.features]
@@ -248,9 +236,7 @@ class _Emission:
         size = max(1, min(-(-n_contexts // n), _BLOCK // self.n_symbols))
         return (slice(i, i + size) for i in range(0, n_contexts, size))
 
-    def log_sums(
-        self, table: NDArray[np.float64], block: slice
-    ) -> tuple[float, NDArray[np.float64]]:
+    def log_sums(self, table: Floats, block: slice) -> tuple[float, Floats]:
         """Of some contexts the sum over their tokens of log sum_v exp g(v), and its derivative."""
         contexts, n_tokens = self.contexts[block], self.n_tokens[block]
         scores = contexts @ table
@@ -262,9 +248,7 @@ class _Emission:
         return float(n_tokens @ (highest + np.log(totals))), contexts.T @ scores
 
 
-def _number_rows(
-    rows: NDArray[np.int64], n_values: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _number_rows(rows: Ints, n_values: int) -> tuple[Ints, Ints]:
     """For each row of numbers from -1 to n_values - 1 the number of its kind, and a row of each."""
     ids = np.zeros(len(rows), dtype=np.int64)
     first = np.zeros(min(len(rows), 1), dtype=np.int64)
@@ -276,7 +260,7 @@ def _number_rows(
     return ids, first
 
 
-def _indicators(rows: NDArray[np.int64], n_columns: int) -> csr_array:
+def _indicators(rows: Ints, n_columns: int) -> csr_array:
     """float64 (n, n_columns): one in the columns that are in a row, where they are not negative."""
     places, _ = np.nonzero(rows >= 0)
     columns = rows[rows >= 0]

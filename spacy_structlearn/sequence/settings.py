@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..learning import settings
 from ..learning.settings import Settings, setting
 from ..parallel.shards import MakeEngine, make_engine
 from .classes import WordClasses, derive_columns, read_classes, source_columns
-from .data import SequenceData, arranged, concatenate
+from .data import SequenceData, Symbols, arranged, concatenate
 from .encoding import PLAIN, SCHEMES, tag_set
 from .features import SHA_PEREIRA, Templates
 from .model import ChainModel
@@ -136,13 +135,11 @@ class ChainSettings(SequenceSettings):
         """The word classes. Raises StructlearnError if the file does not exist."""
         return read_classes(self.classes) if isinstance(self.classes, Path) else self.classes
 
-    def derive(self, columns: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    def derive(self, columns: Symbols) -> Symbols:
         """Compute `columns` from those of the text, with the word classes if needed."""
         return derive_columns(columns, self.columns, self.word_classes)
 
-    def close_vocabularies(
-        self, columns: NDArray[np.uint64]
-    ) -> tuple[NDArray[np.uint64], dict[str, NDArray[np.uint64]]]:
+    def close_vocabularies(self, columns: Symbols) -> tuple[Symbols, dict[str, Symbols]]:
         """Return the columns to train on and `ChainModel.vocabularies`.
 
         Only learners that need closed vocabularies replace symbols.
@@ -266,9 +263,7 @@ class PseudoLikelihoodSettings(LikelihoodSettings):
         """See `ChainSettings`. Raises StructlearnError for templates the joint form cannot use."""
         return super().initialize(arranged(data) if self.joint else data, labels, previous)
 
-    def close_vocabularies(
-        self, columns: NDArray[np.uint64]
-    ) -> tuple[NDArray[np.uint64], dict[str, NDArray[np.uint64]]]:
+    def close_vocabularies(self, columns: Symbols) -> tuple[Symbols, dict[str, Symbols]]:
         """See `ChainSettings`."""
         if not self.joint:
             return columns, {}
@@ -356,7 +351,7 @@ class HMMSettings(SequenceSettings):
         """The columns of words and tags."""
         return self.word, self.tag
 
-    def derive(self, columns: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    def derive(self, columns: Symbols) -> Symbols:
         """Return `columns`: nothing is derived."""
         return columns
 

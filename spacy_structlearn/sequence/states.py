@@ -13,25 +13,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from . import encoding as encodings
+from .data import AnyInts, Floats, Ids, Ints, Mask
 
 START = -1
 """The label before the first token, unless it is a label of the data."""
 
 
-def label_states(n_labels: int) -> NDArray[np.int32]:
+def label_states(n_labels: int) -> Ids:
     """Return the states of a first-order chain, int32 (n_labels, 1): the labels."""
     return np.arange(n_labels, dtype=np.int32)[:, None]
 
 
 def pair_states(
-    labels: Sequence[str],
-    encoding: str | None,
-    label_ids: NDArray[np.integer],
-    offsets: NDArray[np.int64],
-) -> tuple[NDArray[np.int32], int]:
+    labels: Sequence[str], encoding: str | None, label_ids: AnyInts, offsets: Ints
+) -> tuple[Ids, int]:
     """Return the states of a second-order chain, int32 (n_states, 2), sorted, and the start label.
 
     The states are the pairs in the data and those that the encoding allows; it allows all pairs if
@@ -49,9 +46,7 @@ def pair_states(
     return (pairs - [1, 0]).astype(np.int32), start
 
 
-def previous_labels(
-    label_ids: NDArray[np.integer], offsets: NDArray[np.int64], start: int
-) -> NDArray[np.int32]:
+def previous_labels(label_ids: AnyInts, offsets: Ints, start: int) -> Ids:
     """Return the label before each token, int32 (n_tokens); `start` for the first of a sentence."""
     previous = np.empty(len(label_ids), dtype=np.int32)
     previous[1:] = label_ids[:-1]
@@ -59,16 +54,14 @@ def previous_labels(
     return previous
 
 
-def allowed_transitions(states: NDArray[np.int32]) -> NDArray[np.bool_]:
+def allowed_transitions(states: Ids) -> Mask:
     """Return bool (n_states, n_states): whether the column's state agrees with the row's."""
     if states.shape[1] == 1:
         return np.ones((len(states),) * 2, dtype=np.bool_)
     return states[:, 1][:, None] == states[:, 0][None, :]
 
 
-def count_trigrams(
-    offsets: NDArray[np.int64], label_ids: NDArray[np.int32], n_labels: int
-) -> NDArray[np.int64]:
+def count_trigrams(offsets: Ints, label_ids: Ids, n_labels: int) -> Ints:
     """Count how often each label comes after two others, int64 (n_labels + 1,) * 3.
 
     The last place is ^ in the first two axes and $ in the third. Empty sentences do not count.
@@ -82,9 +75,7 @@ def count_trigrams(
     return np.bincount(trigrams, minlength=size**3).reshape(size, size, size)
 
 
-def legal_trigrams(
-    seen: NDArray[np.bool_], labels: Sequence[str], encoding: str | None
-) -> NDArray[np.bool_]:
+def legal_trigrams(seen: Mask, labels: Sequence[str], encoding: str | None) -> Mask:
     """Return the trigrams that are in `seen` or consist of pairs that the encoding allows.
 
     The axes are those of `count_trigrams`.
@@ -103,9 +94,7 @@ def legal_trigrams(
     return legal | seen
 
 
-def pair_chain(
-    t: NDArray[np.float64],
-) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+def pair_chain(t: Floats) -> tuple[Ids, Floats, Floats, Floats]:
     """Return the second-order chain of trigram probabilities t, float64 (n_labels + 1,) * 3.
 
     Returns its states, int32 (n_states, 2), the pairs that something can follow, with START for ^;

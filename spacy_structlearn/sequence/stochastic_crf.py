@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ..learning.training import array_digest
 from . import _stochastic_crf
+from .data import AnyFloats, Floats, Ids, Ints, Symbols
 from .decode import marginals
 from .model import ChainModel
 from .online import OnlineTrainer, scattered
@@ -33,15 +34,15 @@ class Candidates(NamedTuple):
     labels. probabilities: float32.
     """
 
-    starts: NDArray[np.int64]
-    labels: NDArray[np.int32]
+    starts: Ints
+    labels: Ids
     probabilities: NDArray[np.float32]
 
-    def best(self) -> NDArray[np.int32]:
+    def best(self) -> Ids:
         """The most probable label of each token."""
         return self.labels[self.starts[:-1]]
 
-    def uncertain(self, certain: float, least: float) -> tuple[NDArray[np.int64], Candidates]:
+    def uncertain(self, certain: float, least: float) -> tuple[Ints, Candidates]:
         """The tokens whose best label has a probability below `certain`, and their labels with one
         of `least` or more, the best always."""
         first = self.starts[:-1]
@@ -54,9 +55,7 @@ class Candidates(NamedTuple):
         return tokens, Candidates(starts, self.labels[places], self.probabilities[places])
 
 
-def candidates(
-    model: ChainModel, columns: NDArray[np.uint64], offsets: NDArray[np.int64]
-) -> Candidates:
+def candidates(model: ChainModel, columns: Symbols, offsets: Ints) -> Candidates:
     """p(y_t | x) of the labels within the model's margin; without one, of all.
 
     Arguments and errors: as in `decode.viterbi`.
@@ -86,7 +85,7 @@ def candidates(
     return Candidates(starts, labels[: starts[-1]], probabilities[: starts[-1]])
 
 
-def _all_labels(posteriors: NDArray[np.float64]) -> Candidates:
+def _all_labels(posteriors: Floats) -> Candidates:
     n, n_labels = posteriors.shape
     labels = np.argsort(-posteriors, axis=1, kind="stable").astype(np.int32)
     probabilities = np.take_along_axis(posteriors, labels, axis=1).astype(np.float32)
@@ -94,7 +93,7 @@ def _all_labels(posteriors: NDArray[np.float64]) -> Candidates:
     return Candidates(starts, labels.reshape(-1), probabilities.reshape(-1))
 
 
-def _within(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+def _within(counts: Ints) -> Ints:
     """0, 1, ... up to each count, one after the other."""
     ends = np.cumsum(counts)
     return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)
@@ -186,7 +185,7 @@ class _Weights:
     sums: of the weights after each epoch of the average.
     """
 
-    def __init__(self, start: NDArray[np.floating]):
+    def __init__(self, start: AnyFloats):
         self.start = np.ascontiguousarray(start, dtype=np.float32)
         self.weights = self.start.copy()
         self.totals, self.squares, self.sums = (np.zeros_like(self.start) for _ in range(3))

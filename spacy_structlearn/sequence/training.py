@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ..learning.training import Trainer, array_digest
 from ..optimize.lbfgs import LBFGS
 from ..optimize.owlqn import OWLQN
 from ..serialization import nested
 from .crf import ChainLikelihood
-from .data import SequenceData, arranged, concatenate
+from .data import Floats, SequenceData, arranged, concatenate
 from .hmm import close_columns
 from .model import ChainModel
 
@@ -88,7 +85,7 @@ class LikelihoodTrainer(Trainer[Any]):
         )
         self._start(self._begun.parameters())
 
-    def _start(self, x: NDArray[np.float64]) -> None:
+    def _start(self, x: Floats) -> None:
         settings, l1 = self.settings, self.settings.l1
         of_both = {
             "memory": LBFGS_MEMORY,

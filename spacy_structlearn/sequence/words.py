@@ -13,9 +13,9 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from . import _words
+from .data import Symbols
 
 FLAGS = "FLAGS"
 """Bits: 1 a digit, 2 a hyphen, 4 a capital first, 8 capitals alone, 16 a capital later, 32 neither
@@ -30,7 +30,7 @@ def is_word_column(name: str) -> bool:
     return name == FLAGS or _AFFIX.fullmatch(name) is not None
 
 
-def word_columns(words: Sequence[str], names: Sequence[str]) -> NDArray[np.uint64]:
+def word_columns(words: Sequence[str], names: Sequence[str]) -> Symbols:
     """The symbols of each word, uint64 (n_words, n_names)."""
     columns = np.empty((len(words), len(names)), dtype=np.uint64)
     lengths = {}
