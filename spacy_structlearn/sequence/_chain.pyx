@@ -143,7 +143,8 @@ cdef class Hasher:
 
 def predicate_scores(
     Hasher hasher not None, KeyIndex index not None, const uint64_t[:, ::1] columns,
-    const int64_t[::1] offsets, const real[:, ::1] weights, const double[:, ::1] unknown, sum_of_reals[:, ::1] out,
+    const int64_t[::1] offsets, const real[:, ::1] weights, const double[:, ::1] unknown,
+    sum_of_reals[:, ::1] out,
 ):
     """Compute out[t, c] = sum of weights[row, c] over the predicates of token t.
 

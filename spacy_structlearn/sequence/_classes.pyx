@@ -7,8 +7,8 @@ log-likelihood that depends on the classes (Martin, Liermann & Ney 1998, section
     F = sum_ab g(N(a, b)) - sum_a g(N(a, .)) - sum_b g(N(., b)),    g(n) = n log n,
 
 which is, up to a constant and a factor, the mutual information of adjacent classes (Brown et al.
-1992, section 3). The counts are kept with their transpose, so that the classes which a word might
-join are neighbours in memory.
+1992, section 3). The counts are kept with their transpose, so that the classes that a word may join
+are adjacent in memory.
 """
 
 from libc.math cimport INFINITY, log
@@ -63,26 +63,19 @@ cdef class _Counts:
 
 
 def exchange(
-    const int32_t[::1] order,
-    const int64_t[::1] left_starts,
-    const int32_t[::1] left,
-    const int32_t[::1] left_counts,
-    const int64_t[::1] right_starts,
-    const int32_t[::1] right,
-    const int32_t[::1] right_counts,
-    const int32_t[::1] doubled,
-    int32_t[::1] classes,
-    int32_t[:, ::1] counts,
-    Py_ssize_t n_classes,
+    const int32_t[::1] order, const int64_t[::1] left_starts, const int32_t[::1] left,
+    const int32_t[::1] left_counts, const int64_t[::1] right_starts, const int32_t[::1] right,
+    const int32_t[::1] right_counts, const int32_t[::1] doubled, int32_t[::1] classes,
+    int32_t[:, ::1] counts, Py_ssize_t n_classes,
 ):
-    """Move each word of `order` to the class where F is greatest; returns the number of moves.
+    """Move each word of `order` to the class where F is greatest; return the number of moves.
 
-    left, left_counts: the distinct words before word w, other than w, and how often, from
-        left_starts[w] to left_starts[w + 1]; right: those after it, likewise.
+    left, left_counts: from left_starts[w] to left_starts[w + 1], the distinct words before word w,
+        without w, and their counts; right: the words after it.
     doubled: int32 (n_words), how often a word follows itself.
     classes: int32 (n_words), changed. counts: int32 (n_all, n_all), N of these classes, changed.
-    n_classes: the classes from here on are fixed contexts, and no word joins them.
-    Of equals, a word's present class is best, then the lowest. The last word of a class stays.
+    n_classes: classes from here on are fixed contexts, which no word joins.
+    Ties go to the current class, then to the lowest. The last word of a class stays.
     """
     cdef Py_ssize_t n_all = counts.shape[0]
     cdef _Counts table = _Counts(counts)
@@ -115,14 +108,10 @@ def exchange(
 
 
 cdef void _gather(
-    const int32_t[::1] words,
-    const int32_t[::1] word_counts,
-    Py_ssize_t start,
-    Py_ssize_t end,
-    const int32_t[::1] classes,
-    int32_t[::1] out,
+    const int32_t[::1] words, const int32_t[::1] word_counts, Py_ssize_t start, Py_ssize_t end,
+    const int32_t[::1] classes, int32_t[::1] out,
 ) noexcept nogil:
-    """How often each class is among these neighbours of a word."""
+    """Count the classes of these neighbours of a word."""
     cdef Py_ssize_t k
     out[:] = 0
     for k in range(start, end):
@@ -130,14 +119,10 @@ cdef void _gather(
 
 
 cdef void _join(
-    _Counts table,
-    Py_ssize_t c,
-    const int32_t[::1] before,
-    const int32_t[::1] after,
-    int32_t doubled,
-    int32_t sign,
+    _Counts table, Py_ssize_t c, const int32_t[::1] before, const int32_t[::1] after,
+    int32_t doubled, int32_t sign,
 ) noexcept nogil:
-    """Put a word with these neighbours into class c (sign 1), or take it out (-1)."""
+    """Add a word with these neighbours to class c (sign 1), or remove it (sign -1)."""
     cdef Py_ssize_t k
     for k in range(before.shape[0]):
         if before[k]:
@@ -148,26 +133,22 @@ cdef void _join(
 
 
 cdef void _gains(
-    _Counts table,
-    const int32_t[::1] before,
-    const int32_t[::1] after,
-    int32_t doubled,
-    Py_ssize_t n_classes,
-    double[::1] gains,
+    _Counts table, const int32_t[::1] before, const int32_t[::1] after, int32_t doubled,
+    Py_ssize_t n_classes, double[::1] gains,
 ) noexcept nogil:
-    """What F gains if a word that is in no class joins each of the classes."""
+    """Compute the gain in F if a word without a class joins each class."""
     cdef Py_ssize_t k, c
     cdef int64_t n, n_before = doubled, n_after = doubled
     for k in range(before.shape[0]):
         n_before += before[k]
         n_after += after[k]
     for c in range(n_classes):
-        # The sums with the word's pairs, which its neighbours' classes have wherever it goes.
+        # The sums include the word's pairs; those of its neighbours' classes do not depend on c.
         n = table.first[c] + before[c]
         gains[c] = g(n) - g(n + n_after)
         n = table.second[c] + after[c]
         gains[c] += g(n) - g(n + n_before)
-        # The loops below change N(c, c) twice, on its own each time: put that right.
+        # Correct N(c, c), which the loops below change twice, separately.
         n = table.rows[c, c]
         gains[c] += g(n + before[c] + after[c] + doubled) + g(n)
         gains[c] -= g(n + before[c]) + g(n + after[c])
@@ -179,7 +160,7 @@ cdef void _gains(
 
 
 cdef void _add_gains(
-    const int32_t* counts, int32_t more, Py_ssize_t n_classes, double* gains
+    const int32_t* counts, int32_t more, Py_ssize_t n_classes, double* gains,
 ) noexcept nogil:
     cdef Py_ssize_t c
     cdef double alone = g(more)
@@ -194,11 +175,11 @@ cdef void _add_gains(
 
 
 def merge(int64_t[:, ::1] counts, Py_ssize_t n_classes, int32_t[:, ::1] merges):
-    """Merge two classes at a time, those for which F falls least, until one is left.
+    """Repeatedly merge the two classes whose merge lowers F least, until one class is left.
 
     counts: int64 (n_all, n_all), N(a, b); changed. Classes from n_classes on are fixed contexts.
-    merges: int32 (n_classes - 1, 2), filled: the two classes of each merge, the lower first; the
-        new class goes by the lower number. Of equals the lowest are merged.
+    merges: int32 (n_classes - 1, 2), out: the two classes of each merge, the lower first, whose
+        number the new class keeps. Ties go to the lowest classes.
     """
     cdef Py_ssize_t n_all = counts.shape[0]
     cdef Py_ssize_t step, i, j, a, b, c
@@ -248,35 +229,29 @@ cdef inline double _rise(int64_t m, int64_t n) noexcept nogil:
 
 
 cdef inline double _overlap(
-    const int64_t[:, ::1] counts, Py_ssize_t i, Py_ssize_t j, Py_ssize_t c
+    const int64_t[:, ::1] counts, Py_ssize_t i, Py_ssize_t j, Py_ssize_t c,
 ) noexcept nogil:
-    """By how much the pairs with a third class c raise F if i and j are merged."""
+    """Return the rise in F of the pairs with a third class c if i and j are merged."""
     if c == i or c == j:
         return 0.0
     return _rise(counts[i, c], counts[j, c]) + _rise(counts[c, i], counts[c, j])
 
 
 cdef inline double _own(
-    const int64_t[:, ::1] counts,
-    const int64_t[::1] first,
-    const int64_t[::1] second,
-    Py_ssize_t i,
-    Py_ssize_t j,
+    const int64_t[:, ::1] counts, const int64_t[::1] first, const int64_t[::1] second,
+    Py_ssize_t i, Py_ssize_t j,
 ) noexcept nogil:
-    """The rest of the change of F if i and j are merged: the pairs among the two, and the sums."""
+    """Return the rest of the change of F if i and j are merged."""
     cdef int64_t ii = counts[i, i], ij = counts[i, j], ji = counts[j, i], jj = counts[j, j]
     cdef double pairs = g(ii + ij + ji + jj) - g(ii) - g(ij) - g(ji) - g(jj)
     return pairs - _rise(first[i], first[j]) - _rise(second[i], second[j])
 
 
 cdef void _add_overlaps(
-    const int64_t[:, ::1] counts,
-    double[:, ::1] shared,
-    const char[::1] alive,
-    Py_ssize_t c,
+    const int64_t[:, ::1] counts, double[:, ::1] shared, const char[::1] alive, Py_ssize_t c,
     double sign,
 ) noexcept nogil:
-    """Add to all pairs of classes, or take away, what they share with the third class c."""
+    """Add to all pairs of classes, or subtract, what they share with the third class c."""
     cdef Py_ssize_t i, j
     for i in range(shared.shape[0]):
         if alive[i] and i != c and (counts[i, c] or counts[c, i]):

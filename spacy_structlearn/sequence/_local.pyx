@@ -63,7 +63,7 @@ cdef Slots _slots(
 cdef inline void _gather(
     Slots slots, Py_ssize_t t, const int32_t* places, Py_ssize_t n, double* scores
 ) noexcept nogil:
-    """scores[j] = the sum over the cells of token t of the weights at places[j]."""
+    """Compute scores[j], the sum over the cells of token t of the weights at places[j]."""
     cdef Py_ssize_t k, j, ahead = AHEAD * slots.n_groups if t + AHEAD < slots.n_tokens else 0
     cdef const int32_t* cells = slots.cells + t * slots.n_groups
     cdef const double* row
@@ -91,7 +91,7 @@ cdef inline void _scatter(
 
 
 cdef inline double _normalize(double* scores, Py_ssize_t n) noexcept nogil:
-    """From scores to probabilities; returns the logarithm of the sum, -inf if all are -inf."""
+    """Turn scores into probabilities; return the logarithm of the sum, -inf if all are -inf."""
     cdef Py_ssize_t j
     cdef double highest = -INFINITY, total = 0.0
     for j in range(n):
@@ -111,15 +111,15 @@ def next_states(
     const int64_t[::1] offsets, const int32_t[::1] state_ids, Lists successors not None,
     const double[:, ::1] weights, double[:, ::1] counts, double[:, ::1] expectations,
 ):
-    """Sum over tokens of log sum_y exp(a(x, y) + s_t(y)), x being the right state before.
+    """Return the sum over tokens of log sum_y exp(a(x, y) + s_t(y)) with the gold state x before.
 
-    initial: float64 (n_states), in place of a(x, .) at the first token of a sentence.
-    transitions: float64 (n_states, n_states), a. cells: int32 (n_tokens, n_groups), slots.
-    offsets: int64 (n_sentences + 1). state_ids: int32 (n_tokens), the right states.
-    successors: a list for each state, of those that may follow it, then one of those that may be
-        first.
-    weights: float64 (n_slots, width), and counts of this shape, to which the expected ones are
-        added. expectations: float64 (n_states, n_states), out: those of pairs of states.
+    initial: float64 (n_states), replaces a(x, .) at the first token of a sentence.
+    transitions: float64 (n_states, n_states), a.
+    cells: int32 (n_tokens, n_groups), slots. offsets: int64 (n_sentences + 1).
+    state_ids: int32 (n_tokens), the gold states.
+    successors: a list of the successors of each state, then a list of the possible first states.
+    weights, counts: float64 (n_slots, width); expected counts are added to `counts`.
+    expectations: float64 (n_states, n_states), out: expected counts of pairs of states.
     """
     cdef Py_ssize_t n_states = transitions.shape[0], s, t, j, x, begin, n
     cdef double total = 0.0
@@ -161,19 +161,18 @@ def each_label(
     bint crossed, Lists touched not None, const double[:, ::1] weights, double[:, ::1] counts,
     double[:, ::1] differences,
 ):
-    """- sum over tokens of log p(c_t | all other labels, x).
+    """Return - sum over tokens of log p(c_t | all other labels, x).
 
-    Another label at t changes the states at t and, in a chain of second order, at t + 1, and the
-    transitions to and from them; what it does not change cancels.
-    initial, transitions, final, cells, offsets: see `next_states`.
-    label_ids, state_ids: int32 (n_tokens), the right ones.
-    table: int32 (n_labels + 1, n_labels), the state of a label after another, -1 for none; in the
-        last row, after the start. start: the row of that.
-    second: whether the state at t + 1 changes with the label at t. crossed: and its score too.
-    touched: for each right state those that a token may then have with one label changed, as far
-        as their scores differ.
-    weights: float64 (n_slots, width), and counts of this shape, to which the expected counts less
-        the right ones are added. differences: float64 (n_states, n_states), out: those of pairs.
+    Another label at t changes the states at t and, in a second-order chain, at t + 1, and their
+    transitions; the rest cancels. Arguments that are not described are those of `next_states`.
+    label_ids: int32 (n_tokens), the gold labels.
+    table: int32 (n_labels + 1, n_labels), the state of a label after another, or -1; the last row
+        is the start symbol. start: the row of the label before the first token.
+    second: whether the label at t changes the state at t + 1.
+    crossed: whether it changes the score of that state.
+    touched: for each gold state, the states with one changed label whose scores can differ.
+    counts: expected minus gold counts are added to it.
+    differences: float64 (n_states, n_states), out: expected minus gold counts of pairs.
     """
     cdef Py_ssize_t n_states = transitions.shape[0], n_labels = table.shape[1], s, i, n
     cdef double total = 0.0
@@ -186,9 +185,6 @@ def each_label(
     # States that are not touched stay at zero.
     cdef double[:, ::1] scores = np.zeros((longest, n_states))
     cdef double[:, ::1] changes = np.zeros((longest, n_states))
-    cdef LocalSentence sentence = LocalSentence(
-        initial, transitions, final, table, start, second, crossed, scores, changes, differences
-    )
     with nogil:
         for s in range(offsets.shape[0] - 1):
             n = offsets[s + 1] - offsets[s]
@@ -199,8 +195,9 @@ def each_label(
                     slots, offsets[s] + i, touched, state_ids[offsets[s] + i], &work[0],
                     &scores[i, 0], &changes[i, 0],
                 )
-            total += sentence.loss(
-                &label_ids[offsets[s]], &state_ids[offsets[s]], n, &work[0]
+            total += _sentence_loss(
+                initial, transitions, final, table, start, second, crossed, scores, changes,
+                differences, &label_ids[offsets[s]], &state_ids[offsets[s]], n, &work[0],
             )
             for i in range(n):
                 _collect(
@@ -214,7 +211,7 @@ cdef inline void _spread(
     Slots slots, Py_ssize_t t, Lists touched, Py_ssize_t which, double* work, double* scores,
     double* changes,
 ) noexcept nogil:
-    """Scores of the touched states of token t, each at its own place, and changes of zero."""
+    """Write the scores of the touched states of token t, and reset their changes."""
     cdef Py_ssize_t j, begin = touched.starts[which], n = touched.starts[which + 1] - begin
     if n == 0:
         return
@@ -228,7 +225,7 @@ cdef inline void _collect(
     Slots slots, Py_ssize_t t, Lists touched, Py_ssize_t which, double* work,
     const double* changes, double* scores,
 ) noexcept nogil:
-    """Add the changes to the counts of token t; its scores are zero again."""
+    """Add the changes to the counts of token t, and reset its scores."""
     cdef Py_ssize_t j, begin = touched.starts[which], n = touched.starts[which + 1] - begin
     if n == 0:
         return
@@ -238,80 +235,64 @@ cdef inline void _collect(
     _scatter(slots, t, &touched.places[begin], n, work)
 
 
-cdef class LocalSentence:
-    """The labels of one sentence after the other, each in its turn open; see `each_label`."""
-
-    cdef const double[::1] initial, final
-    cdef const double[:, ::1] transitions
-    cdef const int32_t[:, ::1] table
-    cdef double[:, ::1] scores, changes, differences
-    cdef int32_t start
-    cdef bint second, crossed
-
-    def __init__(
-        self, const double[::1] initial, const double[:, ::1] transitions,
-        const double[::1] final, const int32_t[:, ::1] table, int32_t start, bint second,
-        bint crossed, double[:, ::1] scores, double[:, ::1] changes, double[:, ::1] differences,
-    ):
-        self.initial, self.transitions, self.final = initial, transitions, final
-        self.table, self.start, self.second, self.crossed = table, start, second, crossed
-        self.scores, self.changes, self.differences = scores, changes, differences
-
-    cdef double loss(
-        self, const int32_t* labels, const int32_t* states, Py_ssize_t n, double* options
-    ) noexcept nogil:
-        """- sum_t log p(c_t | the rest); its derivatives go to `changes` and `differences`."""
-        cdef Py_ssize_t n_labels = self.table.shape[1], t, c
-        cdef int32_t before, here, after
-        cdef double total = 0.0, right, log_sum, value
-        for t in range(n):
-            before = labels[t - 1] if t > 0 else self.start
-            for c in range(n_labels):
-                options[c] = -INFINITY
-                here = self.table[before, c]
-                if here < 0:
-                    continue
-                value = self.scores[t, here]
-                value += self.transitions[states[t - 1], here] if t > 0 else self.initial[here]
-                if t == n - 1:
-                    options[c] = value + self.final[here]
-                    continue
-                after = self.table[c, labels[t + 1]]
-                if after < 0:
-                    continue
-                value += self.transitions[here, after]
-                if self.crossed:
-                    value += self.scores[t + 1, after]
-                if self.second:
-                    if t + 2 < n:
-                        value += self.transitions[after, states[t + 2]]
-                    else:
-                        value += self.final[after]
-                options[c] = value
-            right = options[labels[t]]
-            log_sum = _normalize(options, n_labels)
-            # Also if it is nan.
-            if not right > -INFINITY:
-                return INFINITY
-            total += log_sum - right
-            options[labels[t]] -= 1.0
-            for c in range(n_labels):
-                value = options[c]
-                here = self.table[before, c]
-                # nan, of one option, is of all of them, of what is no state too.
-                if value == 0.0 or here < 0:
-                    continue
-                self.changes[t, here] += value
-                if t > 0:
-                    self.differences[states[t - 1], here] += value
-                if t == n - 1:
-                    continue
-                after = self.table[c, labels[t + 1]]
-                if after < 0:
-                    continue
-                self.differences[here, after] += value
-                if self.crossed:
-                    self.changes[t + 1, after] += value
-                if self.second and t + 2 < n:
-                    self.differences[after, states[t + 2]] += value
-        return total
+cdef double _sentence_loss(
+    const double[::1] initial, const double[:, ::1] transitions, const double[::1] final,
+    const int32_t[:, ::1] table, int32_t start, bint second, bint crossed,
+    const double[:, ::1] scores, double[:, ::1] changes, double[:, ::1] differences,
+    const int32_t* labels, const int32_t* states, Py_ssize_t n, double* options,
+) noexcept nogil:
+    """Return - sum_t log p(c_t | the rest); add its derivatives to `changes` and `differences`."""
+    cdef Py_ssize_t n_labels = table.shape[1], t, c
+    cdef int32_t before, here, after
+    cdef double total = 0.0, right, log_sum, value
+    for t in range(n):
+        before = labels[t - 1] if t > 0 else start
+        for c in range(n_labels):
+            options[c] = -INFINITY
+            here = table[before, c]
+            if here < 0:
+                continue
+            value = scores[t, here]
+            value += transitions[states[t - 1], here] if t > 0 else initial[here]
+            if t == n - 1:
+                options[c] = value + final[here]
+                continue
+            after = table[c, labels[t + 1]]
+            if after < 0:
+                continue
+            value += transitions[here, after]
+            if crossed:
+                value += scores[t + 1, after]
+            if second:
+                if t + 2 < n:
+                    value += transitions[after, states[t + 2]]
+                else:
+                    value += final[after]
+            options[c] = value
+        right = options[labels[t]]
+        log_sum = _normalize(options, n_labels)
+        # Also if it is nan.
+        if not right > -INFINITY:
+            return INFINITY
+        total += log_sum - right
+        options[labels[t]] -= 1.0
+        for c in range(n_labels):
+            value = options[c]
+            here = table[before, c]
+            # If one option is nan, all are, even where there is no state.
+            if value == 0.0 or here < 0:
+                continue
+            changes[t, here] += value
+            if t > 0:
+                differences[states[t - 1], here] += value
+            if t == n - 1:
+                continue
+            after = table[c, labels[t + 1]]
+            if after < 0:
+                continue
+            differences[here, after] += value
+            if crossed:
+                changes[t + 1, after] += value
+            if second and t + 2 < n:
+                differences[after, states[t + 2]] += value
+    return total

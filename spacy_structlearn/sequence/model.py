@@ -495,12 +495,7 @@ class ChainModel(Stored):
         )
 
     def _check(self) -> None:
-        problem = (
-            self._problem_of_states()
-            or self._problem_of_weights()
-            or self._problem_of_vocabularies()
-            or self._problem_of_margin()
-        )
+        problem = self._problem_of_states() or self._problem_of_weights()
         if problem:
             raise StructlearnError("SL206", problem=problem)
         _check_storage(self.storage)
@@ -558,21 +553,15 @@ class ChainModel(Stored):
                 return f"weights of the unknown of shape {self.unknown.shape}"
             if not np.isfinite(self.unknown).all():
                 return "a weight is not finite"
-        return None
-
-    def _problem_of_margin(self) -> str | None:
+        for name, symbols in self.vocabularies.items():
+            if symbols.ndim != 1 or (symbols[1:] <= symbols[:-1]).any():
+                return f"the vocabulary of {name} is not ascending and unique"
         if self.margin is None:
             return None
         if not 0 <= self.margin < np.inf:
             return f"a margin of {self.margin}"
         if self.order > 1 or self.locally_normalized or not np.isfinite(self.transitions).all():
             return "a margin, and pairs of labels, local normalisation or forbidden transitions"
-        return None
-
-    def _problem_of_vocabularies(self) -> str | None:
-        for name, symbols in self.vocabularies.items():
-            if symbols.ndim != 1 or (symbols[1:] <= symbols[:-1]).any():
-                return f"the vocabulary of {name} is not ascending and unique"
         return None
 
 
