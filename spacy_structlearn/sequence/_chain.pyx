@@ -628,7 +628,7 @@ cdef double _segment_probability(
 cdef inline void _next_state(
     Chain chain, const double* messages, bint logs, Py_ssize_t t, Py_ssize_t state, double* out
 ) noexcept nogil:
-    """Compute out[y] = p(y_{t+1} = y | y_t = state, x) of successors; 0 if `state` is impossible."""
+    """Compute out[y] = p(y_{t+1} = y | y_t = state, x) of successors; 0 for impossible states."""
     cdef Py_ssize_t y, n_states = chain.n_states
     cdef const double* message = messages + (t + 1) * n_states
     cdef double total = 0.0
@@ -961,7 +961,7 @@ def expected_counts(
     """Return the sum of log Z, and compute expected counts of cells and pairs of states.
 
     cells: int32 (n_tokens, n_groups), the cells of each token.
-    weights: float64 (n_slots, width), by cell and state or, if `labels` is given, by cell and label.
+    weights: float64 (n_slots, width), by cell and state or, with `labels`, by cell and label.
     labels: int32 (n_states), the label of each state, or None.
     out: float64 (n_slots, width); the counts are added to it.
     expectations: float64 (n_states, n_states), out.

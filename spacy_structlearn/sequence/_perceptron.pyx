@@ -1,15 +1,15 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
-"""Kernel of the averaged perceptron: decode each sentence with the present weights, mend mistakes.
+"""Kernel of the averaged perceptron: decode each sentence with the current weights, fix mistakes.
 
-Collins (2002), figure 1: when the best path of a sentence is not the right one, the features of the
-right path gain one and those of the best path lose one. The average of the weights over all
-sentences comes from a second array, the totals: what is added to a weight after c sentences is
-added c times to its total, so that after n of them the average is weight - total / n, and a
-sentence without mistakes costs nothing but its decoding. All this is exact in integers.
+Collins (2002), figure 1: if the best path of a sentence is wrong, the features of the gold path
+gain one and those of the best path lose one. The average of the weights over all sentences comes
+from a second array, the totals: a change of a weight after c sentences is added c times to its
+total. After n sentences the average is weight - total / n, and a sentence without mistakes costs
+only its decoding. All this is exact in integers.
 
-A token's score of a state is the sum of weights[row, column] over the rows of the token and the
-columns of the state. A path may only go along the arcs: `arcs` (n_arcs) has the states before, and
-those of state y begin at starts[y], in order, so that of equal paths the lowest states win.
+The score of a state at a token is the sum of weights[row, column] over the rows of the token and
+the columns of the state. Paths follow arcs: `arcs` (n_arcs) has the states before state y from
+starts[y] on, in ascending order, so that the lowest states win ties. Callers check all arrays.
 """
 
 from libc.math cimport INFINITY
@@ -30,10 +30,10 @@ def epoch(
     float[:, ::1] weights, double[:, ::1] totals, double[::1] arc_weights, double[::1] arc_totals,
     double n_before,
 ):
-    """Go once through the sentences in the given order; returns in how many the path was wrong.
+    """Go through the sentences once, in the given order; return the number of wrong paths.
 
-    rows: int32 (n_tokens, n_templates), of `weights`; negative ones are passed over.
-    offsets: int64 (n_sentences + 1). gold: int32 (n_tokens), the right states.
+    rows: int32 (n_tokens, n_templates), of `weights`; negative rows are ignored.
+    offsets: int64 (n_sentences + 1). gold: int32 (n_tokens), the gold states.
     order: int64 (any number), sentences. columns: int32 (n_states, per_state), of `weights`.
     initial, final: float64 (n_states), fixed scores of the first and last state; -inf forbids.
     starts: int32 (n_states + 1) and arcs: int32 (n_arcs), see above.
@@ -48,7 +48,7 @@ def epoch(
     cdef double[::1] work = np.empty(shape.n_columns + 3 * shape.n_states)
     cdef int32_t[:, ::1] back = np.empty((longest, shape.n_states), dtype=np.int32)
     cdef int32_t[::1] path = np.empty(longest, dtype=np.int32)
-    # Of empty arrays no element has an address; theirs are never read.
+    # Empty arrays have no first element; they are never read.
     cdef const int32_t* row = &rows[0, 0] if shape.n_templates else NULL
     cdef float* weight = &weights[0, 0] if weights.shape[0] else NULL
     cdef double* total = &totals[0, 0] if weights.shape[0] else NULL
@@ -78,7 +78,7 @@ cdef void _viterbi(
     const double* initial, const double* final, const int32_t* starts, const int32_t* arcs,
     const double* arc_weights, double* work, int32_t* back, int32_t* path,
 ) noexcept nogil:
-    """The best path into `path`; work holds n_columns + 3 n_states numbers."""
+    """Write the best path into `path`; work has n_columns + 3 n_states numbers."""
     cdef Py_ssize_t t, y, a
     cdef int32_t best
     cdef double value, highest
@@ -120,7 +120,7 @@ cdef inline void _score(
     const int32_t* rows, Shape shape, const int32_t* columns, const float* weights, double* sums,
     double* scores,
 ) noexcept nogil:
-    """Scores of the states at one token; sums has room for n_columns numbers."""
+    """Compute the scores of the states at one token; sums has n_columns numbers."""
     cdef Py_ssize_t k, c, y
     cdef const float* row
     memset(sums, 0, shape.n_columns * sizeof(double))
@@ -140,7 +140,7 @@ cdef bint _mend(
     const int32_t* path, const int32_t* starts, const int32_t* arcs, float* weights,
     double* totals, double* arc_weights, double* arc_totals, double count,
 ) noexcept nogil:
-    """Whether path and gold differ; where they do, one more for gold and one less for path."""
+    """Return whether path and gold differ; if so, add one for gold and subtract one for path."""
     cdef Py_ssize_t t, c
     cdef int32_t right, wrong
     cdef bint differ = False

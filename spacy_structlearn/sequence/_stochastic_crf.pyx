@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
-"""Kernel of first-order chains with many labels, of which a token keeps the few it can well have.
+"""Kernel of first-order chains with many labels, which prunes the unlikely labels of each token.
 
-A label stays at a token if its score there is within a margin of the best one's: of 48 part-of-
-speech tags two or three. Forward-backward (Rabiner 1989, section III.A) takes the square of their
-number in place of 48 * 48. Training sees the same lattices, and the right label in them.
+A token keeps the labels whose score is within a margin of the best score, two or three of 48
+part-of-speech tags. Forward-backward (Rabiner 1989, section III.A) takes the square of their
+number instead of 48 * 48. Training uses the same lattices, with the gold labels added.
 
 `epoch` is stochastic training of a conditional random field by dual averaging with adaptive steps
 (Duchi, Hazan & Singer 2011, section 1.3 and equation 24). With g the sum and G the sum of squares
@@ -11,8 +11,8 @@ of a weight's derivatives in the t sentences so far, it is
 
     w = start - rate sign(g) max(|g| - l1 t, 0) / (damping + sqrt(G)).
 
-A weight is set when it has a derivative; what the penalty takes afterwards is seen the next time.
-Derivatives of less than a thousandth are left out.
+A weight is updated when it has a derivative; later penalties count at its next update. Derivatives
+below a thousandth are ignored. Callers check all arrays.
 """
 
 from libc.math cimport exp, fabs, fmax, fmin, log, sqrt
@@ -30,7 +30,7 @@ cdef extern from *:
     """
     void PREFETCH(const void* address) noexcept nogil
 
-# Transitions beyond are as good as this: so products of three exponentials stay within range.
+# Larger transitions are clipped, so that products of three exponentials stay within range.
 cdef double MOST = 200.0
 cdef float LEAST_DERIVATIVE = 1e-3
 
@@ -48,10 +48,7 @@ cdef inline float _step(float total, float square, Rule rule) noexcept nogil:
 
 
 cdef class Lattice:
-    """The labels of the tokens of one sentence, and what forward-backward finds there.
-
-    Token t has the places starts[t] to starts[t + 1] - 1.
-    """
+    """The labels of the tokens of one sentence, from starts[t] on, and their forward-backward."""
 
     cdef Py_ssize_t n_labels
     cdef int32_t[::1] starts, labels
@@ -66,8 +63,7 @@ cdef class Lattice:
     cdef double keep(
         self, const float* scores, Py_ssize_t n, float margin, const int32_t* gold
     ) noexcept nogil:
-        """Choose the labels; gold: those that stay, or NULL. Returns the sum of the best scores,
-        from which psi counts."""
+        """Choose the labels, gold ones too unless NULL; return the sum of the best scores."""
         cdef Py_ssize_t t, y, k = 0
         cdef float highest
         cdef double total = 0
@@ -86,9 +82,9 @@ cdef class Lattice:
         return total
 
     cdef double forward_backward(self, const double* factors, Py_ssize_t n) noexcept nogil:
-        """log Z, but for the scores from which psi counts.
+        """Return log Z without the best scores. factors: exp(transitions).
 
-        factors: exp(transitions). The alphas of a token sum to one, its alpha * beta too.
+        The alphas of a token sum to one, and so do the products alpha * beta.
         """
         cdef Py_ssize_t t, i, j, before, first, end
         cdef double total = 0, norm, value
@@ -138,11 +134,11 @@ def posteriors(
     const double[:, ::1] transitions, const float[:, ::1] scores, const int64_t[::1] offsets,
     float margin, int64_t[::1] starts, int32_t[::1] labels, float[::1] probabilities,
 ):
-    """p(y_t = y | x) of the labels that each token keeps, best first, the lowest of equal ones.
+    """Compute p(y_t = y | x) of the labels that each token keeps, best first, lowest first in ties.
 
     transitions: float64 (n_labels, n_labels), finite. scores: float32 (n_tokens, n_labels).
-    starts: int64 (n_tokens + 1), out: where the labels of each token begin in labels, int32, and
-    probabilities, float32 (n_tokens * n_labels), out, of which the rest is not written.
+    starts: int64 (n_tokens + 1), out: where each token begins in the next two.
+    labels, probabilities: int32 and float32 (n_tokens * n_labels), out, filled up to starts[-1].
     """
     cdef Py_ssize_t n_labels = scores.shape[1], n_tokens = scores.shape[0], s, t, n, j, k, at = 0
     cdef float p
@@ -180,10 +176,9 @@ def posteriors(
 
 
 cdef class Learner:
-    """Weights that learn: float32 arrays of one shape, (n_predicates, n_labels) or, for those of
-    transitions, (n_labels, n_labels).
+    """Weights of predicates or transitions with their statistics, float32 arrays of one shape.
 
-    start: what the weights were before. weights: as they are. totals, squares: g and G.
+    start: weights before training. weights: current weights. totals, squares: g and G.
     """
 
     cdef const float[:, ::1] start
@@ -198,7 +193,7 @@ cdef class Learner:
         self.weights[i, y] = self.start[i, y] + _step(self.totals[i, y], self.squares[i, y], rule)
 
     def add_to(self, float[:, ::1] out, float rate, float damping, float threshold):
-        """Add all weights, less what the penalty has taken since, to `out`. threshold: l1 t."""
+        """Add all weights, after the penalty since their last update, to `out`. threshold: l1 t."""
         cdef Rule rule = Rule(rate, damping, threshold)
         cdef Py_ssize_t i, y
         with nogil:
@@ -214,11 +209,11 @@ def epoch(
     const int64_t[::1] order, Learner predicates not None, Learner transitions not None,
     float margin, float rate, float damping, double l1, double n_before,
 ):
-    """Go once through the sentences in the given order. Returns the sum of -log p(gold | x).
+    """Go through the sentences once, in the given order; return the sum of -log p(gold | x).
 
-    rows: int32 (n_tokens, n_templates), of the predicates; negative ones are passed over. offsets:
-    int64 (n_sentences + 1). gold: int32 (n_tokens). order: int64 (any number), sentences.
-    l1: of one sentence. n_before: sentences before this epoch.
+    rows: int32 (n_tokens, n_templates), of the predicates; negative rows are ignored.
+    offsets: int64 (n_sentences + 1). gold: int32 (n_tokens). order: int64 (any number), sentences.
+    l1: the penalty of one sentence. n_before: number of sentences before this epoch.
     """
     cdef Py_ssize_t n_labels = transitions.weights.shape[0], n_templates = rows.shape[1]
     cdef Py_ssize_t s, t, k, y, begin, n
@@ -259,7 +254,7 @@ def epoch(
                 _learn_token(rows, begin + t, t, gold[begin + t], lattice, predicates, rule)
             for t in range(1, n):
                 _learn_pair(t, gold[begin + t - 1], gold[begin + t], lattice, transitions, factors, rule)
-            # Only now, since the messages are of the factors before.
+            # Last, because the messages use the old factors.
             for t in range(1, n):
                 _refresh(t, lattice, transitions, factors)
     return loss

@@ -1,12 +1,11 @@
-"""Word classes from raw text: words that stand in the same places share a class.
+"""Word classes from raw text: words in the same contexts share a class.
 
-A class bigram model explains a text by p(w_t | w_{t-1}) = p(w_t | c_t) p(c_t | c_{t-1}); the best
-classes are those with the greatest mutual information of adjacent classes (Brown, Della Pietra,
-deSouza, Lai & Mercer 1992, section 3). They are found by exchange, one word at a time to its best
-class until nothing moves (Martin, Liermann & Ney 1998, section 2), and then merged in pairs, with
-the least loss of mutual information, until one is left (the algorithm of Brown et al.). The merges
-are a binary tree: a class is a path of left and right turns from its root, and a prefix of the
-path is a coarser class.
+A class bigram model is p(w_t | w_{t-1}) = p(w_t | c_t) p(c_t | c_{t-1}). The best classes have the
+greatest mutual information of adjacent classes (Brown, Della Pietra, deSouza, Lai & Mercer 1992,
+section 3). The exchange algorithm moves one word at a time to its best class, until no word moves
+(Martin, Liermann & Ney 1998, section 2). Then classes are merged in pairs with the least loss of
+mutual information, until one is left (Brown et al.). The merges form a binary tree: a class is a
+path of left and right turns from the root, and a prefix of the path is a coarser class.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ class WordClasses(Stored):
     """Classes of words at every depth of a binary tree.
 
     words: uint64 (n_words), ascending and unique: the ids of the words that have a class.
-    classes: uint16 (n_words), the class of each, a place in `paths`.
+    classes: uint16 (n_words), the class of each word, a place in `paths`.
     paths: uint64 (n_classes): 1, then a bit for each turn from the root to the class (at most
-        `MAX_DEPTH`; two classes that part further down have one path).
-    Raises StructlearnError SL240 if the parts do not fit together.
+        `MAX_DEPTH`; classes that separate further down have the same path).
+    Raises StructlearnError if the parts do not fit together.
     """
 
     kind = "word_classes"
@@ -64,7 +63,7 @@ class WordClasses(Stored):
 
     @classmethod
     def empty(cls) -> WordClasses:
-        """No classes: every word is without one."""
+        """Return no classes."""
         return cls(np.empty(0, np.uint64), np.empty(0, np.uint16), np.empty(0, np.uint64))
 
     @property
@@ -75,21 +74,18 @@ class WordClasses(Stored):
     def column(
         self, ids: Symbols, backoff: Symbols | None = None, *, depth: int = MAX_DEPTH
     ) -> Symbols:
-        """The class of each word at a depth of the tree, a symbol for `Templates`.
+        """Return the class of each word at a depth of the tree, a symbol for `Templates`.
 
-        ids: uint64 of any shape. backoff: uint64 of the same shape, what stands for a word without
-            a class, as in `learn`. depth: so many turns from the root; a class that is less deep
-            stands for itself.
+        ids: uint64 of any shape.
+        backoff: uint64 of the same shape, a substitute for words without a class, as in `learn`.
+        depth: maximum number of turns from the root.
         Returns uint64 of the same shape: 1, then the turns as bits; 0 for a word without a class.
-        Raises StructlearnError SL209 for a depth out of range.
+        Raises StructlearnError if the depth is out of range.
         """
         return self.symbols(self.places(ids, backoff), depth)
 
     def places(self, ids: Symbols, backoff: Symbols | None = None) -> Ints:
-        """Place in `words` of each word, or else of what stands for it; len(words) if of neither.
-
-        Arguments: as in `column`. Returns int64 of the same shape.
-        """
+        """Return the place in `words` of each word or its substitute, or else len(words)."""
         places = find_symbols(np.asarray(ids, dtype=np.uint64), self.words)
         if backoff is not None:
             unknown = places == len(self.words)
@@ -98,7 +94,7 @@ class WordClasses(Stored):
         return places
 
     def symbols(self, places: Ints, depth: int = MAX_DEPTH) -> Symbols:
-        """What `column` gives for words at these places."""
+        """Return the result of `column` for words at these places."""
         if not 0 <= depth <= MAX_DEPTH:
             raise StructlearnError("SL209", name="depth", wanted=f"0 to {MAX_DEPTH}", value=depth)
         paths = self.paths >> np.maximum(self._depths - depth, 0).astype(np.uint64)
@@ -111,7 +107,7 @@ class WordClasses(Stored):
 
     @cached_property
     def _class_or_none(self) -> Ints:
-        """`classes`, and n_classes for a word that is not there."""
+        """`classes`, then n_classes for an unknown word."""
         return np.append(self.classes, self.n_classes)
 
     def __repr__(self) -> str:
@@ -119,17 +115,17 @@ class WordClasses(Stored):
 
 
 def read_classes(path: Path) -> WordClasses:
-    """The word classes of a file. Raises StructlearnError SL010 if there is no such file."""
+    """Read word classes from a file. Raises StructlearnError if it does not exist."""
     if not path.is_file():
         raise StructlearnError("SL010", path=path)
     return WordClasses.from_bytes(path.read_bytes())
 
 
 def source_columns(names: Sequence[str]) -> tuple[str, ...]:
-    """The columns from which those with these names are made, each once.
+    """Return the distinct columns from which the columns with these names are computed.
 
-    "CLASS" is the class of the word, "CLASS8" the first eight turns to it; both are looked up by
-    ORTH and, for words without a class, by SHAPE.
+    "CLASS" is the class of the word and "CLASS8" the first eight turns to it. Classes are looked up
+    by ORTH and, for words without a class, by SHAPE.
     """
     sources: list[str] = []
     for name in names:
@@ -138,10 +134,10 @@ def source_columns(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def derive_columns(columns: Symbols, names: Sequence[str], classes: WordClasses | None) -> Symbols:
-    """The columns with these names, uint64 (n_tokens, n_names), from their sources.
+    """Compute the columns with these names, uint64 (n_tokens, n_names).
 
-    columns: uint64 (n_tokens, n_sources), as `source_columns(names)` orders them.
-    Raises StructlearnError SL241 if a class is wanted and there are no classes.
+    columns: uint64 (n_tokens, n_sources), in the order of `source_columns(names)`.
+    Raises StructlearnError if classes are needed but not given.
     """
     sources = source_columns(names)
     if sources == tuple(names):
@@ -169,17 +165,17 @@ def learn(
     min_count: int = 2,
     max_passes: int = 20,
 ) -> WordClasses:
-    """Classes of the words of a text; the same text gives the same classes.
+    """Learn classes of the words of a text; the same text gives the same classes.
 
     ids: uint64 (n_tokens). offsets: int64 (n_sentences + 1), where sentences begin and end.
-    n_classes: so many, or one for each word if there are fewer words. Memory and, for the merging,
-        time grow with its square and its cube: 1,000 need 24 MB.
-    backoff: uint64 (n_tokens), a coarser symbol of each token, such as its shape, that takes the
-        place of a rare word. No symbol should be a word as well.
-    min_count: rarer words get no class, and rarer symbols of `backoff` neither; they are one
-        fixed context, as sentence ends are.
-    max_passes: of the exchange over all words, if it does not come to rest before.
-    Raises StructlearnError SL203, SL209, or ValueError if `backoff` is not as long as `ids`.
+    n_classes: number of classes, or fewer if there are fewer words. Memory grows with its square
+        and the time to merge with its cube: 1,000 need 24 MB.
+    backoff: uint64 (n_tokens), a coarser symbol of each token, such as its shape, that replaces
+        rare words. No symbol should also be a word.
+    min_count: rarer words and rarer symbols of `backoff` get no class; they are one fixed context,
+        like sentence ends.
+    max_passes: maximum number of exchange passes over all words.
+    Raises StructlearnError if `n_classes` is out of range or the offsets do not fit.
     """
     if not 1 <= n_classes <= MAX_CLASSES:
         wanted = f"1 to {MAX_CLASSES}"
@@ -200,7 +196,7 @@ def learn(
 class Bigrams:
     """The distinct pairs of adjacent words of a text.
 
-    n_words: words are numbered from 0; n_words is a rare one, n_words + 1 the end of a sentence.
+    n_words: number of words; the number n_words is a rare word, n_words + 1 the end of a sentence.
     first, second: int32 (n_pairs), ascending by first, then second. counts: int32 (n_pairs).
     """
 
@@ -211,26 +207,26 @@ class Bigrams:
 
     @classmethod
     def of(cls, codes: Ints, n_words: int) -> Bigrams:
-        """codes: int64 (n), the numbers of all words in order, with the ends of sentences."""
+        """Count pairs. codes: int64 (n), numbers of all words in order, with sentence ends."""
         size = n_words + 2
         pairs, counts = np.unique(codes[:-1] * size + codes[1:], return_counts=True)
         first, second = np.divmod(pairs, size)
         return cls(n_words, *(part.astype(np.int32) for part in (first, second, counts)))
 
     def of_classes(self, classes: Ids, n_all: int) -> Ints:
-        """N(a, b), int64 (n_all, n_all), if word w is in classes[w], int32 (n_words + 2)."""
+        """Return N(a, b), int64 (n_all, n_all), for word classes, int32 (n_words + 2)."""
         pairs = classes[self.first].astype(np.int64) * n_all + classes[self.second]
         counts = np.bincount(pairs, weights=self.counts, minlength=n_all * n_all)
         return counts.astype(np.int64).reshape(n_all, n_all)
 
 
 def tree_paths(merges: Ids) -> Symbols:
-    """The path of each of the n classes that were merged in pairs to one.
+    """Return the path of each of the n classes that were merged in pairs into one.
 
-    merges: int32 (n - 1, 2), pairs of classes; the new class goes by the first number.
-    Returns uint64 (n): 1, then the turns from the root, first ones first, at most `MAX_DEPTH`.
+    merges: int32 (n - 1, 2), pairs of classes; the new class has the first number.
+    Returns uint64 (n): 1, then the turns from the root, at most `MAX_DEPTH`.
     """
-    # From the last merge back, the root is split: its second part turns right (1).
+    # Undo the merges from the root: the second part of each turns right (1).
     paths = np.zeros(len(merges) + 1, dtype=np.uint64)
     paths[merges[-1, 0] if len(merges) else 0] = 1
     for left, right in merges[::-1].tolist():
@@ -241,7 +237,7 @@ def tree_paths(merges: Ids) -> Symbols:
 
 
 def _exchanged(bigrams: Bigrams, n_classes: int, max_passes: int) -> tuple[Ids, Ids]:
-    """The class of each word, int32 (n_words + 2), and N(a, b), int32 (n_classes + 2, ...)."""
+    """Return the class of each word, int32 (n_words + 2), and N(a, b), int32."""
     arguments = _arguments(bigrams)
     classes = _first_classes(arguments[0], n_classes)
     counts = bigrams.of_classes(classes, n_classes + 2).astype(np.int32)
@@ -268,7 +264,7 @@ def _arguments(bigrams: Bigrams) -> tuple[AnyInts, ...]:
 
 
 def _first_classes(order: Ids, n_classes: int) -> Ids:
-    """Words dealt out to the classes in order; then the two fixed contexts of `Bigrams`."""
+    """Deal words out to the classes in order; then come the two fixed contexts of `Bigrams`."""
     classes = np.empty(len(order) + 2, dtype=np.int32)
     classes[order] = np.arange(len(order)) % n_classes
     classes[-2:] = n_classes, n_classes + 1
@@ -276,7 +272,7 @@ def _first_classes(order: Ids, n_classes: int) -> Ids:
 
 
 def _neighbours(words: Ids, others: Ids, counts: Ids, n_all: int) -> tuple[Ints, Ids, Ids]:
-    """Where the neighbours of each word start, int64 (n_all + 1), the neighbours, the counts."""
+    """Return the start of each word's neighbours, int64 (n_all + 1), the neighbours, the counts."""
     order = np.argsort(words, kind="stable")
     starts = np.zeros(n_all + 1, dtype=np.int64)
     np.cumsum(np.bincount(words, minlength=n_all), out=starts[1:])
@@ -284,13 +280,13 @@ def _neighbours(words: Ids, others: Ids, counts: Ids, n_all: int) -> tuple[Ints,
 
 
 def _backed_off(ids: Symbols, backoff: Symbols, min_count: int) -> Symbols:
-    """The text with rare words replaced."""
+    """Replace rare words of the text."""
     _, numbers, counts = np.unique(ids, return_inverse=True, return_counts=True)
     return np.where(counts[numbers] >= min_count, ids, np.asarray(backoff, dtype=np.uint64))
 
 
 def _vocabulary(ids: Symbols, offsets: Ints, min_count: int) -> tuple[Symbols, Ints]:
-    """The words that get a class, ascending, and the text in numbers, as `Bigrams` wants it."""
+    """Return the words that get a class, ascending, and the codes of the text for `Bigrams`."""
     ids = np.asarray(ids, dtype=np.uint64)
     offsets = check_offsets(offsets, len(ids))
     words, numbers, counts = np.unique(ids, return_inverse=True, return_counts=True)

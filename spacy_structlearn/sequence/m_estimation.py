@@ -77,7 +77,7 @@ class GoldCounts(LinearOperator):
         label_ids = check_label_ids(label_ids, len(columns), len(model.labels))
         folding = Folding(model, columns, offsets)
         state_ids = model.state_ids(label_ids, offsets)
-        # Where no feature tells pairs of labels with one last label apart, no cell need do so.
+        # Without pair features, cells need labels only.
         own = state_ids if model.has_pair_features else label_ids
         n_own = len(model.states) if model.has_pair_features else len(model.labels)
         codes = np.empty((len(columns), len(folding.groups) + 1), dtype=np.int64)
@@ -105,22 +105,23 @@ class GoldCounts(LinearOperator):
         super().__init__(np.dtype(np.float64), (len(offsets) - 1, len(self.places)))
 
     def vector(self, *arrays: Floats) -> Floats:
-        """What arrays shaped like the model's weights, transitions and, if they are counted,
-        keys have for each feature, float64 (n_parameters)."""
+        """Return the values of the features, float64 (n_parameters).
+
+        arrays: shaped like the model's weights, transitions and, with `input_only`, keys.
+        """
         vector = np.empty(len(self.places))
         for array, (features, places) in zip(arrays, self._parts(arrays), strict=True):
             vector[features] = array.reshape(-1)[places]
         return vector
 
     def write(self, vector: Floats, model: ChainModel) -> None:
-        """Put a parameter vector into the model, but for weights of predicates alone, which make
-        no difference between labels."""
+        """Put a parameter vector into the model, without the weights of input-only features."""
         arrays = (model.weights, model.transitions)
         for array, (features, places) in zip(arrays, self._parts(arrays), strict=True):
             array.reshape(-1)[places] = vector[features]
 
     def _parts(self, arrays: Sequence[Floats]) -> Iterator[tuple[Mask, Ints]]:
-        """For each of the arrays, one after another, its features, and their places in it."""
+        """Yield the features of each array and their places in it."""
         begin = 0
         for array in arrays:
             features = (self.places >= begin) & (self.places < begin + array.size)
@@ -128,15 +129,15 @@ class GoldCounts(LinearOperator):
             begin += array.size
 
     def distinct(self, expectations: Floats) -> tuple[scipy.sparse.csr_array, Floats]:
-        """F and E of a smaller problem, with one feature for all that no sentence tells apart.
+        """Return F and E of a smaller problem that merges features with the same counts.
 
-        expectations: E, float64 (n_parameters). m features with the same counts f are like one with
-        the counts f sqrt(m) and the expectation (sum of E_j) / sqrt(m): with the same regulariser,
-        F F' and F E stay what they are, and so does the dual. Most features of a large model are on
-        in one sentence alone.
+        expectations: E, float64 (n_parameters).
+        m features with the same counts f are merged into one with the counts f sqrt(m) and the
+        expectation (sum of E_j) / sqrt(m). This does not change F F' and F E, and thus the dual.
+        Most features of a large model are active in a single sentence.
         Returns float64 (n_sentences, n_distinct), in CSR format, and float64 (n_distinct).
         """
-        # Sums modulo 2 ** 64, equal for equal columns; for others so by an accident of 2 ** -64.
+        # Sums modulo 2 ** 64, equal for equal columns; others collide with probability 2 ** -64.
         rng = np.random.default_rng(0)
         numbers = rng.integers(2**64, size=self.shape[0], dtype=np.uint64)
         for part in (self._cells, self._features):
@@ -168,14 +169,14 @@ class GoldCounts(LinearOperator):
 def _features(
     model: ChainModel, folding: Folding, slots: Ints, states: Ints, steps: Ints, input_only: bool
 ) -> tuple[Ints, Ints]:
-    """Which features each cell has: two int64 (n), cells and places as in `GoldCounts`.
+    """Return the features of cells as two int64 (n): cells, and places as in `GoldCounts`.
 
-    slots, states, steps: of each cell. The state is a label where there are no features of pairs. A
-    cell is a transition where its step is not negative, and then has no slot.
+    slots, states, steps: of each cell. States are labels if there are no pair features. A cell with
+    a step that is not negative is a transition, and has no slot.
     """
     n_columns, n_labels, n_states = model.weights.shape[1], len(model.labels), len(model.states)
     owners, rows = [], []
-    # Of what is no slot, -1, the row is none either.
+    # The row of the slot -1 is -1, too.
     row_of_slot = np.append(folding.rows, np.int32(-1))
     for group in folding.groups:
         first = group.begin + group.n_implied
@@ -206,7 +207,7 @@ def _features(
 
 
 def _small(places: Ints) -> AnyInts:
-    """As int32 where they fit: SciPy computes with the larger of two types of places."""
+    """Return int32 if the places fit, because SciPy uses the larger type of two matrices."""
     return places.astype(np.int32) if places.max(initial=0) <= np.iinfo(np.int32).max else places
 
 
@@ -246,7 +247,7 @@ class ChainStatistics:
             known = vocabularies[name]
             columns[find_symbols(columns[:, place], known) == len(known), place] = UNKNOWN
         columns, found = close_columns(columns)
-        # What q0 has not seen here is unknown to it, even if it is in the vocabularies given.
+        # Symbols that q0 has not seen are unknown, even if they are in the given vocabularies.
         self._vocabularies = dict(zip(names, found, strict=True))
         closed = columns  # with all columns
         templates = settings.own_templates
@@ -274,14 +275,11 @@ class ChainStatistics:
 
     @cached_property
     def distinct(self) -> tuple[scipy.sparse.csr_array, Floats]:
-        """F and E of the smaller problem, see `GoldCounts.distinct`."""
+        """F and E of the smaller problem of `GoldCounts.distinct`."""
         return self.counts.distinct(self.expectations)
 
     def corrected(self, vector: Floats) -> ChainModel:
-        """q0 corrected by the features: one chain, float64, whose vocabularies are closed.
-
-        vector: their weights, float64 (n_parameters).
-        """
+        """Return q0 corrected by features with weights, float64 (n_parameters), as a chain."""
         self.counts.write(vector, self.model)
         corrected = correct(self.base, self.model)
         corrected.vocabularies = dict(self._vocabularies)
@@ -289,10 +287,10 @@ class ChainStatistics:
 
 
 def correct(base: BaseDistribution, model: ChainModel) -> ChainModel:
-    """q0 times exp(w.f) (equation 2), with the weights w of a chain of second order.
+    """Return q0 times exp(w.f) (equation 2), with the weights w of a second-order chain.
 
-    Its states are those of q0; the pairs that may be first have START before them. Templates of q0
-    that the model does not have come after the model's.
+    Its states are those of q0, with START before the first label. Templates that only q0 has come
+    after those of the model.
     """
     chain = base.to_chain_model(model.encoding)
     new = [text for text in chain.templates.texts if text not in model.templates.texts]
@@ -311,7 +309,7 @@ def correct(base: BaseDistribution, model: ChainModel) -> ChainModel:
     if model.has_pair_features:
         weights[rows[:, None], n_labels + known] += model.weights[:, n_labels + places[known]]
     transitions = chain.transitions.copy()
-    # What the pairs do not allow is forbidden on both sides.
+    # Pairs that do not agree are forbidden in both chains.
     further = model.transitions[np.ix_(places[known], places[known])]
     transitions[np.ix_(known, known)] += np.where(np.isneginf(further), 0.0, further)
     return ChainModel(
@@ -330,7 +328,7 @@ def correct(base: BaseDistribution, model: ChainModel) -> ChainModel:
 
 
 def _base_distribution(settings: Any, *sentences: Any) -> BaseDistribution:
-    """q0, counted on columns that are closed; sentences: as in `hidden_markov`."""
+    """Count q0 on closed columns; sentences are arguments of `hidden_markov`."""
     emitted, encoding = settings.emitted, settings.encoding
     if settings.base == "locally_uniform":
         return locally_uniform(*sentences, emitted=emitted, encoding=encoding)
@@ -341,10 +339,7 @@ def _base_distribution(settings: Any, *sentences: Any) -> BaseDistribution:
 def _expectations(
     settings: Any, base: BaseDistribution, model: ChainModel, *sentences: Any
 ) -> tuple[Floats, ...]:
-    """E[f] of a model's features, and of its predicates if they count too.
-
-    sentences, and what is returned: as in `BaseDistribution`.
-    """
+    """Return E[f] of a model's features and, if `input_only`, E of its predicates."""
     found: tuple[Floats, ...]
     if settings.base == "empirical":
         found = base.posterior_expectations(model, *sentences)
@@ -475,7 +470,7 @@ class MEstimationTrainer(Trainer[Any]):
         return more
 
     def parameters(self) -> ChainModel:
-        """The model as it stands, float32; before the first step, what training began with."""
+        """Return the current model, float32; before the first step, the initial model."""
         if self._statistics is None or self._minimization is None:
             return self._model.replaced()
         model = self._statistics.corrected(self._minimization.weights())

@@ -1,4 +1,4 @@
-"""What learners have in common that go through the data sentence by sentence."""
+"""The base class of trainers that update their weights after each sentence."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from .model import ChainModel, check_label_ids
 
 
 class OnlineTrainer(Trainer[Any]):
-    """Passes through the data, from the weights of a model, whose predicates and states stay fixed.
+    """Makes passes through the data. The predicates and states of the model stay fixed.
 
-    What is learned is an average. With more data it begins anew, since it was one over part of
-    them, and there are as many passes as at the start.
-    Raises StructlearnError if the data do not fit together, or to the model.
+    The result is an average of weights. More data start a new average and `max_iterations` passes.
+    Raises StructlearnError if the data do not fit together, or do not fit the model.
     """
 
     kept = ("n_averaged", "last")
@@ -39,11 +38,11 @@ class OnlineTrainer(Trainer[Any]):
         self.add(data)
 
     def begin(self) -> None:
-        """Make the weights, those of predicates in `_order`."""
+        """Make the weights, with those of predicates in the order `_order`."""
         raise NotImplementedError
 
     def forget_average(self) -> None:
-        """Let the average be one of nothing."""
+        """Start a new average."""
         raise NotImplementedError
 
     def take(self, data: Sequence[SequenceData]) -> None:
@@ -64,23 +63,23 @@ class OnlineTrainer(Trainer[Any]):
 
     @property
     def n_sentences(self) -> int:
-        """Number of sentences that it learns from."""
+        """Number of sentences."""
         return len(self._offsets) - 1
 
     @property
     def arrays(self) -> tuple[NDArray, ...]:
-        """What tells the data and the features."""
+        """The arrays that identify the data and the features."""
         return self._rows, self._offsets, self._gold, self._order, self.model.keys
 
     def shuffled(self) -> Ints:
-        """The order of the sentences in the next pass."""
+        """Return the order of the sentences in the next pass."""
         return shuffled(self.n_sentences, self.settings.seed, self.n_iterations)
 
     def _number_predicates(self, rows: Ids) -> Ids:
-        """Order the predicates by frequency, so that those needed most share the caches.
+        """Order the predicates by frequency, so that frequent ones share cache lines.
 
-        rows: of predicates at tokens, -1 for an unknown one. Returns the rank of each, int32
-        (n_predicates + 1), where the last, that of the unknown ones, is -1 too.
+        rows: predicates at tokens, -1 if unknown. Returns the rank of each predicate, int32
+        (n_predicates + 1), with a last rank of -1 for unknown predicates.
         """
         n_predicates = len(self.model.keys)
         counts = np.bincount(rows[rows >= 0], minlength=n_predicates)
@@ -91,13 +90,13 @@ class OnlineTrainer(Trainer[Any]):
 
 
 def shuffled(n: int, seed: int, epoch: int) -> Ints:
-    """A permutation of n sentences, the same on every platform, another one in each epoch."""
+    """Return a permutation of n sentences for an epoch, the same on every platform."""
     # The raw bits of a generator are fixed for good; NumPy's permutations of them are not.
     return np.argsort(np.random.PCG64([seed, epoch]).random_raw(n), kind="stable")
 
 
 def scattered(values: NDArray, places: Ints, array: NDArray) -> NDArray:
-    """`array` with `values` at `places` of it."""
+    """Write `values` into `array` at `places`, and return it."""
     if values.shape != places.shape or values.dtype != array.dtype:
         raise ValueError(f"{values.shape} weights for {places.shape} places")
     array.reshape(-1)[places] = values

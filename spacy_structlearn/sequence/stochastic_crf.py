@@ -1,12 +1,11 @@
-"""Chains with many labels: a conditional random field of first order over the few of each token.
+"""First-order conditional random fields for many labels, which consider few labels at each token.
 
-Of 48 part-of-speech tags a token can well have two or three, whose scores there are within a margin
-of the best one's. Training and decoding look at no others, which takes a tenth of the time (compare
-the constraints of Weiss & Taskar 2010). Training is stochastic: weights are changed after each
-sentence, by dual averaging with adaptive steps and an L1 penalty (Duchi, Hazan & Singer 2011), so
-that a few passes suffice and few weights are not zero. The model is the average of the weights
-after each pass. The objective is that of a CRF; but a weight may be negative whether or
-not its feature was seen with the right labels.
+Of 48 part-of-speech tags, a token has two or three whose scores are within a margin of the best.
+Training and decoding ignore the others, which takes a tenth of the time (compare Weiss & Taskar
+2010). Weights change after each sentence, by dual averaging with adaptive steps and an L1 penalty
+(Duchi, Hazan & Singer 2011), so a few passes suffice and few weights are not zero. The model is the
+average of the weights after each pass. The objective is that of a CRF, but features that were not
+seen with gold labels can have negative weights.
 """
 
 from __future__ import annotations
@@ -28,10 +27,11 @@ _ARRAYS = ("weights", "totals", "squares", "sums")
 
 # --- decoding -------------------------------------------------------------------------------------
 class Candidates(NamedTuple):
-    """The labels that each of n tokens may have, the most probable one first.
+    """The labels that each of n tokens may have, the most probable label first.
 
-    starts: int64 (n + 1), where those of each token begin. labels: integers, places in the model's
-    labels. probabilities: float32.
+    starts: int64 (n + 1), where the labels of each token begin.
+    labels: integers, places in the model's labels.
+    probabilities: float32, one for each label.
     """
 
     starts: Ints
@@ -39,12 +39,14 @@ class Candidates(NamedTuple):
     probabilities: NDArray[np.float32]
 
     def best(self) -> Ids:
-        """The most probable label of each token."""
+        """Return the most probable label of each token."""
         return self.labels[self.starts[:-1]]
 
     def uncertain(self, certain: float, least: float) -> tuple[Ints, Candidates]:
-        """The tokens whose best label has a probability below `certain`, and their labels with one
-        of `least` or more, the best always."""
+        """Return the tokens whose best label is less probable than `certain`, and their labels.
+
+        The labels are the best one and those with a probability of at least `least`.
+        """
         first = self.starts[:-1]
         tokens = np.flatnonzero(self.probabilities[first] < certain)
         counts = np.diff(self.starts)[tokens]
@@ -56,9 +58,9 @@ class Candidates(NamedTuple):
 
 
 def candidates(model: ChainModel, columns: Symbols, offsets: Ints) -> Candidates:
-    """p(y_t | x) of the labels within the model's margin; without one, of all.
+    """Return p(y_t | x) of the labels within the model's margin, or of all if it has none.
 
-    Arguments and errors: as in `decode.viterbi`.
+    Arguments and errors are those of `decode.viterbi`.
     """
     if model.margin is None:
         return _all_labels(marginals(model, columns, offsets))
@@ -94,16 +96,14 @@ def _all_labels(posteriors: Floats) -> Candidates:
 
 
 def _within(counts: Ints) -> Ints:
-    """0, 1, ... up to each count, one after the other."""
+    """Return 0, 1, ..., n - 1 for each count n, concatenated."""
     ends = np.cumsum(counts)
     return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)
 
 
 # --- training -------------------------------------------------------------------------------------
 class StochasticCRFTrainer(OnlineTrainer):
-    """The value is minus the log-likelihood of the last pass, each sentence before it was learned
-    from.
-    """
+    """The value is the sum of -log p(gold | x), each before the update for its sentence."""
 
     kept = ("n_seen", *OnlineTrainer.kept)
 
@@ -120,7 +120,7 @@ class StochasticCRFTrainer(OnlineTrainer):
 
     def iterate(self) -> bool:
         settings = self.settings
-        l1 = settings.l1 / max(self.n_sentences, 1)  # the penalty's part for one sentence
+        l1 = settings.l1 / max(self.n_sentences, 1)  # the penalty of one sentence
         self.value = _stochastic_crf.epoch(
             self._rows,
             self._offsets,
@@ -144,7 +144,7 @@ class StochasticCRFTrainer(OnlineTrainer):
         return self.n_iterations < self.last
 
     def parameters(self) -> ChainModel:
-        """A copy of the model as it stands, float32, without predicates that have no weight."""
+        """Return a copy of the current model, float32, without predicates that have no weight."""
         if self.n_averaged:
             predicates, transitions = (part.sums for part in self._weights.values())
             self.model.weights[self._order] = predicates / self.n_averaged
@@ -180,10 +180,7 @@ class StochasticCRFTrainer(OnlineTrainer):
 
 
 class _Weights:
-    """Weights of one kind, float32 arrays of one shape: see `_stochastic_crf.Learner`.
-
-    sums: of the weights after each epoch of the average.
-    """
+    """The arrays of a `_stochastic_crf.Learner`, and the sums of its weights after each epoch."""
 
     def __init__(self, start: AnyFloats):
         self.start = np.ascontiguousarray(start, dtype=np.float32)
