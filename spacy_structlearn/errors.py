@@ -253,17 +253,11 @@ MESSAGES = {
     "Both must be finite, with one partial derivative for each of {n} parameters.",
     "SL221": "Expected a vector of {n} parameters; got shape {shape}.",
     "SL226": "There are no examples to estimate from. Give at least one labelled sentence.",
-    "SL230": "A second-order HMM reads two columns, words and tags, but got an array of shape "
-    "{shape}.",
     "SL245": "The parts of a base distribution do not match: there is {problem}.",
     "SL246": "The base distribution has {problem}. Give every reachable label a probability of "
     "ending the sentence, for example by smoothing.",
     "SL247": "The base distribution and the model do not match: there are {problem}. Use the "
     "same labels and columns for both.",
-    "SL248": "The base distribution does not emit the symbol {symbol} of {columns}, at token "
-    "{at}. Close the vocabulary first: replace unknown symbols by features.UNKNOWN.",
-    "SL249": "{n} predicates of the model do not occur in the data. Use the data that the model "
-    "was built from.",
     "SL255": "Joint pseudolikelihood needs templates that read one position each, but "
     "{template!r} reads several. Remove it, or set joint = false.",
     "SL256": "Joint pseudolikelihood sums over all symbols of a column, but the model has no "

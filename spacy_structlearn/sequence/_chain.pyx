@@ -1,14 +1,14 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
 """Kernel of linear chains: predicates, scores, gradient, forward-backward, Viterbi, segments.
 
-Lafferty, McCallum & Pereira (2001), section 3; Sha & Pereira (2003), section 3.1. A sentence of n
-tokens has a score s_t(y) for each token t and state y, the sum of the weights of the predicates at
-t with y; the score of the states y_1..y_n is i(y_1) + sum s_t(y_t) + sum a(y_{t-1}, y_t) + f(y_n).
-Tokens of all sentences lie one after another; `offsets` (n_sentences + 1) says where each begins.
+Lafferty, McCallum & Pereira (2001), section 3; Sha & Pereira (2003), section 3.1. s_t(y), the score
+of state y at token t, is the sum of the weights of the predicates at t with y. The score of the
+states y_1..y_n is i(y_1) + sum s_t(y_t) + sum a(y_{t-1}, y_t) + f(y_n). Tokens of all sentences are
+in one array; `offsets` (n_sentences + 1) has the start of each sentence. Callers check all arrays.
 
-A transition of -inf is forbidden. The successors of a state are looked for between its first and
-its last one only: with pairs of labels for states, in ascending order, those of (a, b) are all the
-(b, c), one beside the other, so that nothing is spent on what is forbidden.
+A transition of -inf is forbidden. Loops over the successors of a state go from the first to the
+last. If states are pairs of labels in ascending order, the successors (b, c) of (a, b) are
+adjacent, so no time is spent on forbidden transitions.
 """
 
 from libc.math cimport exp, fmax, isfinite, log, INFINITY
@@ -31,8 +31,8 @@ cdef extern from *:
     #include <stdint.h>
     #include <string.h>
 
-    /* exp(x) to 2 units in the last place for -700 <= x <= 0. Without branches and calls, so that
-       compilers work on several at a time; half of the time of the library's. x = n log 2 + r with
+    /* exp(x) to 2 units in the last place for -700 <= x <= 0. It has no branches and calls, so
+       compilers can vectorise it; it takes half the time of the library's. x = n log 2 + r with
        |r| <= log(2) / 2, and 2**n has the exponent bits n + 1023. */
     static inline double exp_of_negative(double x)
     {
@@ -71,11 +71,11 @@ ctypedef fused sum_of_reals:
     double
 
 cdef double SAFE_RANGE = 500.0
-cdef double LEAST = 1e-30, MOST = 1e30  # sums that are scaled back to one when they leave these
+cdef double LEAST = 1e-30, MOST = 1e30  # sums outside this range are scaled back to one
 
 cdef enum:
-    BLOCK = 16  # tokens whose look-ups are under way at a time
-    AHEAD = 6  # tokens, in training
+    BLOCK = 16  # tokens that are looked up at a time
+    AHEAD = 6  # tokens to prefetch in training
 
 
 # --- predicates -----------------------------------------------------------------------------------
@@ -84,15 +84,17 @@ cdef enum:
 cdef class Hasher:
     """The keys of predicates, as described in `features`.
 
-    mask: of the bits that keys have. seeds: uint64 (n_templates). starts: int32 (n_templates + 1), where the terms of each begin in
-    term_columns and term_offsets, int32. before, after: uint64 (reach), the symbols that stand in
-    for positions -1, -2, ... and n, n + 1, ...
+    seeds: uint64 (n_templates).
+    starts: int32 (n_templates + 1), where the terms of each template begin in term_columns and
+        term_offsets, int32.
+    before, after: uint64 (reach), the padding at positions -1, -2, ... and n, n + 1, ...
+    mask: the bits of keys that are kept.
     """
 
     cdef readonly object arrays
     cdef const uint64_t[::1] seeds, before, after
     cdef const int32_t[::1] starts, term_columns, term_offsets
-    cdef readonly Py_ssize_t n_templates, n_columns
+    cdef readonly Py_ssize_t n_templates
     cdef readonly uint64_t mask
 
     def __init__(
@@ -103,38 +105,15 @@ cdef class Hasher:
         self.seeds, self.before, self.after = seeds, before, after
         self.starts, self.term_columns, self.term_offsets = starts, term_columns, term_offsets
         self.n_templates = len(seeds)
-        self.n_columns = int(max(term_columns, default=-1)) + 1  # of an int32 it may overflow
-        if len(starts) != len(seeds) + 1 or starts[0] != 0 or np.less(starts[1:], starts[:len(starts) - 1]).any():
-            raise ValueError("starts must say where the terms of each template begin")
-        if not starts[len(seeds)] == len(term_columns) == len(term_offsets):
-            raise ValueError("there must be a column and an offset for each term")
-        # Not by abs, which leaves the least int32 what it is.
-        if len(before) != len(after) or any(
-            not -len(before) <= offset <= len(before) for offset in term_offsets
-        ):
-            raise ValueError("an offset is out of reach of the padding")
-        if any(column < 0 for column in term_columns):
-            raise ValueError("a column is negative")
 
     def __reduce__(self):
         return Hasher, (*self.arrays, self.mask)
 
-    cdef int check(
-        self, const uint64_t[:, ::1] columns, const int64_t[::1] offsets
-    ) except -1:
-        _check_offsets(offsets, columns.shape[0])
-        if columns.shape[1] < self.n_columns:
-            raise ValueError("a template reads a column that is not there")
-        return 0
-
     def keys(
         self, const uint64_t[:, ::1] columns, const int64_t[::1] offsets, uint64_t[:, ::1] out
     ):
-        """The key of each template's predicate at each token, into out (n_tokens, n_templates)."""
+        """Write the key of each template's predicate into out (n_tokens, n_templates)."""
         cdef Py_ssize_t s, t
-        self.check(columns, offsets)
-        if out.shape[0] != columns.shape[0] or out.shape[1] != self.n_templates:
-            raise ValueError("out must have the shape (n_tokens, n_templates)")
         if out.shape[0] == 0 or out.shape[1] == 0:
             return
         with nogil:
@@ -164,26 +143,18 @@ cdef class Hasher:
 
 def predicate_scores(
     Hasher hasher not None, KeyIndex index not None, const uint64_t[:, ::1] columns,
-    const int64_t[::1] offsets, const real[:, ::1] weights, const double[:, ::1] unknown, sum_of_reals[:, ::1] out,
+    const int64_t[::1] offsets, const real[:, ::1] weights, const double[:, ::1] unknown,
+    sum_of_reals[:, ::1] out,
 ):
-    """out[t, c] = sum of weights[row, c] over the predicates of token t.
+    """Compute out[t, c] = sum of weights[row, c] over the predicates of token t.
 
     weights: float32 or float64 (n_predicates, n_columns), in the order of the index's keys.
-    unknown: float64 (n_templates, n_columns), what is added for a predicate that is not in the
-        index, or None. out: float32 or float64 (n_tokens, n_columns).
+    unknown: float64 (n_templates, n_columns), weights of predicates that are not in the index.
+    out: float32 or float64 (n_tokens, n_columns).
     """
     cdef Py_ssize_t n = columns.shape[0], width = weights.shape[1], s, t, block, k, j, c
     cdef Py_ssize_t n_templates = hasher.n_templates
     cdef bint with_unknown = unknown is not None
-    hasher.check(columns, offsets)
-    if weights.shape[0] != index.known.shape[0]:
-        raise ValueError("there must be a row of weights for each key")
-    if not index.is_sorted:
-        raise ValueError("the keys are not ascending")
-    if out.shape[0] != n or out.shape[1] != width:
-        raise ValueError("out must have the shape (n_tokens, n_columns)")
-    if with_unknown and (unknown.shape[0] != n_templates or unknown.shape[1] != width):
-        raise ValueError("unknown must have the shape (n_templates, n_columns)")
     if n == 0 or width == 0:
         return
     out[:, :] = 0
@@ -197,7 +168,7 @@ def predicate_scores(
         block = -BLOCK
         while block + BLOCK < n:
             block += BLOCK
-            # Each pass asks for the memory that the next one reads.
+            # Each loop prefetches the memory that the next loop reads.
             n_tokens = min(<Py_ssize_t>BLOCK, n - block)
             for t in range(block, block + n_tokens):
                 while offsets[s + 1] <= t:
@@ -253,8 +224,8 @@ cdef class Chain:
 
     cdef const double[::1] initial, final
     cdef const double[:, ::1] transitions
-    cdef double[::1] first, last  # exp(initial) and exp(final), each but for a common factor
-    cdef double[:, ::1] factors, transposed  # exp(transitions), but for a common factor
+    cdef double[::1] first, last  # exp(initial) and exp(final), each up to a factor
+    cdef double[:, ::1] factors, transposed  # exp(transitions), up to a factor
     cdef int32_t[::1] low, high  # the allowed successors of a state are low, ..., high - 1
     cdef Py_ssize_t n_states
     cdef double highest, ends, spread, safe_range
@@ -263,9 +234,7 @@ cdef class Chain:
     def __init__(
         self, const double[::1] initial, const double[:, ::1] transitions, const double[::1] final
     ):
-        cdef Py_ssize_t x, n = initial.shape[0]
-        if n == 0 or not transitions.shape[0] == transitions.shape[1] == final.shape[0] == n:
-            raise ValueError("initial, transitions and final must be of one size and not empty")
+        cdef Py_ssize_t n = initial.shape[0]
         self.initial, self.transitions, self.final, self.n_states = initial, transitions, final, n
         allowed = np.isfinite(transitions)
         self.highest, spread = _highest_and_spread(transitions)
@@ -285,15 +254,15 @@ cdef class Chain:
 
 
 def _highest_and_spread(scores):
-    """The highest of the finite scores and its distance to the lowest; zeros without any."""
+    """Return the highest finite score and its distance to the lowest; zeros if there is none."""
     finite = np.asarray(scores)[np.isfinite(scores)]
     return (finite.max(), np.ptp(finite)) if finite.size else (0.0, 0.0)
 
 
 def _steps_to_mix(allowed):
-    """The least k, after k steps of which the states that can be reached are the same from all.
+    """Return the least k such that the states reachable in k steps are the same from all states.
 
-    Returns inf if there is none, or none that is small.
+    Returns inf if there is no small k.
     """
     if allowed.all():
         return 1
@@ -303,24 +272,6 @@ def _steps_to_mix(allowed):
             return k
         reached = (reached @ step > 0).astype(np.float32)
     return np.inf
-
-
-cdef int _check_offsets(const int64_t[::1] offsets, Py_ssize_t n_tokens) except -1:
-    cdef Py_ssize_t s
-    if offsets.shape[0] == 0 or offsets[0] != 0 or offsets[offsets.shape[0] - 1] != n_tokens:
-        raise ValueError("offsets must begin with 0 and end with the number of tokens")
-    for s in range(offsets.shape[0] - 1):
-        if offsets[s + 1] < offsets[s]:
-            raise ValueError("offsets must not fall")
-    return 0
-
-
-cdef int _check_scores(
-    Chain chain, const double[:, ::1] scores, const int64_t[::1] offsets
-) except -1:
-    if scores.shape[1] != chain.n_states:
-        raise ValueError("scores must have one column for each state")
-    return _check_offsets(offsets, scores.shape[0])
 
 
 cdef Py_ssize_t _longest(const int64_t[::1] offsets) noexcept nogil:
@@ -338,37 +289,27 @@ def forward_backward(
     double[:, ::1] marginals, double[:, ::1] expectations=None, double[:, ::1] messages=None,
     uint8_t[::1] in_logs=None,
 ):
-    """Sum over sentences of the log partition function; marginals of states and pairs of them.
+    """Return the sum of log Z over sentences, and compute marginals of states and pairs of states.
 
-    scores: float64 (n_tokens, n_states). marginals: float64 (n_tokens, n_states), out: p(y_t = y |
-        x). May be the same array as `scores`.
-    expectations: if given, float64 (n_states, n_states), out: sum of p(y_{t-1} = x, y_t = y | x).
-    messages, in_logs: if given, float64 (n_tokens, n_states), out: exp(s_t(y)) times the sum over
-        y_{t+1}..y_n of exp(score of what follows y_t), each t up to a factor; where in_logs, uint8
-        (n_sentences), is 1 for the sentence, the logarithm of it. See `segment_probabilities`.
-    -inf is returned if a sentence has no allowed path; its marginals are then zero.
+    scores: float64 (n_tokens, n_states).
+    marginals: float64 (n_tokens, n_states), out: p(y_t = y | x). May be the array `scores`.
+    expectations: float64 (n_states, n_states), out: sum of p(y_{t-1} = x, y_t = y | x).
+    messages: float64 (n_tokens, n_states), out: exp(s_t(y)) times the sum over y_{t+1}..y_n of
+        exp(score of the rest), up to a factor for each t. See `segment_probabilities`.
+    in_logs: uint8 (n_sentences), out: 1 if the messages of a sentence are logarithms.
+    If a sentence has no allowed path, the sum is -inf and its marginals are zero.
 
-    Works on scaled probabilities (Rabiner 1989, section V.A) where that is safe: if the allowed
-    states after k steps do not depend on where one was, alpha_t(x) / alpha_t(y) of states that can
-    be reached cannot exceed exp(k (range of s_t + range of a)), so that below 500 nothing is lost
-    to underflow. Other sentences go in log space.
+    Works on scaled probabilities (Rabiner 1989, section V.A) where this is safe: if the states
+    reachable in k steps are always the same, alpha_t(x) / alpha_t(y) of reachable states is at most
+    exp(k (range of s_t + range of a)), so below 500 nothing is lost to underflow. Other sentences
+    are computed in log space.
     """
-    cdef Py_ssize_t n_states = chain.n_states, n = scores.shape[0], s
+    cdef Py_ssize_t s
     cdef bint with_pairs = expectations is not None, with_messages = messages is not None
     cdef double total = 0.0
-    _check_scores(chain, scores, offsets)
-    if marginals.shape[0] != n or marginals.shape[1] != n_states:
-        raise ValueError("marginals must have the shape of scores")
     if with_pairs:
-        if expectations.shape[0] != n_states or expectations.shape[1] != n_states:
-            raise ValueError("expectations must have the shape of transitions")
         expectations[:, :] = 0.0
-    if with_messages and not (
-        messages.shape[0] == n and messages.shape[1] == n_states
-        and in_logs is not None and in_logs.shape[0] == offsets.shape[0] - 1
-    ):
-        raise ValueError("messages must have the shape of scores and in_logs one for each sentence")
-    if n == 0:
+    if scores.shape[0] == 0:
         return 0.0
     cdef Workspace space = Workspace(chain, _longest(offsets))
     with nogil:
@@ -388,7 +329,7 @@ def forward_backward(
 
 
 cdef class Workspace:
-    """Forward-backward of one sentence after the other, and the memory for it."""
+    """Forward-backward of one sentence after the other, with its memory."""
 
     cdef Chain chain
     cdef double[:, ::1] psi, alpha, pairs
@@ -407,10 +348,7 @@ cdef class Workspace:
         self, const double* scores, Py_ssize_t n, double* marginals, double* expectations,
         double* messages, uint8_t* in_logs,
     ) noexcept nogil:
-        """log Z; see `forward_backward`, of whose arrays these are the parts of the sentence.
-
-        Pairs of states go into `pairs` or `expectations`.
-        """
+        """Return log Z; see `forward_backward`. Pairs go into `pairs` or `expectations`."""
         cdef Py_ssize_t n_states = self.chain.n_states
         cdef bint safe = self.within_range(scores, n)
         cdef double* pairs = NULL
@@ -420,7 +358,7 @@ cdef class Workspace:
             return self.logarithmic(scores, n, marginals, expectations, messages)
         if expectations != NULL:
             pairs = &self.pairs[0, 0]
-        # The frequent sizes are known to the compiler: three labels, and the pairs of them.
+        # The compiler specialises the frequent sizes: three labels, and their pairs.
         if n_states == 3 and self.chain.dense:
             return self.scaled(scores, n, 3, True, marginals, pairs, messages)
         if n_states == 8 and not self.chain.dense:
@@ -430,7 +368,7 @@ cdef class Workspace:
         return self.scaled(scores, n, n_states, False, marginals, pairs, messages)
 
     cdef void add_pairs(self, double* expectations) noexcept nogil:
-        """Add the pairs of the scaled sentences, which leave out the factor they have in common."""
+        """Add the pairs of the scaled sentences, which lack the factors of transitions."""
         cdef Py_ssize_t x, y
         for x in range(self.chain.n_states):
             for y in range(self.chain.n_states):
@@ -458,9 +396,10 @@ cdef class Workspace:
         self, const double* scores, Py_ssize_t n, Py_ssize_t n_states, bint dense,
         double* marginals, double* pairs, double* messages,
     ) noexcept nogil:
-        """psi_t(y) = exp(s_t(y) - max). alpha_t is scaled now and then, so that its sum stays near
-        one, and beta_t by the same constants and 1 / Z: alpha_t(y) beta_t(y) is the marginal.
-        marginals may overwrite scores. dense: whether all transitions are allowed.
+        """Compute a sentence with scaling. dense: whether all transitions are allowed.
+
+        psi_t(y) = exp(s_t(y) - max). alpha_t is rescaled when its sum is far from one, and beta_t
+        by the same constants and 1 / Z, so that alpha_t(y) beta_t(y) is the marginal.
         """
         cdef const double* factors = &self.chain.factors[0, 0]
         cdef const double* transposed = &self.chain.transposed[0, 0]
@@ -538,7 +477,7 @@ cdef class Workspace:
                 for x in range(n_states):
                     beta[x] = 0.0
                 if dense:
-                    # Side by side in x, which compilers can do several at a time.
+                    # Adjacent in x, so that compilers can vectorise it.
                     for y in range(n_states):
                         for x in range(n_states):
                             beta[x] += transposed[y * n_states + x] * message[y]
@@ -556,7 +495,7 @@ cdef class Workspace:
         self, const double* scores, Py_ssize_t n, double* marginals, double* expectations,
         double* messages,
     ) noexcept nogil:
-        """In log space: slow, and right for any scores but nan."""
+        """Compute a sentence in log space: slow, and right for all scores but nan."""
         cdef Py_ssize_t n_states = self.chain.n_states, t, x, y
         cdef double total
         cdef double* psi = &self.psi[0, 0]
@@ -616,35 +555,21 @@ def segment_probabilities(
     const uint8_t[::1] in_logs, const int64_t[:, ::1] segments, const uint8_t[:, ::1] goes_on,
     const int32_t[::1] types, double[::1] out,
 ):
-    """Probability that exactly each segment is a chunk, of the type that it has.
+    """Compute the probability that exactly each segment is a chunk of its type.
 
     marginals, messages, in_logs: from `forward_backward`.
-    segments: int64 (n, 5), for each its first token, the token after its last, its type, its
-        sentence, and 2 if it is at the sentence's end, 1 if at its start, 3 if at both, else 0.
-    goes_on: uint8 (n_states, n_states), 1 if the column's state goes on with the chunk of the
-        row's. types: int32 (n_states), of the chunk that a state belongs to.
+    segments: int64 (n, 5): first token, the token after the last, type, sentence, and edges: 1 at
+        the start of the sentence, 2 at its end, 3 at both, else 0.
+    goes_on: uint8 (n_states, n_states), 1 if the column's state continues the chunk of the row's.
+    types: int32 (n_states), the type of the chunk that a state belongs to.
     out: float64 (n).
 
     Given the input, the states are a Markov chain with p(y_{t+1} = b | y_t = a) proportional to
-    exp(a(a, b)) message_{t+1}(b). The probability of a chunk is that of a first state of its type
-    that does not go on with the chunk before, times that of states that do, then of one that does
-    not.
+    exp(a(a, b)) message_{t+1}(b). A chunk has a first state of its type that does not continue the
+    chunk before, then states that continue it, then a state that does not.
     """
-    cdef Py_ssize_t i, n_states = chain.n_states, n = marginals.shape[0]
-    cdef const int64_t* at
-    if not (marginals.shape[1] == messages.shape[1] == goes_on.shape[0] == goes_on.shape[1]
-            == types.shape[0] == n_states and messages.shape[0] == n):
-        raise ValueError("the arrays must have one column for each state")
-    if segments.shape[1] != 5 or segments.shape[0] != out.shape[0]:
-        raise ValueError("segments and out must have the shapes (n, 5) and (n)")
-    for i in range(segments.shape[0]):
-        at = &segments[i, 0]
-        if not (0 <= at[0] < at[1] <= n and 0 <= at[3] < in_logs.shape[0]
-                and (at[0] > 0 or at[4] & 1) and (at[1] < n or at[4] & 2)):
-            raise ValueError("a segment is empty or outside of its sentence")
-    if segments.shape[0] == 0:
-        return
-    cdef double[:, ::1] work = np.empty((3, n_states))
+    cdef Py_ssize_t i
+    cdef double[:, ::1] work = np.empty((3, chain.n_states))
     with nogil:
         for i in range(segments.shape[0]):
             out[i] = _segment_probability(
@@ -690,7 +615,7 @@ cdef double _segment_probability(
             if segment[4] & 2:
                 probability += here[x]
             else:
-                # Summed, since one less the rest would lose small ones.
+                # A sum, because 1 - (the rest) would lose small values.
                 value = 0.0
                 _next_state(chain, messages, logs, end - 1, x, following)
                 for y in range(chain.low[x], chain.high[x]):
@@ -703,7 +628,7 @@ cdef double _segment_probability(
 cdef inline void _next_state(
     Chain chain, const double* messages, bint logs, Py_ssize_t t, Py_ssize_t state, double* out
 ) noexcept nogil:
-    """out[y] = p(y_{t+1} = y | y_t = state, x) for its successors; zeros if it cannot be at t."""
+    """Compute out[y] = p(y_{t+1} = y | y_t = state, x) of successors; 0 for impossible states."""
     cdef Py_ssize_t y, n_states = chain.n_states
     cdef const double* message = messages + (t + 1) * n_states
     cdef double total = 0.0
@@ -729,16 +654,13 @@ cdef inline void _next_state(
 def viterbi(
     Chain chain not None, const double[:, ::1] scores, const int64_t[::1] offsets, int32_t[::1] out
 ):
-    """The best state sequence of each sentence into `out`; of equals the lowest states win.
+    """Write the best state sequence of each sentence into `out`; the lowest states win ties.
 
-    scores: float64 (n_tokens, n_states). out: int32 (n_tokens). Returns the sum of the scores of
-    the sequences, -inf if a sentence has no allowed path.
+    scores: float64 (n_tokens, n_states). out: int32 (n_tokens).
+    Returns the sum of the scores of the sequences, -inf if a sentence has no allowed path.
     """
     cdef Py_ssize_t n_states = chain.n_states, s, begin, length
     cdef double total = 0.0
-    _check_scores(chain, scores, offsets)
-    if out.shape[0] != scores.shape[0]:
-        raise ValueError("out must be as long as scores")
     if out.shape[0] == 0:
         return 0.0
     cdef double[:, ::1] best = np.empty((_longest(offsets), n_states))
@@ -761,8 +683,9 @@ cdef inline double _viterbi(
     Chain chain, const double* scores, Py_ssize_t n, Py_ssize_t n_states, double* best,
     int32_t* out,
 ) noexcept nogil:
-    """best[t, y] is the score of the best path to y at t. Where it came from is found out for the
-    best path alone, so that the loop over all pairs of states is one of additions and maxima.
+    """Find the best path of a sentence. best[t, y] is the score of the best path to y at t.
+
+    Predecessors are recomputed for the best path only, which keeps the loop over pairs fast.
     """
     cdef const double* transitions = &chain.transitions[0, 0]
     cdef const int32_t* low = &chain.low[0]
@@ -807,19 +730,15 @@ cdef inline double _viterbi(
 def best_paths(
     Chain chain not None, const double[:, ::1] scores, int32_t[:, ::1] out, double[::1] out_scores
 ):
-    """The k best state sequences of one sentence, best first, exactly (Viterbi with k-best lists).
+    """Find the k best state sequences of one sentence, best first, with k-best lists.
 
-    scores: float64 (n_tokens, n_states), one token or more. out: int32 (k, n_tokens). out_scores:
-    float64 (k), the scores of the sequences, -inf where there are no more. Of equals that with the
-    lowest last state comes first, then that with the lowest last but one.
+    scores: float64 (n_tokens, n_states), at least one token. out: int32 (k, n_tokens).
+    out_scores: float64 (k), the scores of the sequences, -inf if there are fewer.
+    The lowest last state wins ties, then the lowest state before it.
     """
     cdef Py_ssize_t n = scores.shape[0], n_states = chain.n_states, k = out.shape[0], t, x, y, r
     cdef double value
     cdef int64_t at
-    if scores.shape[1] != n_states or out.shape[1] != n or out_scores.shape[0] != k or n == 0:
-        raise ValueError("out must have the shape (k, n_tokens) and out_scores (k)")
-    if k == 0:
-        return
     # The r-th best path to (t, y) comes from back = state * k + rank at t - 1.
     cdef double[:, :, ::1] best = np.full((2, n_states + 1, k), -np.inf)
     cdef int64_t[:, :, ::1] back = np.zeros((n, n_states + 1, k), dtype=np.int64)
@@ -827,7 +746,7 @@ def best_paths(
         for y in range(n_states):
             best[0, y, 0] = scores[0, y] + chain.initial[y]
         for t in range(1, n + 1):
-            # Past the last token there is one more state, to which all lead.
+            # All states lead to one more state after the last token.
             for y in range(n_states if t < n else 1):
                 _merge(
                     chain, best[(t - 1) & 1], n_states, k, y, t == n,
@@ -851,14 +770,14 @@ cdef void _merge(
     Chain chain, const double[:, ::1] before, Py_ssize_t n_states, Py_ssize_t k, Py_ssize_t y,
     bint at_end, double* best, int64_t* back,
 ) noexcept nogil:
-    """The k best ways to y out of the k best to each state before it, descending."""
+    """Merge the k best paths to each state before y into the k best paths to y, descending."""
     cdef Py_ssize_t x, r, place, n = 0
     cdef double value, step
     for x in range(n_states):
         step = chain.final[x] if at_end else chain.transitions[x, y]
         for r in range(k):
             value = before[x, r] + step
-            # They descend, so that no later one of x is better.
+            # The paths to x descend, so no later path is better.
             if value == -INFINITY or (n == k and not value > best[k - 1]):
                 break
             place = n if n < k else k - 1
@@ -892,13 +811,16 @@ def fold(
     const int16_t[::1] column, const int32_t[:, ::1] links, Py_ssize_t begin, Py_ssize_t n_implied,
     const int32_t[::1] labels, Py_ssize_t n_labels, double[:, ::1] weights,
 ):
-    """The weights of one group of slots: its implied predicates, then its cells with them.
+    """Compute the weights of one group of slots: implied predicates, then cells.
 
-    theta: float64. first, count: of each slot, where its features begin in theta and how many
-    they are. column: of each feature. links: int32 (n_cells, n_implied_templates), slots or -1.
-    begin: the first slot of the group; n_implied: so many are predicates, then come the cells.
+    theta: float64, the parameters.
+    first, count: where the features of each slot begin in theta, and their number.
+    column: the column of each feature.
+    links: int32 (n_cells, n_implied_templates), slots or -1.
+    begin: the first slot of the group.
+    n_implied: number of predicates, which come before the cells.
     labels: int32 (n_states), the label of each state if there are columns for n_labels labels and
-    for the states after them, or None if columns are what slots have.
+        then for states; None if slots have the same columns as features.
     weights: float64 (n_slots, width), out.
     """
     cdef Py_ssize_t i, k, c, slot, end
@@ -906,10 +828,6 @@ def fold(
     cdef double* row
     cdef const double* other
     layout = _layout(weights.shape[1], labels, n_labels)
-    _check_group(
-        first, count, column, theta.shape[0], links, begin, n_implied, weights.shape[0],
-        layout.n_columns,
-    )
     end = begin + n_implied + links.shape[0]
     cdef double[::1] work = np.empty(layout.n_columns)
     if end == begin or layout.width == 0:
@@ -934,7 +852,7 @@ cdef inline void _expand(
     const double[::1] theta, int64_t first, Py_ssize_t count, const int16_t[::1] column,
     Layout layout, Py_ssize_t width, double* work, double* row,
 ) noexcept nogil:
-    """The features of a slot as its row."""
+    """Write the features of a slot into its row."""
     cdef Py_ssize_t c, j
     if layout.labels == NULL or count == 0:
         for c in range(width):
@@ -956,12 +874,10 @@ def unfold(
     const int32_t[::1] labels, Py_ssize_t n_labels, const double[::1] theta, double shrinkage,
     const double[::1] empirical, double[::1] out,
 ):
-    """The gradient of the features of one group: the transpose of `fold`, from counts of its cells.
+    """Compute the gradient of the features of one group: the transpose of `fold`.
 
-    counts: float64 (n_parts, n_slots, width), summed over the parts in order, then set to zero for
-    the slots of the group.
-    theta, empirical, out: float64; out[j] becomes the count of feature j plus shrinkage * theta[j]
-    less empirical[j]. The rest: as in `fold`.
+    counts: float64 (n_parts, n_slots, width), summed over the parts in order, then set to zero.
+    out: float64; out[j] = count of feature j + shrinkage * theta[j] - empirical[j].
     """
     cdef Py_ssize_t i, k, c, p, slot, end
     cdef Py_ssize_t n_parts = counts.shape[0], width = counts.shape[2]
@@ -969,20 +885,12 @@ def unfold(
     cdef double* row
     cdef double* other
     layout = _layout(width, labels, n_labels)
-    _check_group(
-        first, count, column, theta.shape[0], links, begin, n_implied, counts.shape[1],
-        layout.n_columns,
-    )
     end = begin + n_implied + links.shape[0]
-    if n_parts == 0:
-        raise ValueError("there must be counts of one part or more")
-    if not theta.shape[0] == empirical.shape[0] == out.shape[0]:
-        raise ValueError("theta, empirical and out must be of one length")
     cdef double[::1] work = np.empty(layout.n_columns)
     if end == begin or width == 0:
         return
     with nogil:
-        # Backwards, so that the implied predicates come when their cells have been added to them.
+        # Backwards, so that cells are added to their implied predicates first.
         for slot in range(end - 1, begin - 1, -1):
             row = &counts[0, slot, 0]
             i = slot - begin - n_implied
@@ -1023,72 +931,25 @@ cdef inline void _collect(
         out[j] = row[column[j]] + shrinkage * theta[j] - empirical[j]
 
 
-cdef Layout _layout(Py_ssize_t width, const int32_t[::1] labels, Py_ssize_t n_labels) except *:
+cdef Layout _layout(Py_ssize_t width, const int32_t[::1] labels, Py_ssize_t n_labels) noexcept:
     cdef Layout layout
-    cdef Py_ssize_t c
     layout.width = layout.n_columns = width
     layout.n_labels = n_labels
     layout.labels = NULL
     if labels is not None:
-        if labels.shape[0] != width:
-            raise ValueError("there must be a label for each state")
-        for c in range(width):
-            if not 0 <= labels[c] < n_labels:
-                raise ValueError("a label is out of range")
         layout.n_columns = n_labels + width
         if width:
             layout.labels = &labels[0]
     return layout
 
 
-cdef int _check_group(
-    const int64_t[::1] first, const int16_t[::1] count, const int16_t[::1] column,
-    Py_ssize_t n_features, const int32_t[:, ::1] links, Py_ssize_t begin, Py_ssize_t n_implied,
-    Py_ssize_t n_slots, Py_ssize_t n_columns,
-) except -1:
-    cdef Py_ssize_t slot, i, k, end
-    cdef bint sound = True
-    # One by one, since the sum of great ones would be another number.
-    if not (0 <= begin <= n_slots and 0 <= n_implied <= n_slots - begin):
-        raise ValueError("a group is beyond the slots")
-    if links.shape[0] > n_slots - begin - n_implied:
-        raise ValueError("a group is beyond the slots")
-    if first.shape[0] != n_slots or count.shape[0] != n_slots:
-        raise ValueError("there must be features for each slot, be they none")
-    if column.shape[0] > n_features:  # the rest are of transitions
-        raise ValueError("there are columns for more features than there are")
-    n_features = column.shape[0]
-    end = begin + n_implied + links.shape[0]
-    with nogil:
-        for slot in range(begin, end):
-            if count[slot] < 0 or (
-                count[slot] and not 0 <= first[slot] <= n_features - count[slot]
-            ):
-                sound = False
-                break
-            for i in range(first[slot], first[slot] + count[slot]):
-                if not 0 <= column[i] < n_columns:
-                    sound = False
-        for i in range(links.shape[0]):
-            for k in range(links.shape[1]):
-                if not -1 <= links[i, k] < n_slots:
-                    sound = False
-    if not sound:
-        raise ValueError("a feature, its column or a linked slot is out of range")
-    return 0
-
-
 def count_cells(
     const int32_t[:, ::1] cells, const int32_t[::1] places, double[:, ::1] out
 ):
-    """out[cells[t, k], places[t]] += 1 for every token t and cell k of it: empirical counts."""
+    """Count the gold cells: out[cells[t, k], places[t]] += 1 for each token t and cell k."""
     cdef Py_ssize_t t, k
-    if places.shape[0] != cells.shape[0]:
-        raise ValueError("there must be a place for each token")
     for t in range(cells.shape[0]):
         for k in range(cells.shape[1]):
-            if not (0 <= cells[t, k] < out.shape[0] and 0 <= places[t] < out.shape[1]):
-                raise ValueError("a cell or a place is out of range")
             out[cells[t, k], places[t]] += 1.0
 
 
@@ -1097,37 +958,20 @@ def expected_counts(
     const double[:, ::1] weights, const int32_t[::1] labels, double[:, ::1] out,
     double[:, ::1] expectations,
 ):
-    """Sum of log Z, and expected counts of cells and pairs of states, of some sentences.
+    """Return the sum of log Z, and compute expected counts of cells and pairs of states.
 
-    cells: int32 (n_tokens, n_groups), the cell of each group that a token has.
-    weights: float64 (n_slots, width), for each cell and state, or, if `labels`, int32 (n_states),
-    is given, for each cell and label. out: float64 (n_slots, width), to which the counts are
-    added. expectations: float64 (n_states, n_states), out.
+    cells: int32 (n_tokens, n_groups), the cells of each token.
+    weights: float64 (n_slots, width), by cell and state or, with `labels`, by cell and label.
+    labels: int32 (n_states), the label of each state, or None.
+    out: float64 (n_slots, width); the counts are added to it.
+    expectations: float64 (n_states, n_states), out.
     """
     cdef Py_ssize_t n_states = chain.n_states, width = weights.shape[1], n = cells.shape[0], s
-    cdef Py_ssize_t n_groups = cells.shape[1], i, k
+    cdef Py_ssize_t n_groups = cells.shape[1]
     cdef const int32_t* label_of = NULL
     cdef double total = 0.0
-    cdef int32_t lowest = 0, highest = -1
-    _check_offsets(offsets, n)
-    if weights.shape[0] != out.shape[0] or out.shape[1] != width:
-        raise ValueError("out must have the shape of weights")
-    if expectations.shape[0] != n_states or expectations.shape[1] != n_states:
-        raise ValueError("expectations must have the shape of transitions")
-    if labels is None:
-        if width != n_states:
-            raise ValueError("weights must have one column for each state")
-    else:
-        if labels.shape[0] != n_states or np.min(labels) < 0 or np.max(labels) >= width:
-            raise ValueError("there must be a label for each state and weights for each label")
+    if labels is not None:
         label_of = &labels[0]
-    with nogil:
-        for i in range(n):
-            for k in range(n_groups):
-                lowest = min(lowest, cells[i, k])
-                highest = max(highest, cells[i, k])
-    if lowest < 0 or highest >= weights.shape[0]:
-        raise ValueError("a cell is out of range")
     expectations[:, :] = 0.0
     if n == 0:
         return 0.0
@@ -1160,7 +1004,7 @@ def expected_counts(
                 _score_cells(sentence, length, n_groups, n_left, rows, 8, &scores[0, 0])
             else:
                 _score_cells(sentence, length, n_groups, n_left, rows, n_states, &scores[0, 0])
-            # The marginals take the place of the scores.
+            # The marginals replace the scores.
             total += space.sentence(
                 &scores[0, 0], length, &scores[0, 0], &expectations[0, 0], NULL, NULL
             )
@@ -1184,7 +1028,7 @@ cdef inline void _score_cells(
     const int32_t* cells, Py_ssize_t n, Py_ssize_t n_groups, Py_ssize_t n_left,
     const double* weights, Py_ssize_t width, double* scores,
 ) noexcept nogil:
-    """n_left: so many tokens there are from here on, whose cells can be asked for beforehand."""
+    """n_left: number of tokens from here on, whose cells can be prefetched."""
     cdef Py_ssize_t t, k, c, ahead
     cdef const double* row
     for t in range(n):

@@ -7,12 +7,12 @@ log-likelihood that depends on the classes (Martin, Liermann & Ney 1998, section
     F = sum_ab g(N(a, b)) - sum_a g(N(a, .)) - sum_b g(N(., b)),    g(n) = n log n,
 
 which is, up to a constant and a factor, the mutual information of adjacent classes (Brown et al.
-1992, section 3). The counts are kept with their transpose, so that the classes which a word might
-join are neighbours in memory.
+1992, section 3). The counts are kept with their transpose, so that the classes that a word may join
+are adjacent in memory.
 """
 
 from libc.math cimport INFINITY, log
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t
 
 import numpy as np
 
@@ -50,64 +50,40 @@ cdef class _Counts:
     cdef int64_t[::1] second
 
     def __cinit__(self, int32_t[:, ::1] counts):
-        if counts.shape[0] != counts.shape[1]:
-            raise ValueError("counts must be square")
         self.rows = counts
         self.columns = np.ascontiguousarray(np.asarray(counts).T)
         self.first = np.sum(counts, axis=1, dtype=np.int64)
         self.second = np.sum(counts, axis=0, dtype=np.int64)
 
     cdef inline void add(self, Py_ssize_t a, Py_ssize_t b, int32_t n) noexcept nogil:
-        # Counts that are not those of the classes may leave their range, but by defined steps.
-        self.rows[a, b] = <int32_t>(<uint32_t>self.rows[a, b] + <uint32_t>n)
-        self.columns[b, a] = <int32_t>(<uint32_t>self.columns[b, a] + <uint32_t>n)
+        self.rows[a, b] += n
+        self.columns[b, a] += n
         self.first[a] += n
         self.second[b] += n
 
 
 def exchange(
-    const int32_t[::1] order,
-    const int64_t[::1] left_starts,
-    const int32_t[::1] left,
-    const int32_t[::1] left_counts,
-    const int64_t[::1] right_starts,
-    const int32_t[::1] right,
-    const int32_t[::1] right_counts,
-    const int32_t[::1] doubled,
-    int32_t[::1] classes,
-    int32_t[:, ::1] counts,
-    Py_ssize_t n_classes,
+    const int32_t[::1] order, const int64_t[::1] left_starts, const int32_t[::1] left,
+    const int32_t[::1] left_counts, const int64_t[::1] right_starts, const int32_t[::1] right,
+    const int32_t[::1] right_counts, const int32_t[::1] doubled, int32_t[::1] classes,
+    int32_t[:, ::1] counts, Py_ssize_t n_classes,
 ):
-    """Move each word of `order` to the class where F is greatest; returns the number of moves.
+    """Move each word of `order` to the class where F is greatest; return the number of moves.
 
-    left, left_counts: the distinct words before word w, other than w, and how often, from
-        left_starts[w] to left_starts[w + 1]; right: those after it, likewise.
+    left, left_counts: from left_starts[w] to left_starts[w + 1], the distinct words before word w,
+        without w, and their counts; right: the words after it.
     doubled: int32 (n_words), how often a word follows itself.
     classes: int32 (n_words), changed. counts: int32 (n_all, n_all), N of these classes, changed.
-    n_classes: the classes from here on are fixed contexts, and no word joins them.
-    Of equals, a word's present class is best, then the lowest. The last word of a class stays.
+    n_classes: classes from here on are fixed contexts, which no word joins.
+    Ties go to the current class, then to the lowest. The last word of a class stays.
     """
-    cdef Py_ssize_t n_words = classes.shape[0], n_all = counts.shape[0]
-    _check_counts(counts, 2**31 - 1)
+    cdef Py_ssize_t n_all = counts.shape[0]
     cdef _Counts table = _Counts(counts)
     cdef double[::1] gains = np.empty(n_all)
     cdef int32_t[::1] before = np.empty(n_all, dtype=np.int32)
     cdef int32_t[::1] after = np.empty(n_all, dtype=np.int32)
     cdef int32_t[::1] members = np.bincount(classes, minlength=n_all).astype(np.int32)
     cdef Py_ssize_t i, w, c, old, new, moves = 0
-    if left_starts.shape[0] != n_words + 1 or right_starts.shape[0] != n_words + 1:
-        raise ValueError("the neighbours do not fit the words")
-    if doubled.shape[0] != n_words or not 0 < n_classes <= n_all:
-        raise ValueError("doubled or n_classes do not fit the other arrays")
-    if members.shape[0] != n_all:
-        raise ValueError("a word has a class beyond the counts")
-    if np.min(doubled, initial=0) < 0 or np.sum(doubled, dtype=np.int64) > 2**31 - 1:
-        raise ValueError("there are negative counts, or more than int32 can hold")
-    _check_neighbours(left_starts, left, left_counts, n_words)
-    _check_neighbours(right_starts, right, right_counts, n_words)
-    for i in range(order.shape[0]):
-        if not 0 <= order[i] < n_words:
-            raise ValueError("order must be of words")
     with nogil:
         for i in range(order.shape[0]):
             w = order[i]
@@ -131,33 +107,11 @@ def exchange(
     return moves
 
 
-def _check_counts(counts, most):
-    """Negative ones, and sums beyond `most`, would be others after some steps."""
-    values = np.asarray(counts)
-    if np.min(values, initial=0) < 0 or np.sum(values, dtype=np.float64) > most:
-        raise ValueError("there are negative counts, or too many")
-
-
-def _check_neighbours(starts, words, counts, n_words):
-    # The loops trust them.
-    if starts[0] != 0 or not starts[n_words] == len(words) == len(counts):
-        raise ValueError("the neighbours do not fit the words")
-    if np.less(starts[1:], starts[:len(starts) - 1]).any():
-        raise ValueError("starts must not fall")
-    if len(words) and (np.min(words) < 0 or np.max(words) >= n_words):
-        raise ValueError("a neighbour is no word")
-    _check_counts(counts, 2**31 - 1)
-
-
 cdef void _gather(
-    const int32_t[::1] words,
-    const int32_t[::1] word_counts,
-    Py_ssize_t start,
-    Py_ssize_t end,
-    const int32_t[::1] classes,
-    int32_t[::1] out,
+    const int32_t[::1] words, const int32_t[::1] word_counts, Py_ssize_t start, Py_ssize_t end,
+    const int32_t[::1] classes, int32_t[::1] out,
 ) noexcept nogil:
-    """How often each class is among these neighbours of a word."""
+    """Count the classes of these neighbours of a word."""
     cdef Py_ssize_t k
     out[:] = 0
     for k in range(start, end):
@@ -165,14 +119,10 @@ cdef void _gather(
 
 
 cdef void _join(
-    _Counts table,
-    Py_ssize_t c,
-    const int32_t[::1] before,
-    const int32_t[::1] after,
-    int32_t doubled,
-    int32_t sign,
+    _Counts table, Py_ssize_t c, const int32_t[::1] before, const int32_t[::1] after,
+    int32_t doubled, int32_t sign,
 ) noexcept nogil:
-    """Put a word with these neighbours into class c (sign 1), or take it out (-1)."""
+    """Add a word with these neighbours to class c (sign 1), or remove it (sign -1)."""
     cdef Py_ssize_t k
     for k in range(before.shape[0]):
         if before[k]:
@@ -183,26 +133,22 @@ cdef void _join(
 
 
 cdef void _gains(
-    _Counts table,
-    const int32_t[::1] before,
-    const int32_t[::1] after,
-    int32_t doubled,
-    Py_ssize_t n_classes,
-    double[::1] gains,
+    _Counts table, const int32_t[::1] before, const int32_t[::1] after, int32_t doubled,
+    Py_ssize_t n_classes, double[::1] gains,
 ) noexcept nogil:
-    """What F gains if a word that is in no class joins each of the classes."""
+    """Compute the gain in F if a word without a class joins each class."""
     cdef Py_ssize_t k, c
     cdef int64_t n, n_before = doubled, n_after = doubled
     for k in range(before.shape[0]):
         n_before += before[k]
         n_after += after[k]
     for c in range(n_classes):
-        # The sums with the word's pairs, which its neighbours' classes have wherever it goes.
+        # The sums include the word's pairs; those of its neighbours' classes do not depend on c.
         n = table.first[c] + before[c]
         gains[c] = g(n) - g(n + n_after)
         n = table.second[c] + after[c]
         gains[c] += g(n) - g(n + n_before)
-        # The loops below change N(c, c) twice, on its own each time: put that right.
+        # Correct N(c, c), which the loops below change twice, separately.
         n = table.rows[c, c]
         gains[c] += g(n + before[c] + after[c] + doubled) + g(n)
         gains[c] -= g(n + before[c]) + g(n + after[c])
@@ -214,7 +160,7 @@ cdef void _gains(
 
 
 cdef void _add_gains(
-    const int32_t* counts, int32_t more, Py_ssize_t n_classes, double* gains
+    const int32_t* counts, int32_t more, Py_ssize_t n_classes, double* gains,
 ) noexcept nogil:
     cdef Py_ssize_t c
     cdef double alone = g(more)
@@ -229,24 +175,19 @@ cdef void _add_gains(
 
 
 def merge(int64_t[:, ::1] counts, Py_ssize_t n_classes, int32_t[:, ::1] merges):
-    """Merge two classes at a time, those for which F falls least, until one is left.
+    """Repeatedly merge the two classes whose merge lowers F least, until one class is left.
 
     counts: int64 (n_all, n_all), N(a, b); changed. Classes from n_classes on are fixed contexts.
-    merges: int32 (n_classes - 1, 2), filled: the two classes of each merge, the lower first; the
-        new class goes by the lower number. Of equals the lowest are merged.
+    merges: int32 (n_classes - 1, 2), out: the two classes of each merge, the lower first, whose
+        number the new class keeps. Ties go to the lowest classes.
     """
     cdef Py_ssize_t n_all = counts.shape[0]
     cdef Py_ssize_t step, i, j, a, b, c
     cdef double change, best
-    if counts.shape[1] != n_all or not 0 < n_classes <= n_all:
-        raise ValueError("counts must be square, with at least n_classes rows")
-    _check_counts(counts, 2**53)
     cdef double[:, ::1] shared = np.zeros((n_classes, n_classes))
     cdef int64_t[::1] first = np.sum(counts, axis=1)
     cdef int64_t[::1] second = np.sum(counts, axis=0)
     cdef char[::1] alive = np.ones(n_all, dtype=np.int8)
-    if merges.shape[0] != n_classes - 1 or merges.shape[1] != 2:
-        raise ValueError("merges must have n_classes - 1 rows of 2")
     with nogil:
         for i in range(n_classes):
             for j in range(i + 1, n_classes):
@@ -288,35 +229,29 @@ cdef inline double _rise(int64_t m, int64_t n) noexcept nogil:
 
 
 cdef inline double _overlap(
-    const int64_t[:, ::1] counts, Py_ssize_t i, Py_ssize_t j, Py_ssize_t c
+    const int64_t[:, ::1] counts, Py_ssize_t i, Py_ssize_t j, Py_ssize_t c,
 ) noexcept nogil:
-    """By how much the pairs with a third class c raise F if i and j are merged."""
+    """Return the rise in F of the pairs with a third class c if i and j are merged."""
     if c == i or c == j:
         return 0.0
     return _rise(counts[i, c], counts[j, c]) + _rise(counts[c, i], counts[c, j])
 
 
 cdef inline double _own(
-    const int64_t[:, ::1] counts,
-    const int64_t[::1] first,
-    const int64_t[::1] second,
-    Py_ssize_t i,
-    Py_ssize_t j,
+    const int64_t[:, ::1] counts, const int64_t[::1] first, const int64_t[::1] second,
+    Py_ssize_t i, Py_ssize_t j,
 ) noexcept nogil:
-    """The rest of the change of F if i and j are merged: the pairs among the two, and the sums."""
+    """Return the rest of the change of F if i and j are merged."""
     cdef int64_t ii = counts[i, i], ij = counts[i, j], ji = counts[j, i], jj = counts[j, j]
     cdef double pairs = g(ii + ij + ji + jj) - g(ii) - g(ij) - g(ji) - g(jj)
     return pairs - _rise(first[i], first[j]) - _rise(second[i], second[j])
 
 
 cdef void _add_overlaps(
-    const int64_t[:, ::1] counts,
-    double[:, ::1] shared,
-    const char[::1] alive,
-    Py_ssize_t c,
+    const int64_t[:, ::1] counts, double[:, ::1] shared, const char[::1] alive, Py_ssize_t c,
     double sign,
 ) noexcept nogil:
-    """Add to all pairs of classes, or take away, what they share with the third class c."""
+    """Add to all pairs of classes, or subtract, what they share with the third class c."""
     cdef Py_ssize_t i, j
     for i in range(shared.shape[0]):
         if alive[i] and i != c and (counts[i, c] or counts[c, i]):

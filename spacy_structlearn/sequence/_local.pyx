@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
-"""Kernel of losses that are normalised at every token by itself: no sums over whole sequences.
+"""Kernel of losses that are normalised at each token: no sums over whole sequences.
 
-McCallum, Freitag & Pereira (2000), section 2: the next state given the right one before it. Besag
-(1975), Smith, Vail & Lafferty (2007), section 5: each label given all the other ones, right as they
-are. Scores, cells and slots are those of `_chain.expected_counts`; of a token only a few states are
-asked for, which lists name, so that the cost does not grow with the number of states.
+McCallum, Freitag & Pereira (2000), section 2: the next state given the gold state before it. Besag
+(1975), Smith, Vail & Lafferty (2007), section 5: each label given all other gold labels. Scores,
+cells and slots are those of `_chain.expected_counts`. A token needs the scores of a few states
+only, which lists name, so the cost does not grow with the number of states.
 """
 
 from libc.math cimport exp, log, INFINITY
@@ -27,36 +27,19 @@ cdef enum:
 
 
 cdef class Lists:
-    """Lists of states, one after another: those of list i are states[starts[i]:starts[i + 1]].
+    """Lists of states, one after another: list i is states[starts[i]:starts[i + 1]].
 
-    starts: int32 (n_lists + 1). states: int32 (any number), below n_states. places: int32, for each
-    of them its column in the rows of slots.
+    starts: int32 (n_lists + 1). places: int32, the column of each state in the rows of slots.
     """
 
     cdef const int32_t[::1] starts, states, places
-    cdef Py_ssize_t n, n_states, width, longest
+    cdef Py_ssize_t longest
 
     def __init__(
-        self, const int32_t[::1] starts, const int32_t[::1] states, const int32_t[::1] places,
-        Py_ssize_t n_states,
+        self, const int32_t[::1] starts, const int32_t[::1] states, const int32_t[::1] places
     ):
-        cdef Py_ssize_t i
-        self.longest = 0
-        if starts.shape[0] < 1 or starts[0] != 0 or starts[starts.shape[0] - 1] != states.shape[0]:
-            raise ValueError("starts must begin with 0 and end with the number of states")
-        for i in range(starts.shape[0] - 1):
-            if starts[i + 1] < starts[i]:
-                raise ValueError("starts must not fall")
-            self.longest = max(self.longest, starts[i + 1] - starts[i])
-        if places.shape[0] != states.shape[0]:
-            raise ValueError("there must be a place for each state")
-        self.width = 0
-        for i in range(states.shape[0]):
-            if not 0 <= states[i] < n_states or places[i] < 0:
-                raise ValueError("a state or a place is out of range")
-            self.width = max(self.width, <Py_ssize_t>places[i] + 1)
         self.starts, self.states, self.places = starts, states, places
-        self.n, self.n_states = starts.shape[0] - 1, n_states
+        self.longest = np.diff(starts).max()
 
 
 cdef struct Slots:
@@ -67,18 +50,9 @@ cdef struct Slots:
 
 
 cdef Slots _slots(
-    const int32_t[:, ::1] cells, const double[:, ::1] weights, double[:, ::1] counts, Lists lists
-) except *:
+    const int32_t[:, ::1] cells, const double[:, ::1] weights, double[:, ::1] counts
+) noexcept:
     cdef Slots slots
-    cdef Py_ssize_t t, k
-    if counts.shape[0] != weights.shape[0] or counts.shape[1] != weights.shape[1]:
-        raise ValueError("counts must have the shape of weights")
-    if lists.width > weights.shape[1]:
-        raise ValueError("a place is out of range")
-    for t in range(cells.shape[0]):
-        for k in range(cells.shape[1]):
-            if not 0 <= cells[t, k] < weights.shape[0]:
-                raise ValueError("a cell is out of range")
     slots.cells, slots.weights, slots.counts = NULL, NULL, NULL
     slots.n_tokens, slots.n_groups, slots.width = cells.shape[0], cells.shape[1], weights.shape[1]
     if cells.shape[0] and cells.shape[1] and weights.shape[1]:
@@ -89,7 +63,7 @@ cdef Slots _slots(
 cdef inline void _gather(
     Slots slots, Py_ssize_t t, const int32_t* places, Py_ssize_t n, double* scores
 ) noexcept nogil:
-    """scores[j] = the sum over the cells of token t of the weights at places[j]."""
+    """Compute scores[j], the sum over the cells of token t of the weights at places[j]."""
     cdef Py_ssize_t k, j, ahead = AHEAD * slots.n_groups if t + AHEAD < slots.n_tokens else 0
     cdef const int32_t* cells = slots.cells + t * slots.n_groups
     cdef const double* row
@@ -117,7 +91,7 @@ cdef inline void _scatter(
 
 
 cdef inline double _normalize(double* scores, Py_ssize_t n) noexcept nogil:
-    """From scores to probabilities; returns the logarithm of the sum, -inf if all are -inf."""
+    """Turn scores into probabilities; return the logarithm of the sum, -inf if all are -inf."""
     cdef Py_ssize_t j
     cdef double highest = -INFINITY, total = 0.0
     for j in range(n):
@@ -137,27 +111,22 @@ def next_states(
     const int64_t[::1] offsets, const int32_t[::1] state_ids, Lists successors not None,
     const double[:, ::1] weights, double[:, ::1] counts, double[:, ::1] expectations,
 ):
-    """Sum over tokens of log sum_y exp(a(x, y) + s_t(y)), x being the right state before.
+    """Return the sum over tokens of log sum_y exp(a(x, y) + s_t(y)) with the gold state x before.
 
-    initial: float64 (n_states), in place of a(x, .) at the first token of a sentence.
-    transitions: float64 (n_states, n_states), a. cells: int32 (n_tokens, n_groups), slots.
-    offsets: int64 (n_sentences + 1). state_ids: int32 (n_tokens), the right states.
-    successors: a list for each state, of those that may follow it, then one of those that may be
-        first.
-    weights: float64 (n_slots, width), and counts of this shape, to which the expected ones are
-        added. expectations: float64 (n_states, n_states), out: those of pairs of states.
+    initial: float64 (n_states), replaces a(x, .) at the first token of a sentence.
+    transitions: float64 (n_states, n_states), a.
+    cells: int32 (n_tokens, n_groups), slots. offsets: int64 (n_sentences + 1).
+    state_ids: int32 (n_tokens), the gold states.
+    successors: a list of the successors of each state, then a list of the possible first states.
+    weights, counts: float64 (n_slots, width); expected counts are added to `counts`.
+    expectations: float64 (n_states, n_states), out: expected counts of pairs of states.
     """
     cdef Py_ssize_t n_states = transitions.shape[0], s, t, j, x, begin, n
     cdef double total = 0.0
     cdef const int32_t* states
     cdef const int32_t* places
     cdef const double* before
-    cdef Slots slots = _slots(cells, weights, counts, successors)
-    _check(transitions, offsets, state_ids, cells.shape[0], expectations)
-    if initial.shape[0] != n_states:
-        raise ValueError("there must be an initial score for each state")
-    if successors.n != n_states + 1 or successors.n_states != n_states:
-        raise ValueError("there must be a list for each state, and one more")
+    cdef Slots slots = _slots(cells, weights, counts)
     expectations[:, :] = 0.0
     if cells.shape[0] == 0 or successors.states.shape[0] == 0:
         return 0.0
@@ -192,53 +161,30 @@ def each_label(
     bint crossed, Lists touched not None, const double[:, ::1] weights, double[:, ::1] counts,
     double[:, ::1] differences,
 ):
-    """- sum over tokens of log p(c_t | all other labels, x).
+    """Return - sum over tokens of log p(c_t | all other labels, x).
 
-    Another label at t changes the states at t and, in a chain of second order, at t + 1, and the
-    transitions to and from them; what it does not change cancels.
-    initial, transitions, final, cells, offsets: see `next_states`.
-    label_ids, state_ids: int32 (n_tokens), the right ones.
-    table: int32 (n_labels + 1, n_labels), the state of a label after another, -1 for none; in the
-        last row, after the start. start: the row of that.
-    second: whether the state at t + 1 changes with the label at t. crossed: and its score too.
-    touched: for each right state those that a token may then have with one label changed, as far
-        as their scores differ.
-    weights: float64 (n_slots, width), and counts of this shape, to which the expected counts less
-        the right ones are added. differences: float64 (n_states, n_states), out: those of pairs.
+    Another label at t changes the states at t and, in a second-order chain, at t + 1, and their
+    transitions; the rest cancels. Arguments that are not described are those of `next_states`.
+    label_ids: int32 (n_tokens), the gold labels.
+    table: int32 (n_labels + 1, n_labels), the state of a label after another, or -1; the last row
+        is the start symbol. start: the row of the label before the first token.
+    second: whether the label at t changes the state at t + 1.
+    crossed: whether it changes the score of that state.
+    touched: for each gold state, the states with one changed label whose scores can differ.
+    counts: expected minus gold counts are added to it.
+    differences: float64 (n_states, n_states), out: expected minus gold counts of pairs.
     """
-    cdef Py_ssize_t n_states = transitions.shape[0], n_labels = table.shape[1], s, i, j, n
-    cdef Py_ssize_t longest = 0
+    cdef Py_ssize_t n_states = transitions.shape[0], n_labels = table.shape[1], s, i, n
     cdef double total = 0.0
-    cdef Slots slots = _slots(cells, weights, counts, touched)
-    cdef const int32_t* places
-    _check(transitions, offsets, state_ids, cells.shape[0], differences)
-    if initial.shape[0] != n_states or final.shape[0] != n_states:
-        raise ValueError("there must be an initial and a final score for each state")
-    if touched.n != n_states or touched.n_states != n_states:
-        raise ValueError("there must be a list for each state")
-    if table.shape[0] != n_labels + 1 or not 0 <= start <= n_labels:
-        raise ValueError("there must be a row of the table for each label and for the start")
-    for i in range(n_labels + 1):
-        for j in range(n_labels):
-            if not -1 <= table[i, j] < n_states:
-                raise ValueError("a state of the table is out of range")
-    if label_ids.shape[0] != cells.shape[0]:
-        raise ValueError("there must be a label for each token")
-    for i in range(label_ids.shape[0]):
-        if not 0 <= label_ids[i] < n_labels:
-            raise ValueError("a label is out of range")
-    for s in range(offsets.shape[0] - 1):
-        longest = max(longest, offsets[s + 1] - offsets[s])
+    cdef Slots slots = _slots(cells, weights, counts)
     differences[:, :] = 0.0
-    if longest == 0 or n_states == 0:
+    if cells.shape[0] == 0:
         return 0.0
-    cdef double[::1] work = np.empty(max(touched.longest, n_labels, 1))
+    cdef Py_ssize_t longest = np.diff(offsets).max()
+    cdef double[::1] work = np.empty(max(touched.longest, n_labels))
     # States that are not touched stay at zero.
     cdef double[:, ::1] scores = np.zeros((longest, n_states))
     cdef double[:, ::1] changes = np.zeros((longest, n_states))
-    cdef LocalSentence sentence = LocalSentence(
-        initial, transitions, final, table, start, second, crossed, scores, changes, differences
-    )
     with nogil:
         for s in range(offsets.shape[0] - 1):
             n = offsets[s + 1] - offsets[s]
@@ -249,8 +195,9 @@ def each_label(
                     slots, offsets[s] + i, touched, state_ids[offsets[s] + i], &work[0],
                     &scores[i, 0], &changes[i, 0],
                 )
-            total += sentence.loss(
-                &label_ids[offsets[s]], &state_ids[offsets[s]], n, &work[0]
+            total += _sentence_loss(
+                initial, transitions, final, table, start, second, crossed, scores, changes,
+                differences, &label_ids[offsets[s]], &state_ids[offsets[s]], n, &work[0],
             )
             for i in range(n):
                 _collect(
@@ -264,7 +211,7 @@ cdef inline void _spread(
     Slots slots, Py_ssize_t t, Lists touched, Py_ssize_t which, double* work, double* scores,
     double* changes,
 ) noexcept nogil:
-    """Scores of the touched states of token t, each at its own place, and changes of zero."""
+    """Write the scores of the touched states of token t, and reset their changes."""
     cdef Py_ssize_t j, begin = touched.starts[which], n = touched.starts[which + 1] - begin
     if n == 0:
         return
@@ -278,7 +225,7 @@ cdef inline void _collect(
     Slots slots, Py_ssize_t t, Lists touched, Py_ssize_t which, double* work,
     const double* changes, double* scores,
 ) noexcept nogil:
-    """Add the changes to the counts of token t; its scores are zero again."""
+    """Add the changes to the counts of token t, and reset its scores."""
     cdef Py_ssize_t j, begin = touched.starts[which], n = touched.starts[which + 1] - begin
     if n == 0:
         return
@@ -288,102 +235,64 @@ cdef inline void _collect(
     _scatter(slots, t, &touched.places[begin], n, work)
 
 
-cdef class LocalSentence:
-    """The labels of one sentence after the other, each in its turn open; see `each_label`."""
-
-    cdef const double[::1] initial, final
-    cdef const double[:, ::1] transitions
-    cdef const int32_t[:, ::1] table
-    cdef double[:, ::1] scores, changes, differences
-    cdef int32_t start
-    cdef bint second, crossed
-
-    def __init__(
-        self, const double[::1] initial, const double[:, ::1] transitions,
-        const double[::1] final, const int32_t[:, ::1] table, int32_t start, bint second,
-        bint crossed, double[:, ::1] scores, double[:, ::1] changes, double[:, ::1] differences,
-    ):
-        self.initial, self.transitions, self.final = initial, transitions, final
-        self.table, self.start, self.second, self.crossed = table, start, second, crossed
-        self.scores, self.changes, self.differences = scores, changes, differences
-
-    cdef double loss(
-        self, const int32_t* labels, const int32_t* states, Py_ssize_t n, double* options
-    ) noexcept nogil:
-        """- sum_t log p(c_t | the rest); its derivatives go to `changes` and `differences`."""
-        cdef Py_ssize_t n_labels = self.table.shape[1], t, c
-        cdef int32_t before, here, after
-        cdef double total = 0.0, right, log_sum, value
-        for t in range(n):
-            before = labels[t - 1] if t > 0 else self.start
-            for c in range(n_labels):
-                options[c] = -INFINITY
-                here = self.table[before, c]
-                if here < 0:
-                    continue
-                value = self.scores[t, here]
-                value += self.transitions[states[t - 1], here] if t > 0 else self.initial[here]
-                if t == n - 1:
-                    options[c] = value + self.final[here]
-                    continue
-                after = self.table[c, labels[t + 1]]
-                if after < 0:
-                    continue
-                value += self.transitions[here, after]
-                if self.crossed:
-                    value += self.scores[t + 1, after]
-                if self.second:
-                    if t + 2 < n:
-                        value += self.transitions[after, states[t + 2]]
-                    else:
-                        value += self.final[after]
-                options[c] = value
-            right = options[labels[t]]
-            log_sum = _normalize(options, n_labels)
-            # Also if it is nan.
-            if not right > -INFINITY:
-                return INFINITY
-            total += log_sum - right
-            options[labels[t]] -= 1.0
-            for c in range(n_labels):
-                value = options[c]
-                here = self.table[before, c]
-                # nan, of one option, is of all of them, of what is no state too.
-                if value == 0.0 or here < 0:
-                    continue
-                self.changes[t, here] += value
-                if t > 0:
-                    self.differences[states[t - 1], here] += value
-                if t == n - 1:
-                    continue
-                after = self.table[c, labels[t + 1]]
-                if after < 0:
-                    continue
-                self.differences[here, after] += value
-                if self.crossed:
-                    self.changes[t + 1, after] += value
-                if self.second and t + 2 < n:
-                    self.differences[after, states[t + 2]] += value
-        return total
-
-
-cdef int _check(
-    const double[:, ::1] transitions, const int64_t[::1] offsets, const int32_t[::1] state_ids,
-    Py_ssize_t n_tokens, double[:, ::1] pairs,
-) except -1:
-    cdef Py_ssize_t s, n_states = transitions.shape[0]
-    if transitions.shape[1] != n_states:
-        raise ValueError("transitions must be square")
-    if pairs.shape[0] != n_states or pairs.shape[1] != n_states:
-        raise ValueError("there must be a count for each pair of states")
-    if offsets.shape[0] == 0 or offsets[0] != 0 or offsets[offsets.shape[0] - 1] != n_tokens:
-        raise ValueError("offsets must delimit the tokens")
-    for s in range(offsets.shape[0] - 1):
-        if offsets[s + 1] < offsets[s]:
-            raise ValueError("offsets must not fall")
-    if state_ids.shape[0] != n_tokens:
-        raise ValueError("there must be a state for each token")
-    for s in range(n_tokens):
-        if not 0 <= state_ids[s] < n_states:
-            raise ValueError("a state is out of range")
-    return 0
+cdef double _sentence_loss(
+    const double[::1] initial, const double[:, ::1] transitions, const double[::1] final,
+    const int32_t[:, ::1] table, int32_t start, bint second, bint crossed,
+    const double[:, ::1] scores, double[:, ::1] changes, double[:, ::1] differences,
+    const int32_t* labels, const int32_t* states, Py_ssize_t n, double* options,
+) noexcept nogil:
+    """Return - sum_t log p(c_t | the rest); add its derivatives to `changes` and `differences`."""
+    cdef Py_ssize_t n_labels = table.shape[1], t, c
+    cdef int32_t before, here, after
+    cdef double total = 0.0, right, log_sum, value
+    for t in range(n):
+        before = labels[t - 1] if t > 0 else start
+        for c in range(n_labels):
+            options[c] = -INFINITY
+            here = table[before, c]
+            if here < 0:
+                continue
+            value = scores[t, here]
+            value += transitions[states[t - 1], here] if t > 0 else initial[here]
+            if t == n - 1:
+                options[c] = value + final[here]
+                continue
+            after = table[c, labels[t + 1]]
+            if after < 0:
+                continue
+            value += transitions[here, after]
+            if crossed:
+                value += scores[t + 1, after]
+            if second:
+                if t + 2 < n:
+                    value += transitions[after, states[t + 2]]
+                else:
+                    value += final[after]
+            options[c] = value
+        right = options[labels[t]]
+        log_sum = _normalize(options, n_labels)
+        # Also if it is nan.
+        if not right > -INFINITY:
+            return INFINITY
+        total += log_sum - right
+        options[labels[t]] -= 1.0
+        for c in range(n_labels):
+            value = options[c]
+            here = table[before, c]
+            # If one option is nan, all are, even where there is no state.
+            if value == 0.0 or here < 0:
+                continue
+            changes[t, here] += value
+            if t > 0:
+                differences[states[t - 1], here] += value
+            if t == n - 1:
+                continue
+            after = table[c, labels[t + 1]]
+            if after < 0:
+                continue
+            differences[here, after] += value
+            if crossed:
+                changes[t + 1, after] += value
+            if second and t + 2 < n:
+                differences[after, states[t + 2]] += value
+    return total

@@ -1,15 +1,15 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
-"""Kernel of the averaged perceptron: decode each sentence with the present weights, mend mistakes.
+"""Kernel of the averaged perceptron: decode each sentence with the current weights, fix mistakes.
 
-Collins (2002), figure 1: when the best path of a sentence is not the right one, the features of the
-right path gain one and those of the best path lose one. The average of the weights over all
-sentences comes from a second array, the totals: what is added to a weight after c sentences is
-added c times to its total, so that after n of them the average is weight - total / n, and a
-sentence without mistakes costs nothing but its decoding. All this is exact in integers.
+Collins (2002), figure 1: if the best path of a sentence is wrong, the features of the gold path
+gain one and those of the best path lose one. The average of the weights over all sentences comes
+from a second array, the totals: a change of a weight after c sentences is added c times to its
+total. After n sentences the average is weight - total / n, and a sentence without mistakes costs
+only its decoding. All this is exact in integers.
 
-A token's score of a state is the sum of weights[row, column] over the rows of the token and the
-columns of the state. A path may only go along the arcs: `arcs` (n_arcs) has the states before, and
-those of state y begin at starts[y], in order, so that of equal paths the lowest states win.
+The score of a state at a token is the sum of weights[row, column] over the rows of the token and
+the columns of the state. Paths follow arcs: `arcs` (n_arcs) has the states before state y from
+starts[y] on, in ascending order, so that the lowest states win ties. Callers check all arrays.
 """
 
 from libc.math cimport INFINITY
@@ -30,10 +30,10 @@ def epoch(
     float[:, ::1] weights, double[:, ::1] totals, double[::1] arc_weights, double[::1] arc_totals,
     double n_before,
 ):
-    """Go once through the sentences in the given order; returns in how many the path was wrong.
+    """Go through the sentences once, in the given order; return the number of wrong paths.
 
-    rows: int32 (n_tokens, n_templates), of `weights`; negative ones are passed over.
-    offsets: int64 (n_sentences + 1). gold: int32 (n_tokens), the right states.
+    rows: int32 (n_tokens, n_templates), of `weights`; negative rows are ignored.
+    offsets: int64 (n_sentences + 1). gold: int32 (n_tokens), the gold states.
     order: int64 (any number), sentences. columns: int32 (n_states, per_state), of `weights`.
     initial, final: float64 (n_states), fixed scores of the first and last state; -inf forbids.
     starts: int32 (n_states + 1) and arcs: int32 (n_arcs), see above.
@@ -42,19 +42,13 @@ def epoch(
     """
     cdef Shape shape = Shape(rows.shape[1], weights.shape[1], columns.shape[0], columns.shape[1])
     cdef Py_ssize_t i, begin, length, n_wrong = 0
-    _check_sentences(rows, offsets, gold, order, shape.n_states, weights.shape[0])
-    _check_states(columns, initial, final, starts, arcs, weights.shape[1])
-    if totals.shape[0] != weights.shape[0] or totals.shape[1] != weights.shape[1]:
-        raise ValueError("totals must have the shape of weights")
-    if not (arc_weights.shape[0] == arc_totals.shape[0] == arcs.shape[0]):
-        raise ValueError("arc_weights and arc_totals must be as long as arcs")
     if rows.shape[0] == 0 or order.shape[0] == 0:
         return 0
     cdef Py_ssize_t longest = np.diff(offsets).max()
     cdef double[::1] work = np.empty(shape.n_columns + 3 * shape.n_states)
     cdef int32_t[:, ::1] back = np.empty((longest, shape.n_states), dtype=np.int32)
     cdef int32_t[::1] path = np.empty(longest, dtype=np.int32)
-    # Of empty arrays no element has an address; theirs are never read.
+    # Empty arrays have no first element; they are never read.
     cdef const int32_t* row = &rows[0, 0] if shape.n_templates else NULL
     cdef float* weight = &weights[0, 0] if weights.shape[0] else NULL
     cdef double* total = &totals[0, 0] if weights.shape[0] else NULL
@@ -84,7 +78,7 @@ cdef void _viterbi(
     const double* initial, const double* final, const int32_t* starts, const int32_t* arcs,
     const double* arc_weights, double* work, int32_t* back, int32_t* path,
 ) noexcept nogil:
-    """The best path into `path`; work holds n_columns + 3 n_states numbers."""
+    """Write the best path into `path`; work has n_columns + 3 n_states numbers."""
     cdef Py_ssize_t t, y, a
     cdef int32_t best
     cdef double value, highest
@@ -126,7 +120,7 @@ cdef inline void _score(
     const int32_t* rows, Shape shape, const int32_t* columns, const float* weights, double* sums,
     double* scores,
 ) noexcept nogil:
-    """Scores of the states at one token; sums has room for n_columns numbers."""
+    """Compute the scores of the states at one token; sums has n_columns numbers."""
     cdef Py_ssize_t k, c, y
     cdef const float* row
     memset(sums, 0, shape.n_columns * sizeof(double))
@@ -146,7 +140,7 @@ cdef bint _mend(
     const int32_t* path, const int32_t* starts, const int32_t* arcs, float* weights,
     double* totals, double* arc_weights, double* arc_totals, double count,
 ) noexcept nogil:
-    """Whether path and gold differ; where they do, one more for gold and one less for path."""
+    """Return whether path and gold differ; if so, add one for gold and subtract one for path."""
     cdef Py_ssize_t t, c
     cdef int32_t right, wrong
     cdef bint differ = False
@@ -186,50 +180,3 @@ cdef inline void _add_arc(
         if arcs[a] == before:
             arc_weights[a] += value
             arc_totals[a] += value * count
-
-
-cdef int _check_sentences(
-    const int32_t[:, ::1] rows, const int64_t[::1] offsets, const int32_t[::1] gold,
-    const int64_t[::1] order, Py_ssize_t n_states, Py_ssize_t n_predicates,
-) except -1:
-    cdef Py_ssize_t i, k, n_sentences = offsets.shape[0] - 1
-    if n_sentences < 0 or offsets[0] != 0 or offsets[n_sentences] != rows.shape[0]:
-        raise ValueError("offsets must begin with 0 and end with the number of tokens")
-    if gold.shape[0] != rows.shape[0]:
-        raise ValueError("gold must be as long as rows")
-    for i in range(n_sentences):
-        if offsets[i + 1] < offsets[i]:
-            raise ValueError("offsets must not fall")
-    for i in range(order.shape[0]):
-        if not 0 <= order[i] < n_sentences:
-            raise ValueError("there is no such sentence")
-    for i in range(rows.shape[0]):
-        if not 0 <= gold[i] < n_states:
-            raise ValueError("there is no such state")
-        for k in range(rows.shape[1]):
-            if rows[i, k] >= n_predicates:
-                raise ValueError("a row is beyond the weights")
-    return 0
-
-
-cdef int _check_states(
-    const int32_t[:, ::1] columns, const double[::1] initial, const double[::1] final,
-    const int32_t[::1] starts, const int32_t[::1] arcs, Py_ssize_t n_columns,
-) except -1:
-    cdef Py_ssize_t i, k, n_states = columns.shape[0]
-    if n_states == 0 or columns.shape[1] == 0 or n_columns == 0:
-        raise ValueError("there must be states, and columns for them")
-    if not (initial.shape[0] == final.shape[0] == starts.shape[0] - 1 == n_states):
-        raise ValueError("initial, final and starts must have one number for each state")
-    if starts[0] != 0 or starts[n_states] != arcs.shape[0]:
-        raise ValueError("starts must begin with 0 and end with the number of arcs")
-    for i in range(n_states):
-        if starts[i + 1] < starts[i]:
-            raise ValueError("starts must not fall")
-        for k in range(columns.shape[1]):
-            if not 0 <= columns[i, k] < n_columns:
-                raise ValueError("a column is beyond the weights")
-    for i in range(arcs.shape[0]):
-        if not 0 <= arcs[i] < n_states:
-            raise ValueError("an arc comes from no state")
-    return 0

@@ -1,17 +1,17 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
-"""Kernel of chunks under brackets: sums and maxima over the labellings whose chunks cross none.
+"""Kernel of chunks under brackets: sums and maxima over labellings whose chunks cross no bracket.
 
-A chunk [i, j) crosses a bracket [a, b) if i < a < j < b or a < i < b < j. Brackets that are nested
-are the nodes of a tree, and then a chunk that crosses none is one or several children in a row of
-one node, a token being a child too. So a sentence is a sequence of segments, chunks and single
-states outside of them (Sarawagi & Cohen 2004), and a pass from left to right needs for each open
-node just one thing beside the usual forward variables: `running`, by last state, the chunks that
-began at a child of that node and still go on. Of a child that is left behind, `running` gets those
-that began with it, and those that went all through it. All is in logarithms.
+A chunk [i, j) crosses a bracket [a, b) if i < a < j < b or a < i < b < j. Nested brackets are the
+nodes of a tree, whose leaves are tokens. A chunk that crosses none consists of adjacent children of
+one node. A sentence is a sequence of segments, chunks and single states outside chunks (Sarawagi &
+Cohen 2004). In addition to the usual forward variables, a pass from left to right needs `running`
+for each open node: the chunks, by last state, that began at a child of the node and continue. When
+a child is closed, the chunks that began with it, and those that span it, are added to `running`.
+All scores are logarithms.
 
-In a chain of first order there is one state in which a chunk can both be gone on with and go on
-itself, such as I-NP, so that the inside of a chunk has one score, a difference of two cumulative
-sums, and a pass takes O(tokens + brackets). With pairs of labels it is O(tokens * depth).
+In a first-order chain only one state, such as I-NP, can continue a chunk and be continued. The
+inside of a chunk then has one score, a difference of two cumulative sums, and a pass takes
+O(tokens + brackets). With pairs of labels it takes O(tokens * depth).
 """
 
 from libc.math cimport exp, log, log1p, INFINITY
@@ -27,20 +27,13 @@ cdef struct Cell:
 
 
 def nest(const int64_t[:, ::1] brackets, const int64_t[::1] offsets, uint8_t[::1] kept):
-    """Which brackets can be crossed, and cross nor equal none before them: into kept, 0 or 1.
+    """Write into `kept` whether each bracket counts, 0 or 1.
 
-    brackets: int64 (n, 2), sorted by start, then longest first. One of less than two tokens cannot
-    be crossed; one that is not within a sentence does not count.
+    A bracket counts if it is within a sentence, has two tokens or more, and neither crosses nor
+    equals a bracket before it. brackets: int64 (n, 2), sorted by start, then longest first.
     """
     cdef Py_ssize_t k, s = 0, depth = 0, n = brackets.shape[0]
     cdef int64_t start, end
-    if brackets.shape[1] != 2 or kept.shape[0] != n:
-        raise ValueError("brackets and kept must have the shapes (n, 2) and (n)")
-    for k in range(1, n):
-        if brackets[k, 0] < brackets[k - 1, 0] or (
-            brackets[k, 0] == brackets[k - 1, 0] and brackets[k, 1] > brackets[k - 1, 1]
-        ):
-            raise ValueError("brackets must be sorted")
     cdef int64_t[:, ::1] stack = np.empty((n + 1, 2), dtype=np.int64)
     for k in range(n):
         start, end = brackets[k, 0], brackets[k, 1]
@@ -60,11 +53,11 @@ def nest(const int64_t[:, ::1] brackets, const int64_t[::1] offsets, uint8_t[::1
 
 
 cdef class Segmenter:
-    """A chain, and what of it is inside of chunks.
+    """A chain whose transitions are split into those between segments and those within chunks.
 
-    initial, final: float64 (n_states), transitions: float64 (n_states, n_states), as of
-    `_chain.Chain`. goes_on: uint8 (n_states, n_states), 1 if the column's state goes on with the
-    chunk of the row's. first_order: whether states are labels, not pairs of them.
+    initial, transitions, final: as in `_chain.Chain`.
+    goes_on: uint8 (n_states, n_states), 1 if the column's state continues the chunk of the row's.
+    first_order: whether states are labels, not pairs of labels.
     """
 
     cdef const double[::1] initial, final
@@ -83,10 +76,6 @@ cdef class Segmenter:
         const double[::1] final, const uint8_t[:, ::1] goes_on, bint first_order,
     ):
         n = len(initial)
-        if n == 0 or not (
-            len(final) == n and np.shape(transitions) == np.shape(goes_on) == (n, n)
-        ):
-            raise ValueError("the parts of a chain must be of one size and not empty")
         self.initial, self.final, self.n_states = initial, final, n
         self.first_order = first_order
         scores, within = np.asarray(transitions), np.asarray(goes_on) > 0
@@ -108,16 +97,13 @@ cdef class Segmenter:
         self, const double[:, ::1] scores, const int64_t[::1] offsets,
         const int64_t[:, ::1] brackets, int32_t[::1] out,
     ):
-        """The best state sequence of each sentence into `out`, int32 (n_tokens).
+        """Write the best state sequence of each sentence into `out`, int32 (n_tokens).
 
-        scores: float64 (n_tokens, n_states). brackets: int64 (n, 2), sorted, as `nest` keeps them.
-        Returns the sum of their scores, -inf if a sentence has none.
+        scores: float64 (n_tokens, n_states). brackets: int64 (n, 2), sorted, kept by `nest`.
+        Returns the sum of the scores of the sequences, -inf if a sentence has no sequence.
         """
         cdef Py_ssize_t s, k = 0
         cdef double total = 0.0
-        self.check(scores, offsets, brackets)
-        if out.shape[0] != scores.shape[0]:
-            raise ValueError("out must be as long as scores")
         cdef Pass work = Pass(self, offsets, brackets)
         cdef int32_t[:, ::1] before = np.empty((max(1, work.longest), self.n_states), np.int32)
         with nogil:
@@ -134,16 +120,12 @@ cdef class Segmenter:
         self, const double[:, ::1] scores, const int64_t[::1] offsets,
         const int64_t[:, ::1] brackets, double[:, ::1] out, double[::1] totals,
     ):
-        """log sums over what may stand up to each token if it begins a segment.
+        """Compute log sums over all prefixes that end in a token that begins a segment.
 
-        out: float64 (n_tokens, n_states): over all states before the token, where it has this
-        state. totals: float64 (n_sentences), log Z. The rest: as in `best`.
+        out: float64 (n_tokens, n_states), by token and its state. totals: float64 (n_sentences),
+        log Z. The other arguments are those of `best`.
         """
         cdef Py_ssize_t s, k = 0
-        self.check(scores, offsets, brackets)
-        if (out.shape[0] != scores.shape[0] or out.shape[1] != self.n_states
-                or totals.shape[0] != offsets.shape[0] - 1):
-            raise ValueError("out must have the shape of scores and totals one for each sentence")
         cdef Pass work = Pass(self, offsets, brackets)
         with nogil:
             for s in range(offsets.shape[0] - 1):
@@ -154,48 +136,22 @@ cdef class Segmenter:
                         &out[offsets[s], 0], NULL,
                     )
 
-    cdef int check(
-        self, const double[:, ::1] scores, const int64_t[::1] offsets,
-        const int64_t[:, ::1] brackets,
-    ) except -1:
-        cdef Py_ssize_t s, k
-        if scores.shape[1] != self.n_states:
-            raise ValueError("scores must have one column for each state")
-        if offsets.shape[0] == 0 or offsets[0] != 0 or offsets[len(offsets) - 1] != len(scores):
-            raise ValueError("offsets must begin with 0 and end with the number of tokens")
-        for s in range(offsets.shape[0] - 1):
-            if offsets[s + 1] < offsets[s]:
-                raise ValueError("offsets must not fall")
-        kept = np.empty(len(brackets), dtype=np.uint8)
-        nest(brackets, offsets, kept)
-        if not kept.all():
-            raise ValueError("brackets must be nested, as nest keeps them")
-        return 0
-
 
 def segment_probabilities(
     Segmenter segmenter not None, const double[:, ::1] scores, const double[:, ::1] begins,
     const double[:, ::1] ends, const double[::1] totals, const int64_t[:, ::1] segments,
     const int32_t[::1] types, double[::1] out,
 ):
-    """Probability that exactly each segment is a chunk of its type, where it crosses no bracket.
+    """Compute the probability that exactly each segment, which crosses no bracket, is a chunk.
 
-    begins, totals: from `Segmenter.begins`; ends: the same of the chain that goes from right to
-    left, each token at its own place again. segments: int64 (n, 4), for each its first token, the
-    token after its last, its type and its sentence. types: int32 (n_states), of the chunk that a
-    state belongs to. out: float64 (n).
+    begins, totals: from `Segmenter.begins`.
+    ends: `begins` of the reversed chain, in the order of the tokens.
+    segments: int64 (n, 4): first token, the token after the last, type and sentence.
+    types: int32 (n_states), the type of the chunk that a state belongs to.
+    out: float64 (n).
     """
-    cdef Py_ssize_t i, t, y, n_states = segmenter.n_states, n = scores.shape[0]
+    cdef Py_ssize_t i, t, y, n_states = segmenter.n_states
     cdef double total
-    if not (scores.shape[1] == begins.shape[1] == ends.shape[1] == types.shape[0] == n_states
-            and begins.shape[0] == ends.shape[0] == n):
-        raise ValueError("the arrays must have one column for each state")
-    if segments.shape[1] != 4 or segments.shape[0] != out.shape[0]:
-        raise ValueError("segments and out must have the shapes (n, 4) and (n)")
-    for i in range(segments.shape[0]):
-        if not (0 <= segments[i, 0] < segments[i, 1] <= n
-                and 0 <= segments[i, 3] < totals.shape[0]):
-            raise ValueError("a segment is empty or outside of its sentence")
     cdef Cell[::1] work = _cells(2 * n_states)
     cdef Cell* here = &work[0]
     cdef Cell* after = &work[n_states]
@@ -232,7 +188,7 @@ cdef inline double _log_add(double a, double b) noexcept nogil:
 cdef inline void _put(
     bint best, Cell* cell, double score, int32_t start, int32_t first
 ) noexcept nogil:
-    """Add up, or keep the better one."""
+    """Add the score, or keep the better segment."""
     if not best:
         cell.score = _log_add(cell.score, score)
     elif score > cell.score:
@@ -242,7 +198,7 @@ cdef inline void _put(
 cdef inline void _step(
     Segmenter segmenter, bint best, const Cell* before, const double* scores, Cell* out
 ) noexcept nogil:
-    """Chunks that go on for one token more, by their last state."""
+    """Continue chunks by one token, by last state."""
     cdef Py_ssize_t k, x, y
     for y in range(segmenter.n_states):
         out[y].score = -INFINITY
@@ -257,12 +213,13 @@ cdef inline void _step(
 
 
 cdef class Pass:
-    """One sentence after the other from left to right, and the memory for it.
+    """A pass from left to right over one sentence after the other, with its memory.
 
-    ended: Cell (n_tokens + 1, n_states), of each gap between tokens what ends there, by its last
-    state. running: Cell (depth + 1, n_states). opened: int64 (depth + 1, 2), the open brackets.
-    begun: Cell (n_tokens, n_states), `begins`. sums, impossible: (n_tokens + 1, n_hubs), cumulative
-    scores of the inside of chunks, but for -inf, and the number of these.
+    ended: Cell (n_tokens + 1, n_states), the segments that end at each gap, by last state.
+    running: Cell (depth + 1, n_states). opened: int64 (depth + 1, 2), the open brackets.
+    begun: Cell (n_tokens, n_states), `begins`.
+    sums, impossible: (n_tokens + 1, n_hubs), cumulative scores of the inside of chunks without
+        -inf, and cumulative numbers of -inf.
     """
 
     cdef Segmenter segmenter
@@ -276,7 +233,7 @@ cdef class Pass:
         n_states, n_hubs = segmenter.n_states, max(1, len(segmenter.hubs))
         self.segmenter = segmenter
         self.longest = int(np.diff(offsets).max(initial=0))
-        # Nothing is open longer than its sentence, and each level is shorter than the one above.
+        # A bracket is within its sentence, and each level is shorter than the level above.
         depth = min(len(brackets), self.longest) + 1
         self.ended = _cells((self.longest + 1) * n_states).reshape(-1, n_states)
         self.begun = _cells((self.longest + 1) * n_states).reshape(-1, n_states)
@@ -291,11 +248,10 @@ cdef class Pass:
         self, bint best, const double* scores, Py_ssize_t begin, Py_ssize_t end,
         const int64_t[:, ::1] brackets, Py_ssize_t* next_bracket, double* begins, int32_t* before,
     ) noexcept nogil:
-        """log Z of the tokens from begin to end, or the best score.
+        """Return log Z of a sentence, or the best score.
 
-        scores, begins: the rows of the sentence. next_bracket: the first one that is not yet
-        passed. before: int32 (n_tokens, n_states), out: where best, the last state of what is
-        before a segment that begins with this state.
+        scores, begins: the rows of the sentence. next_bracket: the next bracket to open.
+        before: int32 (n_tokens, n_states), out if best: the state before a segment, by first state.
         """
         cdef Py_ssize_t n = end - begin, n_states = self.segmenter.n_states, depth = 0, t, y, start
         cdef Cell* through = &self.work[2, 0]
@@ -343,7 +299,7 @@ cdef class Pass:
         return total
 
     cdef void add_up(self, const double* scores, Py_ssize_t n) noexcept nogil:
-        """`sums` and `impossible` of a sentence."""
+        """Compute `sums` and `impossible` of a sentence."""
         cdef Py_ssize_t t, h
         cdef double score
         for t in range(n):
@@ -356,7 +312,7 @@ cdef class Pass:
     cdef void begin(
         self, bint best, const double* scores, Py_ssize_t t, int32_t* before
     ) noexcept nogil:
-        """`begun` of token t: all that may stand before it, and the token in each state."""
+        """Compute `begun` of token t."""
         cdef Py_ssize_t x, y, n_states = self.segmenter.n_states
         cdef const Cell* ended = &self.ended[t, 0]
         cdef double* exponentials = &self.exponentials[0]
@@ -400,7 +356,7 @@ cdef class Pass:
         self, bint best, const Cell* running, const double* scores, Py_ssize_t start,
         Py_ssize_t end, Cell* out,
     ) noexcept nogil:
-        """Running chunks that go on from token start to token end - 1, one or more."""
+        """Continue running chunks from token start to token end - 1, at least one token."""
         cdef Py_ssize_t n_states = self.segmenter.n_states, t, y, h
         cdef Cell* here = &self.work[0, 0]
         cdef Cell* after = &self.work[1, 0]
@@ -415,7 +371,7 @@ cdef class Pass:
             here, after = after, here
             t += 1
             if self.segmenter.first_order:
-                # Only inner states can go on from here, and only to themselves.
+                # From here only inner states continue, and only to themselves.
                 for h in range(self.segmenter.hubs.shape[0]):
                     y = self.segmenter.hubs[h]
                     if self.impossible[end - 1, h] > self.impossible[t, h]:
@@ -426,7 +382,7 @@ cdef class Pass:
             _step(self.segmenter, best, here, scores + t * n_states, out)
 
     cdef void trace(self, Py_ssize_t n, const int32_t* before, int32_t* out) noexcept nogil:
-        """The best states of a sentence, from the last segment to the first."""
+        """Write the best states of a sentence, from the last segment to the first."""
         cdef Py_ssize_t end = n, t, y, last = 0
         cdef Cell segment
         for y in range(1, self.segmenter.n_states):

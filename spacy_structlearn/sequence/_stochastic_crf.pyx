@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
-"""Kernel of first-order chains with many labels, of which a token keeps the few it can well have.
+"""Kernel of first-order chains with many labels, which prunes the unlikely labels of each token.
 
-A label stays at a token if its score there is within a margin of the best one's: of 48 part-of-
-speech tags two or three. Forward-backward (Rabiner 1989, section III.A) takes the square of their
-number in place of 48 * 48. Training sees the same lattices, and the right label in them.
+A token keeps the labels whose score is within a margin of the best score, two or three of 48
+part-of-speech tags. Forward-backward (Rabiner 1989, section III.A) takes the square of their
+number instead of 48 * 48. Training uses the same lattices, with the gold labels added.
 
 `epoch` is stochastic training of a conditional random field by dual averaging with adaptive steps
 (Duchi, Hazan & Singer 2011, section 1.3 and equation 24). With g the sum and G the sum of squares
@@ -11,8 +11,8 @@ of a weight's derivatives in the t sentences so far, it is
 
     w = start - rate sign(g) max(|g| - l1 t, 0) / (damping + sqrt(G)).
 
-A weight is set when it has a derivative; what the penalty takes afterwards is seen the next time.
-Derivatives of less than a thousandth are left out.
+A weight is updated when it has a derivative; later penalties count at its next update. Derivatives
+below a thousandth are ignored. Callers check all arrays.
 """
 
 from libc.math cimport exp, fabs, fmax, fmin, log, sqrt
@@ -30,7 +30,7 @@ cdef extern from *:
     """
     void PREFETCH(const void* address) noexcept nogil
 
-# Transitions beyond are as good as this: so products of three exponentials stay within range.
+# Larger transitions are clipped, so that products of three exponentials stay within range.
 cdef double MOST = 200.0
 cdef float LEAST_DERIVATIVE = 1e-3
 
@@ -48,10 +48,7 @@ cdef inline float _step(float total, float square, Rule rule) noexcept nogil:
 
 
 cdef class Lattice:
-    """The labels of the tokens of one sentence, and what forward-backward finds there.
-
-    Token t has the places starts[t] to starts[t + 1] - 1.
-    """
+    """The labels of the tokens of one sentence, from starts[t] on, and their forward-backward."""
 
     cdef Py_ssize_t n_labels
     cdef int32_t[::1] starts, labels
@@ -66,8 +63,7 @@ cdef class Lattice:
     cdef double keep(
         self, const float* scores, Py_ssize_t n, float margin, const int32_t* gold
     ) noexcept nogil:
-        """Choose the labels; gold: those that stay, or NULL. Returns the sum of the best scores,
-        from which psi counts."""
+        """Choose the labels, gold ones too unless NULL; return the sum of the best scores."""
         cdef Py_ssize_t t, y, k = 0
         cdef float highest
         cdef double total = 0
@@ -86,9 +82,9 @@ cdef class Lattice:
         return total
 
     cdef double forward_backward(self, const double* factors, Py_ssize_t n) noexcept nogil:
-        """log Z, but for the scores from which psi counts.
+        """Return log Z without the best scores. factors: exp(transitions).
 
-        factors: exp(transitions). The alphas of a token sum to one, its alpha * beta too.
+        The alphas of a token sum to one, and so do the products alpha * beta.
         """
         cdef Py_ssize_t t, i, j, before, first, end
         cdef double total = 0, norm, value
@@ -127,19 +123,7 @@ cdef class Lattice:
         return total
 
 
-cdef int _check_sentences(const int64_t[::1] offsets, Py_ssize_t n_tokens) except -1:
-    cdef Py_ssize_t s
-    if offsets.shape[0] == 0 or offsets[0] != 0 or offsets[offsets.shape[0] - 1] != n_tokens:
-        raise ValueError("offsets must begin with 0 and end with the number of tokens")
-    for s in range(offsets.shape[0] - 1):
-        if offsets[s + 1] < offsets[s]:
-            raise ValueError("offsets must not fall")
-    return 0
-
-
-def _factors(transitions, Py_ssize_t n_labels):
-    if transitions.shape[0] != n_labels or transitions.shape[1] != n_labels:
-        raise ValueError("there must be a transition from each label to each label")
+def _factors(transitions):
     return np.exp(np.clip(np.asarray(transitions, dtype=np.float64), -MOST, MOST))
 
 
@@ -150,21 +134,16 @@ def posteriors(
     const double[:, ::1] transitions, const float[:, ::1] scores, const int64_t[::1] offsets,
     float margin, int64_t[::1] starts, int32_t[::1] labels, float[::1] probabilities,
 ):
-    """p(y_t = y | x) of the labels that each token keeps, best first, the lowest of equal ones.
+    """Compute p(y_t = y | x) of the labels that each token keeps, best first, lowest first in ties.
 
     transitions: float64 (n_labels, n_labels), finite. scores: float32 (n_tokens, n_labels).
-    starts: int64 (n_tokens + 1), out: where the labels of each token begin in labels, int32, and
-    probabilities, float32 (n_tokens * n_labels), out, of which the rest is not written.
+    starts: int64 (n_tokens + 1), out: where each token begins in the next two.
+    labels, probabilities: int32 and float32 (n_tokens * n_labels), out, filled up to starts[-1].
     """
     cdef Py_ssize_t n_labels = scores.shape[1], n_tokens = scores.shape[0], s, t, n, j, k, at = 0
     cdef float p
     cdef int32_t label
-    _check_sentences(offsets, n_tokens)
-    if starts.shape[0] != n_tokens + 1:
-        raise ValueError("there must be a start for each token, and the end")
-    if not labels.shape[0] == probabilities.shape[0] == n_tokens * n_labels:
-        raise ValueError("labels and probabilities must have room for all labels of all tokens")
-    cdef double[:, ::1] factors = _factors(transitions, n_labels)
+    cdef double[:, ::1] factors = _factors(transitions)
     starts[0] = 0
     if n_tokens == 0 or n_labels == 0:
         starts[:] = 0
@@ -197,10 +176,9 @@ def posteriors(
 
 
 cdef class Learner:
-    """Weights that learn: float32 arrays of one shape, (n_predicates, n_labels) or, for those of
-    transitions, (n_labels, n_labels).
+    """Weights of predicates or transitions with their statistics, float32 arrays of one shape.
 
-    start: what the weights were before. weights: as they are. totals, squares: g and G.
+    start: weights before training. weights: current weights. totals, squares: g and G.
     """
 
     cdef const float[:, ::1] start
@@ -208,8 +186,6 @@ cdef class Learner:
 
     def __init__(self, start, weights, totals, squares):
         self.start, self.weights, self.totals, self.squares = start, weights, totals, squares
-        if not start.shape == weights.shape == totals.shape == squares.shape:
-            raise ValueError("the arrays must be of one shape")
 
     cdef inline void learn(self, Py_ssize_t i, Py_ssize_t y, float derivative, Rule rule) noexcept nogil:
         self.totals[i, y] += derivative
@@ -217,11 +193,9 @@ cdef class Learner:
         self.weights[i, y] = self.start[i, y] + _step(self.totals[i, y], self.squares[i, y], rule)
 
     def add_to(self, float[:, ::1] out, float rate, float damping, float threshold):
-        """Add all weights, less what the penalty has taken since, to `out`. threshold: l1 t."""
+        """Add all weights, after the penalty since their last update, to `out`. threshold: l1 t."""
         cdef Rule rule = Rule(rate, damping, threshold)
         cdef Py_ssize_t i, y
-        if out.shape[0] != self.start.shape[0] or out.shape[1] != self.start.shape[1]:
-            raise ValueError("out must have the shape of the weights")
         with nogil:
             for i in range(out.shape[0]):
                 for y in range(out.shape[1]):
@@ -235,37 +209,23 @@ def epoch(
     const int64_t[::1] order, Learner predicates not None, Learner transitions not None,
     float margin, float rate, float damping, double l1, double n_before,
 ):
-    """Go once through the sentences in the given order. Returns the sum of -log p(gold | x).
+    """Go through the sentences once, in the given order; return the sum of -log p(gold | x).
 
-    rows: int32 (n_tokens, n_templates), of the predicates; negative ones are passed over. offsets:
-    int64 (n_sentences + 1). gold: int32 (n_tokens). order: int64 (any number), sentences.
-    l1: of one sentence. n_before: sentences before this epoch.
+    rows: int32 (n_tokens, n_templates), of the predicates; negative rows are ignored.
+    offsets: int64 (n_sentences + 1). gold: int32 (n_tokens). order: int64 (any number), sentences.
+    l1: the penalty of one sentence. n_before: number of sentences before this epoch.
     """
     cdef Py_ssize_t n_labels = transitions.weights.shape[0], n_templates = rows.shape[1]
     cdef Py_ssize_t s, t, k, y, begin, n
     cdef double loss = 0
     cdef const float* row
     cdef Rule rule = Rule(rate, damping, 0)
-    _check_sentences(offsets, rows.shape[0])
-    if transitions.weights.shape[1] != n_labels or predicates.weights.shape[1] != n_labels:
-        raise ValueError("there must be a column of weights for each label")
-    if gold.shape[0] != rows.shape[0]:
-        raise ValueError("there must be a right label for each token")
-    for t in range(rows.shape[0]):
-        if not 0 <= gold[t] < n_labels:
-            raise ValueError("a label is out of range")
-        for k in range(n_templates):
-            if rows[t, k] >= predicates.weights.shape[0]:
-                raise ValueError("a row is out of range")
-    for s in range(order.shape[0]):
-        if not 0 <= order[s] < offsets.shape[0] - 1:
-            raise ValueError("a sentence is out of range")
     if rows.shape[0] == 0 or order.shape[0] == 0:
         return 0.0
     longest = int(np.diff(offsets).max())
     cdef Lattice lattice = Lattice(longest, n_labels)
     cdef float[:, ::1] scores = np.empty((longest, n_labels), dtype=np.float32)
-    cdef double[:, ::1] factors = _factors(transitions.weights, n_labels)
+    cdef double[:, ::1] factors = _factors(transitions.weights)
     with nogil:
         for s in range(order.shape[0]):
             begin = offsets[order[s]]
@@ -294,7 +254,7 @@ def epoch(
                 _learn_token(rows, begin + t, t, gold[begin + t], lattice, predicates, rule)
             for t in range(1, n):
                 _learn_pair(t, gold[begin + t - 1], gold[begin + t], lattice, transitions, factors, rule)
-            # Only now, since the messages are of the factors before.
+            # Last, because the messages use the old factors.
             for t in range(1, n):
                 _refresh(t, lattice, transitions, factors)
     return loss

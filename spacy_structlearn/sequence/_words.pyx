@@ -27,11 +27,7 @@ def affixes(list words, const int32_t[::1] lengths, uint64_t[:, ::1] out):
     cdef uint64_t begin = 1, end = 2
     cdef int32_t longest = 0, length
     cdef str word
-    if out.shape[0] != n or out.shape[1] != lengths.shape[0]:
-        raise ValueError("out must have a row for each word and a column for each length")
     for j in range(lengths.shape[0]):
-        if not (0 < lengths[j] <= LONGEST or -LONGEST <= lengths[j] < 0):
-            raise ValueError("affixes have 1 to 16 characters")
         longest = max(longest, abs(lengths[j]))
     first[0], last[0] = mix(begin), mix(end)
     for i in range(n):
@@ -55,8 +51,6 @@ def flags(list words, uint64_t[::1] out):
     cdef Py_UCS4 c
     cdef uint64_t found
     cdef str word
-    if out.shape[0] != n:
-        raise ValueError("out must be as long as words")
     for i in range(n):
         word = words[i]
         size = len(word)

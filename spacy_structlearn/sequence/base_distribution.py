@@ -1,29 +1,29 @@
-"""Base distributions q0 of sentences and labels, and what they expect of features.
+"""Base distributions q0 of sentences and labels, and expected feature counts under them.
 
-M-estimation (Smith, Vail & Lafferty 2007) needs of its base distribution the expectation of every
-feature, once:
+M-estimation (Smith, Vail & Lafferty 2007) needs the expectation of every feature, once:
 
     E[f] = sum_{x, y} q0(x, y) f(x, y),
     q0(x, y) = prod_i t(y_i | y_{i-2}, y_{i-1}) prod_k e_k(x_ik | y_i) * t($ | y_{n-1}, y_n)
 
 with y_0 = y_{-1} = ^ and independent emissions k (the word; the tag). The expectations are exact:
-the weights i_ab of all ways from the start to a pair of labels, and o_ab of all from there to the
-end, are solutions of linear systems (equations 9 to 11). A predicate that reads a window around a
-token, with or without gaps, is expected wherever the window may lie (equation 12): from its
-leftmost place a message over pairs of labels is sent to the right, and from its rightmost place one
-to the left; they meet at the labels of the token and of the one before. Beyond the sentence there
-is padding, one symbol for each distance, as in `features.Templates`. Messages are the same for all
-predicates of a template that read the same up to there, so they are computed once for those.
+the weight i_ab of all paths from the start to a pair of labels, and the weight o_ab of all paths
+from there to the end, solve linear systems (equations 9 to 11). The expectation of a predicate that
+reads a window around a token is a sum over all positions of the window (equation 12): a message
+over pairs of labels goes right from its leftmost place, and another goes left from its rightmost
+place. They meet at the labels of the token and of the token before. Outside the sentence there is
+padding, one symbol for each distance, as in `features.Templates`. Predicates of a template that
+read the same symbols up to a place share the message.
 
-With q0 tight (every sentence ends) all o_ab are one. It need not be: sums then are over the mass
-that q0 has, as equation 3 says, and nothing is divided by it.
+If q0 is tight (every sentence ends), all o_ab are one. It need not be tight: sums are then over the
+mass of q0, as in equation 3, and are not divided by it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -32,34 +32,28 @@ from numpy.typing import NDArray
 from ..errors import StructlearnError
 from ..kernels.index import KeyIndex, number_keys
 from . import _chain
+from .data import AnyInts, Floats, Ids, Ints, Mask, Symbols
 from .decode import state_scores
 from .features import UNKNOWN, Templates
-from .hmm import count_trigrams, legal_trigrams, normalise, pair_chain
 from .model import ChainModel, check_label_ids, count_transitions
-from .states import START, previous_labels
+from .states import START, count_trigrams, legal_trigrams, pair_chain, previous_labels
 
-_LONGEST = 1e12
-"""Expected numbers of tokens above it are taken for infinite: no sum is exact there."""
-
-_BLOCK = 1 << 22
-"""Numbers in an array that is made for many values or tokens at a time: 32 MB."""
-
-_SAMPLES = 10_000
-"""Sentences that are sampled at a time."""
+_LONGEST = 1e12  # larger expected numbers of tokens count as infinite: sums are not exact there
+_BLOCK = 1 << 22  # numbers in an array that holds many values or tokens: 32 MB
+_SAMPLES = 10_000  # sentences to sample at a time
 
 
-@dataclass(frozen=True, eq=False)
-class Emission:
-    """p(symbols | label) of columns that are emitted together, independently of other columns.
+class Emission(NamedTuple):
+    """p(symbols | label) of columns that are emitted together, such as a word and its suffix.
 
-    columns: their names. Several, where one follows from the other: the word and its suffix.
-    symbols: uint64 (n_symbols, n_columns), distinct.
+    columns: names of the columns.
+    symbols: uint64 (n_symbols, n_columns), distinct rows.
     table: float64 (n_symbols, n_labels), each column a distribution.
     """
 
     columns: tuple[str, ...]
-    symbols: NDArray[np.uint64]
-    table: NDArray[np.float64]
+    symbols: Symbols
+    table: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,94 +61,53 @@ class BaseDistribution:
     """q0, with L labels; the edge symbols ^ and $ both have the place L.
 
     labels: the label strings.
-    t: float64 (L + 1, L + 1, L + 1), t[a, b, c] = t(c | a, b), as in `SecondOrderHMM`. Rows need
-        not sum to one. t[L, L, L] is the probability of the empty sentence.
-    emissions: each has columns of its own. Their symbols are those of closed vocabularies: where
-        unknown ones are a symbol, it is one of them.
-    Raises StructlearnError SL245 if the parts do not fit together.
+    t: float64 (L + 1, L + 1, L + 1), t[a, b, c] = t(c | a, b). Rows need not sum to one.
+        t[L, L, L] is the probability of the empty sentence.
+    emissions: emissions of different columns, over closed vocabularies.
     """
 
     labels: tuple[str, ...]
-    t: NDArray[np.float64]
+    t: Floats
     emissions: tuple[Emission, ...]
-
-    def __post_init__(self) -> None:
-        problem = self._problem()
-        if problem:
-            raise StructlearnError("SL245", problem=problem)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of all columns, in the order of the emissions."""
+        """Names of all columns, in the order of the emissions."""
         return tuple(name for emission in self.emissions for name in emission.columns)
-
-    @cached_property
-    def prefix_sums(self) -> NDArray[np.float64]:
-        """i (equations 9, 10), float64 (L + 1, L + 1): of the ways from the start to each pair.
-
-        i[a, b] is the expected number of places with the labels (a, b) if every way from there
-        ended with probability one; i[L, L] = 1 is that of the start, and (a, $) is no place.
-        Raises StructlearnError SL246 if that is infinite.
-        """
-        return self._sums[0]
-
-    @cached_property
-    def suffix_sums(self) -> NDArray[np.float64]:
-        """o (equation 11), float64 (L + 1, L + 1): of the ways from each pair to the end.
-
-        Zero for pairs that are not on a way from the start to the end. o[L, L] is the mass of q0.
-        Raises StructlearnError SL246 if that is infinite.
-        """
-        return self._sums[1]
 
     @property
     def mass(self) -> float:
-        """The sum of q0 over everything, the empty sentence included; 1 if it is proper."""
-        return float(self.suffix_sums[-1, -1])
-
-    @property
-    def expected_length(self) -> float:
-        """The sum of q0 times the number of tokens."""
-        n = len(self.labels)
-        return float((self.prefix_sums * self.suffix_sums)[:, :n].sum())
+        """The sum of q0 over all sentences and labels; 1 if it is a proper distribution."""
+        return float(self.sums[1][-1, -1])
 
     def expectations(
-        self, model: ChainModel, columns: NDArray[np.uint64], offsets: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """E[f] of every supported feature of a chain model that was made by `ChainModel.build`.
+        self, model: ChainModel, columns: Symbols, offsets: Ints
+    ) -> tuple[Floats, Floats]:
+        """Return E[f] of every supported feature of a model from `ChainModel.build`.
 
-        columns: uint64 (n_tokens, n_columns); offsets: int64 (n_sentences + 1): the data of which
-        the model was built, vocabularies closed; they tell what its keys stand for.
-        Returns float64 (n_predicates, n_columns) and float64 (n_states, n_states), zero where the
-        model supports nothing. What q0 has behind ^ counts for the model's label before the first.
-        Raises StructlearnError SL203, SL204, SL246 (see `prefix_sums`), SL247 if labels or columns
-        differ, SL248 for a symbol that is not emitted, SL249 for a feature that is not in the data.
+        columns, offsets: the data that the model was built from, with closed vocabularies.
+        Returns float64 (n_predicates, n_columns) and float64 (n_states, n_states), zero for
+        features that are not supported. ^ counts as the model's label before the first token.
+        Raises StructlearnError if q0 does not emit a column of the model, or if sentences have
+        infinite length.
         """
-        supported, supported_transitions = self._check_model(model)
+        supported, supported_transitions = self._supported(model)
         weights = np.zeros(model.weights.shape)
         befores = self._befores(model)
         labels = np.concatenate([np.arange(len(self.labels)), model.states[:, -1]])
-        missing = supported.any(axis=1)
         for window in self._windows(model, columns, offsets):
-            missing[window.rows] = False
             value, column = np.nonzero(supported[window.rows])
             weights[window.rows[value], column] = window.sums(
                 value, labels[column], befores[column]
             )
-        if missing.any():
-            raise StructlearnError("SL249", n=np.count_nonzero(missing))
         transitions = np.where(supported_transitions, self._transitions(model), 0.0)
         return weights, transitions
 
-    def predicate_expectations(
-        self, model: ChainModel, columns: NDArray[np.uint64], offsets: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
-        """E of every predicate of a model, whatever the labels are, float64 (n_predicates).
+    def predicate_expectations(self, model: ChainModel, columns: Symbols, offsets: Ints) -> Floats:
+        """Return E of every predicate without a label, float64 (n_predicates): see section 5.2.
 
-        These are the input-only features of section 5.2. Arguments and errors: as in
-        `expectations`, but predicates that are not in the data have zero.
+        Arguments and errors are those of `expectations`.
         """
-        self._check_model(model)
         totals = np.zeros(len(model.keys))
         anything = np.ones((1, len(self.labels) + 1))
         for window in self._windows(model, columns, offsets):
@@ -164,17 +117,16 @@ class BaseDistribution:
         return totals
 
     def posterior_expectations(
-        self, model: ChainModel, columns: NDArray[np.uint64], offsets: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """E[f] under the empirical distribution of sentences times q0(y | x) (equation 15).
+        self, model: ChainModel, columns: Symbols, offsets: Ints
+    ) -> tuple[Floats, Floats]:
+        """Return E[f] under the empirical distribution of sentences times q0(y | x) (equation 15).
 
-        The mean over the sentences given, empty ones included, of what q0 expects of their labels:
-        forward-backward. Arguments, results and errors: as in `expectations`; the model must read
-        all columns of q0. Raises SL217 for a sentence that has no probability.
+        This is the mean over sentences, including empty ones, of forward-backward with q0.
+        Arguments, results and errors are those of `expectations`; the model must read all columns
+        of q0, and each sentence needs a probability above zero.
         """
-        supported, supported_transitions = self._check_model(model)
-        columns, offsets = model.templates.check(columns, offsets)
-        own = self._own_columns(columns, model.templates.columns)
+        supported, supported_transitions = self._supported(model)
+        own = _select(columns, model.templates.columns, self.columns)
         chain_model = self.to_chain_model(model.encoding)
         chain = _chain.Chain(chain_model.initial, chain_model.transitions, chain_model.final)
         n_states = len(chain_model.states)
@@ -207,27 +159,26 @@ class BaseDistribution:
         n_sentences = max(len(offsets) - 1, 1)
         of_states = _one_hot(states, len(model.states))
         transitions = of_states.T @ totals @ of_states
-        # In place: with many labels the weights take a good part of the memory.
+        # In place: with many labels the weights take much of the memory.
         weights /= n_sentences
         weights[~supported] = 0.0
         return weights, np.where(supported_transitions, transitions / n_sentences, 0.0)
 
     def sampled_expectations(
         self, model: ChainModel, n_samples: int, seed: int = 0, *, smoothing: float = 0.0
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """An estimate of `expectations` from sentences that are sampled from q0 (equation 7).
+    ) -> tuple[Floats, Floats]:
+        """Estimate `expectations` from sentences sampled from q0 (equation 7).
 
-        smoothing: added to the count of every supported feature; with 0 most of them have none.
-        Returns, and raises, what `expectations` does (not SL248, SL249).
+        smoothing: added to the count of every supported feature, because many are never sampled.
         """
-        supported, supported_transitions = self._check_model(model)
+        supported, supported_transitions = self._supported(model)
         weights, n_columns = np.zeros(model.weights.shape), model.weights.shape[1]
         n_labels, n_states = len(self.labels), len(model.states)
         transitions = np.zeros((n_states, n_states))
         states = self._states(model)
         rng = np.random.default_rng(seed)
-        for n in _parts(n_samples):
-            columns, offsets, label_ids = self._sample(n, rng)
+        for begin in range(0, n_samples, _SAMPLES):
+            columns, offsets, label_ids = self.sample(min(_SAMPLES, n_samples - begin), rng)
             columns = _select(columns, self.columns, model.templates.columns)
             state_ids = states[previous_labels(label_ids, offsets, START), label_ids]
             is_state = state_ids < n_states
@@ -248,48 +199,39 @@ class BaseDistribution:
         transitions = np.where(supported_transitions, (transitions + smoothing) * scale, 0.0)
         return weights, transitions
 
-    def sample(
-        self, n: int, seed: int = 0
-    ) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int32]]:
-        """n sentences from q0, divided by its mass if that is not one.
+    def to_chain_model(self, encoding: str = "IOB2", *, closed: bool = True) -> ChainModel:
+        """Return q0 as a second-order chain with a template for each emission.
 
-        Returns uint64 (n_tokens, n_columns), columns as in `.columns`, int64 (n + 1), the offsets,
-        and int32 (n_tokens), the label ids; the same for the same seed.
-        n: 1 or more. Raises StructlearnError SL246 if q0 has no mass.
-        """
-        rng = np.random.default_rng(seed)
-        columns, offsets, label_ids = zip(*(self._sample(m, rng) for m in _parts(n)), strict=True)
-        lengths = np.concatenate([np.diff(part) for part in offsets])
-        return (
-            np.concatenate(columns),
-            np.concatenate([[0], np.cumsum(lengths)]),
-            np.concatenate(label_ids),
-        )
-
-    def to_chain_model(self, encoding: str = "IOB2") -> ChainModel:
-        """q0 as a chain of second order, whose states are the pairs after which something may come.
-
-        It has a template for each emission, and the vocabularies of columns with unknown symbols.
-        No emission may have a probability of zero (SL206).
+        closed: whether the chain has closed vocabularies, with UNKNOWN as a symbol. Otherwise it
+            has weights for unknown predicates; each column must then be emitted by itself.
+        No emission may have a probability of zero.
         """
         states, initial, transitions, final = pair_chain(self.t)
-        keys, vocabularies = [], {}
-        for emission in self.emissions:
-            templates = Templates(_texts([emission]))
-            keys.append(_keys_of_rows(templates, emission.symbols))
-            for name, symbols in zip(emission.columns, emission.symbols.T, strict=True):
-                if (symbols == UNKNOWN).any():
-                    vocabularies[name] = np.unique(symbols[symbols != UNKNOWN])
+        keys, tables, unknown = [], [], []
+        vocabularies: dict[str, Symbols] = {}
+        for columns, symbols, table in self.emissions:
+            is_unknown = symbols == UNKNOWN
+            known = np.ones(len(symbols), dtype=np.bool_)
+            if closed:
+                for name, column in zip(columns, symbols.T, strict=True):
+                    if (column == UNKNOWN).any():
+                        vocabularies[name] = np.unique(column[column != UNKNOWN])
+            else:
+                known = ~is_unknown[:, 0]
+                unknown.append(np.log(table[~known][0]))
+            keys.append(_keys_of_rows(_together(columns), symbols[known]))
+            tables.append(table[known])
         order = np.argsort(np.concatenate(keys))
         with np.errstate(divide="ignore"):
-            weights = np.log(np.concatenate([emission.table for emission in self.emissions]))
+            weights = np.log(np.concatenate(tables))
         return ChainModel(
             self.labels,
-            Templates(_texts(self.emissions)),
+            Templates([_together(emission.columns).texts[0] for emission in self.emissions]),
             np.concatenate(keys)[order],
             weights[order],
             transitions,
             states=states,
+            unknown=np.array(unknown) if unknown else None,
             initial=initial,
             final=final,
             encoding=encoding,
@@ -297,11 +239,16 @@ class BaseDistribution:
         )
 
     @cached_property
-    def _sums(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """i and o. What is not on a way from the start to the end has to be left out first: a
-        circle without an end would have infinite weight in i, and no part in any sentence."""
+    def sums(self) -> tuple[Floats, Floats]:
+        """i (equations 9, 10) and o (equation 11), both float64 (L + 1, L + 1).
+
+        i[a, b] is the weight of all paths from the start to the pair (a, b), and o[a, b] of all
+        paths from there to the end. o is zero for pairs on no path from the start to the end;
+        o[L, L] is the mass of q0. Raises StructlearnError if sentences have infinite length.
+        """
+        # Pairs on no complete path are left out: a cycle without an end has infinite weight in i.
         n, t = len(self.labels), self.t
-        pairs = _on_a_way(t)
+        pairs = _complete_pairs(t)
         before, label = np.nonzero(pairs)
         matrix = np.where(label[:, None] == before, t[before, label][:, label], 0.0)
         entries = np.where(before == n, t[n, n, label], 0.0)
@@ -325,42 +272,35 @@ class BaseDistribution:
         suffix[n, n] = t[n, n, n] + t[n, n, :n] @ suffix[n, :n]
         return prefix, suffix
 
-    def _states(self, model: ChainModel) -> NDArray[np.int64]:
-        """int64 (L + 1, L): the model's state for each pair of labels, n_states if there is none.
+    def _states(self, model: ChainModel) -> Ints:
+        """Return int64 (L + 1, L): the state of each label (column) after each label (row) or ^.
 
-        The last place in the first axis is ^: the model's label before the first.
+        n_states stands for a pair that is not a state.
         """
-        n, n_states = len(self.labels), len(model.states)
-        if model.order == 1:
-            return np.tile(np.arange(n), (n + 1, 1))
-        states = np.full((n + 1, n), n_states)
-        states[model.states[:, 0], model.states[:, 1]] = np.arange(n_states)
-        states[n] = states[model.start]
-        return states
+        states = model.state_table()
+        states[-1] = states[model.start]
+        return np.where(states < 0, len(model.states), states)
 
-    def _transitions(self, model: ChainModel) -> NDArray[np.float64]:
-        """E of each transition between states of the model, float64 (n_states, n_states)."""
+    def _transitions(self, model: ChainModel) -> Floats:
+        """Return E of each transition between states of the model, float64 (n_states, n_states)."""
         n, n_states = len(self.labels), len(model.states)
         states = self._states(model)
-        trigrams = self.prefix_sums[:, :n, None] * self.t[:, :n, :n] * self.suffix_sums[:n, :n]
+        prefix, suffix = self.sums
+        trigrams = prefix[:, :n, None] * self.t[:, :n, :n] * suffix[:n, :n]
         transitions = np.zeros((n_states + 1, n_states + 1))
         np.add.at(transitions, (states[:, :, None], states[:n]), trigrams)
         return transitions[:-1, :-1]
 
-    def _befores(self, model: ChainModel) -> NDArray[np.float64]:
-        """float64 (n_labels + n_states, L + 1), for each column of a model: 1 for the labels that
-        may be before, any one if the column is a label's."""
+    def _befores(self, model: ChainModel) -> Floats:
+        """Return float64 (L + n_states, L + 1): 1 if a column allows a label before the token."""
         n = len(self.labels)
         befores = np.ones((n + len(model.states) + 1, n + 1))
         befores[n:] = 0.0
         befores[n + self._states(model), np.arange(n + 1)[:, None]] = 1.0
         return befores[:-1]
 
-    def _windows(
-        self, model: ChainModel, columns: NDArray[np.uint64], offsets: NDArray[np.int64]
-    ) -> Iterator[_Window]:
-        """The known predicates in the data, some of a template at a time, with their messages."""
-        columns, offsets = model.templates.check(columns, offsets)
+    def _windows(self, model: ChainModel, columns: Symbols, offsets: Ints) -> Iterator[_Window]:
+        """Yield the known predicates in the data with their messages, in blocks."""
         reader = _Reader(self, model.templates.columns, columns, offsets)
         size = max(1, _BLOCK // (len(self.labels) * (len(self.labels) + 1)))
         for template, terms in enumerate(model.templates.terms):
@@ -374,7 +314,8 @@ class BaseDistribution:
             for begin in range(0, len(rows), size):
                 tokens = first[begin : begin + size]
                 read = {place: reader.read(tokens, place, names[place]) for place in names}
-                codes, table = read.get(0, (np.zeros(len(tokens), np.int64), reader.nothing(0)))
+                nothing = np.zeros(len(tokens), np.int64), np.ones((1, len(self.labels)))
+                codes, table = read.get(0, nothing)
                 yield _Window(
                     rows[begin : begin + size],
                     *self._from_left(read, min(names, default=0), len(tokens)),
@@ -385,17 +326,18 @@ class BaseDistribution:
 
     def _from_left(
         self, read: dict[int, _Reading], leftmost: int, n_values: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """The weights of all that is before a token, and of its label.
+    ) -> tuple[Floats, Ints]:
+        """Return the messages from the left to a token, including the token's label.
 
-        read: by place, what is read there, of each value of a template. leftmost: of these places.
+        read: what each value of a template reads, by place.
+        leftmost: the lowest of these places.
         Returns float64 (L, n_messages, L + 1), by the label of the token, the message, and the
-        label before the token, ^ last; and int64 (n_values), the message of each value.
+        label before the token, with ^ last; and int64 (n_values), the message of each value.
         """
         n = len(self.labels)
         ids = np.zeros(n_values, dtype=np.int64)
-        message = np.ascontiguousarray(self.prefix_sums.T[:n, None, :])
-        # That a place is the k-th before the sentence: once for each sentence.
+        message = np.ascontiguousarray(self.sums[0].T[:n, None, :])
+        # The weight of places before the sentence, by distance.
         outside = np.ones((1, max(-leftmost, 0)))
         for place in range(leftmost, 0):
             after = np.empty((n, message.shape[1], n + 1))
@@ -407,7 +349,7 @@ class BaseDistribution:
                 codes, table = read[place]
                 first, numbers = number_codes(ids * len(table) + codes)
                 factors = table[codes[first]]
-                # What was the place's label is now the one before.
+                # The label of the place is now the label before.
                 message = message[:, ids[first]] * factors[:, : n + 1]
                 outside = outside[ids[first]] * factors[:, n + 1 :]
                 ids = numbers
@@ -415,15 +357,15 @@ class BaseDistribution:
 
     def _from_right(
         self, read: dict[int, _Reading], rightmost: int, n_values: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """The weights of all that is after a token, given its label and the one before.
+    ) -> tuple[Floats, Ints]:
+        """Return the messages from the right, given the labels of a token and of the token before.
 
-        Arguments and results: as in `_from_left`.
+        Arguments and results are those of `_from_left`.
         """
         n = len(self.labels)
         ids = np.zeros(n_values, dtype=np.int64)
-        message = np.ascontiguousarray(self.suffix_sums.T[:n, None, :])
-        # That a place is the k-th after the sentence.
+        message = np.ascontiguousarray(self.sums[1].T[:n, None, :])
+        # The weight of places after the sentence, by distance.
         outside = np.ones((1, max(rightmost, 0)))
         for place in range(rightmost, 0, -1):
             if place in read:
@@ -439,16 +381,19 @@ class BaseDistribution:
             outside = outside[:, 1:]
         return message, ids
 
-    def _sample(
-        self, n: int, rng: np.random.Generator
-    ) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int32]]:
+    def sample(self, n: int, rng: np.random.Generator) -> tuple[Symbols, Ints, Ids]:
+        """Draw n sentences from q0, divided by its mass.
+
+        Returns uint64 (n_tokens, n_columns), with the columns `.columns`, the offsets, int64
+        (n + 1), and the label ids, int32 (n_tokens).
+        """
         if not self.mass > 0:
             raise StructlearnError("SL246", problem="no sentence that ends")
         edge = len(self.labels)
-        ahead = self.suffix_sums.copy()
+        ahead = self.sums[1].copy()
         ahead[:, edge] = 1.0
         limits = np.cumsum(self.t * ahead, axis=2)
-        # Divided by the last, so that a label without probability is never reached.
+        # Divided by the last, so that a label without probability is never drawn.
         limits = np.divide(limits, limits[:, :, -1:], out=limits, where=limits[:, :, -1:] > 0)
         before = here = np.full(n, edge)
         sentences = np.arange(n)
@@ -473,57 +418,21 @@ class BaseDistribution:
             columns.append(emission.symbols[places])
         return np.hstack(columns), offsets, label_ids
 
-    def _own_columns(self, columns: NDArray[np.uint64], names: Sequence[str]) -> NDArray[np.uint64]:
-        """The columns of q0, of which each symbol is checked, of those with these names."""
-        own = _select(columns, names, self.columns)
-        begin = 0
-        for emission in self.emissions:
-            end = begin + len(emission.columns)
-            _EmissionPart(emission, emission.columns, own[:, begin:end])
-            begin = end
-        return own
-
-    def _check_model(self, model: ChainModel) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        problem = None
-        if model.labels != self.labels:
-            problem = f"labels {', '.join(model.labels)} instead of {', '.join(self.labels)}"
-        elif model.supported is None or model.supported_transitions is None:
-            problem = "no supported features, since it was loaded; call `support` first"
+    def _supported(self, model: ChainModel) -> tuple[Mask, Mask]:
+        """Return the supported features of a model whose columns q0 emits."""
         missing = [name for name in model.templates.columns if name not in self.columns]
         if missing:
             problem = f"columns that are not emitted: {', '.join(missing)}"
-        if problem:
             raise StructlearnError("SL247", problem=problem)
         assert model.supported is not None
         assert model.supported_transitions is not None
         return model.supported, model.supported_transitions
 
-    def _problem(self) -> str | None:
-        n = len(self.labels)
-        if self.t.shape != (n + 1,) * 3:
-            return f"t of shape {self.t.shape} for {n} labels"
-        if not (np.isfinite(self.t).all() and (self.t >= 0).all()):
-            return "a number in t that is negative or not finite"
-        if len(set(self.columns)) != len(self.columns):
-            return "a column that two emissions have"
-        for emission in self.emissions:
-            symbols, table = emission.symbols, emission.table
-            name = ", ".join(emission.columns)
-            if symbols.shape != (len(table), len(emission.columns)) or symbols.dtype != np.uint64:
-                return f"symbols of {name} of shape {symbols.shape} and type {symbols.dtype}"
-            if table.shape != (len(symbols), n):
-                return f"a table of {name} of shape {table.shape} for {n} labels"
-            if not ((table >= 0).all() and np.allclose(table.sum(axis=0), 1.0)):
-                return f"a table of {name} whose columns are no distributions"
-            if len(np.unique(symbols, axis=0)) != len(symbols):
-                return f"a symbol of {name} that occurs twice"
-        return None
-
 
 def hidden_markov(
-    columns: NDArray[np.uint64],
-    offsets: NDArray[np.int64],
-    label_ids: NDArray[np.integer],
+    columns: Symbols,
+    offsets: Ints,
+    label_ids: AnyInts,
     labels: Sequence[str],
     names: Sequence[str] = ("ORTH", "TAG"),
     *,
@@ -531,46 +440,48 @@ def hidden_markov(
     smoothing: float = 0.0,
     encoding: str | None = None,
 ) -> BaseDistribution:
-    """The HMM of `SecondOrderHMM`, counted on columns whose vocabularies are closed already.
+    """Count a second-order HMM (see `hmm`).
 
-    columns: uint64 (n_tokens, n_columns); offsets: int64 (n_sentences + 1); label_ids: integers
-        (n_tokens), places in `labels`; names: of the columns.
-    emitted: the names of the columns that are emitted together; None: each by itself. Of joint
-        symbols those in the data are known, with one added to each count.
-    smoothing, encoding: as in `SecondOrderHMM.fit`.
-    Raises StructlearnError if the arrays do not fit together, or there is no token.
+    columns: uint64 (n_tokens, n_columns), with closed vocabularies (see `hmm.close_columns`).
+    offsets: int64 (n_sentences + 1).
+    label_ids: integers (n_tokens), places in `labels`.
+    names: names of the columns.
+    emitted: names of the columns that are emitted together; None: each by itself.
+    smoothing: added to the count of every trigram that the encoding allows and of those in the
+        data. With 0, some sentences may have no path.
+    encoding: the scheme of the labels; None: every trigram is allowed.
+    Raises StructlearnError if the arrays or the names do not fit together.
     """
     columns, label_ids, trigrams = _counted(columns, offsets, label_ids, labels, names)
     t = trigrams + smoothing * legal_trigrams(trigrams > 0, labels, encoding)
     emissions = _emissions(columns, names, emitted, label_ids, len(labels))
-    return BaseDistribution(tuple(labels), normalise(t), emissions)
+    return BaseDistribution(tuple(labels), _normalise(t), emissions)
 
 
 def locally_uniform(
-    columns: NDArray[np.uint64],
-    offsets: NDArray[np.int64],
-    label_ids: NDArray[np.integer],
+    columns: Symbols,
+    offsets: Ints,
+    label_ids: AnyInts,
     labels: Sequence[str],
     names: Sequence[str] = ("ORTH", "TAG"),
     *,
     emitted: Sequence[tuple[str, ...]] | None = None,
     encoding: str | None = "IOB2",
 ) -> BaseDistribution:
-    """The base distribution that says nothing of labels (equation 14).
+    """Return the locally uniform base distribution (equation 14).
 
         q(x, y) = prod_i p(x_i) / N(y_i) * 1 / N(^)
 
-    N(y) is the number of labels that may follow y, the end included, by the encoding or in the
-    data; p is the distribution of each column (or, if `emitted` says so, of several together) with
-    one added to each count, whatever the label. The end may follow the start, as in the paper,
-    where N(^) = N(O) = 3. Arguments and errors: as in `hidden_markov`.
+    N(y) is the number of labels, with the end, that may follow y by the encoding or in the data.
+    The end may follow the start, as in the paper, where N(^) = N(O) = 3. p does not depend on the
+    label; it has one added to each count. Arguments and errors are those of `hidden_markov`.
     """
     columns, label_ids, trigrams = _counted(columns, offsets, label_ids, labels, names)
     pairs = legal_trigrams(trigrams > 0, labels, encoding).any(axis=0)
     pairs[-1, -1] = True
-    t = np.broadcast_to(normalise(pairs.astype(np.float64)), trigrams.shape).copy()
+    t = np.broadcast_to(_normalise(pairs.astype(np.float64)), trigrams.shape).copy()
     t[~pairs] = 0.0
-    # The pair (y, $) has nothing behind it, and (^, ^) is the start.
+    # Nothing follows the pair (y, $), and (^, ^) is the start.
     t[:-1, -1] = 0.0
     unlabelled = _emissions(columns, names, emitted, np.zeros(len(label_ids), dtype=np.int64), 1)
     emissions = tuple(
@@ -580,70 +491,56 @@ def locally_uniform(
     return BaseDistribution(tuple(labels), t, emissions)
 
 
-@dataclass(frozen=True)
-class _Window:
-    """Some predicates of a template, and what their expectations are made of.
+class _Window(NamedTuple):
+    """Some predicates of a template with their messages.
 
-    rows: int32 (n_values), of the model.
+    rows: int32 (n_values), rows of the model.
     left, right: float64 (L, n_messages, L + 1), by the label of the token, the message, and the
-    label before it, ^ last. left_ids, right_ids: int64 (n_values), the messages of each value.
-    codes: int64 (n_values); here: float64 (n_codes, L), what the token's own symbols have.
+        label before the token, with ^ last.
+    left_ids, right_ids: int64 (n_values), the messages of each value.
+    codes: int64 (n_values), rows of `here`.
+    here: float64 (n_codes, L), the emissions of the token's own symbols.
     """
 
-    rows: NDArray[np.int32]
-    left: NDArray[np.float64]
-    left_ids: NDArray[np.int64]
-    right: NDArray[np.float64]
-    right_ids: NDArray[np.int64]
-    codes: NDArray[np.int64]
-    here: NDArray[np.float64]
+    rows: Ids
+    left: Floats
+    left_ids: Ints
+    right: Floats
+    right_ids: Ints
+    codes: Ints
+    here: Floats
 
-    def sums(
-        self, values: NDArray[np.int64], labels: NDArray[np.int64] | int, before: NDArray
-    ) -> NDArray[np.float64]:
-        """E of predicates together with the token's label and any of the labels before it.
+    def sums(self, values: Ints, labels: Ints | int, before: NDArray) -> Floats:
+        """Return E of n predicates with the token's label, float64 (n).
 
-        values, labels: of the same length n. before: float64 (n, L + 1), 1 for those that count.
+        before: float64 (n, L + 1), 1 for the labels before the token that count.
         """
         left = self.left[labels, self.left_ids[values]]
         left *= self.right[labels, self.right_ids[values]]
         return np.einsum("ij,ij->i", left, before) * self.here[self.codes[values], labels]
 
 
-_Reading = tuple[NDArray[np.int64], NDArray[np.float64]]
-"""Codes, and a row of factors for each: of the labels, then of the padding by distance."""
+_Reading = tuple[Ints, Floats]
+"""Codes, and a row of factors for each code: of the labels, then of the padding by distance."""
 
 
-class _EmissionPart:
-    """p(some columns of an emission | label) and the symbols of tokens in it.
-
-    table: float64 (n_symbols, L). codes: int32 (n_tokens), places in it.
-    """
-
-    def __init__(self, emission: Emission, names: Sequence[str], columns: NDArray[np.uint64]):
-        templates = Templates(("|".join(f"{name}[0]" for name in names),))
-        kept = [emission.columns.index(name) for name in names]
-        keys, places = np.unique(
-            _keys_of_rows(templates, emission.symbols[:, kept]), return_inverse=True
-        )
-        self.table = np.zeros((len(keys), emission.table.shape[1]))
-        np.add.at(self.table, places.reshape(-1), emission.table)
-        self.codes = KeyIndex(keys).find(_keys_of_rows(templates, columns))
-        if len(columns) and self.codes.min() < 0:
-            at = int(self.codes.argmin())
-            symbol = ", ".join(map(str, columns[at].tolist()))
-            raise StructlearnError("SL248", columns=", ".join(names), symbol=symbol, at=at)
+def _reading_of(emission: Emission, names: Sequence[str], columns: Symbols) -> _Reading:
+    """Return the code of each token and p(some columns of an emission | label) for each code."""
+    templates = _together(names)
+    chosen = [emission.columns.index(name) for name in names]
+    keys, places = np.unique(
+        _keys_of_rows(templates, emission.symbols[:, chosen]), return_inverse=True
+    )
+    table = np.zeros((len(keys), emission.table.shape[1]))
+    np.add.at(table, places.reshape(-1), emission.table)
+    return KeyIndex(keys).find(_keys_of_rows(templates, columns)).astype(np.int64), table
 
 
 class _Reader:
-    """What the emissions have for the symbols at places around tokens, or for the padding there."""
+    """Looks up the emissions of the symbols, or of the padding, at places around tokens."""
 
     def __init__(
-        self,
-        base: BaseDistribution,
-        names: Sequence[str],
-        columns: NDArray[np.uint64],
-        offsets: NDArray[np.int64],
+        self, base: BaseDistribution, names: Sequence[str], columns: Symbols, offsets: Ints
     ):
         self._emissions = base.emissions
         self._n_labels = len(base.labels)
@@ -652,20 +549,16 @@ class _Reader:
         lengths = np.diff(offsets)
         self._begins = np.repeat(offsets[:-1], lengths)
         self._ends = np.repeat(offsets[1:], lengths)
-        self._parts: dict[tuple[str, ...], _EmissionPart] = {}
+        self._parts: dict[tuple[str, ...], _Reading] = {}
 
-    def nothing(self, place: int) -> NDArray[np.float64]:
-        """The factors where nothing is read, float64 (1, L + |place|)."""
-        return np.ones((1, self._n_labels + abs(place)))
-
-    def read(self, tokens: NDArray[np.int32], place: int, names: Sequence[str]) -> _Reading:
-        """What is read at `place` from each token: int64 (n), float64 (n_codes, L + |place|)."""
+    def read(self, tokens: Ids, place: int, names: Sequence[str]) -> _Reading:
+        """Read at `place` from each token: int64 (n) and float64 (n_codes, L + |place|)."""
         at = tokens.astype(np.int64) + place
         beyond = np.maximum(self._begins[tokens] - at, at - self._ends[tokens] + 1)
         inside = beyond <= 0
         at = at[inside]
-        found = [(part.codes[at].astype(np.int64), part.table) for part in self._parts_of(names)]
-        known, table = reduce(_join, found)
+        parts = ((codes[at], table) for codes, table in self._parts_of(names))
+        known, table = reduce(_join, parts)
         codes = np.empty(len(tokens), dtype=np.int64)
         codes[inside] = known
         codes[~inside] = len(table) + beyond[~inside] - 1
@@ -675,30 +568,30 @@ class _Reader:
         factors[len(table) :, self._n_labels :] = np.eye(distances)
         return codes, factors
 
-    def _parts_of(self, names: Sequence[str]) -> Iterator[_EmissionPart]:
+    def _parts_of(self, names: Sequence[str]) -> Iterator[_Reading]:
         for emission in self._emissions:
             mine = tuple(name for name in names if name in emission.columns)
             if not mine:
                 continue
             if mine not in self._parts:
                 columns = _select(self._columns, self._names, mine)
-                self._parts[mine] = _EmissionPart(emission, mine, columns)
+                self._parts[mine] = _reading_of(emission, mine, columns)
             yield self._parts[mine]
 
 
 def _join(first: _Reading, second: _Reading) -> _Reading:
-    """Two readings as one: a code for each pair of codes that occurs."""
+    """Join two readings: a code for each pair of codes that occurs."""
     chosen, codes = number_codes(first[0] * len(second[1]) + second[0])
     return codes, first[1][first[0][chosen]] * second[1][second[0][chosen]]
 
 
-def number_codes(codes: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Where each distinct code is first, and the number of each code in that order."""
+def number_codes(codes: Ints) -> tuple[Ids, Ids]:
+    """Return the first place of each distinct code, and the number of each code in that order."""
     return number_keys(codes.view(np.uint64))
 
 
-def _on_a_way(t: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """bool (L + 1, L): the pairs that are on a way from the start to the end."""
+def _complete_pairs(t: Floats) -> Mask:
+    """Return bool (L + 1, L): the pairs that are on a path from the start to the end."""
     n = len(t) - 1
     steps = t[:, :n, :n] > 0
     reached = np.zeros((n + 1, n), dtype=np.bool_)
@@ -714,13 +607,9 @@ def _on_a_way(t: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def _counted(
-    columns: NDArray[np.uint64],
-    offsets: NDArray[np.int64],
-    label_ids: NDArray[np.integer],
-    labels: Sequence[str],
-    names: Sequence[str],
-) -> tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.float64]]:
-    """The checked columns and label ids, and the numbers of trigrams."""
+    columns: Symbols, offsets: Ints, label_ids: AnyInts, labels: Sequence[str], names: Sequence[str]
+) -> tuple[Symbols, Ids, Floats]:
+    """Check columns and label ids, and count trigrams."""
     columns, offsets = Templates([f"{name}[0]" for name in names]).check(columns, offsets)
     label_ids = check_label_ids(label_ids, len(columns), len(labels))
     trigrams = count_trigrams(offsets, label_ids, len(labels)).astype(np.float64)
@@ -728,18 +617,21 @@ def _counted(
 
 
 def _emissions(
-    columns: NDArray[np.uint64],
+    columns: Symbols,
     names: Sequence[str],
     emitted: Sequence[tuple[str, ...]] | None,
-    label_ids: NDArray[np.integer],
+    label_ids: AnyInts,
     n_labels: int,
 ) -> tuple[Emission, ...]:
-    """p(symbols | label) with one added to each count."""
+    """Count p(symbols | label), with one added to each count."""
     emissions = []
-    for group in [(name,) for name in names] if emitted is None else emitted:
+    groups = [(name,) for name in names] if emitted is None else emitted
+    all_columns = [name for group in groups for name in group]
+    if len(set(all_columns)) != len(all_columns):
+        raise StructlearnError("SL245", problem="a column that two emissions have")
+    for group in groups:
         chosen = _select(columns, names, group)
-        templates = Templates(("|".join(f"{name}[0]" for name in group),))
-        keys = _keys_of_rows(templates, chosen)
+        keys = _keys_of_rows(_together(group), chosen)
         firsts, ids = number_keys(keys)
         symbols = chosen[firsts]
         size = len(symbols) * n_labels
@@ -750,41 +642,40 @@ def _emissions(
     return tuple(emissions)
 
 
-def _texts(emissions: Iterable[Emission]) -> tuple[str, ...]:
-    """The template of each emission."""
-    return tuple("|".join(f"{name}[0]" for name in emission.columns) for emission in emissions)
+def _together(names: Sequence[str]) -> Templates:
+    """Return the template of columns that are emitted together."""
+    return Templates(["|".join(f"{name}[0]" for name in names)])
 
 
-def _keys_of_rows(templates: Templates, rows: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The key of the only template for each row of symbols."""
+def _keys_of_rows(templates: Templates, rows: Symbols) -> Symbols:
+    """Return the key of the only template for each row of symbols."""
     return templates.keys(rows, np.array([0, len(rows)]))[:, 0]
 
 
-def _select(
-    columns: NDArray[np.uint64], names: Sequence[str], wanted: Sequence[str]
-) -> NDArray[np.uint64]:
-    """Some columns of those with these names; SL247 if there is none of a name."""
+def _normalise(counts: Floats) -> Floats:
+    """Divide each row of the last axis by its sum; rows of zeros stay zero."""
+    totals = counts.sum(axis=-1, keepdims=True)
+    return np.divide(counts, totals, out=np.zeros_like(counts), where=totals > 0)
+
+
+def _select(columns: Symbols, names: Sequence[str], wanted: Sequence[str]) -> Symbols:
+    """Select columns by name. Raises StructlearnError if a name is missing."""
     missing = [name for name in wanted if name not in names]
     if missing:
         raise StructlearnError("SL247", problem=f"no columns {', '.join(missing)}")
     return np.ascontiguousarray(columns[:, [list(names).index(name) for name in wanted]])
 
 
-def _one_hot(places: NDArray[np.int64], n: int) -> NDArray[np.float64]:
-    """float64 (len(places), n): 1 at each place; the place n is none."""
+def _one_hot(places: Ints, n: int) -> Floats:
+    """Return float64 (len(places), n), 1 at each place; the place n has no column."""
     return np.eye(n + 1)[places][:, :-1]
 
 
-def _blocks(offsets: NDArray[np.int64], n_tokens: int) -> Iterator[tuple[int, int]]:
-    """Sentences, from and to, of about so many tokens together, or one that has more."""
+def _blocks(offsets: Ints, n_tokens: int) -> Iterator[tuple[int, int]]:
+    """Yield ranges of sentences with at most n_tokens tokens, or with one sentence."""
     begin, last = 0, len(offsets) - 1
     while begin < last:
         end = int(np.searchsorted(offsets, offsets[begin] + n_tokens, side="right")) - 1
         end = min(max(end, begin + 1), last)
         yield begin, end
         begin = end
-
-
-def _parts(n: int) -> list[int]:
-    """n samples, in parts."""
-    return [min(_SAMPLES, n - begin) for begin in range(0, n, _SAMPLES)]

@@ -39,7 +39,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from .data import Ints, Mask, Symbols
 
 LABELS = ("B", "I")
 COLUMNS = (
@@ -124,9 +124,9 @@ class Layout:
     ends: Ints
     breaks: Ints
     kinds: Ints
-    words: NDArray[np.uint64]
+    words: Symbols
 
-    def column(self, name: str) -> NDArray[np.uint64]:
+    def column(self, name: str) -> Symbols:
         """One of `COLUMNS`, uint64 (n); symbols of one column are not those of another one."""
         values = getattr(self, {"GAP": "gaps", "KIND": "kinds"}.get(name, f"_{name.lower()}"))
         return np.asarray(values).astype(np.uint64)
@@ -148,7 +148,7 @@ class Layout:
         return codes
 
     @cached_property
-    def _is_first(self) -> NDArray[np.bool_]:
+    def _is_first(self) -> Mask:
         return np.diff(self.documents, prepend=-1) != 0
 
     @cached_property
@@ -251,7 +251,7 @@ class Layout:
         return self._is_open("opening bracket", "closing bracket") & is_near
 
     @cached_property
-    def _is_mark(self) -> NDArray[np.bool_]:
+    def _is_mark(self) -> Mask:
         return self.kinds <= _LAST_MARK
 
     @cached_property
@@ -313,7 +313,7 @@ class Layout:
         """The last token of a kind up to each one; -1 where there is none."""
         return np.maximum.accumulate(np.where(self.kinds == _CODE[kind], self._places, -1))
 
-    def _is_open(self, opening: str, closing: str) -> NDArray[np.bool_]:
+    def _is_open(self, opening: str, closing: str) -> Mask:
         """Whether in the paragraph of each token something was opened and not closed since."""
         opened = self._last(opening)
         return (opened >= self._paragraph_starts) & (opened > self._last(closing))
@@ -332,6 +332,6 @@ def _longest(lengths: Ints, groups: Ints) -> Ints:
     return np.maximum.reduceat(lengths, first)[np.cumsum(np.diff(groups, prepend=-1) != 0) - 1]
 
 
-def _elsewhere(found: NDArray[np.bool_], of_type: Ints) -> NDArray[np.bool_]:
+def _elsewhere(found: Mask, of_type: Ints) -> Mask:
     """Whether another token of the same type has what is found."""
     return np.bincount(of_type, found)[of_type] - found > 0

@@ -1,12 +1,11 @@
-"""Word classes from raw text: words that stand in the same places share a class.
+"""Word classes from raw text: words in the same contexts share a class.
 
-A class bigram model explains a text by p(w_t | w_{t-1}) = p(w_t | c_t) p(c_t | c_{t-1}); the best
-classes are those with the greatest mutual information of adjacent classes (Brown, Della Pietra,
-deSouza, Lai & Mercer 1992, section 3). They are found by exchange, one word at a time to its best
-class until nothing moves (Martin, Liermann & Ney 1998, section 2), and then merged in pairs, with
-the least loss of mutual information, until one is left (the algorithm of Brown et al.). The merges
-are a binary tree: a class is a path of left and right turns from its root, and a prefix of the
-path is a coarser class.
+A class bigram model is p(w_t | w_{t-1}) = p(w_t | c_t) p(c_t | c_{t-1}). The best classes have the
+greatest mutual information of adjacent classes (Brown, Della Pietra, deSouza, Lai & Mercer 1992,
+section 3). The exchange algorithm moves one word at a time to its best class, until no word moves
+(Martin, Liermann & Ney 1998, section 2). Then classes are merged in pairs with the least loss of
+mutual information, until one is left (Brown et al.). The merges form a binary tree: a class is a
+path of left and right turns from the root, and a prefix of the path is a coarser class.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +22,7 @@ from numpy.typing import NDArray
 from ..errors import StructlearnError
 from ..learning.stored import Stored
 from . import _classes
+from .data import AnyInts, Ids, Ints, Symbols
 from .features import check_offsets, find_symbols
 
 _WORD, _BACKOFF = "ORTH", "SHAPE"
@@ -37,17 +36,17 @@ class WordClasses(Stored):
     """Classes of words at every depth of a binary tree.
 
     words: uint64 (n_words), ascending and unique: the ids of the words that have a class.
-    classes: uint16 (n_words), the class of each, a place in `paths`.
+    classes: uint16 (n_words), the class of each word, a place in `paths`.
     paths: uint64 (n_classes): 1, then a bit for each turn from the root to the class (at most
-        `MAX_DEPTH`; two classes that part further down have one path).
-    Raises StructlearnError SL240 if the parts do not fit together.
+        `MAX_DEPTH`; classes that separate further down have the same path).
+    Raises StructlearnError if the parts do not fit together.
     """
 
     kind = "word_classes"
 
-    words: NDArray[np.uint64]
+    words: Symbols
     classes: NDArray[np.uint16]
-    paths: NDArray[np.uint64]
+    paths: Symbols
 
     def __post_init__(self) -> None:
         problem = None
@@ -64,7 +63,7 @@ class WordClasses(Stored):
 
     @classmethod
     def empty(cls) -> WordClasses:
-        """No classes: every word is without one."""
+        """Return no classes."""
         return cls(np.empty(0, np.uint64), np.empty(0, np.uint16), np.empty(0, np.uint64))
 
     @property
@@ -73,29 +72,20 @@ class WordClasses(Stored):
         return len(self.paths)
 
     def column(
-        self,
-        ids: NDArray[np.uint64],
-        backoff: NDArray[np.uint64] | None = None,
-        *,
-        depth: int = MAX_DEPTH,
-    ) -> NDArray[np.uint64]:
-        """The class of each word at a depth of the tree, a symbol for `Templates`.
+        self, ids: Symbols, backoff: Symbols | None = None, *, depth: int = MAX_DEPTH
+    ) -> Symbols:
+        """Return the class of each word at a depth of the tree, a symbol for `Templates`.
 
-        ids: uint64 of any shape. backoff: uint64 of the same shape, what stands for a word without
-            a class, as in `learn`. depth: so many turns from the root; a class that is less deep
-            stands for itself.
+        ids: uint64 of any shape.
+        backoff: uint64 of the same shape, a substitute for words without a class, as in `learn`.
+        depth: maximum number of turns from the root.
         Returns uint64 of the same shape: 1, then the turns as bits; 0 for a word without a class.
-        Raises StructlearnError SL209 for a depth out of range.
+        Raises StructlearnError if the depth is out of range.
         """
         return self.symbols(self.places(ids, backoff), depth)
 
-    def places(
-        self, ids: NDArray[np.uint64], backoff: NDArray[np.uint64] | None = None
-    ) -> NDArray[np.int64]:
-        """Place in `words` of each word, or else of what stands for it; len(words) if of neither.
-
-        Arguments: as in `column`. Returns int64 of the same shape.
-        """
+    def places(self, ids: Symbols, backoff: Symbols | None = None) -> Ints:
+        """Return the place in `words` of each word or its substitute, or else len(words)."""
         places = find_symbols(np.asarray(ids, dtype=np.uint64), self.words)
         if backoff is not None:
             unknown = places == len(self.words)
@@ -103,21 +93,21 @@ class WordClasses(Stored):
             places[unknown] = find_symbols(stand_ins, self.words)
         return places
 
-    def symbols(self, places: NDArray[np.int64], depth: int = MAX_DEPTH) -> NDArray[np.uint64]:
-        """What `column` gives for words at these places."""
+    def symbols(self, places: Ints, depth: int = MAX_DEPTH) -> Symbols:
+        """Return the result of `column` for words at these places."""
         if not 0 <= depth <= MAX_DEPTH:
             raise StructlearnError("SL209", name="depth", wanted=f"0 to {MAX_DEPTH}", value=depth)
         paths = self.paths >> np.maximum(self._depths - depth, 0).astype(np.uint64)
         return np.append(paths, np.uint64(0))[self._class_or_none[places]]
 
     @cached_property
-    def _depths(self) -> NDArray[np.int64]:
+    def _depths(self) -> Ints:
         """The number of turns to each class."""
         return np.array([path.bit_length() - 1 for path in self.paths.tolist()], dtype=np.int64)
 
     @cached_property
-    def _class_or_none(self) -> NDArray[np.int64]:
-        """`classes`, and n_classes for a word that is not there."""
+    def _class_or_none(self) -> Ints:
+        """`classes`, then n_classes for an unknown word."""
         return np.append(self.classes, self.n_classes)
 
     def __repr__(self) -> str:
@@ -125,17 +115,17 @@ class WordClasses(Stored):
 
 
 def read_classes(path: Path) -> WordClasses:
-    """The word classes of a file. Raises StructlearnError SL010 if there is no such file."""
+    """Read word classes from a file. Raises StructlearnError if it does not exist."""
     if not path.is_file():
         raise StructlearnError("SL010", path=path)
     return WordClasses.from_bytes(path.read_bytes())
 
 
 def source_columns(names: Sequence[str]) -> tuple[str, ...]:
-    """The columns from which those with these names are made, each once.
+    """Return the distinct columns from which the columns with these names are computed.
 
-    "CLASS" is the class of the word, "CLASS8" the first eight turns to it; both are looked up by
-    ORTH and, for words without a class, by SHAPE.
+    "CLASS" is the class of the word and "CLASS8" the first eight turns to it. Classes are looked up
+    by ORTH and, for words without a class, by SHAPE.
     """
     sources: list[str] = []
     for name in names:
@@ -143,13 +133,11 @@ def source_columns(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(sources))
 
 
-def derive_columns(
-    columns: NDArray[np.uint64], names: Sequence[str], classes: WordClasses | None
-) -> NDArray[np.uint64]:
-    """The columns with these names, uint64 (n_tokens, n_names), from their sources.
+def derive_columns(columns: Symbols, names: Sequence[str], classes: WordClasses | None) -> Symbols:
+    """Compute the columns with these names, uint64 (n_tokens, n_names).
 
-    columns: uint64 (n_tokens, n_sources), as `source_columns(names)` orders them.
-    Raises StructlearnError SL241 if a class is wanted and there are no classes.
+    columns: uint64 (n_tokens, n_sources), in the order of `source_columns(names)`.
+    Raises StructlearnError if classes are needed but not given.
     """
     sources = source_columns(names)
     if sources == tuple(names):
@@ -169,25 +157,25 @@ def derive_columns(
 
 
 def learn(
-    ids: NDArray[np.uint64],
-    offsets: NDArray[np.int64],
+    ids: Symbols,
+    offsets: Ints,
     n_classes: int,
     *,
-    backoff: NDArray[np.uint64] | None = None,
+    backoff: Symbols | None = None,
     min_count: int = 2,
     max_passes: int = 20,
 ) -> WordClasses:
-    """Classes of the words of a text; the same text gives the same classes.
+    """Learn classes of the words of a text; the same text gives the same classes.
 
     ids: uint64 (n_tokens). offsets: int64 (n_sentences + 1), where sentences begin and end.
-    n_classes: so many, or one for each word if there are fewer words. Memory and, for the merging,
-        time grow with its square and its cube: 1,000 need 24 MB.
-    backoff: uint64 (n_tokens), a coarser symbol of each token, such as its shape, that takes the
-        place of a rare word. No symbol should be a word as well.
-    min_count: rarer words get no class, and rarer symbols of `backoff` neither; they are one
-        fixed context, as sentence ends are.
-    max_passes: of the exchange over all words, if it does not come to rest before.
-    Raises StructlearnError SL203, SL209, or ValueError if `backoff` is not as long as `ids`.
+    n_classes: number of classes, or fewer if there are fewer words. Memory grows with its square
+        and the time to merge with its cube: 1,000 need 24 MB.
+    backoff: uint64 (n_tokens), a coarser symbol of each token, such as its shape, that replaces
+        rare words. No symbol should also be a word.
+    min_count: rarer words and rarer symbols of `backoff` get no class; they are one fixed context,
+        like sentence ends.
+    max_passes: maximum number of exchange passes over all words.
+    Raises StructlearnError if `n_classes` is out of range or the offsets do not fit.
     """
     if not 1 <= n_classes <= MAX_CLASSES:
         wanted = f"1 to {MAX_CLASSES}"
@@ -208,37 +196,37 @@ def learn(
 class Bigrams:
     """The distinct pairs of adjacent words of a text.
 
-    n_words: words are numbered from 0; n_words is a rare one, n_words + 1 the end of a sentence.
+    n_words: number of words; the number n_words is a rare word, n_words + 1 the end of a sentence.
     first, second: int32 (n_pairs), ascending by first, then second. counts: int32 (n_pairs).
     """
 
     n_words: int
-    first: NDArray[np.int32]
-    second: NDArray[np.int32]
-    counts: NDArray[np.int32]
+    first: Ids
+    second: Ids
+    counts: Ids
 
     @classmethod
-    def of(cls, codes: NDArray[np.int64], n_words: int) -> Bigrams:
-        """codes: int64 (n), the numbers of all words in order, with the ends of sentences."""
+    def of(cls, codes: Ints, n_words: int) -> Bigrams:
+        """Count pairs. codes: int64 (n), numbers of all words in order, with sentence ends."""
         size = n_words + 2
         pairs, counts = np.unique(codes[:-1] * size + codes[1:], return_counts=True)
         first, second = np.divmod(pairs, size)
         return cls(n_words, *(part.astype(np.int32) for part in (first, second, counts)))
 
-    def of_classes(self, classes: NDArray[np.int32], n_all: int) -> NDArray[np.int64]:
-        """N(a, b), int64 (n_all, n_all), if word w is in classes[w], int32 (n_words + 2)."""
+    def of_classes(self, classes: Ids, n_all: int) -> Ints:
+        """Return N(a, b), int64 (n_all, n_all), for word classes, int32 (n_words + 2)."""
         pairs = classes[self.first].astype(np.int64) * n_all + classes[self.second]
         counts = np.bincount(pairs, weights=self.counts, minlength=n_all * n_all)
         return counts.astype(np.int64).reshape(n_all, n_all)
 
 
-def tree_paths(merges: NDArray[np.int32]) -> NDArray[np.uint64]:
-    """The path of each of the n classes that were merged in pairs to one.
+def tree_paths(merges: Ids) -> Symbols:
+    """Return the path of each of the n classes that were merged in pairs into one.
 
-    merges: int32 (n - 1, 2), pairs of classes; the new class goes by the first number.
-    Returns uint64 (n): 1, then the turns from the root, first ones first, at most `MAX_DEPTH`.
+    merges: int32 (n - 1, 2), pairs of classes; the new class has the first number.
+    Returns uint64 (n): 1, then the turns from the root, at most `MAX_DEPTH`.
     """
-    # From the last merge back, the root is split: its second part turns right (1).
+    # Undo the merges from the root: the second part of each turns right (1).
     paths = np.zeros(len(merges) + 1, dtype=np.uint64)
     paths[merges[-1, 0] if len(merges) else 0] = 1
     for left, right in merges[::-1].tolist():
@@ -248,12 +236,10 @@ def tree_paths(merges: NDArray[np.int32]) -> NDArray[np.uint64]:
     return paths
 
 
-def _exchanged(
-    bigrams: Bigrams, n_classes: int, max_passes: int
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """The class of each word, int32 (n_words + 2), and N(a, b), int32 (n_classes + 2, ...)."""
+def _exchanged(bigrams: Bigrams, n_classes: int, max_passes: int) -> tuple[Ids, Ids]:
+    """Return the class of each word, int32 (n_words + 2), and N(a, b), int32."""
     arguments = _arguments(bigrams)
-    classes = _first_classes(arguments.order, n_classes)
+    classes = _first_classes(arguments[0], n_classes)
     counts = bigrams.of_classes(classes, n_classes + 2).astype(np.int32)
     for _ in range(max_passes):
         if not _classes.exchange(*arguments, classes, counts, n_classes):
@@ -261,27 +247,15 @@ def _exchanged(
     return classes, counts
 
 
-class _Arguments(NamedTuple):
-    """What `_classes.exchange` wants to know of the text; see there."""
-
-    order: NDArray[np.int32]
-    left_starts: NDArray[np.int64]
-    left: NDArray[np.int32]
-    left_counts: NDArray[np.int32]
-    right_starts: NDArray[np.int64]
-    right: NDArray[np.int32]
-    right_counts: NDArray[np.int32]
-    doubled: NDArray[np.int32]
-
-
-def _arguments(bigrams: Bigrams) -> _Arguments:
+def _arguments(bigrams: Bigrams) -> tuple[AnyInts, ...]:
+    """Return the arguments of `_classes.exchange` that describe the text."""
     n_all, counts = bigrams.n_words + 2, bigrams.counts
     same = bigrams.first == bigrams.second
     doubled = np.zeros(n_all, dtype=np.int32)
     doubled[bigrams.first[same]] = counts[same]
     first, second = bigrams.first[~same], bigrams.second[~same]
     frequency = np.bincount(bigrams.first, weights=counts, minlength=n_all)[: bigrams.n_words]
-    return _Arguments(
+    return (
         np.argsort(-frequency, kind="stable").astype(np.int32),
         *_neighbours(second, first, counts[~same], n_all),
         *_neighbours(first, second, counts[~same], n_all),
@@ -289,36 +263,30 @@ def _arguments(bigrams: Bigrams) -> _Arguments:
     )
 
 
-def _first_classes(order: NDArray[np.int32], n_classes: int) -> NDArray[np.int32]:
-    """Words dealt out to the classes in order; then the two fixed contexts of `Bigrams`."""
+def _first_classes(order: Ids, n_classes: int) -> Ids:
+    """Deal words out to the classes in order; then come the two fixed contexts of `Bigrams`."""
     classes = np.empty(len(order) + 2, dtype=np.int32)
     classes[order] = np.arange(len(order)) % n_classes
     classes[-2:] = n_classes, n_classes + 1
     return classes
 
 
-def _neighbours(
-    words: NDArray[np.int32], others: NDArray[np.int32], counts: NDArray[np.int32], n_all: int
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
-    """Where the neighbours of each word start, int64 (n_all + 1), the neighbours, the counts."""
+def _neighbours(words: Ids, others: Ids, counts: Ids, n_all: int) -> tuple[Ints, Ids, Ids]:
+    """Return the start of each word's neighbours, int64 (n_all + 1), the neighbours, the counts."""
     order = np.argsort(words, kind="stable")
     starts = np.zeros(n_all + 1, dtype=np.int64)
     np.cumsum(np.bincount(words, minlength=n_all), out=starts[1:])
     return starts, others[order], counts[order]
 
 
-def _backed_off(
-    ids: NDArray[np.uint64], backoff: NDArray[np.uint64], min_count: int
-) -> NDArray[np.uint64]:
-    """The text with rare words replaced."""
+def _backed_off(ids: Symbols, backoff: Symbols, min_count: int) -> Symbols:
+    """Replace rare words of the text."""
     _, numbers, counts = np.unique(ids, return_inverse=True, return_counts=True)
     return np.where(counts[numbers] >= min_count, ids, np.asarray(backoff, dtype=np.uint64))
 
 
-def _vocabulary(
-    ids: NDArray[np.uint64], offsets: NDArray[np.int64], min_count: int
-) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """The words that get a class, ascending, and the text in numbers, as `Bigrams` wants it."""
+def _vocabulary(ids: Symbols, offsets: Ints, min_count: int) -> tuple[Symbols, Ints]:
+    """Return the words that get a class, ascending, and the codes of the text for `Bigrams`."""
     ids = np.asarray(ids, dtype=np.uint64)
     offsets = check_offsets(offsets, len(ids))
     words, numbers, counts = np.unique(ids, return_inverse=True, return_counts=True)

@@ -20,7 +20,6 @@ counts of cells are unfolded. The gradient is the same.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -39,10 +38,11 @@ from ..parallel.shards import (
     split,
 )
 from . import _chain
+from .data import AnyInts, Floats, Ids, Ints, Symbols
 from .features import Templates
 from .model import ChainModel, check_label_ids, count_transitions
 
-LabelledSentences = tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int32]]
+LabelledSentences = tuple[Symbols, Ints, Ids]
 """Columns, offsets and label ids."""
 
 
@@ -51,8 +51,8 @@ class Part(NamedTuple):
     (n_sentences + 1), and their cells, int32 (n_tokens, n_groups)."""
 
     tokens: slice
-    offsets: NDArray[np.int64]
-    cells: NDArray[np.int32]
+    offsets: Ints
+    cells: Ids
 
 
 class Numbering:
@@ -67,7 +67,7 @@ class Numbering:
     (n_predicates + 1): the parameters of each row of the model, and none of row -1.
     """
 
-    def __init__(self, model: ChainModel, rows: NDArray[np.int32]):
+    def __init__(self, model: ChainModel, rows: Ids):
         assert model.supported is not None
         assert model.supported_transitions is not None
         found = rows[rows >= 0]
@@ -88,18 +88,18 @@ class Numbering:
         """Length of a parameter vector."""
         return len(self.column) + len(self.transitions)
 
-    def feature_rows(self) -> NDArray[np.int32]:
+    def feature_rows(self) -> Ids:
         """The row of the model's weights in which each feature is, int32 (n_weights)."""
         return np.repeat(self.order, self.count_of_row[self.order])
 
 
 class ChainShard:
-    """A part of the sentences of a `ChainObjective`, prepared for training.
+    """A part of the sentences of a `ChainLikelihood`, prepared for training.
 
-    Subclasses define the loss, a sum over sentences, in `_partial_loss` and `_count_gold`. `number`
-    must be called before the first loss.
+    Subclasses with other losses override `_partial_loss` and `_count_gold`. `number` must be called
+    before the first loss.
     model: its weights are not used; they come with the parameter vectors.
-    columns, offsets, label_ids: as in `ChainObjective`.
+    columns, offsets, label_ids: as in `ChainLikelihood`.
     is_first: whether this is the first shard, which adds the prior.
     threads: number of threads that share the sentences; results differ by rounding errors only.
     Attributes: folding, of the columns; l2, strength of the prior, 0 except in the first shard.
@@ -108,9 +108,9 @@ class ChainShard:
     def __init__(
         self,
         model: ChainModel,
-        columns: NDArray[np.uint64],
-        offsets: NDArray[np.int64],
-        label_ids: NDArray[np.int32],
+        columns: Symbols,
+        offsets: Ints,
+        label_ids: Ids,
         *,
         is_first: bool = True,
         threads: int = 1,
@@ -121,13 +121,14 @@ class ChainShard:
         self.l2 = 0.0
         self._columns, self._offsets, self._label_ids = columns, offsets, label_ids
         self._pool = Pool(threads)
-        self._labels = None
-        self._width = len(model.states)
+        # The labels of states are needed where slots have a column for each label and, with pair
+        # features, to sum the columns of labels and pairs in a slot that has one for each state.
+        self._width, self._labels, self._labels_of_states = len(model.states), None, None
+        labels = np.ascontiguousarray(model.states[:, -1])
         if model.has_pair_features:
-            # Label and pair columns are summed in the rows of slots, where a state has one place.
-            self._labels = np.ascontiguousarray(model.states[:, -1])
+            self._labels = labels
         elif model.order == 2:
-            self._width = len(model.labels)
+            self._width, self._labels_of_states = len(model.labels), labels
         self._state_ids = model.state_ids(label_ids, offsets)
 
     def number(self, numbering: Numbering) -> None:
@@ -154,7 +155,7 @@ class ChainShard:
         self._rest = np.flatnonzero(~in_slots)
         self._empirical[n_weights:] = transitions.reshape(-1)[numbering.transitions]
 
-    def value_and_grad(self, theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def value_and_grad(self, theta: Floats) -> tuple[float, Floats]:
         """Return the part of f and of the gradient, float64 (n_parameters), at `theta`."""
         gradient = np.empty_like(theta)
         total = self._expected_counts(theta, gradient)
@@ -165,29 +166,31 @@ class ChainShard:
         self._pool.close()
 
     def _partial_loss(
-        self,
-        part: Part,
-        transitions: NDArray[np.float64],
-        counts: NDArray[np.float64],
-        pairs: NDArray[np.float64],
+        self, part: Part, transitions: Floats, counts: Floats, pairs: Floats
     ) -> float:
-        """Return the loss of some sentences, without the gold scores.
+        """Return the loss of some sentences, without the gold scores: the sum of log Z.
 
         transitions: float64 (n_states, n_states), of the present weights; -inf forbids.
         Adds the derivatives by cells, float64 (n_slots, width), to `counts`, and writes those by
         transitions, float64 (n_states, n_states), to `pairs`.
         """
-        raise NotImplementedError
+        return _chain.expected_counts(
+            _chain.Chain(self.model.initial, transitions, self.model.final),
+            part.cells,
+            part.offsets,
+            self._weights,
+            self._labels_of_states,
+            counts,
+            pairs,
+        )
 
-    def _count_gold(
-        self, cells: NDArray[np.int32], counts: NDArray[np.float64]
-    ) -> NDArray[np.number]:
+    def _count_gold(self, cells: Ids, counts: Floats) -> NDArray[np.number]:
         """Add the cells of the gold paths to `counts`; returns the counts of transitions."""
-        places = self._state_ids if self._labels_of_states() is None else self._label_ids
+        places = self._state_ids if self._labels_of_states is None else self._label_ids
         _chain.count_cells(cells, places, counts)
         return count_transitions(self._offsets, self._state_ids, len(self.model.states))
 
-    def _expected_counts(self, theta: NDArray[np.float64], gradient: NDArray[np.float64]) -> float:
+    def _expected_counts(self, theta: Floats, gradient: Floats) -> float:
         """Return the sum of the partial losses, and write the gradient into `gradient`."""
         folding, numbered = self.folding, self.numbering.transitions
         n_weights = len(self.numbering.column)
@@ -198,7 +201,7 @@ class ChainShard:
             for group in groups:
                 _chain.fold(theta, *self._layout_of(group), self._weights)
 
-        def count(task: tuple[int, slice]) -> tuple[float, NDArray[np.float64]]:
+        def count(task: tuple[int, slice]) -> tuple[float, Floats]:
             place, chosen = task
             offsets = self._offsets[chosen.start : chosen.stop + 1]
             tokens = slice(offsets[0], offsets[-1])
@@ -228,25 +231,14 @@ class ChainShard:
         return (*features, *slots, self._labels, len(self.model.labels))
 
     def _unfold(
-        self,
-        group: _Group,
-        theta: NDArray[np.float64],
-        shrinkage: float,
-        empirical: NDArray[np.float64],
-        out: NDArray[np.float64],
+        self, group: _Group, theta: Floats, shrinkage: float, empirical: Floats, out: Floats
     ) -> None:
         layout = self._layout_of(group)
         _chain.unfold(self._counts, *layout, theta, shrinkage, empirical, out)
 
-    def _labels_of_states(self) -> NDArray[np.int32] | None:
-        """The label of each state, if slots have a column for each label; None: for each state."""
-        if self._width == len(self.model.states):
-            return None
-        return np.ascontiguousarray(self.model.states[:, -1])
 
-
-class ChainObjective:
-    """A loss plus l2 |w|^2 / 2, as a function of the supported weights of a chain model.
+class ChainLikelihood:
+    """The objective of a CRF, - log p(y | x) + l2 |w|^2 / 2; subclasses have other losses.
 
     model: the model to train. If `supported` is not set (the model was loaded), the features of the
         data are supported. Predicates stay fixed; `locally_normalized` of the model is set.
@@ -262,17 +254,16 @@ class ChainObjective:
     Raises StructlearnError if the data do not fit together, or to the model.
     """
 
-    shard: type[ChainShard]
-    """The class of the shards."""
+    shard: type[ChainShard] = ChainShard
     locally_normalized: ClassVar[bool] = False
     """Whether the model is normalised locally, at each token."""
 
     def __init__(
         self,
         model: ChainModel,
-        columns: NDArray[np.uint64],
-        offsets: NDArray[np.int64],
-        label_ids: NDArray[np.integer],
+        columns: Symbols,
+        offsets: Ints,
+        label_ids: AnyInts,
         *,
         l2: float,
         threads: int = 1,
@@ -323,12 +314,7 @@ class ChainObjective:
             self._engine = self._numbered(self._folded())
         return self._engine
 
-    def add(
-        self,
-        columns: NDArray[np.uint64],
-        offsets: NDArray[np.int64],
-        label_ids: NDArray[np.integer],
-    ) -> None:
+    def add(self, columns: Symbols, offsets: Ints, label_ids: AnyInts) -> None:
         """Extend the data; features that it does not share with the model stay unsupported.
 
         Arguments and errors are those of the constructor.
@@ -340,20 +326,20 @@ class ChainObjective:
         # Shards are not made before they are needed: data may come in many parts.
         self.close()
 
-    def value_and_grad(self, theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def value_and_grad(self, theta: Floats) -> tuple[float, Floats]:
         """f and its gradient, float64 (n_parameters), at `theta`, float64 (n_parameters)."""
-        return self.engine.value_and_grad(self._check_parameters(theta))
+        return self.engine.value_and_grad(theta)
 
-    def parameters(self) -> NDArray[np.float64]:
+    def parameters(self) -> Floats:
         """The model's present weights as a parameter vector."""
         numbering = self._numbering
         weights = self.model.weights[numbering.feature_rows(), numbering.column]
         transitions = self.model.transitions.reshape(-1)[numbering.transitions]
         return np.concatenate([weights.astype(np.float64, copy=False), transitions])
 
-    def write(self, theta: NDArray[np.float64]) -> None:
+    def write(self, theta: Floats) -> None:
         """Put a parameter vector into the model."""
-        theta, numbering = self._check_parameters(theta), self._numbering
+        numbering = self._numbering
         n_weights = len(numbering.column)
         self.model.weights[numbering.feature_rows(), numbering.column] = theta[:n_weights]
         self.model.transitions.reshape(-1)[numbering.transitions] = theta[n_weights:]
@@ -390,22 +376,11 @@ class ChainObjective:
         folded.update(_number_shard, self._numbering)
         return folded
 
-    def _check(
-        self,
-        columns: NDArray[np.uint64],
-        offsets: NDArray[np.int64],
-        label_ids: NDArray[np.integer],
-    ) -> LabelledSentences:
+    def _check(self, columns: Symbols, offsets: Ints, label_ids: AnyInts) -> LabelledSentences:
         columns, offsets = self.model.templates.check(columns, offsets)
         label_ids = check_label_ids(label_ids, len(columns), len(self.model.labels))
         self.model.state_ids(label_ids, offsets)
         return columns, offsets, label_ids
-
-    def _check_parameters(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
-        theta = np.ascontiguousarray(theta, dtype=np.float64)
-        if theta.shape != (self.n_parameters,):
-            raise StructlearnError("SL221", n=self.n_parameters, shape=theta.shape)
-        return theta
 
 
 def _make_shard(
@@ -417,7 +392,7 @@ def _make_shard(
     return kind(model, *sentences, is_first=is_first, threads=threads)
 
 
-def _rows_of(shard: ChainShard) -> NDArray[np.int32]:
+def _rows_of(shard: ChainShard) -> Ids:
     return shard.folding.rows
 
 
@@ -430,64 +405,35 @@ def _set_prior(shard: ChainShard, l2: float) -> None:
     shard.l2 = l2 if shard.is_first else 0.0
 
 
-class LikelihoodShard(ChainShard):
-    """Some sentences of a `ChainLikelihood`."""
+class _Group(NamedTuple):
+    """A maximal template with the templates that it implies.
 
-    def _partial_loss(
-        self,
-        part: Part,
-        transitions: NDArray[np.float64],
-        counts: NDArray[np.float64],
-        pairs: NDArray[np.float64],
-    ) -> float:
-        """Sum of log Z, and expected counts."""
-        return _chain.expected_counts(
-            _chain.Chain(self.model.initial, transitions, self.model.final),
-            part.cells,
-            part.offsets,
-            self._weights,
-            self._labels_of_states(),
-            counts,
-            pairs,
-        )
-
-
-class ChainLikelihood(ChainObjective):
-    """The objective of a CRF: - log p(y | x), and the prior. Arguments: see `ChainObjective`."""
-
-    shard = LikelihoodShard
-
-
-@dataclass(frozen=True)
-class _Group:
-    """A maximal template and those that it implies: slots for the predicates of the latter, then
-    for the cells of the former.
-
-    begin: the first slot. n_implied: the number of the predicates.
+    begin: the first slot. Slots of implied predicates come first, then slots of cells.
+    n_implied: number of implied predicates.
     links: int32 (n_cells, n_templates), the slots of the predicates that a cell implies, -1 for
-        one that the model does not know.
+        predicates that the model does not know.
     """
 
     begin: int
     n_implied: int
-    links: NDArray[np.int32]
+    links: Ids
 
     @property
     def cost(self) -> int:
-        """Of folding and unfolding: the rows that are read."""
+        """Number of rows that folding reads."""
         return self.n_implied + len(self.links) + self.links.size
 
 
 class Folding:
-    """The cells of some data, and from which predicates their weights come.
+    """The cells of some data, and the predicates that their weights come from.
 
-    groups: see `_Group`. rows: int32 (n_slots), the predicate of each slot as a row of the model,
-    -1 for a cell without one of its own. cells: int32 (n_tokens, n_groups), slots. Slots of a
-    group are in order of first occurrence, so that those met for the first time, as most are, lie
-    side by side in memory.
+    groups: see `_Group`.
+    rows: int32 (n_slots), the row of each slot's predicate in the model, -1 for a cell without one.
+    cells: int32 (n_tokens, n_groups), slots. Slots of a group are in order of first occurrence, so
+        that new ones, which are most, are adjacent in memory.
     """
 
-    def __init__(self, model: ChainModel, columns: NDArray[np.uint64], offsets: NDArray[np.int64]):
+    def __init__(self, model: ChainModel, columns: Symbols, offsets: Ints):
         templates = model.templates
         maximal, implying = _implications(templates)
         self.cells = np.empty((len(columns), len(maximal)), dtype=np.int32)
@@ -497,9 +443,9 @@ class Folding:
             first, self.cells[:, place] = number_keys(keys)
             firsts.append(first)
             owners.append(model.rows(keys[first]))
-        implied: list[list[NDArray[np.int32]]] = [[] for _ in maximal]
+        implied: list[list[Ids]] = [[] for _ in maximal]
         for template, candidates in implying.items():
-            # Where it has to be looked up for the fewest values.
+            # The candidate with the fewest values to look up.
             chosen = min(candidates, key=lambda place: len(firsts[place]))
             keys = templates.keys(columns, offsets, [template])[:, 0]
             implied[chosen].append(model.rows(keys[firsts[chosen]]))
@@ -519,10 +465,10 @@ class Folding:
 
 
 def _implications(templates: Templates) -> tuple[list[int], dict[int, list[int]]]:
-    """The maximal templates, and for each other one the places, among those, that imply it."""
+    """Return the maximal templates, and for each other template the places that imply it."""
 
     def implies(i: int, j: int) -> bool:
-        # Of templates with the same terms the first one stands for all.
+        # The first of several templates with the same terms is the maximal one.
         return templates.terms[j] < templates.terms[i] or (
             templates.terms[j] == templates.terms[i] and i < j
         )
@@ -536,8 +482,8 @@ def _implications(templates: Templates) -> tuple[list[int], dict[int, list[int]]
     }
 
 
-def _number(rows: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """The distinct rows that are not -1, by first occurrence; and for each its place, or -1."""
+def _number(rows: Ids) -> tuple[Ids, Ids]:
+    """Return the distinct rows but -1, by first occurrence, and the place of each row, or -1."""
     flat = np.ascontiguousarray(rows).reshape(-1)
     known = np.flatnonzero(flat >= 0)
     firsts, ids = number_keys(flat[known].astype(np.uint64))
@@ -546,8 +492,8 @@ def _number(rows: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int3
     return flat[known[firsts]], numbers.reshape(rows.shape)
 
 
-def _aligned_zeros(shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """Zeros that begin with a cache line, so that rows of eight lie in one instead of two."""
+def _aligned_zeros(shape: tuple[int, ...]) -> Floats:
+    """Return zeros that start at a cache line, so that a row of eight needs one line, not two."""
     size = int(np.prod(shape))
     memory = np.zeros(size + 8)
     start = -memory.ctypes.data % 64 // memory.itemsize

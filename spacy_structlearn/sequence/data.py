@@ -1,4 +1,4 @@
-"""Labelled sentences, as all learners of chains take them."""
+"""Labelled sentences, the training data of all chain models."""
 
 from __future__ import annotations
 
@@ -10,24 +10,34 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+# Arrays of symbol ids; offsets and places; ids of labels, states and rows; weights and scores.
+Symbols = NDArray[np.uint64]
+Ints = NDArray[np.int64]
+Ids = NDArray[np.int32]
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+AnyInts = NDArray[np.integer]
+AnyFloats = NDArray[np.floating]
+
 
 class SequenceData(NamedTuple):
     """Labelled sentences.
 
-    columns: uint64 (n_tokens, n_columns), symbol ids. offsets: int64 (n_sentences + 1), where
-    sentences begin and end. tags: the label of each token, in the encoding of the settings.
+    columns: uint64 (n_tokens, n_columns), symbol ids.
+    offsets: int64 (n_sentences + 1), where sentences begin and end.
+    tags: the label of each token, in the encoding of the settings.
     """
 
-    columns: NDArray[np.uint64]
-    offsets: NDArray[np.int64]
+    columns: Symbols
+    offsets: Ints
     tags: tuple[str, ...]
 
 
 def arranged(data: Sequence[SequenceData]) -> list[SequenceData]:
-    """Each sentence by itself, in an order that depends on their contents alone.
+    """Return single sentences in an order that depends only on their contents.
 
-    For training that depends on the order: by the rule for unknown words the first token of every
-    type is one (`hmm.close_vocabulary`), and spaCy shuffles its examples.
+    This is for training that depends on the order of sentences, which spaCy shuffles: the first
+    token of every type counts as unknown (see `hmm.close_columns`).
     """
     sentences = [
         SequenceData(part.columns[begin:end], np.array([0, end - begin]), part.tags[begin:end])
@@ -43,12 +53,10 @@ def _digest(sentence: SequenceData) -> bytes:
     return digest.digest()
 
 
-def concatenate(
-    data: Sequence[SequenceData], tags: Sequence[str]
-) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int32]]:
-    """Columns, offsets and label ids of all sentences of `data`.
+def concatenate(data: Sequence[SequenceData], tags: Sequence[str]) -> tuple[Symbols, Ints, Ids]:
+    """Return columns, offsets and label ids of all sentences; ids are places in `tags`.
 
-    tags: the labels, whose places are the ids. Raises KeyError for a tag that is not among them.
+    Raises KeyError if a tag is not in `tags`.
     """
     ids = {tag: index for index, tag in enumerate(tags)}
     shifts = np.cumsum([0, *(len(part.tags) for part in data)])

@@ -1,18 +1,17 @@
 """Spans to tags and back: IOB2, IOB1, IOE2 and IOBES.
 
-Tjong Kim Sang & Veenstra (1999) describe and name the schemes; IOBES also has a tag of its own for
-chunks of one token. Reading is lenient, with one rule for all: a tag goes on with the chunk of the
-tag before it if it is I or E, that one is B or I, and their labels are the same; any other tag but
-O begins a chunk. So every sequence of tags has one reading and correct ones keep theirs. It is
-that of the CoNLL evaluation script (conlleval) on the tags which that knows, and of seqeval.
+Tjong Kim Sang & Veenstra (1999) describe the schemes; IOBES also has a tag for chunks of one token.
+Reading is lenient: a tag continues the chunk of the tag before if it is I or E, the tag before is B
+or I, and their labels are the same. Any other tag but O begins a chunk. This reads every sequence
+of tags in one way, which agrees with seqeval and, on the tags that it knows, with conlleval.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import StructlearnError
+from .data import Mask
 
 Span = tuple[str, int, int]
 """Label, first token, and the token after the last."""
@@ -21,20 +20,19 @@ SCHEMES: dict[str, str] = {"IOB2": "BI", "IOB1": "BI", "IOE2": "IE", "IOBES": "B
 """The prefixes of each scheme, besides O."""
 
 PLAIN = "none"
-"""The labels stand for themselves, one for each token: no chunks."""
+"""Each token has a label, and there are no chunks."""
 
-# Strictly, in a sequence that `encode` writes: prefixes that only go on with a chunk, and prefixes
-# after which the chunk has to go on.
+# In sequences that `encode` writes: prefixes that must continue a chunk, and prefixes that must be
+# continued.
 _GOES_ON = {"IOB2": "I", "IOB1": "", "IOE2": "", "IOBES": "IE"}
 _UNFINISHED = {"IOB2": "", "IOB1": "", "IOE2": "I", "IOBES": "BI"}
 
 
 def encode(spans: Iterable[Span], length: int, scheme: str = "IOB2") -> list[str]:
-    """The tags of `length` tokens.
+    """Return the tags of `length` tokens.
 
     spans: (label, start, end), in any order; end is the token after the last.
-    Raises StructlearnError SL211 for a span that is empty, has no label, or does not fit, SL212
-    for two spans that overlap, SL209 for another scheme.
+    Raises StructlearnError if a span is empty, has no label or does not fit, or if two overlap.
     """
     _check_scheme(scheme)
     tags = ["O"] * length
@@ -58,9 +56,9 @@ def encode(spans: Iterable[Span], length: int, scheme: str = "IOB2") -> list[str
 
 
 def decode(tags: Sequence[str], scheme: str = "IOB2") -> list[Span]:
-    """The chunks of the tags, in order, as (label, start, end).
+    """Return the chunks of the tags, in order, as (label, start, end).
 
-    Raises StructlearnError SL210 for a tag that is not of the scheme, SL209 for another scheme.
+    Raises StructlearnError if a tag is not in the scheme.
     """
     _check_scheme(scheme)
     spans: list[Span] = []
@@ -79,7 +77,7 @@ def decode(tags: Sequence[str], scheme: str = "IOB2") -> list[Span]:
 
 
 def split_tag(tag: str, scheme: str = "IOB2") -> tuple[str, str]:
-    """Prefix and label of a tag of the scheme; the label of O is empty (else SL210)."""
+    """Return prefix and label of a tag of the scheme; the label of O is empty."""
     prefix, _, label = tag.partition("-")
     if tag == "O" or (label and len(prefix) == 1 and prefix in SCHEMES[scheme]):
         return prefix, label
@@ -87,10 +85,7 @@ def split_tag(tag: str, scheme: str = "IOB2") -> tuple[str, str]:
 
 
 def tag_set(labels: Iterable[str], scheme: str = "IOB2") -> tuple[str, ...]:
-    """All tags of the scheme for chunks with these labels: O, then those of each label.
-
-    With `PLAIN`, the labels themselves.
-    """
+    """Return O and the tags of each label in the scheme; with `PLAIN`, the labels themselves."""
     if scheme == PLAIN:
         return tuple(labels)
     _check_scheme(scheme)
@@ -98,7 +93,7 @@ def tag_set(labels: Iterable[str], scheme: str = "IOB2") -> tuple[str, ...]:
 
 
 def is_of(tags: Sequence[str], scheme: str | None) -> bool:
-    """Whether all are tags of the scheme; never if it is None or `PLAIN`."""
+    """Return whether all are tags of the scheme; never if it is None or `PLAIN`."""
     if scheme in (None, PLAIN):
         return False
     try:
@@ -107,19 +102,13 @@ def is_of(tags: Sequence[str], scheme: str | None) -> bool:
         return False
 
 
-def same_chunk(tags: Sequence[str], scheme: str = "IOB2") -> NDArray[np.bool_]:
-    """bool (n, n): whether the column's tag, after the row's, goes on with its chunk.
-
-    Raises StructlearnError SL210 for a tag that is not of the scheme.
-    """
-    parts = [split_tag(tag, scheme) for tag in tags]
-    table = [[_same_chunk(before, here) for here in parts] for before in parts]
-    return np.array(table, dtype=np.bool_).reshape(len(parts), len(parts))
+def same_chunk(tags: Sequence[str], scheme: str = "IOB2") -> Mask:
+    """Return bool (n, n): whether the column's tag continues the chunk of the row's."""
+    return _table(tags, scheme, _same_chunk)
 
 
-def successions(tags: Sequence[str], scheme: str = "IOB2") -> NDArray[np.bool_]:
-    """bool (n, n): whether the column's tag may stand after the row's in what `encode` writes."""
-    parts = [split_tag(tag, scheme) for tag in tags]
+def successions(tags: Sequence[str], scheme: str = "IOB2") -> Mask:
+    """Return bool (n, n): whether `encode` can write the column's tag after the row's."""
 
     def may_follow(before: tuple[str, str], here: tuple[str, str]) -> bool:
         if _same_chunk(before, here):
@@ -128,14 +117,19 @@ def successions(tags: Sequence[str], scheme: str = "IOB2") -> NDArray[np.bool_]:
             return False
         return before[0] not in _UNFINISHED[scheme] and here[0] not in _GOES_ON[scheme]
 
-    table = [[may_follow(before, here) for here in parts] for before in parts]
-    return np.array(table, dtype=np.bool_).reshape(len(parts), len(parts))
+    return _table(tags, scheme, may_follow)
 
 
-def endings(tags: Sequence[str], scheme: str = "IOB2") -> NDArray[np.bool_]:
-    """bool (n): whether a sentence that `encode` writes may end with each tag."""
+def endings(tags: Sequence[str], scheme: str = "IOB2") -> Mask:
+    """Return bool (n): whether a sentence that `encode` writes may end with each tag."""
     unfinished = _UNFINISHED[scheme]
     return np.array([split_tag(tag, scheme)[0] not in unfinished for tag in tags], dtype=np.bool_)
+
+
+def _table(tags: Sequence[str], scheme: str, rule: Callable[..., bool]) -> Mask:
+    parts = [split_tag(tag, scheme) for tag in tags]
+    table = [[rule(before, here) for here in parts] for before in parts]
+    return np.array(table, dtype=np.bool_).reshape(len(parts), len(parts))
 
 
 def _same_chunk(before: tuple[str, str], here: tuple[str, str]) -> bool:

@@ -1,11 +1,11 @@
-"""Predicates over arrays of symbol ids: the observation side of every feature of a chain.
+"""Predicates over arrays of symbol ids: the input side of the features of a chain.
 
 A feature of Sha & Pereira (2003, section 4.1) is a predicate on the input around position i times
-a predicate on the labels there. A template such as "TAG[-1]|TAG[0]" describes the former: the
-symbols of named columns at offsets from i, taken together. Each predicate is known by a 64-bit
-key, a hash of the template's text and of the symbol ids in order, so that a model holds no strings
-of the text it was trained on. Positions outside of the sentence hold padding symbols, one for
-each distance: -2, -1, n, n + 1, ... The keys are part of the model format and must never change.
+a predicate on the labels there. A template such as "TAG[-1]|TAG[0]" describes input predicates: the
+symbols of named columns at offsets from i, taken together. The 64-bit key of a predicate is a hash
+of the template's text and the symbol ids in order, so a model holds no strings of its training
+text. Positions outside the sentence hold padding symbols, one for each distance: -2, -1, n, n + 1.
+The keys are part of the model format and must never change.
 """
 
 import re
@@ -13,11 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from ..errors import StructlearnError
 from ..kernels.index import KeyIndex
 from . import _chain
+from .data import AnyFloats, Floats, Ints, Symbols
 
 _TERM = re.compile(r"([^\W\d]\w*)\[(0|-?[1-9]\d{0,2})\]")
 _BIAS = "bias"
@@ -52,10 +53,10 @@ class Templates:
 
     templates: texts like "ORTH[0]", "TAG[-1]|TAG[0]" or "bias". Column names are identifiers;
         offsets count tokens, to the right if positive, up to 999.
-    key_bits: how many bits of the keys, the upper ones, are kept; the others are zero.
-    Attributes: texts; terms, of each template the set of its (column name, offset); columns, the
-        names in order of first appearance.
-    Raises StructlearnError SL201 for a malformed template, SL202 for one given twice, SL209.
+    key_bits: number of upper bits of the keys to keep; the others are zero.
+    Attributes: texts; terms, the set of (column name, offset) of each template; columns, the names
+        in order of first appearance.
+    Raises StructlearnError if a template is malformed or occurs twice.
     """
 
     def __init__(self, templates: Sequence[str], key_bits: int = 64):
@@ -90,19 +91,13 @@ class Templates:
     def __repr__(self) -> str:
         return f"Templates({list(self.texts)!r})"
 
-    def keys(
-        self,
-        columns: NDArray[np.uint64],
-        offsets: NDArray[np.int64],
-        chosen: Iterable[int] | None = None,
-    ) -> NDArray[np.uint64]:
-        """The 64-bit key of each template's predicate at each token.
+    def keys(self, columns: Symbols, offsets: Ints, chosen: Iterable[int] | None = None) -> Symbols:
+        """Return the key of each template's predicate, uint64 (n_tokens, n_templates).
 
-        columns: uint64 (n_tokens, n_columns), symbol ids, one column for each of `.columns`.
+        columns: uint64 (n_tokens, n_columns), symbol ids of `.columns`.
         offsets: int64 (n_sentences + 1), where sentences begin and end; they may be empty.
-        chosen: the places of some templates; None: all.
-        Returns uint64 (n_tokens, n_templates), the same on every platform.
-        Raises StructlearnError SL203 or SL204 if the shapes do not fit.
+        chosen: places of some templates; None: all.
+        Raises StructlearnError if the shapes do not fit together.
         """
         columns, offsets = self.check(columns, offsets)
         hasher = self._hasher if chosen is None else self._make_hasher(chosen)
@@ -113,27 +108,26 @@ class Templates:
     def scores(
         self,
         index: KeyIndex,
-        columns: NDArray[np.uint64],
-        offsets: NDArray[np.int64],
-        weights: NDArray[np.floating],
-        unknown: NDArray[np.float64] | None = None,
+        columns: Symbols,
+        offsets: Ints,
+        weights: AnyFloats,
+        unknown: Floats | None = None,
         dtype: DTypeLike = np.float64,
-    ) -> NDArray[np.floating]:
-        """The sum of the weights of the predicates at each token, (n_tokens, n) of type `dtype`.
+    ) -> AnyFloats:
+        """Return the sum of the weights of the predicates at each token, (n_tokens, n).
 
-        index: of the known predicates. weights: float32 or float64 (n_predicates, n). unknown:
-        float64 (n_templates, n), for those that are not known. dtype: float64 or float32. The
-        rest: as in `keys`.
+        index: index of the known predicates.
+        weights: float32 or float64 (n_predicates, n).
+        unknown: float64 (n_templates, n), weights of unknown predicates.
+        dtype: type of the sums, float64 or float32.
         """
         columns, offsets = self.check(columns, offsets)
         scores = np.empty((len(columns), weights.shape[1]), dtype=dtype)
         _chain.predicate_scores(self._hasher, index, columns, offsets, weights, unknown, scores)
         return scores
 
-    def check(
-        self, columns: NDArray[np.uint64], offsets: NDArray[np.int64]
-    ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        """`columns` and `offsets` as contiguous arrays; SL203 or SL204 if they do not fit."""
+    def check(self, columns: Symbols, offsets: Ints) -> tuple[Symbols, Ints]:
+        """Return contiguous arrays; raise StructlearnError if they do not fit together."""
         columns = np.ascontiguousarray(columns, dtype=np.uint64)
         offsets = check_offsets(offsets, len(columns))
         if columns.ndim != 2 or columns.shape[1] != len(self.columns):
@@ -147,26 +141,27 @@ class Templates:
         return columns, offsets
 
     def names(self, texts: Mapping[str, Mapping[int, str]]) -> dict[int, str]:
-        """Readable names of predicates on single symbols, such as "ORTH[-1]=the", by their keys.
+        """Return readable names of predicates on single symbols, "ORTH[-1]=the", by their keys.
 
-        texts: by column name, the strings of symbol ids. The padding has no names.
+        texts: strings of symbol ids, by column name. The padding has no names.
         """
         names = {}
         for template, terms in enumerate(self._parsed):
-            if len(terms) != 1 or terms[0][0] not in texts:
-                continue
-            known = texts[terms[0][0]]
-            # Each symbol in the middle of a sentence of its own, as far in as the template looks.
-            reach = abs(terms[0][1])
-            ids = np.array(list(known), dtype=np.uint64)
-            columns = np.repeat(ids, 2 * reach + 1)[:, None]
-            columns = np.repeat(columns, len(self.columns), axis=1)
-            offsets = np.arange(len(ids) + 1, dtype=np.int64) * (2 * reach + 1)
-            keys = self.keys(columns, offsets, [template])[reach :: 2 * reach + 1, 0]
-            text = self.texts[template]
-            pairs = zip(keys.tolist(), known.values(), strict=True)
-            names.update((key, f"{text}={symbol}") for key, symbol in pairs)
+            if len(terms) == 1 and terms[0][0] in texts:
+                known = texts[terms[0][0]]
+                keys = self.symbol_keys(template, np.array(list(known), dtype=np.uint64))
+                pairs = zip(keys.tolist(), known.values(), strict=True)
+                names.update((key, f"{self.texts[template]}={symbol}") for key, symbol in pairs)
         return names
+
+    def symbol_keys(self, template: int, symbols: Symbols) -> Symbols:
+        """Return the key of each symbol for a template that reads a single symbol."""
+        # Each symbol stands in a sentence of its own, as far in as the template looks.
+        [(_, offset)] = self._parsed[template]
+        width = 2 * abs(offset) + 1
+        columns = np.repeat(np.repeat(symbols, width)[:, None], len(self.columns), axis=1)
+        offsets = np.arange(len(symbols) + 1) * width
+        return self.keys(columns, offsets, [template])[abs(offset) :: width, 0]
 
     def _make_hasher(self, chosen: Iterable[int]) -> _chain.Hasher:
         chosen = list(chosen)
@@ -184,8 +179,8 @@ class Templates:
         )
 
 
-def check_offsets(offsets: NDArray[np.int64], n_tokens: int) -> NDArray[np.int64]:
-    """`offsets` as contiguous int64, if they delimit `n_tokens` tokens (else SL203)."""
+def check_offsets(offsets: Ints, n_tokens: int) -> Ints:
+    """Return contiguous int64; raise StructlearnError if the offsets do not delimit the tokens."""
     offsets = np.ascontiguousarray(offsets, dtype=np.int64)
     sound = offsets.ndim == 1 and len(offsets) and offsets[0] == 0 and offsets[-1] == n_tokens
     if not sound or (np.diff(offsets) < 0).any():
@@ -193,8 +188,8 @@ def check_offsets(offsets: NDArray[np.int64], n_tokens: int) -> NDArray[np.int64
     return offsets
 
 
-def find_symbols(symbols: NDArray[np.uint64], known: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Place of each symbol in `known` (ascending), len(known) if it is not there; int64."""
+def find_symbols(symbols: Symbols, known: Symbols) -> Ints:
+    """Return the place of each symbol in `known` (ascending), len(known) if it is not there."""
     places = np.searchsorted(known, symbols)
     found = places < len(known)
     found[found] = known[places[found]] == symbols[found]
@@ -215,4 +210,4 @@ def _hash(text: str) -> int:
 
 
 UNKNOWN = _hash("vocabulary[unknown]")
-"""The symbol that stands for all that a closed vocabulary does not have."""
+"""The symbol of everything outside a closed vocabulary."""

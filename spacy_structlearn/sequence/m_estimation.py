@@ -22,21 +22,20 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
 from ..errors import StructlearnError
 from ..learning.training import Trainer, array_digest
 from ..optimize.lbfgs import LBFGS, norm
 from ..optimize.m_estimation import DualCoordinateDescent, MEstimationObjective
-from ..parallel.shards import Pool, ThreadEngine
+from ..parallel.shards import ThreadEngine
 from ..serialization import nested
 from .base_distribution import BaseDistribution, hidden_markov, locally_uniform, number_codes
 from .crf import Folding
-from .data import SequenceData, arranged, concatenate
+from .data import AnyInts, Floats, Ids, Ints, Mask, SequenceData, Symbols, arranged, concatenate
 from .features import UNKNOWN, Templates, find_symbols
 from .hmm import close_columns
-from .model import ChainModel, check_label_ids
+from .model import ChainModel, check_label_ids, transition_places
 from .states import START
 from .training import LBFGS_MEMORY
 
@@ -68,9 +67,9 @@ class GoldCounts(LinearOperator):
     def __init__(
         self,
         model: ChainModel,
-        columns: NDArray[np.uint64],
-        offsets: NDArray[np.int64],
-        label_ids: NDArray[np.integer],
+        columns: Symbols,
+        offsets: Ints,
+        label_ids: AnyInts,
         *,
         input_only: bool = False,
     ):
@@ -78,13 +77,13 @@ class GoldCounts(LinearOperator):
         label_ids = check_label_ids(label_ids, len(columns), len(model.labels))
         folding = Folding(model, columns, offsets)
         state_ids = model.state_ids(label_ids, offsets)
-        # Where no feature tells pairs of labels with one last label apart, no cell need do so.
+        # Without pair features, cells need labels only.
         own = state_ids if model.has_pair_features else label_ids
         n_own = len(model.states) if model.has_pair_features else len(model.labels)
         codes = np.empty((len(columns), len(folding.groups) + 1), dtype=np.int64)
         codes[:, :-1] = folding.cells.astype(np.int64) * n_own + own[:, None]
         begin = len(folding.rows) * n_own
-        codes[:, -1] = begin + _steps(state_ids, offsets, len(model.states))
+        codes[:, -1] = begin + transition_places(offsets, state_ids, len(model.states))
         firsts, ids = number_codes(codes.reshape(-1))
         cells = codes.reshape(-1)[firsts]
         starts = _small(offsets * codes.shape[1])
@@ -105,43 +104,40 @@ class GoldCounts(LinearOperator):
         )
         super().__init__(np.dtype(np.float64), (len(offsets) - 1, len(self.places)))
 
-    def vector(self, *arrays: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What arrays shaped like the model's weights, transitions and, if they are counted,
-        keys have for each feature, float64 (n_parameters)."""
+    def vector(self, *arrays: Floats) -> Floats:
+        """Return the values of the features, float64 (n_parameters).
+
+        arrays: shaped like the model's weights, transitions and, with `input_only`, keys.
+        """
         vector = np.empty(len(self.places))
         for array, (features, places) in zip(arrays, self._parts(arrays), strict=True):
             vector[features] = array.reshape(-1)[places]
         return vector
 
-    def write(self, vector: NDArray[np.float64], model: ChainModel) -> None:
-        """Put a parameter vector into the model, but for weights of predicates alone, which make
-        no difference between labels."""
+    def write(self, vector: Floats, model: ChainModel) -> None:
+        """Put a parameter vector into the model, without the weights of input-only features."""
         arrays = (model.weights, model.transitions)
         for array, (features, places) in zip(arrays, self._parts(arrays), strict=True):
             array.reshape(-1)[places] = vector[features]
 
-    def _parts(
-        self, arrays: Sequence[NDArray[np.float64]]
-    ) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.int64]]]:
-        """For each of the arrays, one after another, its features, and their places in it."""
+    def _parts(self, arrays: Sequence[Floats]) -> Iterator[tuple[Mask, Ints]]:
+        """Yield the features of each array and their places in it."""
         begin = 0
         for array in arrays:
             features = (self.places >= begin) & (self.places < begin + array.size)
             yield features, self.places[features] - begin
             begin += array.size
 
-    def distinct(
-        self, expectations: NDArray[np.float64]
-    ) -> tuple[scipy.sparse.csr_array, NDArray[np.float64]]:
-        """F and E of a smaller problem, with one feature for all that no sentence tells apart.
+    def distinct(self, expectations: Floats) -> tuple[scipy.sparse.csr_array, Floats]:
+        """Return F and E of a smaller problem that merges features with the same counts.
 
-        expectations: E, float64 (n_parameters). m features with the same counts f are like one with
-        the counts f sqrt(m) and the expectation (sum of E_j) / sqrt(m): with the same regulariser,
-        F F' and F E stay what they are, and so does the dual. Most features of a large model are on
-        in one sentence alone.
+        expectations: E, float64 (n_parameters).
+        m features with the same counts f are merged into one with the counts f sqrt(m) and the
+        expectation (sum of E_j) / sqrt(m). This does not change F F' and F E, and thus the dual.
+        Most features of a large model are active in a single sentence.
         Returns float64 (n_sentences, n_distinct), in CSR format, and float64 (n_distinct).
         """
-        # Sums modulo 2 ** 64, equal for equal columns; for others so by an accident of 2 ** -64.
+        # Sums modulo 2 ** 64, equal for equal columns; others collide with probability 2 ** -64.
         rng = np.random.default_rng(0)
         numbers = rng.integers(2**64, size=self.shape[0], dtype=np.uint64)
         for part in (self._cells, self._features):
@@ -163,39 +159,24 @@ class GoldCounts(LinearOperator):
         totals = np.bincount(groups, weights=expectations, minlength=len(firsts))
         return self._cells @ chosen, totals / scale
 
-    def _matvec(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _matvec(self, vector: Floats) -> Floats:
         return self._cells @ (self._features @ vector.reshape(-1))
 
-    def _rmatvec(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _rmatvec(self, vector: Floats) -> Floats:
         return self._features.T @ (self._cells.T @ vector.reshape(-1))
 
 
-def _steps(
-    state_ids: NDArray[np.int32], offsets: NDArray[np.int64], n_states: int
-) -> NDArray[np.int64]:
-    """The transition into each token, int64 (n_tokens): its place, or n_states ** 2 for none."""
-    steps = np.full(len(state_ids), n_states * n_states, dtype=np.int64)
-    steps[1:] = state_ids[:-1].astype(np.int64) * n_states + state_ids[1:]
-    steps[offsets[:-1][np.diff(offsets) > 0]] = n_states * n_states
-    return steps
-
-
 def _features(
-    model: ChainModel,
-    folding: Folding,
-    slots: NDArray[np.int64],
-    states: NDArray[np.int64],
-    steps: NDArray[np.int64],
-    input_only: bool,
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Which features each cell has: two int64 (n), cells and places as in `GoldCounts`.
+    model: ChainModel, folding: Folding, slots: Ints, states: Ints, steps: Ints, input_only: bool
+) -> tuple[Ints, Ints]:
+    """Return the features of cells as two int64 (n): cells, and places as in `GoldCounts`.
 
-    slots, states, steps: of each cell. The state is a label where there are no features of pairs. A
-    cell is a transition where its step is not negative, and then has no slot.
+    slots, states, steps: of each cell. States are labels if there are no pair features. A cell with
+    a step that is not negative is a transition, and has no slot.
     """
     n_columns, n_labels, n_states = model.weights.shape[1], len(model.labels), len(model.states)
     owners, rows = [], []
-    # Of what is no slot, -1, the row is none either.
+    # The row of the slot -1 is -1, too.
     row_of_slot = np.append(folding.rows, np.int32(-1))
     for group in folding.groups:
         first = group.begin + group.n_implied
@@ -225,8 +206,8 @@ def _features(
     return np.concatenate(owners_of), np.concatenate(places_of)
 
 
-def _small(places: NDArray[np.int64]) -> NDArray[np.integer]:
-    """As int32 where they fit: SciPy computes with the larger of two types of places."""
+def _small(places: Ints) -> AnyInts:
+    """Return int32 if the places fit, because SciPy uses the larger type of two matrices."""
     return places.astype(np.int32) if places.max(initial=0) <= np.iinfo(np.int32).max else places
 
 
@@ -248,11 +229,11 @@ class ChainStatistics:
     def __init__(
         self,
         settings: Any,
-        columns: NDArray[np.uint64],
-        offsets: NDArray[np.int64],
-        label_ids: NDArray[np.integer],
+        columns: Symbols,
+        offsets: Ints,
+        label_ids: AnyInts,
         labels: Sequence[str],
-        vocabularies: Mapping[str, NDArray[np.uint64]] | None = None,
+        vocabularies: Mapping[str, Symbols] | None = None,
     ):
         self.settings = settings
         columns, offsets = settings.all_templates.check(columns, offsets)
@@ -266,7 +247,7 @@ class ChainStatistics:
             known = vocabularies[name]
             columns[find_symbols(columns[:, place], known) == len(known), place] = UNKNOWN
         columns, found = close_columns(columns)
-        # What q0 has not seen here is unknown to it, even if it is in the vocabularies given.
+        # Symbols that q0 has not seen are unknown, even if they are in the given vocabularies.
         self._vocabularies = dict(zip(names, found, strict=True))
         closed = columns  # with all columns
         templates = settings.own_templates
@@ -293,15 +274,12 @@ class ChainStatistics:
         )
 
     @cached_property
-    def distinct(self) -> tuple[scipy.sparse.csr_array, NDArray[np.float64]]:
-        """F and E of the smaller problem, see `GoldCounts.distinct`."""
+    def distinct(self) -> tuple[scipy.sparse.csr_array, Floats]:
+        """F and E of the smaller problem of `GoldCounts.distinct`."""
         return self.counts.distinct(self.expectations)
 
-    def corrected(self, vector: NDArray[np.float64]) -> ChainModel:
-        """q0 corrected by the features: one chain, float64, whose vocabularies are closed.
-
-        vector: their weights, float64 (n_parameters).
-        """
+    def corrected(self, vector: Floats) -> ChainModel:
+        """Return q0 corrected by features with weights, float64 (n_parameters), as a chain."""
         self.counts.write(vector, self.model)
         corrected = correct(self.base, self.model)
         corrected.vocabularies = dict(self._vocabularies)
@@ -309,10 +287,10 @@ class ChainStatistics:
 
 
 def correct(base: BaseDistribution, model: ChainModel) -> ChainModel:
-    """q0 times exp(w.f) (equation 2), with the weights w of a chain of second order.
+    """Return q0 times exp(w.f) (equation 2), with the weights w of a second-order chain.
 
-    Its states are those of q0; the pairs that may be first have START before them. Templates of q0
-    that the model does not have come after the model's.
+    Its states are those of q0, with START before the first label. Templates that only q0 has come
+    after those of the model.
     """
     chain = base.to_chain_model(model.encoding)
     new = [text for text in chain.templates.texts if text not in model.templates.texts]
@@ -331,7 +309,7 @@ def correct(base: BaseDistribution, model: ChainModel) -> ChainModel:
     if model.has_pair_features:
         weights[rows[:, None], n_labels + known] += model.weights[:, n_labels + places[known]]
     transitions = chain.transitions.copy()
-    # What the pairs do not allow is forbidden on both sides.
+    # Pairs that do not agree are forbidden in both chains.
     further = model.transitions[np.ix_(places[known], places[known])]
     transitions[np.ix_(known, known)] += np.where(np.isneginf(further), 0.0, further)
     return ChainModel(
@@ -350,7 +328,7 @@ def correct(base: BaseDistribution, model: ChainModel) -> ChainModel:
 
 
 def _base_distribution(settings: Any, *sentences: Any) -> BaseDistribution:
-    """q0, counted on columns that are closed; sentences: as in `hidden_markov`."""
+    """Count q0 on closed columns; sentences are arguments of `hidden_markov`."""
     emitted, encoding = settings.emitted, settings.encoding
     if settings.base == "locally_uniform":
         return locally_uniform(*sentences, emitted=emitted, encoding=encoding)
@@ -360,12 +338,9 @@ def _base_distribution(settings: Any, *sentences: Any) -> BaseDistribution:
 
 def _expectations(
     settings: Any, base: BaseDistribution, model: ChainModel, *sentences: Any
-) -> tuple[NDArray[np.float64], ...]:
-    """E[f] of a model's features, and of its predicates if they count too.
-
-    sentences, and what is returned: as in `BaseDistribution`.
-    """
-    found: tuple[NDArray[np.float64], ...]
+) -> tuple[Floats, ...]:
+    """Return E[f] of a model's features and, if `input_only`, E of its predicates."""
+    found: tuple[Floats, ...]
     if settings.base == "empirical":
         found = base.posterior_expectations(model, *sentences)
     elif settings.samples:
@@ -429,7 +404,7 @@ class Minimization:
             more = self._optimizer.step()
         return more and self.n_iterations < self._max_iterations
 
-    def _within_bounds(self, w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def _within_bounds(self, w: Floats) -> tuple[float, Floats]:
         """Return the objective and its gradient; infinite where a weight is too large.
 
         Otherwise the line search would take ever longer steps in a direction without lower bound.
@@ -438,13 +413,13 @@ class Minimization:
             return np.inf, np.full(len(w), np.nan)
         return self._engine.value_and_grad(w)
 
-    def run(self) -> NDArray[np.float64]:
+    def run(self) -> Floats:
         """Make all remaining iterations; returns the weights."""
         while self.step():
             pass
         return self.weights()
 
-    def weights(self) -> NDArray[np.float64]:
+    def weights(self) -> Floats:
         """The present weights, float64 (n_parameters)."""
         if isinstance(self._optimizer, LBFGS):
             return self._optimizer.x
@@ -495,7 +470,7 @@ class MEstimationTrainer(Trainer[Any]):
         return more
 
     def parameters(self) -> ChainModel:
-        """The model as it stands, float32; before the first step, what training began with."""
+        """Return the current model, float32; before the first step, the initial model."""
         if self._statistics is None or self._minimization is None:
             return self._model.replaced()
         model = self._statistics.corrected(self._minimization.weights())
@@ -514,7 +489,7 @@ class MEstimationTrainer(Trainer[Any]):
         self._minimization = None if search is None else self._begun().resumed(search.tobytes())
         return None
 
-    def _sentences(self) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int32]]:
+    def _sentences(self) -> tuple[Symbols, Ints, Ids]:
         return concatenate(arranged(self._data), self._model.labels)
 
     def _begun(self) -> Minimization:
@@ -525,19 +500,3 @@ class MEstimationTrainer(Trainer[Any]):
         if self._minimization is None:
             self._minimization = Minimization(self._statistics, self.settings.l2)
         return self._minimization
-
-
-def grid(
-    statistics: ChainStatistics, strengths: Sequence[float], *, threads: int = 1
-) -> list[ChainModel]:
-    """Return the model of each l2 in `strengths`, float64, in that order.
-
-    threads: number of models to train in parallel; the results do not depend on it.
-    """
-    minimizations = [Minimization(statistics, l2) for l2 in strengths]
-    pool = Pool(threads)
-    try:
-        found = pool.map(Minimization.run, minimizations)
-    finally:
-        pool.close()
-    return [statistics.corrected(weights) for weights in found]

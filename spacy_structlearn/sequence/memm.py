@@ -16,10 +16,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from . import _local
-from .crf import ChainObjective, ChainShard, Part
+from .crf import ChainLikelihood, ChainShard, Part
+from .data import Floats, Ids, Mask
 from .model import ChainModel
 
 
@@ -30,14 +30,10 @@ class LocalShard(ChainShard):
         super().__init__(model, *sentences, **settings)
         # For each state those that may follow; then those that may be first.
         possible = np.vstack([model.transitions, model.initial]) > -np.inf
-        self._successors = state_lists(possible, self._labels_of_states())
+        self._successors = state_lists(possible, self._labels_of_states)
 
     def _partial_loss(
-        self,
-        part: Part,
-        transitions: NDArray[np.float64],
-        counts: NDArray[np.float64],
-        pairs: NDArray[np.float64],
+        self, part: Part, transitions: Floats, counts: Floats, pairs: Floats
     ) -> float:
         """Sum of log Z_t, and the expected counts given the right state before."""
         return _local.next_states(
@@ -53,14 +49,14 @@ class LocalShard(ChainShard):
         )
 
 
-class LocalLikelihood(ChainObjective):
-    """The objective of a MEMM. Arguments and errors: see `ChainObjective`."""
+class LocalLikelihood(ChainLikelihood):
+    """The objective of a MEMM. Arguments and errors: see `ChainLikelihood`."""
 
     shard = LocalShard
     locally_normalized: ClassVar[bool] = True
 
 
-def state_lists(members: NDArray[np.bool_], places: NDArray[np.int32] | None) -> _local.Lists:
+def state_lists(members: Mask, places: Ids | None) -> _local.Lists:
     """The states in each row of `members`, bool (n_lists, n_states), as the kernel has them.
 
     places: int32 (n_states), the column of each state in the rows of slots; None: its number.
@@ -68,4 +64,4 @@ def state_lists(members: NDArray[np.bool_], places: NDArray[np.int32] | None) ->
     states = np.nonzero(members)[1].astype(np.int32)
     starts = np.concatenate([[0], np.cumsum(members.sum(axis=1))]).astype(np.int32)
     columns = states if places is None else places[states]
-    return _local.Lists(starts, states, columns, members.shape[1])
+    return _local.Lists(starts, states, columns)

@@ -28,6 +28,7 @@ from ..learning.stored import Stored
 from ..serialization import nested
 from . import encoding as encodings
 from .classes import WordClasses, derive_columns
+from .data import AnyFloats, AnyInts, Floats, Ids, Ints, Mask, Symbols
 from .features import UNKNOWN, Templates, check_offsets, find_symbols
 from .states import START, allowed_transitions, label_states, pair_states, previous_labels
 
@@ -79,18 +80,18 @@ class ChainModel(Stored):
         self,
         labels: Sequence[str],
         templates: Templates,
-        keys: NDArray[np.uint64],
-        weights: NDArray[np.floating],
-        transitions: NDArray[np.float64],
+        keys: Symbols,
+        weights: AnyFloats,
+        transitions: Floats,
         *,
-        states: NDArray[np.int32] | None = None,
-        unknown: NDArray[np.floating] | None = None,
-        initial: NDArray[np.float64] | None = None,
-        final: NDArray[np.float64] | None = None,
+        states: Ids | None = None,
+        unknown: AnyFloats | None = None,
+        initial: Floats | None = None,
+        final: Floats | None = None,
         encoding: str = "IOB2",
         names: Mapping[int, str] | None = None,
         classes: WordClasses | None = None,
-        vocabularies: Mapping[str, NDArray[np.uint64]] | None = None,
+        vocabularies: Mapping[str, Symbols] | None = None,
         locally_normalized: bool = False,
         margin: float | None = None,
         storage: str | None = None,
@@ -120,8 +121,8 @@ class ChainModel(Stored):
         self.locally_normalized = locally_normalized
         self.margin = margin
         self.storage = storage or str(dtype.__name__)
-        self.supported: NDArray[np.bool_] | None = None
-        self.supported_transitions: NDArray[np.bool_] | None = None
+        self.supported: Mask | None = None
+        self.supported_transitions: Mask | None = None
         self._check()
         self.index = KeyIndex(self.keys)
 
@@ -139,9 +140,9 @@ class ChainModel(Stored):
     @classmethod
     def build(
         cls,
-        columns: NDArray[np.uint64],
-        offsets: NDArray[np.int64],
-        label_ids: NDArray[np.integer],
+        columns: Symbols,
+        offsets: Ints,
+        label_ids: AnyInts,
         labels: Sequence[str],
         templates: Templates | Sequence[str],
         min_count: int,
@@ -165,24 +166,24 @@ class ChainModel(Stored):
         offsets = check_offsets(offsets, len(columns))
         label_ids = check_label_ids(label_ids, len(columns), len(labels))
         keys = _frequent_keys(templates, columns, offsets, min_count)
-        if order == 1:
-            weights = np.zeros((len(keys), len(labels)))
-            transitions = np.zeros((len(labels),) * 2)
-            model = cls(labels, templates, keys, weights, transitions, encoding=encoding)
-        else:
+        states, n_columns, initial, final = label_states(len(labels)), len(labels), None, None
+        if order == 2:
             states, start = pair_states(labels, encoding, label_ids, offsets)
+            n_columns += len(states) * pair_features
             ends = label_ids[offsets[1:][np.diff(offsets) > 0] - 1]
-            model = cls(
-                labels,
-                templates,
-                keys,
-                np.zeros((len(keys), len(labels) + len(states) * pair_features)),
-                np.where(allowed_transitions(states), 0.0, -np.inf),
-                states=states,
-                initial=np.where(states[:, 0] == start, 0.0, -np.inf),
-                final=np.where(_final_labels(labels, encoding, ends)[states[:, 1]], 0.0, -np.inf),
-                encoding=encoding,
-            )
+            initial = np.where(states[:, 0] == start, 0.0, -np.inf)
+            final = np.where(_final_labels(labels, encoding, ends)[states[:, 1]], 0.0, -np.inf)
+        model = cls(
+            labels,
+            templates,
+            keys,
+            np.zeros((len(keys), n_columns)),
+            np.where(allowed_transitions(states), 0.0, -np.inf),
+            states=states,
+            initial=initial,
+            final=final,
+            encoding=encoding,
+        )
         model.support(columns, offsets, label_ids)
         return model
 
@@ -212,7 +213,7 @@ class ChainModel(Stored):
         """The label before the first token in a chain of second order."""
         return int(self.states[self.initial > -np.inf, 0][0]) if self.order == 2 else START
 
-    def state_table(self) -> NDArray[np.int32]:
+    def state_table(self) -> Ids:
         """Return int32 (L + 1, L): the state of each label (column) after each label (row), or -1.
 
         The last row is the start symbol.
@@ -224,9 +225,7 @@ class ChainModel(Stored):
         table[self.states[:, 0], self.states[:, 1]] = np.arange(len(self.states))
         return table
 
-    def state_ids(
-        self, label_ids: NDArray[np.int32], offsets: NDArray[np.int64]
-    ) -> NDArray[np.int32]:
+    def state_ids(self, label_ids: Ids, offsets: Ints) -> Ids:
         """Return the states of label sequences, int32 (n_tokens); SL207 for an unknown pair."""
         if self.order == 1:
             return label_ids
@@ -239,7 +238,7 @@ class ChainModel(Stored):
             )
         return ids
 
-    def state_weights(self, weights: NDArray[np.floating]) -> NDArray[np.floating]:
+    def state_weights(self, weights: AnyFloats) -> AnyFloats:
         """Sum the columns of each state: from (n, n_columns) to (n, n_states)."""
         if self.order == 1:
             return weights
@@ -249,19 +248,14 @@ class ChainModel(Stored):
             total += weights[:, n_labels:]
         return total
 
-    def rows(self, keys: NDArray[np.uint64]) -> NDArray[np.int32]:
+    def rows(self, keys: Symbols) -> Ids:
         """Return the row of each predicate in `weights`, or -1 if it is unknown.
 
         keys: uint64 of any shape. Returns int32 of the same shape.
         """
         return self.index.find(keys)
 
-    def support(
-        self,
-        columns: NDArray[np.uint64],
-        offsets: NDArray[np.int64],
-        label_ids: NDArray[np.int32],
-    ) -> None:
+    def support(self, columns: Symbols, offsets: Ints, label_ids: Ids) -> None:
         """Mark features that occur in the data, or have a weight, as trainable.
 
         columns, offsets: see `Templates`. label_ids: int32 (n_tokens).
@@ -330,7 +324,7 @@ class ChainModel(Stored):
             storage=storage,
         )
 
-    def derive(self, columns: NDArray[np.uint64], *, closed: bool = True) -> NDArray[np.uint64]:
+    def derive(self, columns: Symbols, *, closed: bool = True) -> Symbols:
         """The columns of the templates, uint64 (n_tokens, n_columns), from those of the text.
 
         columns: uint64 (n_tokens, n_sources); see `classes.source_columns`. closed: put UNKNOWN in
@@ -416,7 +410,7 @@ class ChainModel(Stored):
         # Models that need none of the further fields are written as they were before.
         return (self.version, fields | further) if any(further.values()) else (2, fields)
 
-    def _packed_keys(self, present: NDArray[np.bool_]) -> dict[str, Any]:
+    def _packed_keys(self, present: Mask) -> dict[str, Any]:
         """The fields that say which predicates and weights there are."""
         if self.margin is None:
             return {"keys": self.keys, "present": np.packbits(present, bitorder="little")}
@@ -448,21 +442,21 @@ class ChainModel(Stored):
         *,
         labels: list[str],
         templates: list[str],
-        keys: NDArray[np.uint64],
+        keys: Symbols,
         present: NDArray[np.uint8],
-        weights: NDArray[np.floating],
-        transitions: NDArray[np.float64],
+        weights: AnyFloats,
+        transitions: Floats,
         in_memory: Literal["float32", "float64"],
         n_columns: int,
-        states: NDArray[np.int32],
-        unknown: NDArray[np.float64] | None,
-        initial: NDArray[np.float64],
-        final: NDArray[np.float64],
+        states: Ids,
+        unknown: Floats | None,
+        initial: Floats,
+        final: Floats,
         encoding: str,
-        named_keys: NDArray[np.uint64],
+        named_keys: Symbols,
         names: list[str],
         classes: NDArray[np.uint8] | None,
-        vocabularies: dict[str, NDArray[np.uint64]] | None = None,
+        vocabularies: dict[str, Symbols] | None = None,
         locally_normalized: bool = False,
         key_bits: int = 64,
         margin: float | None = None,
@@ -501,12 +495,7 @@ class ChainModel(Stored):
         )
 
     def _check(self) -> None:
-        problem = (
-            self._problem_of_states()
-            or self._problem_of_weights()
-            or self._problem_of_vocabularies()
-            or self._problem_of_margin()
-        )
+        problem = self._problem_of_states() or self._problem_of_weights()
         if problem:
             raise StructlearnError("SL206", problem=problem)
         _check_storage(self.storage)
@@ -564,9 +553,9 @@ class ChainModel(Stored):
                 return f"weights of the unknown of shape {self.unknown.shape}"
             if not np.isfinite(self.unknown).all():
                 return "a weight is not finite"
-        return None
-
-    def _problem_of_margin(self) -> str | None:
+        for name, symbols in self.vocabularies.items():
+            if symbols.ndim != 1 or (symbols[1:] <= symbols[:-1]).any():
+                return f"the vocabulary of {name} is not ascending and unique"
         if self.margin is None:
             return None
         if not 0 <= self.margin < np.inf:
@@ -575,16 +564,8 @@ class ChainModel(Stored):
             return "a margin, and pairs of labels, local normalisation or forbidden transitions"
         return None
 
-    def _problem_of_vocabularies(self) -> str | None:
-        for name, symbols in self.vocabularies.items():
-            if symbols.ndim != 1 or (symbols[1:] <= symbols[:-1]).any():
-                return f"the vocabulary of {name} is not ascending and unique"
-        return None
 
-
-def check_label_ids(
-    label_ids: NDArray[np.integer], n_tokens: int, n_labels: int
-) -> NDArray[np.int32]:
+def check_label_ids(label_ids: AnyInts, n_tokens: int, n_labels: int) -> Ids:
     """`label_ids` as contiguous int32, if there is one for each token in range (else SL207)."""
     label_ids = np.asarray(label_ids)
     problem = None
@@ -599,23 +580,24 @@ def check_label_ids(
     return np.ascontiguousarray(label_ids, dtype=np.int32)
 
 
-def count_transitions(
-    offsets: NDArray[np.int64], state_ids: NDArray[np.int32], n_states: int
-) -> NDArray[np.int64]:
-    """int64 (n_states, n_states): how often the column's state follows the row's in a sentence."""
-    first = np.zeros(len(state_ids), dtype=np.bool_)
-    first[offsets[:-1][np.diff(offsets) > 0]] = True
-    pairs = state_ids[:-1].astype(np.int64) * n_states + state_ids[1:]
-    counts = np.bincount(pairs[~first[1:]], minlength=n_states * n_states)
-    return counts.reshape(n_states, n_states)
+def count_transitions(offsets: Ints, state_ids: Ids, n_states: int) -> Ints:
+    """Count how often the column's state follows the row's, int64 (n_states, n_states)."""
+    places = transition_places(offsets, state_ids, n_states)
+    counts = np.bincount(places, minlength=n_states * n_states + 1)
+    return counts[:-1].reshape(n_states, n_states)
+
+
+def transition_places(offsets: Ints, state_ids: Ids, n_states: int) -> Ints:
+    """Return the place of the transition into each token, int64; n_states ** 2 for first tokens."""
+    places = np.full(len(state_ids), n_states * n_states, dtype=np.int64)
+    places[1:] = state_ids[:-1].astype(np.int64) * n_states + state_ids[1:]
+    places[offsets[:-1][np.diff(offsets) > 0]] = n_states * n_states
+    return places
 
 
 def _frequent_keys(
-    templates: Templates,
-    columns: NDArray[np.uint64],
-    offsets: NDArray[np.int64],
-    min_count: int,
-) -> NDArray[np.uint64]:
+    templates: Templates, columns: Symbols, offsets: Ints, min_count: int
+) -> Symbols:
     """The keys of all predicates true at so many tokens, ascending; uint64."""
     found = [np.empty(0, dtype=np.uint64)]
     # A template at a time: its keys alone take 8 bytes a token.
@@ -627,9 +609,7 @@ def _frequent_keys(
     return np.unique(np.concatenate(found))
 
 
-def _final_labels(
-    labels: Sequence[str], encoding: str, ends: NDArray[np.int32]
-) -> NDArray[np.bool_]:
+def _final_labels(labels: Sequence[str], encoding: str, ends: Ids) -> Mask:
     """bool (n_labels): whether a sentence may end with each, by the encoding or in the data."""
     allowed = np.ones(len(labels), dtype=np.bool_)
     if encodings.is_of(labels, encoding):
@@ -681,7 +661,7 @@ def _from_version_4(fields: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _vector(scores: NDArray[np.float64] | None, n: int) -> NDArray[np.float64]:
+def _vector(scores: Floats | None, n: int) -> Floats:
     return np.zeros(n) if scores is None else np.ascontiguousarray(scores, dtype=np.float64)
 
 

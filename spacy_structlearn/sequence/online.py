@@ -1,4 +1,4 @@
-"""What learners have in common that go through the data sentence by sentence."""
+"""The base class of trainers that update their weights after each sentence."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from numpy.typing import NDArray
 
 from ..errors import StructlearnError
 from ..learning.training import Trainer
-from .data import SequenceData, concatenate
+from .data import Ids, Ints, SequenceData, concatenate
 from .features import check_offsets
 from .model import ChainModel, check_label_ids
 
 
 class OnlineTrainer(Trainer[Any]):
-    """Passes through the data, from the weights of a model, whose predicates and states stay fixed.
+    """Makes passes through the data. The predicates and states of the model stay fixed.
 
-    What is learned is an average. With more data it begins anew, since it was one over part of
-    them, and there are as many passes as at the start.
-    Raises StructlearnError if the data do not fit together, or to the model.
+    The result is an average of weights. More data start a new average and `max_iterations` passes.
+    Raises StructlearnError if the data do not fit together, or do not fit the model.
     """
 
     kept = ("n_averaged", "last")
@@ -35,15 +34,15 @@ class OnlineTrainer(Trainer[Any]):
         self._rows = np.empty((0, len(model.templates)), dtype=np.int32)
         self._offsets = np.zeros(1, dtype=np.int64)
         self._gold = np.empty(0, dtype=np.int32)
-        self._rank: NDArray[np.int32] | None = None
+        self._rank: Ids | None = None
         self.add(data)
 
     def begin(self) -> None:
-        """Make the weights, those of predicates in `_order`."""
+        """Make the weights, with those of predicates in the order `_order`."""
         raise NotImplementedError
 
     def forget_average(self) -> None:
-        """Let the average be one of nothing."""
+        """Start a new average."""
         raise NotImplementedError
 
     def take(self, data: Sequence[SequenceData]) -> None:
@@ -64,23 +63,23 @@ class OnlineTrainer(Trainer[Any]):
 
     @property
     def n_sentences(self) -> int:
-        """Number of sentences that it learns from."""
+        """Number of sentences."""
         return len(self._offsets) - 1
 
     @property
     def arrays(self) -> tuple[NDArray, ...]:
-        """What tells the data and the features."""
+        """The arrays that identify the data and the features."""
         return self._rows, self._offsets, self._gold, self._order, self.model.keys
 
-    def shuffled(self) -> NDArray[np.int64]:
-        """The order of the sentences in the next pass."""
+    def shuffled(self) -> Ints:
+        """Return the order of the sentences in the next pass."""
         return shuffled(self.n_sentences, self.settings.seed, self.n_iterations)
 
-    def _number_predicates(self, rows: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Order the predicates by frequency, so that those needed most share the caches.
+    def _number_predicates(self, rows: Ids) -> Ids:
+        """Order the predicates by frequency, so that frequent ones share cache lines.
 
-        rows: of predicates at tokens, -1 for an unknown one. Returns the rank of each, int32
-        (n_predicates + 1), where the last, that of the unknown ones, is -1 too.
+        rows: predicates at tokens, -1 if unknown. Returns the rank of each predicate, int32
+        (n_predicates + 1), with a last rank of -1 for unknown predicates.
         """
         n_predicates = len(self.model.keys)
         counts = np.bincount(rows[rows >= 0], minlength=n_predicates)
@@ -90,14 +89,14 @@ class OnlineTrainer(Trainer[Any]):
         return rank
 
 
-def shuffled(n: int, seed: int, epoch: int) -> NDArray[np.int64]:
-    """A permutation of n sentences, the same on every platform, another one in each epoch."""
+def shuffled(n: int, seed: int, epoch: int) -> Ints:
+    """Return a permutation of n sentences for an epoch, the same on every platform."""
     # The raw bits of a generator are fixed for good; NumPy's permutations of them are not.
     return np.argsort(np.random.PCG64([seed, epoch]).random_raw(n), kind="stable")
 
 
-def scattered(values: NDArray, places: NDArray[np.int64], array: NDArray) -> NDArray:
-    """`array` with `values` at `places` of it."""
+def scattered(values: NDArray, places: Ints, array: NDArray) -> NDArray:
+    """Write `values` into `array` at `places`, and return it."""
     if values.shape != places.shape or values.dtype != array.dtype:
         raise ValueError(f"{values.shape} weights for {places.shape} places")
     array.reshape(-1)[places] = values

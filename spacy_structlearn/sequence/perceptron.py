@@ -1,10 +1,9 @@
 """The averaged perceptron: a chain model in a few seconds, by correcting its own mistakes.
 
-Collins (2002, figure 1 and section 2.2): decode a sentence with the present weights; where the best
-path is not the right one, add the features of the right one and subtract those of the best. The
-model is the average of the weights over all sentences of all epochs. Features have whole numbers
-for weights, so that the arithmetic is exact, and any weight may become negative, whether or not its
-feature was seen with the right labels.
+Collins (2002, figure 1 and section 2.2): decode a sentence with the current weights; if the best
+path is wrong, add the features of the gold path and subtract those of the best path. The model is
+the average of the weights over all sentences of all epochs. Weights are integers, so the arithmetic
+is exact. Features that were not seen with gold labels can have negative weights.
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..learning.training import array_digest
 from . import _perceptron
+from .data import Ids
 from .model import ChainModel
 from .online import OnlineTrainer, scattered
 
@@ -66,7 +65,7 @@ class PerceptronTrainer(OnlineTrainer):
         return n_wrong > 0 and self.n_iterations < self.last
 
     def parameters(self) -> ChainModel:
-        """The averaged model as it stands, float32, without predicates that have no weight."""
+        """Return the current averaged model, float32, without predicates that have no weight."""
         model, n = self.model, max(self.n_averaged, 1)
         model.weights[self._order] = self._weights - self._totals / n
         model.transitions[self._before, self._after] = self._arc_weights - self._arc_totals / n
@@ -97,8 +96,8 @@ class PerceptronTrainer(OnlineTrainer):
         return None
 
 
-def _state_columns(model: ChainModel) -> NDArray[np.int32]:
-    """The columns of each state, int32 (n_states, 1 or 2); see `ChainModel`."""
+def _state_columns(model: ChainModel) -> Ids:
+    """Return the columns of each state, int32 (n_states, 1 or 2); see `ChainModel`."""
     columns = model.states[:, -1:]
     if model.has_pair_features:
         pairs = len(model.labels) + np.arange(len(model.states))[:, None]

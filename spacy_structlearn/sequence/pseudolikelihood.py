@@ -1,28 +1,26 @@
-"""Pseudolikelihood: each label given all the other labels, not sequences as a whole.
+"""Pseudolikelihood: each label given all other labels, not sequences as a whole.
 
 Besag (1975); a baseline of Smith, Vail & Lafferty (2007, section 5; Toutanova et al. 2003):
 
     f(w) = - sum_t log p(c_t | all other labels, x) + l2 |w|^2 / 2
 
-Another label at t changes the scores of the states and transitions that it touches, and all else
-cancels, so that there is a sum over the labels a token and none over sequences. What it trains is a
-chain model like that of a CRF.
+Another label at t changes only the scores of the states and transitions that it touches. The rest
+cancels, so there is a sum over labels at each token and none over sequences. The result is a chain
+model like that of a CRF.
 
-The joint form is that of a model of words, tags and labels together, p(x, tau, y): every symbol is
-predicted from all else too,
+The joint form models words, tags and labels together, p(x, tau, y). It also predicts each symbol,
 
     - sum_t log p(x_t | y) - sum_t log p(tau_t | y)
 
 with sums over the closed vocabulary of its column. If no predicate reads two symbols, a symbol
-depends on the labels around it alone. There are few contexts of that kind, and the sum over a
-vocabulary is made once for each: log p(x_t = v | y) = g(v) - log sum_u exp g(u), where g(v) is the
-weight of v's predicates with the labels of the context.
+depends only on the labels around it. There are few such contexts, and each needs only one sum over
+a vocabulary: log p(x_t = v | y) = g(v) - log sum_u exp g(u), where g(v) is the weight of v's
+predicates with the labels of the context.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -34,7 +32,8 @@ from ..errors import StructlearnError
 from ..optimize.lbfgs import dot
 from . import _local
 from .classes import source_columns
-from .crf import ChainObjective, ChainShard, LabelledSentences, Numbering, Part
+from .crf import ChainLikelihood, ChainShard, LabelledSentences, Numbering, Part
+from .data import AnyInts, Floats, Ids, Ints, Symbols
 from .features import UNKNOWN, Templates, find_symbols
 from .memm import state_lists
 from .model import ChainModel
@@ -56,14 +55,10 @@ class PseudoShard(ChainShard):
             touched = before[:, None] == before
             if self._labels is not None:
                 touched |= last[:, None] == last
-        self._touched = state_lists(touched, self._labels_of_states())
+        self._touched = state_lists(touched, self._labels_of_states)
 
     def _partial_loss(
-        self,
-        part: Part,
-        transitions: NDArray[np.float64],
-        counts: NDArray[np.float64],
-        pairs: NDArray[np.float64],
+        self, part: Part, transitions: Floats, counts: Floats, pairs: Floats
     ) -> float:
         """- sum of log p(c_t | all other labels, x), and expected less right counts."""
         model = self.model
@@ -85,9 +80,7 @@ class PseudoShard(ChainShard):
             pairs,
         )
 
-    def _count_gold(
-        self, cells: NDArray[np.int32], counts: NDArray[np.float64]
-    ) -> NDArray[np.number]:
+    def _count_gold(self, cells: Ids, counts: Floats) -> NDArray[np.number]:
         """Nothing: `_partial_loss` is the whole loss."""
         return np.zeros_like(self.model.transitions)
 
@@ -100,7 +93,7 @@ class JointShard(PseudoShard):
         super().number(numbering)
         self.emissions = [self._emission(column) for column in range(self._columns.shape[1])]
 
-    def value_and_grad(self, theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def value_and_grad(self, theta: Floats) -> tuple[float, Floats]:
         """See `ChainShard`."""
         value, gradient = super().value_and_grad(theta)
         for emission in self.emissions:
@@ -115,18 +108,21 @@ class JointShard(PseudoShard):
 
     def _emission(self, column: int) -> _Emission:
         """The loss of the symbols of one column."""
-        model = self.model
-        name = model.templates.columns[column]
+        model, templates = self.model, self.model.templates
+        name = templates.columns[column]
         known = model.vocabularies[name]
         known = known[known != UNKNOWN]  # which all vocabularies have, once
         symbols = find_symbols(self._columns[:, column], known)
+        all_symbols = np.append(known, np.uint64(UNKNOWN))
         marks = [self._label_ids]
         if model.has_pair_features:
             marks.append(len(model.labels) + self._state_ids)
-        return _Emission.make(
+        return _Emission(
             [
-                (offset, *self._features_of(model.rows(keys)))
-                for offset, keys in _symbol_keys(model.templates, column, known)
+                (offset, *self._features_of(model.rows(templates.symbol_keys(i, all_symbols))))
+                for i, terms in enumerate(templates.terms)
+                for term, offset in terms
+                if term == name
             ],
             np.stack(marks, axis=1),
             model.weights.shape[1],
@@ -135,9 +131,7 @@ class JointShard(PseudoShard):
             self._offsets,
         )
 
-    def _features_of(
-        self, rows: NDArray[np.int32]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int16]]:
+    def _features_of(self, rows: Ids) -> tuple[Ints, Ints, NDArray[np.int16]]:
         """The features of some rows of the model: the place in `rows`, the number, the column."""
         numbering = self.numbering
         counts = numbering.count_of_row[rows].astype(np.int64)
@@ -147,18 +141,18 @@ class JointShard(PseudoShard):
         return owners, features, numbering.column[features]
 
 
-class LogPseudoLikelihood(ChainObjective):
-    """The objective of pseudolikelihood. Arguments and errors: see `ChainObjective`."""
+class LogPseudoLikelihood(ChainLikelihood):
+    """The objective of pseudolikelihood. Arguments and errors: see `ChainLikelihood`."""
 
     shard = PseudoShard
 
 
-class JointPseudoLikelihood(ChainObjective):
+class JointPseudoLikelihood(ChainLikelihood):
     """The objective of the joint form: words and tags, all columns of the templates, are predicted
     too.
 
     Columns are closed, as `model.vocabularies` says, and each template reads one place at most.
-    Arguments: see `ChainObjective`. Raises StructlearnError too if the model is none for the joint
+    Arguments: see `ChainLikelihood`. Raises StructlearnError too if the model is none for the joint
     form, or if a symbol is out of its vocabulary.
     """
 
@@ -171,12 +165,7 @@ class JointPseudoLikelihood(ChainObjective):
                 raise StructlearnError("SL256", column=name)
         super().__init__(model, *sentences, **settings)
 
-    def _check(
-        self,
-        columns: NDArray[np.uint64],
-        offsets: NDArray[np.int64],
-        label_ids: NDArray[np.integer],
-    ) -> LabelledSentences:
+    def _check(self, columns: Symbols, offsets: Ints, label_ids: AnyInts) -> LabelledSentences:
         columns, *rest = super()._check(columns, offsets, label_ids)
         for place, name in enumerate(self.model.templates.columns):
             symbols, known = columns[:, place], self.model.vocabularies[name]
@@ -186,40 +175,32 @@ class JointPseudoLikelihood(ChainObjective):
         return columns, *rest
 
 
-@dataclass(frozen=True)
 class _Emission:
-    """- sum over tokens of log p(symbol | labels) for one column, but for the prior.
+    """- sum over tokens of log p(symbol | labels) for one column, without the prior.
 
-    Symbols are numbered, the unknown one is the last. The weights that matter are a table: a row
-    for each template that reads the column and each column of the model's weights, a column for
+    Symbols are numbered; the unknown symbol is the last. The weights form a table with a row for
+    each template that reads the column and each column of the model's weights, and a column for
     each symbol.
-    n_rows, n_symbols: its shape. features: int64 (n), numbers of parameters, and places: int64 (n),
-    where they are in the table. gold: float64 (n), how often they are on the right paths.
-    contexts: float64 (n_contexts, n_rows), zeros and ones: what is added for labels around.
-    n_tokens: int64 (n_contexts), that have it.
+
+    templates: the offset of each template that reads the column, and the symbol, the number and the
+        column of weights of each of its features.
+    marks: (n_tokens, 1 or 2), the columns of weights of the gold labels.
+    symbols: (n_tokens).
+    Attributes: n_rows, n_symbols, the shape of the table; features, int64 (n), numbers of
+    parameters, and places, int64 (n), their places in the table; gold, float64 (n), their counts on
+    the gold paths; contexts, float64 (n_contexts, n_rows), the rows that are added up for distinct
+    labels around a token; n_tokens, int64 (n_contexts), their numbers of tokens.
     """
 
-    n_rows: int
-    n_symbols: int
-    features: NDArray[np.int64]
-    places: NDArray[np.int64]
-    gold: NDArray[np.float64]
-    contexts: csr_array
-    n_tokens: NDArray[np.int64]
-
-    @classmethod
-    def make(
-        cls,
-        templates: list[tuple[int, NDArray[np.int64], NDArray[np.int64], NDArray[np.int16]]],
-        marks: NDArray[np.integer],
+    def __init__(
+        self,
+        templates: list[tuple[int, Ints, Ints, NDArray[np.int16]]],
+        marks: AnyInts,
         n_columns: int,
-        symbols: NDArray[np.int64],
+        symbols: Ints,
         n_symbols: int,
-        offsets: NDArray[np.int64],
-    ) -> _Emission:
-        """templates: of each that reads the column the offset, and of each of its features the
-        symbol, the number and the column of weights. marks: (n_tokens, 1 or 2), the columns of
-        weights for the right labels. symbols: (n_tokens)."""
+        offsets: Ints,
+    ):
         n_tokens, n_rows = len(symbols), len(templates) * n_columns
         lengths = np.diff(offsets)
         begins, ends = np.repeat(offsets[:-1], lengths), np.repeat(offsets[1:], lengths)
@@ -231,20 +212,19 @@ class _Emission:
             rows[inside, i] = i * n_columns + marks[here[inside] - offset]
         rows = rows.reshape(n_tokens, len(templates) * marks.shape[1])
         ids, first = _number_rows(rows, n_rows)
-        distinct = rows[first]
-        contexts = _indicators(distinct, n_rows)
+        self.contexts = _indicators(rows[first], n_rows)
         seen = csr_array((np.ones(n_tokens), (ids, symbols)), shape=(len(first), n_symbols))
-        owners, features, columns = (
+        owners, self.features, columns = (
             np.concatenate([np.empty(0, dtype=np.int64), *parts])
             for parts in zip(*(found for _, *found in templates), strict=True)
         )
         shifts = np.repeat(np.arange(len(templates)), [len(found[1]) for found in templates])
-        places = (shifts * n_columns + columns) * n_symbols + owners
-        gold = (contexts.T @ seen).toarray().reshape(-1)[places]
-        counts = np.bincount(ids, minlength=len(first))
-        return cls(n_rows, n_symbols, features, places, gold, contexts, counts)
+        self.places = (shifts * n_columns + columns) * n_symbols + owners
+        self.gold = (self.contexts.T @ seen).toarray().reshape(-1)[self.places]
+        self.n_tokens = np.bincount(ids, minlength=len(first))
+        self.n_rows, self.n_symbols = n_rows, n_symbols
 
-    def table(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+    def table(self, theta: Floats) -> Floats:
         """The table, float64 (n_rows, n_symbols), of a parameter vector."""
         table = np.zeros(self.n_rows * self.n_symbols)
         table[self.places] = theta[self.features]
@@ -256,9 +236,7 @@ class _Emission:
         size = max(1, min(-(-n_contexts // n), _BLOCK // self.n_symbols))
         return (slice(i, i + size) for i in range(0, n_contexts, size))
 
-    def log_sums(
-        self, table: NDArray[np.float64], block: slice
-    ) -> tuple[float, NDArray[np.float64]]:
+    def log_sums(self, table: Floats, block: slice) -> tuple[float, Floats]:
         """Of some contexts the sum over their tokens of log sum_v exp g(v), and its derivative."""
         contexts, n_tokens = self.contexts[block], self.n_tokens[block]
         scores = contexts @ table
@@ -270,9 +248,7 @@ class _Emission:
         return float(n_tokens @ (highest + np.log(totals))), contexts.T @ scores
 
 
-def _number_rows(
-    rows: NDArray[np.int64], n_values: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _number_rows(rows: Ints, n_values: int) -> tuple[Ints, Ints]:
     """For each row of numbers from -1 to n_values - 1 the number of its kind, and a row of each."""
     ids = np.zeros(len(rows), dtype=np.int64)
     first = np.zeros(min(len(rows), 1), dtype=np.int64)
@@ -284,27 +260,11 @@ def _number_rows(
     return ids, first
 
 
-def _indicators(rows: NDArray[np.int64], n_columns: int) -> csr_array:
+def _indicators(rows: Ints, n_columns: int) -> csr_array:
     """float64 (n, n_columns): one in the columns that are in a row, where they are not negative."""
     places, _ = np.nonzero(rows >= 0)
     columns = rows[rows >= 0]
     return csr_array((np.ones(len(columns)), (places, columns)), shape=(len(rows), n_columns))
-
-
-def _symbol_keys(
-    templates: Templates, column: int, known: NDArray[np.uint64]
-) -> Iterator[tuple[int, NDArray[np.uint64]]]:
-    """For each template that reads a column its offset and the keys of all symbols there."""
-    symbols = np.append(known, np.uint64(UNKNOWN))
-    name = templates.columns[column]
-    for template, terms in enumerate(templates.terms):
-        for _, offset in (term for term in terms if term[0] == name):
-            # A sentence of all symbols, with room for the template at both ends.
-            sentence = np.zeros((len(symbols) + 2 * abs(offset), len(templates.columns)), np.uint64)
-            sentence[abs(offset) : abs(offset) + len(symbols), column] = symbols
-            keys = templates.keys(sentence, np.array([0, len(sentence)]), [template])[:, 0]
-            begin = abs(offset) - offset
-            yield offset, keys[begin : begin + len(symbols)]
 
 
 def check_templates(templates: Templates) -> None:

@@ -7,27 +7,33 @@ fast.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..learning import settings
 from ..learning.settings import Settings, setting
 from ..parallel.shards import MakeEngine, make_engine
 from .classes import WordClasses, derive_columns, read_classes, source_columns
-from .data import SequenceData, arranged, concatenate
+from .data import SequenceData, Symbols, arranged, concatenate
 from .encoding import PLAIN, SCHEMES, tag_set
 from .features import SHA_PEREIRA, Templates
 from .model import ChainModel
 
 if TYPE_CHECKING:
     from ..learning.training import Trainer
-    from .crf import ChainObjective
+    from .crf import ChainLikelihood
+
+
+def _class(name: str) -> Any:
+    """Import a class of this package by the names of its module and itself."""
+    module, kind = name.split(".")
+    return getattr(import_module(f".{module}", __package__), kind)
 
 
 def _smoothing() -> Any:
@@ -46,9 +52,8 @@ class SequenceSettings(Settings):
         help='Scheme that encodes chunks as tags. "none": each token has a label of its own.',
     )
 
-    def _trainer(self) -> Callable[..., Trainer]:
-        """Return the class of the trainer."""
-        raise NotImplementedError
+    trainer_class: ClassVar[str]
+    """Module and class of the trainer, which is imported when it is needed."""
 
     def empty(self) -> ChainModel:
         """Return the model of an untrained component."""
@@ -62,7 +67,7 @@ class SequenceSettings(Settings):
         make_engine: MakeEngine = make_engine,
     ) -> Trainer:
         """Return a trainer on `data`; it starts from `parameters` if the learner needs it."""
-        return self._trainer()(self, parameters, data, make_engine=make_engine)
+        return _class(self.trainer_class)(self, parameters, data, make_engine=make_engine)
 
     def _unknowing(self, labels: Sequence[str], templates: Templates) -> ChainModel:
         """Return a model of the labels, without predicates."""
@@ -130,13 +135,11 @@ class ChainSettings(SequenceSettings):
         """The word classes. Raises StructlearnError if the file does not exist."""
         return read_classes(self.classes) if isinstance(self.classes, Path) else self.classes
 
-    def derive(self, columns: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    def derive(self, columns: Symbols) -> Symbols:
         """Compute `columns` from those of the text, with the word classes if needed."""
         return derive_columns(columns, self.columns, self.word_classes)
 
-    def close_vocabularies(
-        self, columns: NDArray[np.uint64]
-    ) -> tuple[NDArray[np.uint64], dict[str, NDArray[np.uint64]]]:
+    def close_vocabularies(self, columns: Symbols) -> tuple[Symbols, dict[str, Symbols]]:
         """Return the columns to train on and `ChainModel.vocabularies`.
 
         Only learners that need closed vocabularies replace symbols.
@@ -196,15 +199,13 @@ class LikelihoodSettings(ChainSettings):
     threads: int = settings.threads()
     shards: int = settings.shards()
 
+    trainer_class: ClassVar[str] = "training.LikelihoodTrainer"
+    objective_class: ClassVar[str]
+
     @property
-    def objective_kind(self) -> type[ChainObjective]:
+    def objective_kind(self) -> type[ChainLikelihood]:
         """The class of the objective."""
-        raise NotImplementedError
-
-    def _trainer(self) -> Callable[..., Trainer]:
-        from .training import LikelihoodTrainer
-
-        return LikelihoodTrainer
+        return _class(self.objective_class)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,13 +213,7 @@ class CRFSettings(LikelihoodSettings):
     """Conditional random field over label sequences (Lafferty et al. 2001)."""
 
     name: ClassVar[str] = "CRF"
-
-    @property
-    def objective_kind(self) -> type[ChainObjective]:
-        """See `LikelihoodSettings`."""
-        from .crf import ChainLikelihood
-
-        return ChainLikelihood
+    objective_class: ClassVar[str] = "crf.ChainLikelihood"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,13 +225,7 @@ class MEMMSettings(LikelihoodSettings):
     """
 
     name: ClassVar[str] = "MEMM"
-
-    @property
-    def objective_kind(self) -> type[ChainObjective]:
-        """See `LikelihoodSettings`."""
-        from .memm import LocalLikelihood
-
-        return LocalLikelihood
+    objective_class: ClassVar[str] = "memm.LocalLikelihood"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,11 +244,15 @@ class PseudoLikelihoodSettings(LikelihoodSettings):
     )
 
     @property
-    def objective_kind(self) -> type[ChainObjective]:
-        """See `LikelihoodSettings`."""
-        from .pseudolikelihood import JointPseudoLikelihood, LogPseudoLikelihood
+    def trainer_class(self) -> str:  # type: ignore[override]
+        """See `SequenceSettings`."""
+        return "training.JointTrainer" if self.joint else "training.LikelihoodTrainer"
 
-        return JointPseudoLikelihood if self.joint else LogPseudoLikelihood
+    @property
+    def objective_class(self) -> str:  # type: ignore[override]
+        """See `LikelihoodSettings`."""
+        kind = "JointPseudoLikelihood" if self.joint else "LogPseudoLikelihood"
+        return f"pseudolikelihood.{kind}"
 
     def initialize(
         self,
@@ -270,9 +263,7 @@ class PseudoLikelihoodSettings(LikelihoodSettings):
         """See `ChainSettings`. Raises StructlearnError for templates the joint form cannot use."""
         return super().initialize(arranged(data) if self.joint else data, labels, previous)
 
-    def close_vocabularies(
-        self, columns: NDArray[np.uint64]
-    ) -> tuple[NDArray[np.uint64], dict[str, NDArray[np.uint64]]]:
+    def close_vocabularies(self, columns: Symbols) -> tuple[Symbols, dict[str, Symbols]]:
         """See `ChainSettings`."""
         if not self.joint:
             return columns, {}
@@ -283,11 +274,6 @@ class PseudoLikelihoodSettings(LikelihoodSettings):
         closed, vocabularies = close_columns(columns)
         return closed, dict(zip(self.columns, vocabularies, strict=True))
 
-    def _trainer(self) -> Callable[..., Trainer]:
-        from .training import JointTrainer, LikelihoodTrainer
-
-        return JointTrainer if self.joint else LikelihoodTrainer
-
 
 @dataclass(frozen=True, kw_only=True)
 class PerceptronSettings(ChainSettings):
@@ -297,6 +283,7 @@ class PerceptronSettings(ChainSettings):
     """
 
     name: ClassVar[str] = "Perceptron"
+    trainer_class: ClassVar[str] = "perceptron.PerceptronTrainer"
 
     order: int = setting(
         2, choices=(1, 2), help="1: states are labels. 2: states are pairs of labels."
@@ -305,11 +292,6 @@ class PerceptronSettings(ChainSettings):
         20, "Training ends early after a pass without mistakes."
     )
     seed: int = settings.seed()
-
-    def _trainer(self) -> Callable[..., Trainer]:
-        from .perceptron import PerceptronTrainer
-
-        return PerceptronTrainer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -321,6 +303,7 @@ class StochasticCRFSettings(ChainSettings):
     """
 
     name: ClassVar[str] = "StochasticCRF"
+    trainer_class: ClassVar[str] = "stochastic_crf.StochasticCRFTrainer"
     key_bits: ClassVar[int] = 40
     supported_only: ClassVar[bool] = False
 
@@ -351,17 +334,13 @@ class StochasticCRFSettings(ChainSettings):
         model.margin = self.margin
         return model
 
-    def _trainer(self) -> Callable[..., Trainer]:
-        from .stochastic_crf import StochasticCRFTrainer
-
-        return StochasticCRFTrainer
-
 
 @dataclass(frozen=True, kw_only=True)
 class HMMSettings(SequenceSettings):
     """Second-order hidden Markov model (Smith, Vail & Lafferty 2007), trained by counting."""
 
     name: ClassVar[str] = "HMM"
+    trainer_class: ClassVar[str] = "hmm.HMMTrainer"
 
     word: str = setting("ORTH", help="Token attribute to use as the word.")
     tag: str = setting("TAG", help="Token attribute to use as the tag.")
@@ -372,7 +351,7 @@ class HMMSettings(SequenceSettings):
         """The columns of words and tags."""
         return self.word, self.tag
 
-    def derive(self, columns: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    def derive(self, columns: Symbols) -> Symbols:
         """Return `columns`: nothing is derived."""
         return columns
 
@@ -389,11 +368,6 @@ class HMMSettings(SequenceSettings):
         """
         return self._unknowing(labels, Templates([f"{name}[0]" for name in self.attributes]))
 
-    def _trainer(self) -> Callable[..., Trainer]:
-        from .hmm import HMMTrainer
-
-        return HMMTrainer
-
 
 @dataclass(frozen=True, kw_only=True)
 class MEstimationSettings(ChainSettings):
@@ -404,6 +378,7 @@ class MEstimationSettings(ChainSettings):
     """
 
     name: ClassVar[str] = "MEstimation"
+    trainer_class: ClassVar[str] = "m_estimation.MEstimationTrainer"
 
     order: int = setting(2, choices=(2,), exposed=False, help="States are pairs of labels.")
     warm_start: bool = setting(
@@ -482,8 +457,3 @@ class MEstimationSettings(ChainSettings):
             model.vocabularies = dict(zip(self.columns, found, strict=True))
         model.classes = self.word_classes or (None if previous is None else previous.classes)
         return model
-
-    def _trainer(self) -> Callable[..., Trainer]:
-        from .m_estimation import MEstimationTrainer
-
-        return MEstimationTrainer

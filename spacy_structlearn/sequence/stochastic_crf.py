@@ -1,12 +1,11 @@
-"""Chains with many labels: a conditional random field of first order over the few of each token.
+"""First-order conditional random fields for many labels, which consider few labels at each token.
 
-Of 48 part-of-speech tags a token can well have two or three, whose scores there are within a margin
-of the best one's. Training and decoding look at no others, which takes a tenth of the time (compare
-the constraints of Weiss & Taskar 2010). Training is stochastic: weights are changed after each
-sentence, by dual averaging with adaptive steps and an L1 penalty (Duchi, Hazan & Singer 2011), so
-that a few passes suffice and few weights are not zero. The model is the average of the weights
-after each pass. The objective is that of a CRF; but a weight may be negative whether or
-not its feature was seen with the right labels.
+Of 48 part-of-speech tags, a token has two or three whose scores are within a margin of the best.
+Training and decoding ignore the others, which takes a tenth of the time (compare Weiss & Taskar
+2010). Weights change after each sentence, by dual averaging with adaptive steps and an L1 penalty
+(Duchi, Hazan & Singer 2011), so a few passes suffice and few weights are not zero. The model is the
+average of the weights after each pass. The objective is that of a CRF, but features that were not
+seen with gold labels can have negative weights.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from ..learning.training import array_digest
 from . import _stochastic_crf
+from .data import AnyFloats, Floats, Ids, Ints, Symbols
 from .decode import marginals
 from .model import ChainModel
 from .online import OnlineTrainer, scattered
@@ -27,23 +27,26 @@ _ARRAYS = ("weights", "totals", "squares", "sums")
 
 # --- decoding -------------------------------------------------------------------------------------
 class Candidates(NamedTuple):
-    """The labels that each of n tokens may have, the most probable one first.
+    """The labels that each of n tokens may have, the most probable label first.
 
-    starts: int64 (n + 1), where those of each token begin. labels: integers, places in the model's
-    labels. probabilities: float32.
+    starts: int64 (n + 1), where the labels of each token begin.
+    labels: integers, places in the model's labels.
+    probabilities: float32, one for each label.
     """
 
-    starts: NDArray[np.int64]
-    labels: NDArray[np.int32]
+    starts: Ints
+    labels: Ids
     probabilities: NDArray[np.float32]
 
-    def best(self) -> NDArray[np.int32]:
-        """The most probable label of each token."""
+    def best(self) -> Ids:
+        """Return the most probable label of each token."""
         return self.labels[self.starts[:-1]]
 
-    def uncertain(self, certain: float, least: float) -> tuple[NDArray[np.int64], Candidates]:
-        """The tokens whose best label has a probability below `certain`, and their labels with one
-        of `least` or more, the best always."""
+    def uncertain(self, certain: float, least: float) -> tuple[Ints, Candidates]:
+        """Return the tokens whose best label is less probable than `certain`, and their labels.
+
+        The labels are the best one and those with a probability of at least `least`.
+        """
         first = self.starts[:-1]
         tokens = np.flatnonzero(self.probabilities[first] < certain)
         counts = np.diff(self.starts)[tokens]
@@ -54,12 +57,10 @@ class Candidates(NamedTuple):
         return tokens, Candidates(starts, self.labels[places], self.probabilities[places])
 
 
-def candidates(
-    model: ChainModel, columns: NDArray[np.uint64], offsets: NDArray[np.int64]
-) -> Candidates:
-    """p(y_t | x) of the labels within the model's margin; without one, of all.
+def candidates(model: ChainModel, columns: Symbols, offsets: Ints) -> Candidates:
+    """Return p(y_t | x) of the labels within the model's margin, or of all if it has none.
 
-    Arguments and errors: as in `decode.viterbi`.
+    Arguments and errors are those of `decode.viterbi`.
     """
     if model.margin is None:
         return _all_labels(marginals(model, columns, offsets))
@@ -86,7 +87,7 @@ def candidates(
     return Candidates(starts, labels[: starts[-1]], probabilities[: starts[-1]])
 
 
-def _all_labels(posteriors: NDArray[np.float64]) -> Candidates:
+def _all_labels(posteriors: Floats) -> Candidates:
     n, n_labels = posteriors.shape
     labels = np.argsort(-posteriors, axis=1, kind="stable").astype(np.int32)
     probabilities = np.take_along_axis(posteriors, labels, axis=1).astype(np.float32)
@@ -94,17 +95,15 @@ def _all_labels(posteriors: NDArray[np.float64]) -> Candidates:
     return Candidates(starts, labels.reshape(-1), probabilities.reshape(-1))
 
 
-def _within(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """0, 1, ... up to each count, one after the other."""
+def _within(counts: Ints) -> Ints:
+    """Return 0, 1, ..., n - 1 for each count n, concatenated."""
     ends = np.cumsum(counts)
     return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)
 
 
 # --- training -------------------------------------------------------------------------------------
 class StochasticCRFTrainer(OnlineTrainer):
-    """The value is minus the log-likelihood of the last pass, each sentence before it was learned
-    from.
-    """
+    """The value is the sum of -log p(gold | x), each before the update for its sentence."""
 
     kept = ("n_seen", *OnlineTrainer.kept)
 
@@ -121,7 +120,7 @@ class StochasticCRFTrainer(OnlineTrainer):
 
     def iterate(self) -> bool:
         settings = self.settings
-        l1 = settings.l1 / max(self.n_sentences, 1)  # the penalty's part for one sentence
+        l1 = settings.l1 / max(self.n_sentences, 1)  # the penalty of one sentence
         self.value = _stochastic_crf.epoch(
             self._rows,
             self._offsets,
@@ -145,7 +144,7 @@ class StochasticCRFTrainer(OnlineTrainer):
         return self.n_iterations < self.last
 
     def parameters(self) -> ChainModel:
-        """A copy of the model as it stands, float32, without predicates that have no weight."""
+        """Return a copy of the current model, float32, without predicates that have no weight."""
         if self.n_averaged:
             predicates, transitions = (part.sums for part in self._weights.values())
             self.model.weights[self._order] = predicates / self.n_averaged
@@ -181,12 +180,9 @@ class StochasticCRFTrainer(OnlineTrainer):
 
 
 class _Weights:
-    """Weights of one kind, float32 arrays of one shape: see `_stochastic_crf.Learner`.
+    """The arrays of a `_stochastic_crf.Learner`, and the sums of its weights after each epoch."""
 
-    sums: of the weights after each epoch of the average.
-    """
-
-    def __init__(self, start: NDArray[np.floating]):
+    def __init__(self, start: AnyFloats):
         self.start = np.ascontiguousarray(start, dtype=np.float32)
         self.weights = self.start.copy()
         self.totals, self.squares, self.sums = (np.zeros_like(self.start) for _ in range(3))

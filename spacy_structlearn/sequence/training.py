@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ..learning.training import Trainer, array_digest
 from ..optimize.lbfgs import LBFGS
 from ..optimize.owlqn import OWLQN
 from ..serialization import nested
-from .crf import ChainObjective
-from .data import SequenceData, arranged, concatenate
+from .crf import ChainLikelihood
+from .data import Floats, SequenceData, arranged, concatenate
 from .hmm import close_columns
 from .model import ChainModel
 
@@ -26,7 +23,7 @@ class LikelihoodTrainer(Trainer[Any]):
     With more data the curvature that was learned is forgotten: the objective is a new one.
     """
 
-    _objective: ChainObjective | None = None
+    _objective: ChainLikelihood | None = None
     _optimizer: LBFGS
 
     def __init__(
@@ -71,7 +68,7 @@ class LikelihoodTrainer(Trainer[Any]):
         self._begun.close()
 
     @property
-    def _begun(self) -> ChainObjective:
+    def _begun(self) -> ChainLikelihood:
         assert self._objective is not None
         return self._objective
 
@@ -88,7 +85,7 @@ class LikelihoodTrainer(Trainer[Any]):
         )
         self._start(self._begun.parameters())
 
-    def _start(self, x: NDArray[np.float64]) -> None:
+    def _start(self, x: Floats) -> None:
         settings, l1 = self.settings, self.settings.l1
         of_both = {
             "memory": LBFGS_MEMORY,

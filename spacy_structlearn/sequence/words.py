@@ -1,10 +1,9 @@
-"""Columns that are made of the spelling of a word alone: its beginnings, its ends, its characters.
+"""Columns of the spelling of words: prefixes, suffixes and kinds of characters.
 
-PREFIX2 and SUFFIX3 are the symbols of the first two and the last three characters, in lower case
-(PREFIX1 to PREFIX16); 0 where the word is not longer than that, since the word itself is a symbol
-already (Ratnaparkhi 1996, table 1). FLAGS is one symbol of what characters there are. They are
-computed once for each distinct word of some texts. The symbols are part of the model format and
-must never change.
+PREFIX2 and SUFFIX3 are symbols of the first two and the last three characters, in lower case
+(lengths 1 to 16; Ratnaparkhi 1996, table 1). They are 0 if the word is not longer, because the word
+is a symbol already. FLAGS is one symbol of the kinds of characters in the word. The symbols are
+part of the model format and must never change.
 """
 
 from __future__ import annotations
@@ -13,25 +12,25 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from . import _words
+from .data import Symbols
 
 FLAGS = "FLAGS"
-"""Bits: 1 a digit, 2 a hyphen, 4 a capital first, 8 capitals alone, 16 a capital later, 32 neither
-letters nor digits, 64 a full stop before the last character, 128 an @, 256 a slash, 512 a digit
-last, 1024 a small letter, 2048 an apostrophe."""
+"""Bits: 1 a digit, 2 a hyphen, 4 a capital first, 8 only capitals, 16 a capital later, 32 neither
+letters nor digits, 64 a period before the last character, 128 an @, 256 a slash, 512 a digit last,
+1024 a lower-case letter, 2048 an apostrophe."""
 
 _AFFIX = re.compile(r"(PREFIX|SUFFIX)([1-9]|1[0-6])")
 
 
 def is_word_column(name: str) -> bool:
-    """Whether the name is one of a column of this module."""
+    """Return whether the name is that of a column of this module."""
     return name == FLAGS or _AFFIX.fullmatch(name) is not None
 
 
-def word_columns(words: Sequence[str], names: Sequence[str]) -> NDArray[np.uint64]:
-    """The symbols of each word, uint64 (n_words, n_names)."""
+def word_columns(words: Sequence[str], names: Sequence[str]) -> Symbols:
+    """Return the symbols of each word, uint64 (n_words, n_names)."""
     columns = np.empty((len(words), len(names)), dtype=np.uint64)
     lengths = {}
     for place, name in enumerate(names):

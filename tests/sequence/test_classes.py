@@ -102,7 +102,7 @@ def start(ids, offsets, n_classes):
     words, codes = classes._vocabulary(ids, offsets, 1)
     bigrams = Bigrams.of(codes, len(words))
     arguments = classes._arguments(bigrams)
-    first = classes._first_classes(arguments.order, n_classes)
+    first = classes._first_classes(arguments[0], n_classes)
     return arguments, bigrams, first
 
 
@@ -145,12 +145,6 @@ def test_no_text(offsets):
     found = learn(np.empty(0, np.uint64), np.array(offsets), 5)
     assert len(found.words) == 0
     assert found.column(np.array([1, 2], np.uint64)).tolist() == [0, 0]
-
-
-def test_one_class():
-    ids, offsets = toy_text(20)
-    found = learn(ids, offsets, 1)
-    assert found.column(found.words).tolist() == [1] * len(found.words)
 
 
 def test_rare_and_unknown_words_have_no_class():
@@ -222,7 +216,7 @@ def test_exchange_is_that_of_numpy(lengths, n_words, n_classes, seed):
     n_classes = min(n_classes, max(1, len(np.unique(ids))))
     arguments, bigrams, word_classes = start(ids, offsets, n_classes)
     counts = bigrams.of_classes(word_classes, n_classes + 2).astype(np.int32)
-    wanted, moves = numpy_exchange(bigrams, arguments.order, word_classes, n_classes)
+    wanted, moves = numpy_exchange(bigrams, arguments[0], word_classes, n_classes)
     assert _classes.exchange(*arguments, word_classes, counts, n_classes) == moves
     assert word_classes.tolist() == wanted.tolist()
 
@@ -312,40 +306,3 @@ def test_columns_without_classes_stay_as_they_are():
 def test_missing_classes_are_named():
     with pytest.raises(StructlearnError, match="SL241"):
         classes.derive_columns(np.zeros((1, 2), np.uint64), ("CLASS",), None)
-
-
-@pytest.mark.parametrize(
-    ("place", "value"),
-    [(0, 1000), (0, -1), (1, 1000), (2, 1000), (2, -1), (3, -5), (4, -1), (5, 1000), (7, -1)],
-)
-def test_exchange_refuses_words_that_are_none(place, value):
-    arguments, bigrams, word_classes = start(*toy_text(20), 3)
-    counts = bigrams.of_classes(word_classes, 5).astype(np.int32)
-    wrong = [array.copy() for array in arguments]
-    wrong[place][len(wrong[place]) // 2] = value
-    with pytest.raises(ValueError, match=r"words|word|fit|fall|negative"):
-        _classes.exchange(*wrong, word_classes, counts, 3)
-
-
-def test_kernels_refuse_arrays_that_do_not_fit():
-    arguments, bigrams, word_classes = start(*toy_text(20), 3)
-    counts = bigrams.of_classes(word_classes, 5).astype(np.int32)
-    merges = np.zeros((2, 2), np.int32)
-    for value in (-1, -(2**31)):
-        negative = counts.copy()
-        negative[1, 1] = value
-        with pytest.raises(ValueError, match="negative"):
-            _classes.exchange(*arguments, word_classes, negative, 3)
-        with pytest.raises(ValueError, match="negative"):
-            _classes.merge(negative.astype(np.int64), 3, merges)
-    for *arrays, n_classes in [
-        (word_classes, counts[:, :-1].copy(), 3),
-        (word_classes, counts[:-1, :-1].copy(), 3),
-        (word_classes[:-1].copy(), counts, 3),
-        (word_classes, counts, 6),
-    ]:
-        with pytest.raises(ValueError, match=r"square|fit|beyond|must"):
-            _classes.exchange(*arguments, *arrays, n_classes)
-    for n_classes, n_merges in [(6, 5), (3, 3), (0, 0)]:
-        with pytest.raises(ValueError, match="must"):
-            _classes.merge(counts.astype(np.int64), n_classes, np.zeros((n_merges, 2), np.int32))

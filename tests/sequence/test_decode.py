@@ -1,7 +1,5 @@
 """Decoding: labels, marginals and chunk probabilities against enumeration, and at the edges."""
 
-from itertools import product
-
 import numpy as np
 import pytest
 from chains import (
@@ -112,24 +110,6 @@ def test_segments_by_enumeration(lengths, chain):
     )
 
 
-@pytest.mark.parametrize("options", CHAINS.values())
-def test_every_possible_chunk_by_enumeration(options):
-    # Not only those on the best path: forcing the labels makes any path the best one, and Bayes'
-    # rule takes the forcing out again.
-    data = random_data([4], 3, seed=8)
-    model = random_model(*data, LABELS[:3], 0.5, seed=8, **options)
-    columns, offsets = data[:2]
-    sequences, totals = every_sequence(model, columns, offsets, slice(0, 4))
-    exact = enumerate_chunk_probabilities(sequences, totals, model.labels)
-    for ys in product(range(3), repeat=4):
-        if totals[(sequences == ys).all(axis=1)][0] == -np.inf:
-            continue
-        _, segments = decode_with_segments(model, columns, offsets, np.array(ys))
-        for label, start, end, p in segments:
-            assert p == pytest.approx(1.0)
-            assert exact[label, start, end] > 0
-
-
 @settings(max_examples=30)
 @given(lengths, chains, st.integers(1, 12))
 def test_n_best_by_enumeration(lengths, chain, n):
@@ -221,27 +201,6 @@ def test_forced_labels_that_do_not_fit(bad):
         viterbi(random_model(*data), *data[:2], bad)
 
 
-def test_float32_weights_give_the_same():
-    columns, offsets, label_ids = random_data([20, 30], seed=2)
-    model = random_model(columns, offsets, label_ids)
-    small = model.compact("float32")
-    np.testing.assert_array_equal(
-        viterbi(model, columns, offsets), viterbi(small, columns, offsets)
-    )
-    np.testing.assert_allclose(
-        marginals(model, columns, offsets), marginals(small, columns, offsets), atol=1e-5
-    )
-
-
-def test_unseen_predicates_are_no_trouble():
-    columns, offsets, label_ids = random_data([5, 5])
-    model = random_model(columns, offsets, label_ids)
-    new = columns + np.uint64(1000)
-    p = marginals(model, new, offsets)
-    np.testing.assert_allclose(p.sum(axis=1), 1)
-    assert len(viterbi(model, new, offsets)) == 10
-
-
 @pytest.mark.parametrize("lengths", [[], [0], [0, 0], [1], [0, 1, 0]])
 def test_empty_and_short_sentences(lengths):
     columns, offsets, label_ids = random_data([3, 4])
@@ -298,18 +257,6 @@ def test_arrays_that_do_not_fit():
         viterbi(model, columns, np.array([0, 2]))
     with pytest.raises(StructlearnError, match="SL204"):
         viterbi(model, columns[:, :1], offsets)
-
-
-@given(st.permutations(range(4)))
-def test_sentences_are_independent(order):
-    columns, offsets, label_ids = random_data([3, 0, 5, 2])
-    model = random_model(columns, offsets, label_ids)
-    parts = sentences(offsets)
-    lengths = [parts[i].stop - parts[i].start for i in order]
-    shuffled = np.concatenate([columns[parts[i]] for i in order])
-    expected = np.concatenate([marginals(model, columns, offsets)[parts[i]] for i in order])
-    found = marginals(model, shuffled, np.concatenate([[0], np.cumsum(lengths)]))
-    np.testing.assert_array_equal(found, expected)
 
 
 @settings(max_examples=30)

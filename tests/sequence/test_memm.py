@@ -1,7 +1,5 @@
 """Maximum entropy Markov models: the loss against sums over next states, its gradient, training."""
 
-from itertools import product
-
 import numpy as np
 import pytest
 from chains import (
@@ -188,76 +186,6 @@ def ints(*values):
     return np.array(values, dtype=np.int32)
 
 
-def kernel_arguments():
-    """Two labels, two tokens of one sentence, a cell each, for both kernels."""
-    lists = {n: state_lists(np.ones((n, 2), dtype=np.bool_), None) for n in (2, 3)}
-    shared = {
-        "initial": np.zeros(2),
-        "transitions": np.zeros((2, 2)),
-        "cells": np.zeros((2, 1), dtype=np.int32),
-        "offsets": np.array([0, 2]),
-        "state_ids": ints(0, 1),
-        "weights": np.zeros((1, 2)),
-        "counts": np.zeros((1, 2)),
-    }
-    further = {
-        "final": np.zeros(2),
-        "label_ids": ints(0, 1),
-        "table": np.tile(ints(0, 1), (3, 1)),
-        "start": 2,
-        "second": False,
-        "crossed": False,
-    }
-    return {
-        _local.next_states: {**shared, "successors": lists[3], "expectations": np.zeros((2, 2))},
-        _local.each_label: {
-            **shared, **further, "touched": lists[2], "differences": np.zeros((2, 2))
-        },
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        {"cells": np.ones((2, 1), dtype=np.int32)},
-        {"cells": np.zeros((3, 1), dtype=np.int32)},
-        {"offsets": np.array([0, 3])},
-        {"offsets": np.array([0, 3, 2])},
-        {"state_ids": ints(0, 2)},
-        {"state_ids": ints(0)},
-        {"initial": np.zeros(1)},
-        {"transitions": np.zeros((2, 1))},
-        {"counts": np.zeros((2, 2))},
-        {"weights": np.zeros((1, 1)), "counts": np.zeros((1, 1))},
-        {"successors": state_lists(np.ones((2, 2), dtype=np.bool_), None)},
-        {"expectations": np.zeros((1, 2))},
-        {"touched": state_lists(np.ones((3, 2), dtype=np.bool_), None)},
-        {"differences": np.zeros((1, 2))},
-        {"final": np.zeros(3)},
-        {"label_ids": ints(0, 2)},
-        {"label_ids": ints(0)},
-        {"table": np.full((3, 2), 2, dtype=np.int32)},
-        {"table": np.zeros((2, 2), dtype=np.int32)},
-        {"start": 3},
-    ],
-)
-def test_kernels_refuse_what_does_not_fit(bad):
-    known = [(k, a) for k, a in kernel_arguments().items() if bad.keys() <= a.keys()]
-    assert known
-    for kernel, arguments in known:
-        assert kernel(**arguments) == pytest.approx(2 * np.log(2))
-        with pytest.raises(ValueError, match=r"must|range"):
-            kernel(**{**arguments, **bad})
-
-
-def test_lists_refuse_what_does_not_fit():
-    good = (ints(0, 1, 2), ints(0, 1), ints(0, 0), 2)
-    _local.Lists(*good)
-    for place, bad in product(range(3), (ints(0, 3, 2), ints(1, -1), ints(2, 2, 2))):
-        with pytest.raises(ValueError, match=r"must|range"):
-            _local.Lists(*good[:place], bad, *good[place + 1 :])
-
-
 def test_a_score_that_is_no_number_changes_nothing_of_what_is_no_state():
     # The label 2 after itself makes no state. With nan for the label 1, all options are nan.
     table = np.tile(ints(0, 1, 2), (4, 1))
@@ -281,14 +209,3 @@ def test_a_score_that_is_no_number_changes_nothing_of_what_is_no_state():
         differences=differences,
     )
     assert (differences[:, 2] == 0).all()
-
-
-def test_a_list_may_be_longer_than_there_are_states():
-    arguments = dict(kernel_arguments()[_local.next_states])
-    n_states = len(arguments["initial"])
-    most = 500
-    states = np.zeros((n_states + 1) * most, dtype=np.int32)
-    starts = (np.arange(n_states + 2) * most).astype(np.int32)
-    lists = _local.Lists(starts, states, states, n_states)
-    value = _local.next_states(**{**arguments, "successors": lists})
-    assert value == pytest.approx(2 * np.log(most))

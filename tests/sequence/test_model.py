@@ -34,13 +34,6 @@ def any_model(request):
     return model
 
 
-def test_empty():
-    model = ChainModel.empty()
-    assert model.is_empty
-    assert model.n_features == 0
-    assert model.rows(np.array([[1, 2]], dtype=np.uint64)).tolist() == [[-1, -1]]
-
-
 @given(st.sets(st.integers(0, 2**64 - 1)), st.lists(st.integers(0, 2**64 - 1)))
 def test_rows(known, others):
     keys = np.array(sorted(known), dtype=np.uint64)
@@ -50,16 +43,6 @@ def test_rows(known, others):
     rows = model.rows(np.array(wanted, dtype=np.uint64))
     assert rows.dtype == np.int32
     assert rows.tolist() == [place.get(key, -1) for key in wanted]
-
-
-def test_rows_of_keys_that_are_no_hashes():
-    keys = np.arange(10_000, dtype=np.uint64) * 2
-    model = ChainModel(("O",), Templates(()), keys, np.zeros((10_000, 1)), np.zeros((1, 1)))
-    rows = model.rows(np.arange(20_001, dtype=np.uint64).reshape(3, -1))
-    assert rows.shape == (3, 6667)
-    expected = np.where(np.arange(20_001) % 2 == 0, np.arange(20_001) // 2, -1)
-    expected[20_000] = -1
-    np.testing.assert_array_equal(rows.reshape(-1), expected)
 
 
 def test_build_counts_and_supports():

@@ -8,7 +8,6 @@ from chains import LABELS, TEMPLATES, as_data, built, random_data, sentences, tr
 from conll import f1, read_noun_phrases
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.sequence import _perceptron
 from spacy_structlearn.sequence.decode import viterbi
 from spacy_structlearn.sequence.features import SHA_PEREIRA
 from spacy_structlearn.sequence.model import ChainModel
@@ -146,25 +145,6 @@ def test_order_of_sentences():
     assert shuffled(8, 7, 2).tolist() == [6, 4, 0, 5, 7, 1, 3, 2]
 
 
-def test_added_sentences_begin_a_new_average():
-    model, (columns, offsets, label_ids) = make(lengths=[4, 5, 6, 3])
-    data = as_data(columns, offsets, label_ids)
-    learner = PerceptronTrainer(PerceptronSettings(seed=1), model, data[:2])
-    learner.step()
-    weights = learner._weights.copy()
-    learner.add(data[2:])
-    assert learner.n_sentences == 4
-    assert not learner._totals.any()
-    np.testing.assert_array_equal(learner._weights, weights)
-    plain = PlainPerceptron(model, columns, offsets, label_ids)
-    plain.weights[learner._order] = weights
-    plain.transitions[learner._before, learner._after] = learner._arc_weights
-    learner.step()
-    plain.epoch(shuffled(4, 1, 1))
-    learner.parameters()
-    np.testing.assert_allclose(model.weights, plain.sums[0] / 4, atol=1e-12)
-
-
 def test_no_predicates_and_no_tokens():
     columns, offsets, label_ids = random_data([3, 2])
     model = built(columns, offsets, label_ids, LABELS[:3], TEMPLATES, 99)
@@ -183,61 +163,6 @@ def test_errors():
     part = as_data(*data)[0]
     with pytest.raises(StructlearnError, match="SL203"):
         PerceptronTrainer(PerceptronSettings(), model, [part._replace(offsets=part.offsets + 1)])
-
-
-SOUND = {
-    "rows": np.array([[0], [1], [-1]], np.int32),
-    "offsets": np.array([0, 2, 3]),
-    "gold": np.array([0, 1, 1], np.int32),
-    "order": np.array([1, 0]),
-    "columns": np.array([[0], [1]], np.int32),
-    "initial": np.zeros(2),
-    "final": np.zeros(2),
-    "starts": np.array([0, 2, 4], np.int32),
-    "arcs": np.array([0, 1, 0, 1], np.int32),
-    "weights": np.zeros((2, 2), np.float32),
-    "totals": np.zeros((2, 2)),
-    "arc_weights": np.zeros(4),
-    "arc_totals": np.zeros(4),
-}
-
-
-def run_kernel(**changes):
-    fields = {name: array.copy() for name, array in {**SOUND, **changes}.items()}
-    return _perceptron.epoch(*fields.values(), 0.0)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"rows": np.array([[0], [2], [0]], np.int32)},
-        {"rows": np.array([[0]], np.int32)},
-        {"offsets": np.array([0, 2])},
-        {"offsets": np.array([1, 2, 3])},
-        {"offsets": np.array([0, 5, 3])},
-        {"offsets": np.array([], np.int64)},
-        {"gold": np.array([0, 2, 1], np.int32)},
-        {"gold": np.array([0, -1, 1], np.int32)},
-        {"gold": np.array([0], np.int32)},
-        {"order": np.array([2])},
-        {"order": np.array([-1])},
-        {"columns": np.array([[0], [2]], np.int32)},
-        {"columns": np.empty((0, 1), np.int32)},
-        {"initial": np.zeros(3)},
-        {"final": np.zeros(1)},
-        {"starts": np.array([0, 4], np.int32)},
-        {"starts": np.array([0, 5, 4], np.int32)},
-        {"arcs": np.array([0, 1, 0, 2], np.int32)},
-        {"arcs": np.array([0, 1, 0], np.int32)},
-        {"totals": np.zeros((2, 3))},
-        {"arc_weights": np.zeros(3)},
-        {"arc_totals": np.zeros(5)},
-    ],
-)
-def test_kernel_checks_its_arrays(change):
-    assert run_kernel() == 2
-    with pytest.raises(ValueError, match=r"must|beyond|no such|comes from"):
-        run_kernel(**change)
 
 
 @pytest.mark.corpus

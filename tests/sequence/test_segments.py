@@ -218,33 +218,3 @@ def test_very_long_sentence(shape):
         _, free = decode_with_segments(model, columns, offsets)
         assert [chunk[:3] for chunk in segments] == [chunk[:3] for chunk in free]
         np.testing.assert_allclose(segments.probabilities, free.probabilities, atol=1e-9)
-
-
-@pytest.mark.parametrize(
-    "brackets", [[[0, 2], [1, 3]], [[1, 2]], [[2, 4], [0, 4]], [[0, 2], [0, 2]], [[2, 6]]]
-)
-def test_kernel_takes_nested_brackets_only(brackets):
-    segmenter = _segments.Segmenter(
-        np.zeros(2), np.zeros((2, 2)), np.zeros(2), np.zeros((2, 2), dtype=np.uint8), True
-    )
-    with pytest.raises(ValueError, match="brackets"):
-        segmenter.best(
-            np.zeros((8, 2)), np.array([0, 5, 8]), np.array(brackets), np.empty(8, np.int32)
-        )
-
-
-def test_kernel_checks_its_arrays():
-    square = np.zeros((2, 2))
-    with pytest.raises(ValueError, match="one size"):
-        _segments.Segmenter(np.zeros(3), square, np.zeros(2), square.astype(np.uint8), True)
-    segmenter = _segments.Segmenter(np.zeros(2), square, np.zeros(2), square.astype(np.uint8), True)
-    scores, bounds, out = np.zeros((3, 2)), np.array([0, 3]), np.empty(3, np.int32)
-    for arrays in (
-        (np.zeros((3, 3)), bounds, NO_BRACKETS, out),
-        (scores, np.array([0, 2]), NO_BRACKETS, out),
-        (scores, np.array([0, 4, 3]), NO_BRACKETS, out),
-        (scores, bounds, np.zeros((1, 3), np.int64), out),
-        (scores, bounds, NO_BRACKETS, out[:2]),
-    ):
-        with pytest.raises(ValueError, match=r"must"):
-            segmenter.best(*arrays)

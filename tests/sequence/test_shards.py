@@ -90,16 +90,6 @@ def test_a_shard_can_be_sent_to_another_process():
     objective.close()
 
 
-def test_a_closed_objective_can_be_used_again():
-    objective, _ = make(LENGTHS, kind=ChainLikelihood, threads=2)
-    theta = random_theta(objective)
-    value, gradient = objective.value_and_grad(theta)
-    objective.close()
-    found, gradient_found = objective.value_and_grad(theta)
-    assert found == value
-    np.testing.assert_array_equal(gradient_found, gradient)
-
-
 @pytest.mark.parametrize("shards", [1, 3])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_prior_can_be_changed(kind, shards):

@@ -6,7 +6,6 @@ from chains import LABELS, TEMPLATES, as_data, random_data, random_model, traine
 from scipy.special import logsumexp
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.sequence import _stochastic_crf
 from spacy_structlearn.sequence.decode import marginals, state_scores
 from spacy_structlearn.sequence.features import Templates
 from spacy_structlearn.sequence.model import ChainModel
@@ -235,58 +234,3 @@ def test_short_keys_are_the_upper_bits():
     assert short != Templates(TEMPLATES)
     with pytest.raises(StructlearnError, match="SL209"):
         Templates(TEMPLATES, 65)
-
-
-# --- the kernel -----------------------------------------------------------------------------------
-def learner(shape):
-    return _stochastic_crf.Learner(*np.zeros((4, *shape), np.float32))
-
-
-SOUND = {
-    "rows": np.array([[0], [1], [-1]], np.int32),
-    "offsets": np.array([0, 2, 3]),
-    "gold": np.array([0, 1, 1], np.int32),
-    "order": np.array([1, 0]),
-    "predicates": learner((2, 2)),
-    "transitions": learner((2, 2)),
-}
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"rows": np.array([[0], [2], [-1]], np.int32)},
-        {"offsets": np.array([0, 2])},
-        {"offsets": np.array([0, 3, 2, 3])},
-        {"gold": np.array([0, 1], np.int32)},
-        {"gold": np.array([0, 1, 2], np.int32)},
-        {"order": np.array([2])},
-        {"predicates": learner((2, 3))},
-        {"transitions": learner((3, 2))},
-    ],
-)
-def test_kernel_checks_its_arrays(change):
-    fields = {**SOUND, **change}
-    with pytest.raises(ValueError, match=r"must|range"):
-        _stochastic_crf.epoch(*fields.values(), 6.0, 0.3, 0.3, 0.0, 0.0)
-    assert _stochastic_crf.epoch(*SOUND.values(), 6.0, 0.3, 0.3, 0.0, 0.0) > 0
-
-
-def test_learner_checks_its_arrays():
-    with pytest.raises(ValueError, match="one shape"):
-        _stochastic_crf.Learner(*np.zeros((3, 2, 2), np.float32), np.zeros((2, 3), np.float32))
-    with pytest.raises(ValueError, match="shape"):
-        learner((2, 2)).add_to(np.zeros((3, 2), np.float32), 1.0, 1.0, 0.0)
-
-
-def test_posteriors_check_their_arrays():
-    scores, offsets = np.zeros((3, 2), np.float32), np.array([0, 3])
-    sound = [np.zeros(4, np.int64), np.zeros(6, np.int32), np.zeros(6, np.float32)]
-    for place, wrong in enumerate(array[:-1] for array in sound):
-        arrays = [*sound[:place], wrong, *sound[place + 1 :]]
-        with pytest.raises(ValueError, match="must"):
-            _stochastic_crf.posteriors(np.zeros((2, 2)), scores, offsets, 1.0, *arrays)
-    with pytest.raises(ValueError, match="transition"):
-        _stochastic_crf.posteriors(np.zeros((2, 3)), scores, offsets, 1.0, *sound)
-    with pytest.raises(ValueError, match="offsets"):
-        _stochastic_crf.posteriors(np.zeros((2, 2)), scores, offsets - 1, 1.0, *sound)

@@ -1,11 +1,8 @@
 """Columns that are made of the spelling of words, against slices of strings."""
 
-import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_structlearn.sequence import _words
 from spacy_structlearn.sequence.words import is_word_column, word_columns
 
 WORDS = ["The", "the", "cats", "rats", "at", "ÉTÉ", "e-mail", "U.S.", "3rd", "1990", "!!", "😀", ""]
@@ -77,11 +74,3 @@ NAMES = ["PREFIX1", "SUFFIX16", "PREFIX4", "FLAGS", "PREFIX", "SUFFIX0", "SUFFIX
 def test_no_words_and_no_columns():
     assert word_columns([], ["PREFIX2", "FLAGS"]).shape == (0, 2)
     assert word_columns(WORDS, []).shape == (len(WORDS), 0)
-
-
-@pytest.mark.parametrize("lengths", [[0], [17], [-17], [1, 2]])
-def test_kernel_checks_its_arrays(lengths):
-    with pytest.raises(ValueError, match=r"affixes|out"):
-        _words.affixes(WORDS, np.array(lengths, np.int32), np.empty((len(WORDS), 1), np.uint64))
-    with pytest.raises(ValueError, match="out"):
-        _words.flags(WORDS, np.empty(1, np.uint64))

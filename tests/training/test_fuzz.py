@@ -13,7 +13,6 @@ from training.reliability.fuzz_targets.readers import Readers
 
 FEW = ("crf_l1", "latent", "bayes_net", "isbn")
 KERNELS = (
-    "sequence._chain",
     "grammar.chart._chart",
     "grammar.latent._derivations",
     "classification._counts",

@@ -135,7 +135,7 @@ class Corrected(BaseDistribution):
 
     model: ChainModel
 
-    def to_chain_model(self, encoding: str = "IOB2") -> ChainModel:
+    def to_chain_model(self, encoding: str = "IOB2", *, closed: bool = True) -> ChainModel:
         return self.model
 
 

@@ -26,11 +26,12 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.evaluation.conlleval import ConllEval, conlleval
 from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.optimize.lbfgs import LBFGS, ValueAndGradient
+from spacy_structlearn.sequence.base_distribution import hidden_markov
 from spacy_structlearn.sequence.data import concatenate
 from spacy_structlearn.sequence.decode import viterbi
 from spacy_structlearn.sequence.encoding import tag_set
 from spacy_structlearn.sequence.features import SHA_PEREIRA
-from spacy_structlearn.sequence.hmm import SecondOrderHMM, close_columns
+from spacy_structlearn.sequence.hmm import close_columns
 from spacy_structlearn.sequence.m_estimation import ChainStatistics, Minimization
 from spacy_structlearn.sequence.model import ChainModel
 from spacy_structlearn.sequence.settings import (
@@ -141,8 +142,9 @@ def prepare(features: str, method: str, data: Data, limits: Limits = PAPER) -> P
 
 
 def _prepare_hmm(features: str, method: str, data: Data, limits: Limits) -> Prepared:
-    hmm = SecondOrderHMM.fit(*data, LABELS)
-    return Prepared(hmm.n_parameters, lambda c: (hmm.to_chain_model(), 1))
+    hmm = hidden_markov(close_columns(data.columns)[0], *data[1:], LABELS)
+    n_parameters = sum(part.table.size for part in hmm.emissions) + np.count_nonzero(hmm.t)
+    return Prepared(n_parameters, lambda c: (hmm.to_chain_model(closed=False), 1))
 
 
 def _prepare_likelihood(features: str, method: str, data: Data, limits: Limits) -> Prepared:

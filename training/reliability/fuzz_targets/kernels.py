@@ -33,10 +33,6 @@ MODULES = (
     "isbn._network",
     "isbn._search",
     "optimize._dual",
-    "sequence._chain",
-    "sequence._classes",
-    "sequence._local",
-    "sequence._perceptron",
 )
 # What may be raised for arguments that are wrong. MemoryError: of a size that is an argument;
 # AttributeError and LookupError: of None, of what is no array, and of arrays that are missing.
