@@ -20,7 +20,7 @@ from libc.string cimport memcpy, memset
 
 import numpy as np
 
-from spacy_structlearn.kernels.arrays cimport grow
+from spacy_structlearn.kernels.arrays cimport reserve
 from spacy_structlearn.kernels.vectors cimport (
     add_matvec,
     dot,
@@ -72,9 +72,11 @@ cdef struct Sums:
 
 
 cdef struct Memory:
-    # Vectors of the items of one sentence: where they begin, and their powers of two.
+    # Vectors of the items of one sentence: where they begin, and their powers of two. Arrays of one
+    # size are neighbours, and are allocated together.
     int n_items, items_size
-    Py_ssize_t n_values, values_size
+    Py_ssize_t n_values
+    int values_size
     int32_t* offset
     int32_t* power0
     int32_t* power1
@@ -245,43 +247,24 @@ cdef class Workspace:
 cdef int lay_out(ForestArrays f, Py_ssize_t s, const Weights* g, Memory* w) noexcept nogil:
     """Place the vectors of the items of a sentence. Returns -1 if there is too little memory."""
     cdef int first = f.cell_item[f.sentence_cell[s]], end = f.cell_item[f.sentence_cell[s + 1]]
-    cdef int n = end - first, x, edges, unaries, roots
+    cdef int n = end - first, x, edges, unaries
     cdef Py_ssize_t size = 0
-    if n + 1 > w.items_size:
-        if (grow(<void**>&w.offset, 2 * n + 1, 4) or grow(<void**>&w.power0, 2 * n + 1, 4)
-                or grow(<void**>&w.power1, 2 * n + 1, 4)):
-            return -1
-        w.items_size = 2 * n + 1
+    if reserve(<void**>&w.offset, 3, &w.items_size, n + 1):
+        return -1
     for x in range(n):
         w.offset[x] = <int32_t>size
         size += g.n[f.item_symbol[first + x]]
     w.offset[n] = <int32_t>size
     w.n_items, w.n_values = n, size
-    if size > w.values_size:
-        if (grow(<void**>&w.inside0, 2 * size, 4) or grow(<void**>&w.inside1, 2 * size, 4)
-                or grow(<void**>&w.outside0, 2 * size, 4) or grow(<void**>&w.outside1, 2 * size, 4)):
-            return -1
-        w.values_size = 2 * size
     edges = (f.group_edge[f.cell_group[f.sentence_cell[s + 1]]]
              - f.group_edge[f.cell_group[f.sentence_cell[s]]])
-    if edges > w.edges_size:
-        if grow(<void**>&w.edge_q, 2 * edges, 4):
-            return -1
-        w.edges_size = 2 * edges
     unaries = f.cell_unary[f.sentence_cell[s + 1]] - f.cell_unary[f.sentence_cell[s]]
-    if unaries > w.unaries_size:
-        if grow(<void**>&w.unary_q, 2 * unaries, 4):
-            return -1
-        w.unaries_size = 2 * unaries
-    roots = f.sentence_root[s + 1] - f.sentence_root[s]
-    if roots > w.roots_size:
-        if grow(<void**>&w.root_q, 2 * roots, 4):
-            return -1
-        w.roots_size = 2 * roots
-    if w.block_size == 0:
-        if grow(<void**>&w.block, MOST * MOST, 4) or grow(<void**>&w.pairs, MOST * MOST, 4):
-            return -1
-        w.block_size = MOST * MOST
+    if (reserve(<void**>&w.inside0, 4, &w.values_size, size)
+            or reserve(<void**>&w.edge_q, 1, &w.edges_size, edges)
+            or reserve(<void**>&w.unary_q, 1, &w.unaries_size, unaries)
+            or reserve(<void**>&w.root_q, 1, &w.roots_size, f.sentence_root[s + 1] - f.sentence_root[s])
+            or reserve(<void**>&w.block, 2, &w.block_size, MOST * MOST)):
+        return -1
     return 0
 
 
