@@ -28,10 +28,10 @@ from numpy.typing import NDArray
 
 from ...arrays import cumulative
 from ...errors import StructlearnError
+from ...kernels.index import mix_pairs
 from ..chart.hypergraph import Hypergraphs, Mask
 from ..spans.word_attributes import WORD_ATTRIBUTE, WordAttributes, hash_of
 from ..treebank.symbols import Symbols, TreebankData
-from . import _features as _fragments
 from .annotation import with_ancestors, with_edge_tags
 from .settings import FragmentFeaturesSettings
 
@@ -437,13 +437,11 @@ class FeatureHasher:
                 keys = _mixed(keys, sites.tags[:, place])
             else:
                 rows = sites.words[:, place]
-                keys = _fragments.mix_pairs(keys, attributes[rows, self._columns[name]])
+                keys = mix_pairs(keys, attributes[rows, self._columns[name]])
         return keys
 
 
 def _mixed(keys: Any, numbers: NDArray[np.int32]) -> Hashes:
     """Mix keys with small numbers, which may be -1."""
     keys = np.broadcast_to(keys, numbers.shape)
-    return _fragments.mix_pairs(
-        np.ascontiguousarray(keys), (numbers + np.int32(2)).astype(np.uint64)
-    )
+    return mix_pairs(np.ascontiguousarray(keys), (numbers + np.int32(2)).astype(np.uint64))

@@ -27,7 +27,6 @@ MODULES = (
     "grammar.chart._chart",
     "grammar.latent._derivations",
     "grammar.discriminative._forest",
-    "grammar.fragments._features",
     "grammar.chart._hypergraph",
     "grammar.spans._features",
     "isbn._network",
