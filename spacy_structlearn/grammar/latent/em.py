@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...arrays import cumulative
 from ...errors import StructlearnError
 from ...parallel.shards import MakeEngine, Pool, make_engine, split
 from ..treebank.lexicon import LexiconLearner, LexiconLevel
@@ -122,15 +121,9 @@ class TreeShard:
             rules.root,
             data.pairs,
         )
-        self._binary = _grouped(data.production, data.is_binary, len(rules.binary))
-        self._unary = _grouped(data.production, data.is_unary, len(rules.unary))
-        self._words = _grouped(data.production, data.is_word, len(data.pairs))
-        order = np.argsort(data.roots, kind="stable")
-        self._tops = (
-            (data.offsets[1:] - 1)[order].astype(np.int32),
-            cumulative(np.bincount(data.roots, minlength=len(rules.root))),
+        self._by_symbol = _derivations.Groups(
+            np.arange(data.n_nodes), data.symbol, data.symbols.size
         )
-        self._symbols = _grouped(data.symbol, np.ones(data.n_nodes, np.bool_), data.symbols.size)
         self._pool = Pool(threads)
         self._scale = np.empty(data.n_nodes, dtype=np.float32)
         self.values = np.empty(data.n_trees)
@@ -145,55 +138,24 @@ class TreeShard:
         """See `TreebankDerivations`."""
         level, emissions = parameters
         self._lay_out(level.substates)
-        at, inside, outside, scale = self.node_offsets, self.inside, self.outside, self._scale
-        pair_offsets = cumulative(level.substates[self.data.pairs[:, 0]])
-        probabilities = (
-            level.substates,
-            level.binary,
-            level.binary_offsets,
-            level.unary,
-            level.unary_offsets,
-            level.root,
-            level.root_offsets,
-            emissions,
-            pair_offsets,
-        )
-        scores = (at, inside, outside, scale)
+        trees, scores = self._trees, (self.inside, self.outside, self._scale)
+        blocks = (level.binary, level.unary, level.root, emissions)
 
         def derive(first: int, last: int) -> None:
-            _derivations.inside_outside(
-                self._trees, first, last, *probabilities, *scores, self.values
-            )
+            trees.inside_outside(first, last, *blocks, *scores, self.values)
 
         self._share(derive, self.data.offsets)
-        rules = self.data.rules
-        binary = np.empty_like(level.binary)
-        unary = np.empty_like(level.unary)
-        for is_unary, (nodes, starts), symbols, values, offsets, out in (
-            (False, self._binary, rules.binary, level.binary, level.binary_offsets, binary),
-            (True, self._unary, rules.unary, level.unary, level.unary_offsets, unary),
-        ):
-            fixed = (symbols, level.substates, values, offsets, *scores, out)
+        counts = np.empty_like(level.binary), np.empty_like(level.unary)
+        for is_unary in (False, True):
 
-            def count(
-                first: int,
-                last: int,
-                is_unary: bool = is_unary,
-                groups: tuple = (nodes, starts),
-                fixed: tuple = fixed,
-            ) -> None:
-                _derivations.rule_counts(self._trees, is_unary, *groups, first, last, *fixed)
+            def count(first: int, last: int, is_unary: bool = is_unary) -> None:
+                trees.rule_counts(
+                    is_unary, first, last, blocks[is_unary], *scores, counts[is_unary]
+                )
 
-            # The work for a rule is the size of its block times the number of its nodes.
-            self._share(count, cumulative(np.diff(offsets) * (np.diff(starts) + 2)))
-        root = np.empty_like(level.root)
-        lexical = np.empty_like(emissions)
-        for (nodes, starts), offsets, out in (
-            (self._tops, level.root_offsets, root),
-            (self._words, pair_offsets, lexical),
-        ):
-            _derivations.posterior_sums(nodes, starts, offsets, at, inside, outside, out)
-        return float(self.values.sum()), ProductionCounts(binary, unary, root, lexical)
+            self._share(count, trees.work(is_unary))
+        root, lexical = trees.posterior_sums(True, *scores), trees.posterior_sums(False, *scores)
+        return float(self.values.sum()), ProductionCounts(*counts, root, lexical)
 
     def scores_of(self, symbol: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """See `TreebankDerivations`."""
@@ -202,13 +164,14 @@ class TreeShard:
 
     def places_of(self, symbol: int) -> NDArray[np.int64]:
         """Indexes of the scores of all nodes of a symbol, int64 (n_nodes, n_substates)."""
-        nodes, starts = self._symbols
+        nodes, starts = self._by_symbol.nodes, self._by_symbol.starts
         begin = self.node_offsets[nodes[starts[symbol] : starts[symbol + 1]]]
         return begin[:, None] + np.arange(self._substates[symbol])
 
     def _lay_out(self, substates: NDArray[np.int32]) -> None:
         self._substates = substates
-        self.node_offsets = cumulative(substates[self.data.symbol])
+        self._trees.lay_out(substates)
+        self.node_offsets = np.asarray(self._trees.node_offsets)
         size = int(self.node_offsets[-1])
         if len(self.inside) != size:
             self.inside = self.outside = np.empty(0, dtype=np.float32)  # free the old ones first
@@ -223,15 +186,6 @@ class TreeShard:
         threads = self._pool.threads
         parts = split(costs, threads * _PARTS if threads > 1 else 1)
         self._pool.map(lambda part: task(part.start, part.stop), parts)
-
-
-def _grouped(
-    group: NDArray[np.int32], selected: NDArray[np.bool_], n: int
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Sort the selected nodes by group. Returns them and the offsets of groups, int64 (n + 1)."""
-    nodes = np.flatnonzero(selected)
-    order = np.argsort(group[nodes], kind="stable")
-    return nodes[order].astype(np.int32), cumulative(np.bincount(group[nodes], minlength=n))
 
 
 def m_step(
