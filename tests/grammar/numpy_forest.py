@@ -12,7 +12,6 @@ from spacy_structlearn.grammar.chart.decode import compile_grammar
 from spacy_structlearn.grammar.discriminative import _forest
 from spacy_structlearn.grammar.discriminative.forests import (
     ForestCounts,
-    GoldTrees,
     Terminals,
     Weights,
     coarse_forests,
@@ -312,7 +311,6 @@ def coarse(data, grammar, threshold=0.0, edge_factor=0.1, shards=1):
         made.append(
             coarse_forests(
                 data,
-                GoldTrees(data),
                 compile_grammar(grammar.truncated(1)),
                 grammar.lexicon,
                 range(part.start, part.stop),

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,7 +70,7 @@ class FragmentStatistics:
     def __init__(
         self, features: FragmentFeaturesSettings, grammar: LatentGrammar, data: TreebankData
     ):
-        sentences = words_of(data)
+        sentences = data.sentences
         templates = FragmentTemplates.of(features)
         known = vocabulary(sentences, features.min_word_count)
         symbols = grammar.symbols
@@ -141,13 +140,6 @@ class FragmentStatistics:
         """Factors of the features, float64 (n), with which one penalty suits all."""
         means = np.asarray(self.counts.sum(axis=0)) / self.counts.shape[0]
         return means ** (-scaling / 2.0)
-
-
-def words_of(data: TreebankData) -> list[list[str]]:
-    """Return the words of each tree."""
-    forms = [data.forms[form] for form in data.pairs[data.production[data.is_word], 1].tolist()]
-    ends = np.append(0, np.cumsum(data.is_word))[data.offsets].tolist()
-    return [forms[begin:end] for begin, end in pairwise(ends)]
 
 
 def _distinct(sentences: Sequence[Sequence[str]], hasher: FeatureHasher) -> Words:
@@ -372,7 +364,7 @@ class MEstimatedGrammarTrainer(TreebankTrainer[MEstimatedGrammarSettings]):
         """Parse the first `folds` folds, except those that have been parsed."""
         if not self._trees:
             self._trees = [to_tree(self._data, number) for number in range(self._data.n_trees)]
-            self._words = words_of(self._data)
+            self._words = self._data.sentences
         while len(self._forests) < folds:
             self._forests.append(self._forests_of(len(self._forests)))
         self._n_forests = folds

@@ -23,7 +23,7 @@ from spacy_structlearn.grammar.fragments.features import (
     sites_of_trees,
 )
 from spacy_structlearn.grammar.fragments.settings import FragmentFeaturesSettings
-from spacy_structlearn.grammar.fragments.training import FragmentStatistics, words_of
+from spacy_structlearn.grammar.fragments.training import FragmentStatistics
 from spacy_structlearn.grammar.fragments.weights import FragmentGrammar
 from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.spans.word_attributes import word_hash
@@ -169,7 +169,7 @@ def test_keys_against_python(binarization):
     templates = FragmentTemplates(ALL)
     hasher = FeatureHasher(templates, vocabulary)
     sites, _ = sites_of_trees(data)
-    sentences = words_of(data)
+    sentences = data.sentences
     assert sentences == [tree.words() for tree in gold]
     attributes, parts = hasher.attributes(sentences), hasher.parts(sites)
     by_tree = [plain.sites_of(plain.tree_of(data, x), data.symbols) for x in range(len(gold))]
@@ -196,7 +196,7 @@ def test_hashes_are_part_of_the_model_format():
     )
     hasher = FeatureHasher(FragmentTemplates(texts), np.array([word_hash("mita")], np.uint64))
     sites, _ = sites_of_trees(data)
-    attributes, parts = hasher.attributes(words_of(data)), hasher.parts(sites)
+    attributes, parts = hasher.attributes(data.sentences), hasher.parts(sites)
     found = []
     for template in hasher.templates.all:
         own = np.flatnonzero(sites.of(template, sites.relations))[-1:]
