@@ -219,9 +219,6 @@ cdef class Grammar:
                   const int32_t[:, ::1] unary, const int32_t[::1] root, list levels,
                   const float[::1] coarse):
         cdef int k
-        cdef const int32_t[::1] n
-        cdef const int64_t[::1] offsets
-        cdef const float[::1] values
         _check_symbols(n_tags, n_phrases, n_symbols, np.asarray(binary), np.asarray(unary),
                        np.asarray(root))
         for parts in levels or ():
@@ -236,22 +233,14 @@ cdef class Grammar:
         if self.fine == NULL:
             raise MemoryError
         for k, parts in enumerate(levels):
-            n = self._keep(parts[0])
-            self.fine[k].n = &n[0]
-            offsets = self._keep(parts[1])
-            self.fine[k].offsets = &offsets[0]
-            values = self._keep(_some(parts[2]))
-            self.fine[k].binary = &values[0]
-            offsets = self._keep(parts[3])
-            self.fine[k].binary_offsets = &offsets[0]
-            values = self._keep(_some(parts[4]))
-            self.fine[k].unary = &values[0]
-            offsets = self._keep(parts[5])
-            self.fine[k].unary_offsets = &offsets[0]
-            values = self._keep(_some(parts[6]))
-            self.fine[k].root = &values[0]
-            offsets = self._keep(parts[7])
-            self.fine[k].root_offsets = &offsets[0]
+            self.fine[k].n = self._ints(parts[0])
+            self.fine[k].offsets = self._longs(parts[1])
+            self.fine[k].binary = self._floats(parts[2])
+            self.fine[k].binary_offsets = self._longs(parts[3])
+            self.fine[k].unary = self._floats(parts[4])
+            self.fine[k].unary_offsets = self._longs(parts[5])
+            self.fine[k].root = self._floats(parts[6])
+            self.fine[k].root_offsets = self._longs(parts[7])
             self.fine[k].entries = self._ints(parts[8])
             self.fine[k].entry_parent = self._ints(parts[9])
             self.fine[k].entry_pair = self._ints(parts[10])
@@ -263,18 +252,22 @@ cdef class Grammar:
     def __dealloc__(self):
         free(self.fine)
 
-    def _keep(self, array):
-        self._kept.append(array)
-        return array
+    def _keep(self, array, dtype):
+        """Return the values in one piece and not empty, so that a pointer can be taken."""
+        values = np.ascontiguousarray(np.ravel(array), dtype=dtype)
+        self._kept.append(values if len(values) else np.zeros(1, dtype))
+        return self._kept[len(self._kept) - 1]
 
     cdef const int32_t* _ints(self, array) except NULL:
-        cdef const int32_t[::1] view = self._keep(
-            np.ascontiguousarray(np.append(np.ravel(array), 0), dtype=np.int32)
-        )
+        cdef const int32_t[::1] view = self._keep(array, np.int32)
+        return &view[0]
+
+    cdef const int64_t* _longs(self, array) except NULL:
+        cdef const int64_t[::1] view = self._keep(array, np.int64)
         return &view[0]
 
     cdef const float* _floats(self, array) except NULL:
-        cdef const float[::1] view = self._keep(_some(np.ravel(array)))
+        cdef const float[::1] view = self._keep(array, np.float32)
         return &view[0]
 
     def _set_coarse(self, n_tags, n_phrases, n_symbols, binary, unary, root, values):
@@ -388,12 +381,6 @@ def _check_begins(begins, parts, total):
         raise ValueError("begins must say where each part begins, and the end")
     if (begins[1:] < begins[:len(begins) - 1]).any():
         raise ValueError("begins must not fall")
-
-
-def _some(values):
-    """Return the values as contiguous float32, not empty, so that a pointer can be taken."""
-    values = np.ascontiguousarray(values, dtype=np.float32)
-    return values if len(values) else np.zeros(1, dtype=np.float32)
 
 
 cdef class Parser:

@@ -388,27 +388,14 @@ cdef int reserve_packed(Work* w, Py_ssize_t items, Py_ssize_t begins, Py_ssize_t
         if grow(<void**>&w.place, edges + edges // 2, sizeof(Py_ssize_t)):
             return -1
         w.places_size = edges + edges // 2
-    items += p.n_items
-    begins += p.n_begins
     edges += p.n_edges
-    if items > p.items_size:
-        items += items // 2 + 256
-        if grow(<void**>&p.items, 3 * items, 4):
-            return -1
-        p.items_size = items
-    if begins > p.begins_size:
-        begins += begins // 2 + 256
-        if grow(<void**>&p.begins, begins, 4):
-            return -1
-        p.begins_size = begins
-    if edges > p.edges_size:
-        edges += edges // 2 + 1024
-        if (grow(<void**>&p.tails, 2 * edges, 4) or grow(<void**>&p.made, edges, 4)
-                or grow(<void**>&p.chain, edges, 4) or grow(<void**>&p.scores, edges, 8)
-                or grow(<void**>&p.posteriors, edges, 8) or grow(<void**>&p.logs, edges, 8)
-                or grow(<void**>&p.best, edges, 1)):
-            return -1
-        p.edges_size = edges
+    if (reserve(<void**>&p.items, 1, &p.items_size, 3 * (items + p.n_items))
+            or reserve(<void**>&p.begins, 1, &p.begins_size, begins + p.n_begins)
+            or reserve(<void**>&p.tails, 1, &p.tails_size, 2 * edges)
+            or reserve(<void**>&p.made, 2, &p.made_size, edges)
+            or reserve(<void**>&p.scores, 3, &p.scores_size, edges, sizeof(double))
+            or reserve(<void**>&p.best, 1, &p.best_size, edges, 1)):
+        return -1
     return 0
 
 

@@ -107,7 +107,7 @@ cdef struct Forest:
 cdef struct Packed:
     # The scored forests of several sentences, laid out as in `hypergraph.Hypergraphs`.
     Py_ssize_t n_items, n_begins, n_edges
-    Py_ssize_t items_size, begins_size, edges_size
+    int items_size, begins_size, tails_size, made_size, scores_size, best_size
     int32_t* items  # (.., 3)
     int32_t* begins
     int32_t* tails  # (.., 2)

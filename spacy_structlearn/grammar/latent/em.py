@@ -17,7 +17,7 @@ from ...errors import StructlearnError
 from ...parallel.shards import MakeEngine, Pool, make_engine, split
 from ..treebank.lexicon import LexiconLearner, LexiconLevel
 from ..treebank.settings import LexiconSettings
-from ..treebank.symbols import TreebankData
+from ..treebank.symbols import TreebankData, substate_columns
 from . import _derivations
 from .model import LatentGrammar, Level
 
@@ -201,30 +201,39 @@ def m_step(
         ancestors,
         *(np.zeros(len(array), np.float32) for array in counts[:3]),
     )
-    rows, parents, sums = [], [], []
-    for array, rules, widths in (
-        (counts.binary, data.rules.binary, _product(substates, data.rules.binary[:, 1:])),
-        (counts.unary, data.rules.unary, _product(substates, data.rules.unary[:, 1:])),
-    ):
-        height = substates[rules[:, 0]].astype(np.int64)
-        width = np.repeat(widths, height)
-        first = level.offsets[rules[:, 0]]
-        local = np.arange(len(width)) - np.repeat(np.cumsum(height) - height, height)
-        parents.append(np.repeat(first, height) + local)
-        rows.append(width)
-        starts = np.cumsum(width) - width
-        sums.append(
-            np.add.reduceat(array, starts, dtype=np.float64) if len(starts) else np.zeros(0)
-        )
-    total = np.bincount(np.concatenate(parents), np.concatenate(sums), minlength=level.size)
+    total, parents, widths = sums_by_parent(level, counts.binary, counts.unary)
     inverse = np.divide(1.0, total, out=np.zeros(level.size), where=total > LEAST)
-    for name, array, parent, width in zip(("binary", "unary"), counts, parents, rows, strict=False):
+    for name, array, parent, width in zip(
+        ("binary", "unary"), counts, parents, widths, strict=False
+    ):
         values = np.repeat(inverse[parent].astype(np.float32), width)
         values *= array
         values[values < LEAST] = 0
         getattr(level, name)[:] = values
     level.root[:] = counts.root / counts.root.sum()
     return level
+
+
+def sums_by_parent(
+    level: Level, binary: NDArray[np.floating], unary: NDArray[np.floating]
+) -> tuple[NDArray[np.float64], list[NDArray[np.int64]], list[NDArray[np.int64]]]:
+    """Add up values of refined binary and unary rules, in the layout of `level`, by their parents.
+
+    Returns the sums, float64 (level.size), and for both kinds of rules the parent and the length of
+    each row of their blocks.
+    """
+    parents, widths, sums = [], [], []
+    for array, rules in ((binary, level.rules.binary), (unary, level.rules.unary)):
+        height = level.substates[rules[:, 0]].astype(np.int64)
+        width = np.repeat(level.substates[rules[:, 1:]].astype(np.int64).prod(axis=1), height)
+        parents.append(substate_columns(rules[:, 0], level.substates)[1])
+        widths.append(width)
+        starts = np.cumsum(width) - width
+        sums.append(
+            np.add.reduceat(array, starts, dtype=np.float64) if len(starts) else np.zeros(0)
+        )
+    total = np.bincount(np.concatenate(parents), np.concatenate(sums), minlength=level.size)
+    return total, parents, widths
 
 
 def treebank_grammar(data: TreebankData, settings: LexiconSettings | None = None) -> LatentGrammar:
@@ -263,7 +272,3 @@ def grammar_of(
         data.chains,
         binarization=data.binarization,
     )
-
-
-def _product(substates: NDArray[np.int32], symbols: NDArray[np.int32]) -> NDArray[np.int64]:
-    return substates[symbols].astype(np.int64).prod(axis=1)
