@@ -26,6 +26,7 @@ from libc.string cimport memcmp, memcpy, memset
 
 import numpy as np
 
+from spacy_structlearn.arrays import cumulative
 from spacy_structlearn.grammar.chart._coarse cimport (
     build_forest,
     inside_coarse,
@@ -355,7 +356,7 @@ def _check_level(n_symbols, binary, unary, root, parts):
     if len(n) != n_symbols or not (n_symbols and 1 <= n.min() <= n.max() <= MOST_SUBSTATES):
         raise ValueError("a symbol with no substates or too many")
     n = n.astype(np.int64)
-    if len(offsets) != n_symbols + 1 or offsets[0] != 0 or (np.diff(offsets) != n).any():
+    if not np.array_equal(offsets, cumulative(n)):
         raise ValueError("offsets must delimit the substates of each symbol")
     sizes = n[binary].prod(axis=1)
     if len(dense_offsets) != len(binary) or (len(binary) and not (
@@ -364,23 +365,19 @@ def _check_level(n_symbols, binary, unary, root, parts):
     )):
         raise ValueError("a block is not among the probabilities")
     for rules, place in ((unary, 4), (root[:, None], 6)):
-        _check_begins(parts[place + 1], len(rules), len(parts[place]))
-        if (np.diff(parts[place + 1]) != n[rules].prod(axis=1)).any():
+        ends = cumulative(n[rules].prod(axis=1))
+        if len(parts[place]) != ends[len(ends) - 1] or not np.array_equal(parts[place + 1], ends):
             raise ValueError("a block has the wrong size")
-    _check_begins(entries, len(binary), len(values))
+    if len(entries) != len(binary) + 1 or entries[0] != 0 or entries[len(binary)] != len(values) or (
+        (entries[1:] < entries[:len(binary)]).any()
+    ):
+        raise ValueError("entries must say where those of each rule begin, and the end")
     rule = np.repeat(np.arange(len(binary)), np.diff(entries))
     if not len(parents) == len(pairs) == len(values) or len(values) and not (
         parents.min() >= 0 and (parents < n[binary[rule, 0]]).all() and pairs.min() >= 0
         and (pairs < n[binary[rule, 1]] * n[binary[rule, 2]]).all()
     ):
         raise ValueError("an entry is of no substates of its rule")
-
-
-def _check_begins(begins, parts, total):
-    if len(begins) != parts + 1 or begins[0] != 0 or begins[parts] != total:
-        raise ValueError("begins must say where each part begins, and the end")
-    if (begins[1:] < begins[:len(begins) - 1]).any():
-        raise ValueError("begins must not fall")
 
 
 cdef class Parser:
