@@ -89,7 +89,7 @@ def test_counts_of_numpy_are_derivatives_of_log_z(seed):
         return values[np.isfinite(values)].sum()
 
     for name, expected in counts._asdict().items():
-        for place in range(len(expected)):
+        for place in range(0, len(expected), 3):
             difference = log_z(name, place, np.exp(1e-4)) - log_z(name, place, np.exp(-1e-4))
             assert expected[place] == pytest.approx(difference / 2e-4, abs=1e-6)
 
