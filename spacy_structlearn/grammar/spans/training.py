@@ -524,8 +524,9 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
         self._full = None
         if self._grammars:
             self._full = LatentGrammar.from_bytes(self._grammars[0].tobytes())
-        self._folds.n_parsed, self._folds.parts = int(state["n_forests"]), []
-        self._forests = None
+        # A new object: if the state is damaged, the old one is restored.
+        self._folds = Folds(len(self._data.trees), self.settings.folds)
+        self._folds.n_parsed, self._forests = int(state["n_forests"]), None
         self._weight, self._squares = float(state["weight"]), float(state["squares"])
         self._batch, self._loss = int(state["batch"]), float(state["loss"])
         self.losses = [*map(float, state["losses"])]
