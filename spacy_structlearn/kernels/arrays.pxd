@@ -10,3 +10,19 @@ cdef inline int grow(void** data, size_t n, size_t item) noexcept nogil:
         return -1
     data[0] = fresh
     return 0
+
+
+cdef inline int reserve(void** arrays, int count, int* size, Py_ssize_t n, size_t item=4) noexcept nogil:
+    """Make room for n + 1 items in each of `count` arrays, which are neighbours in their struct.
+
+    size: the present number of items, which is updated. Returns -1 if memory is short.
+    """
+    cdef int x
+    if n <= size[0]:
+        return 0
+    n += n // 2 + 256
+    for x in range(count):
+        if grow(arrays + x, n + 1, item):
+            return -1
+    size[0] = <int>n
+    return 0

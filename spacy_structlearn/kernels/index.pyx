@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
-"""Index of 64-bit keys, and their distinct values.
+"""64-bit keys: hashes of pairs, their distinct values, and an index.
 
 The keys of an index are hashes themselves, so their upper bits serve as the bucket of a hash table.
 """
@@ -108,3 +108,19 @@ def group(keys):
     places[order] = np.arange(len(firsts), dtype=np.int32)
     ids = places[ids]
     return distinct[order], ids, np.bincount(ids, minlength=len(firsts))
+
+
+def mix_pairs(const uint64_t[::1] keys, const uint64_t[::1] values):
+    """Return a hash of each ordered pair of a key and a value, uint64 (n).
+
+    These hashes are part of the format of models and must never change.
+    """
+    cdef Py_ssize_t i, n = keys.shape[0]
+    if values.shape[0] != n:
+        raise ValueError("there must be a value for each key")
+    hashes = np.empty(n, dtype=np.uint64)
+    cdef uint64_t[::1] out = hashes
+    with nogil:
+        for i in range(n):
+            out[i] = mix(keys[i] * <uint64_t>0xD1342543DE82EF95 + values[i])
+    return hashes

@@ -1,7 +1,6 @@
-"""Random forests, and obviously right scores over them: NumPy in float64, and enumeration."""
+"""Random forests, and their scores by NumPy in float64."""
 
 from functools import cache
-from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +12,6 @@ from spacy_structlearn.grammar.chart.decode import compile_grammar
 from spacy_structlearn.grammar.discriminative import _forest
 from spacy_structlearn.grammar.discriminative.forests import (
     ForestCounts,
-    GoldTrees,
     Terminals,
     Weights,
     coarse_forests,
@@ -275,76 +273,6 @@ def numpy_expected_counts(problem, only_gold=False):
     return np.array(log_z), totals
 
 
-# --- enumeration ---------------------------------------------------------------------------------
-def derivations(problem, sentence):
-    """(weight, productions) of every derivation of one sentence, refined symbols and all.
-
-    Productions are (part of `ForestCounts`, place), ("edge", e) and ("unary edge", x).
-    """
-    symbols, rules, a, w = problem
-
-    def offset(kind, rule):
-        return int(getattr(w, kind + "_offsets")[rule])
-
-    def allowed(item):
-        n = w.substates[a["item_symbol"][item]]
-        return [x for x in range(n) if int(a["item_mask"][item]) >> x & 1]
-
-    def joined(kind, place, mark, *children):
-        weight = float(getattr(w, kind)[place])
-        for chosen in product(*children):
-            total, parts = weight, ((kind, place), *mark)
-            for value, below in chosen:
-                total, parts = total * value, parts + below
-            if total > 0:
-                yield total, parts
-
-    n_tags = symbols.n_tags
-    lower, upper = {}, {}
-    first, last = a["sentence_cell"][sentence : sentence + 2]
-    for cell in range(first, last):
-        items = range(*a["cell_item"][cell : cell + 2])
-        groups = range(*a["cell_group"][cell : cell + 2])
-        unaries = range(*a["cell_unary"][cell : cell + 2])
-        for item in items:
-            for x in allowed(item):
-                lower[item, x], upper[item, x] = [], []
-                if a["item_symbol"][item] < n_tags:
-                    place = offset("terminal", a["item_terminal"][item]) + x
-                    upper[item, x] += joined("terminal", place, ())
-        for group in groups:
-            parent, rule = a["group_parent"][group], a["group_rule"][group]
-            _, nb, nc = w.substates[rules.binary[rule]]
-            for e in range(*a["group_edge"][group : group + 2]):
-                left, right = a["edge_left"][e], a["edge_right"][e]
-                for x, y, z in product(allowed(parent), allowed(left), allowed(right)):
-                    place = offset("binary", rule) + (x * nb + y) * nc + z
-                    children = upper[left, y], upper[right, z]
-                    lower[parent, x] += joined("binary", place, (("edge", e),), *children)
-
-        def add_unaries(over_tags, below, above, unaries=unaries):
-            for u in unaries:
-                parent, child, rule = (a["unary_" + k][u] for k in ("parent", "child", "rule"))
-                if (a["item_symbol"][child] < n_tags) != over_tags:
-                    continue
-                width = w.substates[a["item_symbol"][child]]
-                for x, y in product(allowed(parent), allowed(child)):
-                    place = offset("unary", rule) + x * width + y
-                    mark = (("unary edge", u),)
-                    above[parent, x] += joined("unary", place, mark, below[child, y])
-
-        add_unaries(True, upper, lower)
-        for item in items:
-            for x in allowed(item):
-                upper[item, x] += lower[item, x]
-        add_unaries(False, lower, upper)
-    for r in range(*a["sentence_root"][sentence : sentence + 2]):
-        item = a["root_item"][r]
-        for x in allowed(item):
-            place = offset("root", a["root_rule"][r]) + x
-            yield from joined("root", place, (), upper[item, x])
-
-
 # --- forests of treebanks ------------------------------------------------------------------------
 SETTINGS = {
     "smoothed": LexiconSettings(min_word_count=3),
@@ -383,7 +311,6 @@ def coarse(data, grammar, threshold=0.0, edge_factor=0.1, shards=1):
         made.append(
             coarse_forests(
                 data,
-                GoldTrees(data),
                 compile_grammar(grammar.truncated(1)),
                 grammar.lexicon,
                 range(part.start, part.stop),

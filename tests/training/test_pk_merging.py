@@ -12,7 +12,6 @@ import grammars
 import treebanks
 
 from spacy_structlearn.grammar.chart.decode import ChartParser
-from spacy_structlearn.grammar.discriminative.forests import GoldTrees
 from spacy_structlearn.grammar.discriminative.objective import with_levels, without_backoff
 from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
 from spacy_structlearn.grammar.latent.model import Level
@@ -137,7 +136,7 @@ def tree_score(level, data, tree, rows, node=-1, pair=0, p=0.0):
 def numpy_losses(grammar, data, found):
     """Joint and sentence losses of the pairs of `found`, by merging one node after another."""
     level, n_tags = grammar.levels[-1], grammar.symbols.n_tags
-    gold = GoldTrees(data)
+    starts, ends = data.spans
     below_unary = set(data.left[data.is_unary].tolist())
     joint, sentences = np.zeros((2, len(found.symbols)))
     for tree, words in enumerate(tree.words() for tree in toy()):
@@ -146,7 +145,7 @@ def numpy_losses(grammar, data, found):
         for x in range(data.offsets[tree], data.offsets[tree + 1]):
             symbol = data.symbol[x]
             layer = "lower" if x in below_unary and symbol >= n_tags else "upper"
-            where = (layer, gold.starts[x], gold.ends[x])
+            where = (layer, starts[x], ends[x])
             for i in np.flatnonzero(found.symbols == symbol):
                 first, p = int(found.firsts[i]), found.shares[i]
                 joint[i] += whole[0] - tree_score(level, data, tree, rows, x, first, p)

@@ -26,6 +26,7 @@ from libc.string cimport memcmp, memcpy, memset
 
 import numpy as np
 
+from spacy_structlearn.arrays import cumulative
 from spacy_structlearn.grammar.chart._coarse cimport (
     build_forest,
     inside_coarse,
@@ -219,9 +220,6 @@ cdef class Grammar:
                   const int32_t[:, ::1] unary, const int32_t[::1] root, list levels,
                   const float[::1] coarse):
         cdef int k
-        cdef const int32_t[::1] n
-        cdef const int64_t[::1] offsets
-        cdef const float[::1] values
         _check_symbols(n_tags, n_phrases, n_symbols, np.asarray(binary), np.asarray(unary),
                        np.asarray(root))
         for parts in levels or ():
@@ -236,22 +234,14 @@ cdef class Grammar:
         if self.fine == NULL:
             raise MemoryError
         for k, parts in enumerate(levels):
-            n = self._keep(parts[0])
-            self.fine[k].n = &n[0]
-            offsets = self._keep(parts[1])
-            self.fine[k].offsets = &offsets[0]
-            values = self._keep(_some(parts[2]))
-            self.fine[k].binary = &values[0]
-            offsets = self._keep(parts[3])
-            self.fine[k].binary_offsets = &offsets[0]
-            values = self._keep(_some(parts[4]))
-            self.fine[k].unary = &values[0]
-            offsets = self._keep(parts[5])
-            self.fine[k].unary_offsets = &offsets[0]
-            values = self._keep(_some(parts[6]))
-            self.fine[k].root = &values[0]
-            offsets = self._keep(parts[7])
-            self.fine[k].root_offsets = &offsets[0]
+            self.fine[k].n = self._ints(parts[0])
+            self.fine[k].offsets = self._longs(parts[1])
+            self.fine[k].binary = self._floats(parts[2])
+            self.fine[k].binary_offsets = self._longs(parts[3])
+            self.fine[k].unary = self._floats(parts[4])
+            self.fine[k].unary_offsets = self._longs(parts[5])
+            self.fine[k].root = self._floats(parts[6])
+            self.fine[k].root_offsets = self._longs(parts[7])
             self.fine[k].entries = self._ints(parts[8])
             self.fine[k].entry_parent = self._ints(parts[9])
             self.fine[k].entry_pair = self._ints(parts[10])
@@ -263,18 +253,22 @@ cdef class Grammar:
     def __dealloc__(self):
         free(self.fine)
 
-    def _keep(self, array):
-        self._kept.append(array)
-        return array
+    def _keep(self, array, dtype):
+        """Return the values in one piece and not empty, so that a pointer can be taken."""
+        values = np.ascontiguousarray(np.ravel(array), dtype=dtype)
+        self._kept.append(values if len(values) else np.zeros(1, dtype))
+        return self._kept[len(self._kept) - 1]
 
     cdef const int32_t* _ints(self, array) except NULL:
-        cdef const int32_t[::1] view = self._keep(
-            np.ascontiguousarray(np.append(np.ravel(array), 0), dtype=np.int32)
-        )
+        cdef const int32_t[::1] view = self._keep(array, np.int32)
+        return &view[0]
+
+    cdef const int64_t* _longs(self, array) except NULL:
+        cdef const int64_t[::1] view = self._keep(array, np.int64)
         return &view[0]
 
     cdef const float* _floats(self, array) except NULL:
-        cdef const float[::1] view = self._keep(_some(np.ravel(array)))
+        cdef const float[::1] view = self._keep(array, np.float32)
         return &view[0]
 
     def _set_coarse(self, n_tags, n_phrases, n_symbols, binary, unary, root, values):
@@ -362,7 +356,7 @@ def _check_level(n_symbols, binary, unary, root, parts):
     if len(n) != n_symbols or not (n_symbols and 1 <= n.min() <= n.max() <= MOST_SUBSTATES):
         raise ValueError("a symbol with no substates or too many")
     n = n.astype(np.int64)
-    if len(offsets) != n_symbols + 1 or offsets[0] != 0 or (np.diff(offsets) != n).any():
+    if not np.array_equal(offsets, cumulative(n)):
         raise ValueError("offsets must delimit the substates of each symbol")
     sizes = n[binary].prod(axis=1)
     if len(dense_offsets) != len(binary) or (len(binary) and not (
@@ -371,29 +365,19 @@ def _check_level(n_symbols, binary, unary, root, parts):
     )):
         raise ValueError("a block is not among the probabilities")
     for rules, place in ((unary, 4), (root[:, None], 6)):
-        _check_begins(parts[place + 1], len(rules), len(parts[place]))
-        if (np.diff(parts[place + 1]) != n[rules].prod(axis=1)).any():
+        ends = cumulative(n[rules].prod(axis=1))
+        if len(parts[place]) != ends[len(ends) - 1] or not np.array_equal(parts[place + 1], ends):
             raise ValueError("a block has the wrong size")
-    _check_begins(entries, len(binary), len(values))
+    if len(entries) != len(binary) + 1 or entries[0] != 0 or entries[len(binary)] != len(values) or (
+        (entries[1:] < entries[:len(binary)]).any()
+    ):
+        raise ValueError("entries must say where those of each rule begin, and the end")
     rule = np.repeat(np.arange(len(binary)), np.diff(entries))
     if not len(parents) == len(pairs) == len(values) or len(values) and not (
         parents.min() >= 0 and (parents < n[binary[rule, 0]]).all() and pairs.min() >= 0
         and (pairs < n[binary[rule, 1]] * n[binary[rule, 2]]).all()
     ):
         raise ValueError("an entry is of no substates of its rule")
-
-
-def _check_begins(begins, parts, total):
-    if len(begins) != parts + 1 or begins[0] != 0 or begins[parts] != total:
-        raise ValueError("begins must say where each part begins, and the end")
-    if (begins[1:] < begins[:len(begins) - 1]).any():
-        raise ValueError("begins must not fall")
-
-
-def _some(values):
-    """Return the values as contiguous float32, not empty, so that a pointer can be taken."""
-    values = np.ascontiguousarray(values, dtype=np.float32)
-    return values if len(values) else np.zeros(1, dtype=np.float32)
 
 
 cdef class Parser:

@@ -25,7 +25,7 @@ from spacy_structlearn.grammar.chart._structures cimport (
     reserve_unaries,
     scale_cell,
 )
-from spacy_structlearn.kernels.arrays cimport grow
+from spacy_structlearn.kernels.arrays cimport grow, reserve
 from spacy_structlearn.kernels.vectors cimport (
     add_matvec,
     add_outer,
@@ -39,25 +39,8 @@ from spacy_structlearn.kernels.vectors cimport (
 cdef double FLOOR = 1e-30  # of posteriors, before their logarithm is taken
 
 
-cdef int reserve_values(Work* w, Py_ssize_t n) noexcept nogil:
-    if n <= w.values_size:
-        return 0
-    n += n // 2 + 1024
-    if (grow(<void**>&w.inside0, n, 4) or grow(<void**>&w.inside1, n, 4)
-            or grow(<void**>&w.outside0, n, 4) or grow(<void**>&w.outside1, n, 4)):
-        return -1
-    w.values_size = n
-    return 0
-
-
-cdef int reserve_numbers(Work* w, int n) noexcept nogil:
-    if n <= w.numbers_size:
-        return 0
-    n += n // 2 + 256
-    if grow(<void**>&w.lower_number, n, 4) or grow(<void**>&w.upper_number, n, 4):
-        return -1
-    w.numbers_size = n
-    return 0
+cdef inline int reserve_numbers(Work* w, int n) noexcept nogil:
+    return reserve(<void**>&w.lower_number, 2, &w.numbers_size, n)
 
 
 cdef int lay_out(const Fine* g, Work* w) noexcept nogil:
@@ -70,7 +53,8 @@ cdef int lay_out(const Fine* g, Work* w) noexcept nogil:
         n += g.n[f.item_symbol[item]]
     f.item_offset[f.n_items] = <int32_t>n
     w.n_values = n
-    if reserve_values(w, n) or reserve_numbers(w, f.n_items + 1):
+    if (reserve(<void**>&w.inside0, 4, &w.values_size, n)
+            or reserve_numbers(w, f.n_items + 1)):
         return OUT_OF_MEMORY
     if size > w.block_size:
         if grow(<void**>&w.block, size, 4):
@@ -404,27 +388,14 @@ cdef int reserve_packed(Work* w, Py_ssize_t items, Py_ssize_t begins, Py_ssize_t
         if grow(<void**>&w.place, edges + edges // 2, sizeof(Py_ssize_t)):
             return -1
         w.places_size = edges + edges // 2
-    items += p.n_items
-    begins += p.n_begins
     edges += p.n_edges
-    if items > p.items_size:
-        items += items // 2 + 256
-        if grow(<void**>&p.items, 3 * items, 4):
-            return -1
-        p.items_size = items
-    if begins > p.begins_size:
-        begins += begins // 2 + 256
-        if grow(<void**>&p.begins, begins, 4):
-            return -1
-        p.begins_size = begins
-    if edges > p.edges_size:
-        edges += edges // 2 + 1024
-        if (grow(<void**>&p.tails, 2 * edges, 4) or grow(<void**>&p.made, edges, 4)
-                or grow(<void**>&p.chain, edges, 4) or grow(<void**>&p.scores, edges, 8)
-                or grow(<void**>&p.posteriors, edges, 8) or grow(<void**>&p.logs, edges, 8)
-                or grow(<void**>&p.best, edges, 1)):
-            return -1
-        p.edges_size = edges
+    if (reserve(<void**>&p.items, 1, &p.items_size, 3 * (items + p.n_items))
+            or reserve(<void**>&p.begins, 1, &p.begins_size, begins + p.n_begins)
+            or reserve(<void**>&p.tails, 1, &p.tails_size, 2 * edges)
+            or reserve(<void**>&p.made, 2, &p.made_size, edges)
+            or reserve(<void**>&p.scores, 3, &p.scores_size, edges, sizeof(double))
+            or reserve(<void**>&p.best, 1, &p.best_size, edges, 1)):
+        return -1
     return 0
 
 

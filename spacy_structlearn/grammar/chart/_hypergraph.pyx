@@ -8,7 +8,7 @@ score, which is added to those of its tails. Several hypergraphs follow each oth
 and edges of each are numbered from 0.
 """
 
-from libc.math cimport INFINITY, exp, isnan, log
+from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 import numpy as np
@@ -152,19 +152,26 @@ def best(
     return np.asarray(top), mask
 
 
-cdef Py_ssize_t _check(
+cdef Py_ssize_t _check(node_offsets, edge_offsets, begins, tails, scores) except -1:
+    """Return the number of nodes of the largest hypergraph. Raise ValueError for bad arguments."""
+    most = check_structure(node_offsets, edge_offsets, begins, tails)
+    if len(scores) != len(tails) or not (np.asarray(scores) < INFINITY).all():
+        raise ValueError("there must be a score for each edge, a number or -inf")
+    return most
+
+
+def check_structure(
     const int64_t[::1] node_offsets, const int64_t[::1] edge_offsets, const int32_t[::1] begins,
-    const int32_t[:, ::1] tails, const double[::1] scores,
-) except -1:
+    const int32_t[:, ::1] tails,
+):
     """Return the number of nodes of the largest hypergraph. Raise ValueError for bad indices."""
-    cdef Py_ssize_t n = node_offsets.shape[0] - 1, n_edges = scores.shape[0], x, v, e, nodes, most = 1
+    cdef Py_ssize_t n = node_offsets.shape[0] - 1, n_edges = tails.shape[0], x, v, e, nodes, most = 1
     cdef const int32_t* begin
     cdef const int32_t* tail
     cdef bint sound
-    sound = (n >= 0 and edge_offsets.shape[0] == n + 1 and tails.shape[0] == n_edges
-             and tails.shape[1] == 2)
-    sound = sound and node_offsets[0] == 0 and edge_offsets[0] == 0
-    sound = (sound and node_offsets[n] == begins.shape[0] - n and edge_offsets[n] == n_edges)
+    sound = (n >= 0 and edge_offsets.shape[0] == n + 1 and tails.shape[1] == 2
+             and node_offsets[0] == 0 and edge_offsets[0] == 0
+             and node_offsets[n] == begins.shape[0] - n and edge_offsets[n] == n_edges)
     if sound:
         for x in range(n):
             sound = (sound and node_offsets[x] < node_offsets[x + 1] <= node_offsets[n]
@@ -185,13 +192,10 @@ cdef Py_ssize_t _check(
             if not sound:
                 break
             for v in range(nodes):
-                for e in range(2 * begin[v], 2 * begin[v + 1]):
-                    if tail[e] < -1 or tail[e] >= v:
+                for e in range(begin[v], begin[v + 1]):
+                    if not (-1 <= tail[2 * e] < v and -1 <= tail[2 * e + 1] < v
+                            and (tail[2 * e] >= 0 or tail[2 * e + 1] < 0)):
                         sound = False
-        if sound:
-            for e in range(n_edges):
-                if isnan(scores[e]) or scores[e] == INFINITY:
-                    sound = False
     if not sound:
-        raise ValueError("tails must be nodes before their heads, and scores numbers below inf")
+        raise ValueError("tails must be nodes before their heads, and the only one the first")
     return most

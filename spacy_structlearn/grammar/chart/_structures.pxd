@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from spacy_structlearn.kernels.arrays cimport grow
+from spacy_structlearn.kernels.arrays cimport reserve
 from spacy_structlearn.kernels.vectors cimport exponent_of, power_of_two
 
 cdef enum:
@@ -70,7 +70,7 @@ cdef struct Coarse:
 
 
 cdef struct Forest:
-    # What a pass leaves of the chart of a sentence.
+    # What a pass leaves of the chart of a sentence. The arrays of one kind are allocated together.
     int n_words
     int n_cells, n_items, n_groups, n_edges, n_unaries, n_roots
     int cells_size, items_size, groups_size, edges_size, unaries_size, root_size
@@ -107,7 +107,7 @@ cdef struct Forest:
 cdef struct Packed:
     # The scored forests of several sentences, laid out as in `hypergraph.Hypergraphs`.
     Py_ssize_t n_items, n_begins, n_edges
-    Py_ssize_t items_size, begins_size, edges_size
+    int items_size, begins_size, tails_size, made_size, scores_size, best_size
     int32_t* items  # (.., 3)
     int32_t* begins
     int32_t* tails  # (.., 2)
@@ -148,7 +148,8 @@ cdef struct Work:
     int symbols_size, rules_size, next_size
     float z  # score of the sentence at level 0
     # the substates of the items
-    Py_ssize_t n_values, values_size
+    Py_ssize_t n_values
+    int values_size
     float* inside0
     float* inside1
     float* outside0
@@ -167,60 +168,23 @@ cdef struct Work:
 
 
 cdef inline int reserve_cells(Forest* f, int n) noexcept nogil:
-    if n <= f.cells_size:
-        return 0
-    n += n // 2 + 64
-    if (grow(<void**>&f.cell_i, n, 4) or grow(<void**>&f.cell_j, n, 4)
-            or grow(<void**>&f.cell_e, n, 4) or grow(<void**>&f.cell_item, n + 1, 4)
-            or grow(<void**>&f.cell_group, n + 1, 4) or grow(<void**>&f.cell_unary, n + 1, 4)):
-        return -1
-    f.cells_size = n
-    return 0
+    return reserve(<void**>&f.cell_i, 6, &f.cells_size, n)
 
 
 cdef inline int reserve_items(Forest* f, int n) noexcept nogil:
-    if n <= f.items_size:
-        return 0
-    n += n // 2 + 256
-    if (grow(<void**>&f.item_symbol, n, 4) or grow(<void**>&f.item_cell, n, 4)
-            or grow(<void**>&f.item_offset, n + 1, 4) or grow(<void**>&f.item_lower, n, 4)
-            or grow(<void**>&f.item_upper, n, 4) or grow(<void**>&f.item_same, n, 4)):
-        return -1
-    f.items_size = n
-    return 0
+    return reserve(<void**>&f.item_symbol, 6, &f.items_size, n)
 
 
 cdef inline int reserve_groups(Forest* f, int n) noexcept nogil:
-    if n <= f.groups_size:
-        return 0
-    n += n // 2 + 256
-    if (grow(<void**>&f.group_parent, n, 4) or grow(<void**>&f.group_rule, n, 4)
-            or grow(<void**>&f.group_edge, n + 1, 4)):
-        return -1
-    f.groups_size = n
-    return 0
+    return reserve(<void**>&f.group_parent, 3, &f.groups_size, n)
 
 
 cdef inline int reserve_edges(Forest* f, int n) noexcept nogil:
-    if n <= f.edges_size:
-        return 0
-    n += n // 2 + 1024
-    if (grow(<void**>&f.edge_left, n, 4) or grow(<void**>&f.edge_right, n, 4)
-            or grow(<void**>&f.edge_q, n, 4)):
-        return -1
-    f.edges_size = n
-    return 0
+    return reserve(<void**>&f.edge_left, 3, &f.edges_size, n)
 
 
 cdef inline int reserve_unaries(Forest* f, int n) noexcept nogil:
-    if n <= f.unaries_size:
-        return 0
-    n += n // 2 + 256
-    if (grow(<void**>&f.unary_parent, n, 4) or grow(<void**>&f.unary_child, n, 4)
-            or grow(<void**>&f.unary_rule, n, 4) or grow(<void**>&f.unary_q, n, 4)):
-        return -1
-    f.unaries_size = n
-    return 0
+    return reserve(<void**>&f.unary_parent, 4, &f.unaries_size, n)
 
 
 cdef inline Py_ssize_t by_start(int n, int i, int j) noexcept nogil:

@@ -20,7 +20,8 @@ from libc.string cimport memcpy, memset
 
 import numpy as np
 
-from spacy_structlearn.kernels.arrays cimport grow
+from spacy_structlearn.arrays import cumulative
+from spacy_structlearn.kernels.arrays cimport reserve
 from spacy_structlearn.kernels.vectors cimport (
     add_matvec,
     dot,
@@ -72,9 +73,11 @@ cdef struct Sums:
 
 
 cdef struct Memory:
-    # Vectors of the items of one sentence: where they begin, and their powers of two.
+    # Vectors of the items of one sentence: where they begin, and their powers of two. Arrays of one
+    # size are neighbours, and are allocated together.
     int n_items, items_size
-    Py_ssize_t n_values, values_size
+    Py_ssize_t n_values
+    int values_size
     int32_t* offset
     int32_t* power0
     int32_t* power1
@@ -94,7 +97,12 @@ cdef struct Memory:
     int z_power
 
 
-cdef int delimits(const int32_t[::1] offsets, Py_ssize_t total) except -1:
+ctypedef fused index:
+    int32_t
+    int64_t
+
+
+cdef int delimits(const index[::1] offsets, Py_ssize_t total) except -1:
     cdef Py_ssize_t x, n = offsets.shape[0]
     if n < 1 or offsets[0] != 0 or offsets[n - 1] != total:
         raise ValueError("offsets that do not delimit parts")
@@ -245,43 +253,24 @@ cdef class Workspace:
 cdef int lay_out(ForestArrays f, Py_ssize_t s, const Weights* g, Memory* w) noexcept nogil:
     """Place the vectors of the items of a sentence. Returns -1 if there is too little memory."""
     cdef int first = f.cell_item[f.sentence_cell[s]], end = f.cell_item[f.sentence_cell[s + 1]]
-    cdef int n = end - first, x, edges, unaries, roots
+    cdef int n = end - first, x, edges, unaries
     cdef Py_ssize_t size = 0
-    if n + 1 > w.items_size:
-        if (grow(<void**>&w.offset, 2 * n + 1, 4) or grow(<void**>&w.power0, 2 * n + 1, 4)
-                or grow(<void**>&w.power1, 2 * n + 1, 4)):
-            return -1
-        w.items_size = 2 * n + 1
+    if reserve(<void**>&w.offset, 3, &w.items_size, n + 1):
+        return -1
     for x in range(n):
         w.offset[x] = <int32_t>size
         size += g.n[f.item_symbol[first + x]]
     w.offset[n] = <int32_t>size
     w.n_items, w.n_values = n, size
-    if size > w.values_size:
-        if (grow(<void**>&w.inside0, 2 * size, 4) or grow(<void**>&w.inside1, 2 * size, 4)
-                or grow(<void**>&w.outside0, 2 * size, 4) or grow(<void**>&w.outside1, 2 * size, 4)):
-            return -1
-        w.values_size = 2 * size
     edges = (f.group_edge[f.cell_group[f.sentence_cell[s + 1]]]
              - f.group_edge[f.cell_group[f.sentence_cell[s]]])
-    if edges > w.edges_size:
-        if grow(<void**>&w.edge_q, 2 * edges, 4):
-            return -1
-        w.edges_size = 2 * edges
     unaries = f.cell_unary[f.sentence_cell[s + 1]] - f.cell_unary[f.sentence_cell[s]]
-    if unaries > w.unaries_size:
-        if grow(<void**>&w.unary_q, 2 * unaries, 4):
-            return -1
-        w.unaries_size = 2 * unaries
-    roots = f.sentence_root[s + 1] - f.sentence_root[s]
-    if roots > w.roots_size:
-        if grow(<void**>&w.root_q, 2 * roots, 4):
-            return -1
-        w.roots_size = 2 * roots
-    if w.block_size == 0:
-        if grow(<void**>&w.block, MOST * MOST, 4) or grow(<void**>&w.pairs, MOST * MOST, 4):
-            return -1
-        w.block_size = MOST * MOST
+    if (reserve(<void**>&w.inside0, 4, &w.values_size, size)
+            or reserve(<void**>&w.edge_q, 1, &w.edges_size, edges)
+            or reserve(<void**>&w.unary_q, 1, &w.unaries_size, unaries)
+            or reserve(<void**>&w.root_q, 1, &w.roots_size, f.sentence_root[s + 1] - f.sentence_root[s])
+            or reserve(<void**>&w.block, 2, &w.block_size, MOST * MOST)):
+        return -1
     return 0
 
 
@@ -608,41 +597,26 @@ cdef int set_weights(
     cdef const int64_t[::1] binary_offsets = weights[2], unary_offsets = weights[4]
     cdef const int64_t[::1] root_offsets = weights[6], terminal_offsets = weights[8]
     cdef Py_ssize_t r
-    cdef int64_t size
     cdef int s, t
     if not 0 <= begin <= end <= f.sentence_cell.shape[0] - 1:
         raise ValueError("no such sentence")
-    if (
-        substates.shape[0] != f.n_symbols or binary_offsets.shape[0] != f.rules.shape[0] + 1
-        or unary_offsets.shape[0] != f.unary_rules.shape[0] + 1
-        or root_offsets.shape[0] != f.root_rules.shape[0] + 1
-        or terminal_offsets.shape[0] < f.n_terminals + 1
-        or binary.shape[0] != binary_offsets[f.rules.shape[0]]
-        or unary.shape[0] != unary_offsets[f.unary_rules.shape[0]]
-        or root.shape[0] != root_offsets[f.root_rules.shape[0]]
-        or terminal.shape[0] != terminal_offsets[terminal_offsets.shape[0] - 1]
-    ):
+    if substates.shape[0] != f.n_symbols or terminal_offsets.shape[0] < f.n_terminals + 1:
         raise ValueError("an array has the wrong size")
-    for s in range(f.n_symbols):
-        if not 1 <= substates[s] <= MOST:
-            raise ValueError("a symbol with no substates or too many")
-    for r in range(f.rules.shape[0]):
-        size = <int64_t>substates[f.rules[r, 0]] * substates[f.rules[r, 1]] * substates[f.rules[r, 2]]
-        if _is_no_block(binary_offsets, r, size):
+    n = np.asarray(substates, dtype=np.int64)
+    if len(n) and not 1 <= n.min() <= n.max() <= MOST:
+        raise ValueError("a symbol with no substates or too many")
+    all_rules = np.asarray(f.rules), np.asarray(f.unary_rules), np.asarray(f.root_rules)[:, None]
+    for rules, values, offsets in zip(all_rules, weights[1::2], weights[2::2]):
+        ends = cumulative(n[rules].prod(axis=1))
+        if len(values) != ends[len(ends) - 1] or not np.array_equal(offsets, ends):
             raise ValueError("a block has the wrong size")
-    for r in range(f.unary_rules.shape[0]):
-        size = <int64_t>substates[f.unary_rules[r, 0]] * substates[f.unary_rules[r, 1]]
-        if _is_no_block(unary_offsets, r, size):
-            raise ValueError("a block has the wrong size")
-    for r in range(f.root_rules.shape[0]):
-        if _is_no_block(root_offsets, r, substates[f.root_rules[r]]):
-            raise ValueError("a block has the wrong size")
+    delimits(terminal_offsets, terminal.shape[0])
     for r in range(f.cell_item[f.sentence_cell[begin]], f.cell_item[f.sentence_cell[end]]):
         s = substates[f.item_symbol[r]]
         if s < MOST and f.item_mask[r] >> s:
             raise ValueError("a mask of more substates than there are")
         t = f.item_terminal[r]
-        if t >= 0 and _is_no_block(terminal_offsets, t, s):
+        if t >= 0 and terminal_offsets[t + 1] - terminal_offsets[t] != s:
             raise ValueError("a word has the wrong number of weights")
     g.n = &substates[0]
     g.binary = &binary[0] if binary.shape[0] else NULL
@@ -654,11 +628,6 @@ cdef int set_weights(
     g.terminal = &terminal[0] if terminal.shape[0] else NULL
     g.terminal_offsets = &terminal_offsets[0]
     return 0
-
-
-cdef inline bint _is_no_block(const int64_t[::1] offsets, Py_ssize_t r, int64_t size) noexcept:
-    # The offsets may be any numbers, whose difference might overflow.
-    return offsets[r] < 0 or offsets[r + 1] < 0 or offsets[r + 1] - offsets[r] != size
 
 
 def expected_counts(

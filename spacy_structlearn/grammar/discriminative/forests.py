@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,58 +82,28 @@ class ForestStatistics:
         return ForestStatistics(*map(sum, zip(astuple(self), astuple(other), strict=True)))
 
 
-class GoldTrees:
-    """The spans of the nodes of a treebank.
+def gold_grid(data: TreebankData, tree: int) -> NDArray[np.int32]:
+    """The nodes of one tree as `_chart.Chart.coarse_forest` takes them.
 
-    starts, ends: int32 (n_nodes).
+    Returns int32 (n, n + 1, 3), for each span its topmost symbol, its lowest phrase, and the split
+    point of its children or, over one word, the tag. -1: nothing there.
     """
+    nodes = np.arange(*data.offsets[tree : tree + 2])
+    starts, ends = data.spans
+    n = int(ends[nodes[-1]])
+    grid = np.full((n, n + 1, 3), -1, dtype=np.int32)
 
-    def __init__(self, data: TreebankData):
-        self.data = data
-        starts, ends = [0] * data.n_nodes, [0] * data.n_nodes
-        left, right = data.left.tolist(), data.right.tolist()
-        offsets = data.offsets.tolist()
-        for begin, end in pairwise(offsets):
-            word = 0
-            # Nodes are in post-order, so that words come from left to right.
-            for node in range(begin, end):
-                if left[node] < 0:
-                    starts[node], ends[node] = word, word + 1
-                    word += 1
-                else:
-                    starts[node] = starts[left[node]]
-                    ends[node] = ends[right[node] if right[node] >= 0 else left[node]]
-        self.starts = np.array(starts, dtype=np.int32)
-        self.ends = np.array(ends, dtype=np.int32)
+    def put(nodes: NDArray[np.int64], layer: int, values: NDArray[np.integer]) -> None:
+        # The last of several nodes over one span stays.
+        grid[starts[nodes], ends[nodes], layer] = values[nodes]
 
-    def grid(self, tree: int) -> NDArray[np.int32]:
-        """The nodes of one tree as `_chart.Chart.coarse_forest` takes them.
-
-        Returns int32 (n, n + 1, 3), for each span its topmost symbol, its lowest phrase, and the
-        split point of its children or, over one word, the tag. -1: nothing there.
-        """
-        data = self.data
-        nodes = slice(data.offsets[tree], data.offsets[tree + 1])
-        n = int(self.ends[nodes].max())
-        grid = np.full((n, n + 1, 3), -1, dtype=np.int32)
-        rows = zip(
-            data.symbol[nodes].tolist(),
-            self.starts[nodes].tolist(),
-            self.ends[nodes].tolist(),
-            data.left[nodes].tolist(),
-            data.right[nodes].tolist(),
-            strict=True,
-        )
-        for symbol, i, j, left, right in rows:
-            cell = grid[i, j]
-            cell[0] = symbol
-            if left < 0:
-                cell[2] = symbol
-            elif right >= 0:
-                cell[1:] = symbol, self.starts[right]
-            elif cell[1] < 0:
-                cell[1] = symbol
-        return grid
+    put(nodes, 0, data.symbol)
+    put(nodes[data.is_unary[nodes]][::-1], 1, data.symbol)
+    binary = nodes[data.is_binary[nodes]]
+    put(binary, 1, data.symbol)
+    put(binary, 2, starts[data.right])
+    put(nodes[data.is_word[nodes]], 2, data.symbol)
+    return grid
 
 
 _TYPES: dict[str, type[np.generic]] = dict.fromkeys(_forest.ARRAYS[-4:], np.uint8)
@@ -330,7 +299,6 @@ class Forests:
 
 def coarse_forests(
     data: TreebankData,
-    gold: GoldTrees,
     grammar: _chart.Grammar,
     lexicon: Lexicon,
     trees: Sequence[int],
@@ -354,9 +322,9 @@ def coarse_forests(
     keys = [np.empty(0, np.int64)]
     chart = _chart.Chart() if chart is None else chart
     for tree in trees:
-        ids = lexicon.encode(words_of(data, tree))
+        ids = lexicon.encode(data.sentences[tree])
         scores = np.ascontiguousarray(lexicon.scores(0, ids), dtype=np.float32)
-        grid = gold.grid(tree)
+        grid = gold_grid(data, tree)
         forest = chart.coarse_forest(grammar, scores, grid, threshold, threshold * edge_factor)
         made = None if forest is None else _arrays_of(data, tree, ids, grid, *forest[2:])
         if made is not None:
@@ -382,13 +350,6 @@ def joined(data: TreebankData, parts: Sequence[Forests]) -> Forests:
         part.number_terminals(all_keys)
     arrays = _concatenated([part.release() for part in parts])
     return Forests(data, trees, arrays, all_keys)
-
-
-def words_of(data: TreebankData, tree: int) -> list[str]:
-    """The words of one tree."""
-    nodes = slice(data.offsets[tree], data.offsets[tree + 1])
-    forms = data.pairs[data.production[nodes][data.is_word[nodes]], 1]
-    return [data.forms[form] for form in forms.tolist()]
 
 
 def _arrays_of(

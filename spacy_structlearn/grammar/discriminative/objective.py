@@ -153,7 +153,7 @@ class Parameterization:
             support = [np.flatnonzero(part) for part in self.base]
             support[4] = support[4][support[4] < (len(words.rows) - 1) * width]
         self._support = [
-            None if len(s) == len(p) else s for s, p in zip(support, self.base, strict=True)
+            slice(None) if len(s) == len(p) else s for s, p in zip(support, self.base, strict=True)
         ]
         self._bounds = cumulative(np.array([len(s) for s in support]))
         self._probabilities = probabilities
@@ -177,16 +177,14 @@ class Parameterization:
 
     def pick(self, part: int, values: NDArray) -> NDArray[np.float64]:
         """The values of the productions of one part that have a parameter."""
-        support = self._support[part]
-        return np.asarray(values if support is None else values[support], dtype=np.float64)
+        return np.asarray(values[self._support[part]], dtype=np.float64)
 
     def parts_of(self, theta: NDArray[np.float64]) -> Parts:
         """The parameter of each production, 0 for productions without one."""
         parts = []
         for part, base in enumerate(self.base):
             values = np.zeros(len(base))
-            support = self._support[part]
-            values[slice(None) if support is None else support] = self._of_part(part, theta)
+            values[self._support[part]] = self._of_part(part, theta)
             parts.append(values)
         return Parts(*parts)
 
@@ -214,13 +212,8 @@ class Parameterization:
             logs = self._of_part(part, theta)
             if len(logs) and not logs.max() < LARGEST:
                 return None
-            support = self._support[part]
-            if support is None:
-                values = np.exp(logs.astype(np.float32))
-                values *= base
-            else:
-                values = base.copy()
-                values[support] *= np.exp(logs.astype(np.float32))
+            values = base.copy()
+            values[self._support[part]] *= np.exp(logs.astype(np.float32))
             parts.append(values)
         return Parts(*parts)
 

@@ -27,7 +27,7 @@ from ..latent.settings import LatentGrammarSettings
 from ..latent.split_merge import NOISE
 from ..latent.training import TreebankTrainer
 from ..treebank.symbols import TreebankData
-from .forests import ForestStatistics, GoldTrees, Terminals, Weights, coarse_forests, joined
+from .forests import ForestStatistics, Terminals, Weights, coarse_forests, joined
 from .objective import (
     GrammarLikelihood,
     GrammarShard,
@@ -349,7 +349,7 @@ class _ForestPart(NamedTuple):
 def _make_shard(recipe: _Recipe, part: _ForestPart) -> GrammarShard:
     """Make forests pruned by the cascade, with terminals numbered by themselves."""
     settings, grammar, data = recipe.settings, recipe.grammar, part.data
-    coarse = (data, GoldTrees(data), compile_grammar(grammar.truncated(1)), grammar.lexicon)
+    coarse = (data, compile_grammar(grammar.truncated(1)), grammar.lexicon)
     limits = settings.threshold, settings.edge_factor
     parts = []
     for begin in range(0, data.n_trees, AT_ONCE):

@@ -15,6 +15,7 @@ from libc.string cimport memset
 
 import numpy as np
 
+from spacy_structlearn.grammar.chart._hypergraph import check_structure
 from spacy_structlearn.kernels.arrays cimport grow
 
 cdef enum:
@@ -316,7 +317,9 @@ cdef _refine(
     cdef bint down = above is not None
     cdef Graph g
     cdef Refinement c = Refinement()
-    _check(node_offsets, edge_offsets, begins, tails, made, symbol)
+    check_structure(node_offsets, edge_offsets, begins, tails)
+    if made.shape[0] != tails.shape[0] or symbol.shape[0] != begins.shape[0] - n:
+        raise ValueError("there must be an item for each edge, and a symbol for each node")
     if np.min(symbol, initial=-1) < -1 or n_tags > MASK or (down and (
             above.shape[0] > MASK or np.max(symbol, initial=-1) >= above.shape[0]
             or np.min(above, initial=0) < 0 or np.max(above, initial=0) > MASK)):
@@ -399,44 +402,3 @@ cdef _sorted(
                 if edge.right >= 0:
                     tail[place, 1] = <int32_t>(ranks[edge.right] - node_ends[x])
     return begins, tails, sources, nodes, states
-
-
-cdef int _check(
-    const int64_t[::1] node_offsets, const int64_t[::1] edge_offsets, const int32_t[::1] begins,
-    const int32_t[:, ::1] tails, const int32_t[::1] made, const int32_t[::1] symbol,
-) except -1:
-    """Raise ValueError for arrays whose indices are out of range."""
-    cdef Py_ssize_t n = node_offsets.shape[0] - 1, n_edges = made.shape[0], x, v, e, nodes
-    cdef const int32_t* begin
-    cdef const int32_t* tail
-    cdef bint sound
-    sound = (n >= 0 and edge_offsets.shape[0] == n + 1 and tails.shape[0] == n_edges
-             and tails.shape[1] == 2 and symbol.shape[0] == begins.shape[0] - n)
-    sound = sound and node_offsets[0] == 0 and edge_offsets[0] == 0
-    sound = sound and node_offsets[n] == symbol.shape[0] and edge_offsets[n] == n_edges
-    if sound:
-        for x in range(n):
-            sound = (sound and node_offsets[x] < node_offsets[x + 1] <= node_offsets[n]
-                     and edge_offsets[x] <= edge_offsets[x + 1])
-    if not sound:
-        raise ValueError("offsets must ascend from 0 to the number of nodes and of edges")
-    with nogil:
-        for x in range(n):
-            nodes = node_offsets[x + 1] - node_offsets[x]
-            begin = &begins[0] + node_offsets[x] + x
-            tail = &tails[0, 0] + 2 * edge_offsets[x]
-            if begin[0] != 0 or begin[nodes] != edge_offsets[x + 1] - edge_offsets[x]:
-                sound = False
-            for v in range(nodes):
-                if begin[v] > begin[v + 1]:
-                    sound = False
-            if not sound:
-                break
-            for v in range(nodes):
-                for e in range(begin[v], begin[v + 1]):
-                    if not (-1 <= tail[2 * e] < v and -1 <= tail[2 * e + 1] < v
-                            and (tail[2 * e] >= 0 or tail[2 * e + 1] < 0)):
-                        sound = False
-    if not sound:
-        raise ValueError("tails must be nodes before their heads, and the only one the first")
-    return 0

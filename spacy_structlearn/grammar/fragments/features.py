@@ -28,10 +28,10 @@ from numpy.typing import NDArray
 
 from ...arrays import cumulative
 from ...errors import StructlearnError
+from ...kernels.index import mix_pairs
 from ..chart.hypergraph import Hypergraphs, Mask
 from ..spans.word_attributes import WORD_ATTRIBUTE, WordAttributes, hash_of
-from ..treebank.symbols import Symbols, TreebankData
-from . import _features as _fragments
+from ..treebank.symbols import Symbols, TreebankData, path_ends
 from .annotation import with_ancestors, with_edge_tags
 from .settings import FragmentFeaturesSettings
 
@@ -204,41 +204,31 @@ class Sites:
 
 def sites_of_trees(data: TreebankData) -> tuple[Sites, NDArray[np.int64]]:
     """Return the productions of all nodes of binarised trees, and the tree of each, int64 (n)."""
-    n = data.n_nodes
-    tree = np.repeat(np.arange(data.n_trees), np.diff(data.offsets))
+    sizes = np.diff(data.offsets)
+    tree = np.repeat(np.arange(data.n_trees), sizes)
     is_word = data.is_word
-    nodes = np.arange(n)
-    # The first and the last word below each node.
-    first = _ends(np.where(is_word, nodes, data.left))
-    last = _ends(np.where(is_word, nodes, np.where(data.right >= 0, data.right, data.left)))
-    rows = np.full(n, -1, dtype=np.int64)
-    rows[is_word] = np.arange(is_word.sum()) + tree[is_word] + 1
-    first, last = rows[first], rows[last]
+    starts, ends = data.spans
+    # There is a boundary before each tree.
+    words_before = np.append(0, np.cumsum(is_word))[data.offsets[:-1]]
+    base = np.repeat(words_before + np.arange(data.n_trees) + 1, sizes)
+    first, last = base + starts, base + ends - 1
     split = np.where(data.is_binary, first[data.right], -1)
     left_end = np.where(data.is_binary, split - 1, -1)
     places = np.stack([first, last, left_end, split, first - 1, last + 1], axis=1)
     tag_of_row = np.full(int(is_word.sum()) + data.n_trees + 1, -1, dtype=np.int32)
-    tag_of_row[rows[is_word]] = data.symbol[is_word]
+    tag_of_row[first[is_word]] = data.symbol[is_word]
     # -1 is the row of the last boundary, which has no tag either.
     tags = tag_of_row[places[:, :4]]
     symbol = data.symbol
     left = np.where(is_word, -1, symbol[data.left]).astype(np.int32)
     right = np.where(data.is_binary, symbol[data.right], -1).astype(np.int32)
-    return Sites(symbol, left, right, _relations(data, nodes), places, tags), tree
+    return Sites(symbol, left, right, _relations(data), places, tags), tree
 
 
-def _ends(step: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Follow pointers to the end of each path, which points to itself, by pointer doubling."""
-    while True:
-        further = step[step]
-        if np.array_equal(further, step):
-            return step
-        step = further
-
-
-def _relations(data: TreebankData, nodes: NDArray[np.int64]) -> NDArray[np.int32]:
+def _relations(data: TreebankData) -> NDArray[np.int32]:
     symbols = data.symbols
     n_tags, last = symbols.n_tags, symbols.n_tags + symbols.n_phrases
+    nodes = np.arange(data.n_nodes)
     above = np.full(len(nodes), -1, dtype=np.int64)
     sister = np.full(len(nodes), -1, dtype=np.int32)
     for child, other in ((data.left, data.right), (data.right, data.left)):
@@ -248,7 +238,7 @@ def _relations(data: TreebankData, nodes: NDArray[np.int64]) -> NDArray[np.int32
         sister[child[both]] = data.symbol[other[both]]
     between = data.symbol >= last
     # The top of the phrase that a node is part of.
-    phrase = _ends(np.where(between, above, nodes))
+    phrase = path_ends(np.where(between, above, nodes))
     over = phrase[above[phrase]]  # meaningless for the top of a tree, see `root`
     root = above[phrase] < 0
     label = np.where(data.symbol[phrase] < n_tags, 0, data.symbol[phrase] - n_tags + 1)
@@ -437,13 +427,11 @@ class FeatureHasher:
                 keys = _mixed(keys, sites.tags[:, place])
             else:
                 rows = sites.words[:, place]
-                keys = _fragments.mix_pairs(keys, attributes[rows, self._columns[name]])
+                keys = mix_pairs(keys, attributes[rows, self._columns[name]])
         return keys
 
 
 def _mixed(keys: Any, numbers: NDArray[np.int32]) -> Hashes:
     """Mix keys with small numbers, which may be -1."""
     keys = np.broadcast_to(keys, numbers.shape)
-    return _fragments.mix_pairs(
-        np.ascontiguousarray(keys), (numbers + np.int32(2)).astype(np.uint64)
-    )
+    return mix_pairs(np.ascontiguousarray(keys), (numbers + np.int32(2)).astype(np.uint64))

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,7 +37,7 @@ from ...trees.tree import Tree
 from ..chart.hypergraph import Floats, Mask
 from ..latent.model import LatentGrammar
 from ..latent.training import TreebankTrainer
-from ..spans.training import TrainingForests, fold_bounds, training_forests
+from ..spans.training import Folds, TrainingForests
 from ..spans.word_attributes import vocabulary
 from ..treebank.settings import Trees
 from ..treebank.symbols import TreebankData, to_tree
@@ -71,7 +70,7 @@ class FragmentStatistics:
     def __init__(
         self, features: FragmentFeaturesSettings, grammar: LatentGrammar, data: TreebankData
     ):
-        sentences = words_of(data)
+        sentences = data.sentences
         templates = FragmentTemplates.of(features)
         known = vocabulary(sentences, features.min_word_count)
         symbols = grammar.symbols
@@ -141,13 +140,6 @@ class FragmentStatistics:
         """Factors of the features, float64 (n), with which one penalty suits all."""
         means = np.asarray(self.counts.sum(axis=0)) / self.counts.shape[0]
         return means ** (-scaling / 2.0)
-
-
-def words_of(data: TreebankData) -> list[list[str]]:
-    """Return the words of each tree."""
-    forms = [data.forms[form] for form in data.pairs[data.production[data.is_word], 1].tolist()]
-    ends = np.append(0, np.cumsum(data.is_word))[data.offsets].tolist()
-    return [forms[begin:end] for begin, end in pairwise(ends)]
 
 
 def _distinct(sentences: Sequence[Sequence[str]], hasher: FeatureHasher) -> Words:
@@ -279,9 +271,7 @@ class MEstimatedGrammarTrainer(TreebankTrainer[MEstimatedGrammarSettings]):
         self._dual: DualCoordinateDescent | None = None
         self._weights: FragmentWeights | None = None
         self._estimated = self.settings.start == "zero"
-        self._bounds = fold_bounds(self._data.n_trees, self.settings.folds)
-        self._forests: list[TrainingForests] = []
-        self._n_forests = 0  # folds that have been parsed; after `resume` they are parsed again
+        self._folds = Folds(self._data.n_trees, self.settings.folds)
         self._optimizer: LBFGS | None = None
         self.left_out = 0
 
@@ -291,8 +281,8 @@ class MEstimatedGrammarTrainer(TreebankTrainer[MEstimatedGrammarSettings]):
             self._round()
         elif not self._estimated:
             self._estimate()
-        elif self._n_forests < self._n_folds:
-            self._make_forests(self._n_forests + 1)
+        elif self._folds.n_parsed < len(self._folds):
+            self._make_forests(self._folds.n_parsed + 1)
         else:
             self._climb()
         self.n_iterations += 1
@@ -313,10 +303,6 @@ class MEstimatedGrammarTrainer(TreebankTrainer[MEstimatedGrammarSettings]):
         return FragmentGrammar(self._grammar, fragments=weights)
 
     # --- steps --------------------------------------------------------------------------------
-    @property
-    def _n_folds(self) -> int:
-        return len(self._bounds) - 1
-
     @property
     def _climbed(self) -> bool:
         """Whether the maximisation of the conditional likelihood is over."""
@@ -372,35 +358,29 @@ class MEstimatedGrammarTrainer(TreebankTrainer[MEstimatedGrammarSettings]):
         """Parse the first `folds` folds, except those that have been parsed."""
         if not self._trees:
             self._trees = [to_tree(self._data, number) for number in range(self._data.n_trees)]
-            self._words = words_of(self._data)
-        while len(self._forests) < folds:
-            self._forests.append(self._forests_of(len(self._forests)))
-        self._n_forests = folds
-        parsed = sum(len(part.numbers) for part in self._forests)
-        self.left_out = self._bounds[folds] - parsed
-        self.value = sum(part.loss for part in self._forests) / max(parsed, 1)
-
-    def _forests_of(self, fold: int) -> TrainingForests:
-        settings, grammar = self.settings, self._grammar
-        assert grammar is not None
-        begin, end = self._bounds[fold : fold + 2]
-        parser = grammar
-        if self._n_folds > 1:
-            trainer = self._grammar_trainer([self._trees[:begin] + self._trees[end:]])
-            trainer.on_iteration = lambda _, phase, i, value: self.report(fold + 1, phase, i, value)
-            while trainer.step():
-                pass
-            parser = trainer.parameters()
-        return training_forests(
-            parser,
-            grammar,
+            self._words = self._data.sentences
+        assert self._grammar is not None
+        self._folds.parse(
+            folds,
+            self._grammar_of,
+            self._grammar,
             self._words,
             self._trees,
-            np.arange(begin, end),
-            threshold=settings.threshold,
-            threads=settings.threads,
-            report=lambda done, loss: self.report(fold + 1, "forests", done, -loss),
+            self.settings,
+            self.report,
         )
+        self.left_out, self.value = self._folds.left_out, self._folds.loss
+
+    def _grammar_of(self, fold: int) -> LatentGrammar:
+        """Return the grammar that parses a fold: of the other folds, if there are any."""
+        assert self._grammar is not None
+        if len(self._folds) < 2:
+            return self._grammar
+        trainer = self._grammar_trainer([self._folds.rest(fold, self._trees)])
+        trainer.on_iteration = lambda _, phase, i, value: self.report(fold + 1, phase, i, value)
+        while trainer.step():
+            pass
+        return trainer.parameters()
 
     def _climb(self) -> None:
         settings = self.settings
@@ -408,16 +388,16 @@ class MEstimatedGrammarTrainer(TreebankTrainer[MEstimatedGrammarSettings]):
             self._weights = self._gather().weights
             self._statistics = None
         if self._objective is None:
-            self._make_forests(self._n_forests)
+            self._make_forests(self._folds.n_parsed)
             assert self._grammar is not None
             self._objective = FragmentObjective(
-                TrainingForests.joined(self._forests),
+                TrainingForests.joined(self._folds.parts),
                 self._words,
                 FragmentScorer(self._weights, self._grammar.symbols),
                 l2=settings.conditional_l2,
                 threads=settings.threads,
             )
-            self._forests = []
+            self._folds.parts = []
         if self._optimizer is None:
             start = self._weights.values
             if settings.start == "m_estimate":
@@ -453,7 +433,7 @@ class MEstimatedGrammarTrainer(TreebankTrainer[MEstimatedGrammarSettings]):
         } | {
             "weights": None if self._weights is None else self._weights.values,
             "estimated": self._estimated,
-            "n_forests": self._n_forests,
+            "n_forests": self._folds.n_parsed,
         }
 
     def restore(self, state: dict[str, Any]) -> bool | None:
@@ -478,5 +458,5 @@ class MEstimatedGrammarTrainer(TreebankTrainer[MEstimatedGrammarSettings]):
         if optimizer is not None:
             self._optimizer = LBFGS.from_bytes(optimizer)
         self._estimated = serialization.flag(state["estimated"])
-        self._n_forests = int(state["n_forests"])
+        self._folds.n_parsed = int(state["n_forests"])
         return None

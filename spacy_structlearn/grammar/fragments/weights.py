@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import StructlearnError
+from ...kernels.index import KeyIndex
 from ...learning.stored import Stored
 from ..chart.hypergraph import Floats, Hypergraphs, Mask, Refinement, Scorer
 from ..latent.model import (
@@ -25,7 +26,6 @@ from ..spans.features import SpanWeights
 from ..spans.model import SpanGrammar
 from ..spans.word_attributes import are_hashes, hashes_of, without
 from ..treebank.symbols import BINARIZATIONS, Symbols
-from . import _features as _fragments
 from .features import (
     FeatureHasher,
     FragmentForests,
@@ -134,7 +134,7 @@ class FragmentScorer:
         self.weights = weights
         self._symbols = symbols
         self._hasher = FeatureHasher(weights.templates, weights.vocabulary)
-        self._table = _fragments.FragmentTable(weights.keys)
+        self._index = KeyIndex(weights.keys)
 
     def places(
         self, sentences: Sentences, graphs: Hypergraphs, kept: Mask | None = None
@@ -156,7 +156,7 @@ class FragmentScorer:
             own = np.flatnonzero(sites.of(template, sites.relations))
             part, chosen = parts[template.part][own], sites.select(own)
             keys = hasher.keys(template, chosen, part, chosen.relations, attributes)
-            local[own, column] = self._table.find(keys)
+            local[own, column] = self._index.find(keys)
         above = np.full((len(forests.local), len(templates.above)), -1, dtype=np.int32)
         making = np.flatnonzero(forests.local >= 0)
         rows, relations = forests.local[making], forests.relations[making]
@@ -165,7 +165,7 @@ class FragmentScorer:
             part = parts[template.part][rows[own]]
             # Features that look at ancestors look at no words, so the sites are not needed.
             keys = hasher.keys(template, sites, part, relations[own], attributes)
-            above[making[own], column] = self._table.find(keys)
+            above[making[own], column] = self._index.find(keys)
         return FragmentPlaces(forests, local, above)
 
     def scores(

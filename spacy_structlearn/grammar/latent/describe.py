@@ -14,10 +14,10 @@ from heapq import nlargest
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..treebank.symbols import Symbols
-from .model import LatentGrammar, Level
+from .em import sums_by_parent
+from .model import LatentGrammar
 
 
 class ScoredGrammar(Protocol):
@@ -87,20 +87,8 @@ def is_conditional(grammar: Grammar) -> bool:
     arrays = (level.entries.values, level.unary, level.root, words.own, words.rows)
     if any(array.max(initial=0) > _LARGEST for array in arrays):
         return True
-    sums = _sums(level)
+    sums, *_ = sums_by_parent(level, level.binary, level.unary)
     return bool((np.abs(sums[sums > 0] - 1) > _ROUNDED).any())
-
-
-def _sums(level: Level) -> NDArray[np.float64]:
-    """Return the sums of the weights of productions by subcategory, float64 (level.size)."""
-    sums = np.zeros(level.size)
-    for number, (parent, *_) in enumerate(level.rules.binary.tolist()):
-        own = slice(*level.offsets[parent : parent + 2])
-        sums[own] += level.binary_block(number).sum(axis=(1, 2))
-    for number, (parent, _) in enumerate(level.rules.unary.tolist()):
-        own = slice(*level.offsets[parent : parent + 2])
-        sums[own] += level.unary_block(number).sum(axis=1)
-    return sums
 
 
 def labels(grammar: Grammar) -> tuple[str, ...]:

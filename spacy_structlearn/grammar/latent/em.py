@@ -13,12 +13,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...arrays import cumulative
 from ...errors import StructlearnError
 from ...parallel.shards import MakeEngine, Pool, make_engine, split
 from ..treebank.lexicon import LexiconLearner, LexiconLevel
 from ..treebank.settings import LexiconSettings
-from ..treebank.symbols import TreebankData
+from ..treebank.symbols import TreebankData, substate_columns
 from . import _derivations
 from .model import LatentGrammar, Level
 
@@ -122,15 +121,9 @@ class TreeShard:
             rules.root,
             data.pairs,
         )
-        self._binary = _grouped(data.production, data.is_binary, len(rules.binary))
-        self._unary = _grouped(data.production, data.is_unary, len(rules.unary))
-        self._words = _grouped(data.production, data.is_word, len(data.pairs))
-        order = np.argsort(data.roots, kind="stable")
-        self._tops = (
-            (data.offsets[1:] - 1)[order].astype(np.int32),
-            cumulative(np.bincount(data.roots, minlength=len(rules.root))),
+        self._by_symbol = _derivations.Groups(
+            np.arange(data.n_nodes), data.symbol, data.symbols.size
         )
-        self._symbols = _grouped(data.symbol, np.ones(data.n_nodes, np.bool_), data.symbols.size)
         self._pool = Pool(threads)
         self._scale = np.empty(data.n_nodes, dtype=np.float32)
         self.values = np.empty(data.n_trees)
@@ -145,55 +138,24 @@ class TreeShard:
         """See `TreebankDerivations`."""
         level, emissions = parameters
         self._lay_out(level.substates)
-        at, inside, outside, scale = self.node_offsets, self.inside, self.outside, self._scale
-        pair_offsets = cumulative(level.substates[self.data.pairs[:, 0]])
-        probabilities = (
-            level.substates,
-            level.binary,
-            level.binary_offsets,
-            level.unary,
-            level.unary_offsets,
-            level.root,
-            level.root_offsets,
-            emissions,
-            pair_offsets,
-        )
-        scores = (at, inside, outside, scale)
+        trees, scores = self._trees, (self.inside, self.outside, self._scale)
+        blocks = (level.binary, level.unary, level.root, emissions)
 
         def derive(first: int, last: int) -> None:
-            _derivations.inside_outside(
-                self._trees, first, last, *probabilities, *scores, self.values
-            )
+            trees.inside_outside(first, last, *blocks, *scores, self.values)
 
         self._share(derive, self.data.offsets)
-        rules = self.data.rules
-        binary = np.empty_like(level.binary)
-        unary = np.empty_like(level.unary)
-        for is_unary, (nodes, starts), symbols, values, offsets, out in (
-            (False, self._binary, rules.binary, level.binary, level.binary_offsets, binary),
-            (True, self._unary, rules.unary, level.unary, level.unary_offsets, unary),
-        ):
-            fixed = (symbols, level.substates, values, offsets, *scores, out)
+        counts = np.empty_like(level.binary), np.empty_like(level.unary)
+        for is_unary in (False, True):
 
-            def count(
-                first: int,
-                last: int,
-                is_unary: bool = is_unary,
-                groups: tuple = (nodes, starts),
-                fixed: tuple = fixed,
-            ) -> None:
-                _derivations.rule_counts(self._trees, is_unary, *groups, first, last, *fixed)
+            def count(first: int, last: int, is_unary: bool = is_unary) -> None:
+                trees.rule_counts(
+                    is_unary, first, last, blocks[is_unary], *scores, counts[is_unary]
+                )
 
-            # The work for a rule is the size of its block times the number of its nodes.
-            self._share(count, cumulative(np.diff(offsets) * (np.diff(starts) + 2)))
-        root = np.empty_like(level.root)
-        lexical = np.empty_like(emissions)
-        for (nodes, starts), offsets, out in (
-            (self._tops, level.root_offsets, root),
-            (self._words, pair_offsets, lexical),
-        ):
-            _derivations.posterior_sums(nodes, starts, offsets, at, inside, outside, out)
-        return float(self.values.sum()), ProductionCounts(binary, unary, root, lexical)
+            self._share(count, trees.work(is_unary))
+        root, lexical = trees.posterior_sums(True, *scores), trees.posterior_sums(False, *scores)
+        return float(self.values.sum()), ProductionCounts(*counts, root, lexical)
 
     def scores_of(self, symbol: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """See `TreebankDerivations`."""
@@ -202,13 +164,14 @@ class TreeShard:
 
     def places_of(self, symbol: int) -> NDArray[np.int64]:
         """Indexes of the scores of all nodes of a symbol, int64 (n_nodes, n_substates)."""
-        nodes, starts = self._symbols
+        nodes, starts = self._by_symbol.nodes, self._by_symbol.starts
         begin = self.node_offsets[nodes[starts[symbol] : starts[symbol + 1]]]
         return begin[:, None] + np.arange(self._substates[symbol])
 
     def _lay_out(self, substates: NDArray[np.int32]) -> None:
         self._substates = substates
-        self.node_offsets = cumulative(substates[self.data.symbol])
+        self._trees.lay_out(substates)
+        self.node_offsets = np.asarray(self._trees.node_offsets)
         size = int(self.node_offsets[-1])
         if len(self.inside) != size:
             self.inside = self.outside = np.empty(0, dtype=np.float32)  # free the old ones first
@@ -225,15 +188,6 @@ class TreeShard:
         self._pool.map(lambda part: task(part.start, part.stop), parts)
 
 
-def _grouped(
-    group: NDArray[np.int32], selected: NDArray[np.bool_], n: int
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Sort the selected nodes by group. Returns them and the offsets of groups, int64 (n + 1)."""
-    nodes = np.flatnonzero(selected)
-    order = np.argsort(group[nodes], kind="stable")
-    return nodes[order].astype(np.int32), cumulative(np.bincount(group[nodes], minlength=n))
-
-
 def m_step(
     data: TreebankData,
     substates: NDArray[np.int32],
@@ -247,30 +201,39 @@ def m_step(
         ancestors,
         *(np.zeros(len(array), np.float32) for array in counts[:3]),
     )
-    rows, parents, sums = [], [], []
-    for array, rules, widths in (
-        (counts.binary, data.rules.binary, _product(substates, data.rules.binary[:, 1:])),
-        (counts.unary, data.rules.unary, _product(substates, data.rules.unary[:, 1:])),
-    ):
-        height = substates[rules[:, 0]].astype(np.int64)
-        width = np.repeat(widths, height)
-        first = level.offsets[rules[:, 0]]
-        local = np.arange(len(width)) - np.repeat(np.cumsum(height) - height, height)
-        parents.append(np.repeat(first, height) + local)
-        rows.append(width)
-        starts = np.cumsum(width) - width
-        sums.append(
-            np.add.reduceat(array, starts, dtype=np.float64) if len(starts) else np.zeros(0)
-        )
-    total = np.bincount(np.concatenate(parents), np.concatenate(sums), minlength=level.size)
+    total, parents, widths = sums_by_parent(level, counts.binary, counts.unary)
     inverse = np.divide(1.0, total, out=np.zeros(level.size), where=total > LEAST)
-    for name, array, parent, width in zip(("binary", "unary"), counts, parents, rows, strict=False):
+    for name, array, parent, width in zip(
+        ("binary", "unary"), counts, parents, widths, strict=False
+    ):
         values = np.repeat(inverse[parent].astype(np.float32), width)
         values *= array
         values[values < LEAST] = 0
         getattr(level, name)[:] = values
     level.root[:] = counts.root / counts.root.sum()
     return level
+
+
+def sums_by_parent(
+    level: Level, binary: NDArray[np.floating], unary: NDArray[np.floating]
+) -> tuple[NDArray[np.float64], list[NDArray[np.int64]], list[NDArray[np.int64]]]:
+    """Add up values of refined binary and unary rules, in the layout of `level`, by their parents.
+
+    Returns the sums, float64 (level.size), and for both kinds of rules the parent and the length of
+    each row of their blocks.
+    """
+    parents, widths, sums = [], [], []
+    for array, rules in ((binary, level.rules.binary), (unary, level.rules.unary)):
+        height = level.substates[rules[:, 0]].astype(np.int64)
+        width = np.repeat(level.substates[rules[:, 1:]].astype(np.int64).prod(axis=1), height)
+        parents.append(substate_columns(rules[:, 0], level.substates)[1])
+        widths.append(width)
+        starts = np.cumsum(width) - width
+        sums.append(
+            np.add.reduceat(array, starts, dtype=np.float64) if len(starts) else np.zeros(0)
+        )
+    total = np.bincount(np.concatenate(parents), np.concatenate(sums), minlength=level.size)
+    return total, parents, widths
 
 
 def treebank_grammar(data: TreebankData, settings: LexiconSettings | None = None) -> LatentGrammar:
@@ -309,7 +272,3 @@ def grammar_of(
         data.chains,
         binarization=data.binarization,
     )
-
-
-def _product(substates: NDArray[np.int32], symbols: NDArray[np.int32]) -> NDArray[np.int64]:
-    return substates[symbols].astype(np.int64).prod(axis=1)

@@ -165,12 +165,6 @@ class TrainingForests:
         return self.graphs.select(chosen), np.concatenate(own)
 
 
-def fold_bounds(n: int, folds: int) -> list[int]:
-    """Return where each fold of n sentences begins, and the end. There are at most n folds."""
-    folds = min(folds, n)
-    return [n * fold // max(folds, 1) for fold in range(folds + 1)]
-
-
 def training_forests(
     grammar: LatentGrammar,
     full: LatentGrammar,
@@ -208,6 +202,78 @@ def training_forests(
         if report is not None:
             report(done, loss / max(parsed, 1))
     return TrainingForests.joined(found)
+
+
+class Folds:
+    """Parts of the training sentences, whose forests are made one part after another.
+
+    n_sentences: number of sentences.
+    n_folds: number of folds; there are at most as many as sentences.
+
+    parts: the forests of the first folds.
+    n_parsed: number of folds parsed so far. In a resumed training, `parts` are made again.
+    """
+
+    def __init__(self, n_sentences: int, n_folds: int):
+        n_folds = min(n_folds, n_sentences)
+        self.bounds = [n_sentences * fold // max(n_folds, 1) for fold in range(n_folds + 1)]
+        self.parts: list[TrainingForests] = []
+        self.n_parsed = 0
+
+    def __len__(self) -> int:
+        return len(self.bounds) - 1
+
+    def rest(self, fold: int, trees: Sequence[Tree]) -> list[Tree]:
+        """Return the trees of the other folds."""
+        begin, end = self.bounds[fold : fold + 2]
+        return [*trees[:begin], *trees[end:]]
+
+    def parse(
+        self,
+        n_folds: int,
+        grammar_of: Callable[[int], LatentGrammar],
+        full: LatentGrammar,
+        words: Sequence[Sequence[str]],
+        trees: Sequence[Tree],
+        settings: Any,
+        report: Callable[[int, str, int, float], None],
+    ) -> None:
+        """Parse the first `n_folds` folds, unless they are parsed already.
+
+        grammar_of: returns the grammar that parses a fold.
+        full, words, trees: see `training_forests`.
+        settings: with the fields threshold and threads.
+        report: called with the fold, from 1, "forests", the number of sentences and minus the loss.
+        """
+        for fold in range(len(self.parts), n_folds):
+
+            def report_fold(done: int, loss: float, fold: int = fold) -> None:
+                report(fold + 1, "forests", done, -loss)
+
+            self.parts.append(
+                training_forests(
+                    grammar_of(fold),
+                    full,
+                    words,
+                    trees,
+                    np.arange(*self.bounds[fold : fold + 2]),
+                    threshold=settings.threshold,
+                    threads=settings.threads,
+                    report=report_fold,
+                )
+            )
+        self.n_parsed = n_folds
+
+    @property
+    def left_out(self) -> int:
+        """Number of sentences of the parsed folds without a forest."""
+        return self.bounds[len(self.parts)] - sum(len(part.numbers) for part in self.parts)
+
+    @property
+    def loss(self) -> float:
+        """The mean loss of the forests in nats if all scores are 0."""
+        parsed = sum(len(part.numbers) for part in self.parts)
+        return sum(part.loss for part in self.parts) / max(parsed, 1)
 
 
 def batches(
@@ -257,12 +323,10 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
     def take(self, data: Data) -> None:
         """Take trees. These may have rules that the grammar lacks, so training begins again."""
         self._data += TrainingSentences.of(data)
-        self._bounds = fold_bounds(len(self._data.trees), self.settings.folds)
+        self._folds = Folds(len(self._data.trees), self.settings.folds)
         self._grammars: list[NDArray[np.uint8]] = []
         self._full: LatentGrammar | None = None
         self._current: Trainer[Any] | None = self._grammar_trainer(0)
-        self._n_forests = 0  # number of folds parsed; after `resume` they are parsed again
-        self._parts: list[TrainingForests] = []
         self._forests: TrainingForests | None = None
         self._scorers: list[TrainedScorer] | None = None
         self._weight, self._squares = self.settings.weight, 0.0
@@ -278,10 +342,10 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
         Raises StructlearnError if there is only one tree, which makes no folds, or if sentences
         have no tokens although a network is to be trained.
         """
-        if len(self._grammars) <= self._n_folds:
+        if len(self._grammars) <= len(self._folds):
             self._round()
-        elif self._n_forests < self._n_folds:
-            self._make_forests(self._n_forests + 1)
+        elif self._folds.n_parsed < len(self._folds):
+            self._make_forests(self._folds.n_parsed + 1)
         else:
             self._epoch()
         self.n_iterations += 1
@@ -301,13 +365,12 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
         return SpanGrammar(grammar, self._weight, features)
 
     @property
-    def _n_folds(self) -> int:
-        return len(self._bounds) - 1
-
-    @property
     def _done(self) -> bool:
         """Whether the last epoch is over."""
-        return self._n_forests == self._n_folds and len(self.losses) >= self.settings.max_iterations
+        return (
+            self._folds.n_parsed == len(self._folds)
+            and len(self.losses) >= self.settings.max_iterations
+        )
 
     # --- grammars and forests -----------------------------------------------------------------
     def _grammar_trainer(self, number: int) -> Trainer[Any]:
@@ -315,13 +378,12 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
         trees = self._data.trees
         if not number:
             return self.settings.base.trainer(None, [trees], make_engine=self.make_engine)
-        begin, end = self._bounds[number - 1 : number + 1]
-        rest = trees[:begin] + trees[end:]
+        rest = self._folds.rest(number - 1, trees)
         return self.settings.fold_base.trainer(None, [rest], make_engine=self.make_engine)
 
     def _round(self) -> None:
         number = len(self._grammars)
-        if self._n_folds < 2:
+        if len(self._folds) < 2:
             raise StructlearnError("SL434", problem="one tree alone, which makes no folds")
         if self._current is None:
             self._current = self._grammar_trainer(number)
@@ -344,39 +406,27 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
         """Parse the first folds, up to this number, unless they are parsed already."""
         if self._forests is not None:
             return
-        while len(self._parts) < folds:
-            self._parts.append(self._held_out(len(self._parts)))
-        self._n_forests = folds
-        parsed = sum(len(part.numbers) for part in self._parts)
-        self.left_out = self._bounds[folds] - parsed
-        if not self.losses:
-            self.value = sum(part.loss for part in self._parts) / max(parsed, 1)
-        if folds == self._n_folds:
-            self._forests, self._parts = TrainingForests.joined(self._parts), []
-
-    def _held_out(self, fold: int) -> TrainingForests:
-        """Parse the sentences of a fold by the grammar of the other folds."""
         assert self._full is not None
-        begin, end = self._bounds[fold : fold + 2]
-
-        def report(done: int, loss: float) -> None:
-            self.report(fold + 1, "forests", done, -loss)
-
-        return training_forests(
-            LatentGrammar.from_bytes(self._grammars[fold + 1].tobytes()),
+        data = self._data
+        self._folds.parse(
+            folds,
+            lambda fold: LatentGrammar.from_bytes(self._grammars[fold + 1].tobytes()),
             self._full,
-            self._data.words,
-            self._data.trees,
-            np.arange(begin, end),
-            threshold=self.settings.threshold,
-            threads=self.settings.threads,
-            report=report,
+            data.words,
+            data.trees,
+            self.settings,
+            self.report,
         )
+        self.left_out = self._folds.left_out
+        if not self.losses:
+            self.value = self._folds.loss
+        if folds == len(self._folds):
+            self._forests, self._folds.parts = TrainingForests.joined(self._folds.parts), []
 
     # --- epochs -------------------------------------------------------------------------------
     def _epoch(self) -> None:
         settings = self.settings
-        self._make_forests(self._n_forests)
+        self._make_forests(self._folds.n_parsed)
         forests = self._forests
         assert forests is not None
         if self._scorers is None:
@@ -455,7 +505,7 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
         return {
             "grammars": self._grammars,
             "current": None if current is None else serialization.nested(current.to_bytes()),
-            "n_forests": self._n_forests,
+            "n_forests": self._folds.n_parsed,
             "scorers": None if scorers is None else [scorer.state() for scorer in scorers],
             "weight": self._weight,
             "squares": self._squares,
@@ -474,7 +524,9 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
         self._full = None
         if self._grammars:
             self._full = LatentGrammar.from_bytes(self._grammars[0].tobytes())
-        self._n_forests, self._parts, self._forests = int(state["n_forests"]), [], None
+        # A new object: if the state is damaged, the old one is restored.
+        self._folds = Folds(len(self._data.trees), self.settings.folds)
+        self._folds.n_parsed, self._forests = int(state["n_forests"]), None
         self._weight, self._squares = float(state["weight"]), float(state["squares"])
         self._batch, self._loss = int(state["batch"]), float(state["loss"])
         self.losses = [*map(float, state["losses"])]

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -247,6 +248,23 @@ class TreebankData:
         return self.right >= 0
 
     @cached_property
+    def spans(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Where the words below each node begin and end in its tree, int64 (n_nodes) each."""
+        nodes = np.arange(self.n_nodes)
+        word = np.cumsum(self.is_word) - self.is_word
+        word -= np.repeat(word[self.offsets[:-1]], np.diff(self.offsets))
+        below = np.where(self.is_word, nodes, self.left)
+        last = np.where(self.is_binary, self.right, below)
+        return word[path_ends(below)], word[path_ends(last)] + 1
+
+    @cached_property
+    def sentences(self) -> list[list[str]]:
+        """The words of each tree."""
+        forms = [self.forms[form] for form in self.pairs[self.production[self.is_word], 1].tolist()]
+        ends = np.append(0, np.cumsum(self.is_word))[self.offsets].tolist()
+        return [forms[begin:end] for begin, end in pairwise(ends)]
+
+    @cached_property
     def occurrences(self) -> NDArray[np.int64]:
         """How often each symbol occurs, int64 (n_symbols)."""
         return np.bincount(self.symbol, minlength=self.symbols.size)
@@ -260,6 +278,15 @@ class TreebankData:
     def chains(self) -> Chains:
         """The most frequent labels between each collapsed (top, bottom)."""
         return most_frequent_chains(self.chain_counts)
+
+
+def path_ends(step: NDArray[np.integer]) -> NDArray[np.integer]:
+    """Follow pointers to the end of each path, which points to itself, by pointer doubling."""
+    while True:
+        further = step[step]
+        if np.array_equal(further, step):
+            return step
+        step = further
 
 
 def binarize(trees: Iterable[Tree], binarization: str = "right", root: str = ROOT) -> TreebankData:
@@ -360,27 +387,13 @@ def to_tree(
     data: TreebankData, index: int, chains: Mapping[tuple[int, int], tuple[int, ...]] | None = None
 ) -> Tree:
     """Restore one tree of `data`; its collapsed chains become the most frequent ones."""
-    symbols = data.symbols
-    begin, end = int(data.offsets[index]), int(data.offsets[index + 1])
-    width = np.zeros(end - begin, dtype=np.int64)
-    for node in range(begin, end):
-        left, right = data.left[node], data.right[node]
-        below = [width[child - begin] for child in (left, right) if child >= 0]
-        width[node - begin] = sum(below) if below else 1
-    brackets, words, tags = [], [], []
-    stack = [(end - 1, 0)]
-    while stack:
-        node, start = stack.pop()
-        left, right = int(data.left[node]), int(data.right[node])
-        brackets.append((int(data.symbol[node]), start, start + int(width[node - begin])))
-        if left < 0:
-            tag, form = data.pairs[data.production[node]]
-            tags.append(symbols.names[tag])
-            words.append(data.forms[form])
-        if right >= 0:
-            stack.append((right, start + int(width[left - begin])))
-        if left >= 0:
-            stack.append((left, start))
+    symbols, words = data.symbols, data.sentences[index]
+    nodes = np.arange(*data.offsets[index : index + 2])
+    starts, ends = (places[nodes] for places in data.spans)
+    order = np.lexsort((-nodes, -ends, starts))  # pre-order
+    symbol = data.symbol[nodes][order]
+    brackets = zip(symbol.tolist(), starts[order].tolist(), ends[order].tolist(), strict=True)
+    tags = [symbols.names[tag] for tag in symbol[symbol < symbols.n_tags].tolist()]
     spans = [(symbols.root, 0, len(words))]
     found = restore(symbols, data.chains if chains is None else chains, brackets)
     spans += [(symbols.names[label], start, end) for label, start, end, _ in found]

@@ -320,7 +320,7 @@ def test_grammars_that_do_not_fit_together():
                 wrong = parts[place].copy()
                 wrong[-1] = value
                 if wrong.dtype != np.float32:
-                    with pytest.raises(ValueError, match=r"sub|block|begins|entry|offsets"):
+                    with pytest.raises(ValueError, match=r"sub|block|begin|entry|offsets"):
                         made((*parts[:place], wrong, *parts[place + 1 :]))
     for bad in (rules.binary + 1000, rules.binary - 1, rules.binary[::-1].copy()):
         with pytest.raises(ValueError, match="rule"):

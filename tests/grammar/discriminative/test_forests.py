@@ -24,9 +24,8 @@ from numpy_forest import (
 from spacy_structlearn.grammar.chart import _chart
 from spacy_structlearn.grammar.chart.decode import compile_grammar
 from spacy_structlearn.grammar.discriminative.forests import (
-    GoldTrees,
     coarse_forests,
-    words_of,
+    gold_grid,
 )
 from spacy_structlearn.grammar.discriminative.objective import without_backoff
 from spacy_structlearn.grammar.latent.em import treebank_grammar
@@ -55,7 +54,7 @@ def tree_sizes(data):
 @pytest.mark.parametrize("binarization", ["right", "left"])
 def test_spans_of_nodes(binarization):
     data = binarize(treebanks.toy(), binarization, "R")
-    gold = GoldTrees(data)
+    starts, ends = data.spans
 
     def words_below(node):
         left, right = data.left[node], data.right[node]
@@ -63,7 +62,7 @@ def test_spans_of_nodes(binarization):
 
     def check(node, start):
         left, right = data.left[node], data.right[node]
-        assert (gold.starts[node], gold.ends[node]) == (start, start + words_below(node))
+        assert (starts[node], ends[node]) == (start, start + words_below(node))
         if left >= 0:
             check(left, start)
         if right >= 0:
@@ -76,7 +75,7 @@ def test_spans_of_nodes(binarization):
 def test_the_grid_of_a_tree():
     data = binarize(treebanks.trees("(TOP (S (NP (N a)) (VP (V b) (NP (PP (P c) (N d))))))"))
     names = [*data.symbols.names, None]
-    grid = GoldTrees(data).grid(0)
+    grid = gold_grid(data, 0)
     found = {
         (i, j): (names[grid[i, j, 0]], names[grid[i, j, 1]], grid[i, j, 2])
         for i, j in np.argwhere(grid[:, :, 0] >= 0).tolist()
@@ -103,12 +102,12 @@ def test_without_pruning_forests_are_the_chart(kind, binarization):
     weights = generative_weights(grammar, 0, terminals)
     found = log_z(forests, weights)
     parser = compile_grammar(grammar)
-    rows = [word_scores(grammar, words_of(data, tree), 0) for tree in range(data.n_trees)]
+    rows = [word_scores(grammar, data.sentences[tree], 0) for tree in range(data.n_trees)]
     wanted = [numpy_log_likelihood(grammar.levels[0], data.symbols.n_tags, r) for r in rows]
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
     chart = _chart.Chart()
     for tree, row in enumerate(rows):
-        grid = GoldTrees(data).grid(tree)
+        grid = gold_grid(data, tree)
         z, *_ = chart.coarse_forest(parser, row.astype(np.float32), grid, 0.0, 0.0)
         assert z == pytest.approx(wanted[tree], rel=1e-6)
 
@@ -158,7 +157,7 @@ def test_trees_stay(kind, threshold):
         own = forests.gold_terminals()
         tags = data.symbol[data.is_word]
         np.testing.assert_array_equal(terminals.tags[own], tags)
-        words = [grammar.lexicon.encode(words_of(data, tree)) for tree in range(data.n_trees)]
+        words = [grammar.lexicon.encode(data.sentences[tree]) for tree in range(data.n_trees)]
         np.testing.assert_array_equal(terminals.words[own], np.concatenate(words))
         # All refinements of the tree's symbols are allowed.
         a = forests._arrays
@@ -175,7 +174,7 @@ def test_the_score_of_a_tree_is_in_its_forest(binarization):
         (forests,), _, weights = at_level(data, grammar, number, 1e-3)
         found = log_z(forests, weights)
         for tree in range(data.n_trees):
-            rows = word_scores(grammar, words_of(data, tree), number)
+            rows = word_scores(grammar, data.sentences[tree], number)
             wanted = tree_log_probability(grammar, to_tree(data, tree), rows, number)
             own = numpy_scores(of(forests, weights), tree, only_gold=True)
             assert own.log_z == pytest.approx(wanted, abs=1e-5)
@@ -280,23 +279,6 @@ def test_what_is_left(number, threshold):
     assert 0 < edges.sum() < len(edges)
 
 
-def test_pruning_never_adds():
-    """log Z falls, and not by more than what is left out has."""
-    data, grammar = learned("toy")
-    for number in range(3):
-        whole = at_level(data, grammar, number, 0.0)
-        largest = log_z(whole[0][0], whole[2])
-        for threshold in (1e-6, 1e-3, 0.1, 1.0):
-            (forests,), _, weights = at_level(data, grammar, number, threshold)
-            found = log_z(forests, weights)
-            assert (found <= largest + 1e-5).all()
-            if threshold == 1e-6:
-                np.testing.assert_allclose(found, largest, atol=0.01)
-            forests.prune(weights, threshold, 0.1)
-            assert (log_z(forests, weights) <= found + 1e-5).all()
-            largest = found
-
-
 def test_masks_are_refined_by_ancestors():
     data, grammar = learned("short")
     (forests,), terminals = coarse(data, grammar, 1e-4)
@@ -344,7 +326,7 @@ def test_no_sentences():
     data, grammar = learned("toy")
     _, terminals = coarse(data, grammar)
     parser = compile_grammar(grammar.truncated(1))
-    none = coarse_forests(data, GoldTrees(data), parser, grammar.lexicon, (), 0.0, 0.1)
+    none = coarse_forests(data, parser, grammar.lexicon, (), 0.0, 0.1)
     assert none.n_sentences == 0
     none.number_terminals(np.unique(none.terminal_keys))
     for number in range(2):
@@ -389,7 +371,7 @@ def test_a_long_sentence():
     assert np.isfinite(found).all()
     assert found[0] < np.log(np.finfo(np.float32).tiny) - 20
     # With words so likely that float64 can hold it.
-    rows = word_scores(grammar, words_of(data, 0), 0)
+    rows = word_scores(grammar, data.sentences[0], 0)
     level, n_tags = grammar.levels[0], data.symbols.n_tags
     whole = numpy_log_likelihood(level, n_tags, 20 * rows) - len(rows) * np.log(20)
     assert whole - 0.1 < found[0] <= whole + 1e-3

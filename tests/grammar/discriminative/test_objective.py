@@ -13,7 +13,7 @@ from numpy_forest import (
 )
 
 from spacy_structlearn.grammar.chart.decode import compile_grammar
-from spacy_structlearn.grammar.discriminative.forests import GoldTrees, Terminals, coarse_forests
+from spacy_structlearn.grammar.discriminative.forests import Terminals, coarse_forests
 from spacy_structlearn.grammar.discriminative.objective import (
     LARGEST,
     LEAST,
@@ -379,7 +379,7 @@ def test_shards_agree(base):
 def test_no_sentences():
     data, grammar = learned("toy")
     parser = compile_grammar(grammar.truncated(1))
-    forests = coarse_forests(data, GoldTrees(data), parser, grammar.lexicon, (), 0.0, 0.1)
+    forests = coarse_forests(data, parser, grammar.lexicon, (), 0.0, 0.1)
     terminals = Terminals(np.empty(0, np.int32), np.empty(0, np.int32))
     forests.number_terminals(np.empty(0, np.int64))
     forests.refine(grammar.levels[1])

@@ -20,7 +20,7 @@ from spacy_structlearn.grammar.fragments.features import (
 )
 from spacy_structlearn.grammar.fragments.pcfg import PCFG
 from spacy_structlearn.grammar.fragments.settings import FragmentFeaturesSettings
-from spacy_structlearn.grammar.fragments.training import FragmentStatistics, words_of
+from spacy_structlearn.grammar.fragments.training import FragmentStatistics
 from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.latent.model import LatentGrammar
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
@@ -52,7 +52,7 @@ def learned(rounds=0, binarization="right"):
 
 def emissions_of(grammar, data):
     """P(word | state) among the words of the treebank, by the lexicon's P(w | state)."""
-    sentences = words_of(data)
+    sentences = data.sentences
     texts = sorted(set(data.forms))
     counts = {text: sum(s.count(text) for s in sentences) for text in texts}
     ids = {text: int(grammar.lexicon.encode(["x", text])[1]) for text in texts}
@@ -110,7 +110,7 @@ def features_of(weights, data):
     """Of each template the tree and the key of each of its features."""
     hasher = FeatureHasher(weights.templates, weights.vocabulary)
     sites, tree = sites_of_trees(data)
-    attributes, parts = hasher.attributes(words_of(data)), hasher.parts(sites)
+    attributes, parts = hasher.attributes(data.sentences), hasher.parts(sites)
     for template in weights.templates.all:
         rows = np.flatnonzero(sites.of(template, sites.relations))
         some, part = sites.select(rows), parts[template.part][rows]

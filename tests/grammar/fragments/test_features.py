@@ -3,14 +3,14 @@
 import numpy as np
 import plain_fragments as plain
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from spacy_structlearn.kernels.index import mix_pairs
 from treebanks import sample, toy, trees
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.chart.hypergraph import Hypergraphs
-from spacy_structlearn.grammar.fragments import _features as _fragments
 from spacy_structlearn.grammar.fragments import features as fragments
 from spacy_structlearn.grammar.fragments.features import (
     FRAGMENT_TEMPLATES,
@@ -23,7 +23,7 @@ from spacy_structlearn.grammar.fragments.features import (
     sites_of_trees,
 )
 from spacy_structlearn.grammar.fragments.settings import FragmentFeaturesSettings
-from spacy_structlearn.grammar.fragments.training import FragmentStatistics, words_of
+from spacy_structlearn.grammar.fragments.training import FragmentStatistics
 from spacy_structlearn.grammar.fragments.weights import FragmentGrammar
 from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.spans.word_attributes import word_hash
@@ -169,7 +169,7 @@ def test_keys_against_python(binarization):
     templates = FragmentTemplates(ALL)
     hasher = FeatureHasher(templates, vocabulary)
     sites, _ = sites_of_trees(data)
-    sentences = words_of(data)
+    sentences = data.sentences
     assert sentences == [tree.words() for tree in gold]
     attributes, parts = hasher.attributes(sentences), hasher.parts(sites)
     by_tree = [plain.sites_of(plain.tree_of(data, x), data.symbols) for x in range(len(gold))]
@@ -196,7 +196,7 @@ def test_hashes_are_part_of_the_model_format():
     )
     hasher = FeatureHasher(FragmentTemplates(texts), np.array([word_hash("mita")], np.uint64))
     sites, _ = sites_of_trees(data)
-    attributes, parts = hasher.attributes(words_of(data)), hasher.parts(sites)
+    attributes, parts = hasher.attributes(data.sentences), hasher.parts(sites)
     found = []
     for template in hasher.templates.all:
         own = np.flatnonzero(sites.of(template, sites.relations))[-1:]
@@ -221,30 +221,9 @@ words = st.integers(0, 2**64 - 1)
 @given(st.lists(st.tuples(words, words), max_size=20))
 def test_mixing_against_python(pairs):
     keys, values = np.array(pairs, dtype=np.uint64).reshape(-1, 2).T.copy()
-    found = _fragments.mix_pairs(keys, values)
+    found = mix_pairs(keys, values)
     assert found.dtype == np.uint64
     assert found.tolist() == [plain.mix(*pair) for pair in pairs]
-
-
-# Keys whose upper bits are alike stand side by side in a table.
-close = st.integers(0, 40).map(lambda n: (2**64 - 1 - n) if n % 2 else n)
-
-
-@settings(max_examples=200)
-@given(st.lists(st.one_of(words, close), unique=True, max_size=60), st.lists(close | words))
-def test_a_table_against_a_dict(keys, others):
-    table = _fragments.FragmentTable(np.array(keys, dtype=np.uint64))
-    places = {key: i for i, key in enumerate(keys)}
-    asked = keys[::-1] + others
-    found = table.find(np.array(asked, dtype=np.uint64))
-    assert found.dtype == np.int32
-    assert found.tolist() == [places.get(key, -1) for key in asked]
-
-
-@pytest.mark.parametrize("keys", [[0, 0], [5, 2**63, 5], [*range(30), 7]])
-def test_keys_that_are_there_twice(keys):
-    with pytest.raises(ValueError, match="twice"):
-        _fragments.FragmentTable(np.array(keys, dtype=np.uint64))
 
 
 # --- sites of forests ----------------------------------------------------------------------------

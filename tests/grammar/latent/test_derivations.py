@@ -140,74 +140,68 @@ def test_an_impossible_tree_counts_for_nothing():
     assert all(np.isfinite(array).all() for array in counts)
 
 
+# --- arrays that do not fit ----------------------------------------------------------------------
+FIELDS = ("symbol", "left", "right", "production", "offsets", "roots", "pairs")
+
+
 def fields_of(data):
-    names = ("symbol", "left", "right", "production", "offsets", "roots", "pairs")
     rules = {name: getattr(data.rules, name) for name in ("binary", "unary", "root")}
-    return {name: getattr(data, name) for name in names} | rules | {"n_symbols": data.symbols.size}
+    fields = {name: getattr(data, name) for name in FIELDS}
+    return {**fields, **rules, "n_symbols": data.symbols.size}
 
 
-def test_arrays_that_do_not_fit_are_refused():
-    data = binarize(treebanks.toy(), root="R")
-    fields = fields_of(data)
+@pytest.mark.parametrize("name", [*FIELDS, "binary", "unary", "root"])
+@pytest.mark.parametrize("change", [1000, -1000, -(2**31) + 1])
+def test_trees_refuse_indices_out_of_range(name, change):
+    fields = fields_of(binarize(treebanks.toy(), root="R"))
     _derivations.Trees(**fields)
-    for name in ("symbol", "left", "right", "production", "roots"):
-        wrong = fields[name].copy()
-        wrong[len(wrong) // 2] += 1000
-        with pytest.raises(ValueError, match=r"agree|range"):
-            _derivations.Trees(**{**fields, name: wrong})
-    with pytest.raises(ValueError, match="delimit"):
-        _derivations.Trees(**{**fields, "offsets": data.offsets[:-1]})
-    level, emissions = random_level(data, np.random.default_rng(5))
-    with pytest.raises(ValueError, match="size"):
-        TreebankDerivations(data).expected_counts((level, emissions[:-1]))
+    array = fields[name].copy()
+    array.reshape(-1)[array.size // 2 // array.shape[-1] * array.shape[-1]] += change
+    if name in ("left", "right") and change < 0:
+        array[:] = change  # all negative numbers are the same to these
+    with pytest.raises(ValueError, match=r"agree|range|delimit|unknown"):
+        _derivations.Trees(**{**fields, name: array})
 
 
-def test_offsets_that_leave_the_arrays_are_refused():
+@pytest.mark.parametrize("name", FIELDS[:-1])
+def test_trees_refuse_arrays_of_other_lengths(name):
+    fields = fields_of(binarize(treebanks.toy(), root="R"))
+    with pytest.raises(ValueError, match=r"node|agree"):
+        _derivations.Trees(**{**fields, name: fields[name][:-1]})
+
+
+def test_scores_refuse_arrays_of_other_sizes():
     data = binarize(treebanks.toy(), root="R")
-    offsets = data.offsets.copy()
-    offsets[1] = 10**9
-    with pytest.raises(ValueError, match="nodes"):
-        _derivations.Trees(**{**fields_of(data), "offsets": offsets})
     trees = _derivations.Trees(**fields_of(data))
     level, emissions = random_level(data, np.random.default_rng(5))
-    n_nodes = data.n_nodes
-    node_offsets = cumulative(level.substates[data.symbol])
-    arguments = {
-        "substates": level.substates,
-        "binary": level.binary,
-        "binary_offsets": level.binary_offsets,
-        "unary": level.unary,
-        "unary_offsets": level.unary_offsets,
-        "root": level.root,
-        "root_offsets": level.root_offsets,
-        "emissions": emissions,
-        "emission_offsets": cumulative(level.substates[data.pairs[:, 0]]),
-        "node_offsets": node_offsets,
-        "inside": np.zeros(node_offsets[-1], np.float32),
-        "outside": np.zeros(node_offsets[-1], np.float32),
-        "scale": np.zeros(n_nodes, np.float32),
-        "log_likelihood": np.zeros(data.n_trees),
-    }
-    _derivations.inside_outside(trees, 0, data.n_trees, **arguments)
-    for name in (*(name for name in arguments if name.endswith("offsets")), "substates"):
-        wrong = arguments[name].copy()
-        wrong[len(wrong) // 2] += 1000
-        with pytest.raises(ValueError, match=r"size|room|substates"):
-            _derivations.inside_outside(trees, 0, data.n_trees, **{**arguments, name: wrong})
-    groups = np.array([0, 1]), np.array([0, 1000])
-    with pytest.raises(ValueError, match=r"size|fewer|fall"):
-        _derivations.posterior_sums(
-            np.array([n_nodes - 1], np.int32), *groups, node_offsets, arguments["inside"],
-            arguments["outside"], np.zeros(1000, np.float32),
-        )  # fmt: skip
-    # Nodes are read before it is seen that these fall.
-    groups = np.array([0, 10**6, 1]), np.array([0, 1, 2])
-    with pytest.raises(ValueError, match="starts must not fall"):
-        _derivations.posterior_sums(
-            np.array([0], np.int32), *groups, node_offsets, arguments["inside"],
-            arguments["outside"], np.zeros(2, np.float32),
-        )  # fmt: skip
-    far = level.binary_offsets.copy()
-    far[1] = -(2**63)
-    with pytest.raises(ValueError, match="block"):
-        _derivations.inside_outside(trees, 0, data.n_trees, **{**arguments, "binary_offsets": far})
+    n_values = int(level.substates[data.symbol].sum())
+    values = np.zeros((2, n_values), np.float32)
+    scores = (*values, np.zeros(data.n_nodes, np.float32))
+    blocks = (level.binary, level.unary, level.root, emissions)
+    arguments = (*blocks, *scores, np.zeros(data.n_trees))
+    with pytest.raises(ValueError, match="layout"):
+        trees.inside_outside(0, data.n_trees, *arguments)
+    for substates in (0 * level.substates, level.substates[1:], level.substates + 1024):
+        with pytest.raises(ValueError, match="substates"):
+            trees.lay_out(substates)
+    trees.lay_out(level.substates)
+    trees.inside_outside(0, data.n_trees, *arguments)
+    for i, array in enumerate(arguments):
+        with pytest.raises(ValueError, match=r"size|range"):
+            trees.inside_outside(0, data.n_trees, *arguments[:i], array[1:], *arguments[i + 1 :])
+    for first, last in ((-1, 1), (2, 1), (0, data.n_trees + 1)):
+        with pytest.raises(ValueError, match="range"):
+            trees.inside_outside(first, last, *arguments)
+    for unary, block in enumerate(blocks[:2]):
+        n, counts = len(fields_of(data)[("binary", "unary")[unary]]), np.empty_like(block)
+        trees.rule_counts(unary, 0, n, block, *scores, counts)
+        for change in (
+            (0, n + 1, block, counts),
+            (0, n, block[1:], counts),
+            (0, n, block, block[1:]),
+        ):
+            first, last, probabilities, sums = change
+            with pytest.raises(ValueError, match=r"size|range"):
+                trees.rule_counts(unary, first, last, probabilities, *scores, sums)
+        with pytest.raises(ValueError, match="size"):
+            trees.posterior_sums(unary, scores[0][1:], *scores[1:])

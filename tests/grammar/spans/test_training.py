@@ -306,7 +306,7 @@ def test_too_few_trees():
     with pytest.raises(StructlearnError, match="SL434"):
         trainer.step()
     two, _ = run(settings(folds=5), data=pairs(sample()[:2]))
-    assert two._n_folds == 2
+    assert len(two._folds) == 2
     assert np.isfinite(two.value)
 
 

@@ -4,7 +4,7 @@ from threading import Thread
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_structlearn.grammar.spans import word_attributes
@@ -62,6 +62,7 @@ def test_names_that_are_filled_in_elsewhere():
     assert WordAttributes((), KNOWN).hashes([["tora", "inu"]]).shape == (2, 0)
 
 
+@settings(max_examples=30)
 @given(st.lists(st.lists(st.text(max_size=4), max_size=4), max_size=5))
 def test_words_are_kept_in_order(sentences):
     attributes = WordAttributes(NAMES, KNOWN)

@@ -57,7 +57,6 @@ from spacy_structlearn.grammar.fragments.training import (
     FragmentObjective,
     FragmentStatistics,
     shrunk,
-    words_of,
 )
 from spacy_structlearn.grammar.fragments.weights import (
     FragmentGrammar,
@@ -203,7 +202,7 @@ class Part:
         """By grammars of the other folds."""
         n, folds = len(self.trees), SETTINGS.folds
         bounds = [n * fold // folds for fold in range(folds + 1)]
-        words, gold = words_of(self.data), [to_tree(self.data, i) for i in range(n)]
+        words, gold = self.data.sentences, [to_tree(self.data, i) for i in range(n)]
         parts = []
         for fold in tqdm(range(folds), desc="forests", mininterval=5):
             begin, end = bounds[fold : fold + 2]
@@ -226,7 +225,7 @@ class Part:
         return TrainingForests.joined(parts)
 
     def objective(self, weights: FragmentWeights, l2: float) -> FragmentObjective:
-        forests, words = self.forests, words_of(self.data)
+        forests, words = self.forests, self.data.sentences
         with self.clock("features"):
             scorer = FragmentScorer(weights, self.grammar.symbols)
             # The figures have penalties as l2 |w|^2, without one half.

@@ -21,7 +21,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_structlearn.grammar.discriminative.forests import GoldTrees, Terminals, Weights
+from spacy_structlearn.grammar.discriminative.forests import Terminals, Weights
 from spacy_structlearn.grammar.discriminative.objective import (
     GrammarShard,
     TerminalMap,
@@ -103,10 +103,10 @@ def scores_in_forests(shard: GrammarShard, weights: Weights) -> NodeScores:
     substates, at = weights.substates, shard.derivations.node_offsets
     inside = np.full(int(at[-1]), np.nan, dtype=np.float32)
     outside = inside.copy()
-    gold = GoldTrees(data)
+    starts, ends = data.spans
     tree = np.repeat(np.arange(data.n_trees), np.diff(data.offsets))
     # As items lie in forests, those of each sentence by width, start and symbol.
-    order = np.lexsort((data.symbol, gold.starts, gold.ends - gold.starts, tree))
+    order = np.lexsort((data.symbol, starts, ends - starts, tree))
     is_upper = np.ones(data.n_nodes, dtype=np.bool_)
     is_upper[data.left[data.is_unary]] = False
     is_upper[data.is_word] = True

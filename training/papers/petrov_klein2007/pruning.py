@@ -18,10 +18,8 @@ from spacy_structlearn.grammar.chart.decode import compile_grammar
 from spacy_structlearn.grammar.discriminative.forests import (
     ForestCounts,
     ForestStatistics,
-    GoldTrees,
     Weights,
     coarse_forests,
-    words_of,
 )
 from spacy_structlearn.grammar.discriminative.objective import (
     GrammarLikelihood,
@@ -63,7 +61,7 @@ class RebuiltForests:
         # A tree with a tag that its word cannot have is left out.
         self._gold_keys = {}
         for tree in range(data.n_trees):
-            gold = lexicon.encode(words_of(data, tree)).astype(np.int64) * n_tags + _tags(
+            gold = lexicon.encode(data.sentences[tree]).astype(np.int64) * n_tags + _tags(
                 data, tree
             )
             if np.isin(gold, keys).all():
@@ -72,7 +70,7 @@ class RebuiltForests:
         self.statistics = ForestStatistics(0, 0, 0, 0, 0)
         self.terminal_keys = keys
         self._chart = _CountingChart()
-        self._first = (data, GoldTrees(data), compile_grammar(grammar.truncated(1)), lexicon)
+        self._first = (data, compile_grammar(grammar.truncated(1)), lexicon)
         self._limits = (threshold, edge_factor)
         self._cascade: list[tuple[Weights, Level]] = []
         self._counted = np.arange(len(self.trees))
@@ -187,7 +185,7 @@ class RebuiltObjective:
 
 def _all_terminals(data: TreebankData, lexicon: Lexicon) -> NDArray[np.int64]:
     """word * n_tags + tag of every word under every tag that it can have."""
-    sentences = [lexicon.encode(words_of(data, tree)) for tree in range(data.n_trees)]
+    sentences = [lexicon.encode(data.sentences[tree]) for tree in range(data.n_trees)]
     ids = np.unique(np.concatenate([np.empty(0, np.int32), *sentences]))
     words, tags = np.nonzero(lexicon.scores(0, ids))
     return np.sort(ids[words].astype(np.int64) * data.symbols.n_tags + tags)

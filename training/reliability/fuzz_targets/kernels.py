@@ -27,7 +27,6 @@ MODULES = (
     "grammar.chart._chart",
     "grammar.latent._derivations",
     "grammar.discriminative._forest",
-    "grammar.fragments._features",
     "grammar.chart._hypergraph",
     "grammar.spans._features",
     "isbn._network",
@@ -41,7 +40,7 @@ MOST_CALLS = 5  # of one entry point with arguments of the same kinds
 MOST_BYTES = 400_000  # of a call: small ones are fast, and as telling
 FUNCTIONS = ("cython_function_or_method", "fused_cython_function")
 # Calls that read what another one left in their object.
-BEFORE = {"Chart.log_probabilities": "hypergraphs"}
+BEFORE = {"Chart.log_probabilities": "hypergraphs", "Trees.inside_outside": "lay_out"}
 
 
 class Made(NamedTuple):
