@@ -98,6 +98,11 @@ def test_all_parts(small, monkeypatch, run_script):
     assert found["wsj.tune.generative.l1.chosen.strength"] == best["strength"]
     for number in (1, 2):
         assert 1 <= found[f"l1.{number}.iterations"] < found[f"l1.{number}.evaluations"]
+        counts = [found[f"pruning.{number}.{r}.constituents"] for r in ("cached", "none")]
+        assert 0 < counts[0] < counts[1]
+    assert abs(found["pruning.likelihood_change_percent"]) < 1
+    for kind in ("generative", "discriminative"):
+        assert found[f"merge.0.f1_loss.{kind}"] == 0.0
     assert found["l2.2.share"] > found["l1.2.share"] > 0
     kinds = ("generative", "discriminative", "generative4", "both")
     f1 = {name: found[f"best.wsj.candidates.{name}.dev_f1"] for name in kinds}

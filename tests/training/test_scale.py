@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import spacy
 import srsly
@@ -83,3 +84,24 @@ def test_the_report_is_arithmetic():
     assert "| CPU hours | 10.0 ms a sentence | 2,778 |" in lines
     assert "| memory of 64 processes, GB | peak of one | 32 |" in lines
     assert "| a process dies, CPU seconds lost | 256 sentences and load() | 3.3 |" in lines
+
+
+def samples(series):
+    """A sample each second: the memory of each process, None before its start and after its end."""
+    n = len(next(iter(series.values())))
+    return [
+        scale.Sample(at, {pid: mb[at] for pid, mb in series.items() if mb[at] is not None})
+        for at in range(n)
+    ]
+
+
+def test_growth_is_that_after_the_warm_up_of_the_process_that_grew_most():
+    flat = [50, *np.linspace(60, 300, 9), *[300] * 90]
+    assert scale.growth(samples({1: flat})) == pytest.approx(0, abs=1e-9)
+    leaking = np.linspace(100, 199, 100)
+    assert scale.growth(samples({1: flat, 2: leaking})) == pytest.approx(89.1, abs=1)
+    # A process that replaces another one warms up, too.
+    late = [*[None] * 50, *np.linspace(60, 300, 10), *[300] * 40]
+    assert scale.growth(samples({1: flat, 2: late})) == pytest.approx(0, abs=1e-9)
+    assert np.isnan(scale.growth(samples({1: [1, 2]})))
+    assert scale.peak(samples({1: flat, 2: leaking})) == 300

@@ -17,6 +17,7 @@ from spacy_structlearn.trees.tree import Tree
 from training.common import parsers
 from training.common.parsers import Learner
 from training.common.report import flat
+from training.common.treebanks import TREES
 from training.papers.titov_henderson2007 import __main__ as script
 from training.papers.titov_henderson2007 import models, parsing, rows
 from training.papers.titov_henderson2007.models import JACKKNIFED, Short
@@ -79,6 +80,21 @@ def test_long_sentences_are_left_out(small, trees):
     assert max(len(tree.words()) for tree in found) == 15
     assert list(small.all_lengths().trees("ewt", "train")) == list(trees[:20])
     assert len(replace(small, limit=3).trees("ewt", "train")) == 3
+
+
+def test_taggers_have_not_seen_what_they_tag(small, monkeypatch, nlp):
+    monkeypatch.undo()
+    calls = []
+    monkeypatch.setattr(
+        models.default, "train_tagger", lambda _, work, split: calls.append(split) or nlp
+    )
+    monkeypatch.setattr(models, "tagged", lambda pipeline, gold: [[] for _ in gold])
+    monkeypatch.setattr(models.spacy_structlearn, "load", lambda: calls.append("all") or nlp)
+    for corpus in TREES:
+        monkeypatch.setitem(TREES, corpus, lambda corpora, split: ())
+    for split in ("tune", "dev"):
+        models.tagger_tags(small, split)
+    assert calls == ["fit", "all"]
 
 
 def test_jackknifed_tags(small, monkeypatch, trees):
