@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from role_trees import ASSUMED, nodes_of, texts, trees
+from roles.role_trees import ASSUMED, nodes_of, texts, trees
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.roles.phrases import (
