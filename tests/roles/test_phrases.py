@@ -9,12 +9,7 @@ from hypothesis import strategies as st
 from roles.role_trees import ASSUMED, nodes_of, texts, trees
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.roles.phrases import (
-    RoleTree,
-    argument_nodes,
-    candidates,
-    gold_roles,
-)
+from spacy_structlearn.roles.phrases import RoleTree, argument_nodes, candidates, gold_roles
 from spacy_structlearn.roles.propositions import CORE, Argument, load_props
 from spacy_structlearn.trees.brackets import parse_tree
 

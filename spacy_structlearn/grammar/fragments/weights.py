@@ -13,26 +13,13 @@ from ...errors import StructlearnError
 from ...kernels.index import KeyIndex
 from ...learning.stored import Stored
 from ..chart.hypergraph import Floats, Hypergraphs, Mask, Refinement, Scorer
-from ..latent.model import (
-    STORAGES,
-    Entries,
-    LatentGrammar,
-    check_storage,
-    from_signed,
-    signed,
-)
+from ..latent.model import STORAGES, Entries, LatentGrammar, check_storage, from_signed, signed
 from ..spans import _features as _span_features
 from ..spans.features import SpanWeights
 from ..spans.model import SpanGrammar
 from ..spans.word_attributes import are_hashes, hashes_of, without
 from ..treebank.symbols import BINARIZATIONS, Symbols
-from .features import (
-    FeatureHasher,
-    FragmentForests,
-    FragmentTemplates,
-    Hashes,
-    Sentences,
-)
+from .features import FeatureHasher, FragmentForests, FragmentTemplates, Hashes, Sentences
 
 
 class FragmentWeights(Stored):

@@ -26,9 +26,7 @@ from ...errors import StructlearnError
 from ...learning.stored import Stored
 from ..chart.hypergraph import Floats, Hypergraphs
 from ..latent.model import STORAGES, Entries, check_storage, from_signed, signed
-from ..treebank.symbols import (
-    Symbols,
-)
+from ..treebank.symbols import Symbols
 from . import _features as _span_features
 from .settings import SpanFeaturesSettings
 from .word_attributes import (

@@ -20,24 +20,14 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from thinc.api import (
-    Adam,
-    Model,
-    NumpyOps,
-    Ops,
-    Optimizer,
-    glorot_uniform_init,
-    set_dropout_rate,
-)
+from thinc.api import Adam, Model, NumpyOps, Ops, Optimizer, glorot_uniform_init, set_dropout_rate
 from thinc.types import Floats1d, Floats2d
 
 from ... import serialization
 from ...arrays import cumulative
 from ...errors import StructlearnError
 from ..chart.hypergraph import Floats, Hypergraphs
-from ..treebank.symbols import (
-    Symbols,
-)
+from ..treebank.symbols import Symbols
 from . import features as span_features
 from .settings import NeuralGrammarSettings, SpanScoreSettings
 
@@ -282,7 +272,7 @@ def _check(
 
 # --- the network in training ----------------------------------------------------------------------
 class SpanNetwork:
-    """A scorer of symbols over spans and its training; see `training.NetworkScorer`.
+    """A scorer of symbols over spans and its training.
 
     tok2vec: thinc layers from a list of sentences to a list of arrays with a row for each word.
     scorer: a `span_scorer`.

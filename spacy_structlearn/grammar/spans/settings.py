@@ -138,7 +138,7 @@ class SpanScoreSettings(ForestSettings):
 
     @property
     def network(self) -> Any:
-        """A `training.NetworkScorer`, which is trained in place; None without a network."""
+        """A `network.SpanNetwork`, which is trained in place; None without a network."""
         return None
 
     @property

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,19 +29,9 @@ from ...learning.training import Trainer, array_digest
 from ...parallel.shards import MakeEngine, make_engine
 from ...trees.tree import Tree
 from ..chart.decode import ChartParser
-from ..chart.hypergraph import (
-    Floats,
-    Hypergraphs,
-    Mask,
-    Scorer,
-)
+from ..chart.hypergraph import Floats, Hypergraphs, Mask
 from ..latent.model import LatentGrammar
-from ..treebank.symbols import (
-    Symbols,
-    TreebankData,
-    renumbering,
-    to_tree,
-)
+from ..treebank.symbols import TreebankData, renumbering, to_tree
 from .features import LinearScorer, SpanWeights
 from .model import SpanGrammar
 from .settings import SpanScoreSettings
@@ -56,65 +47,15 @@ Sentence = Tree | tuple[Any, Tree]
 Data = Sequence[Sentence | Sequence[Sentence] | TreebankData]
 
 
-class TrainedScorer(Scorer, Protocol):
-    """A scorer in training."""
-
-    def begin_update(
-        self, sentences: Sequence[Sequence[str]], tokens: Sequence[Any] | None, graphs: Hypergraphs
-    ) -> tuple[Floats, Callable[[Floats], None]]:
-        """Return what `scores` returns, and a function that takes the gradient of the loss."""
-        ...
-
-    def finish_update(self, learn_rate_factor: float) -> None:
-        """Take a step of the optimiser. learn_rate_factor: times the learning rate, from 0 to 1."""
-        ...
-
-    def state(self) -> dict[str, Any]:
-        """Return a copy of the parameters and the optimiser that `serialization.pack` can store."""
-        ...
-
-    def load(self, state: dict[str, Any]) -> None:
-        """Continue from `state`, bit for bit."""
-        ...
-
-
-class NetworkScorer(TrainedScorer, Protocol):
-    """A trained scorer that reads tokens, and that several trainings may share; see `network`.
-
-    layers: what its training depends on besides data and settings. `repr` shows all of it.
-    """
-
-    @property
-    def layers(self) -> Any: ...
-
-    def prepare(self, tokens: Sequence[Any], symbols: Symbols, settings: SpanScoreSettings) -> None:
-        """Begin a training, and undo what an earlier one has changed."""
-        ...
-
-    def finish(self) -> None:
-        """End the training."""
-        ...
-
-
-class ForestLoss(NamedTuple):
-    """- log P(tree | words), and its gradient.
-
-    losses: of each sentence, in nats, float64 (s).
-    items: the derivatives of their sum with respect to the scores of items, float64 (I).
-    weight: the derivative with respect to the weight of the grammar.
-    """
-
-    losses: Floats
-    items: Floats
-    weight: float
-
-
 def conditional_loss(
     graphs: Hypergraphs, target: Mask, item_scores: Floats, weight: float
-) -> ForestLoss:
-    """Return the loss of trees, and its gradient: expected minus observed counts of items.
+) -> tuple[Floats, Floats, float]:
+    """Return - log P(tree | words), and its gradient: expected minus observed counts of items.
 
     target: the edges of the trees, a mask (E). item_scores: float64 (I). weight: of the grammar.
+
+    Returns the losses of the sentences in nats, float64 (s), and the derivatives of their sum by
+    item_scores, float64 (I), and by the weight.
     """
     scores = graphs.edge_scores(item_scores, weight)
     log_z, posteriors = graphs.inside_outside(scores)
@@ -124,7 +65,7 @@ def conditional_loss(
     # An edge with score -inf is in no tree.
     moved = difference != 0
     by_weight = float(difference[moved] @ graphs.scores[moved])
-    return ForestLoss(log_z - reached, graphs.item_posteriors(difference), by_weight)
+    return log_z - reached, graphs.item_posteriors(difference), by_weight
 
 
 def renumbered(graphs: Hypergraphs, old: LatentGrammar, new: LatentGrammar) -> Hypergraphs:
@@ -183,8 +124,8 @@ def training_forests(
     words, trees: of all sentences.
     numbers: of the sentences to parse, in ascending order.
     threshold: of posteriors.
-    report: called from time to time with the number of sentences parsed, and their mean loss if all
-        scores are 0.
+    report: called from time to time with the number of sentences parsed, and minus their mean loss
+        if all scores are 0.
     """
     thresholds = (threshold,) * max(grammar.depth, 1)
     parser = ChartParser(SpanGrammar(grammar), thresholds=thresholds, threads=threads)
@@ -200,7 +141,7 @@ def training_forests(
         parsed += len(kept)
         loss += found[-1].loss
         if report is not None:
-            report(done, loss / max(parsed, 1))
+            report(done, -loss / max(parsed, 1))
     return TrainingForests.joined(found)
 
 
@@ -246,10 +187,6 @@ class Folds:
         report: called with the fold, from 1, "forests", the number of sentences and minus the loss.
         """
         for fold in range(len(self.parts), n_folds):
-
-            def report_fold(done: int, loss: float, fold: int = fold) -> None:
-                report(fold + 1, "forests", done, -loss)
-
             self.parts.append(
                 training_forests(
                     grammar_of(fold),
@@ -259,7 +196,7 @@ class Folds:
                     np.arange(*self.bounds[fold : fold + 2]),
                     threshold=settings.threshold,
                     threads=settings.threads,
-                    report=report_fold,
+                    report=partial(report, fold + 1, "forests"),
                 )
             )
         self.n_parsed = n_folds
@@ -328,7 +265,7 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
         self._full: LatentGrammar | None = None
         self._current: Trainer[Any] | None = self._grammar_trainer(0)
         self._forests: TrainingForests | None = None
-        self._scorers: list[TrainedScorer] | None = None
+        self._scorers: list[Any] | None = None
         self._weight, self._squares = self.settings.weight, 0.0
         self._batch, self._loss = 0, 0.0
         self.losses: list[float] = []
@@ -359,9 +296,7 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
             grammar = self._current.parameters()
         features = None
         if self._scorers is not None and self.settings.features is not None:
-            linear = self._scorers[0]
-            assert isinstance(linear, LinearScorer)
-            features = linear.weights
+            features = self._scorers[0].weights
         return SpanGrammar(grammar, self._weight, features)
 
     @property
@@ -388,11 +323,7 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
         if self._current is None:
             self._current = self._grammar_trainer(number)
         current = self._current
-
-        def report(_: int, phase: str, iteration: int, value: float) -> None:
-            self.report(number, phase, iteration, value)
-
-        current.on_iteration = report
+        current.on_iteration = lambda _, phase, i, value: self.report(number, phase, i, value)
         more = current.step()
         self.value = current.value
         if not more:
@@ -479,11 +410,11 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
                 self._weight = max(float(self._weight - rate * slope), 0.0)
         self._loss += float(losses.sum())
 
-    def _new_scorers(self, full: LatentGrammar | None) -> list[TrainedScorer]:
+    def _new_scorers(self, full: LatentGrammar | None) -> list[Any]:
         """Return the scorers of the settings, the linear one first. full: of all sentences."""
         settings, data = self.settings, self._data
         assert full is not None
-        scorers: list[TrainedScorer] = []
+        scorers: list[Any] = []
         if settings.features is not None:
             weights = SpanWeights.untrained(settings.features, data.words, full.symbols)
             scorers.append(LinearScorer(weights, settings.features))
@@ -547,16 +478,8 @@ class TrainingSentences:
 
     def __post_init__(self) -> None:
         self.words = [tree.words() for tree in self.trees]
-
-    @property
-    def tokens(self) -> list[Any] | None:
-        """The tokens of each tree; None if some trees have none."""
-        return None if self.without_tokens else self.parts
-
-    @property
-    def without_tokens(self) -> int:
-        """Number of trees without tokens."""
-        return sum(part is None for part in self.parts)
+        self.without_tokens = sum(part is None for part in self.parts)
+        self.tokens = None if self.without_tokens else self.parts
 
     @classmethod
     def of(cls, data: Iterable[Any]) -> TrainingSentences:

@@ -10,11 +10,7 @@ from treebanks import trees
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.chart.hypergraph import Hypergraphs
 from spacy_structlearn.grammar.fragments import _annotation
-from spacy_structlearn.grammar.fragments.annotation import (
-    DEPTHS,
-    with_ancestors,
-    with_edge_tags,
-)
+from spacy_structlearn.grammar.fragments.annotation import DEPTHS, with_ancestors, with_edge_tags
 from spacy_structlearn.grammar.spans.model import SpanGrammar
 from spacy_structlearn.grammar.treebank.symbols import Symbols
 
