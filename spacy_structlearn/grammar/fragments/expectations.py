@@ -3,9 +3,9 @@
 Smith, Vail & Lafferty (2007), section 4.1.2: the expected number of a fragment is the outside
 quantity of its top, times the probabilities of its productions, times the inside quantities of its
 leaves. Ancestors divide the outside quantity (`Expectations.annotated`). Words at or next to an end
-of a span are left or right corners, summed over all paths to them (`Expectations.first` and so
-on). All of this takes a few linear systems; no sentence is parsed. The distribution is that of the
-grammar itself, including chains of unary productions that the parser would not build.
+of a span are left or right corners, summed over all paths to them (`Expectations.corner` and
+`neighbour`). All of this takes a few linear systems; no sentence is parsed. The distribution is
+that of the grammar itself, including chains of unary productions that the parser would not build.
 """
 
 from __future__ import annotations
@@ -145,8 +145,8 @@ class FragmentExpectations:
         """Return float64 (n, V), or (n, V + 1) for words outside the span; see `Expectations`."""
         if position in ("before", "after"):
             other = self._corner(name, "last" if position == "before" else "first")
-            return getattr(self.expected, position)(other)
-        return getattr(self.expected, position)(self._classes(name)[1])
+            return self.expected.neighbour(1 if position == "before" else 2, other)
+        return self.expected.corner(1 if position == "first" else 2, self._classes(name)[1])
 
     def _of_labels(self, sites: Sites, terms: list[_Factor | None]) -> Floats:
         """Return the expected numbers of sites whatever their production."""

@@ -261,34 +261,6 @@ class Expectations:
             nodes = self._by_sibling(nodes)
         return nodes if depth else nodes[0]
 
-    def first(self, words: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return P(the first word below a state is of class v), float64 (n, V).
-
-        words: float64 (n, V), P(v | state); only the rows of tags are read.
-        The result is 0 for states below which no tree ends.
-        """
-        return self._edge(words, 1)
-
-    def last(self, words: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return P(the last word below a state is of class v), as `first` does."""
-        return self._edge(words, 2)
-
-    def before(self, last: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the expected number of nodes just after a word of class v, float64 (n, V + 1).
-
-        last: float64 (n, V), the result of `last`.
-        The last column of the result is for the start of the sentence.
-        """
-        return self._beside(last, 1)
-
-    def after(self, first: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the expected number of nodes just before a word of class v, float64 (n, V + 1).
-
-        first: float64 (n, V), the result of `first`.
-        The last column of the result is for the end of the sentence.
-        """
-        return self._beside(first, 2)
-
     def _outside(self) -> NDArray[np.float64]:
         pcfg = self.pcfg
         parent, child, weight = pcfg._children(np.ones(pcfg.size))
@@ -370,7 +342,12 @@ class Expectations:
             np.concatenate([pcfg.binary_p, pcfg.unary_p]),
         ).tocsr()
 
-    def _edge(self, words: NDArray[np.float64], side: int) -> NDArray[np.float64]:
+    def corner(self, side: int, words: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return P(the first (side 1) or last word (2) below a state is of class v), (n, V).
+
+        words: float64 (n, V), P(v | state); only the rows of tags are read.
+        The result is 0 for states below which no tree ends.
+        """
         tags = self.pcfg.tags
         chain = self._along(side)[tags:]
         # P(state of the first or last tag | state)
@@ -378,18 +355,20 @@ class Expectations:
         assert corner is not None  # since whatever is rewritten ends
         return np.concatenate([words[:tags], corner @ words[:tags]])
 
-    def _beside(self, inner: NDArray[np.float64], side: int) -> NDArray[np.float64]:
-        """Divide expected nodes by the word before (side 1) or after (side 2) them.
+    def neighbour(self, side: int, corner: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the expected number of nodes with a word of class v before (side 1) or after (2).
 
-        A child on that side, or an only child, has the same neighbour as its parent. The neighbour
-        of the other child is a word of its sister, `inner`.
+        corner: float64 (n, V), the result of `corner` for the other side.
+        Returns float64 (n, V + 1). The last column is for the start or end of the sentence.
         """
+        # A child on that side, or an only child, has the same neighbour as its parent. The
+        # neighbour of the other child is a word of its sister.
         pcfg = self.pcfg
         sisters = _matrix(pcfg.size, pcfg.binary[:, 3 - side], pcfg.binary[:, side], self.binary())
         sources = np.concatenate([sisters.toarray(), pcfg.root[:, None]], axis=1)
         spread = _solve(self._along(side).T, sources)
-        assert spread is not None  # as in `_edge`
-        return np.concatenate([spread[:, :-1] @ inner, spread[:, -1:]], axis=1)
+        assert spread is not None  # as in `corner`
+        return np.concatenate([spread[:, :-1] @ corner, spread[:, -1:]], axis=1)
 
 
 def _states(

@@ -139,7 +139,7 @@ def expected(found):
     """Expectations by name and cell."""
     pcfg = found.pcfg
     words = np.eye(pcfg.size, pcfg.tags)
-    first, last = found.first(words), found.last(words)
+    first, last = found.corner(1, words), found.corner(2, words)
     arrays = {
         "binary": found.binary(),
         "unary": found.unary(),
@@ -150,8 +150,8 @@ def expected(found):
         "annotated 2": found.annotated(2, False),
         "first": found.outside[:, None] * first,
         "last": found.outside[:, None] * last,
-        "before": found.before(last),
-        "after": found.after(first),
+        "before": found.neighbour(1, last),
+        "after": found.neighbour(2, first),
     }
     return {
         (name, *cell): float(values[cell])
@@ -226,7 +226,7 @@ def test_what_never_ends_and_what_is_never_reached():
     assert found.pcfg.unary.tolist() == [[4, 0]]
     np.testing.assert_allclose(found.binary(), [1, 0])
     # Without a tree below it, a state has no first word either.
-    first = found.first(np.eye(pcfg.size, 1))
+    first = found.corner(1, np.eye(pcfg.size, 1))
     np.testing.assert_allclose(first[:, 0], [1, 1, 0, 0, 1, 0])
 
 
@@ -356,17 +356,17 @@ def test_sums(seed, shape, level):
     words = outside[: pcfg.tags].sum()
     assert words == pytest.approx(1 + found.binary().sum(), rel=1e-9)
     classes = np.random.default_rng(seed).dirichlet(np.ones(4), size=pcfg.size)
-    first, last = found.first(classes), found.last(classes)
+    first, last = found.corner(1, classes), found.corner(2, classes)
     ends = pcfg.inside() > 0
     np.testing.assert_allclose(first.sum(axis=1), ends, atol=1e-10)
     np.testing.assert_allclose(last.sum(axis=1), ends, atol=1e-10)
-    before, after = found.before(last), found.after(first)
+    before, after = found.neighbour(1, last), found.neighbour(2, first)
     np.testing.assert_allclose(before.sum(axis=1), outside, rtol=1e-10, atol=1e-10 * scale)
     np.testing.assert_allclose(after.sum(axis=1), outside, rtol=1e-10, atol=1e-10 * scale)
     # The last word of one child is what the other comes after: pairs of words, counted twice.
     tags = slice(pcfg.tags)
-    pairs = (found.before(found.last(np.eye(pcfg.size, pcfg.tags)))[tags, :-1]).T
-    others = found.after(found.first(np.eye(pcfg.size, pcfg.tags)))[tags, :-1]
+    pairs = (found.neighbour(1, found.corner(2, np.eye(pcfg.size, pcfg.tags)))[tags, :-1]).T
+    others = found.neighbour(2, found.corner(1, np.eye(pcfg.size, pcfg.tags)))[tags, :-1]
     np.testing.assert_allclose(pairs, others, rtol=1e-9, atol=1e-10 * scale)
 
 
@@ -375,10 +375,10 @@ def test_a_grammar_of_single_words():
     np.testing.assert_allclose(found.outside, [0.75, 0.25, 0.75])
     np.testing.assert_allclose(found.annotated(1, False), [[0, 0.25, 0.75], [0.75, 0, 0]])
     words = np.eye(3, 2)
-    np.testing.assert_allclose(found.first(words), [[1, 0], [0, 1], [1, 0]])
+    np.testing.assert_allclose(found.corner(1, words), [[1, 0], [0, 1], [1, 0]])
     outer = np.stack([0 * found.outside, 0 * found.outside, found.outside], axis=1)
-    np.testing.assert_allclose(found.before(found.last(words)), outer)
-    np.testing.assert_allclose(found.after(found.first(words)), outer)
+    np.testing.assert_allclose(found.neighbour(1, found.corner(2, words)), outer)
+    np.testing.assert_allclose(found.neighbour(2, found.corner(1, words)), outer)
 
 
 def test_trees_without_a_finite_size():
