@@ -219,7 +219,7 @@ cdef int from_below(Graph* g, Refinement c, int32_t n_tags) noexcept nogil:
 
 cdef int from_above(Graph* g, Refinement c, const int32_t* above, int32_t first_inner, int place,
                     int depth, bint sibling) noexcept nogil:
-    """Split nodes by parent, grandparent and sibling; see `from_ancestors`."""
+    """Split nodes by parent, grandparent and sibling."""
     cdef Py_ssize_t v, e
     cdef int32_t head, phrase, symbol, other
     cdef int32_t[2] below
@@ -270,48 +270,29 @@ cdef int from_above(Graph* g, Refinement c, const int32_t* above, int32_t first_
     return DONE
 
 
-def from_edges(
-    const int64_t[::1] node_offsets, const int64_t[::1] edge_offsets, const int32_t[::1] begins,
-    const int32_t[:, ::1] tails, const int32_t[::1] made, const int32_t[::1] symbol, int n_tags,
-):
-    """Split nodes by the first and the last tag below them.
-
-    The arrays are those of `Hypergraphs`.
-    symbol: int32 (nodes), the symbol of the item of each node, -1 for none.
-    n_tags: number of tags, the first symbols.
-
-    Returns node_offsets, edge_offsets, begins and tails of the refined hypergraphs, the source of
-    each edge, int64 (edges), the source of each node, int64 (nodes), and its state, int32
-    (nodes, 2). The state of a root is (0, 0).
-    Raises ValueError for arrays that are not forests, OverflowError for more than int32 nodes or
-    edges.
-    """
-    return _refine(node_offsets, edge_offsets, begins, tails, made, symbol, n_tags,
-                   None, 0, 0, 0, False)
-
-
-def from_ancestors(
+def refine(
     const int64_t[::1] node_offsets, const int64_t[::1] edge_offsets, const int32_t[::1] begins,
     const int32_t[:, ::1] tails, const int32_t[::1] made, const int32_t[::1] symbol,
-    const int32_t[::1] above, int first_inner, int place, int depth, bint sibling,
+    int n_tags=0, const int32_t[::1] above=None, int first_inner=0, int place=0, int depth=0,
+    bint sibling=False,
 ):
-    """Split nodes by parent, grandparent and sibling; see `from_edges`. States are int32 (nodes, 3).
+    """Split nodes by parent, grandparent and sibling or, without `above`, by the tags at their ends.
 
+    The first five arrays are those of `Hypergraphs`.
+    symbol: int32 (nodes), the symbol of the item of each node, -1 for none.
+    n_tags: number of tags, the first symbols.
     above: int32 (symbols), 1 + the phrase of each symbol, 0 for tags.
     first_inner: the first intermediate symbol.
     place: 0 or 1, the tail of a binary edge that continues the phrase of its head.
     depth: 0 to 2, the number of ancestors.
     sibling: whether to split by siblings.
+
+    Returns node_offsets, edge_offsets, begins and tails of the refined hypergraphs, the source of
+    each edge, int64 (edges), the source of each node, int64 (nodes), and its state, int32
+    (nodes, 2 or 3). The state of a root is 0.
+    Raises ValueError for arrays that are not forests, OverflowError for more than int32 nodes or
+    edges.
     """
-    return _refine(node_offsets, edge_offsets, begins, tails, made, symbol, 0, above, first_inner,
-                   place, depth, sibling)
-
-
-cdef _refine(
-    const int64_t[::1] node_offsets, const int64_t[::1] edge_offsets, const int32_t[::1] begins,
-    const int32_t[:, ::1] tails, const int32_t[::1] made, const int32_t[::1] symbol, int n_tags,
-    const int32_t[::1] above, int first_inner, int place, int depth, bint sibling,
-):
     cdef Py_ssize_t n = node_offsets.shape[0] - 1, x, e, v
     cdef int status = DONE
     cdef bint down = above is not None
@@ -360,7 +341,7 @@ cdef _sorted(
     Refinement c, const int64_t[::1] node_offsets, const int64_t[::1] node_ends,
     const int64_t[::1] edge_ends, const int32_t[::1] first, int width,
 ):
-    """Sort the copies by their nodes and the edges by their heads, see `from_edges`."""
+    """Sort the copies by their nodes and the edges by their heads, see `refine`."""
     cdef Py_ssize_t n = node_offsets.shape[0] - 1, x, v, e, place, rank
     cdef int32_t copy
     cdef int t
