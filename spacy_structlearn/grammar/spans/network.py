@@ -139,12 +139,9 @@ def _places(graphs: Hypergraphs, n_tags: int, ops: Ops) -> SimpleNamespace:
 
 def tag_posteriors(graphs: Hypergraphs, n_tags: int) -> Floats:
     """Return P(tag | words) by the grammar alone, float64 (n_words, n_tags)."""
-    posteriors = graphs.item_posteriors(graphs.inside_outside(graphs.scores)[1])
-    offsets = cumulative(graphs.n_words)
-    tags = np.flatnonzero(graphs.items[:, 0] < n_tags)
-    symbol, start, _ = graphs.items[tags].T
-    table = np.zeros((int(offsets[-1]), n_tags))
-    table[offsets[graphs.item_sentences[tags]] + start, symbol] = posteriors[tags]
+    word, tag, posteriors = span_features.tag_items(graphs, n_tags)
+    table = np.zeros((int(graphs.n_words.sum()), n_tags))
+    table[word, tag] = posteriors
     return table
 
 
