@@ -105,24 +105,17 @@ class RoleTree:
             yield node
 
 
-def argument_nodes(
-    nodes: RoleTree, arguments: Iterable[Argument], *, split: bool = True
-) -> list[tuple[str, int]]:
+def argument_nodes(nodes: RoleTree, arguments: Iterable[Argument]) -> list[tuple[str, int]]:
     """Return the nodes of arguments as (label, node), in the order of the arguments.
 
-    split: split an argument that is not a node into pieces, with C- for all but the first one;
-        otherwise it is left out.
+    An argument that is not a node is split into pieces, with C- for all but the first one.
     """
     found: list[tuple[str, int]] = []
     for label, start, end in arguments:
-        node = nodes.node(start, end)
-        if node is not None:
-            found.append((label, node))
-        elif split:
-            first, *rest = nodes.pieces(start, end)
-            later = label if label.startswith(CONTINUATION) else CONTINUATION + label
-            found.append((label, first))
-            found.extend((later, piece) for piece in rest)
+        first, *rest = nodes.pieces(start, end)
+        later = label if label.startswith(CONTINUATION) else CONTINUATION + label
+        found.append((label, first))
+        found.extend((later, piece) for piece in rest)
     return found
 
 

@@ -15,7 +15,7 @@ from sys import intern
 from typing import NamedTuple, TypeAlias
 
 from ..errors import StructlearnError
-from ..trees.brackets import named_lines, uncollected, unescape
+from ..trees.brackets import named_lines, unescape
 from ..trees.labels import VERBS, labels_of
 from ..trees.tree import Tree
 
@@ -95,12 +95,6 @@ def read_props(source: str | os.PathLike[str] | Iterable[str]) -> Iterator[Sente
     file and line for other formats, and the errors of `text_lines`.
     """
     return _sentences(*named_lines(source))
-
-
-def load_props(source: str | os.PathLike[str] | Iterable[str]) -> list[Sentence]:
-    """Return all sentences of `source`; see `read_props`. Like `load_trees`, it is faster."""
-    with uncollected():
-        return list(read_props(source))
 
 
 def _sentences(lines: Iterable[str], path: str) -> Iterator[Sentence]:
