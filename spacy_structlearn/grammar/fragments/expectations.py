@@ -115,14 +115,14 @@ class FragmentExpectations:
         rows = np.zeros(len(relations), dtype=np.int64)
         for axis, column in enumerate(columns):
             rows = rows * table.shape[axis] + relations[:, column]
-        return _Factor(table.reshape(-1, table.shape[-1]), rows, by_state=False)
+        return _Factor(table.reshape(-1, table.shape[-1]), rows)
 
     def _factor(self, name: str, position: str, values: Hashes) -> _Factor:
         known, _ = self._classes(name)
         places = np.searchsorted(known, values)
         if position in ("before", "after"):
             places = np.where(values == self._boundary, len(known), places)
-        return _Factor(self._corner(name, position), places, by_state=True)
+        return _Factor(self._corner(name, position).T, places)
 
     def _classes_of(self, name: str) -> tuple[Hashes, Floats]:
         """Return the values of an attribute, ascending, and P(value | state), float64 (n, V)."""
@@ -212,16 +212,14 @@ class FragmentExpectations:
 
 
 class _Factor(NamedTuple):
-    """A factor of each site and state: table[row, state], or table[state, row] if `by_state`."""
+    """A factor of each site and state: table[row, state]."""
 
     table: Floats
     rows: NDArray[np.int64]
-    by_state: bool
 
     def at(self, owner: NDArray[np.int64], states: NDArray[np.int64]) -> Floats:
         """Return the factors of the sites `owner` in these states."""
-        rows = self.rows[owner]
-        return self.table[states, rows] if self.by_state else self.table[rows, states]
+        return self.table[self.rows[owner], states]
 
     def select(self, sites: NDArray[np.int64]) -> _Factor:
         """Return the factor of some of the sites."""

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -182,8 +182,8 @@ class FragmentObjective:
             refined = places.forests
             # The context of each node follows from the tree: it is one tree after refining, too.
             reached = np.where(target[refined.edges], 0.0, -np.inf)
-            parts.append(_RefinedBatch(places, refined.graphs.best(reached)[1]))
-        self.n_edges = sum(len(part.target) for part in parts)
+            parts.append((places, refined.graphs.best(reached)[1]))
+        self.n_edges = sum(len(target) for _, target in parts)
         groups = np.array_split(np.arange(len(parts)), min(_MOST_SHARDS, max(len(parts), 1)))
         shards = [
             _FragmentShard([parts[i] for i in group], size, 1.0 / max(n, 1)) for group in groups
@@ -200,17 +200,10 @@ class FragmentObjective:
         self._engine.close()
 
 
-class _RefinedBatch(NamedTuple):
-    """Features of the refined forests of some sentences, and the edges of the right trees."""
-
-    places: FragmentPlaces
-    target: Mask
-
-
 class _FragmentShard:
-    """Some of the batches; see `parallel.shards`."""
+    """Features of refined forests, and the edges of the right trees; see `parallel.shards`."""
 
-    def __init__(self, parts: Sequence[_RefinedBatch], size: int, share: float):
+    def __init__(self, parts: Sequence[tuple[FragmentPlaces, Mask]], size: int, share: float):
         self._parts, self._size, self._share = parts, size, share
 
     def value_and_grad(self, x: Vector) -> tuple[float, Vector]:

@@ -98,9 +98,7 @@ class SpanTemplates:
     "WORD[last-1]".
     tags: likewise, with positions relative to the word, as in "WORD[-1]".
 
-    WORD: the word; for rare words their shape and last three letters.
-    SUFFIX1 to SUFFIX9, PREFIX1 to PREFIX9: in lower case with digits as 0.
-    SHAPE: the shape of the word.
+    WORD, SUFFIX1 to SUFFIX9, PREFIX1 to PREFIX9, SHAPE: see `word_attributes`.
     TAG: the likeliest tag by the grammar.
     LENGTH: the length class of the span, see `LENGTHS`.
     SPAN: the shape of the span, with a symbol for each run of words whose first characters are of
