@@ -22,11 +22,11 @@ class RoleTree:
         end exclusive), heads (tokens): an entry for each node.
     leaves: the node of each token.
     rules, classes: head rules and labels.
-    columns: computed features, see `features`.
+    columns, paths: computed features, see `features`.
     """
 
     __slots__ = ("_nodes", "_sisters", "children", "classes", "columns", "ends", "heads", "labels")
-    __slots__ += ("leaves", "parents", "rules", "starts", "tree", "words")
+    __slots__ += ("leaves", "parents", "paths", "rules", "starts", "tree", "words")
 
     def __init__(self, tree: Tree, rules: HeadRules = COLLINS, labels: RoleLabels = ENGLISH):
         self.tree, self.rules, self.classes = tree, rules, labels
@@ -59,6 +59,7 @@ class RoleTree:
         self._nodes: dict[tuple[int, int], int] | None = None
         self._sisters: dict[int, list[int]] = {}
         self.columns: dict[str, list[str | None]] = {}
+        self.paths: dict[int, dict[int, str]] = {}
 
     def __len__(self) -> int:
         return len(self.labels)
