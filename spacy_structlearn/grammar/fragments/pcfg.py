@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import splu
 
 from ...errors import StructlearnError
-from ..latent.model import LatentGrammar, Level
+from ..latent.model import Entries, LatentGrammar, Level
 from ..treebank.symbols import Symbols
 
 _SUBSTITUTIONS = 16  # before Newton's method, whose steps are far more expensive
@@ -63,27 +63,19 @@ class PCFG:
     @classmethod
     def of(cls, grammar: LatentGrammar, level: int = -1) -> PCFG:
         """Take the rules other than zero of grammar.levels[level], in the order of its arrays."""
-        source, symbols = grammar.levels[level], grammar.symbols
+        source, symbols, rules = grammar.levels[level], grammar.symbols, grammar.rules
         symbol = np.repeat(np.arange(symbols.size, dtype=np.int32), source.substates)
-        places, values = source.entries
-        offsets, rules = source.binary_offsets, grammar.rules.binary
-        binary, binary_rules = _states(places, offsets, rules, source)
-        places = np.flatnonzero(source.unary)
-        offsets, rules = source.unary_offsets, grammar.rules.unary
-        unary, unary_rules = _states(places, offsets, rules, source)
-        root = np.zeros(source.size)
-        places, rules = np.arange(len(source.root)), grammar.rules.root[:, None]
-        tops, _ = _states(places, source.root_offsets, rules, source)
+        binary, unary = source.entries, Entries.of(source.unary)
+        root, places = np.zeros(source.size), np.arange(len(source.root))
+        tops, _ = _states(places, source.root_offsets, rules.root[:, None], source)
         root[tops[:, 0]] = source.root
         return cls(
             symbols,
             symbol,
-            binary,
-            binary_rules,
-            values.astype(np.float64),
-            unary,
-            unary_rules,
-            source.unary[np.flatnonzero(source.unary)].astype(np.float64),
+            *_states(binary.places, source.binary_offsets, rules.binary, source),
+            binary.values.astype(np.float64),
+            *_states(unary.places, source.unary_offsets, rules.unary, source),
+            unary.values.astype(np.float64),
             root,
             (symbol < symbols.n_tags).astype(np.float64),
         )

@@ -170,35 +170,11 @@ class Folds:
         return [*trees[:begin], *trees[end:]]
 
     def parse(
-        self,
-        n_folds: int,
-        grammar_of: Callable[[int], LatentGrammar],
-        full: LatentGrammar,
-        words: Sequence[Sequence[str]],
-        trees: Sequence[Tree],
-        settings: Any,
-        report: Callable[[int, str, int, float], None],
+        self, n_folds: int, parse: Callable[[int, NDArray[np.int64]], TrainingForests]
     ) -> None:
-        """Parse the first `n_folds` folds, unless they are parsed already.
-
-        grammar_of: returns the grammar that parses a fold.
-        full, words, trees: see `training_forests`.
-        settings: with the fields threshold and threads.
-        report: called with the fold, from 1, "forests", the number of sentences and minus the loss.
-        """
+        """Parse the first folds, unless they are parsed already, by number and sentences."""
         for fold in range(len(self.parts), n_folds):
-            self.parts.append(
-                training_forests(
-                    grammar_of(fold),
-                    full,
-                    words,
-                    trees,
-                    np.arange(*self.bounds[fold : fold + 2]),
-                    threshold=settings.threshold,
-                    threads=settings.threads,
-                    report=partial(report, fold + 1, "forests"),
-                )
-            )
+            self.parts.append(parse(fold, np.arange(*self.bounds[fold : fold + 2])))
         self.n_parsed = n_folds
 
     @property
@@ -337,22 +313,25 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
         """Parse the first folds, up to this number, unless they are parsed already."""
         if self._forests is not None:
             return
-        assert self._full is not None
-        data = self._data
-        self._folds.parse(
-            folds,
-            lambda fold: LatentGrammar.from_bytes(self._grammars[fold + 1].tobytes()),
-            self._full,
-            data.words,
-            data.trees,
-            self.settings,
-            self.report,
-        )
+        self._folds.parse(folds, self._parse_fold)
         self.left_out = self._folds.left_out
         if not self.losses:
             self.value = self._folds.loss
         if folds == len(self._folds):
             self._forests, self._folds.parts = TrainingForests.joined(self._folds.parts), []
+
+    def _parse_fold(self, fold: int, numbers: NDArray[np.int64]) -> TrainingForests:
+        assert self._full is not None
+        return training_forests(
+            LatentGrammar.from_bytes(self._grammars[fold + 1].tobytes()),
+            self._full,
+            self._data.words,
+            self._data.trees,
+            numbers,
+            threshold=self.settings.threshold,
+            threads=self.settings.threads,
+            report=partial(self.report, fold + 1, "forests"),
+        )
 
     # --- epochs -------------------------------------------------------------------------------
     def _epoch(self) -> None:
