@@ -194,16 +194,12 @@ class FragmentExpectations:
         int64 (n, 3), 0 where not asked; and its weight, float64 (n).
         """
         pcfg = self.expected.pcfg
-        none = np.zeros(len(pcfg.unary), dtype=np.int64)
-        n_binary = self._n_binary
-        rules = np.concatenate([pcfg.binary_rules, pcfg.unary_rules + n_binary]).astype(np.int64)
-        states = np.concatenate(
-            [pcfg.binary.astype(np.int64), np.column_stack([pcfg.unary.astype(np.int64), none])]
-        )
-        weights = np.concatenate([pcfg.binary_p, pcfg.unary_p])
+        rules = pcfg.coarse.astype(np.int64)
+        rules[pcfg.n_binary :] += self._n_binary
+        weights = pcfg.p
         if not asked[0]:
-            weights = weights * self.expected.outside[states[:, 0]]
-        states = np.where(np.array(asked), states, 0)
+            weights = weights * self.expected.outside[pcfg.rules[:, 0]]
+        states = np.where(np.array(asked), np.maximum(pcfg.rules, 0).astype(np.int64), 0)
         n = int(self._offsets[-1])
         code = ((rules * n + states[:, 0]) * n + states[:, 1]) * n + states[:, 2]
         _, first, group = np.unique(code, return_index=True, return_inverse=True)

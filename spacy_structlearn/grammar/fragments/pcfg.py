@@ -38,10 +38,10 @@ class PCFG:
 
     symbols: the coarse symbols.
     symbol: int32 (n), ascending, the symbol of each state.
-    binary: int32 (R, 3), parent, left and right state of each rule.
-    binary_rules: int32 (R), the coarse rule, a row of `Rules.binary`.
-    binary_p: float64 (R), the probability.
-    unary, unary_rules, unary_p: likewise, with int32 (U, 2) states.
+    rules: int32 (R, 3), parent, left and right state of each rule, binary rules first. The right
+        state of unary rules is -1.
+    coarse: int32 (R), the coarse rule: a row of `Rules.binary`, then one of `Rules.unary`.
+    p: float64 (R), the probability.
     root: float64 (n), P(ROOT -> state).
     lexical: float64 (n), P(state -> word), 1 for tags and 0 for others.
 
@@ -51,12 +51,9 @@ class PCFG:
 
     symbols: Symbols
     symbol: NDArray[np.int32]
-    binary: NDArray[np.int32]
-    binary_rules: NDArray[np.int32]
-    binary_p: NDArray[np.float64]
-    unary: NDArray[np.int32]
-    unary_rules: NDArray[np.int32]
-    unary_p: NDArray[np.float64]
+    rules: NDArray[np.int32]
+    coarse: NDArray[np.int32]
+    p: NDArray[np.float64]
     root: NDArray[np.float64]
     lexical: NDArray[np.float64]
 
@@ -65,17 +62,22 @@ class PCFG:
         """Take the rules other than zero of grammar.levels[level], in the order of its arrays."""
         source, symbols, rules = grammar.levels[level], grammar.symbols, grammar.rules
         symbol = np.repeat(np.arange(symbols.size, dtype=np.int32), source.substates)
-        binary, unary = source.entries, Entries.of(source.unary)
         root, places = np.zeros(source.size), np.arange(len(source.root))
         tops, _ = _states(places, source.root_offsets, rules.root[:, None], source)
         root[tops[:, 0]] = source.root
+        parts = (
+            (source.entries, source.binary_offsets, rules.binary),
+            (Entries.of(source.unary), source.unary_offsets, rules.unary),
+        )
+        (binary, of_binary), (unary, of_unary) = (
+            _states(entries.places, offsets, coarse, source) for entries, offsets, coarse in parts
+        )
         return cls(
             symbols,
             symbol,
-            *_states(binary.places, source.binary_offsets, rules.binary, source),
-            binary.values.astype(np.float64),
-            *_states(unary.places, source.unary_offsets, rules.unary, source),
-            unary.values.astype(np.float64),
+            np.concatenate([binary, np.pad(unary, ((0, 0), (0, 1)), constant_values=-1)]),
+            np.concatenate([of_binary, of_unary]),
+            np.concatenate([entries.values for entries, _, _ in parts]).astype(np.float64),
             root,
             (symbol < symbols.n_tags).astype(np.float64),
         )
@@ -84,6 +86,11 @@ class PCFG:
     def size(self) -> int:
         """The number of states, n."""
         return len(self.symbol)
+
+    @cached_property
+    def n_binary(self) -> int:
+        """The number of binary rules."""
+        return int(np.count_nonzero(self.rules[:, 2] >= 0))
 
     @cached_property
     def tags(self) -> int:
@@ -150,64 +157,50 @@ class PCFG:
         # Not i itself, which may be off by some roundings: so probabilities sum to 1.
         rewritten = self._rewritten(values)
         scale = np.divide(1, rewritten, out=np.zeros(self.size), where=rewritten > 0)
-        _, left, right = self.binary.T
-        parent, child = self.unary.T
         return replace(
             self,
-            binary_p=self.binary_p * values[left] * values[right] * scale[self.binary[:, 0]],
-            unary_p=self.unary_p * values[child] * scale[parent],
+            p=self._weights(values) * scale[self.rules[:, 0]],
             root=self.root * values / total,
             lexical=self.lexical * scale,
         )._kept(rewritten > 0)
 
+    def _weights(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Multiply the probability of each rule by the values of its children."""
+        _, left, right = self.rules.T
+        return self.p * values[left] * np.append(values, 1.0)[right]
+
     def _rewritten(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Evaluate the right-hand side of the equation of i."""
-        top, left, right = self.binary.T
-        parent, child = self.unary.T
-        return (
-            np.bincount(top, self.binary_p * values[left] * values[right], self.size)
-            + np.bincount(parent, self.unary_p * values[child], self.size)
-            + self.lexical
-        )
+        top, n, weights = self.rules[:, 0], self.n_binary, self._weights(values)
+        unary = np.bincount(top[n:], weights[n:], self.size)
+        return np.bincount(top[:n], weights[:n], self.size) + unary + self.lexical
 
     def _children(
         self, values: NDArray[np.float64]
     ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
         """Return parent, child and weight of the derivative of `_rewritten`."""
-        top, left, right = self.binary.T
-        parent, child = self.unary.T
+        n = self.n_binary
+        (top, left, right), p = self.rules[:n].T, self.p[:n]
+        unary, child, _ = self.rules[n:].T
         return (
-            np.concatenate([top, top, parent]),
+            np.concatenate([top, top, unary]),
             np.concatenate([left, right, child]),
-            np.concatenate(
-                [self.binary_p * values[right], self.binary_p * values[left], self.unary_p]
-            ),
+            np.concatenate([p * values[right], p * values[left], self.p[n:]]),
         )
 
     def _ends(self) -> NDArray[np.bool_]:
         """Return whether some tree below each state ends, bool (n)."""
-        top, left, right = self.binary.T
-        parent, child = self.unary.T
-        ends, before = self.lexical > 0, 0
+        top, left, right = self.rules[self.p > 0].T
+        ends, before = np.append(self.lexical > 0, True), 0
         while (number := np.count_nonzero(ends)) > before:
             before = number
-            ends[top[ends[left] & ends[right] & (self.binary_p > 0)]] = True
-            ends[parent[ends[child] & (self.unary_p > 0)]] = True
-        return ends
+            ends[top[ends[left] & ends[right]]] = True
+        return ends[:-1]
 
     def _kept(self, states: NDArray[np.bool_]) -> PCFG:
         """Keep the rules of these states, bool (n), except those of probability 0."""
-        binary = states[self.binary].all(axis=1) & (self.binary_p > 0)
-        unary = states[self.unary].all(axis=1) & (self.unary_p > 0)
-        return replace(
-            self,
-            binary=self.binary[binary],
-            binary_rules=self.binary_rules[binary],
-            binary_p=self.binary_p[binary],
-            unary=self.unary[unary],
-            unary_rules=self.unary_rules[unary],
-            unary_p=self.unary_p[unary],
-        )
+        kept = np.append(states, True)[self.rules].all(axis=1) & (self.p > 0)
+        return replace(self, rules=self.rules[kept], coarse=self.coarse[kept], p=self.p[kept])
 
 
 class Expectations:
@@ -225,13 +218,9 @@ class Expectations:
         self.pcfg = pcfg.terminating()
         self.outside = self._outside()
 
-    def binary(self) -> NDArray[np.float64]:
-        """Return o_A r(A -> B C), float64 (R), the expected numbers of binary rules."""
-        return self.outside[self.pcfg.binary[:, 0]] * self.pcfg.binary_p
-
-    def unary(self) -> NDArray[np.float64]:
-        """Return o_A r(A -> B), float64 (U), the expected numbers of unary rules."""
-        return self.outside[self.pcfg.unary[:, 0]] * self.pcfg.unary_p
+    def rules(self) -> NDArray[np.float64]:
+        """Return o_A r(A -> B C) or o_A r(A -> B), float64 (R), the expected numbers of rules."""
+        return self.outside[self.pcfg.rules[:, 0]] * self.pcfg.p
 
     def annotated(self, depth: int, sibling: bool) -> NDArray[np.float64]:
         """Divide `outside` by the ancestors and the sibling of each node.
@@ -310,12 +299,13 @@ class Expectations:
         plain = ~pcfg.is_intermediate
         divided[:, 0, plain] = nodes[:, plain]
         parents, columns, weights = [], [], []
+        binary = pcfg.rules[: pcfg.n_binary]
         for side in (1, 2):
-            child, sister = pcfg.binary[:, side], pcfg.symbol[pcfg.binary[:, 3 - side]]
+            child, sister = binary[:, side], pcfg.symbol[binary[:, 3 - side]]
             rules = np.flatnonzero(pcfg.is_intermediate[child])
-            parents.append(pcfg.binary[rules, 0])
+            parents.append(binary[rules, 0])
             columns.append((1 + sister[rules].astype(np.int64)) * pcfg.size + child[rules])
-            weights.append(pcfg.binary_p[rules])
+            weights.append(pcfg.p[rules])
         cells, column = np.unique(np.concatenate(columns), return_inverse=True)
         rules = scipy.sparse.csr_array(
             (np.concatenate(weights), (np.concatenate(parents), column)),
@@ -327,12 +317,9 @@ class Expectations:
     def _along(self, side: int) -> scipy.sparse.csr_array:
         """Return the expected first (side 1) or last (side 2) children, (n, n)."""
         pcfg = self.pcfg
-        return _matrix(
-            pcfg.size,
-            np.concatenate([pcfg.binary[:, 0], pcfg.unary[:, 0]]),
-            np.concatenate([pcfg.binary[:, side], pcfg.unary[:, 1]]),
-            np.concatenate([pcfg.binary_p, pcfg.unary_p]),
-        ).tocsr()
+        top, left, right = pcfg.rules.T
+        child = left if side == 1 else np.where(right < 0, left, right)
+        return _matrix(pcfg.size, top, child, pcfg.p).tocsr()
 
     def corner(self, side: int, words: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return P(the first (side 1) or last word (2) below a state is of class v), (n, V).
@@ -356,7 +343,8 @@ class Expectations:
         # A child on that side, or an only child, has the same neighbour as its parent. The
         # neighbour of the other child is a word of its sister.
         pcfg = self.pcfg
-        sisters = _matrix(pcfg.size, pcfg.binary[:, 3 - side], pcfg.binary[:, side], self.binary())
+        binary, weights = pcfg.rules[: pcfg.n_binary], self.rules()[: pcfg.n_binary]
+        sisters = _matrix(pcfg.size, binary[:, 3 - side], binary[:, side], weights)
         sources = np.concatenate([sisters.toarray(), pcfg.root[:, None]], axis=1)
         spread = _solve(self._along(side).T, sources)
         assert spread is not None  # as in `corner`
