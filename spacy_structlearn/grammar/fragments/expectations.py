@@ -112,9 +112,7 @@ class FragmentExpectations:
         """Return the outside quantities of states with these ancestors."""
         table = self._annotated(template.depth, template.sibling)
         columns = [*range(template.depth), *([2] if template.sibling else ())]
-        rows = np.zeros(len(relations), dtype=np.int64)
-        for axis, column in enumerate(columns):
-            rows = rows * table.shape[axis] + relations[:, column]
+        rows = np.ravel_multi_index(tuple(relations[:, columns].T), table.shape[:-1])
         return _Factor(table.reshape(-1, table.shape[-1]), rows)
 
     def _factor(self, name: str, position: str, values: Hashes) -> _Factor:

@@ -412,15 +412,10 @@ class LinearScorer:
             self._table, self._rates = None, np.zeros(1)
             return
         places, table, rates = state["places"], state["table"], state["rates"]
-        sound = (
-            places.dtype == np.int32
-            and table.dtype == np.float32
-            and rates.dtype == np.float64
-            and table.shape == (len(places), 4)
-            and rates.ndim == 1
-            and len(rates) > 0
-        )
-        if not sound or (len(places) and not 0 <= places.min() <= places.max() < len(self._dense)):
+        kinds = [array.dtype for array in (places, table, rates)]
+        sound = kinds == [np.int32, np.float32, np.float64] and table.shape == (len(places), 4)
+        in_range = not len(places) or 0 <= places.min() <= places.max() < len(self._dense)
+        if not (sound and in_range and rates.ndim == 1 and len(rates)):
             raise ValueError("the state is not that of a scorer of spans")
         self._table = np.zeros((self._model.buckets, 4), dtype=np.float32)
         self._table[places] = table

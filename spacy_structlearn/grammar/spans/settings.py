@@ -97,17 +97,20 @@ class ForestSettings(Settings):
         """Encode all trees of `data` as arrays."""
         return self.base.encode(data)
 
+    @property
+    def model(self) -> Any:
+        """The class of the grammars."""
+        from .model import SpanGrammar
+
+        return SpanGrammar
+
     def empty(self) -> Any:
         """Return a grammar without symbols."""
-        from .model import SpanGrammar
-
-        return SpanGrammar.empty()
+        return self.model.empty()
 
     def initialize(self, data: Any, labels: Sequence[str] = (), previous: Any = None) -> Any:
-        """Return the treebank grammar, without scores of spans."""
-        from .model import SpanGrammar
-
-        return SpanGrammar(self.base.initialize(data, labels))
+        """Return the treebank grammar, without other scores."""
+        return self.model(self.base.initialize(data, labels))
 
 
 @dataclass(frozen=True, kw_only=True)

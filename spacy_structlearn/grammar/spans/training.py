@@ -226,6 +226,8 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
     parsed, and in "network" that of the epoch, from 1, with that of the update.
     """
 
+    kept = ("weight", "squares", "batch", "loss", "losses")
+
     def __init__(
         self, settings: SpanScoreSettings, data: Data, *, make_engine: MakeEngine = make_engine
     ):
@@ -242,8 +244,8 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
         self._current: Trainer[Any] | None = self._grammar_trainer(0)
         self._forests: TrainingForests | None = None
         self._scorers: list[Any] | None = None
-        self._weight, self._squares = self.settings.weight, 0.0
-        self._batch, self._loss = 0, 0.0
+        self.weight, self.squares = float(self.settings.weight), 0.0
+        self.batch, self.loss = 0, 0.0
         self.losses: list[float] = []
         self.left_out = 0
         self.value = 0.0
@@ -273,7 +275,7 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
         features = None
         if self._scorers is not None and self.settings.features is not None:
             features = self._scorers[0].weights
-        return SpanGrammar(grammar, self._weight, features)
+        return SpanGrammar(grammar, self.weight, features)
 
     @property
     def _done(self) -> bool:
@@ -344,21 +346,21 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
         number = len(self.losses)
         rng = np.random.default_rng([settings.seed, number])
         cuts = batches(forests.graphs.n_words, settings.batch_size, rng)
-        seen = sum(len(cut) for cut in cuts[: self._batch])
-        while self._batch < len(cuts):
-            chosen = cuts[self._batch]
-            update = number * len(cuts) + self._batch + 1
+        seen = sum(len(cut) for cut in cuts[: self.batch])
+        while self.batch < len(cuts):
+            chosen = cuts[self.batch]
+            update = number * len(cuts) + self.batch + 1
             self._update(
                 forests, chosen, learn_rate_factor(update, settings.max_iterations * len(cuts))
             )
             seen += len(chosen)
-            self._batch += 1
-            before, now = ((self._batch - i) * REPORTS // len(cuts) for i in (1, 0))
+            self.batch += 1
+            before, now = ((self.batch - i) * REPORTS // len(cuts) for i in (1, 0))
             if now > before:
-                self.report(number + 1, "network", self._batch, -self._loss / seen)
-        self.value = self._loss / max(seen, 1)
+                self.report(number + 1, "network", self.batch, -self.loss / seen)
+        self.value = self.loss / max(seen, 1)
         self.losses.append(self.value)
-        self._batch, self._loss = 0, 0.0
+        self.batch, self.loss = 0, 0.0
         if self._done:
             self._forests = None  # too large to be kept as long as the trainer
             if settings.network is not None:
@@ -374,7 +376,7 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
         tokens = None if data.tokens is None else [data.tokens[number] for number in numbers]
         begun = [scorer.begin_update(words, tokens, graphs) for scorer in self._scorers]
         total = sum((scores for scores, _ in begun), np.zeros(len(graphs.items)))
-        losses, gradient, by_weight = conditional_loss(graphs, target, total, self._weight)
+        losses, gradient, by_weight = conditional_loss(graphs, target, total, self.weight)
         gradient[np.abs(gradient) < NEGLIGIBLE] = 0.0
         gradient /= len(chosen)
         for _, backprop in begun:
@@ -383,11 +385,11 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
             scorer.finish_update(factor)
         if settings.fit_weight:
             slope = by_weight / len(chosen)
-            self._squares += slope * slope
-            if self._squares:
-                rate = factor * settings.weight_learn_rate / np.sqrt(self._squares)
-                self._weight = max(float(self._weight - rate * slope), 0.0)
-        self._loss += float(losses.sum())
+            self.squares += slope * slope
+            if self.squares:
+                rate = factor * settings.weight_learn_rate / np.sqrt(self.squares)
+                self.weight = max(float(self.weight - rate * slope), 0.0)
+        self.loss += float(losses.sum())
 
     def _new_scorers(self, full: LatentGrammar | None) -> list[Any]:
         """Return the scorers of the settings, the linear one first. full: of all sentences."""
@@ -412,19 +414,15 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
     def state(self) -> dict[str, Any]:
         """Return the state. It has no forests: the grammars of the folds make them again."""
         current, scorers = self._current, self._scorers
-        return {
+        return super().state() | {
             "grammars": self._grammars,
             "current": None if current is None else serialization.nested(current.to_bytes()),
             "n_forests": self._folds.n_parsed,
             "scorers": None if scorers is None else [scorer.state() for scorer in scorers],
-            "weight": self._weight,
-            "squares": self._squares,
-            "batch": self._batch,
-            "loss": self._loss,
-            "losses": self.losses,
         }
 
     def restore(self, state: dict[str, Any]) -> bool | None:
+        super().restore(state)
         self._grammars = [np.asarray(grammar, dtype=np.uint8) for grammar in state["grammars"]]
         self._current = None
         if state["current"] is not None:
@@ -437,9 +435,6 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
         # A new object: if the state is damaged, the old one is restored.
         self._folds = Folds(len(self._data.trees), self.settings.folds)
         self._folds.n_parsed, self._forests = int(state["n_forests"]), None
-        self._weight, self._squares = float(state["weight"]), float(state["squares"])
-        self._batch, self._loss = int(state["batch"]), float(state["loss"])
-        self.losses = [*map(float, state["losses"])]
         self._scorers = None
         if state["scorers"] is not None:
             self._scorers = self._new_scorers(self._full)
