@@ -27,6 +27,10 @@ from .pcfg import PCFG, Expectations
 _CHUNK = 1 << 22  # pairs of a site and a refined production that are computed together
 
 
+# A factor of each site and state, table[row of the site, state]: the table and the rows.
+_Factor = tuple[Floats, NDArray[np.int64]]
+
+
 class Words(NamedTuple):
     """The distinct words of training data.
 
@@ -101,7 +105,7 @@ class FragmentExpectations:
             rows = np.flatnonzero((sites.right < 0) == unary)
             if not len(rows):
                 continue
-            factors = [None if term is None else term.select(rows) for term in terms]
+            factors = [None if term is None else (term[0], term[1][rows]) for term in terms]
             if unary and factors[1] is None:
                 # Both ends of the span are ends of the only child.
                 factors[1:] = factors[2], None
@@ -113,14 +117,14 @@ class FragmentExpectations:
         table = self._annotated(template.depth, template.sibling)
         columns = [*range(template.depth), *([2] if template.sibling else ())]
         rows = np.ravel_multi_index(tuple(relations[:, columns].T), table.shape[:-1])
-        return _Factor(table.reshape(-1, table.shape[-1]), rows)
+        return table.reshape(-1, table.shape[-1]), rows
 
     def _factor(self, name: str, position: str, values: Hashes) -> _Factor:
         known, _ = self._classes(name)
         places = np.searchsorted(known, values)
         if position in ("before", "after"):
             places = np.where(values == self._boundary, len(known), places)
-        return _Factor(self._corner(name, position).T, places)
+        return self._corner(name, position).T, places
 
     def _classes_of(self, name: str) -> tuple[Hashes, Floats]:
         """Return the values of an attribute, ascending, and P(value | state), float64 (n, V)."""
@@ -153,9 +157,9 @@ class FragmentExpectations:
         begins = np.cumsum(sizes) - sizes
         states = np.arange(len(owner)) + np.repeat(self._offsets[sites.symbol] - begins, sizes)
         above, inside, _ = terms
-        values = self.expected.outside[states] if above is None else above.at(owner, states)
+        values = self.expected.outside[states] if above is None else _at(above, owner, states)
         if inside is not None:
-            values = values * inside.at(owner, states)
+            values = values * _at(inside, owner, states)
         return np.bincount(owner, values, len(sites))
 
     def _of_rules(self, sites: Sites, terms: list[_Factor | None]) -> Floats:
@@ -176,7 +180,7 @@ class FragmentExpectations:
             values = weights[entries]
             for term, column in zip(terms, states.T, strict=True):
                 if term is not None:
-                    values = values * term.at(owner, column[entries])
+                    values = values * _at(term, owner, column[entries])
             expected += np.bincount(owner, values, len(sites))
         return expected
 
@@ -205,19 +209,10 @@ class FragmentExpectations:
         return begins, states[first], np.bincount(group, weights, len(first))
 
 
-class _Factor(NamedTuple):
-    """A factor of each site and state: table[row, state]."""
-
-    table: Floats
-    rows: NDArray[np.int64]
-
-    def at(self, owner: NDArray[np.int64], states: NDArray[np.int64]) -> Floats:
-        """Return the factors of the sites `owner` in these states."""
-        return self.table[self.rows[owner], states]
-
-    def select(self, sites: NDArray[np.int64]) -> _Factor:
-        """Return the factor of some of the sites."""
-        return self._replace(rows=self.rows[sites])
+def _at(factor: _Factor, owner: NDArray[np.int64], states: NDArray[np.int64]) -> Floats:
+    """Return the factors of the sites `owner` in these states."""
+    table, rows = factor
+    return table[rows[owner], states]
 
 
 def _code(

@@ -311,10 +311,8 @@ def step(
     _check_table(table, rates)
     if after < 1:
         raise ValueError("a step needs a rate")
-    if touched.shape[0]:
-        _check_places(np.asarray(touched)[:, None], table.shape[0])
-        if np.asarray(touched).min() < 0:
-            raise ValueError("a place is out of range")
+    if touched.shape[0] and not 0 <= np.min(touched) <= np.max(touched) < table.shape[0]:
+        raise ValueError("a place is out of range")
     rate = rates[after] - rates[after - 1]
     with nogil:
         for i in range(touched.shape[0]):

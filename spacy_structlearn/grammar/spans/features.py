@@ -178,11 +178,6 @@ class HashedWeights(Stored):
     storage: how weights are stored; see `LatentGrammar`.
     """
 
-    n_tags: int
-    n_symbols: int
-    vocabulary: NDArray[np.uint64]
-    storage: str
-
     def without_words(self: W, words: Iterable[str]) -> W:
         """Return a copy to which these words are unknown."""
         return self.replaced(vocabulary=without(self.vocabulary, words))
@@ -386,8 +381,6 @@ class LinearScorer:
 
     def finish_update(self, learn_rate_factor: float = 1.0) -> None:
         """Do one step of AdaGrad. learn_rate_factor: multiplies the learning rate."""
-        if self._table is None:
-            return
         rate = self._features.learn_rate * learn_rate_factor
         self._rates = np.append(self._rates, self._rates[-1] + rate)
         for touched in self._touched:

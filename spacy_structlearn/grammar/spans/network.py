@@ -269,12 +269,9 @@ class SpanNetwork:
         self._n_updates = 0
         self._start: dict[str, Any] | None = None
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __reduce__(self) -> tuple[Any, ...]:
         # Without the state of a training.
-        return {"tok2vec": self.tok2vec, "scorer": self.scorer}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]
+        return SpanNetwork, (self.tok2vec, self.scorer)
 
     @property
     def layers(self) -> list[tuple[str, list[str]]]:
@@ -320,6 +317,7 @@ class SpanNetwork:
         with self._seeded():
             self.tok2vec.initialize(X=list(tokens))
         self._new_scorer(tokens, symbols)
+        self._drop_gradients()
 
     def prepare(self, tokens: Sequence[Any], symbols: Symbols, settings: SpanScoreSettings) -> None:
         """Begin a training on forests of these symbols.
@@ -346,7 +344,6 @@ class SpanNetwork:
             self.scorer.set_dim(name, size, force=True)
         with self._seeded(1):
             self.scorer.initialize()
-        self._drop_gradients()
 
     def _drop_gradients(self) -> None:
         """Clear gradients that an interrupted training has left."""
