@@ -132,8 +132,8 @@ class FragmentExpectations:
         if name == TAG:
             known = np.arange(self._n_tags, dtype=np.uint64)
             table = np.zeros((n_states, self._n_tags))
-            sizes = np.diff(self._offsets[: self._n_tags + 1])
-            table[np.arange(int(sizes.sum())), np.repeat(np.arange(self._n_tags), sizes)] = 1.0
+            tags = self.expected.pcfg.symbol[: self.expected.pcfg.tags]
+            table[np.arange(len(tags)), tags] = 1.0
             return known, table
         hashes = self._words.hashes[:, self._words.names.index(name)]
         known, classes = np.unique(hashes, return_inverse=True)

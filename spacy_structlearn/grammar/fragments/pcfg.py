@@ -295,9 +295,6 @@ class Expectations:
         """Divide (P, n) expected nodes by their siblings, to (P, 1 + n_symbols, n)."""
         pcfg = self.pcfg
         n_symbols = pcfg.symbols.size
-        divided = np.zeros((len(nodes), 1 + n_symbols, pcfg.size))
-        plain = ~pcfg.is_intermediate
-        divided[:, 0, plain] = nodes[:, plain]
         parents, columns, weights = [], [], []
         binary = pcfg.rules[: pcfg.n_binary]
         for side in (1, 2):
@@ -306,12 +303,13 @@ class Expectations:
             parents.append(binary[rules, 0])
             columns.append((1 + sister[rules].astype(np.int64)) * pcfg.size + child[rules])
             weights.append(pcfg.p[rules])
-        cells, column = np.unique(np.concatenate(columns), return_inverse=True)
         rules = scipy.sparse.csr_array(
-            (np.concatenate(weights), (np.concatenate(parents), column)),
-            shape=(pcfg.size, len(cells)),
+            (np.concatenate(weights), (np.concatenate(parents), np.concatenate(columns))),
+            shape=(pcfg.size, (1 + n_symbols) * pcfg.size),
         )
-        divided.reshape(len(nodes), -1)[:, cells] = nodes @ rules
+        divided = (nodes @ rules).reshape(len(nodes), 1 + n_symbols, pcfg.size)
+        plain = ~pcfg.is_intermediate
+        divided[:, 0, plain] = nodes[:, plain]
         return divided
 
     def _along(self, side: int) -> scipy.sparse.csr_array:

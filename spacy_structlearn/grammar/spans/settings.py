@@ -115,7 +115,10 @@ class ForestSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class SpanScoreSettings(ForestSettings):
-    """Settings of learners of span scores, linear or by a network."""
+    """Settings of learners of span scores, linear (`features`) or by a network."""
+
+    features: ClassVar[Any] = None
+    network: ClassVar[Any] = None
 
     weight: float = setting(
         1.0, ge=0, help="Weight of the grammar's score of a tree, log P(tree | words)."
@@ -133,16 +136,6 @@ class SpanScoreSettings(ForestSettings):
     def constraints(self) -> Iterable[tuple[str, str, Any]]:
         yield from super().constraints()
         yield "folds", "at least 2", self.folds >= 2
-
-    @property
-    def features(self) -> SpanFeaturesSettings | None:
-        """The settings of linear scores; None without such scores."""
-        raise NotImplementedError
-
-    @property
-    def network(self) -> Any:
-        """A `network.SpanNetwork`, which is trained in place; None without a network."""
-        return None
 
     @property
     def fold_base(self) -> LatentGrammarSettings:
