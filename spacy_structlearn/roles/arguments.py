@@ -165,18 +165,19 @@ def marginals(
         if weight > -inf:
             starting[start].append((end, weight))
             ending[end].append((start, weight))
-    forward: dict[int, float] = {}
-    total = 0.0
-    for position in positions:
-        for start, weight in ending[position]:
-            total = _log_sum(total, forward[start] + weight)
-        forward[position] = total
-    backward: dict[int, float] = {}
-    value = 0.0
-    for position in reversed(positions):
-        for end, weight in starting[position]:
-            value = _log_sum(value, backward[end] + weight)
-        backward[position] = value
+
+    def sums(order: Iterable[int], spans: dict[int, list[tuple[int, float]]]) -> dict[int, float]:
+        """Return the logarithm of the sum over all sets of spans up to each position."""
+        up_to: dict[int, float] = {}
+        value = 0.0
+        for position in order:
+            for other, weight in spans[position]:
+                value = _log_sum(value, up_to[other] + weight)
+            up_to[position] = value
+        return up_to
+
+    forward, backward = sums(positions, ending), sums(reversed(positions), starting)
+    total = forward[positions[-1]]
     outside = [forward[i] + backward[j] - total for i, j in zip(starts, ends, strict=True)]
     return np.exp(np.minimum(gains + np.array(outside)[:, None], 0.0))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from ..errors import StructlearnError
 from ..words.lemmas import Lemmatizer, lemma, lower
@@ -84,26 +84,22 @@ def features(
     Of the predicate: predicate_tag; particle, in lower case.
     """
     of_predicates = _of_predicates(lemmatize)
-    flat = [node for _, below in sites for node in below]
+    leaves = [nodes.predicate(predicate) for predicate, _ in sites]
     columns: dict[str, Column] = {}
     for name in names:
         if name in _OF_NODES:
             values = _of_nodes(nodes, name)
-            columns[name] = [values[node] for node in flat]
-            continue
-        column: Column = columns.setdefault(name, [])
-        if name in _OF_PAIRS:
-            for predicate, below in sites:
-                nodes.predicate(predicate)
-                column.extend(_OF_PAIRS[name](nodes, predicate, below))
-        elif name in of_predicates:
-            for predicate, below in sites:
-                value = of_predicates[name](nodes, nodes.predicate(predicate))
-                column.extend([value] * len(below))
-        elif name == ROLESET:
-            senses = rolesets if rolesets is not None else [None] * len(sites)
-            for value, (_, below) in zip(senses, sites, strict=True):
-                column.extend([value] * len(below))
+            columns[name] = [values[node] for _, below in sites for node in below]
+        elif name in _OF_PAIRS:
+            parts = (_OF_PAIRS[name](nodes, *site) for site in sites)
+            columns[name] = list(chain.from_iterable(parts))
+        elif name in of_predicates or name == ROLESET:
+            if name == ROLESET:
+                values = rolesets or [None] * len(sites)
+            else:
+                values = [of_predicates[name](nodes, leaf) for leaf in leaves]
+            pairs = zip(values, sites, strict=True)
+            columns[name] = [value for value, (_, below) in pairs for _ in below]
         else:
             raise StructlearnError("SL132", name=name, known=", ".join((*FEATURES, ROLESET)))
     return columns
