@@ -25,9 +25,6 @@ class RoleTree:
     columns, paths: computed features, see `features`.
     """
 
-    __slots__ = ("_nodes", "_sisters", "children", "classes", "columns", "ends", "heads", "labels")
-    __slots__ += ("leaves", "parents", "paths", "rules", "starts", "tree", "words")
-
     def __init__(self, tree: Tree, rules: HeadRules = COLLINS, labels: RoleLabels = ENGLISH):
         self.tree, self.rules, self.classes = tree, rules, labels
         nodes = list(tree.subtrees())

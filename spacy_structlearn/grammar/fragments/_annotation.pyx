@@ -9,6 +9,7 @@ that derivations correspond one to one. Hypergraphs are as in `_hypergraph`. A s
 to three numbers, packed into one key.
 """
 
+cimport cython
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memset
@@ -65,6 +66,7 @@ cdef int no_forest() except -1 nogil:
         raise ValueError("edges without tails must make tags, others phrases or intermediates")
 
 
+@cython.final
 cdef class Refinement:
     """The copies of nodes and edges of all hypergraphs, in the order in which they are made."""
 
@@ -267,14 +269,11 @@ def refine(
 ):
     """Split nodes by parent, grandparent and sibling or, without `above`, by the tags at their ends.
 
-    The first five arrays are those of `Hypergraphs`.
+    The first five arrays are those of `Hypergraphs`; n_tags, depth and sibling as in `annotation`.
     symbol: int32 (nodes), the symbol of the item of each node, -1 for none.
-    n_tags: number of tags, the first symbols.
     above: int32 (symbols), 1 + the phrase of each symbol, 0 for tags.
     first_inner: the first intermediate symbol.
     place: 0 or 1, the tail of a binary edge that continues the phrase of its head.
-    depth: 0 to 2, the number of ancestors.
-    sibling: whether to split by siblings.
 
     Returns node_offsets, edge_offsets, begins and tails of the refined hypergraphs, the source of
     each edge, int64 (edges), the source of each node, int64 (nodes), and its state, int32
@@ -282,8 +281,11 @@ def refine(
     Raises ValueError for arrays that are not forests, OverflowError for more than int32 nodes or
     edges.
     """
-    cdef Py_ssize_t n = node_offsets.shape[0] - 1, x, e, v
+    cdef Py_ssize_t n = node_offsets.shape[0] - 1, x, e, v, to, rank
     cdef bint down = above is not None
+    cdef int width = 3 if down else 2, t
+    cdef int32_t copy
+    cdef const Edge* edge
     cdef Graph g
     cdef Refinement c = Refinement()
     check_structure(node_offsets, edge_offsets, begins, tails)
@@ -312,31 +314,19 @@ def refine(
             else:
                 from_below(&g, c, n_tags)
             node_ends[x + 1], edge_ends[x + 1] = c.n, c.n_edges
-    arrays = _sorted(c, node_offsets, node_ends, edge_ends, ends[0], 3 if down else 2)
-    return new_nodes, new_edges, *arrays
-
-
-cdef _sorted(
-    Refinement c, const int64_t[::1] node_offsets, const int64_t[::1] node_ends,
-    const int64_t[::1] edge_ends, const int32_t[::1] first, int width,
-):
-    """Sort the copies by their nodes and the edges by their heads, see `refine`."""
-    cdef Py_ssize_t n = node_offsets.shape[0] - 1, x, v, e, place, rank
-    cdef int32_t copy
-    cdef int t
-    cdef const Edge* edge
-    begins = np.zeros(c.n + n, dtype=np.int32)
-    tails, sources = np.empty((c.n_edges, 2), dtype=np.int32), np.empty(c.n_edges, dtype=np.int64)
+    # Sort the copies by their nodes and the edges by their heads.
+    new_begins = np.zeros(c.n + n, dtype=np.int32)
+    new_tails, sources = np.empty((c.n_edges, 2), dtype=np.int32), np.empty(c.n_edges, dtype=np.int64)
     nodes, states = np.empty(c.n, dtype=np.int64), np.empty((c.n, width), dtype=np.int32)
-    cdef int32_t[::1] begin = begins, ranks = np.empty(c.n + 1, dtype=np.int32)
+    cdef int32_t[::1] begin = new_begins, ranks = np.empty(c.n + 1, dtype=np.int32)
     cdef int32_t[::1] places = np.zeros(c.n + 1, dtype=np.int32)  # of the next edge of each node
-    cdef int32_t[:, ::1] tail = tails, state = states
+    cdef int32_t[:, ::1] tail = new_tails, state = states
     cdef int64_t[::1] source = sources, node = nodes
     with nogil:
         for x in range(n):
             rank = node_ends[x]
             for v in range(node_offsets[x], node_offsets[x + 1]):
-                copy = first[v]
+                copy = ends[0, v]
                 while copy >= 0:
                     ranks[copy] = <int32_t>rank
                     node[rank] = v
@@ -353,12 +343,12 @@ cdef _sorted(
                 places[rank] = begin[rank + x]
             for e in range(edge_ends[x], edge_ends[x + 1]):
                 edge = &c.edges[e]
-                place = edge_ends[x] + places[ranks[edge.head]]
+                to = edge_ends[x] + places[ranks[edge.head]]
                 places[ranks[edge.head]] += 1
-                source[place] = edge.source
-                tail[place, 0] = tail[place, 1] = -1
+                source[to] = edge.source
+                tail[to, 0] = tail[to, 1] = -1
                 if edge.left >= 0:
-                    tail[place, 0] = <int32_t>(ranks[edge.left] - node_ends[x])
+                    tail[to, 0] = <int32_t>(ranks[edge.left] - node_ends[x])
                 if edge.right >= 0:
-                    tail[place, 1] = <int32_t>(ranks[edge.right] - node_ends[x])
-    return begins, tails, sources, nodes, states
+                    tail[to, 1] = <int32_t>(ranks[edge.right] - node_ends[x])
+    return new_nodes, new_edges, new_begins, new_tails, sources, nodes, states

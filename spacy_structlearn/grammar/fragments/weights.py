@@ -82,9 +82,6 @@ class FragmentWeights(HashedWeights):
         kept["values"][entries.places] = entries.values
         return super().from_fields(version, kept)
 
-    def __repr__(self) -> str:
-        return f"<FragmentWeights: {len(self)} features, {len(self.vocabulary)} words>"
-
     def _problem(self) -> str | None:
         if self.binarization not in BINARIZATIONS:
             return f"binarised to the {self.binarization!r}"

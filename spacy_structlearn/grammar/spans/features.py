@@ -290,9 +290,6 @@ class SpanWeights(HashedWeights):
         kept |= {"entries": entries, "vocabulary": hashes_of(fields["vocabulary"])}
         return super().from_fields(version, kept)
 
-    def __repr__(self) -> str:
-        return f"<SpanWeights: {self.n_weights} of {self.buckets}, {len(self.vocabulary)} words>"
-
     def _problem(self) -> str | None:
         if not _is_size(self.buckets):
             return f"{self.buckets} weights"
