@@ -92,12 +92,15 @@ class FragmentExpectations:
                 values = sites.tags[:, place].astype(np.uint64)
             else:
                 values = attributes[sites.words[:, place], self._words.names.index(name)]
-            side = 0
-            if position not in ("before", "after"):
+            known, _ = self._classes(name)
+            rows = np.searchsorted(known, values)
+            if position in ("before", "after"):
+                side, rows = 0, np.where(values == self._boundary, len(known), rows)
+            else:
                 # The word at an end of a label or tag is a corner of its own span.
                 side = 1 if template.part != RULE or position in ("first", "left") else 2
                 position = "first" if position in ("first", "right") else "last"
-            terms[side] = self._factor(name, position, values)
+            terms[side] = self._corner(name, position).T, rows
         if template.part != RULE:
             return self._of_labels(sites, terms)
         expected = np.zeros(len(sites))
@@ -118,13 +121,6 @@ class FragmentExpectations:
         columns = [*range(template.depth), *([2] if template.sibling else ())]
         rows = np.ravel_multi_index(tuple(relations[:, columns].T), table.shape[:-1])
         return table.reshape(-1, table.shape[-1]), rows
-
-    def _factor(self, name: str, position: str, values: Hashes) -> _Factor:
-        known, _ = self._classes(name)
-        places = np.searchsorted(known, values)
-        if position in ("before", "after"):
-            places = np.where(values == self._boundary, len(known), places)
-        return self._corner(name, position).T, places
 
     def _classes_of(self, name: str) -> tuple[Hashes, Floats]:
         """Return the values of an attribute, ascending, and P(value | state), float64 (n, V)."""
