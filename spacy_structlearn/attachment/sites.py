@@ -26,7 +26,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from ..errors import StructlearnError
@@ -400,13 +400,12 @@ def reattach(
 
 def _first_move(nodes: _Nodes, wanted: dict[tuple[int, int], str]) -> Tree | None:
     """Return the tree after the first wanted and possible move, or None."""
-    for places in _places(nodes):
-        for place in places:
-            label = wanted.get(nodes.spans[place.phrase], place.label)
-            if label != place.label:
-                moved = (_to_noun if label == NOUN else _to_verb)(nodes, place)
-                if moved is not None:
-                    return moved
+    for place in chain.from_iterable(_places(nodes)):
+        label = wanted.get(nodes.spans[place.phrase], place.label)
+        if label != place.label:
+            moved = (_to_noun if label == NOUN else _to_verb)(nodes, place)
+            if moved is not None:
+                return moved
     return None
 
 

@@ -182,3 +182,10 @@ class DualCoordinateDescent(Resumable):
         if self.gap <= enough:
             self.status = "gap"
         return not self.converged
+
+    def run(self, max_iterations: int) -> DualCoordinateDescent:
+        """Make at most this number of passes; returns itself."""
+        for _ in range(max_iterations):
+            if not self.step():
+                break
+        return self

@@ -19,7 +19,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from math import exp, inf, log1p
 from operator import itemgetter
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -123,36 +123,24 @@ def _best(
             ending[end].append(place)
     # Only 0 and the tokens after which spans end are considered.
     marks = [0, *sorted(ending)]
-    best = [[0.0, *[-inf] * (n_masks - 1)]]
-    # For each mark and mask, the span that ends there, its label, and the mask before it.
-    back: list[list[tuple[int, int, int] | None]] = [[None] * n_masks]
+    # For each mark and mask, the sum of gains, and the last span with its label after the others.
+    best: list[list[tuple[float, Any]]] = [[(0.0, None), *[(-inf, None)] * (n_masks - 1)]]
     for mark in marks[1:]:
-        values, steps = list(best[-1]), [None] * n_masks
+        values = list(best[-1])
         for place in ending[mark]:
-            before = best[_mark(marks, spans[place][0])]
+            before = best[bisect_right(marks, spans[place][0]) - 1]
             for gain, label, bit in options[place]:
                 for mask in range(n_masks):
-                    if not mask & bit and before[mask] + gain > values[mask | bit]:
-                        values[mask | bit] = before[mask] + gain
-                        steps[mask | bit] = (place, label, mask)
+                    total, others = before[mask]
+                    if not mask & bit and total + gain > values[mask | bit][0]:
+                        values[mask | bit] = (total + gain, (others, place, label))
         best.append(values)
-        back.append(steps)
-    number, mask = len(marks) - 1, best[-1].index(max(best[-1]))
+    _, chain = max(best[-1], key=itemgetter(0))
     chosen: list[tuple[int, int]] = []
-    while number:
-        step = back[number][mask]
-        if step is None:
-            number -= 1
-        else:
-            place, label, mask = step
-            number = _mark(marks, spans[place][0])
-            chosen.append((place, label))
+    while chain is not None:
+        chain, place, label = chain
+        chosen.append((place, label))
     return chosen[::-1]
-
-
-def _mark(marks: Sequence[int], position: int) -> int:
-    """Return the index of the last mark up to a position."""
-    return bisect_right(marks, position) - 1
 
 
 def marginals(
@@ -177,18 +165,19 @@ def marginals(
         if weight > -inf:
             starting[start].append((end, weight))
             ending[end].append((start, weight))
-    forward: dict[int, float] = {}
-    total = 0.0
-    for position in positions:
-        for start, weight in ending[position]:
-            total = _log_sum(total, forward[start] + weight)
-        forward[position] = total
-    backward: dict[int, float] = {}
-    value = 0.0
-    for position in reversed(positions):
-        for end, weight in starting[position]:
-            value = _log_sum(value, backward[end] + weight)
-        backward[position] = value
+
+    def sums(order: Iterable[int], spans: dict[int, list[tuple[int, float]]]) -> dict[int, float]:
+        """Return the logarithm of the sum over all sets of spans up to each position."""
+        up_to: dict[int, float] = {}
+        value = 0.0
+        for position in order:
+            for other, weight in spans[position]:
+                value = _log_sum(value, up_to[other] + weight)
+            up_to[position] = value
+        return up_to
+
+    forward, backward = sums(positions, ending), sums(reversed(positions), starting)
+    total = forward[positions[-1]]
     outside = [forward[i] + backward[j] - total for i, j in zip(starts, ends, strict=True)]
     return np.exp(np.minimum(gains + np.array(outside)[:, None], 0.0))
 

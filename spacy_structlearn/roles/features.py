@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from ..errors import StructlearnError
 from ..words.lemmas import Lemmatizer, lemma, lower
@@ -84,26 +84,22 @@ def features(
     Of the predicate: predicate_tag; particle, in lower case.
     """
     of_predicates = _of_predicates(lemmatize)
-    flat = [node for _, below in sites for node in below]
+    leaves = [nodes.predicate(predicate) for predicate, _ in sites]
     columns: dict[str, Column] = {}
     for name in names:
         if name in _OF_NODES:
             values = _of_nodes(nodes, name)
-            columns[name] = [values[node] for node in flat]
-            continue
-        column: Column = columns.setdefault(name, [])
-        if name in _OF_PAIRS:
-            for predicate, below in sites:
-                nodes.predicate(predicate)
-                column.extend(_OF_PAIRS[name](nodes, predicate, below))
-        elif name in of_predicates:
-            for predicate, below in sites:
-                value = of_predicates[name](nodes, nodes.predicate(predicate))
-                column.extend([value] * len(below))
-        elif name == ROLESET:
-            senses = rolesets if rolesets is not None else [None] * len(sites)
-            for value, (_, below) in zip(senses, sites, strict=True):
-                column.extend([value] * len(below))
+            columns[name] = [values[node] for _, below in sites for node in below]
+        elif name in _OF_PAIRS:
+            parts = (_OF_PAIRS[name](nodes, *site) for site in sites)
+            columns[name] = list(chain.from_iterable(parts))
+        elif name in of_predicates or name == ROLESET:
+            if name == ROLESET:
+                values = rolesets or [None] * len(sites)
+            else:
+                values = [of_predicates[name](nodes, leaf) for leaf in leaves]
+            pairs = zip(values, sites, strict=True)
+            columns[name] = [value for value, (_, below) in pairs for _ in below]
         else:
             raise StructlearnError("SL132", name=name, known=", ".join((*FEATURES, ROLESET)))
     return columns
@@ -239,53 +235,33 @@ def _of_predicates(
 
 
 # Features of pairs: the predicate is a token.
-def _path(nodes: RoleTree, predicate: int, below: Sequence[int]) -> Column:
-    names, parents = nodes.labels, nodes.parents
-    node = nodes.leaves[predicate]
-    path = collapsed(nodes, names[node])
-    known = {node: path}  # the rest of the path from a node on
-    while (node := parents[node]) >= 0:
-        path = known[node] = f"{names[node]}↓{path}"
-    return _climb(nodes, known, below)
+def _path(nodes: RoleTree, predicate: int, below: Sequence[int]) -> list[str]:
+    names, parents, classes = nodes.labels, nodes.parents, nodes.classes
+    known = nodes.paths.get(predicate)  # the path from each node to the predicate
+    if known is None:
+        node = nodes.leaves[predicate]
+        path = collapsed(nodes, names[node])
+        known = nodes.paths[predicate] = {node: path}
+        while (node := parents[node]) >= 0:
+            path = known[node] = f"{names[node]}↓{path}"
+    for node in below:
+        way: list[int] = []
+        while node not in known:
+            way.append(node)
+            node = parents[node]
+        path = known[node]
+        for step in reversed(way):
+            name = classes.verb if names[step] in classes.verbs else names[step]
+            path = known[step] = f"{name}↑{path}"
+    return [known[node] for node in below]
 
 
 def _partial_path(nodes: RoleTree, predicate: int, below: Sequence[int]) -> Column:
-    leaf = nodes.leaves[predicate]
-    known = {node: nodes.labels[node] for node in nodes.ancestors(leaf)}
-    known[leaf] = collapsed(nodes, nodes.labels[leaf])
-    return _climb(nodes, known, below)
-
-
-def _climb(nodes: RoleTree, known: dict[int, str], below: Sequence[int]) -> Column:
-    """Extend known paths to the nodes `below`, upwards from each of them."""
-    names, parents, verbs = nodes.labels, nodes.parents, nodes.classes.verbs
-    column: Column = []
-    for node in below:
-        path = known.get(node)
-        if path is None:
-            way = [node]
-            while (top := parents[way[-1]]) not in known:
-                way.append(top)
-            path = known[top]
-            for step in reversed(way):
-                name = names[step]
-                path = known[step] = f"{nodes.classes.verb if name in verbs else name}↑{path}"
-        column.append(path)
-    return column
+    return [path.partition("↓")[0] for path in _path(nodes, predicate, below)]
 
 
 def _path_length(nodes: RoleTree, predicate: int, below: Sequence[int]) -> Column:
-    known = {nodes.leaves[predicate]: 0}
-    for length, node in enumerate(nodes.ancestors(nodes.leaves[predicate]), 1):
-        known[node] = length
-    column: Column = []
-    for node in below:
-        length = 0
-        while node not in known:
-            node = nodes.parents[node]
-            length += 1
-        column.append(str(length + known[node]))
-    return column
+    return [str(path.count("↑") + path.count("↓")) for path in _path(nodes, predicate, below)]
 
 
 def _position(nodes: RoleTree, predicate: int, below: Sequence[int]) -> Column:
@@ -396,29 +372,31 @@ def _before(nodes: RoleTree, token: int) -> str | None:
         for node in sisters(nodes, token)
         if nodes.ends[node] <= token and nodes.labels[node] in nodes.classes.noun_phrases
     ]
-    return _word(nodes, nodes.heads[max(found, key=nodes.ends.__getitem__)]) if found else None
+    return _head(nodes, max(found, key=nodes.ends.__getitem__, default=None))
 
 
-def _right_phrases(nodes: RoleTree, token: int) -> list[int]:
-    """Return the phrases to the right of a token under the same node."""
+def _head(nodes: RoleTree, node: int | None) -> str | None:
+    return None if node is None else _word(nodes, nodes.heads[node])
+
+
+def _after(nodes: RoleTree, token: int, wanted: Collection[str] | None = None) -> int | None:
+    """Return the next phrase to the right under the same node, with one of the wanted labels."""
     leaf = nodes.leaves[token]
     parent = nodes.parents[leaf]
-    below = nodes.children[parent] if parent >= 0 else []
-    return [child for child in below if child > leaf and nodes.children[child]]
-
-
-def _after(nodes: RoleTree, token: int) -> str | None:
-    return next((_word(nodes, nodes.heads[node]) for node in _right_phrases(nodes, token)), None)
+    for child in nodes.children[parent] if parent >= 0 else ():
+        fits = wanted is None or nodes.labels[child] in wanted
+        if child > leaf and nodes.children[child] and fits:
+            return child
+    return None
 
 
 def _after_phrase(nodes: RoleTree, token: int) -> str | None:
-    return next((nodes.labels[node] for node in _right_phrases(nodes, token)), None)
+    node = _after(nodes, token)
+    return None if node is None else nodes.labels[node]
 
 
 def _preposition(nodes: RoleTree, token: int) -> str | None:
-    wanted = nodes.classes.preposition_phrases
-    found = (node for node in _right_phrases(nodes, token) if nodes.labels[node] in wanted)
-    return next((_word(nodes, nodes.heads[node]) for node in found), None)
+    return _head(nodes, _after(nodes, token, nodes.classes.preposition_phrases))
 
 
 _OF_TOKENS: Mapping[str, Callable[[RoleTree, int], str | None]] = {
@@ -429,7 +407,7 @@ _OF_TOKENS: Mapping[str, Callable[[RoleTree, int], str | None]] = {
     "next_tag": lambda nodes, token: _tag(nodes, token + 1),
     "above": _above,
     "before": _before,
-    "after": _after,
+    "after": lambda nodes, token: _head(nodes, _after(nodes, token)),
     "after_phrase": _after_phrase,
     "preposition": _preposition,
 }

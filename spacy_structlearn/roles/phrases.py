@@ -22,11 +22,8 @@ class RoleTree:
         end exclusive), heads (tokens): an entry for each node.
     leaves: the node of each token.
     rules, classes: head rules and labels.
-    columns: computed features, see `features`.
+    columns, paths: computed features, see `features`.
     """
-
-    __slots__ = ("_nodes", "_sisters", "children", "classes", "columns", "ends", "heads", "labels")
-    __slots__ += ("leaves", "parents", "rules", "starts", "tree", "words")
 
     def __init__(self, tree: Tree, rules: HeadRules = COLLINS, labels: RoleLabels = ENGLISH):
         self.tree, self.rules, self.classes = tree, rules, labels
@@ -59,6 +56,7 @@ class RoleTree:
         self._nodes: dict[tuple[int, int], int] | None = None
         self._sisters: dict[int, list[int]] = {}
         self.columns: dict[str, list[str | None]] = {}
+        self.paths: dict[int, dict[int, str]] = {}
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -105,24 +103,17 @@ class RoleTree:
             yield node
 
 
-def argument_nodes(
-    nodes: RoleTree, arguments: Iterable[Argument], *, split: bool = True
-) -> list[tuple[str, int]]:
+def argument_nodes(nodes: RoleTree, arguments: Iterable[Argument]) -> list[tuple[str, int]]:
     """Return the nodes of arguments as (label, node), in the order of the arguments.
 
-    split: split an argument that is not a node into pieces, with C- for all but the first one;
-        otherwise it is left out.
+    An argument that is not a node is split into pieces, with C- for all but the first one.
     """
     found: list[tuple[str, int]] = []
     for label, start, end in arguments:
-        node = nodes.node(start, end)
-        if node is not None:
-            found.append((label, node))
-        elif split:
-            first, *rest = nodes.pieces(start, end)
-            later = label if label.startswith(CONTINUATION) else CONTINUATION + label
-            found.append((label, first))
-            found.extend((later, piece) for piece in rest)
+        first, *rest = nodes.pieces(start, end)
+        later = label if label.startswith(CONTINUATION) else CONTINUATION + label
+        found.append((label, first))
+        found.extend((later, piece) for piece in rest)
     return found
 
 

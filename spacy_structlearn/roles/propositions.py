@@ -11,11 +11,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from sys import intern
 from typing import NamedTuple, TypeAlias
 
 from ..errors import StructlearnError
-from ..trees.brackets import named_lines, uncollected, unescape
+from ..trees.brackets import named_lines, unescape
 from ..trees.labels import VERBS, labels_of
 from ..trees.tree import Tree
 
@@ -97,27 +98,15 @@ def read_props(source: str | os.PathLike[str] | Iterable[str]) -> Iterator[Sente
     return _sentences(*named_lines(source))
 
 
-def load_props(source: str | os.PathLike[str] | Iterable[str]) -> list[Sentence]:
-    """Return all sentences of `source`; see `read_props`. Like `load_trees`, it is faster."""
-    with uncollected():
-        return list(read_props(source))
-
-
 def _sentences(lines: Iterable[str], path: str) -> Iterator[Sentence]:
-    rows: list[list[str]] = []
-    number = 0
-    for number, line in enumerate(lines, 1):
-        row = line.split()
-        if row:
-            rows.append(row)
-        elif rows:
-            yield _sentence(rows, path, number - len(rows))
-            rows = []
-    if rows:
-        yield _sentence(rows, path, number - len(rows) + 1)
+    rows = enumerate(map(str.split, lines), 1)
+    for has_token, group in groupby(rows, key=lambda row: bool(row[1])):
+        if has_token:
+            numbers, tokens = zip(*group, strict=True)
+            yield _sentence(tokens, path, numbers[0])
 
 
-def _sentence(rows: list[list[str]], path: str, line: int) -> Sentence:
+def _sentence(rows: Sequence[list[str]], path: str, line: int) -> Sentence:
     """line: the number of the first row in the file."""
     width = len(rows[0])
     for place, row in enumerate(rows):

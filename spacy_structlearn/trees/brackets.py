@@ -120,27 +120,25 @@ def _parse(lines: Iterable[str], path: str) -> Iterator[Tree]:
     for number, line in enumerate(lines, 1):
         for label, word, closing, text in tokens(line):
             if word:
-                leaf = Tree(intern(label), (), unescape(word))
-                if stack:
-                    stack[-1][1].append(leaf)
-                else:
-                    yield leaf
+                node = Tree(intern(label), (), unescape(word))
             elif closing:
                 if not stack:
                     raise StructlearnError("SL101", path=path, line=number)
                 node = _close(*stack.pop(), path, number)
-                if stack:
-                    stack[-1][1].append(node)
-                else:
-                    yield node
             elif text:
                 if not stack:
                     raise StructlearnError("SL103", path=path, line=number, text=text)
                 _add_text(stack, text, path, number)
+                continue
             else:
                 if not stack:
                     began = number
                 stack.append((intern(label) or None, []))
+                continue
+            if stack:
+                stack[-1][1].append(node)
+            else:
+                yield node
     if stack:
         raise StructlearnError("SL102", path=path, line=number, began=began)
 

@@ -170,41 +170,28 @@ class Tree:
         A phrase that fits into `width` columns is one line. Otherwise each child begins a new line,
         indented by `indent` columns.
         """
-        sizes = self._sizes()
-        position = 0  # of the node in pre-order
         lines: list[str] = []
         stack: list[tuple[Tree | None, int]] = [(self, 0)]
         while stack:
             node, column = stack.pop()
             if node is None:
                 lines[-1] += ")"
-                continue
-            size, count = sizes[position]
-            if size + column <= width or node.word is not None:
+            elif node.word is not None or node._fits(width - column):
                 lines.append(" " * column + str(node))
-                position += count
             else:
                 lines.append(f"{' ' * column}({node.label}")
-                position += 1
                 stack.append((None, column))
                 stack.extend((child, column + indent) for child in reversed(node.children))
         return "\n".join(lines)
 
-    def _sizes(self) -> list[tuple[int, int]]:
-        """Return (length of the one-line form, number of nodes) of every node, in pre-order."""
-        backwards: list[tuple[int, int]] = []
-
-        def leaf(node: Tree) -> tuple[int, int]:
-            backwards.append((len(node.label) + len(escape(node.word or "")) + 3, 1))
-            return backwards[-1]
-
-        def phrase(node: Tree, below: list[tuple[int, int]]) -> tuple[int, int]:
-            size = len(node.label) + 2 + sum(size + 1 for size, _ in below)
-            backwards.append((size, 1 + sum(count for _, count in below)))
-            return backwards[-1]
-
-        self.fold(leaf, phrase)
-        return backwards[::-1]
+    def _fits(self, width: int) -> bool:
+        """Whether the one-line form has at most `width` characters."""
+        size = -1
+        for node in self.subtrees():
+            size += len(node.label) + (3 if node.word is None else 4 + len(escape(node.word)))
+            if size > width:
+                return False
+        return True
 
     def _flat(self) -> list[tuple[str, str | None, int]]:
         """Return the tree as a list of (label, word, number of children) in pre-order."""
@@ -231,12 +218,7 @@ class Tree:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Tree):
             return NotImplemented
-        # Trees are equal if their pre-orders with numbers of children are. One such sequence cannot
-        # be a prefix of another, so the lengths need no check.
-        return all(
-            a is b or (a.label, a.word, len(a.children)) == (b.label, b.word, len(b.children))
-            for a, b in zip(self.subtrees(), other.subtrees(), strict=False)
-        )
+        return self is other or self._flat() == other._flat()
 
     def __hash__(self) -> int:
         return hash(tuple(self._flat()))

@@ -7,7 +7,7 @@ import numpy as np
 
 
 class Node:
-    """What a tree is made of. rule: "binary", "unary" or "word", and its number."""
+    """What a tree is made of. rule: "rule" or "word", and its number."""
 
     def __init__(self, state, rule, *children):
         self.state, self.rule, self.children = state, rule, children
@@ -16,10 +16,8 @@ class Node:
 def rules_of(pcfg):
     """The rules of each state: probability, name, children."""
     found = defaultdict(list)
-    for r, (top, *below) in enumerate(pcfg.binary.tolist()):
-        found[top].append((pcfg.binary_p[r], ("binary", r), below))
-    for r, (top, *below) in enumerate(pcfg.unary.tolist()):
-        found[top].append((pcfg.unary_p[r], ("unary", r), below))
+    for r, (top, *below) in enumerate(pcfg.rules.tolist()):
+        found[top].append((pcfg.p[r], ("rule", r), [x for x in below if x >= 0]))
     for x in np.flatnonzero(pcfg.lexical).tolist():
         found[x].append((pcfg.lexical[x], ("word", x), []))
     return found

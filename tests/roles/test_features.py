@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from role_trees import ASSUMED, nodes_of, trees
+from roles.role_trees import ASSUMED, nodes_of, trees
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.roles.features import (

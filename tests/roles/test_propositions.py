@@ -10,7 +10,6 @@ from spacy_structlearn.roles.propositions import (
     Argument,
     Proposition,
     base_label,
-    load_props,
     read_props,
 )
 from spacy_structlearn.trees.brackets import parse_tree
@@ -34,7 +33,7 @@ def test_a_file(tmp_path):
     path = tmp_path / "x.props.gz"
     with gzip.open(path, "wt", encoding="utf-8") as out:
         out.write(PROPS)
-    first, second = load_props(path)
+    first, second = read_props(path)
     assert first.document == "doc/a"
     assert (first.number, second.number) == (0, 1)
     assert first.words == ("The", "cook", "has", "put", "(", "it", "out", ".")

@@ -7,11 +7,11 @@ import numpy as np
 
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
-from spacy_structlearn.grammar.spans.features import SPAN_TEMPLATES, LinearScorer, SpanWeights
+from spacy_structlearn.grammar.spans.features import SPAN_TEMPLATES, SpanWeights
 from spacy_structlearn.grammar.spans.settings import SpanFeaturesSettings
 from spacy_structlearn.trees.brackets import load_trees
 from spacy_structlearn.trees.normalize import normalize
-from training.beyond.span_parser.batch import LinearObjective
+from training.beyond.span_parser.batch import LinearObjective, SupportedScorer
 
 SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample" / "sample.trees"
 # Tags are of the forests, and tested by themselves.
@@ -65,7 +65,7 @@ def test_the_objective_and_a_scorer_agree():
     fitted = objective.weights_of(x)
     assert np.array_equal(objective.parameters(fitted), x)
     assert fitted.n_weights == objective.n_parameters == objective.support.sum()
-    scorer = LinearScorer(fitted, SMALL, objective.support)
+    scorer = SupportedScorer(fitted, SMALL, objective.support)
     scores = scorer.scores(sentences, None, graphs)
     edges = graphs.edge_scores(scores, 1.0)
     log_z, posteriors = graphs.inside_outside(edges)

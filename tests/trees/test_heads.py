@@ -6,11 +6,7 @@ from hypothesis import strategies as st
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.trees.brackets import parse_tree
-from spacy_structlearn.trees.heads import (
-    HeadRules,
-    collins_head_rules,
-    leftmost_head_rules,
-)
+from spacy_structlearn.trees.heads import HeadRules, collins_head_rules, leftmost_head_rules
 from spacy_structlearn.trees.tree import Tree
 
 COLLINS = collins_head_rules()

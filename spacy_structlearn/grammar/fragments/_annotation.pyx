@@ -9,6 +9,7 @@ that derivations correspond one to one. Hypergraphs are as in `_hypergraph`. A s
 to three numbers, packed into one key.
 """
 
+cimport cython
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memset
@@ -21,10 +22,6 @@ from spacy_structlearn.kernels.arrays cimport grow
 cdef enum:
     BITS = 20  # of each number in a key
     MASK = (1 << 20) - 1
-    DONE = 0
-    OUT_OF_MEMORY = 1
-    TOO_LARGE = 2
-    NO_FOREST = 3
 
 
 # One hypergraph.
@@ -52,6 +49,24 @@ cdef struct Edge:
     int32_t head, left, right  # copies, -1 for no tail
 
 
+cdef int extend(void** array, Py_ssize_t* size, size_t width) except -1 nogil:
+    """Make an array of nodes or edges larger by a half."""
+    size[0] += size[0] // 2 + 1024
+    if size[0] > INT32_MAX:
+        with gil:
+            raise OverflowError("refined forests have more nodes or edges than int32 can number")
+    if grow(array, size[0], width):
+        with gil:
+            raise MemoryError
+    return 0
+
+
+cdef int no_forest() except -1 nogil:
+    with gil:
+        raise ValueError("edges without tails must make tags, others phrases or intermediates")
+
+
+@cython.final
 cdef class Refinement:
     """The copies of nodes and edges of all hypergraphs, in the order in which they are made."""
 
@@ -78,12 +93,13 @@ cdef class Refinement:
             slot = (slot + 1) & (self.slots - 1)
         return slot
 
-    cdef int resize(self, Py_ssize_t slots) noexcept nogil:
+    cdef int resize(self, Py_ssize_t slots) except -1 nogil:
         """Set the size of the table, a power of two, and fill it."""
         cdef Py_ssize_t x
         if slots > self.table_size:
             if grow(<void**>&self.table, slots, 4):
-                return OUT_OF_MEMORY
+                with gil:
+                    raise MemoryError
             self.table_size = slots
         memset(self.table, 0xFF, <size_t>slots * 4)
         self.slots = slots
@@ -93,9 +109,9 @@ cdef class Refinement:
             self.shift -= 1
         for x in range(self.begin, self.n):
             self.table[self.slot_of(self.copies[x].node, self.copies[x].key)] = <int32_t>x
-        return DONE
+        return 0
 
-    cdef int start(self, Graph* g) noexcept nogil:
+    cdef int start(self, Graph* g) except -1 nogil:
         """Begin another hypergraph."""
         cdef Py_ssize_t v, slots = 64
         while slots < 2 * g.n_nodes:
@@ -105,42 +121,32 @@ cdef class Refinement:
             g.first[v] = -1
         return self.resize(slots)
 
-    cdef inline int copy_node(self, Graph* g, int32_t node, int64_t key,
-                              int32_t* copy) noexcept nogil:
-        """Find the copy of a node with this key, or make it."""
+    cdef inline int32_t copy_node(self, Graph* g, int32_t node, int64_t key) except -1 nogil:
+        """Return the copy of a node with this key; make it if it is new."""
         cdef Py_ssize_t slot = self.slot_of(g.first_node + node, key), x = self.n
         if self.table[slot] >= 0:
-            copy[0] = self.table[slot]
-            return DONE
+            return self.table[slot]
         if x >= self.size:
-            self.size += self.size // 2 + 1024
-            if self.size > INT32_MAX:
-                return TOO_LARGE
-            if grow(<void**>&self.copies, self.size, sizeof(Copy)):
-                return OUT_OF_MEMORY
+            extend(<void**>&self.copies, &self.size, sizeof(Copy))
         self.copies[x] = Copy(g.first_node + node, key, -1)
         if g.first[node] < 0:
             g.first[node] = <int32_t>x
         else:
             self.copies[g.last[node]].next = <int32_t>x
         g.last[node] = <int32_t>x
-        self.table[slot] = copy[0] = <int32_t>x
+        self.table[slot] = <int32_t>x
         self.n += 1
         if 2 * (self.n - self.begin) > self.slots:
-            return self.resize(2 * self.slots)
-        return DONE
+            self.resize(2 * self.slots)
+        return <int32_t>x
 
     cdef inline int copy_edge(self, int64_t source, int32_t head, int32_t left,
-                              int32_t right) noexcept nogil:
+                              int32_t right) except -1 nogil:
         if self.n_edges >= self.edges_size:
-            self.edges_size += self.edges_size // 2 + 1024
-            if self.edges_size > INT32_MAX:
-                return TOO_LARGE
-            if grow(<void**>&self.edges, self.edges_size, sizeof(Edge)):
-                return OUT_OF_MEMORY
+            extend(<void**>&self.edges, &self.edges_size, sizeof(Edge))
         self.edges[self.n_edges] = Edge(source, head, left, right)
         self.n_edges += 1
-        return DONE
+        return 0
 
 
 cdef void keep(Graph* g) noexcept nogil:
@@ -167,33 +173,28 @@ cdef void keep(Graph* g) noexcept nogil:
                     g.reached[tail[1]] = 1
 
 
-cdef int from_below(Graph* g, Refinement c, int32_t n_tags) noexcept nogil:
+cdef int from_below(Graph* g, Refinement c, int32_t n_tags) except -1 nogil:
     """Split nodes by the first and the last tag below them; the root has one copy, of key 0."""
     cdef Py_ssize_t v, e
     cdef int32_t left, right, copy
     cdef int64_t key
-    cdef int status
     cdef const int32_t* tail
     cdef bint root
     for v in range(g.n_nodes):
         root = v == g.n_nodes - 1
         if root:
             # It stays, even if it has no derivation.
-            status = c.copy_node(g, <int32_t>v, 0, &copy)
-            if status:
-                return status
+            copy = c.copy_node(g, <int32_t>v, 0)
         for e in range(g.begins[v], g.begins[v + 1]):
             if not g.kept[e]:
                 continue
             tail = g.tails + 2 * e
             if tail[0] < 0:
                 if not 0 <= g.symbol[v] < n_tags:
-                    return NO_FOREST
+                    no_forest()
                 key = <int64_t>g.symbol[v] << BITS | g.symbol[v]
-                status = (c.copy_node(g, <int32_t>v, key, &copy)
-                          or c.copy_edge(g.first_edge + e, copy, -1, -1))
-                if status:
-                    return status
+                copy = c.copy_node(g, <int32_t>v, key)
+                c.copy_edge(g.first_edge + e, copy, -1, -1)
                 continue
             left = g.first[tail[0]]
             while left >= 0:
@@ -203,33 +204,27 @@ cdef int from_below(Graph* g, Refinement c, int32_t n_tags) noexcept nogil:
                     if right >= 0:
                         key = key & ~<int64_t>MASK | c.copies[right].key & MASK
                     if not root:
-                        status = c.copy_node(g, <int32_t>v, key, &copy)
-                        if status:
-                            return status
-                    status = c.copy_edge(g.first_edge + e, copy, left, right)
-                    if status:
-                        return status
+                        copy = c.copy_node(g, <int32_t>v, key)
+                    c.copy_edge(g.first_edge + e, copy, left, right)
                     if right >= 0:
                         right = c.copies[right].next
                     if right < 0:
                         break
                 left = c.copies[left].next
-    return DONE
+    return 0
 
 
 cdef int from_above(Graph* g, Refinement c, const int32_t* above, int32_t first_inner, int place,
-                    int depth, bint sibling) noexcept nogil:
-    """Split nodes by parent, grandparent and sibling; see `from_ancestors`."""
+                    int depth, bint sibling) except -1 nogil:
+    """Split nodes by parent, grandparent and sibling."""
     cdef Py_ssize_t v, e
     cdef int32_t head, phrase, symbol, other
     cdef int32_t[2] below
     cdef int64_t key, above_key
-    cdef int status, t
+    cdef int t
     cdef const int32_t* tail
     cdef bint root, same
-    status = c.copy_node(g, <int32_t>(g.n_nodes - 1), 0, &head)
-    if status:
-        return status
+    c.copy_node(g, <int32_t>(g.n_nodes - 1), 0)
     for v in range(g.n_nodes - 1, -1, -1):
         head = g.first[v]
         root = v == g.n_nodes - 1
@@ -242,7 +237,7 @@ cdef int from_above(Graph* g, Refinement c, const int32_t* above, int32_t first_
                 tail = g.tails + 2 * e
                 same = root or (g.made[e] < 0 and tail[1] < 0)
                 if not same and tail[0] >= 0 and phrase <= 0:
-                    return NO_FOREST
+                    no_forest()
                 below[0] = below[1] = -1
                 for t in range(2):
                     if tail[t] < 0:
@@ -260,61 +255,37 @@ cdef int from_above(Graph* g, Refinement c, const int32_t* above, int32_t first_
                         key = <int64_t>phrase << 2 * BITS if depth >= 1 else 0
                         if depth >= 2:
                             key |= (above_key >> 2 * BITS) << BITS
-                    status = c.copy_node(g, tail[t], key, &below[t])
-                    if status:
-                        return status
-                status = c.copy_edge(g.first_edge + e, head, below[0], below[1])
-                if status:
-                    return status
+                    below[t] = c.copy_node(g, tail[t], key)
+                c.copy_edge(g.first_edge + e, head, below[0], below[1])
             head = c.copies[head].next
-    return DONE
+    return 0
 
 
-def from_edges(
-    const int64_t[::1] node_offsets, const int64_t[::1] edge_offsets, const int32_t[::1] begins,
-    const int32_t[:, ::1] tails, const int32_t[::1] made, const int32_t[::1] symbol, int n_tags,
-):
-    """Split nodes by the first and the last tag below them.
-
-    The arrays are those of `Hypergraphs`.
-    symbol: int32 (nodes), the symbol of the item of each node, -1 for none.
-    n_tags: number of tags, the first symbols.
-
-    Returns node_offsets, edge_offsets, begins and tails of the refined hypergraphs, the source of
-    each edge, int64 (edges), the source of each node, int64 (nodes), and its state, int32
-    (nodes, 2). The state of a root is (0, 0).
-    Raises ValueError for arrays that are not forests, OverflowError for more than int32 nodes or
-    edges.
-    """
-    return _refine(node_offsets, edge_offsets, begins, tails, made, symbol, n_tags,
-                   None, 0, 0, 0, False)
-
-
-def from_ancestors(
+def refine(
     const int64_t[::1] node_offsets, const int64_t[::1] edge_offsets, const int32_t[::1] begins,
     const int32_t[:, ::1] tails, const int32_t[::1] made, const int32_t[::1] symbol,
-    const int32_t[::1] above, int first_inner, int place, int depth, bint sibling,
+    int n_tags=0, const int32_t[::1] above=None, int first_inner=0, int place=0, int depth=0,
+    bint sibling=False,
 ):
-    """Split nodes by parent, grandparent and sibling; see `from_edges`. States are int32 (nodes, 3).
+    """Split nodes by parent, grandparent and sibling or, without `above`, by the tags at their ends.
 
+    The first five arrays are those of `Hypergraphs`; n_tags, depth and sibling as in `annotation`.
+    symbol: int32 (nodes), the symbol of the item of each node, -1 for none.
     above: int32 (symbols), 1 + the phrase of each symbol, 0 for tags.
     first_inner: the first intermediate symbol.
     place: 0 or 1, the tail of a binary edge that continues the phrase of its head.
-    depth: 0 to 2, the number of ancestors.
-    sibling: whether to split by siblings.
+
+    Returns node_offsets, edge_offsets, begins and tails of the refined hypergraphs, the source of
+    each edge, int64 (edges), the source of each node, int64 (nodes), and its state, int32
+    (nodes, 2 or 3). The state of a root is 0.
+    Raises ValueError for arrays that are not forests, OverflowError for more than int32 nodes or
+    edges.
     """
-    return _refine(node_offsets, edge_offsets, begins, tails, made, symbol, 0, above, first_inner,
-                   place, depth, sibling)
-
-
-cdef _refine(
-    const int64_t[::1] node_offsets, const int64_t[::1] edge_offsets, const int32_t[::1] begins,
-    const int32_t[:, ::1] tails, const int32_t[::1] made, const int32_t[::1] symbol, int n_tags,
-    const int32_t[::1] above, int first_inner, int place, int depth, bint sibling,
-):
-    cdef Py_ssize_t n = node_offsets.shape[0] - 1, x, e, v
-    cdef int status = DONE
+    cdef Py_ssize_t n = node_offsets.shape[0] - 1, x, e, v, to, rank
     cdef bint down = above is not None
+    cdef int width = 3 if down else 2, t
+    cdef int32_t copy
+    cdef const Edge* edge
     cdef Graph g
     cdef Refinement c = Refinement()
     check_structure(node_offsets, edge_offsets, begins, tails)
@@ -337,46 +308,25 @@ cdef _refine(
             g.tails, g.made = &tails[0, 0] + 2 * e, &made[0] + e
             g.kept, g.reached, g.first, g.last = &kept[e], &reached[v], &ends[0, v], &ends[1, v]
             keep(&g)
-            status = c.start(&g)
-            if status == DONE:
-                if down:
-                    status = from_above(&g, c, &above[0], first_inner, place, depth, sibling)
-                else:
-                    status = from_below(&g, c, n_tags)
-            if status:
-                break
+            c.start(&g)
+            if down:
+                from_above(&g, c, &above[0], first_inner, place, depth, sibling)
+            else:
+                from_below(&g, c, n_tags)
             node_ends[x + 1], edge_ends[x + 1] = c.n, c.n_edges
-    if status == OUT_OF_MEMORY:
-        raise MemoryError
-    if status == TOO_LARGE:
-        raise OverflowError("refined forests have more nodes or edges than int32 can number")
-    if status == NO_FOREST:
-        raise ValueError("edges without tails must make tags, others phrases or intermediates")
-    arrays = _sorted(c, node_offsets, node_ends, edge_ends, ends[0], 3 if down else 2)
-    return new_nodes, new_edges, *arrays
-
-
-cdef _sorted(
-    Refinement c, const int64_t[::1] node_offsets, const int64_t[::1] node_ends,
-    const int64_t[::1] edge_ends, const int32_t[::1] first, int width,
-):
-    """Sort the copies by their nodes and the edges by their heads, see `from_edges`."""
-    cdef Py_ssize_t n = node_offsets.shape[0] - 1, x, v, e, place, rank
-    cdef int32_t copy
-    cdef int t
-    cdef const Edge* edge
-    begins = np.zeros(c.n + n, dtype=np.int32)
-    tails, sources = np.empty((c.n_edges, 2), dtype=np.int32), np.empty(c.n_edges, dtype=np.int64)
+    # Sort the copies by their nodes and the edges by their heads.
+    new_begins = np.zeros(c.n + n, dtype=np.int32)
+    new_tails, sources = np.empty((c.n_edges, 2), dtype=np.int32), np.empty(c.n_edges, dtype=np.int64)
     nodes, states = np.empty(c.n, dtype=np.int64), np.empty((c.n, width), dtype=np.int32)
-    cdef int32_t[::1] begin = begins, ranks = np.empty(c.n + 1, dtype=np.int32)
+    cdef int32_t[::1] begin = new_begins, ranks = np.empty(c.n + 1, dtype=np.int32)
     cdef int32_t[::1] places = np.zeros(c.n + 1, dtype=np.int32)  # of the next edge of each node
-    cdef int32_t[:, ::1] tail = tails, state = states
+    cdef int32_t[:, ::1] tail = new_tails, state = states
     cdef int64_t[::1] source = sources, node = nodes
     with nogil:
         for x in range(n):
             rank = node_ends[x]
             for v in range(node_offsets[x], node_offsets[x + 1]):
-                copy = first[v]
+                copy = ends[0, v]
                 while copy >= 0:
                     ranks[copy] = <int32_t>rank
                     node[rank] = v
@@ -393,12 +343,12 @@ cdef _sorted(
                 places[rank] = begin[rank + x]
             for e in range(edge_ends[x], edge_ends[x + 1]):
                 edge = &c.edges[e]
-                place = edge_ends[x] + places[ranks[edge.head]]
+                to = edge_ends[x] + places[ranks[edge.head]]
                 places[ranks[edge.head]] += 1
-                source[place] = edge.source
-                tail[place, 0] = tail[place, 1] = -1
+                source[to] = edge.source
+                tail[to, 0] = tail[to, 1] = -1
                 if edge.left >= 0:
-                    tail[place, 0] = <int32_t>(ranks[edge.left] - node_ends[x])
+                    tail[to, 0] = <int32_t>(ranks[edge.left] - node_ends[x])
                 if edge.right >= 0:
-                    tail[place, 1] = <int32_t>(ranks[edge.right] - node_ends[x])
-    return begins, tails, sources, nodes, states
+                    tail[to, 1] = <int32_t>(ranks[edge.right] - node_ends[x])
+    return new_nodes, new_edges, new_begins, new_tails, sources, nodes, states

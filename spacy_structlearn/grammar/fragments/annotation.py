@@ -44,7 +44,7 @@ def with_edge_tags(graphs: Hypergraphs, n_tags: int) -> Refined:
     Raises ValueError if the symbol of a word is not a tag, OverflowError if a sentence has too many
     nodes or edges for int32.
     """
-    refined = _refined(graphs, _annotation.from_edges(*_structure(graphs), n_tags))
+    refined = _refined(graphs, _annotation.refine(*_structure(graphs), n_tags))
     refined.states[refined.graphs.node_offsets[1:] - 1] = -1
     return refined
 
@@ -73,7 +73,8 @@ def with_ancestors(
     above[symbols.n_tags : last] = 1 + np.arange(symbols.n_phrases)
     above[last:] = 1 + np.array(symbols.intermediates, dtype=np.int32) - symbols.n_tags
     place = int(binarization == "right")
-    arrays = _annotation.from_ancestors(*_structure(graphs), above, last, place, depth, sibling)
+    options = above, last, place, depth, sibling
+    arrays = _annotation.refine(*_structure(graphs), symbols.n_tags, *options)
     return _refined(graphs, arrays)
 
 

@@ -3,9 +3,9 @@
 Smith, Vail & Lafferty (2007), section 4.1.2: the expected number of a fragment is the outside
 quantity of its top, times the probabilities of its productions, times the inside quantities of its
 leaves. Ancestors divide the outside quantity (`Expectations.annotated`). Words at or next to an end
-of a span are left or right corners, summed over all paths to them (`Expectations.first` and so
-on). All of this takes a few linear systems; no sentence is parsed. The distribution is that of the
-grammar itself, including chains of unary productions that the parser would not build.
+of a span are left or right corners, summed over all paths to them (`Expectations.corner` and
+`neighbour`). All of this takes a few linear systems; no sentence is parsed. The distribution is
+that of the grammar itself, including chains of unary productions that the parser would not build.
 """
 
 from __future__ import annotations
@@ -25,6 +25,10 @@ from .features import POSITIONS, RULE, TAG, Hashes, Sites, Template
 from .pcfg import PCFG, Expectations
 
 _CHUNK = 1 << 22  # pairs of a site and a refined production that are computed together
+
+
+# A factor of each site and state, table[row of the site, state]: the table and the rows.
+_Factor = tuple[Floats, NDArray[np.int64]]
 
 
 class Words(NamedTuple):
@@ -88,12 +92,15 @@ class FragmentExpectations:
                 values = sites.tags[:, place].astype(np.uint64)
             else:
                 values = attributes[sites.words[:, place], self._words.names.index(name)]
-            side = 0
-            if position not in ("before", "after"):
+            known, _ = self._classes(name)
+            rows = np.searchsorted(known, values)
+            if position in ("before", "after"):
+                side, rows = 0, np.where(values == self._boundary, len(known), rows)
+            else:
                 # The word at an end of a label or tag is a corner of its own span.
                 side = 1 if template.part != RULE or position in ("first", "left") else 2
                 position = "first" if position in ("first", "right") else "last"
-            terms[side] = self._factor(name, position, values)
+            terms[side] = self._corner(name, position).T, rows
         if template.part != RULE:
             return self._of_labels(sites, terms)
         expected = np.zeros(len(sites))
@@ -101,7 +108,7 @@ class FragmentExpectations:
             rows = np.flatnonzero((sites.right < 0) == unary)
             if not len(rows):
                 continue
-            factors = [None if term is None else term.select(rows) for term in terms]
+            factors = [None if term is None else (term[0], term[1][rows]) for term in terms]
             if unary and factors[1] is None:
                 # Both ends of the span are ends of the only child.
                 factors[1:] = factors[2], None
@@ -112,17 +119,8 @@ class FragmentExpectations:
         """Return the outside quantities of states with these ancestors."""
         table = self._annotated(template.depth, template.sibling)
         columns = [*range(template.depth), *([2] if template.sibling else ())]
-        rows = np.zeros(len(relations), dtype=np.int64)
-        for axis, column in enumerate(columns):
-            rows = rows * table.shape[axis] + relations[:, column]
-        return _Factor(table.reshape(-1, table.shape[-1]), rows, by_state=False)
-
-    def _factor(self, name: str, position: str, values: Hashes) -> _Factor:
-        known, _ = self._classes(name)
-        places = np.searchsorted(known, values)
-        if position in ("before", "after"):
-            places = np.where(values == self._boundary, len(known), places)
-        return _Factor(self._corner(name, position), places, by_state=True)
+        rows = np.ravel_multi_index(tuple(relations[:, columns].T), table.shape[:-1])
+        return table.reshape(-1, table.shape[-1]), rows
 
     def _classes_of(self, name: str) -> tuple[Hashes, Floats]:
         """Return the values of an attribute, ascending, and P(value | state), float64 (n, V)."""
@@ -130,8 +128,8 @@ class FragmentExpectations:
         if name == TAG:
             known = np.arange(self._n_tags, dtype=np.uint64)
             table = np.zeros((n_states, self._n_tags))
-            sizes = np.diff(self._offsets[: self._n_tags + 1])
-            table[np.arange(int(sizes.sum())), np.repeat(np.arange(self._n_tags), sizes)] = 1.0
+            tags = self.expected.pcfg.symbol[: self.expected.pcfg.tags]
+            table[np.arange(len(tags)), tags] = 1.0
             return known, table
         hashes = self._words.hashes[:, self._words.names.index(name)]
         known, classes = np.unique(hashes, return_inverse=True)
@@ -145,8 +143,8 @@ class FragmentExpectations:
         """Return float64 (n, V), or (n, V + 1) for words outside the span; see `Expectations`."""
         if position in ("before", "after"):
             other = self._corner(name, "last" if position == "before" else "first")
-            return getattr(self.expected, position)(other)
-        return getattr(self.expected, position)(self._classes(name)[1])
+            return self.expected.neighbour(1 if position == "before" else 2, other)
+        return self.expected.corner(1 if position == "first" else 2, self._classes(name)[1])
 
     def _of_labels(self, sites: Sites, terms: list[_Factor | None]) -> Floats:
         """Return the expected numbers of sites whatever their production."""
@@ -155,9 +153,9 @@ class FragmentExpectations:
         begins = np.cumsum(sizes) - sizes
         states = np.arange(len(owner)) + np.repeat(self._offsets[sites.symbol] - begins, sizes)
         above, inside, _ = terms
-        values = self.expected.outside[states] if above is None else above.at(owner, states)
+        values = self.expected.outside[states] if above is None else _at(above, owner, states)
         if inside is not None:
-            values = values * inside.at(owner, states)
+            values = values * _at(inside, owner, states)
         return np.bincount(owner, values, len(sites))
 
     def _of_rules(self, sites: Sites, terms: list[_Factor | None]) -> Floats:
@@ -178,7 +176,7 @@ class FragmentExpectations:
             values = weights[entries]
             for term, column in zip(terms, states.T, strict=True):
                 if term is not None:
-                    values = values * term.at(owner, column[entries])
+                    values = values * _at(term, owner, column[entries])
             expected += np.bincount(owner, values, len(sites))
         return expected
 
@@ -194,16 +192,12 @@ class FragmentExpectations:
         int64 (n, 3), 0 where not asked; and its weight, float64 (n).
         """
         pcfg = self.expected.pcfg
-        none = np.zeros(len(pcfg.unary), dtype=np.int64)
-        n_binary = self._n_binary
-        rules = np.concatenate([pcfg.binary_rules, pcfg.unary_rules + n_binary]).astype(np.int64)
-        states = np.concatenate(
-            [pcfg.binary.astype(np.int64), np.column_stack([pcfg.unary.astype(np.int64), none])]
-        )
-        weights = np.concatenate([pcfg.binary_p, pcfg.unary_p])
+        rules = pcfg.coarse.astype(np.int64)
+        rules[pcfg.n_binary :] += self._n_binary
+        weights = pcfg.p
         if not asked[0]:
-            weights = weights * self.expected.outside[states[:, 0]]
-        states = np.where(np.array(asked), states, 0)
+            weights = weights * self.expected.outside[pcfg.rules[:, 0]]
+        states = np.where(np.array(asked), np.maximum(pcfg.rules, 0).astype(np.int64), 0)
         n = int(self._offsets[-1])
         code = ((rules * n + states[:, 0]) * n + states[:, 1]) * n + states[:, 2]
         _, first, group = np.unique(code, return_index=True, return_inverse=True)
@@ -211,21 +205,10 @@ class FragmentExpectations:
         return begins, states[first], np.bincount(group, weights, len(first))
 
 
-class _Factor(NamedTuple):
-    """A factor of each site and state: table[row, state], or table[state, row] if `by_state`."""
-
-    table: Floats
-    rows: NDArray[np.int64]
-    by_state: bool
-
-    def at(self, owner: NDArray[np.int64], states: NDArray[np.int64]) -> Floats:
-        """Return the factors of the sites `owner` in these states."""
-        rows = self.rows[owner]
-        return self.table[states, rows] if self.by_state else self.table[rows, states]
-
-    def select(self, sites: NDArray[np.int64]) -> _Factor:
-        """Return the factor of some of the sites."""
-        return self._replace(rows=self.rows[sites])
+def _at(factor: _Factor, owner: NDArray[np.int64], states: NDArray[np.int64]) -> Floats:
+    """Return the factors of the sites `owner` in these states."""
+    table, rows = factor
+    return table[rows[owner], states]
 
 
 def _code(

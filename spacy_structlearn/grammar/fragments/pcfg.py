@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import splu
 
 from ...errors import StructlearnError
-from ..latent.model import LatentGrammar, Level
+from ..latent.model import Entries, LatentGrammar, Level
 from ..treebank.symbols import Symbols
 
 _SUBSTITUTIONS = 16  # before Newton's method, whose steps are far more expensive
@@ -38,10 +38,10 @@ class PCFG:
 
     symbols: the coarse symbols.
     symbol: int32 (n), ascending, the symbol of each state.
-    binary: int32 (R, 3), parent, left and right state of each rule.
-    binary_rules: int32 (R), the coarse rule, a row of `Rules.binary`.
-    binary_p: float64 (R), the probability.
-    unary, unary_rules, unary_p: likewise, with int32 (U, 2) states.
+    rules: int32 (R, 3), parent, left and right state of each rule, binary rules first. The right
+        state of unary rules is -1.
+    coarse: int32 (R), the coarse rule: a row of `Rules.binary`, then one of `Rules.unary`.
+    p: float64 (R), the probability.
     root: float64 (n), P(ROOT -> state).
     lexical: float64 (n), P(state -> word), 1 for tags and 0 for others.
 
@@ -51,39 +51,33 @@ class PCFG:
 
     symbols: Symbols
     symbol: NDArray[np.int32]
-    binary: NDArray[np.int32]
-    binary_rules: NDArray[np.int32]
-    binary_p: NDArray[np.float64]
-    unary: NDArray[np.int32]
-    unary_rules: NDArray[np.int32]
-    unary_p: NDArray[np.float64]
+    rules: NDArray[np.int32]
+    coarse: NDArray[np.int32]
+    p: NDArray[np.float64]
     root: NDArray[np.float64]
     lexical: NDArray[np.float64]
 
     @classmethod
     def of(cls, grammar: LatentGrammar, level: int = -1) -> PCFG:
         """Take the rules other than zero of grammar.levels[level], in the order of its arrays."""
-        source, symbols = grammar.levels[level], grammar.symbols
+        source, symbols, rules = grammar.levels[level], grammar.symbols, grammar.rules
         symbol = np.repeat(np.arange(symbols.size, dtype=np.int32), source.substates)
-        places, values = source.entries
-        offsets, rules = source.binary_offsets, grammar.rules.binary
-        binary, binary_rules = _states(places, offsets, rules, source)
-        places = np.flatnonzero(source.unary)
-        offsets, rules = source.unary_offsets, grammar.rules.unary
-        unary, unary_rules = _states(places, offsets, rules, source)
-        root = np.zeros(source.size)
-        places, rules = np.arange(len(source.root)), grammar.rules.root[:, None]
-        tops, _ = _states(places, source.root_offsets, rules, source)
+        root, places = np.zeros(source.size), np.arange(len(source.root))
+        tops, _ = _states(places, source.root_offsets, rules.root[:, None], source)
         root[tops[:, 0]] = source.root
+        parts = (
+            (source.entries, source.binary_offsets, rules.binary),
+            (Entries.of(source.unary), source.unary_offsets, rules.unary),
+        )
+        (binary, of_binary), (unary, of_unary) = (
+            _states(entries.places, offsets, coarse, source) for entries, offsets, coarse in parts
+        )
         return cls(
             symbols,
             symbol,
-            binary,
-            binary_rules,
-            values.astype(np.float64),
-            unary,
-            unary_rules,
-            source.unary[np.flatnonzero(source.unary)].astype(np.float64),
+            np.concatenate([binary, np.pad(unary, ((0, 0), (0, 1)), constant_values=-1)]),
+            np.concatenate([of_binary, of_unary]),
+            np.concatenate([entries.values for entries, _, _ in parts]).astype(np.float64),
             root,
             (symbol < symbols.n_tags).astype(np.float64),
         )
@@ -92,6 +86,11 @@ class PCFG:
     def size(self) -> int:
         """The number of states, n."""
         return len(self.symbol)
+
+    @cached_property
+    def n_binary(self) -> int:
+        """The number of binary rules."""
+        return int(np.count_nonzero(self.rules[:, 2] >= 0))
 
     @cached_property
     def tags(self) -> int:
@@ -158,64 +157,50 @@ class PCFG:
         # Not i itself, which may be off by some roundings: so probabilities sum to 1.
         rewritten = self._rewritten(values)
         scale = np.divide(1, rewritten, out=np.zeros(self.size), where=rewritten > 0)
-        _, left, right = self.binary.T
-        parent, child = self.unary.T
         return replace(
             self,
-            binary_p=self.binary_p * values[left] * values[right] * scale[self.binary[:, 0]],
-            unary_p=self.unary_p * values[child] * scale[parent],
+            p=self._weights(values) * scale[self.rules[:, 0]],
             root=self.root * values / total,
             lexical=self.lexical * scale,
         )._kept(rewritten > 0)
 
+    def _weights(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Multiply the probability of each rule by the values of its children."""
+        _, left, right = self.rules.T
+        return self.p * values[left] * np.append(values, 1.0)[right]
+
     def _rewritten(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Evaluate the right-hand side of the equation of i."""
-        top, left, right = self.binary.T
-        parent, child = self.unary.T
-        return (
-            np.bincount(top, self.binary_p * values[left] * values[right], self.size)
-            + np.bincount(parent, self.unary_p * values[child], self.size)
-            + self.lexical
-        )
+        top, n, weights = self.rules[:, 0], self.n_binary, self._weights(values)
+        unary = np.bincount(top[n:], weights[n:], self.size)
+        return np.bincount(top[:n], weights[:n], self.size) + unary + self.lexical
 
     def _children(
         self, values: NDArray[np.float64]
     ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
         """Return parent, child and weight of the derivative of `_rewritten`."""
-        top, left, right = self.binary.T
-        parent, child = self.unary.T
+        n = self.n_binary
+        (top, left, right), p = self.rules[:n].T, self.p[:n]
+        unary, child, _ = self.rules[n:].T
         return (
-            np.concatenate([top, top, parent]),
+            np.concatenate([top, top, unary]),
             np.concatenate([left, right, child]),
-            np.concatenate(
-                [self.binary_p * values[right], self.binary_p * values[left], self.unary_p]
-            ),
+            np.concatenate([p * values[right], p * values[left], self.p[n:]]),
         )
 
     def _ends(self) -> NDArray[np.bool_]:
         """Return whether some tree below each state ends, bool (n)."""
-        top, left, right = self.binary.T
-        parent, child = self.unary.T
-        ends, before = self.lexical > 0, 0
+        top, left, right = self.rules[self.p > 0].T
+        ends, before = np.append(self.lexical > 0, True), 0
         while (number := np.count_nonzero(ends)) > before:
             before = number
-            ends[top[ends[left] & ends[right] & (self.binary_p > 0)]] = True
-            ends[parent[ends[child] & (self.unary_p > 0)]] = True
-        return ends
+            ends[top[ends[left] & ends[right]]] = True
+        return ends[:-1]
 
     def _kept(self, states: NDArray[np.bool_]) -> PCFG:
         """Keep the rules of these states, bool (n), except those of probability 0."""
-        binary = states[self.binary].all(axis=1) & (self.binary_p > 0)
-        unary = states[self.unary].all(axis=1) & (self.unary_p > 0)
-        return replace(
-            self,
-            binary=self.binary[binary],
-            binary_rules=self.binary_rules[binary],
-            binary_p=self.binary_p[binary],
-            unary=self.unary[unary],
-            unary_rules=self.unary_rules[unary],
-            unary_p=self.unary_p[unary],
-        )
+        kept = np.append(states, True)[self.rules].all(axis=1) & (self.p > 0)
+        return replace(self, rules=self.rules[kept], coarse=self.coarse[kept], p=self.p[kept])
 
 
 class Expectations:
@@ -233,13 +218,9 @@ class Expectations:
         self.pcfg = pcfg.terminating()
         self.outside = self._outside()
 
-    def binary(self) -> NDArray[np.float64]:
-        """Return o_A r(A -> B C), float64 (R), the expected numbers of binary rules."""
-        return self.outside[self.pcfg.binary[:, 0]] * self.pcfg.binary_p
-
-    def unary(self) -> NDArray[np.float64]:
-        """Return o_A r(A -> B), float64 (U), the expected numbers of unary rules."""
-        return self.outside[self.pcfg.unary[:, 0]] * self.pcfg.unary_p
+    def rules(self) -> NDArray[np.float64]:
+        """Return o_A r(A -> B C) or o_A r(A -> B), float64 (R), the expected numbers of rules."""
+        return self.outside[self.pcfg.rules[:, 0]] * self.pcfg.p
 
     def annotated(self, depth: int, sibling: bool) -> NDArray[np.float64]:
         """Divide `outside` by the ancestors and the sibling of each node.
@@ -260,34 +241,6 @@ class Expectations:
         if sibling:
             nodes = self._by_sibling(nodes)
         return nodes if depth else nodes[0]
-
-    def first(self, words: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return P(the first word below a state is of class v), float64 (n, V).
-
-        words: float64 (n, V), P(v | state); only the rows of tags are read.
-        The result is 0 for states below which no tree ends.
-        """
-        return self._edge(words, 1)
-
-    def last(self, words: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return P(the last word below a state is of class v), as `first` does."""
-        return self._edge(words, 2)
-
-    def before(self, last: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the expected number of nodes just after a word of class v, float64 (n, V + 1).
-
-        last: float64 (n, V), the result of `last`.
-        The last column of the result is for the start of the sentence.
-        """
-        return self._beside(last, 1)
-
-    def after(self, first: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the expected number of nodes just before a word of class v, float64 (n, V + 1).
-
-        first: float64 (n, V), the result of `first`.
-        The last column of the result is for the end of the sentence.
-        """
-        return self._beside(first, 2)
 
     def _outside(self) -> NDArray[np.float64]:
         pcfg = self.pcfg
@@ -342,35 +295,36 @@ class Expectations:
         """Divide (P, n) expected nodes by their siblings, to (P, 1 + n_symbols, n)."""
         pcfg = self.pcfg
         n_symbols = pcfg.symbols.size
-        divided = np.zeros((len(nodes), 1 + n_symbols, pcfg.size))
+        parents, columns, weights = [], [], []
+        binary = pcfg.rules[: pcfg.n_binary]
+        for side in (1, 2):
+            child, sister = binary[:, side], pcfg.symbol[binary[:, 3 - side]]
+            rules = np.flatnonzero(pcfg.is_intermediate[child])
+            parents.append(binary[rules, 0])
+            columns.append((1 + sister[rules].astype(np.int64)) * pcfg.size + child[rules])
+            weights.append(pcfg.p[rules])
+        rules = scipy.sparse.csr_array(
+            (np.concatenate(weights), (np.concatenate(parents), np.concatenate(columns))),
+            shape=(pcfg.size, (1 + n_symbols) * pcfg.size),
+        )
+        divided = (nodes @ rules).reshape(len(nodes), 1 + n_symbols, pcfg.size)
         plain = ~pcfg.is_intermediate
         divided[:, 0, plain] = nodes[:, plain]
-        parents, columns, weights = [], [], []
-        for side in (1, 2):
-            child, sister = pcfg.binary[:, side], pcfg.symbol[pcfg.binary[:, 3 - side]]
-            rules = np.flatnonzero(pcfg.is_intermediate[child])
-            parents.append(pcfg.binary[rules, 0])
-            columns.append((1 + sister[rules].astype(np.int64)) * pcfg.size + child[rules])
-            weights.append(pcfg.binary_p[rules])
-        cells, column = np.unique(np.concatenate(columns), return_inverse=True)
-        rules = scipy.sparse.csr_array(
-            (np.concatenate(weights), (np.concatenate(parents), column)),
-            shape=(pcfg.size, len(cells)),
-        )
-        divided.reshape(len(nodes), -1)[:, cells] = nodes @ rules
         return divided
 
     def _along(self, side: int) -> scipy.sparse.csr_array:
         """Return the expected first (side 1) or last (side 2) children, (n, n)."""
         pcfg = self.pcfg
-        return _matrix(
-            pcfg.size,
-            np.concatenate([pcfg.binary[:, 0], pcfg.unary[:, 0]]),
-            np.concatenate([pcfg.binary[:, side], pcfg.unary[:, 1]]),
-            np.concatenate([pcfg.binary_p, pcfg.unary_p]),
-        ).tocsr()
+        top, left, right = pcfg.rules.T
+        child = left if side == 1 else np.where(right < 0, left, right)
+        return _matrix(pcfg.size, top, child, pcfg.p).tocsr()
 
-    def _edge(self, words: NDArray[np.float64], side: int) -> NDArray[np.float64]:
+    def corner(self, side: int, words: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return P(the first (side 1) or last word (2) below a state is of class v), (n, V).
+
+        words: float64 (n, V), P(v | state); only the rows of tags are read.
+        The result is 0 for states below which no tree ends.
+        """
         tags = self.pcfg.tags
         chain = self._along(side)[tags:]
         # P(state of the first or last tag | state)
@@ -378,18 +332,21 @@ class Expectations:
         assert corner is not None  # since whatever is rewritten ends
         return np.concatenate([words[:tags], corner @ words[:tags]])
 
-    def _beside(self, inner: NDArray[np.float64], side: int) -> NDArray[np.float64]:
-        """Divide expected nodes by the word before (side 1) or after (side 2) them.
+    def neighbour(self, side: int, corner: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the expected number of nodes with a word of class v before (side 1) or after (2).
 
-        A child on that side, or an only child, has the same neighbour as its parent. The neighbour
-        of the other child is a word of its sister, `inner`.
+        corner: float64 (n, V), the result of `corner` for the other side.
+        Returns float64 (n, V + 1). The last column is for the start or end of the sentence.
         """
+        # A child on that side, or an only child, has the same neighbour as its parent. The
+        # neighbour of the other child is a word of its sister.
         pcfg = self.pcfg
-        sisters = _matrix(pcfg.size, pcfg.binary[:, 3 - side], pcfg.binary[:, side], self.binary())
+        binary, weights = pcfg.rules[: pcfg.n_binary], self.rules()[: pcfg.n_binary]
+        sisters = _matrix(pcfg.size, binary[:, 3 - side], binary[:, side], weights)
         sources = np.concatenate([sisters.toarray(), pcfg.root[:, None]], axis=1)
         spread = _solve(self._along(side).T, sources)
-        assert spread is not None  # as in `_edge`
-        return np.concatenate([spread[:, :-1] @ inner, spread[:, -1:]], axis=1)
+        assert spread is not None  # as in `corner`
+        return np.concatenate([spread[:, :-1] @ corner, spread[:, -1:]], axis=1)
 
 
 def _states(

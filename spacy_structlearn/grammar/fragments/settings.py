@@ -105,17 +105,12 @@ class MEstimatedGrammarSettings(ForestSettings, FragmentFeaturesSettings):
             most += self.folds * fold + 2 * self.conditional_iterations
         return most
 
-    def empty(self) -> Any:
-        """Return a grammar without symbols."""
+    @property
+    def model(self) -> Any:
+        """The class of the grammars."""
         from .weights import FragmentGrammar
 
-        return FragmentGrammar.empty()
-
-    def initialize(self, data: Any, labels: Sequence[str] = (), previous: Any = None) -> Any:
-        """Return the treebank grammar, without features."""
-        from .weights import FragmentGrammar
-
-        return FragmentGrammar(self.base.initialize(data, labels))
+        return FragmentGrammar
 
     def trainer(
         self, parameters: Any, data: Trees, *, make_engine: MakeEngine = make_engine

@@ -22,11 +22,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ... import serialization
 from ...learning.training import Trainer
@@ -37,7 +38,7 @@ from ...trees.tree import Tree
 from ..chart.hypergraph import Floats, Mask
 from ..latent.model import LatentGrammar
 from ..latent.training import TreebankTrainer
-from ..spans.training import Folds, TrainingForests
+from ..spans.training import Folds, TrainingForests, training_forests
 from ..spans.word_attributes import vocabulary
 from ..treebank.settings import Trees
 from ..treebank.symbols import TreebankData, to_tree
@@ -182,8 +183,8 @@ class FragmentObjective:
             refined = places.forests
             # The context of each node follows from the tree: it is one tree after refining, too.
             reached = np.where(target[refined.edges], 0.0, -np.inf)
-            parts.append(_RefinedBatch(places, refined.graphs.best(reached)[1]))
-        self.n_edges = sum(len(part.target) for part in parts)
+            parts.append((places, refined.graphs.best(reached)[1]))
+        self.n_edges = sum(len(target) for _, target in parts)
         groups = np.array_split(np.arange(len(parts)), min(_MOST_SHARDS, max(len(parts), 1)))
         shards = [
             _FragmentShard([parts[i] for i in group], size, 1.0 / max(n, 1)) for group in groups
@@ -200,17 +201,10 @@ class FragmentObjective:
         self._engine.close()
 
 
-class _RefinedBatch(NamedTuple):
-    """Features of the refined forests of some sentences, and the edges of the right trees."""
-
-    places: FragmentPlaces
-    target: Mask
-
-
 class _FragmentShard:
-    """Some of the batches; see `parallel.shards`."""
+    """Features of refined forests, and the edges of the right trees; see `parallel.shards`."""
 
-    def __init__(self, parts: Sequence[_RefinedBatch], size: int, share: float):
+    def __init__(self, parts: Sequence[tuple[FragmentPlaces, Mask]], size: int, share: float):
         self._parts, self._size, self._share = parts, size, share
 
     def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
@@ -359,17 +353,21 @@ class MEstimatedGrammarTrainer(TreebankTrainer[MEstimatedGrammarSettings]):
         if not self._trees:
             self._trees = [to_tree(self._data, number) for number in range(self._data.n_trees)]
             self._words = self._data.sentences
+        self._folds.parse(folds, self._parse_fold)
+        self.left_out, self.value = self._folds.left_out, self._folds.loss
+
+    def _parse_fold(self, fold: int, numbers: NDArray[np.int64]) -> TrainingForests:
         assert self._grammar is not None
-        self._folds.parse(
-            folds,
-            self._grammar_of,
+        return training_forests(
+            self._grammar_of(fold),
             self._grammar,
             self._words,
             self._trees,
-            self.settings,
-            self.report,
+            numbers,
+            threshold=self.settings.threshold,
+            threads=self.settings.threads,
+            report=partial(self.report, fold + 1, "forests"),
         )
-        self.left_out, self.value = self._folds.left_out, self._folds.loss
 
     def _grammar_of(self, fold: int) -> LatentGrammar:
         """Return the grammar that parses a fold: of the other folds, if there are any."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,36 +11,21 @@ from numpy.typing import NDArray
 
 from ...errors import StructlearnError
 from ...kernels.index import KeyIndex
-from ...learning.stored import Stored
 from ..chart.hypergraph import Floats, Hypergraphs, Mask, Refinement, Scorer
-from ..latent.model import (
-    STORAGES,
-    Entries,
-    LatentGrammar,
-    check_storage,
-    from_signed,
-    signed,
-)
+from ..latent.model import Entries, LatentGrammar, from_signed, signed
 from ..spans import _features as _span_features
-from ..spans.features import SpanWeights
+from ..spans.features import HashedWeights, SpanWeights
 from ..spans.model import SpanGrammar
-from ..spans.word_attributes import are_hashes, hashes_of, without
+from ..spans.word_attributes import are_hashes, hashes_of
 from ..treebank.symbols import BINARIZATIONS, Symbols
-from .features import (
-    FeatureHasher,
-    FragmentForests,
-    FragmentTemplates,
-    Hashes,
-    Sentences,
-)
+from .features import FeatureHasher, FragmentForests, FragmentTemplates, Hashes, Sentences
 
 
-class FragmentWeights(Stored):
+class FragmentWeights(HashedWeights):
     """Features, as hashes, and their weights.
 
-    templates: texts. n_tags, n_symbols: of the symbols, tags first. binarization: "right" or
-    "left". vocabulary: uint64, ascending, hashes of the known words. keys: uint64 (n), ascending;
-    values: float32 (n). storage: how these are written; see `LatentGrammar`.
+    templates: texts. binarization: "right" or "left". keys: uint64 (n), ascending. values: float32
+    (n). For the rest see `HashedWeights`.
     Raises ValueError if the parts do not fit together, and StructlearnError as `FragmentTemplates`.
     """
 
@@ -61,9 +46,7 @@ class FragmentWeights(Stored):
         self.n_tags, self.n_symbols, self.binarization = n_tags, n_symbols, binarization
         self.vocabulary, self.keys, self.values = vocabulary, keys, values
         self.storage = storage
-        problem = self._problem()
-        if problem:
-            raise ValueError(problem)
+        self._check(self._problem())
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -77,19 +60,9 @@ class FragmentWeights(Stored):
         """Return the same features with other weights, (n)."""
         return self.replaced(values=np.asarray(values, dtype=np.float32))
 
-    def without_words(self, words: Iterable[str]) -> FragmentWeights:
-        """Return weights that do not know these words, which are then treated as rare words."""
-        return self.replaced(vocabulary=without(self.vocabulary, words))
-
-    def compact(self, threshold: float = 1e-2, storage: str = "float16") -> FragmentWeights:
-        """Return fewer and rounded weights, without features whose weights are below a threshold.
-
-        Raises StructlearnError for an unknown storage.
-        """
-        check_storage(storage)
+    def _above(self, threshold: float) -> FragmentWeights:
         kept = np.abs(self.values) >= threshold
-        compacted = self.replaced(keys=self.keys[kept], values=self.values[kept], storage=storage)
-        return FragmentWeights.from_fields(*compacted.to_fields())
+        return self.replaced(keys=self.keys[kept], values=self.values[kept])
 
     def fields(self) -> dict[str, Any]:
         return super().fields() | {"templates": self.templates.texts}
@@ -109,15 +82,10 @@ class FragmentWeights(Stored):
         kept["values"][entries.places] = entries.values
         return super().from_fields(version, kept)
 
-    def __repr__(self) -> str:
-        return f"<FragmentWeights: {len(self)} features, {len(self.vocabulary)} words>"
-
     def _problem(self) -> str | None:
-        if not 0 <= self.n_tags <= self.n_symbols:
-            return f"{self.n_tags} tags of {self.n_symbols} symbols"
-        if self.storage not in STORAGES or self.binarization not in BINARIZATIONS:
-            return f"stored as {self.storage!r}, binarised to the {self.binarization!r}"
-        if not are_hashes(self.vocabulary) or not are_hashes(self.keys):
+        if self.binarization not in BINARIZATIONS:
+            return f"binarised to the {self.binarization!r}"
+        if not are_hashes(self.keys):
             return "hashes that are not ascending"
         if self.values.shape != self.keys.shape or not np.isfinite(self.values).all():
             return "weights that are no numbers, or as many as there are features"

@@ -69,12 +69,11 @@ cdef class SpanHasher:
         self.n_columns = max(shape_column, int(max(terms[:, 0], default=-1))) + 1
         if not (0 <= n_span <= len(seeds) and 0 <= n_tags <= len(symbols) and 1 <= bits <= 31):
             raise ValueError("there are more templates of spans, tags or places than can be")
-        if len(starts) != len(seeds) + 1 or starts[0] != 0 or np.less(starts[1:], starts[:len(starts) - 1]).any():
+        if len(starts) != len(seeds) + 1:
             raise ValueError("starts must say where the terms of each template begin")
-        if terms.shape[1] != 3 or starts[len(seeds)] != len(terms):
-            raise ValueError("there must be three numbers for each term")
-        if shape_column < 0 or min(terms[:, 0], default=0) < SHAPE:
-            raise ValueError("a column is negative")
+        _check_offsets(starts, len(terms))
+        if terms.shape[1] != 3 or shape_column < 0 or min(terms[:, 0], default=0) < SHAPE:
+            raise ValueError("the terms must have three numbers and no negative columns")
 
     def __reduce__(self):
         return SpanHasher, self.arrays
@@ -311,10 +310,8 @@ def step(
     _check_table(table, rates)
     if after < 1:
         raise ValueError("a step needs a rate")
-    if touched.shape[0]:
-        _check_places(np.asarray(touched)[:, None], table.shape[0])
-        if np.asarray(touched).min() < 0:
-            raise ValueError("a place is out of range")
+    if touched.shape[0] and not 0 <= np.min(touched) <= np.max(touched) < table.shape[0]:
+        raise ValueError("a place is out of range")
     rate = rates[after] - rates[after - 1]
     with nogil:
         for i in range(touched.shape[0]):

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,19 +24,6 @@ from thinc.api import Model
 Floats = NDArray[np.float32]
 
 FORGET_BIAS = 1.0  # initial bias of the forget gates: cells keep their values at first
-
-
-class _Order(NamedTuple):
-    """The words of a batch in the order of the steps, at each step long sentences first.
-
-    words: int64 (2, n_words), the numbers of the words in the batch, forwards and backwards.
-    begins: the first word of each step, and the end.
-    before: int64, the previous word of each word after the first step, in this order.
-    """
-
-    words: NDArray[np.int64]
-    begins: list[int]
-    before: NDArray[np.int64]
 
 
 def bilstm(width: int, n_in: int | None = None, *, seed: int = 0) -> Model:
@@ -83,31 +70,31 @@ def _forward(
 ) -> tuple[list[Floats], Callable[[list[Floats]], list[Floats]]]:
     W, U, b = (model.get_param(name) for name in "WUb")
     lengths = np.array([len(x) for x in X], dtype=np.int64)
-    order = _order(lengths)
-    inputs = _joined(X, W.shape[1])[order.words]
+    words, begins, previous = _order(lengths)
+    inputs = _joined(X, W.shape[1])[words]
     gates = inputs @ W
     gates += b[:, None]
-    states, cells, squashed = _run(gates, U, order.begins)
+    states, cells, squashed = _run(gates, U, begins)
     half = U.shape[1]
     halves = slice(half), slice(half, 2 * half)  # of the columns of the output
 
     def backprop(gradients: list[Floats]) -> list[Floats]:
         d_out = _joined(gradients, 2 * half)
-        d_states = np.stack([d_out[order.words[k], halves[k]] for k in (0, 1)])
-        d_gates = _run_back(d_states, gates, cells, squashed, U, order.begins)
-        d_later, before = d_gates[:, order.begins[1] :], states[:, order.before]
+        d_states = np.stack([d_out[words[k], halves[k]] for k in (0, 1)])
+        d_gates = _run_back(d_states, gates, cells, squashed, U, begins)
+        d_later, before = d_gates[:, begins[1] :], states[:, previous]
         model.inc_grad("W", inputs.transpose(0, 2, 1) @ d_gates)
         model.inc_grad("U", before.transpose(0, 2, 1) @ d_later)
         model.inc_grad("b", d_gates.sum(axis=1))
         d_inputs = d_gates @ W.transpose(0, 2, 1)
         d_joined = np.empty_like(d_inputs[0])
-        d_joined[order.words[0]] = d_inputs[0]
-        d_joined[order.words[1]] += d_inputs[1]
+        d_joined[words[0]] = d_inputs[0]
+        d_joined[words[1]] += d_inputs[1]
         return _split(d_joined, lengths)
 
     out = np.empty((states.shape[1], 2 * half), dtype=states.dtype)
     for k in (0, 1):
-        out[order.words[k], halves[k]] = states[k]
+        out[words[k], halves[k]] = states[k]
     return _split(out, lengths), backprop
 
 
@@ -119,7 +106,12 @@ def _split(rows: Floats, lengths: NDArray[np.int64]) -> list[Floats]:
     return np.split(rows, np.cumsum(lengths)[:-1]) if len(lengths) else []
 
 
-def _order(lengths: NDArray[np.int64]) -> _Order:
+def _order(lengths: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[int], NDArray[np.int64]]:
+    """Return the words in the order of the steps, at each step long sentences first.
+
+    Returns their numbers in the batch, int64 (2, n_words), forwards and backwards; the first word
+    of each step, and the end; and the previous word of each word after the first step, int64.
+    """
     long_first = np.argsort(-lengths, kind="stable")
     ends = np.cumsum(lengths)[long_first]
     # At least one step, even without words.
@@ -130,11 +122,8 @@ def _order(lengths: NDArray[np.int64]) -> _Order:
     rank = np.arange(len(step)) - begins[step]
     forwards = (ends - lengths[long_first])[rank] + step
     backwards = ends[rank] - 1 - step
-    return _Order(
-        np.stack([forwards, backwards]),
-        [*begins.tolist(), len(step)],
-        (begins[step - 1] + rank)[going[0] :],
-    )
+    previous = (begins[step - 1] + rank)[going[0] :]
+    return np.stack([forwards, backwards]), [*begins.tolist(), len(step)], previous
 
 
 def _run(gates: Floats, U: Floats, begins: list[int]) -> tuple[Floats, Floats, Floats]:

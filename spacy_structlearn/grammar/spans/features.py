@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +26,7 @@ from ...errors import StructlearnError
 from ...learning.stored import Stored
 from ..chart.hypergraph import Floats, Hypergraphs
 from ..latent.model import STORAGES, Entries, check_storage, from_signed, signed
-from ..treebank.symbols import (
-    Symbols,
-)
+from ..treebank.symbols import Symbols
 from . import _features as _span_features
 from .settings import SpanFeaturesSettings
 from .word_attributes import (
@@ -43,6 +41,7 @@ from .word_attributes import (
 )
 
 Sentences = Sequence[Sequence[str]]
+W = TypeVar("W", bound="HashedWeights")
 
 SPAN_TEMPLATES: tuple[str, ...] = (
     "bias",
@@ -99,9 +98,7 @@ class SpanTemplates:
     "WORD[last-1]".
     tags: likewise, with positions relative to the word, as in "WORD[-1]".
 
-    WORD: the word; for rare words their shape and last three letters.
-    SUFFIX1 to SUFFIX9, PREFIX1 to PREFIX9: in lower case with digits as 0.
-    SHAPE: the shape of the word.
+    WORD, SUFFIX1 to SUFFIX9, PREFIX1 to PREFIX9, SHAPE: see `word_attributes`.
     TAG: the likeliest tag by the grammar.
     LENGTH: the length class of the span, see `LENGTHS`.
     SPAN: the shape of the span, with a symbol for each run of words whose first characters are of
@@ -173,15 +170,49 @@ def _parsed(text: str, kind: str) -> list[tuple[str | int, int, int]]:
     return terms
 
 
-class SpanWeights(Stored):
+class HashedWeights(Stored):
+    """The base of `SpanWeights` and `FragmentWeights`.
+
+    n_tags, n_symbols: numbers of tags and of symbols, tags first.
+    vocabulary: uint64, ascending, hashes of the known words.
+    storage: how weights are stored; see `LatentGrammar`.
+    """
+
+    def without_words(self: W, words: Iterable[str]) -> W:
+        """Return a copy to which these words are unknown."""
+        return self.replaced(vocabulary=without(self.vocabulary, words))
+
+    def compact(self: W, threshold: float = 1e-2, storage: str = "float16") -> W:
+        """Round the weights as `storage` does, and drop those below `threshold` in magnitude.
+
+        Raises StructlearnError for an unknown storage.
+        """
+        check_storage(storage)
+        compacted = self._above(threshold).replaced(storage=storage)
+        return self.from_fields(*compacted.to_fields())
+
+    def _above(self: W, threshold: float) -> W:
+        raise NotImplementedError
+
+    def _check(self, problem: str | None) -> None:
+        """Raise ValueError if there is a problem or the parts do not fit together."""
+        if not 0 <= self.n_tags <= self.n_symbols:
+            problem = f"{self.n_tags} tags of {self.n_symbols} symbols"
+        elif self.storage not in STORAGES:
+            problem = f"stored as {self.storage!r}"
+        elif not are_hashes(self.vocabulary):
+            problem = "hashes of words that are not ascending"
+        if problem:
+            raise ValueError(problem)
+
+
+class SpanWeights(HashedWeights):
     """The parameters: sparse weights, and hashes of the known words.
 
     spans, tags: the templates.
-    n_tags, n_symbols: numbers of tags and of symbols, tags first.
     buckets: number of weights.
-    vocabulary: uint64, ascending, hashes of the known words.
     entries: the weights other than zero.
-    storage: how weights are stored; see `LatentGrammar`.
+    For the rest see `HashedWeights`.
     Raises ValueError if the parts do not fit together, StructlearnError as `SpanTemplates` does.
     """
 
@@ -204,9 +235,7 @@ class SpanWeights(Stored):
         self.vocabulary = vocabulary
         self.entries = entries
         self.storage = storage
-        problem = self._problem()
-        if problem:
-            raise ValueError(problem)
+        self._check(self._problem())
 
     @classmethod
     def untrained(
@@ -242,20 +271,10 @@ class SpanWeights(Stored):
         """Return a copy with other weights, (buckets)."""
         return self.replaced(entries=Entries.of(np.asarray(weights, dtype=np.float32)))
 
-    def without_words(self, words: Iterable[str]) -> SpanWeights:
-        """Return a copy to which these words are unknown."""
-        return self.replaced(vocabulary=without(self.vocabulary, words))
-
-    def compact(self, threshold: float = 1e-2, storage: str = "float16") -> SpanWeights:
-        """Round the weights as `storage` does, and set those below `threshold` in magnitude to 0.
-
-        Raises StructlearnError for an unknown storage.
-        """
-        check_storage(storage)
+    def _above(self, threshold: float) -> SpanWeights:
         places, values = self.entries
         kept = np.abs(values) >= threshold
-        compacted = self.replaced(entries=Entries(places[kept], values[kept]), storage=storage)
-        return SpanWeights.from_fields(*compacted.to_fields())
+        return self.replaced(entries=Entries(places[kept], values[kept]))
 
     def to_fields(self) -> tuple[int, dict[str, Any]]:
         fields = self.fields()
@@ -271,100 +290,60 @@ class SpanWeights(Stored):
         kept |= {"entries": entries, "vocabulary": hashes_of(fields["vocabulary"])}
         return super().from_fields(version, kept)
 
-    def __repr__(self) -> str:
-        return f"<SpanWeights: {self.n_weights} of {self.buckets}, {len(self.vocabulary)} words>"
-
     def _problem(self) -> str | None:
-        if not 0 <= self.n_tags <= self.n_symbols:
-            return f"{self.n_tags} tags of {self.n_symbols} symbols"
-        if not _is_size(self.buckets) or self.storage not in STORAGES:
-            return f"{self.buckets} weights, stored as {self.storage!r}"
-        if not are_hashes(self.vocabulary):
-            return "hashes of words that are not ascending"
+        if not _is_size(self.buckets):
+            return f"{self.buckets} weights"
         places, values = self.entries
         if places.shape != values.shape or places.ndim != 1 or not np.isfinite(values).all():
             return "weights that are not finite, or in no places"
-        if len(places) and not (
-            (np.diff(places) > 0).all() and places[0] >= 0 and places[-1] < self.buckets
-        ):
+        if (np.diff(places, prepend=-1, append=self.buckets) <= 0).any():
             return "weights in places out of range"
         return None
 
 
-class Featurizer:
-    """Finds the weights of the features of items, for one set of `SpanWeights`; thread-safe."""
-
-    def __init__(self, weights: SpanWeights):
-        templates = weights.templates
-        self._attributes = templates.attributes
-        self._words = WordAttributes(self._attributes, weights.vocabulary.tolist())
-        bits = weights.buckets.bit_length() - 1
-        self._hasher = templates.hasher(weights.n_tags, weights.n_symbols, bits)
-        self._n_tags = weights.n_tags
-        # The last one is for words whose tags have been pruned from the forest.
-        tags = [*range(weights.n_tags), -1]
-        self._tags = np.array([hash_of(f"{_TAG}={tag}") for tag in tags], dtype=np.uint64)
-
-    def places(self, sentences: Sentences, graphs: Hypergraphs) -> NDArray[np.int32]:
-        """Return the places of the weights of each item's features, int32 (I, n); -1 for none.
-
-        sentences: the words of the sentences of `graphs`.
-        Raises ValueError if their lengths differ.
-        """
-        offsets = cumulative(np.array([len(sentence) for sentence in sentences], dtype=np.int64))
-        if not np.array_equal(np.diff(offsets), graphs.n_words):
-            raise ValueError("the forests are not those of the sentences")
-        items = np.ascontiguousarray(graphs.items, dtype=np.int32)
-        words = self._words.hashes(sentences)
-        if _TAG in self._attributes:
-            words[:, self._attributes.index(_TAG)] = self._tags[
-                likeliest_tags(graphs, self._n_tags)
-            ]
-        return self._hasher.places(words, offsets, items, graphs.item_offsets)
+def tag_items(
+    graphs: Hypergraphs, n_tags: int
+) -> tuple[NDArray[np.int64], NDArray[np.int32], Floats]:
+    """Return the word, the tag, and the posterior by the grammar of each item of a tag."""
+    scores = graphs.scores
+    posteriors = graphs.item_posteriors(graphs.inside_outside(scores)[1] if len(scores) else scores)
+    items = np.flatnonzero(graphs.items[:, 0] < n_tags)
+    tag, start, _ = graphs.items[items].T
+    word = cumulative(graphs.n_words)[graphs.item_sentences[items]] + start
+    return word, tag, posteriors[items]
 
 
 def likeliest_tags(graphs: Hypergraphs, n_tags: int) -> NDArray[np.int64]:
-    """Return the tag of each word with the highest posterior by the grammar, int64 (n_words).
-
-    n_tags: number of tags among the symbols.
-    The tag is -1 for a word without tags.
-    """
-    posteriors = graphs.inside_outside(graphs.scores)[1] if len(graphs.scores) else graphs.scores
-    offsets = cumulative(graphs.n_words)
-    sentence = graphs.item_sentences
-    symbol, start, _ = graphs.items.T
-    items = np.flatnonzero(symbol < n_tags)
-    word = offsets[sentence[items]] + start[items]
-    order = np.lexsort((graphs.item_posteriors(posteriors)[items], word))
-    tags = np.full(int(offsets[-1]), -1, dtype=np.int64)
+    """Return the likeliest tag of each word by the grammar, int64 (n_words), or -1 without tags."""
+    word, tag, posteriors = tag_items(graphs, n_tags)
+    tags = np.full(int(graphs.n_words.sum()), -1, dtype=np.int64)
     # The last assignment to a place wins: that of the highest posterior.
-    tags[word[order]] = symbol[items[order]]
+    order = np.lexsort((posteriors, word))
+    tags[word[order]] = tag[order]
     return tags
 
 
 class LinearScorer:
-    """Scores items by `SpanWeights` and trains these by AdaGrad.
+    """Scores items by `SpanWeights` and trains these by AdaGrad; scoring is thread-safe.
 
     weights: the initial weights.
     features: settings of the training.
-    support: bool (buckets), the weights that may differ from zero; None: all.
     """
 
-    def __init__(
-        self,
-        weights: SpanWeights,
-        features: SpanFeaturesSettings | None = None,
-        support: NDArray[np.bool_] | None = None,
-    ):
+    def __init__(self, weights: SpanWeights, features: SpanFeaturesSettings | None = None):
         self._model = weights
         self._features = features or SpanFeaturesSettings()
-        self._support = support
-        self._featurizer = Featurizer(weights)
+        self._attributes = weights.templates.attributes
+        self._words = WordAttributes(self._attributes, weights.vocabulary.tolist())
+        bits = weights.buckets.bit_length() - 1
+        self._hasher = weights.templates.hasher(weights.n_tags, weights.n_symbols, bits)
+        # The last one is for words whose tags have been pruned from the forest.
+        tags = [*range(weights.n_tags), -1]
+        self._tags = np.array([hash_of(f"{_TAG}={tag}") for tag in tags], dtype=np.uint64)
         self._dense = weights.dense()
         # In training: the table of `_features`, and the sum of the rates before each step.
         self._table: NDArray[np.float32] | None = None
         self._rates = np.zeros(1)
-        self._n_steps = 0
         self._touched: list[NDArray[np.int32]] = []
 
     @property
@@ -379,7 +358,7 @@ class LinearScorer:
         self, sentences: Sentences, tokens: Sequence[Any] | None, graphs: Hypergraphs
     ) -> Floats:
         """Return the score of each item, float64 (I). tokens: not used."""
-        return self._sums(self._places(sentences, graphs))
+        return self._sums(self.places(sentences, graphs))
 
     def begin_update(
         self, sentences: Sentences, tokens: Sequence[Any] | None, graphs: Hypergraphs
@@ -388,7 +367,7 @@ class LinearScorer:
         if self._table is None:
             self._table = np.zeros((self._model.buckets, 4), dtype=np.float32)
             self._table[:, 0] = self._dense
-        places = self._places(sentences, graphs)
+        places = self.places(sentences, graphs)
 
         def backprop(gradient: Floats) -> None:
             assert self._table is not None
@@ -399,14 +378,8 @@ class LinearScorer:
 
     def finish_update(self, learn_rate_factor: float = 1.0) -> None:
         """Do one step of AdaGrad. learn_rate_factor: multiplies the learning rate."""
-        if self._table is None:
-            return
-        n = self._n_steps
-        if n + 2 > len(self._rates):
-            self._rates = np.concatenate([self._rates, np.zeros(n + 64)])
         rate = self._features.learn_rate * learn_rate_factor
-        self._rates[n + 1] = self._rates[n] + rate
-        self._n_steps += 1
+        self._rates = np.append(self._rates, self._rates[-1] + rate)
         for touched in self._touched:
             _span_features.step(touched, self._table, *self._schedule())
         self._touched = []
@@ -419,35 +392,40 @@ class LinearScorer:
         return {
             "places": places.astype(np.int32),
             "table": self._table[places],
-            "rates": self._rates[: self._n_steps + 1].copy(),
+            "rates": self._rates,
         }
 
     def load(self, state: dict[str, Any]) -> None:
         """Continue from a `state`. Raises ValueError, TypeError or LookupError if it is invalid."""
         self._touched = []
         if not state:
-            self._table, self._n_steps = None, 0
+            self._table, self._rates = None, np.zeros(1)
             return
         places, table, rates = state["places"], state["table"], state["rates"]
-        sound = (
-            places.dtype == np.int32
-            and table.dtype == np.float32
-            and rates.dtype == np.float64
-            and table.shape == (len(places), 4)
-            and rates.ndim == 1
-            and len(rates) > 0
-        )
-        if not sound or (len(places) and not 0 <= places.min() <= places.max() < len(self._dense)):
+        kinds = [array.dtype for array in (places, table, rates)]
+        sound = kinds == [np.int32, np.float32, np.float64] and table.shape == (len(places), 4)
+        in_range = not len(places) or 0 <= places.min() <= places.max() < len(self._dense)
+        if not (sound and in_range and rates.ndim == 1 and len(rates)):
             raise ValueError("the state is not that of a scorer of spans")
         self._table = np.zeros((self._model.buckets, 4), dtype=np.float32)
         self._table[places] = table
-        self._rates, self._n_steps = rates.copy(), len(rates) - 1
+        self._rates = rates
 
-    def _places(self, sentences: Sentences, graphs: Hypergraphs) -> NDArray[np.int32]:
-        places = self._featurizer.places(sentences, graphs)
-        if self._support is not None:
-            places[~self._support[places]] = -1
-        return places
+    def places(self, sentences: Sentences, graphs: Hypergraphs) -> NDArray[np.int32]:
+        """Return the places of the weights of each item's features, int32 (I, n); -1 for none.
+
+        sentences: the words of the sentences of `graphs`.
+        Raises ValueError if their lengths differ.
+        """
+        offsets = cumulative(np.array([len(sentence) for sentence in sentences], dtype=np.int64))
+        if not np.array_equal(np.diff(offsets), graphs.n_words):
+            raise ValueError("the forests are not those of the sentences")
+        items = np.ascontiguousarray(graphs.items, dtype=np.int32)
+        words = self._words.hashes(sentences)
+        if _TAG in self._attributes:
+            tags = likeliest_tags(graphs, self._model.n_tags)
+            words[:, self._attributes.index(_TAG)] = self._tags[tags]
+        return self._hasher.places(words, offsets, items, graphs.item_offsets)
 
     def _sums(self, places: NDArray[np.int32]) -> Floats:
         if self._table is None:
@@ -455,8 +433,7 @@ class LinearScorer:
         return _span_features.current_sums(places, self._table, *self._schedule())
 
     def _schedule(self) -> tuple[Floats, float, float]:
-        rates = self._rates[: self._n_steps + 1]
-        return rates, self._features.l1_per_sentence, self._features.epsilon
+        return self._rates, self._features.l1_per_sentence, self._features.epsilon
 
 
 def _is_size(buckets: Any) -> bool:

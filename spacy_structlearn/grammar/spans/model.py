@@ -5,7 +5,8 @@ For the model itself and how it is trained see `training`.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,8 +16,6 @@ from ...errors import StructlearnError
 from ...learning.stored import Stored
 from ..chart.hypergraph import Scorer
 from ..latent.model import LatentGrammar
-from ..treebank.lexicon import Lexicon
-from ..treebank.symbols import Symbols
 from .features import LinearScorer, SpanWeights
 
 
@@ -78,38 +77,17 @@ class SpanGrammar(Stored):
             lines.append(f"  {self.features.n_weights:,} weights of span features, {known}")
         return lines
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing can be parsed."""
-        return self.grammar.is_empty
-
-    @property
-    def symbols(self) -> Symbols:
-        """The symbols of the grammar."""
-        return self.grammar.symbols
-
-    @property
-    def lexicon(self) -> Lexicon:
-        """The lexicon of the grammar."""
-        return self.grammar.lexicon
-
-    @property
-    def binarization(self) -> str:
-        """The binarisation of the grammar."""
-        return self.grammar.binarization
-
-    @property
-    def top_label(self) -> str:
-        """See `LatentGrammar.top_label`."""
-        return self.grammar.top_label
+    # As in the grammar.
+    is_empty = property(attrgetter("grammar.is_empty"))
+    symbols = property(attrgetter("grammar.symbols"))
+    lexicon = property(attrgetter("grammar.lexicon"))
+    binarization = property(attrgetter("grammar.binarization"))
+    top_label = property(attrgetter("grammar.top_label"))
 
     def without_words(self, words: Collection[str]) -> SpanGrammar:
         """Return a grammar that does not know these words; see `LatentGrammar.without_words`."""
-        parts = {
-            name: None if part is None else part.without_words(words)
-            for name, part in self._stored.items()
-        }
-        return self.replaced(grammar=self.grammar.without_words(words), **parts)
+        grammar = self.grammar.without_words(words)
+        return self._with(grammar, lambda part: part.without_words(words))
 
     def compact(
         self,
@@ -123,11 +101,13 @@ class SpanGrammar(Stored):
         threshold, storage: see `LatentGrammar.compact`.
         feature_threshold: weights of features that are smaller become zero.
         """
-        parts = {
-            name: None if part is None else part.compact(feature_threshold, storage)
-            for name, part in self._stored.items()
-        }
-        return self.replaced(grammar=self.grammar.compact(threshold, storage), **parts)
+        grammar = self.grammar.compact(threshold, storage)
+        return self._with(grammar, lambda part: part.compact(feature_threshold, storage))
+
+    def _with(self, grammar: LatentGrammar, changed: Callable[[Any], Any]) -> SpanGrammar:
+        """Replace the grammar, and change all weights."""
+        parts = {n: None if part is None else changed(part) for n, part in self._stored.items()}
+        return self.replaced(grammar=grammar, **parts)
 
     def to_fields(self) -> tuple[int, dict[str, Any]]:
         return self.version, {

@@ -14,30 +14,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from thinc.api import (
-    Adam,
-    Model,
-    NumpyOps,
-    Ops,
-    Optimizer,
-    glorot_uniform_init,
-    set_dropout_rate,
-)
+from thinc.api import Adam, Model, NumpyOps, Ops, Optimizer, glorot_uniform_init, set_dropout_rate
 from thinc.types import Floats1d, Floats2d
 
 from ... import serialization
 from ...arrays import cumulative
 from ...errors import StructlearnError
 from ..chart.hypergraph import Floats, Hypergraphs
-from ..treebank.symbols import (
-    Symbols,
-)
+from ..treebank.symbols import Symbols
 from . import features as span_features
 from .settings import NeuralGrammarSettings, SpanScoreSettings
 
@@ -45,6 +35,8 @@ InT = tuple[list[Floats2d], Hypergraphs]
 
 # The first length of each class but the first, in words.
 LENGTHS = tuple(longest + 1 for longest in span_features.LENGTHS)
+# The arrays of the optimiser.
+_MOMENTS = ("mom1", "mom2", "averages")
 # The words that score a span, as blocks of the columns of "W_span": the word before it, its last
 # and first word, the word after it, and the mean of its words.
 BEFORE, LAST, FIRST, AFTER, MEAN = range(5)
@@ -108,75 +100,48 @@ def _initialize(model: Model[InT, Floats1d], X: Any = None, Y: Any = None) -> No
     model.set_param("edges", glorot_uniform_init(model.ops, (2, word)))
 
 
-@dataclass(frozen=True)
-class _Places:
-    """Where the items of forests are in their sentences.
+def _places(graphs: Hypergraphs, n_tags: int, ops: Ops) -> SimpleNamespace:
+    """Return where the items of forests are in their sentences.
 
     A sentence of n words has n + 1 boundaries. It is padded by a word at both ends, so that each
     boundary is between two words.
-
-    sentences: the first boundary of each sentence, and the end, as a list.
-    words: int64 (n_words), the number of each word among the padded ones.
-    left: int64 (n_boundaries), the padded word to the left of each boundary.
-    starts, ends: int32 (n_spans), the boundaries of the spans of phrases.
-    lengths: int32 (n_spans), the length classes of these spans.
-    phrases: int64 (p), the items that are phrases.
-    span_of, phrase_symbols: int64 (p), the span and symbol of each phrase, symbols from 0.
-    tags: int64 (t), the items that are tags.
-    word_of, tag_symbols: int64 (t), the word and symbol of each tag.
     """
-
-    sentences: list[int]
-    words: Any
-    left: Any
-    starts: Any
-    ends: Any
-    lengths: Any
-    phrases: Any
-    span_of: Any
-    phrase_symbols: Any
-    tags: Any
-    word_of: Any
-    tag_symbols: Any
-
-    @classmethod
-    def of(cls, graphs: Hypergraphs, n_tags: int, ops: Ops) -> _Places:
-        n_words = graphs.n_words.astype(np.int64)
-        sentence = np.arange(len(graphs))
-        boundaries = cumulative(n_words + 1)
-        of_word = np.repeat(sentence, n_words)
-        symbol, start, end = graphs.items.astype(np.int64).T
-        of_item = graphs.item_sentences
-        start, end = boundaries[of_item] + start, boundaries[of_item] + end
-        is_tag = symbol < n_tags
-        phrases, tags = np.flatnonzero(~is_tag), np.flatnonzero(is_tag)
-        n = int(boundaries[-1]) + 1
-        spans, span_of = np.unique(start[phrases] * n + end[phrases], return_inverse=True)
-        starts, ends = spans // n, spans % n
-        arrays = (
-            np.arange(len(of_word)) + 2 * of_word + 1,
-            np.arange(n - 1) + np.repeat(sentence, n_words + 1),
-            starts.astype(np.int32),
-            ends.astype(np.int32),
-            np.digitize(ends - starts, LENGTHS).astype(np.int32),
-            phrases,
-            span_of,
-            symbol[phrases] - n_tags,
-            tags,
-            start[tags] - of_item[tags],
-            symbol[tags],
-        )
-        return cls(boundaries.tolist(), *map(ops.asarray, arrays))
+    n_words = graphs.n_words.astype(np.int64)
+    sentence = np.arange(len(graphs))
+    boundaries = cumulative(n_words + 1)
+    n = int(boundaries[-1])
+    of_word = np.repeat(sentence, n_words)
+    symbol, start, end = graphs.items.astype(np.int64).T
+    of_item = graphs.item_sentences
+    start, end = boundaries[of_item] + start, boundaries[of_item] + end
+    phrases, tags = np.flatnonzero(symbol >= n_tags), np.flatnonzero(symbol < n_tags)
+    spans, span_of = np.unique(start[phrases] * (n + 1) + end[phrases], return_inverse=True)
+    starts, ends = np.divmod(spans, n + 1)
+    arrays = {
+        # The number of each word, and of the word to the left of each boundary, with padding.
+        "words": np.arange(len(of_word)) + 2 * of_word + 1,
+        "left": np.arange(n) + np.repeat(sentence, n_words + 1),
+        # The boundaries and the length classes of the spans of phrases.
+        "starts": starts.astype(np.int32),
+        "ends": ends.astype(np.int32),
+        "lengths": np.digitize(ends - starts, LENGTHS).astype(np.int32),
+        # The items that are phrases, with their spans and symbols, and those that are tags.
+        "phrases": phrases,
+        "span_of": span_of,
+        "phrase_symbols": symbol[phrases] - n_tags,
+        "tags": tags,
+        "word_of": start[tags] - of_item[tags],
+        "tag_symbols": symbol[tags],
+    }
+    arrays = {name: ops.asarray(array) for name, array in arrays.items()}
+    return SimpleNamespace(sentences=boundaries.tolist(), **arrays)
 
 
 def tag_posteriors(graphs: Hypergraphs, n_tags: int) -> Floats:
     """Return P(tag | words) by the grammar alone, float64 (n_words, n_tags)."""
-    posteriors = graphs.item_posteriors(graphs.inside_outside(graphs.scores)[1])
-    offsets = cumulative(graphs.n_words)
-    tags = np.flatnonzero(graphs.items[:, 0] < n_tags)
-    symbol, start, _ = graphs.items[tags].T
-    table = np.zeros((int(offsets[-1]), n_tags))
-    table[offsets[graphs.item_sentences[tags]] + start, symbol] = posteriors[tags]
+    word, tag, posteriors = span_features.tag_items(graphs, n_tags)
+    table = np.zeros((int(graphs.n_words.sum()), n_tags))
+    table[word, tag] = posteriors
     return table
 
 
@@ -188,7 +153,7 @@ def _forward(
     hidden, width, n_tags = (model.get_dim(name) for name in ("nH", "nI", "nT"))
     _check(rows, graphs, width, n_tags, model.get_dim("nO"))
     edges = get("edges")
-    at = _Places.of(graphs, n_tags, ops)
+    at = _places(graphs, n_tags, ops)
     left, right = at.left, at.left + 1
 
     # The input of each word, padded by what is outside each sentence.
@@ -198,16 +163,15 @@ def _forward(
         padded[at.words, :width] = ops.xp.concatenate(rows)
         padded[at.words, width:] = ops.asarray(tag_posteriors(graphs, n_tags), dtype=edges.dtype)
         padded[before], padded[after] = edges[0], edges[1]
-    parts = ops.gemm(padded, get("W_span"))
-    blocks = [slice(i * hidden, (i + 1) * hidden) for i in range(5)]
+    parts = ops.gemm(padded, get("W_span")).reshape(len(padded), 5, hidden)
     # What a boundary adds to the spans that start there, and to those that end there.
-    first = parts[left, blocks[BEFORE]] + parts[right, blocks[FIRST]]
-    last = parts[left, blocks[LAST]] + parts[right, blocks[AFTER]]
+    first = parts[left, BEFORE] + parts[right, FIRST]
+    last = parts[left, LAST] + parts[right, AFTER]
     # The sum of the words before each boundary. Each sentence has a sum of its own, so that its
     # scores do not depend on the other sentences.
     sums = ops.alloc(first.shape, dtype=first.dtype)
     for begin, end in pairwise(at.sentences):
-        inside = parts[right[begin : end - 1], blocks[MEAN]]
+        inside = parts[right[begin : end - 1], MEAN]
         sums[begin + 1 : end] = inside.cumsum(axis=0)
     per_word = ops.asarray(1.0 / (at.ends - at.starts)[:, None], dtype=edges.dtype)
     h = first[at.starts] + last[at.ends] + (sums[at.ends] - sums[at.starts]) * per_word
@@ -249,13 +213,14 @@ def _forward(
         d_sums -= added(len(left), at.starts, d_mean)
         d_parts = ops.alloc(parts.shape, dtype=edges.dtype)
         # Each padded word is to the left of at most one boundary, and to the right of one.
-        d_parts[left, blocks[BEFORE]] = d_first
-        d_parts[right, blocks[FIRST]] = d_first
-        d_parts[left, blocks[LAST]] = d_last
-        d_parts[right, blocks[AFTER]] = d_last
+        d_parts[left, BEFORE] = d_first
+        d_parts[right, FIRST] = d_first
+        d_parts[left, LAST] = d_last
+        d_parts[right, AFTER] = d_last
         for begin, end in pairwise(at.sentences):
             later = d_sums[begin + 1 : end][::-1].cumsum(axis=0)[::-1]
-            d_parts[right[begin : end - 1], blocks[MEAN]] = later
+            d_parts[right[begin : end - 1], MEAN] = later
+        d_parts = d_parts.reshape(len(padded), 5 * hidden)
         model.inc_grad("W_span", ops.gemm(padded, d_parts, trans1=True))
         d_padded = ops.gemm(d_parts, get("W_span"), trans2=True)
         d_padded += ops.gemm(d_tag, get("W_tag"), trans2=True)
@@ -282,7 +247,7 @@ def _check(
 
 # --- the network in training ----------------------------------------------------------------------
 class SpanNetwork:
-    """A scorer of symbols over spans and its training; see `training.NetworkScorer`.
+    """A scorer of symbols over spans and its training.
 
     tok2vec: thinc layers from a list of sentences to a list of arrays with a row for each word.
     scorer: a `span_scorer`.
@@ -303,14 +268,10 @@ class SpanNetwork:
         self._optimizer: Optimizer | None = None
         self._n_updates = 0
         self._start: dict[str, Any] | None = None
-        self._ops: list[tuple[Model, Ops]] = []
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __reduce__(self) -> tuple[Any, ...]:
         # Without the state of a training.
-        return {"tok2vec": self.tok2vec, "scorer": self.scorer}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]
+        return SpanNetwork, (self.tok2vec, self.scorer)
 
     @property
     def layers(self) -> list[tuple[str, list[str]]]:
@@ -352,11 +313,11 @@ class SpanNetwork:
         self, tokens: Sequence[Any], symbols: Symbols, settings: SpanScoreSettings
     ) -> None:
         """Set new random parameters. tokens: some sentences that have words."""
-        self._restore_ops()
         self._begin(settings)
         with self._seeded():
             self.tok2vec.initialize(X=list(tokens))
         self._new_scorer(tokens, symbols)
+        self._drop_gradients()
 
     def prepare(self, tokens: Sequence[Any], symbols: Symbols, settings: SpanScoreSettings) -> None:
         """Begin a training on forests of these symbols.
@@ -365,7 +326,6 @@ class SpanNetwork:
         that were loaded or initialized stay.
         """
         start = self._start
-        self._restore_ops()
         self._begin(settings)
         if start is not None:
             self._set(start)
@@ -384,7 +344,6 @@ class SpanNetwork:
             self.scorer.set_dim(name, size, force=True)
         with self._seeded(1):
             self.scorer.initialize()
-        self._drop_gradients()
 
     def _drop_gradients(self) -> None:
         """Clear gradients that an interrupted training has left."""
@@ -412,20 +371,20 @@ class SpanNetwork:
         """Return scores with dropout, and a function that takes the gradient of the loss."""
         tokens = self._tokens(tokens, graphs)
         if self._start is None:
-            self._start = self._parameters(copy=True)
-        self._use_all_cores()
+            self._start = self._parameters()
         for layers in (self.tok2vec, self.scorer):
             set_dropout_rate(layers, self._settings.dropout)
-        with self._seeded(2, self._n_updates):
+        with self._seeded(2, self._n_updates), self._all_cores():
             rows, back_rows = self.tok2vec.begin_update(tokens)
             scores, back_scores = self.scorer.begin_update((rows, graphs))
         for layers in (self.tok2vec, self.scorer):
             set_dropout_rate(layers, 0.0)
 
         def backprop(gradient: Floats) -> None:
-            ops = self.scorer.ops
-            d_rows, _ = back_scores(ops.asarray1f(np.asarray(gradient), dtype=scores.dtype))
-            back_rows(d_rows)
+            with self._all_cores():
+                ops = self.scorer.ops
+                d_rows, _ = back_scores(ops.asarray1f(np.asarray(gradient), dtype=scores.dtype))
+                back_rows(d_rows)
 
         return self._doubles(scores), backprop
 
@@ -436,32 +395,30 @@ class SpanNetwork:
         self._optimizer.learn_rate = self._settings.learn_rate * learn_rate_factor
         for layers in (self.tok2vec, self.scorer):
             layers.finish_update(self._optimizer)
-        self._restore_ops()
         self._n_updates += 1
 
     def finish(self) -> None:
         """End the training: replace the parameters by their moving averages."""
-        if self._optimizer is not None and self._optimizer.averages is not None:
+        if self._optimizer is not None:
             averages = self._optimizer.averages
             self._set({name: averages[key] for name, key in self._keys() if key in averages})
         self._optimizer = None
 
-    def _use_all_cores(self) -> None:
-        """Use NumPy's matrix products instead of thinc's until the end of the update.
+    @contextmanager
+    def _all_cores(self) -> Iterator[None]:
+        """Use NumPy's matrix products instead of thinc's.
 
         They are three to five times as fast, even on one core, but they use all cores, which slows
         down processes that parse at the same time.
         """
-        if not self._ops:
-            self._ops = [(node, node.ops) for node in self._nodes]
-            for node, ops in self._ops:
-                if type(ops) is NumpyOps:
-                    node.ops = NumpyOps(use_blis=False)
-
-    def _restore_ops(self) -> None:
-        for node, ops in self._ops:
-            node.ops = ops
-        self._ops = []
+        before = [(node, node.ops) for node in self._nodes if type(node.ops) is NumpyOps]
+        for node, _ in before:
+            node.ops = NumpyOps(use_blis=False)
+        try:
+            yield
+        finally:
+            for node, ops in before:
+                node.ops = ops
 
     @staticmethod
     def _tokens(tokens: Sequence[Any] | None, graphs: Hypergraphs) -> list[Any]:
@@ -500,21 +457,17 @@ class SpanNetwork:
         optimizer = self._optimizer
         state: dict[str, Any] = {
             "n_updates": self._n_updates,
-            "parameters": self._parameters(copy=True),
+            "parameters": self._parameters(),
             "shims": [serialization.nested(shim.to_bytes()) for shim in self._shims],
             "optimizer": None,
         }
         if optimizer is not None:
-            arrays = {"mom1": optimizer.mom1, "mom2": optimizer.mom2}
-            if optimizer.averages is not None:
-                arrays["averages"] = optimizer.averages
-            state["optimizer"] = {
-                "updates": {name: optimizer.nr_update[key] for name, key in self._keys()},
-                **{
-                    kind: {n: _numpy(held[key]).copy() for n, key in self._keys() if key in held}
-                    for kind, held in arrays.items()
-                },
-            }
+            keys = list(self._keys())
+            state["optimizer"] = {"updates": {name: optimizer.nr_update[key] for name, key in keys}}
+            for kind in _MOMENTS:
+                arrays = getattr(optimizer, kind)
+                copies = {name: _copy(arrays[key]) for name, key in keys if key in arrays}
+                state["optimizer"][kind] = copies
         return state
 
     def load(self, state: dict[str, Any]) -> None:
@@ -527,7 +480,7 @@ class SpanNetwork:
         if shapes != wanted or len(state["shims"]) != len(self._shims):
             raise ValueError("the parameters are those of other layers")
         if self._start is None:
-            self._start = self._parameters(copy=True)
+            self._start = self._parameters()
         self._set(parameters)
         for shim, stored in zip(self._shims, state["shims"], strict=True):
             shim.from_bytes(stored.tobytes())
@@ -539,7 +492,7 @@ class SpanNetwork:
             self._optimizer = optimizer = self._new_optimizer()
             for name, key in self._keys():
                 optimizer.nr_update[key] = stored["updates"][name]
-                for kind in ("mom1", "mom2", "averages"):
+                for kind in _MOMENTS:
                     if name in stored[kind]:
                         array = self.scorer.ops.asarray(stored[kind][name].copy())
                         getattr(optimizer, kind)[key] = array
@@ -552,28 +505,34 @@ class SpanNetwork:
     def _shims(self) -> list[Any]:
         return [shim for node in self._nodes for shim in node.shims]
 
-    def _keys(self) -> Iterator[tuple[str, tuple[int, str]]]:
-        """Yield a name for each parameter, the same in all processes, and its optimiser key."""
-        for number, node in enumerate(self._nodes):
-            for name in node.param_names:
-                yield f"{number}.{name}", (node.id, name)
-
-    def _parameters(self, copy: bool = False) -> dict[str, Any]:
-        arrays = {
-            f"{number}.{name}": _numpy(node.get_param(name))
+    @property
+    def _slots(self) -> dict[str, tuple[Model, str]]:
+        """The layer and the name of each parameter, by a name that is the same in all processes."""
+        return {
+            f"{number}.{name}": (node, name)
             for number, node in enumerate(self._nodes)
             for name in node.param_names
+        }
+
+    def _keys(self) -> Iterator[tuple[str, tuple[int, str]]]:
+        """Yield the name of each parameter and its key in the optimiser."""
+        for place, (node, name) in self._slots.items():
+            yield place, (node.id, name)
+
+    def _parameters(self) -> dict[str, Any]:
+        return {
+            place: _copy(node.get_param(name))
+            for place, (node, name) in self._slots.items()
             if node.has_param(name)
         }
-        return {name: array.copy() for name, array in arrays.items()} if copy else arrays
 
     def _set(self, parameters: dict[str, Any]) -> None:
-        for number, node in enumerate(self._nodes):
-            for name in node.param_names:
-                if f"{number}.{name}" in parameters:
-                    array = node.ops.asarray(parameters[f"{number}.{name}"])
-                    node.set_param(name, array.copy())
+        slots = self._slots
+        for place, array in parameters.items():
+            node, name = slots[place]
+            node.set_param(name, node.ops.asarray(array).copy())
 
 
-def _numpy(array: Any) -> NDArray[Any]:
-    return array if isinstance(array, np.ndarray) else array.get()
+def _copy(array: Any) -> NDArray[Any]:
+    """Return a copy in NumPy of an array that may be on a GPU."""
+    return array.copy() if isinstance(array, np.ndarray) else array.get()

@@ -97,22 +97,28 @@ class ForestSettings(Settings):
         """Encode all trees of `data` as arrays."""
         return self.base.encode(data)
 
+    @property
+    def model(self) -> Any:
+        """The class of the grammars."""
+        from .model import SpanGrammar
+
+        return SpanGrammar
+
     def empty(self) -> Any:
         """Return a grammar without symbols."""
-        from .model import SpanGrammar
-
-        return SpanGrammar.empty()
+        return self.model.empty()
 
     def initialize(self, data: Any, labels: Sequence[str] = (), previous: Any = None) -> Any:
-        """Return the treebank grammar, without scores of spans."""
-        from .model import SpanGrammar
-
-        return SpanGrammar(self.base.initialize(data, labels))
+        """Return the treebank grammar, without other scores."""
+        return self.model(self.base.initialize(data, labels))
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpanScoreSettings(ForestSettings):
-    """Settings of learners of span scores, linear or by a network."""
+    """Settings of learners of span scores, linear (`features`) or by a network."""
+
+    features: ClassVar[Any] = None
+    network: ClassVar[Any] = None
 
     weight: float = setting(
         1.0, ge=0, help="Weight of the grammar's score of a tree, log P(tree | words)."
@@ -130,16 +136,6 @@ class SpanScoreSettings(ForestSettings):
     def constraints(self) -> Iterable[tuple[str, str, Any]]:
         yield from super().constraints()
         yield "folds", "at least 2", self.folds >= 2
-
-    @property
-    def features(self) -> SpanFeaturesSettings | None:
-        """The settings of linear scores; None without such scores."""
-        raise NotImplementedError
-
-    @property
-    def network(self) -> Any:
-        """A `training.NetworkScorer`, which is trained in place; None without a network."""
-        return None
 
     @property
     def fold_base(self) -> LatentGrammarSettings:

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,19 +29,9 @@ from ...learning.training import Trainer, array_digest
 from ...parallel.shards import MakeEngine, make_engine
 from ...trees.tree import Tree
 from ..chart.decode import ChartParser
-from ..chart.hypergraph import (
-    Floats,
-    Hypergraphs,
-    Mask,
-    Scorer,
-)
+from ..chart.hypergraph import Floats, Hypergraphs, Mask
 from ..latent.model import LatentGrammar
-from ..treebank.symbols import (
-    Symbols,
-    TreebankData,
-    renumbering,
-    to_tree,
-)
+from ..treebank.symbols import TreebankData, renumbering, to_tree
 from .features import LinearScorer, SpanWeights
 from .model import SpanGrammar
 from .settings import SpanScoreSettings
@@ -56,65 +47,15 @@ Sentence = Tree | tuple[Any, Tree]
 Data = Sequence[Sentence | Sequence[Sentence] | TreebankData]
 
 
-class TrainedScorer(Scorer, Protocol):
-    """A scorer in training."""
-
-    def begin_update(
-        self, sentences: Sequence[Sequence[str]], tokens: Sequence[Any] | None, graphs: Hypergraphs
-    ) -> tuple[Floats, Callable[[Floats], None]]:
-        """Return what `scores` returns, and a function that takes the gradient of the loss."""
-        ...
-
-    def finish_update(self, learn_rate_factor: float) -> None:
-        """Take a step of the optimiser. learn_rate_factor: times the learning rate, from 0 to 1."""
-        ...
-
-    def state(self) -> dict[str, Any]:
-        """Return a copy of the parameters and the optimiser that `serialization.pack` can store."""
-        ...
-
-    def load(self, state: dict[str, Any]) -> None:
-        """Continue from `state`, bit for bit."""
-        ...
-
-
-class NetworkScorer(TrainedScorer, Protocol):
-    """A trained scorer that reads tokens, and that several trainings may share; see `network`.
-
-    layers: what its training depends on besides data and settings. `repr` shows all of it.
-    """
-
-    @property
-    def layers(self) -> Any: ...
-
-    def prepare(self, tokens: Sequence[Any], symbols: Symbols, settings: SpanScoreSettings) -> None:
-        """Begin a training, and undo what an earlier one has changed."""
-        ...
-
-    def finish(self) -> None:
-        """End the training."""
-        ...
-
-
-class ForestLoss(NamedTuple):
-    """- log P(tree | words), and its gradient.
-
-    losses: of each sentence, in nats, float64 (s).
-    items: the derivatives of their sum with respect to the scores of items, float64 (I).
-    weight: the derivative with respect to the weight of the grammar.
-    """
-
-    losses: Floats
-    items: Floats
-    weight: float
-
-
 def conditional_loss(
     graphs: Hypergraphs, target: Mask, item_scores: Floats, weight: float
-) -> ForestLoss:
-    """Return the loss of trees, and its gradient: expected minus observed counts of items.
+) -> tuple[Floats, Floats, float]:
+    """Return - log P(tree | words), and its gradient: expected minus observed counts of items.
 
     target: the edges of the trees, a mask (E). item_scores: float64 (I). weight: of the grammar.
+
+    Returns the losses of the sentences in nats, float64 (s), and the derivatives of their sum by
+    item_scores, float64 (I), and by the weight.
     """
     scores = graphs.edge_scores(item_scores, weight)
     log_z, posteriors = graphs.inside_outside(scores)
@@ -124,7 +65,7 @@ def conditional_loss(
     # An edge with score -inf is in no tree.
     moved = difference != 0
     by_weight = float(difference[moved] @ graphs.scores[moved])
-    return ForestLoss(log_z - reached, graphs.item_posteriors(difference), by_weight)
+    return log_z - reached, graphs.item_posteriors(difference), by_weight
 
 
 def renumbered(graphs: Hypergraphs, old: LatentGrammar, new: LatentGrammar) -> Hypergraphs:
@@ -183,8 +124,8 @@ def training_forests(
     words, trees: of all sentences.
     numbers: of the sentences to parse, in ascending order.
     threshold: of posteriors.
-    report: called from time to time with the number of sentences parsed, and their mean loss if all
-        scores are 0.
+    report: called from time to time with the number of sentences parsed, and minus their mean loss
+        if all scores are 0.
     """
     thresholds = (threshold,) * max(grammar.depth, 1)
     parser = ChartParser(SpanGrammar(grammar), thresholds=thresholds, threads=threads)
@@ -200,7 +141,7 @@ def training_forests(
         parsed += len(kept)
         loss += found[-1].loss
         if report is not None:
-            report(done, loss / max(parsed, 1))
+            report(done, -loss / max(parsed, 1))
     return TrainingForests.joined(found)
 
 
@@ -229,39 +170,11 @@ class Folds:
         return [*trees[:begin], *trees[end:]]
 
     def parse(
-        self,
-        n_folds: int,
-        grammar_of: Callable[[int], LatentGrammar],
-        full: LatentGrammar,
-        words: Sequence[Sequence[str]],
-        trees: Sequence[Tree],
-        settings: Any,
-        report: Callable[[int, str, int, float], None],
+        self, n_folds: int, parse: Callable[[int, NDArray[np.int64]], TrainingForests]
     ) -> None:
-        """Parse the first `n_folds` folds, unless they are parsed already.
-
-        grammar_of: returns the grammar that parses a fold.
-        full, words, trees: see `training_forests`.
-        settings: with the fields threshold and threads.
-        report: called with the fold, from 1, "forests", the number of sentences and minus the loss.
-        """
+        """Parse the first folds, unless they are parsed already, by number and sentences."""
         for fold in range(len(self.parts), n_folds):
-
-            def report_fold(done: int, loss: float, fold: int = fold) -> None:
-                report(fold + 1, "forests", done, -loss)
-
-            self.parts.append(
-                training_forests(
-                    grammar_of(fold),
-                    full,
-                    words,
-                    trees,
-                    np.arange(*self.bounds[fold : fold + 2]),
-                    threshold=settings.threshold,
-                    threads=settings.threads,
-                    report=report_fold,
-                )
-            )
+            self.parts.append(parse(fold, np.arange(*self.bounds[fold : fold + 2])))
         self.n_parsed = n_folds
 
     @property
@@ -313,6 +226,8 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
     parsed, and in "network" that of the epoch, from 1, with that of the update.
     """
 
+    kept = ("weight", "squares", "batch", "loss", "losses")
+
     def __init__(
         self, settings: SpanScoreSettings, data: Data, *, make_engine: MakeEngine = make_engine
     ):
@@ -328,9 +243,9 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
         self._full: LatentGrammar | None = None
         self._current: Trainer[Any] | None = self._grammar_trainer(0)
         self._forests: TrainingForests | None = None
-        self._scorers: list[TrainedScorer] | None = None
-        self._weight, self._squares = self.settings.weight, 0.0
-        self._batch, self._loss = 0, 0.0
+        self._scorers: list[Any] | None = None
+        self.weight, self.squares = float(self.settings.weight), 0.0
+        self.batch, self.loss = 0, 0.0
         self.losses: list[float] = []
         self.left_out = 0
         self.value = 0.0
@@ -359,10 +274,8 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
             grammar = self._current.parameters()
         features = None
         if self._scorers is not None and self.settings.features is not None:
-            linear = self._scorers[0]
-            assert isinstance(linear, LinearScorer)
-            features = linear.weights
-        return SpanGrammar(grammar, self._weight, features)
+            features = self._scorers[0].weights
+        return SpanGrammar(grammar, self.weight, features)
 
     @property
     def _done(self) -> bool:
@@ -388,11 +301,7 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
         if self._current is None:
             self._current = self._grammar_trainer(number)
         current = self._current
-
-        def report(_: int, phase: str, iteration: int, value: float) -> None:
-            self.report(number, phase, iteration, value)
-
-        current.on_iteration = report
+        current.on_iteration = lambda _, phase, i, value: self.report(number, phase, i, value)
         more = current.step()
         self.value = current.value
         if not more:
@@ -406,22 +315,25 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
         """Parse the first folds, up to this number, unless they are parsed already."""
         if self._forests is not None:
             return
-        assert self._full is not None
-        data = self._data
-        self._folds.parse(
-            folds,
-            lambda fold: LatentGrammar.from_bytes(self._grammars[fold + 1].tobytes()),
-            self._full,
-            data.words,
-            data.trees,
-            self.settings,
-            self.report,
-        )
+        self._folds.parse(folds, self._parse_fold)
         self.left_out = self._folds.left_out
         if not self.losses:
             self.value = self._folds.loss
         if folds == len(self._folds):
             self._forests, self._folds.parts = TrainingForests.joined(self._folds.parts), []
+
+    def _parse_fold(self, fold: int, numbers: NDArray[np.int64]) -> TrainingForests:
+        assert self._full is not None
+        return training_forests(
+            LatentGrammar.from_bytes(self._grammars[fold + 1].tobytes()),
+            self._full,
+            self._data.words,
+            self._data.trees,
+            numbers,
+            threshold=self.settings.threshold,
+            threads=self.settings.threads,
+            report=partial(self.report, fold + 1, "forests"),
+        )
 
     # --- epochs -------------------------------------------------------------------------------
     def _epoch(self) -> None:
@@ -434,21 +346,21 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
         number = len(self.losses)
         rng = np.random.default_rng([settings.seed, number])
         cuts = batches(forests.graphs.n_words, settings.batch_size, rng)
-        seen = sum(len(cut) for cut in cuts[: self._batch])
-        while self._batch < len(cuts):
-            chosen = cuts[self._batch]
-            update = number * len(cuts) + self._batch + 1
+        seen = sum(len(cut) for cut in cuts[: self.batch])
+        while self.batch < len(cuts):
+            chosen = cuts[self.batch]
+            update = number * len(cuts) + self.batch + 1
             self._update(
                 forests, chosen, learn_rate_factor(update, settings.max_iterations * len(cuts))
             )
             seen += len(chosen)
-            self._batch += 1
-            before, now = ((self._batch - i) * REPORTS // len(cuts) for i in (1, 0))
+            self.batch += 1
+            before, now = ((self.batch - i) * REPORTS // len(cuts) for i in (1, 0))
             if now > before:
-                self.report(number + 1, "network", self._batch, -self._loss / seen)
-        self.value = self._loss / max(seen, 1)
+                self.report(number + 1, "network", self.batch, -self.loss / seen)
+        self.value = self.loss / max(seen, 1)
         self.losses.append(self.value)
-        self._batch, self._loss = 0, 0.0
+        self.batch, self.loss = 0, 0.0
         if self._done:
             self._forests = None  # too large to be kept as long as the trainer
             if settings.network is not None:
@@ -464,7 +376,7 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
         tokens = None if data.tokens is None else [data.tokens[number] for number in numbers]
         begun = [scorer.begin_update(words, tokens, graphs) for scorer in self._scorers]
         total = sum((scores for scores, _ in begun), np.zeros(len(graphs.items)))
-        losses, gradient, by_weight = conditional_loss(graphs, target, total, self._weight)
+        losses, gradient, by_weight = conditional_loss(graphs, target, total, self.weight)
         gradient[np.abs(gradient) < NEGLIGIBLE] = 0.0
         gradient /= len(chosen)
         for _, backprop in begun:
@@ -473,17 +385,17 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
             scorer.finish_update(factor)
         if settings.fit_weight:
             slope = by_weight / len(chosen)
-            self._squares += slope * slope
-            if self._squares:
-                rate = factor * settings.weight_learn_rate / np.sqrt(self._squares)
-                self._weight = max(float(self._weight - rate * slope), 0.0)
-        self._loss += float(losses.sum())
+            self.squares += slope * slope
+            if self.squares:
+                rate = factor * settings.weight_learn_rate / np.sqrt(self.squares)
+                self.weight = max(float(self.weight - rate * slope), 0.0)
+        self.loss += float(losses.sum())
 
-    def _new_scorers(self, full: LatentGrammar | None) -> list[TrainedScorer]:
+    def _new_scorers(self, full: LatentGrammar | None) -> list[Any]:
         """Return the scorers of the settings, the linear one first. full: of all sentences."""
         settings, data = self.settings, self._data
         assert full is not None
-        scorers: list[TrainedScorer] = []
+        scorers: list[Any] = []
         if settings.features is not None:
             weights = SpanWeights.untrained(settings.features, data.words, full.symbols)
             scorers.append(LinearScorer(weights, settings.features))
@@ -502,19 +414,15 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
     def state(self) -> dict[str, Any]:
         """Return the state. It has no forests: the grammars of the folds make them again."""
         current, scorers = self._current, self._scorers
-        return {
+        return super().state() | {
             "grammars": self._grammars,
             "current": None if current is None else serialization.nested(current.to_bytes()),
             "n_forests": self._folds.n_parsed,
             "scorers": None if scorers is None else [scorer.state() for scorer in scorers],
-            "weight": self._weight,
-            "squares": self._squares,
-            "batch": self._batch,
-            "loss": self._loss,
-            "losses": self.losses,
         }
 
     def restore(self, state: dict[str, Any]) -> bool | None:
+        super().restore(state)
         self._grammars = [np.asarray(grammar, dtype=np.uint8) for grammar in state["grammars"]]
         self._current = None
         if state["current"] is not None:
@@ -527,9 +435,6 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
         # A new object: if the state is damaged, the old one is restored.
         self._folds = Folds(len(self._data.trees), self.settings.folds)
         self._folds.n_parsed, self._forests = int(state["n_forests"]), None
-        self._weight, self._squares = float(state["weight"]), float(state["squares"])
-        self._batch, self._loss = int(state["batch"]), float(state["loss"])
-        self.losses = [*map(float, state["losses"])]
         self._scorers = None
         if state["scorers"] is not None:
             self._scorers = self._new_scorers(self._full)
@@ -547,16 +452,8 @@ class TrainingSentences:
 
     def __post_init__(self) -> None:
         self.words = [tree.words() for tree in self.trees]
-
-    @property
-    def tokens(self) -> list[Any] | None:
-        """The tokens of each tree; None if some trees have none."""
-        return None if self.without_tokens else self.parts
-
-    @property
-    def without_tokens(self) -> int:
-        """Number of trees without tokens."""
-        return sum(part is None for part in self.parts)
+        self.without_tokens = sum(part is None for part in self.parts)
+        self.tokens = None if self.without_tokens else self.parts
 
     @classmethod
     def of(cls, data: Iterable[Any]) -> TrainingSentences:

@@ -18,6 +18,7 @@ import threading
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from hashlib import blake2b
+from itertools import groupby, islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,10 +138,5 @@ def _letter(character: str) -> str:
 
 def _shape(word: str) -> str:
     """Return the class of each run of characters of one class, at most 12 of them."""
-    runs: list[str] = []
-    for letter in map(_letter, word):
-        if not runs or letter != runs[-1]:
-            if len(runs) == _LONGEST_SHAPE:
-                break
-            runs.append(letter)
-    return "".join(runs)
+    runs = (letter for letter, _ in groupby(map(_letter, word)))
+    return "".join(islice(runs, _LONGEST_SHAPE))

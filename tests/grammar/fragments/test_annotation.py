@@ -10,11 +10,7 @@ from treebanks import trees
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.chart.hypergraph import Hypergraphs
 from spacy_structlearn.grammar.fragments import _annotation
-from spacy_structlearn.grammar.fragments.annotation import (
-    DEPTHS,
-    with_ancestors,
-    with_edge_tags,
-)
+from spacy_structlearn.grammar.fragments.annotation import DEPTHS, with_ancestors, with_edge_tags
 from spacy_structlearn.grammar.spans.model import SpanGrammar
 from spacy_structlearn.grammar.treebank.symbols import Symbols
 
@@ -377,9 +373,9 @@ def test_the_kernel_checks_its_arrays(name, value):
     bad = {**arrays, name: np.array(value, arrays[name].dtype)}
     above = np.array([0, 0, 1, 2, 1, 2], np.int32)
     options = {"above": above, "first_inner": 4, "place": 1, "depth": 2, "sibling": True}
-    _annotation.from_edges(**arrays, n_tags=2)
-    _annotation.from_ancestors(**arrays, **options)
+    _annotation.refine(**arrays, n_tags=2)
+    _annotation.refine(**arrays, **options)
     with pytest.raises(ValueError, match=r"must|symbols"):
-        _annotation.from_edges(**bad, n_tags=2)
+        _annotation.refine(**bad, n_tags=2)
     with pytest.raises(ValueError, match=r"must|symbols"):
-        _annotation.from_ancestors(**bad, **options)
+        _annotation.refine(**bad, **options)

@@ -27,12 +27,10 @@ def by_hand(binary, unary, root, tags="ab", phrases="SXY", intermediates="", **m
     found = PCFG.of(grammar)
     names, rows = grammar.symbols.names, {**binary, **unary, **root}
 
-    def exact(rules):
-        spelt = [[names[x] for x in rule] for rule in rules.tolist()]
-        return np.array([rows[" -> ".join([top, " ".join(rest)])] for top, *rest in spelt])
-
+    spelt = [[names[x] for x in rule if x >= 0] for rule in found.rules.tolist()]
+    exact = np.array([rows[" -> ".join([top, " ".join(rest)])] for top, *rest in spelt])
     top = np.array([root.get(name, 0.0) for name in names])
-    return replace(found, binary_p=exact(found.binary), unary_p=exact(found.unary), root=top)
+    return replace(found, p=exact, root=top)
 
 
 def branching(p, stop=None):
@@ -74,8 +72,7 @@ def relative_frequencies(data):
     root[data.rules.root] = counts.root / data.n_trees
     return replace(
         pcfg,
-        binary_p=counts.binary / total[pcfg.binary[:, 0]],
-        unary_p=counts.unary / total[pcfg.unary[:, 0]],
+        p=np.append(counts.binary, counts.unary) / total[pcfg.rules[:, 0]],
         root=root,
     )
 
@@ -139,10 +136,9 @@ def expected(found):
     """Expectations by name and cell."""
     pcfg = found.pcfg
     words = np.eye(pcfg.size, pcfg.tags)
-    first, last = found.first(words), found.last(words)
+    first, last = found.corner(1, words), found.corner(2, words)
     arrays = {
-        "binary": found.binary(),
-        "unary": found.unary(),
+        "rule": found.rules(),
         "annotated 0": found.annotated(0, False),
         "annotated 0 sibling": found.annotated(0, True),
         "annotated 1": found.annotated(1, False),
@@ -150,8 +146,8 @@ def expected(found):
         "annotated 2": found.annotated(2, False),
         "first": found.outside[:, None] * first,
         "last": found.outside[:, None] * last,
-        "before": found.before(last),
-        "after": found.after(first),
+        "before": found.neighbour(1, last),
+        "after": found.neighbour(2, first),
     }
     return {
         (name, *cell): float(values[cell])
@@ -180,17 +176,18 @@ def test_rules_are_those_of_the_level(number, zeros):
     pcfg, level = PCFG.of(grammar, number), grammar.levels[number]
     binary, unary, root = tensors(level)
     found = np.zeros_like(binary)
-    np.add.at(found, tuple(pcfg.binary.T), pcfg.binary_p)
+    n = pcfg.n_binary
+    np.add.at(found, tuple(pcfg.rules[:n].T), pcfg.p[:n])
     np.testing.assert_array_equal(found, binary)
     found = np.zeros_like(unary)
-    np.add.at(found, tuple(pcfg.unary.T), pcfg.unary_p)
+    np.add.at(found, tuple(pcfg.rules[n:, :2].T), pcfg.p[n:])
     np.testing.assert_array_equal(found, unary)
     np.testing.assert_array_equal(pcfg.root, root)
-    assert (pcfg.binary_p > 0).all()
-    assert (pcfg.unary_p > 0).all()
+    assert (pcfg.p > 0).all()
+    assert (pcfg.rules[n:, 2] == -1).all()
     for states, numbers, rules in (
-        (pcfg.binary, pcfg.binary_rules, grammar.rules.binary),
-        (pcfg.unary, pcfg.unary_rules, grammar.rules.unary),
+        (pcfg.rules[:n], pcfg.coarse[:n], grammar.rules.binary),
+        (pcfg.rules[n:, :2], pcfg.coarse[n:], grammar.rules.unary),
     ):
         assert states.dtype == numbers.dtype == pcfg.symbol.dtype == np.int32
         np.testing.assert_array_equal(pcfg.symbol[states], rules[numbers])
@@ -222,11 +219,10 @@ def test_what_never_ends_and_what_is_never_reached():
     np.testing.assert_allclose(pcfg.inside(), [1, 0.5, 0, 0, 1, 0], atol=1e-6)
     found = Expectations(pcfg)
     np.testing.assert_allclose(found.outside, [2, 1, 0, 0, 0, 0])
-    assert found.pcfg.binary.tolist() == [[1, 0, 0], [4, 4, 4]]
-    assert found.pcfg.unary.tolist() == [[4, 0]]
-    np.testing.assert_allclose(found.binary(), [1, 0])
+    assert found.pcfg.rules.tolist() == [[1, 0, 0], [4, 4, 4], [4, 0, -1]]
+    np.testing.assert_allclose(found.rules(), [1, 0, 0])
     # Without a tree below it, a state has no first word either.
-    first = found.first(np.eye(pcfg.size, 1))
+    first = found.corner(1, np.eye(pcfg.size, 1))
     np.testing.assert_allclose(first[:, 0], [1, 1, 0, 0, 1, 0])
 
 
@@ -269,7 +265,7 @@ def test_terminating_is_sampling_until_trees_end():
     assert len(trees) / 3000 == pytest.approx(ends, abs=5 * np.sqrt(ends * (1 - ends) / 3000))
     found = Expectations(pcfg)
     # Its rules are those of the grammar, in their order.
-    np.testing.assert_array_equal(found.pcfg.binary, pcfg.binary)
+    np.testing.assert_array_equal(found.pcfg.rules, pcfg.rules)
     assert_like_samples(found, trees)
 
 
@@ -325,9 +321,10 @@ def test_substates_together_expect_what_was_counted(rounds):
 def assert_means(data, pcfg, tolerance):
     found, counts = Expectations(pcfg), observed_counts(data)
     np.testing.assert_allclose(pcfg.inside(), 1, atol=tolerance)
-    rules = np.bincount(found.pcfg.binary_rules, found.binary(), len(counts.binary))
+    n, numbers = found.pcfg.n_binary, found.rules()
+    rules = np.bincount(found.pcfg.coarse[:n], numbers[:n], len(counts.binary))
     np.testing.assert_allclose(rules, counts.binary / data.n_trees, atol=tolerance)
-    rules = np.bincount(found.pcfg.unary_rules, found.unary(), len(counts.unary))
+    rules = np.bincount(found.pcfg.coarse[n:], numbers[n:], len(counts.unary))
     np.testing.assert_allclose(rules, counts.unary / data.n_trees, atol=tolerance)
     symbols = np.bincount(pcfg.symbol, found.outside)
     np.testing.assert_allclose(symbols, data.occurrences / data.n_trees, atol=tolerance)
@@ -354,19 +351,19 @@ def test_sums(seed, shape, level):
         assert (values > -1e-12 * scale).all()
     # Whatever the tree, there is one word more than binary productions.
     words = outside[: pcfg.tags].sum()
-    assert words == pytest.approx(1 + found.binary().sum(), rel=1e-9)
+    assert words == pytest.approx(1 + found.rules()[: pcfg.n_binary].sum(), rel=1e-9)
     classes = np.random.default_rng(seed).dirichlet(np.ones(4), size=pcfg.size)
-    first, last = found.first(classes), found.last(classes)
+    first, last = found.corner(1, classes), found.corner(2, classes)
     ends = pcfg.inside() > 0
     np.testing.assert_allclose(first.sum(axis=1), ends, atol=1e-10)
     np.testing.assert_allclose(last.sum(axis=1), ends, atol=1e-10)
-    before, after = found.before(last), found.after(first)
+    before, after = found.neighbour(1, last), found.neighbour(2, first)
     np.testing.assert_allclose(before.sum(axis=1), outside, rtol=1e-10, atol=1e-10 * scale)
     np.testing.assert_allclose(after.sum(axis=1), outside, rtol=1e-10, atol=1e-10 * scale)
     # The last word of one child is what the other comes after: pairs of words, counted twice.
     tags = slice(pcfg.tags)
-    pairs = (found.before(found.last(np.eye(pcfg.size, pcfg.tags)))[tags, :-1]).T
-    others = found.after(found.first(np.eye(pcfg.size, pcfg.tags)))[tags, :-1]
+    pairs = (found.neighbour(1, found.corner(2, np.eye(pcfg.size, pcfg.tags)))[tags, :-1]).T
+    others = found.neighbour(2, found.corner(1, np.eye(pcfg.size, pcfg.tags)))[tags, :-1]
     np.testing.assert_allclose(pairs, others, rtol=1e-9, atol=1e-10 * scale)
 
 
@@ -375,10 +372,10 @@ def test_a_grammar_of_single_words():
     np.testing.assert_allclose(found.outside, [0.75, 0.25, 0.75])
     np.testing.assert_allclose(found.annotated(1, False), [[0, 0.25, 0.75], [0.75, 0, 0]])
     words = np.eye(3, 2)
-    np.testing.assert_allclose(found.first(words), [[1, 0], [0, 1], [1, 0]])
+    np.testing.assert_allclose(found.corner(1, words), [[1, 0], [0, 1], [1, 0]])
     outer = np.stack([0 * found.outside, 0 * found.outside, found.outside], axis=1)
-    np.testing.assert_allclose(found.before(found.last(words)), outer)
-    np.testing.assert_allclose(found.after(found.first(words)), outer)
+    np.testing.assert_allclose(found.neighbour(1, found.corner(2, words)), outer)
+    np.testing.assert_allclose(found.neighbour(2, found.corner(1, words)), outer)
 
 
 def test_trees_without_a_finite_size():

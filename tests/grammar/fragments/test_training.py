@@ -13,10 +13,7 @@ from spacy_structlearn.grammar.fragments.settings import (
     FragmentFeaturesSettings,
     MEstimatedGrammarSettings,
 )
-from spacy_structlearn.grammar.fragments.training import (
-    PASSES,
-    FragmentStatistics,
-)
+from spacy_structlearn.grammar.fragments.training import PASSES, FragmentStatistics
 from spacy_structlearn.grammar.fragments.weights import FragmentGrammar
 from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings

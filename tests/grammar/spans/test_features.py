@@ -22,7 +22,6 @@ from spacy_structlearn.grammar.spans.features import (
     LENGTHS,
     SPAN_TEMPLATES,
     TAG_TEMPLATES,
-    Featurizer,
     LinearScorer,
     SpanTemplates,
     SpanWeights,
@@ -127,7 +126,7 @@ def test_places_against_python():
     weights = SpanWeights.untrained(features, sentences, SYMBOLS)
     assert len(weights.vocabulary) == 1  # "ni"
     graphs = graphs_of(*(every_item(len(words)) for words in sentences))
-    found = Featurizer(weights).places(sentences, graphs)
+    found = LinearScorer(weights).places(sentences, graphs)
     assert found.dtype == np.int32
     assert found.shape == (len(graphs.items), len(OF_WORDS + EXTRA))
     for x, words in enumerate(sentences):
@@ -152,7 +151,7 @@ def test_hashes_are_part_of_the_model_format():
     weights = SpanWeights.untrained(features, sentences, SYMBOLS)
     graphs = graphs_of((4, [(0, 0, 1), (1, 3, 4), (4, 0, 2), (5, 1, 4)]))
     assert weights.vocabulary.tolist() == VOCABULARY
-    assert Featurizer(weights).places(sentences, graphs).tolist() == PLACES
+    assert LinearScorer(weights).places(sentences, graphs).tolist() == PLACES
 
 
 VOCABULARY = [5844899678993518729, 13136625958107798693, 13872666579027539795, 14252465320398549026]
@@ -171,7 +170,7 @@ def test_long_and_strange_words_and_spans():
     sentences = [strange, long]
     spans = [(3, 0, 10)], [(3, 0, 1000), (4, 0, 4), (5, 999, 1000)]
     graphs = graphs_of((10, spans[0]), (1000, spans[1]))
-    places = Featurizer(weights).places(sentences, graphs)
+    places = LinearScorer(weights).places(sentences, graphs)
     shape = SPAN_TEMPLATES.index("SPAN")
     assert places[:, shape].tolist()[1] == -1  # too many runs
     assert (np.delete(places, shape, axis=1) >= 0).all()
@@ -272,7 +271,7 @@ def test_scores_are_sums_of_weights():
     weights = with_random_weights(n=4096)
     words = ["tora", "ga", "naita"]
     graphs = graphs_of(every_item(3))
-    places = Featurizer(weights).places([words], graphs)
+    places = LinearScorer(weights).places([words], graphs)
     full = np.append(weights.dense().astype(np.float64), 0.0)
     found = LinearScorer(weights).scores([words], None, graphs)
     assert np.allclose(found, full[places].sum(axis=1), rtol=1e-12)

@@ -5,15 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from thinc.api import (
-    HashEmbed,
-    Maxout,
-    Model,
-    NumpyOps,
-    chain,
-    expand_window,
-    with_array,
-)
+from thinc.api import HashEmbed, Maxout, Model, NumpyOps, chain, expand_window, with_array
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.chart.hypergraph import Hypergraphs

@@ -8,11 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_structlearn.grammar.spans import word_attributes
-from spacy_structlearn.grammar.spans.word_attributes import (
-    WordAttributes,
-    hash_of,
-    word_hash,
-)
+from spacy_structlearn.grammar.spans.word_attributes import WordAttributes, hash_of, word_hash
 
 NAMES = ("WORD", "SUFFIX2", "PREFIX3", "SHAPE", "CLASS")
 KNOWN = frozenset(word_hash(word) for word in ("tora", "Inu", "12"))

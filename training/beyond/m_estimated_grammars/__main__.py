@@ -288,28 +288,27 @@ def identities(run: Run) -> Iterator[Figures]:
         part = Part(run, corpus, split, "xbar")
         data, pcfg = part.data, PCFG.of(part.grammar)
         n = data.n_trees
-        counts = {
-            "binary": np.bincount(data.production[data.is_binary], minlength=len(pcfg.binary)),
-            "unary": np.bincount(data.production[data.is_unary], minlength=len(pcfg.unary)),
-        }
+        n_binary = pcfg.n_binary
+        counts = np.append(
+            np.bincount(data.production[data.is_binary], minlength=n_binary),
+            np.bincount(data.production[data.is_unary], minlength=len(pcfg.rules) - n_binary),
+        )
         exact = replace(
             pcfg,
-            binary_p=counts["binary"] / data.occurrences[pcfg.binary[:, 0]],
-            unary_p=counts["unary"] / data.occurrences[pcfg.unary[:, 0]],
+            p=counts / data.occurrences[pcfg.rules[:, 0]],
             root=np.bincount(data.symbol[data.offsets[1:] - 1], minlength=pcfg.size) / n,
         )
         for name, grammar in (("", exact), (".single_precision", pcfg)):
             expected = Expectations(grammar)
             differences = (
-                expected.binary() - counts["binary"] / n,
-                expected.unary() - counts["unary"] / n,
+                expected.rules() - counts / n,
                 expected.outside - data.occurrences / n,
             )
             largest = max(float(np.abs(difference).max()) for difference in differences)
             yield under(f"identities.{corpus}{name}", _small("max_abs_difference", largest))
         inside = float(np.abs(exact.inside() - 1.0).max())
         yield under(f"identities.{corpus}", _small("inside_max_abs_difference", inside))
-        yield {f"identities.{corpus}.rules": len(pcfg.binary) + len(pcfg.unary)}
+        yield {f"identities.{corpus}.rules": len(pcfg.rules)}
 
 
 def _small(name: str, value: float) -> Figures:

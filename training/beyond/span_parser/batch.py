@@ -13,17 +13,27 @@ from numpy.typing import NDArray
 
 from spacy_structlearn.grammar.chart.hypergraph import Floats, Hypergraphs, Mask
 from spacy_structlearn.grammar.spans import _features as _span_features
-from spacy_structlearn.grammar.spans.features import (
-    Featurizer,
-    LinearScorer,
-    Sentences,
-    SpanWeights,
-)
+from spacy_structlearn.grammar.spans.features import LinearScorer, Sentences, SpanWeights
 from spacy_structlearn.grammar.spans.settings import SpanFeaturesSettings
 
 # As the package's trainer has them, see `SpanGrammarTrainer`.
 LEAST_RATE = 0.02
 NEGLIGIBLE = 1e-5
+
+
+class SupportedScorer(LinearScorer):
+    """A scorer whose other weights stay zero. support: bool (buckets)."""
+
+    def __init__(
+        self, weights: SpanWeights, features: SpanFeaturesSettings, support: NDArray[np.bool_]
+    ):
+        super().__init__(weights, features)
+        self._support = support
+
+    def places(self, sentences: Sentences, graphs: Hypergraphs) -> NDArray[np.int32]:
+        places = super().places(sentences, graphs)
+        places[~self._support[places]] = -1
+        return places
 
 
 class LinearObjective:
@@ -46,7 +56,7 @@ class LinearObjective:
         self.graphs, self.sentences, self.weights, self.base = graphs, sentences, weights, base
         self.gold = np.asarray(gold, dtype=np.bool_)
         self._targets = graphs.item_posteriors(self.gold.astype(np.float64))
-        places = Featurizer(weights).places(sentences, graphs)
+        places = LinearScorer(weights).places(sentences, graphs)
         self.places = np.unique(places[self._targets > 0])
         self.places = self.places[self.places >= 0]
         column = np.full(weights.buckets + 1, -1, dtype=np.int32)
@@ -111,11 +121,8 @@ def by_adagrad(
     and then falls. What the reports cost is not counted.
     """
     graphs, sentences = objective.graphs, objective.sentences
-    scorer = LinearScorer(
-        objective.weights.with_weights(np.zeros(objective.weights.buckets)),
-        features,
-        objective.support,
-    )
+    zero = objective.weights.with_weights(np.zeros(objective.weights.buckets))
+    scorer = SupportedScorer(zero, features, objective.support)
     rng = np.random.default_rng(seed)
     n = len(graphs)
     n_steps = passes * -(-n // batch_size)

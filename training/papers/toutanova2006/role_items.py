@@ -24,12 +24,12 @@ from spacy_structlearn.roles.features import (
     features,
     join_columns,
 )
-from spacy_structlearn.roles.phrases import RoleTree, argument_nodes
+from spacy_structlearn.roles.phrases import RoleTree
 from spacy_structlearn.roles.propositions import (
     CORE,
     ENGLISH,
     Sentence,
-    load_props,
+    read_props,
 )
 from training.common.ewt import treebank, tuning_documents
 
@@ -81,7 +81,7 @@ class Corpus(NamedTuple):
 def read_ewt(corpora: Path) -> Corpus:
     """English Web Treebank: train without the documents of tune.txt, these, and dev."""
     chosen = tuning_documents(corpora)
-    train, dev = (load_props(treebank(corpora, split)["props"]) for split in ("train", "dev"))
+    train, dev = (list(read_props(treebank(corpora, split)["props"])) for split in ("train", "dev"))
     fit, tune = divided(train, lambda sentence: sentence.document in chosen)
     return corpus((fit, tune, dev), ("train", "tune", "dev"))
 
@@ -90,7 +90,7 @@ def read_wsj(corpora: Path) -> Corpus:
     """The WSJ sample: train, dev and test of split.json, by the number of the file."""
     folder = corpora / "wsj_sample"
     splits = srsly.read_json(folder / "split.json")["splits"]
-    sentences = load_props(folder / "props.conll.gz")
+    sentences = list(read_props(folder / "props.conll.gz"))
     parts = []
     for name in ("train", "dev", "test"):
         first, last = splits[name]["files"]
@@ -123,7 +123,8 @@ def items(sentences: Iterable[Sentence]) -> Items:
             if sentence.tags[proposition.predicate] not in ENGLISH.verbs:
                 continue
             core = [piece for piece in proposition.arguments if piece.label in CORE]
-            found = argument_nodes(nodes, core, split=False)
+            spans = [(label, nodes.node(start, end)) for label, start, end in core]
+            found = [(label, node) for label, node in spans if node is not None]
             if found:
                 labels += [label for label, _ in found]
                 documents += [sentence.document] * len(found)
