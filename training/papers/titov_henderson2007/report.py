@@ -131,8 +131,8 @@ def _differences(figures: Figures, prefix: str, text: str) -> Iterator[str]:
         less = figures[f"{prefix}.mf_over_nn_error_reduction"]
         yield ""
         yield f"On {text}, mean field minus feed-forward is {ahead:+.2f} points of F1, or"
-        yield f"{less:+.1f} % of the error of feed-forward (p {p_value(p)}). In the paper, it is +0.9"
-        yield "points and 8 %."
+        yield f"{less:+.1f} % of the error of feed-forward (p {p_value(p)}). In the paper, it is"
+        yield "+0.9 points and 8 %."
 
 
 def tags(figures: Figures) -> Iterator[str]:
