@@ -2,7 +2,7 @@
 
     python worker.py MODULE SYSTEM STAGE FOLDER RESULT [OPTIONS]
 
-MODULE is peers_ours or peers_others, and STAGE is train or predict. The model is in FOLDER/model.
+MODULE is ours or others, and STAGE is train or predict. The model is in FOLDER/model.
 train.json, with inputs and outputs of train and dev, and test.json, with inputs of test, are next
 to FOLDER. The figures of `measured` are written to RESULT, a JSON file. OPTIONS is JSON. Only the
 standard library is imported, because this also runs in the virtual environments of peers.
