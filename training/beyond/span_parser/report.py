@@ -218,26 +218,6 @@ def multi_scale(figures: Figures) -> Iterator[str]:
         yield "a pass over whole blocks."
 
 
-def adagrad(figures: Figures) -> Iterator[str]:
-    """Write a comparison with AdaGrad for conditional grammars, which was removed."""
-    key = "adagrad.l1"
-    if f"{key}.adagrad.dev_f1" in figures:
-        cells = {
-            name: (
-                f"{figures[f'{key}.{name}.value']:,.0f} nats and F1 "
-                f"{figures[f'{key}.{name}.dev_f1']:.2f} after "
-                f"{figures[f'{key}.{name}.cpu_s']:.0f} CPU seconds"
-            )
-            for name in ("owlqn", "adagrad")
-        }
-        yield from ("", "## AdaGrad for conditional grammars, WSJ sample", "")
-        yield "AdaGrad is faster than OWL-QN at first, but not if both run to the same tolerance."
-        yield f"With the default penalty, OWL-QN ends at {cells['owlqn']},"
-        yield f"and AdaGrad at {cells['adagrad']}, with"
-        yield f"{figures[f'{key}.adagrad.nonzero']:,} nonzero parameters instead of"
-        yield f"{figures[f'{key}.owlqn.nonzero']:,} (one seed, n = 273 sentences). It was removed."
-
-
 def chosen(figures: Figures) -> Iterator[str]:
     """Write the best models, and the default pipeline's."""
     names = {"best_single": "of one grammar", "best_product": "of all"}
@@ -277,5 +257,4 @@ SECTIONS = (
     tagger,
     batch,
     multi_scale,
-    adagrad,
 )
