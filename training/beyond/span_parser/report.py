@@ -213,9 +213,9 @@ def multi_scale(figures: Figures) -> Iterator[str]:
         yield from ("", "## Conditional grammars of several scales, WSJ sample", "")
         yield "Sums of parameters of a production over levels (Petrov & Klein 2008) were tried"
         yield f"and removed. With 8 subcategories, F1 on dev is {its_f1} instead of {f1}, with"
-        yield f"{its_nonzero} nonzero features instead of {nonzero}. A sparse inside pass, with 4"
-        yield f"subcategories and a uniform base, takes {1 / figures[slower]:.1f} times as long as"
-        yield "a pass over whole blocks."
+        yield f"{its_nonzero} nonzero features instead of {nonzero}."
+        yield "A sparse inside pass, with 4 subcategories of"
+        yield f"a uniform base, takes {1 / figures[slower]:.1f} times as long as by whole blocks."
 
 
 def chosen(figures: Figures) -> Iterator[str]:
