@@ -478,7 +478,7 @@ def formulas() -> Figures:
             try:
                 import_module(module.name)
             except ImportError as error:  # an optional dependency
-                print(f"left out: {error}", file=sys.stderr)
+                print(f"skipped: {error}", file=sys.stderr)
     kinds: list[type] = [Settings]
     for kind in kinds:
         kinds += kind.__subclasses__()

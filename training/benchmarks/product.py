@@ -178,7 +178,7 @@ def components() -> dict[str, float]:
     return {f"words_per_cpu_s.{key}": speed[name] for key, name in COMPONENTS.items()}
 
 
-# --- what is stored -------------------------------------------------------------------------------
+# --- stored predictions ---------------------------------------------------------------------------
 def stored() -> dict[str, float]:
     """Return the number of passed checks of store.py, and print the names of failed checks."""
     import spacy_structlearn
@@ -226,7 +226,7 @@ def main() -> None:
         found = requirements(args.installed)
         others = [dist for name, dist in found.items() if not name.startswith(GPU)]
         print(f"{args.installed}: {len(found)} packages, {installed_mb(found.values()):.1f} MB")
-        print(f"without those for graphics cards: {installed_mb(others):.1f} MB")
+        print(f"without GPU packages: {installed_mb(others):.1f} MB")
     elif args.measure:
         print(json.dumps(MEASUREMENTS[args.measure]()))
     else:

@@ -350,7 +350,7 @@ def peers(run: Run) -> Figures:
         try:
             figures |= under(f"sents.peers.{name}", peer_figures(name, run.documents))
         except Failed as problem:
-            tqdm.write(f"left out: {problem}", file=sys.stderr)
+            tqdm.write(f"skipped: {problem}", file=sys.stderr)
     return figures
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 MARK = "‖"
-"""Stands before each sentence but the first of a text. It is not part of the text."""
+"""Marks the beginning of each sentence except for the first. It is not part of the text."""
 
 
 def read_everyday(folder: Path) -> list[tuple[str, str, list[tuple[int, int]]]]:

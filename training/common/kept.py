@@ -75,7 +75,7 @@ def grammar_at(
             found = LatentGrammar.from_bytes(path.read_bytes())
             return found, json.loads(notes.read_text(encoding="utf8"))
         except StructlearnError as error:
-            print(f"{path.name} is trained anew: {error}", file=sys.stderr)
+            print(f"{path.name} is trained again: {error}", file=sys.stderr)
     path.parent.mkdir(parents=True, exist_ok=True)
     trained, found = train(trees(), settings, path.stem, path.with_suffix(".checkpoint"))
     found["settings"] = asdict(settings)

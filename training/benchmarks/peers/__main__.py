@@ -346,7 +346,7 @@ class _reported:
         # The output of a peer may be invalid.
         failed = isinstance(error, (Failed, StructlearnError))
         if failed:
-            tqdm.write(f"left out: {error}")
+            tqdm.write(f"skipped: {error}")
         return failed
 
 

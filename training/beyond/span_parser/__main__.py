@@ -91,7 +91,7 @@ LEXICON = replace(FEATURES, templates=(), tag_templates=OWN_WORD)
 PASSES = {"owlqn": 60, "adagrad": 12}
 
 
-# --- grammars alone -------------------------------------------------------------------------------
+# --- grammars -------------------------------------------------------------------------------------
 def generative(run: Run, step: str, number: int) -> Iterator[Figures]:
     """Yield figures of a product of `number` grammars; on EWT dev those of the default parser."""
     model = run.generative("wsj", "train", number)
@@ -354,7 +354,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=STEPS, help="some steps")
     parser.add_argument("--jobs", type=int, default=1, help="processes, or threads of one")
     parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
-    parser.add_argument("--work", type=Path, default=WORK, help="what is kept")
+    parser.add_argument("--work", type=Path, default=WORK, help="cache of models")
     parser.add_argument(
         "--limit", type=int, help="use only this many trees of each part, and record nothing"
     )

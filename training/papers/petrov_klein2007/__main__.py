@@ -530,7 +530,7 @@ def main() -> None:
     parser.add_argument("files", nargs="*", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.generative and args.only in discriminative.PARTS:
-        parser.error(f"{args.only} is no part of --generative")
+        parser.error(f"{args.only} is not a part of --generative")
     if args.worker:
         print(json.dumps(WORKERS[args.worker](args.corpora, *args.files)))
     elif args.generative or args.only in PARTS:

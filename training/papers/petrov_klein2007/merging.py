@@ -193,7 +193,7 @@ def merged(
     if len(np.unique(np.concatenate([places, places + 1]))) != 2 * len(places) or (
         len(places) and ((firsts < 0) | (firsts + 1 >= level.substates[symbols])).any()
     ):
-        raise ValueError("pairs of substates that are none")
+        raise ValueError("invalid pairs of substates")
     merging = Merging.of_pairs(level, symbols, firsts)
     factors = np.ones(level.size, dtype=np.float32)
     factors[places] = shares
@@ -251,7 +251,7 @@ def merge_losses(
         return joint_merge_losses([derivations(grammar, data)], grammar.levels[grammar.depth])
     _check_trees(grammar, data)
     if criterion != "conditional":
-        raise ValueError(f"criterion {criterion!r} is none of {CRITERIA}")
+        raise ValueError(f"criterion {criterion!r} is not one of {CRITERIA}")
     # The grammar's own weights are the base, and all parameters are zero.
     settings = replace(
         settings or ConditionalGrammarSettings(),
@@ -302,7 +302,7 @@ def derivations(grammar: LatentGrammar, data: TreebankData) -> TreeShard:
 
 def _check_trees(grammar: LatentGrammar, data: TreebankData) -> None:
     if data.symbols != grammar.symbols or data.rules != grammar.rules:
-        raise ValueError("trees of other symbols or rules than those of the grammar")
+        raise ValueError("the trees have other symbols or rules than the grammar")
 
 
 @dataclass(frozen=True, eq=False)

@@ -51,7 +51,7 @@ OPTIMUM = 1e-4
 """Relative distance from the optimum at which iterations are compared."""
 REPEATS = 3
 COLUMNS = ("ORTH", "TAG", "SUFFIX", "SHAPE")
-"""Of data; most have the first two alone."""
+"""Columns of the data. Most models use only the first two."""
 PAPER = MEstimationSettings(templates=SHA_PEREIRA, tolerance=1e-3)
 EMITTED: dict[str, tuple[tuple[str, ...], ...]] = {
     "word_and_tag_apart": (("ORTH",), ("TAG",)),
@@ -60,7 +60,7 @@ EMITTED: dict[str, tuple[tuple[str, ...], ...]] = {
 }
 M_STEPS = (1, 2, 4, 8)
 STRENGTHS = (10.0, 30.0, 100.0)
-"""c of M-steps one after another: from the largest of the paper's grid on."""
+"""c of repeated M-steps, from the largest c of the paper's grid."""
 Figures = dict[str, Any]
 Named = Iterator[tuple[str, Figures]]
 

@@ -46,9 +46,9 @@ from training.common.conll2000 import Sentence, ours_data, read
 
 N_TUNING = 900
 STRENGTHS: tuple[float | None, ...] = (*(10 ** (k / 3) for k in range(-3, 4)), None)
-"""c of the regulariser |w|^2 / 2c; None: none."""
+"""c of the regulariser |w|^2 / 2c; None: no regulariser."""
 M_TOLERANCE = 1e-6
-"""Of M-estimation: the objective is in relation to itself at most so much above its minimum."""
+"""Maximum relative distance of the objective of M-estimation from its minimum."""
 TEMPLATES = {"hmm_features": ("ORTH[0]", "TAG[0]"), "extended": SHA_PEREIRA}
 BASES = {"m_est": "hmm", "lu": "locally_uniform", "empirical": "empirical", "input_only": "hmm"}
 LABELS = tag_set(["NP"], "IOB2")
@@ -116,7 +116,7 @@ def as_data(sentences: list[Sentence]) -> Data:
 
 # --- estimators -----------------------------------------------------------------------------------
 Fit = Callable[["float | None"], tuple[ChainModel, int]]
-"""From c to the model, and the number of iterations."""
+"""A function from c to the model and the number of iterations."""
 
 
 class Prepared(NamedTuple):

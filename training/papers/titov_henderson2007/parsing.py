@@ -123,7 +123,7 @@ def network(run: Short, corpus: str, split: str, settings: ISBNSettings) -> tupl
             found = ISBN.from_bytes(path.read_bytes())
             return found, json.loads(notes.read_text(encoding="utf8"))
         except StructlearnError as error:
-            print(f"{path.name} is trained anew: {error}", file=sys.stderr)
+            print(f"{path.name} is trained again: {error}", file=sys.stderr)
     path.parent.mkdir(parents=True, exist_ok=True)
     checkpoint = path.with_suffix(".checkpoint")
     settings = replace(settings, threads=1)
