@@ -167,7 +167,7 @@ def _read_tar(path: Path, source: dict, wanted: Callable[[str], bool]) -> dict[s
         while capped.read(CHUNK):
             pass
     if not contents:
-        raise DamagedError(path, f"no member that is needed under {source['root']}/")
+        raise DamagedError(path, f"no required member in {source['root']}/")
     return contents
 
 
@@ -194,7 +194,7 @@ def _whole(path: Path, name: str, member, size: int) -> bytes:
     """Read a member, at most the size in its header, which is within the caps."""
     content = member.read(size + 1)
     if len(content) != size:
-        raise DamagedError(path, f"member {name} is not of the size that the archive tells")
+        raise DamagedError(path, f"member {name} differs in size from its header")
     return content
 
 

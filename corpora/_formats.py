@@ -25,7 +25,7 @@ def skeleton_sentences(text: str, name: str) -> list[Rows]:
         if not rows:
             continue
         if len(rows[0]) < ROLES or any(len(row) != len(rows[0]) for row in rows):
-            raise FetchError(f"{name}: a sentence with columns of different number")
+            raise FetchError(f"{name}: a sentence with rows of different lengths")
         sentences.append(rows)
     return sentences
 
@@ -38,7 +38,7 @@ def conllu_sentences(text: str, name: str) -> list[Rows]:
     for _, lines in _conllu_blocks(text):
         rows = [line.split("\t") for line in lines]
         if any(len(row) != CONLLU for row in rows):
-            raise FetchError(f"{name}: a word that has not {CONLLU} columns")
+            raise FetchError(f"{name}: a line without {CONLLU} columns")
         sentences.append([row for row in rows if row[0].isdigit()])
     return sentences
 
@@ -125,7 +125,7 @@ def mrg_trees(text: str, name: str) -> list[MrgTree]:
         elif item == ")":
             depth -= 1
             if depth < 0:
-                raise FetchError(f"{name}: a bracket is closed that is not open")
+                raise FetchError(f"{name}: a closing bracket without an opening one")
         elif items[i - 2 : i - 1] == ["("] and items[i - 1] != "(" and following == [")"]:
             trees[-1].leaves.append((items[i - 1], item))
         elif not depth or items[i - 1] != "(" or following == [")"]:
