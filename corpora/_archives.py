@@ -1,6 +1,6 @@
-"""Reads the members that a build needs out of a zip or tar.gz, in memory and in one pass: nothing
-is unpacked to disk. Refuses names that leave the archive, links, devices and sizes over the caps
-in corpora.toml, and checks a digest for each member (for a zip: of the whole file) before use."""
+"""Read members of a zip or tar.gz in memory and in one pass; nothing is unpacked to disk. Names
+outside the archive, links, devices and sizes over the caps in corpora.toml are refused. A digest of
+each member (for a zip: of the whole file) is checked before use."""
 
 import gzip
 import hashlib
@@ -18,8 +18,8 @@ from _download import CHUNK, FetchError
 DIGEST_HEX = 16  # the first 64 bits of a SHA-256 keep the list of digests small
 Digests = dict[str, dict[str, str]]  # source -> member -> digest
 
-# What the readers of the standard library raise for what no archiver has written: encrypted members
-# and headers within headers without end are a RuntimeError, numbers that are none a ValueError.
+# Exceptions of the standard library for invalid archives: RuntimeError for encrypted members and
+# endless nested headers, ValueError for invalid numbers.
 DAMAGE = (
     EOFError,
     RuntimeError,
@@ -35,7 +35,7 @@ DAMAGE = (
 
 
 class DamagedError(FetchError):
-    """The file `path` as a whole is broken; a cached copy of it is of no use."""
+    """The whole file `path` is damaged; a cached copy should be deleted."""
 
     def __init__(self, path: Path, problem: str):
         super().__init__(f"{path}: {problem}")
@@ -43,11 +43,11 @@ class DamagedError(FetchError):
 
 
 class Members:
-    """The wanted members of one archive by name (without the archive's top directory)."""
+    """The requested members of an archive by name, without the top directory of the archive."""
 
     def __init__(self, path: Path, contents: dict[str, bytes], digests: dict[str, str] | None):
         self.path = path
-        self.digests = digests  # None: the whole file has been checked already
+        self.digests = digests  # None: the whole file has already been checked
         self.used: dict[str, str] = {}
         self.recording = False
         self._contents = contents
@@ -59,8 +59,8 @@ class Members:
         return iter(sorted(self._contents))
 
     def read(self, name: str, *, held_out: bool = False) -> bytes:
-        """The content of a member, checked. Only a held-out (test) document may lack a recorded
-        digest: no one who wrote the list has seen it. Raises FetchError."""
+        """Return the content of a member after checking it. Only a held-out (test) document may
+        lack a digest, because the list was made without test data. Raises FetchError."""
         if name not in self._contents:
             raise FetchError(f"{self.path}: member {name} is missing")
         content = self._contents[name]
@@ -82,8 +82,8 @@ class Members:
 
 
 def read_members(path: Path, source: dict, patterns: list[str], digests: dict[str, str]) -> Members:
-    """The members of `path` that match one of `patterns`. `source` is an entry of corpora.toml,
-    `digests` are those of its members. Raises FetchError."""
+    """Read the members of `path` that match one of `patterns`. `source` is an entry of
+    corpora.toml, with the `digests` of its members. Raises FetchError."""
     is_zip = path.suffix == ".zip"
     if is_zip:
         check_file(path, source)
@@ -96,7 +96,7 @@ def read_members(path: Path, source: dict, patterns: list[str], digests: dict[st
 
 
 def check_file(path: Path, source: dict) -> None:
-    """Size and SHA-256 of a whole file."""
+    """Check size and SHA-256 of a whole file."""
     size = path.stat().st_size
     if size != source["bytes"]:
         raise DamagedError(path, f"truncated or wrong: {size} of {source['bytes']} bytes")
@@ -115,7 +115,7 @@ def file_digest(path: Path) -> str:
 
 def _safe_name(path: Path, name: str) -> PurePosixPath:
     pure = PurePosixPath(name)
-    # The archive's own folder, ".", has no parts.
+    # The top folder of the archive, ".", has no parts.
     has_drive = any(":" in part for part in pure.parts[:1])
     if pure.is_absolute() or ".." in pure.parts or "\\" in name or "\0" in name or has_drive:
         raise DamagedError(path, f"unsafe member name {name!r}")
@@ -123,7 +123,7 @@ def _safe_name(path: Path, name: str) -> PurePosixPath:
 
 
 class _Sizes:
-    """Keeps the sizes of the members read under the caps of a source."""
+    """Enforces the size caps of a source."""
 
     def __init__(self, path: Path, source: dict):
         self.path, self.member, self.left = path, source["max_member"], source["max_read"]
@@ -135,7 +135,7 @@ class _Sizes:
 
 
 class _Capped:
-    """A stream of uncompressed bytes that ends with an error behind `cap` (a compression bomb)."""
+    """A stream of uncompressed bytes that raises an error after `cap` bytes (compression bombs)."""
 
     def __init__(self, path: Path, stream: gzip.GzipFile, cap: int):
         self.path, self.stream, self.left = path, stream, cap
@@ -163,11 +163,11 @@ def _read_tar(path: Path, source: dict, wanted: Callable[[str], bool]) -> dict[s
                     raise DamagedError(path, f"member {name} is a link, special or repeated")
                 sizes.take(name, info.size)
                 contents[name] = _whole(path, name, archive.extractfile(info), info.size)
-        # The end of the tar is not the end of the gzip: read on, so that its checksum is checked.
+        # Read the gzip to its end, after the end of the tar, so that its checksum is checked.
         while capped.read(CHUNK):
             pass
     if not contents:
-        raise DamagedError(path, f"no member that is needed under {source['root']}/")
+        raise DamagedError(path, f"no required member in {source['root']}/")
     return contents
 
 
@@ -180,7 +180,7 @@ def _read_zip(path: Path, source: dict, wanted: Callable[[str], bool]) -> dict[s
             name = "/".join(rest)
             if root != source["root"] or info.is_dir() or not wanted(name):
                 continue
-            # Unix keeps the kind of file in the upper half; 0 where the writer was not on Unix.
+            # On Unix, the upper half is the type of the file; otherwise it is 0.
             kind = stat.S_IFMT(info.external_attr >> 16)
             if kind not in (0, stat.S_IFREG) or name in contents:
                 raise DamagedError(path, f"member {name} is a link, special or repeated")
@@ -191,16 +191,16 @@ def _read_zip(path: Path, source: dict, wanted: Callable[[str], bool]) -> dict[s
 
 
 def _whole(path: Path, name: str, member, size: int) -> bytes:
-    """Never more than the size the header told, which the caps have passed."""
+    """Read a member, at most the size in its header, which is within the caps."""
     content = member.read(size + 1)
     if len(content) != size:
-        raise DamagedError(path, f"member {name} is not of the size that the archive tells")
+        raise DamagedError(path, f"member {name} differs in size from its header")
     return content
 
 
 def load_digests(path: Path) -> Digests:
-    """The list of digests: `[source]`, then a pattern with one `*`, then lines of what stands
-    for the star and the digest."""
+    """Read the list of digests: `[source]`, then a pattern with one `*`, then lines with the text
+    that replaces the star, and the digest."""
     digests: Digests = {}
     members: dict[str, str] = {}
     prefix = suffix = ""
@@ -218,7 +218,7 @@ def load_digests(path: Path) -> Digests:
 
 
 def save_digests(path: Path, digests: Digests) -> None:
-    """Write `digests` in the form that `load_digests` reads, sorted; the comment on top stays."""
+    """Write `digests` in the format of `load_digests`, sorted, and keep the comment at the top."""
     lines = [x for x in path.read_text(encoding="ascii").splitlines() if x.startswith("#")]
     for source in sorted(digests):
         lines.append(f"[{source}]")
@@ -235,7 +235,7 @@ def save_digests(path: Path, digests: Digests) -> None:
 
 
 def _common_ends(folder: str, names: list[str]) -> tuple[str, str]:
-    """What the names of a folder share in front and behind, leaving a character of each."""
+    """Return the common prefix and suffix of names, which leave at least one character of each."""
     if len(names) == 1:
         return folder, ""
     prefix = _common_prefix(names)
@@ -247,6 +247,6 @@ def _common_ends(folder: str, names: list[str]) -> tuple[str, str]:
 
 
 def _common_prefix(names: list[str]) -> str:
-    first, last = min(names), max(names)  # in order of letters these two differ the earliest
+    first, last = min(names), max(names)  # their common prefix is the prefix of all names
     differ = (i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b)
     return first[: next(differ, len(first))]

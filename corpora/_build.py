@@ -1,7 +1,6 @@
-"""Builds each corpus: from the members of its sources to the text of the files in its directory.
-A builder takes `Members` by source name and a `report` for lines to the user, and returns file
-name -> content; names in .gz are compressed by the caller. Train, dev and test are treated alike:
-a document that a source lacks is reported and passed over."""
+"""Build the files of each corpus from members of its sources. A builder takes `Members` by source
+name and a `report` function that prints lines, and returns a dict from file names to contents; the
+caller compresses files named .gz. In all splits, missing documents are reported and skipped."""
 
 import json
 import re
@@ -35,7 +34,7 @@ HELD_OUT = "test"
 def present(
     split: str, documents: Iterable[str], exists: Callable[[str], bool], report: Report
 ) -> list[str]:
-    """The documents of a split that exist. Only the test split may be missing as a whole."""
+    """Return the existing documents of a split. Only the whole test split may be missing."""
     documents = list(documents)
     found = [document for document in documents if exists(document)]
     if missing := len(documents) - len(found):
@@ -66,7 +65,7 @@ def build_ppattach(sources: Sources, report: Report) -> Files:
 
 
 def build_ewt(sources: Sources, report: Report) -> Files:
-    """PropBank skeletons with the words of UD r1.4, and the spacing of UD r2.6."""
+    """Build EWT from PropBank skeletons, the words of UD r1.4, and the spacing of UD r2.6."""
     propbank, words, spacing = (sources[n] for n in ("propbank", "ud_ewt_r1_4", "ud_ewt_r2_6"))
     files: Files = {}
     for split in SPLITS:
@@ -97,8 +96,8 @@ def build_ewt(sources: Sources, report: Report) -> Files:
 def ewt_document(
     document: str, propbank: Members, words: Members, spacing: Members, *, held_out: bool
 ) -> dict[str, str] | None:
-    """The trees, props, spaces and raw text of a document; None if the sources disagree on its
-    tokens."""
+    """Return the trees, props, spaces and raw text of a document; None if its tokens differ in the
+    sources."""
     name = ewt_conllu(document)
     skeleton = propbank.text(ewt_skeleton(document), held_out=held_out)
     sentences = skeleton_sentences(skeleton, document)
@@ -124,7 +123,7 @@ def ewt_skeleton(document: str) -> str:
 
 
 def ewt_name(document: str) -> str:
-    """As in the first column of the skeletons."""
+    """Return the name of a document as in the first column of the skeletons."""
     return f"google/ewt/{document}"
 
 
@@ -134,8 +133,8 @@ def ewt_conllu(document: str) -> str:
 
 
 def spacing_lines(text: str, name: str, shape: Sequence[int]) -> list[str] | None:
-    """For each sentence of a CoNLL-U file one digit per token, a key of GAPS. `shape` has the
-    number of tokens of each sentence. None if the file has another number of sentences.
+    """Return one digit per token, a key of GAPS, for each sentence of a CoNLL-U file. `shape` is
+    the number of tokens of each sentence. Return None if the number of sentences differs.
 
     Nothing follows the last token of the document."""
     sentences = conllu_sentences(text, name)
@@ -150,14 +149,14 @@ def spacing_lines(text: str, name: str, shape: Sequence[int]) -> list[str] | Non
 
 
 def space_line(rows: Rows, tokens: int) -> str:
-    """A digit a token; without information (another tokenisation) a blank after each."""
+    """Return one digit per token. If the tokenisation differs, a blank follows each token."""
     if len(rows) != tokens:
         return "1" * tokens
     return "".join("0" if "SpaceAfter=No" in row[9] else "1" for row in rows)
 
 
 def build_craft(sources: Sources, report: Report) -> Files:
-    """One tree a line as in the source, without the blanks inside leaves."""
+    """Build CRAFT: one tree per line as in the source, without blanks inside leaves."""
     craft = sources["craft"]
     files: Files = {}
     for split in SPLITS:
@@ -166,7 +165,7 @@ def build_craft(sources: Sources, report: Report) -> Files:
         index = ["#tree\tarticle\ttree_in_article\n"]
         for article in present(split, articles, lambda a: craft_trees(a) in craft, report):
             text = craft.text(craft_trees(article), held_out=split == HELD_OUT)
-            # A no-break, thin or hair space would cut a leaf in two for a reader that splits.
+            # Readers that use str.split would split leaves at no-break, thin or hair spaces.
             text = re.sub("[\u00a0\u2009\u200a]", "", text)
             lines = (line.rstrip() for line in text.split("\n"))
             for number, line in enumerate(line for line in lines if line):
@@ -182,7 +181,7 @@ def craft_trees(article: str) -> str:
     return f"structural-annotation/treebank/penn/{article}.tree"
 
 
-# The split of the OntoNotes lists holds more than the sections of the WSJ parsing tradition.
+# The lists of OntoNotes have other splits than the usual sections for parsing.
 WSJ_SECTIONS = {
     "train": [f"{number:02}" for number in range(2, 22)],
     "dev": ["22", "24"],
@@ -191,7 +190,7 @@ WSJ_SECTIONS = {
 
 
 def build_wsj_skeleton(sources: Sources, report: Report) -> Files:
-    """Trees over POS tags; the tag stands for the word that the source does not have."""
+    """Build trees over POS tags. A tag replaces its word, which the source lacks."""
     propbank = sources["propbank"]
     files: Files = {}
     for split, sections in WSJ_SECTIONS.items():
@@ -224,7 +223,7 @@ SAMPLE_SPLITS = {"train": (1, 159), "dev": (160, 179), "test": (180, 199)}
 
 
 def build_wsj_sample(sources: Sources, report: Report) -> Files:
-    """The treebank sample of NLTK, and PropBank for its files that are in OntoNotes."""
+    """Build NLTK's treebank sample, with PropBank for files that are also in OntoNotes."""
     sample, propbank = sources["nltk_treebank"], sources["propbank"]
     names = [name for name in sample if name.endswith(".mrg")]
     texts = {name.rpartition("/")[2].removesuffix(".mrg"): sample.text(name) for name in names}
@@ -259,7 +258,7 @@ def sample_split(trees: dict) -> str:
 
 
 def sample_props(trees: dict, first_tree: dict, propbank: Members, report: Report) -> Files:
-    """Skeleton sentence i of a file belongs to its tree i; the words are aligned."""
+    """Align the words of tree i with sentence i of the skeleton of each file."""
     listed = propbank.text("docs/evaluation/ontonotes-dev-list.txt").split()
     documents = sorted(name for name in listed if name.rpartition("/")[2] in trees)
     documents = present("props", documents, lambda d: wsj_member(d) in propbank, report)

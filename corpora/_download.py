@@ -1,5 +1,5 @@
-"""Downloads over HTTP and look-ups in a mirror: progress, retries with a growing pause, resume by
-a Range request, and an atomic rename at the end, so that a file with its final name is whole."""
+"""Download files over HTTP or from a mirror, with progress, retries with increasing pauses,
+resuming by Range requests, and an atomic rename, so that a file with its final name is complete."""
 
 import http.client
 import re
@@ -19,7 +19,7 @@ TRANSIENT_STATUS = frozenset({408, 416, 425, 429, 500, 502, 503, 504})
 
 
 class FetchError(Exception):
-    """An expected failure, told in one line."""
+    """An expected failure with a one-line message."""
 
 
 class CutShort(Exception):
@@ -36,7 +36,7 @@ TRANSIENT_ERRORS = (
 
 
 class _SecureRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows redirects, but never from https down to http, nor to what is neither."""
+    """Follows redirects, except from https to http or to other schemes."""
 
     def redirect_request(self, req, fp, code, msg, headers, newurl):
         if not is_url(newurl):
@@ -54,14 +54,14 @@ def is_url(text: str) -> bool:
 
 
 def mirror_path(url: str) -> str:
-    """Where a mirror keeps `url`: its host and path, without the scheme."""
+    """Return the path of `url` in a mirror: its host and path, without the scheme."""
     parts = urlsplit(url)
     return parts.netloc + parts.path
 
 
 def obtain(url: str, mirror: str | None, cache: Path, *, limit: int, retries: int) -> Path:
-    """A local file with the content of `url`: from the mirror directory, from the cache of
-    earlier downloads, or downloaded into that cache (at most `limit` bytes)."""
+    """Return a local file with the content of `url`, from the mirror directory or the cache, or
+    downloaded into the cache (at most `limit` bytes)."""
     if mirror is not None and not is_url(mirror):
         path = Path(mirror) / mirror_path(url)
         if not path.is_file():
@@ -69,7 +69,7 @@ def obtain(url: str, mirror: str | None, cache: Path, *, limit: int, retries: in
         return path
     if mirror is not None:
         url = f"{mirror.rstrip('/')}/{quote(mirror_path(url))}"
-    # The address really asked names the cached file: a mirror may hold less than the source.
+    # Name the cached file by the requested address, because a mirror may differ from the source.
     target = cache / mirror_path(url).replace(":", "_")
     if not target.is_file():
         download(url, target, limit=limit, retries=retries)
@@ -77,8 +77,8 @@ def obtain(url: str, mirror: str | None, cache: Path, *, limit: int, retries: in
 
 
 def download(url: str, target: Path, *, limit: int, retries: int = 4, pause: float = 1.0) -> None:
-    """Write the content of `url` to `target`, whole or not at all. What an interrupted transfer
-    left in `target`.part is resumed where the server can prove that the file is still the same."""
+    """Write the content of `url` to `target` atomically. An interrupted transfer in `target`.part
+    is resumed if the server confirms that the file has not changed."""
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(target.name + ".part")
     validator = target.with_name(target.name + ".part.validator")
@@ -106,7 +106,7 @@ def download(url: str, target: Path, *, limit: int, retries: int = 4, pause: flo
 
 
 def _transfer(url: str, part: Path, validator: Path, limit: int) -> None:
-    """One request; appends to `part` when the server continues it, else starts it anew."""
+    """Make one request. Append to `part` if the server supports it, otherwise start again."""
     headers = {"User-Agent": "spacy-structlearn-fetch", "Accept-Encoding": "identity"}
     have = part.stat().st_size if part.is_file() and validator.is_file() else 0
     if have:
@@ -122,7 +122,7 @@ def _transfer(url: str, part: Path, validator: Path, limit: int) -> None:
         if total is not None and total > limit:
             raise FetchError(f"{url}: {total} bytes is more than the limit of {limit}")
         received = _copy(response, part, have, total, limit, url)
-    # http.client does not complain when a sized read ends early.
+    # http.client raises no error if a sized read ends early.
     if total is not None and received != total:
         raise CutShort(f"{received} of {total} bytes")
 
@@ -133,7 +133,7 @@ def _range_start(response) -> int | None:
 
 
 def _keep_validator(response, validator: Path) -> None:
-    """Without a strong validator a later resume could join two different files; then forget it."""
+    """Store the validator for a later resume if it is strong. A weak one could join two files."""
     etag = response.headers.get("ETag", "")
     value = etag if etag.startswith('"') else response.headers.get("Last-Modified", "")
     if value.isascii() and value:
@@ -143,14 +143,14 @@ def _keep_validator(response, validator: Path) -> None:
 
 
 def _copy(response, part: Path, have: int, total: int | None, limit: int, url: str) -> int:
-    """Stream the body behind the first `have` bytes of `part`; the bytes `part` then holds."""
+    """Append the body after the first `have` bytes of `part`. Return the size of `part`."""
     bar = tqdm(
         total=total,
         initial=have,
         unit="B",
         unit_scale=True,
         desc=url.rsplit("/", 1)[-1],
-        disable=None,  # None: silent where stderr is not a terminal
+        disable=None,  # no bar if stderr is not a terminal
     )
     with bar, part.open("ab" if have else "wb") as out:
         while chunk := response.read(CHUNK):

@@ -1,5 +1,5 @@
-"""The text formats that the builds read and write: PropBank skeletons (CoNLL-2005 columns),
-CoNLL-U, one-line trees, raw text with offsets, Penn Treebank .mrg files."""
+"""Text formats of the builds: PropBank skeletons (CoNLL-2005 columns), CoNLL-U, one-line trees, raw
+text with offsets, Penn Treebank .mrg files."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from _download import FetchError
 
 WORD, TAG, PARSE = 3, 4, 5  # columns of a skeleton; the first three: document, sentence, token
-ROLES = 8  # the first column of arguments, behind lemma and roleset
+ROLES = 8  # the first column of arguments, after lemma and roleset
 CONLLU = 10  # columns
 PARAGRAPH = re.compile(r"#\s*new(par|doc)\b")
 GAPS = {"0": "", "1": " ", "2": "\n\n"}  # what follows a token
@@ -18,38 +18,38 @@ Rows = list[list[str]]
 
 
 def skeleton_sentences(text: str, name: str) -> list[Rows]:
-    """The sentences of a .gold_skel file, each a list of rows of columns."""
+    """Read the sentences of a .gold_skel file, each a list of rows of columns."""
     sentences: list[Rows] = []
     for block in re.split(r"\n\s*\n", text):
         rows = [line.split() for line in block.splitlines() if line.strip()]
         if not rows:
             continue
         if len(rows[0]) < ROLES or any(len(row) != len(rows[0]) for row in rows):
-            raise FetchError(f"{name}: a sentence with columns of different number")
+            raise FetchError(f"{name}: a sentence with rows of different lengths")
         sentences.append(rows)
     return sentences
 
 
 def conllu_sentences(text: str, name: str) -> list[Rows]:
-    """The sentences of a CoNLL-U file, words only (no multiword or empty tokens).
+    """Read the sentences of a CoNLL-U file, without multiword and empty tokens.
 
-    Raises FetchError for a line of other than ten columns."""
+    Raises FetchError if a line does not have ten columns."""
     sentences: list[Rows] = []
     for _, lines in _conllu_blocks(text):
         rows = [line.split("\t") for line in lines]
         if any(len(row) != CONLLU for row in rows):
-            raise FetchError(f"{name}: a word that has not {CONLLU} columns")
+            raise FetchError(f"{name}: a line without {CONLLU} columns")
         sentences.append([row for row in rows if row[0].isdigit()])
     return sentences
 
 
 def paragraph_starts(text: str) -> list[bool]:
-    """Whether each sentence of a CoNLL-U file begins a paragraph or a document."""
+    """Return whether each sentence of a CoNLL-U file begins a paragraph or a document."""
     return [any(map(PARAGRAPH.match, comments)) for comments, _ in _conllu_blocks(text)]
 
 
 def _conllu_blocks(text: str) -> Iterator[tuple[list[str], list[str]]]:
-    """The comments and the other lines of each sentence."""
+    """Yield the comments and the other lines of each sentence."""
     for block in re.split(r"\n\s*\n", text):
         lines = [line.rstrip("\r") for line in block.split("\n")]
         tokens = [line for line in lines if line and line[0] != "#"]
@@ -58,10 +58,10 @@ def _conllu_blocks(text: str) -> Iterator[tuple[list[str], list[str]]]:
 
 
 def raw_line(document: str, sentences: Sequence[Sequence[str]], spacing: Sequence[str]) -> str:
-    """A document as text, and where its sentences and tokens are in it, as a line of JSON.
+    """Return a document as a line of JSON: text, and offsets of sentences and tokens.
 
-    sentences: of words. spacing: for each a digit a word, a key of GAPS. What follows the last word
-    of the document is left out."""
+    sentences: lists of words. spacing: one digit per word, a key of GAPS. White space after the
+    last word of the document is omitted."""
     pieces: list[str] = []
     places: dict[str, list[tuple[int, int]]] = {"sentences": [], "tokens": []}
     end = 0
@@ -82,13 +82,13 @@ def escape_brackets(word: str) -> str:
 
 
 def tree_line(rows: Rows) -> str:
-    """The tree in the parse bits as one line, one space between items."""
+    """Return the tree of the parse bits in one line, with one space between items."""
     bits = (row[PARSE].replace("*", f"({row[TAG]} {row[WORD]})") for row in rows)
     return re.sub(r"(?<=[^ (])\(", " (", "".join(bits)) + "\n"
 
 
 def props_block(rows: Rows) -> str:
-    """The columns of a sentence, aligned, and the empty line after it."""
+    """Return the aligned columns of a sentence, and an empty line."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = (
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -99,8 +99,8 @@ def props_block(rows: Rows) -> str:
 
 @dataclass
 class MrgTree:
-    """What the builds need of a Penn Treebank tree: its leaves (tag, word), traces included, and
-    the number of brackets right under the outer, empty one."""
+    """A Penn Treebank tree, reduced to its leaves (tag, word), including traces, and the number of
+    brackets directly below the outer, empty one."""
 
     leaves: list[tuple[str, str]]
     roots: int = 0
@@ -111,7 +111,7 @@ class MrgTree:
 
 
 def mrg_trees(text: str, name: str) -> list[MrgTree]:
-    """The trees of a .mrg file. Raises FetchError for brackets that make none."""
+    """Read the trees of a .mrg file. Raises FetchError if the brackets are invalid."""
     trees: list[MrgTree] = []
     items = re.findall(r"[()]|[^\s()]+", text)
     depth = 0
@@ -125,7 +125,7 @@ def mrg_trees(text: str, name: str) -> list[MrgTree]:
         elif item == ")":
             depth -= 1
             if depth < 0:
-                raise FetchError(f"{name}: a bracket is closed that is not open")
+                raise FetchError(f"{name}: a closing bracket without an opening one")
         elif items[i - 2 : i - 1] == ["("] and items[i - 1] != "(" and following == [")"]:
             trees[-1].leaves.append((items[i - 1], item))
         elif not depth or items[i - 1] != "(" or following == [")"]:

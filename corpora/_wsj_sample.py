@@ -1,16 +1,16 @@
-"""Gives the PropBank skeletons of the WSJ the words of the NLTK sample of the Penn Treebank. The
-skeletons follow OntoNotes, which cuts a hyphenated word into three tokens or more, so a dynamic
-programme aligns the two token sequences of a sentence with the fewest differences of POS."""
+"""Insert the words of NLTK's Penn Treebank sample into the PropBank skeletons of the WSJ. OntoNotes
+splits hyphenated words into several tokens, so a dynamic program aligns the token sequences of a
+sentence with the fewest differences of POS."""
 
 import re
 from itertools import combinations
 
-# The tags that OntoNotes gives to what it cuts out of a word: hyphen, slash, dash.
+# The tags of OntoNotes for separators in a word: hyphen, slash, dash.
 SEPARATOR_TAGS = frozenset({"HYPH", "SYM", ":"})
 
 
 def cuts(word: str) -> list[list[str]]:
-    r"""Every way to cut `word` at one or more of its `-`, `/`, `\/`, separators kept."""
+    r"""Return all ways to split `word` at one or more of its separators `-`, `/`, `\/`."""
     parts = re.split(r"(\\/|[-/])", word)
     separators = range(1, len(parts), 2)
     ways = []
@@ -26,8 +26,8 @@ def cuts(word: str) -> list[list[str]]:
 
 
 def align(tokens: list[tuple[str, str]], tags: list[str]) -> tuple[list[str], int] | None:
-    """Words for `tags` out of `tokens` (tag, word), each whole or cut, and the number of whole
-    words whose tag differs, which is minimal. None where the numbers cannot be made equal."""
+    """Return words for `tags` from `tokens` (tag, word), which can be split, and the minimal number
+    of unsplit words with another tag. None if the numbers cannot be equal."""
     best = {0: (0, [])}  # tags covered -> (cost, pieces of each token so far)
     for tag, word in tokens:
         ways = [[word], *(cuts(word) if len(tags) > len(tokens) else [])]

@@ -1,6 +1,5 @@
-"""Fetches public corpora and builds the data files that training and tests read. Sources, licences
-and digests are in corpora.toml and digests.txt; nothing of a corpus is in the repository. Needs
-the standard library and tqdm, not the package."""
+"""Fetch public corpora and build data files for training and tests. Sources, licences and digests
+are in corpora.toml and digests.txt. Only the standard library and tqdm are needed."""
 
 import argparse
 import gzip
@@ -37,7 +36,7 @@ def load_config(path: Path) -> dict:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command line; returns the exit status."""
+    """Run the command line and return the exit status."""
     options = parse(arguments)
     config = load_config(options.config)
     try:
@@ -63,11 +62,11 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         epilog="Read the licence of a corpus before you ship anything that was trained on it.",
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(BUILDERS)}, or all")
-    parser.add_argument("--list", action="store_true", help="list name, licence, size and stop")
+    parser.add_argument("--list", action="store_true", help="list names, licences and sizes")
     parser.add_argument(
         "--mirror",
         metavar="DIR|URL",
-        help="a directory, or an http(s) URL, under which the sources lie as host/path",
+        help="a directory or an http(s) URL that contains the sources as host/path",
     )
     parser.add_argument(
         "--output",
@@ -76,20 +75,20 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         default=HERE / "data",
         help="write to DIR/NAME/ and keep downloads in DIR/.downloads (default: corpora/data)",
     )
-    parser.add_argument("--force", action="store_true", help="build again what is there already")
+    parser.add_argument("--force", action="store_true", help="build existing corpora again")
     parser.add_argument(
         "--retries",
         metavar="N",
         type=int,
         default=4,
-        help="tries after a first one that failed, with growing pauses (default: 4)",
+        help="retries after a failure, with increasing pauses (default: 4)",
     )
     parser.add_argument("--config", metavar="FILE", type=Path, default=HERE / "corpora.toml")
     parser.add_argument("--digests", metavar="FILE", type=Path, default=HERE / "digests.txt")
     parser.add_argument(
         "--record-digests",
         action="store_true",
-        help="for maintainers: write the digests of what is read instead of checking them",
+        help="for maintainers: write digests instead of checking them",
     )
     options = parser.parse_args(arguments)
     if not options.list and not options.names:
@@ -110,7 +109,7 @@ def list_corpora(config: dict) -> None:
 
 
 def fetch(name: str, config: dict, options: argparse.Namespace) -> None:
-    """Build one corpus, unless its directory already holds what corpora.toml describes."""
+    """Build one corpus, unless its directory is complete according to corpora.toml."""
     entry = config["corpora"][name]
     recipe = {"corpus": entry, "sources": {s: config["sources"][s] for s in entry["reads"]}}
     target = options.output / name
@@ -153,7 +152,7 @@ def open_sources(recipe: dict, options: argparse.Namespace) -> dict[str, Members
             opened[name] = read_members(path, source, patterns, digests.get(name, {}))
         except DamagedError:
             if cache in path.parents:
-                path.unlink()  # or the next run would find it again
+                path.unlink()  # otherwise the next run would use it
             raise
         opened[name].recording = options.record_digests
     return opened
@@ -168,7 +167,7 @@ def record_digests(sources: dict[str, Members], path: Path) -> None:
 
 
 def is_complete(target: Path, recipe: dict) -> bool:
-    """Whether a manifest with this recipe is there, and each file is as the manifest says."""
+    """Return whether there is a manifest with this recipe, and all files agree with it."""
     try:
         manifest = json.loads((target / MANIFEST).read_text(encoding="utf-8"))
         return manifest["recipe"] == recipe and all(
@@ -179,7 +178,7 @@ def is_complete(target: Path, recipe: dict) -> bool:
 
 
 def write_corpus(target: Path, files: Files, recipe: dict, notes: list[str]) -> None:
-    """Write a directory beside `target`, then put it in its place: all of it or nothing."""
+    """Write a temporary directory, and then replace `target` by it."""
     target.parent.mkdir(parents=True, exist_ok=True)
     fresh = target.with_name(f".{target.name}.{os.getpid()}.new")
     former = target.with_name(f".{target.name}.{os.getpid()}.old")
@@ -200,7 +199,7 @@ def write_corpus(target: Path, files: Files, recipe: dict, notes: list[str]) -> 
 
 
 def replace_directory(target: Path, fresh: Path, former: Path) -> None:
-    """A rename cannot replace a directory that has files: move the former one aside first."""
+    """Replace a directory. The former one is moved first, because a rename cannot overwrite it."""
     if not target.exists():
         fresh.rename(target)
         return
@@ -213,7 +212,7 @@ def replace_directory(target: Path, fresh: Path, former: Path) -> None:
 
 
 def compress(data: bytes) -> bytes:
-    """Gzip without name and time, so that equal content gives equal files."""
+    """Compress by gzip without name and time, so that equal contents give equal files."""
     buffer = io.BytesIO()
     with gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=0) as file:
         file.write(data)

@@ -2,10 +2,10 @@
 
     python -m training.tables
 
-A table stands on its page between `<!-- table NAME -->` and `<!-- end -->` and is replaced as a
-whole by the one of that name in tables.md. A table with a text above it is left out, text and all,
-until each of its figures is recorded. With --check nothing is written, and the exit status says
-whether all pages are up to date.
+On its page, a table is between `<!-- table NAME -->` and `<!-- end -->`. It is replaced by the
+table with this name in tables.md. A table with a text is omitted, with its text, until all of its
+figures are recorded. With --check, nothing is written, and the exit status shows whether all pages
+are up to date.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def figure(results: str, key: str) -> Any:
 
 
 def filled(template: str) -> str:
-    """Fill in the figures of a table."""
+    """Fill the figures into a table."""
     try:
         return FIGURE.sub(lambda found: format(figure(found[1], found[2]), found[3]), template)
     except (FileNotFoundError, KeyError):
@@ -46,7 +46,7 @@ def filled(template: str) -> str:
 
 
 def fill(page: str) -> str:
-    """Make every table of a page anew."""
+    """Fill in all tables of a page."""
     found = TABLE.findall(TEMPLATES.read_text(encoding="utf8"))
     templates = {name: template for _, name, template, _ in found}
     return TABLE.sub(lambda old: f"{old[1]}{filled(templates[old[2]])}{old[4]}", page)

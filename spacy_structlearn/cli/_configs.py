@@ -1,4 +1,4 @@
-"""The configs of `init-config`: the defaults, and the changes in a file of the package."""
+"""The configs of `init-config`: defaults, changed by a file of the package."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ SUITABLE = {
     "srl_labeler": (Reader.docbin, Reader.treebank),
 }
 ABOUT = {
-    Reader.treebank: "The corpora are trees in Penn brackets.",
-    Reader.conll2000: "The corpora are columns of CoNLL-2000: word, tag, chunk tag.",
+    Reader.treebank: "The corpora contain trees in Penn brackets.",
+    Reader.conll2000: "The corpora have the columns of CoNLL-2000: word, tag, chunk tag.",
     Reader.quadruples: "The corpora are quadruples: number, verb, noun, preposition, noun, V or N.",
 }
 # Settings for English, and their replacements for other languages.
@@ -47,8 +47,8 @@ ENGLISH = {
 }
 ENGLISH_BLOCKS = ("spacy_structlearn.english_tokenizer.v1", "spacy_structlearn.english_lemmas.v1")
 TO_FILL_IN = [
-    'To be filled in: the tags of words that may be predicates, such as ["VVFIN"];',
-    "with --corpus `structlearn init-config` takes them from a DocBin with gold frames.",
+    'To be filled in: the tags of words that can be predicates, such as ["VVFIN"];',
+    "with --corpus, `structlearn init-config` takes them from a DocBin with gold frames.",
 ]
 Comments = dict[tuple[str, str], list[str]]
 """Lines before a setting, by section and name; the name is "" before a section."""
@@ -227,10 +227,10 @@ def _predicate_tags(tags: Mapping[str, int]) -> tuple[list[str], list[str]]:
     """Return the setting, sorted by frequency, and a comment with the counts."""
     ranked = sorted(tags, key=lambda tag: (-tags[tag], tag))
     counts = ", ".join(f"{tag} {tags[tag]:,}" for tag in ranked)
-    about = f"The tags of gold predicates and how often each is one: {counts}. Leave out errors."
-    # $ begins a variable, even if it is escaped, once the config is stored and read again.
+    about = f"The tags of gold predicates with their frequencies: {counts}. Remove errors."
+    # $ begins a variable, even an escaped $ after the config is stored and read again.
     if left_out := [tag for tag in ranked if "$" in tag]:
-        about += f" Left out, because a config cannot hold tags with $: {', '.join(left_out)}."
+        about += f" Omitted, because a config cannot contain tags with $: {', '.join(left_out)}."
     return [tag for tag in ranked if "$" not in tag], wrap(about, width=_WIDTH)
 
 

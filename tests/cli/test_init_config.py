@@ -199,7 +199,7 @@ def test_tags_that_are_not_filled_in_are_asked_for(run, other, tmp_path):
 def test_tags_that_a_config_cannot_hold_are_named():
     counts = {"V": 4, "$,": 3, "VB${x}": 2, "${paths.train}": 1, "#V%": 1, 'V"q\\': 1, "動": 1}
     text = config_text("srl_labeler", Reader.docbin, "de", counts)
-    assert "Left out, because a config cannot hold tags with $: $,, VB${x}, ${paths.train}." in (
+    assert "Omitted, because a config cannot contain tags with $: $,, VB${x}, ${paths.train}." in (
         " ".join(line.lstrip("# ") for line in text.splitlines())
     )
     # As it is read, and as it is stored with a pipeline and read again.

@@ -40,7 +40,7 @@ def test_tree_and_props_of_a_skeleton():
 
 
 def test_ragged_skeleton():
-    with pytest.raises(FetchError, match="x: a sentence with columns of different number"):
+    with pytest.raises(FetchError, match="x: a sentence with rows of different lengths"):
         skeleton_sentences(SKELETON.replace("(V*)", ""), "x")
 
 
@@ -58,7 +58,7 @@ def test_conllu_keeps_words_only(end):
 
 @pytest.mark.parametrize("text", ["1\ta\n", "a", "\0\n", conllu(["1", "a", "b"])])
 def test_conllu_of_other_columns(text):
-    with pytest.raises(FetchError, match="x: a word that has not 10 columns"):
+    with pytest.raises(FetchError, match="x: a line without 10 columns"):
         conllu_sentences(text, "x")
 
 
@@ -193,8 +193,8 @@ def test_mrg_trees():
         ("( (NN) )", "'NN' is neither"),
         ("( (NN a)", "1 brackets are not closed"),
         ("( (NN a", "'a' is neither"),
-        ("( (NN a) ))", "closed that is not open"),
-        (")", "closed that is not open"),
+        ("( (NN a) ))", "closing bracket without an opening one"),
+        (")", "closing bracket without an opening one"),
         ("(" * 100_000, "100000 brackets are not closed"),
     ],
 )

@@ -83,7 +83,7 @@ def test_training_that_was_broken_goes_on(monkeypatch, tmp_path, trees):
 def test_a_part_of_the_other_half_is_a_wrong_use(run_script, capsys):
     with pytest.raises(SystemExit):
         run_script(script, "--generative", "--only", "tune")
-    assert "tune is no part of --generative" in capsys.readouterr().err
+    assert "tune is not a part of --generative" in capsys.readouterr().err
 
 
 def test_all_parts(small, monkeypatch, run_script):

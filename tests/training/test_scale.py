@@ -81,7 +81,7 @@ def test_the_report_is_arithmetic():
     results = {"commit": "abc", "machine": {"cores": 2, "cpu": "a processor"}}
     lines = scale.report(figures, results).splitlines()
     # 20 words a sentence at 2000 a second: 10 ms, and 10^7 s for a billion.
-    assert "| CPU hours | 10.0 ms a sentence | 2,778 |" in lines
+    assert "| CPU hours | 10.0 ms per sentence | 2,778 |" in lines
     assert "| memory of 64 processes, GB | peak of one | 32 |" in lines
     assert "| a process dies, CPU seconds lost | 256 sentences and load() | 3.3 |" in lines
 

@@ -4,11 +4,12 @@
     python corpora/fetch.py conll2000
     python -m training.benchmarks.chunker
 
-Every measurement is a process of its own, ours and the peer's in turn, so that a change of the
-machine's speed meets both; CPU seconds are those of the whole process while it trains or tags, of
-one thread. Medians and ratios go to training/results/chunking.json. Both get the same predicates
-(Sha & Pereira 2003, a padding symbol for each distance, a bias), the first 7,936 sentences and the
-same objective. ner is what a user of spaCy would train today: a small tok2vec over words, no tags.
+Each measurement runs in its own process. Our runs and those of the peer alternate, so that changes
+in the speed of the machine affect both. CPU seconds are of the whole process while it trains or
+tags, with one thread. Medians and ratios are recorded in training/results/chunking.json. Both
+systems have the same predicates (Sha & Pereira 2003, a padding symbol for each distance, a bias),
+the first 7,936 sentences and the same objective. ner is the usual choice in spaCy: a small tok2vec
+of words, without tags.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def ours_train(corpora: Path) -> dict[str, float]:
 
 
 def ours_gradient(corpora: Path) -> dict[str, float]:
-    """Milliseconds of one value and gradient, by one thread and by two."""
+    """Return milliseconds of one value and gradient, with one thread and with two."""
     from spacy_structlearn.sequence.crf import ChainLikelihood
     from spacy_structlearn.sequence.data import concatenate
 
@@ -74,7 +75,7 @@ def ours_gradient(corpora: Path) -> dict[str, float]:
 
 
 def ours_tagging(corpora: Path) -> dict[str, float]:
-    """Tokens per CPU second of the component: Docs with tags in, span groups out."""
+    """Return tokens per CPU second of the component, from Docs with tags to span groups."""
     import spacy
     from spacy.tokens import Doc
 
@@ -108,7 +109,7 @@ def ours_tagging(corpora: Path) -> dict[str, float]:
 
 
 def spacy_symbols(sentences: list[Sentence], nlp, data):
-    """The same data with spaCy's ids, which the component reads from its Docs."""
+    """Return the same data with spaCy's ids, as the component reads them from Docs."""
     add = nlp.vocab.strings.add
     pairs = [(add(word), add(tag)) for rows in sentences for word, tag, _ in rows]
     return data._replace(columns=np.array(pairs, dtype=np.uint64))
@@ -116,7 +117,7 @@ def spacy_symbols(sentences: list[Sentence], nlp, data):
 
 # --- CRFsuite -------------------------------------------------------------------------------------
 def crfsuite_trainer(corpora: Path, *, streaming: bool = False):
-    """A trainer with the data, prepared as the package's own example does: all features first."""
+    """Return a trainer with the data. As in CRFsuite's example, all features are computed first."""
     import pycrfsuite
 
     trainer = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False)
@@ -128,7 +129,7 @@ def crfsuite_trainer(corpora: Path, *, streaming: bool = False):
 
 
 def crfsuite_streaming(corpora: Path) -> dict[str, float]:
-    """The least memory that its trainer can do with: no sentence's features outlive the call."""
+    """Return the minimum memory of the trainer: features of a sentence are deleted after use."""
     return crfsuite_train(corpora, streaming=True)
 
 
@@ -149,7 +150,7 @@ def crfsuite_train(corpora: Path, *, streaming: bool = False) -> dict[str, float
 
 
 def crfsuite_tagging(corpora: Path) -> dict[str, float]:
-    """Tokens per CPU second from Python strings to labels, as its users call it."""
+    """Return tokens per CPU second from Python strings to labels, as for its users."""
     import pycrfsuite
 
     trainer = crfsuite_trainer(corpora)
@@ -179,7 +180,7 @@ def tokens_per_second(run: Callable[[], object], test: list[Sentence]) -> float:
 
 # --- spaCy's ner ----------------------------------------------------------------------------------
 def ner(corpora: Path, epochs: int = 4) -> dict[str, float]:
-    """spaCy's tok2vec and transition-based ner on the words, as `spacy init config` sets it up."""
+    """Return figures of spaCy's tok2vec and ner on words, with the defaults of `init config`."""
     import spacy
     from spacy.tokens import Doc, Span
     from spacy.training import Example
@@ -239,14 +240,14 @@ WORKERS = {
 
 
 def measure(worker: str, corpora: Path) -> dict[str, float]:
-    """Run one worker in a process of its own."""
+    """Run one worker in its own process."""
     figures = measured(__spec__.name, "--worker", worker, "--corpora", corpora)
     print(worker, {name: round(value, 3) for name, value in figures.items()}, flush=True)
     return figures
 
 
 def alternating(ours: str, peer: str, corpora: Path, runs: int) -> tuple[dict, dict]:
-    """Medians of both, measured in turn."""
+    """Return the medians of both in alternating runs."""
     pairs = [(measure(ours, corpora), measure(peer, corpora)) for _ in range(runs)]
     medians = [
         {name: float(np.median([run[name] for run in side])) for name in side[0]}
@@ -258,7 +259,7 @@ def alternating(ours: str, peer: str, corpora: Path, runs: int) -> tuple[dict, d
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--corpora", type=Path, default=CORPORA)
-    parser.add_argument("--runs", type=int, default=3, help="of each, in turn")
+    parser.add_argument("--runs", type=int, default=3, help="number of alternating runs")
     parser.add_argument("--no-ner", action="store_true", help="leave out spaCy's ner (minutes)")
     parser.add_argument("--worker", choices=WORKERS, help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -294,7 +295,7 @@ def main() -> None:
 
 
 def keep(figures: dict[str, float]) -> None:
-    """Record figures as soon as they are there, and print them."""
+    """Record and print figures."""
     record("chunking", figures)
     show(figures)
 

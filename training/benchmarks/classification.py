@@ -1,23 +1,25 @@
-"""The classifiers compared with their peers on PP attachment, in one run: pgmpy and scikit-learn.
+"""The classifiers compared with pgmpy and scikit-learn on PP attachment, in one run.
 
     pip install pgmpy scikit-learn
     python corpora/fetch.py ppattach
     python -m training.benchmarks.classification
 
-All get the training items of Ratnaparkhi, Reynar & Roukos (1994) with the same words (lower case,
-YEAR, NUM) and answer for the test items; what a peer leaves open was chosen on devset, on which
-ours choose too. Every measurement is a process of its own, all in turn, on one thread. Fit and
-prediction are CPU seconds, from words to labels, one item a call and all in one; the first call is
-not counted. Medians and ratios go to training/results/toutanova2006_pp.json.
+All systems are trained on the training items of Ratnaparkhi, Reynar & Roukos (1994) with the same
+words (lower case, YEAR, NUM), and predict the test items. Settings of peers were chosen on devset,
+which our models use for selection too. Each measurement runs in its own process with one thread,
+and runs alternate. Times are CPU seconds from words to labels, with one item per call, or all in
+one call, after a warm-up call. Medians and ratios are recorded in
+training/results/toutanova2006_pp.json.
 
-* pgmpy has the network of the paper. Its tables are dense and that of n2 would take 17 GB, so it
-  gets the most frequent words only, and a state for all others, because a state that was not in
-  training is an error. `predict` is its way to classify, and takes longer the more words there
-  are (some 45 ms with 50 instead of 200); a `query` of the class alone is far faster, and is
-  measured too.
-* scikit-learn: categorical naive Bayes; logistic regression on one-hot values, with the objective
-  that ours has (1 / C is half of l2; only its constant is not penalised), and with all pairs and
-  triples; a support vector machine with a polynomial kernel of degree 2, which holds all pairs too.
+* pgmpy has the network of the paper. Its tables are dense, and the table of n2 would take 17 GB.
+  Therefore it gets only the most frequent words, and one state for all others, because unseen
+  states are errors. `predict` is its method for classification. Its time grows with the number of
+  words (about 45 ms with 50 instead of 200). `query` for the class is much faster, and is measured
+  too.
+* scikit-learn: categorical naive Bayes; logistic regression on one-hot values, with the same
+  objective as ours (1 / C is half of l2; only the intercept is not penalised), also with all pairs
+  and triples; a support vector machine with a polynomial kernel of degree 2, which includes all
+  pairs.
 """
 
 from __future__ import annotations
@@ -46,14 +48,15 @@ STRUCTURE = {"p": (), "n1": ("p",), "v": ("p",), "n2": ("v", "p")}
 TEMPLATES = [t for n in (1, 2, 3) for t in combinations(VARIABLES, n)]
 CONJUNCTIONS = {"|".join(t): tuple(map(VARIABLES.index, t)) for t in TEMPLATES}
 L2 = {"single": 2.0, "conjunctions": 1.0}
-# Chosen on devset: alpha of 0.01 to 1, C of 0.03 to 1, words of 50 to 700, strength of 10 to 1e7.
+# Chosen on devset: alpha from 0.01 to 1, C from 0.03 to 1, words from 50 to 700, strength from 10
+# to 1e7.
 NAIVE_BAYES_ALPHA = 1.0
 SVC_C = 0.1
 PGMPY_WORDS = 200
 PGMPY_STRENGTH = 1e4
 OTHER = "<other>"
-N_ONE = 500  # items asked for one a call, or fewer, as many as take this number of seconds
-SECONDS = 3.0
+N_ONE = 500  # maximum number of calls with one item
+SECONDS = 3.0  # maximum time of these calls
 N_PGMPY = 20
 PASSES = 3
 
@@ -63,7 +66,7 @@ Predict = Callable[[Sequence[Row]], Sequence[str]]
 
 
 def items(corpora: Path, part: str) -> Items:
-    """The words and labels of training, devset or test."""
+    """Return the words and labels of training, devset or test."""
     rows, labels = [], []
     with open(corpora / "ppattach" / part, encoding="utf8") as lines:
         for line in lines:
@@ -74,14 +77,14 @@ def items(corpora: Path, part: str) -> Items:
 
 
 def seconds(run: Callable[[], object]) -> float:
-    """CPU seconds of one call."""
+    """Return the CPU seconds of one call."""
     start = process_time()
     run()
     return process_time() - start
 
 
 def seconds_each(predict: Predict, rows: Sequence[Row]) -> float:
-    """Mean CPU seconds of a call with one item."""
+    """Return the mean CPU seconds of a call with one item."""
     start, number = process_time(), 0
     for row in rows:
         predict([row])
@@ -92,7 +95,7 @@ def seconds_each(predict: Predict, rows: Sequence[Row]) -> float:
 
 
 def figures(fit_s: float, predict: Predict, test: Items) -> dict[str, float]:
-    """Accuracy on test, and microseconds an item, in one call and in a call each."""
+    """Return test accuracy, and microseconds per item, in one call and in separate calls."""
     rows, gold = test
     score = score_labels(gold, list(predict(rows)))
     batch = [seconds(lambda: predict(rows)) for _ in range(PASSES)]
@@ -108,7 +111,7 @@ def figures(fit_s: float, predict: Predict, test: Items) -> dict[str, float]:
 
 # --- ours -----------------------------------------------------------------------------------------
 def ours(model: Any, corpora: Path) -> dict[str, float]:
-    """A model of ours, with devset for what it selects."""
+    """Measure one of our models, with selection on devset."""
     rows, labels = items(corpora, "training")
     dev = items(corpora, "devset")
     fit_s = seconds(lambda: model.fit(rows, labels, dev=dev, variables=VARIABLES))
@@ -116,7 +119,7 @@ def ours(model: Any, corpora: Path) -> dict[str, float]:
 
 
 def bayes_net(corpora: Path) -> dict[str, float]:
-    """The hybrid network, its structure searched for."""
+    """Measure the hybrid network with structure search."""
     from spacy_structlearn.classification import BayesNet, BayesNetSettings
 
     return ours(
@@ -125,28 +128,28 @@ def bayes_net(corpora: Path) -> dict[str, float]:
 
 
 def naive_bayes(corpora: Path) -> dict[str, float]:
-    """Its simplest structure, d fitted jointly."""
+    """Measure the naive structure with jointly fitted d."""
     from spacy_structlearn.classification import BayesNet, BayesNetSettings
 
     return ours(BayesNet(BayesNetSettings(structure="naive", fit_d="joint", n_d="many")), corpora)
 
 
 def log_linear(corpora: Path) -> dict[str, float]:
-    """Templates and l2 searched for."""
+    """Measure the log-linear model with a search for templates and l2."""
     from spacy_structlearn.classification import LogLinear, LogLinearSettings
 
     return ours(LogLinear(LogLinearSettings(templates="search", l2="search")), corpora)
 
 
 def log_linear_single(corpora: Path) -> dict[str, float]:
-    """Single values: logistic regression."""
+    """Measure the log-linear model of single values, which is logistic regression."""
     from spacy_structlearn.classification import LogLinear, LogLinearSettings
 
     return ours(LogLinear(LogLinearSettings(templates="single", l2=L2["single"])), corpora)
 
 
 def log_linear_conjunctions(corpora: Path) -> dict[str, float]:
-    """All pairs and triples, without a search."""
+    """Measure the log-linear model of all pairs and triples, without a search."""
     from spacy_structlearn.classification import LogLinear, LogLinearSettings
 
     return ours(LogLinear(LogLinearSettings(templates=TEMPLATES, l2=L2["conjunctions"])), corpora)
@@ -154,7 +157,7 @@ def log_linear_conjunctions(corpora: Path) -> dict[str, float]:
 
 # --- pgmpy ----------------------------------------------------------------------------------------
 def pgmpy(corpora: Path) -> dict[str, float]:
-    """The network of the paper with dense tables of frequent words, and a uniform (BDeu) prior."""
+    """Measure the paper's network with dense tables of frequent words and a BDeu prior."""
     import pandas as pd
     from pgmpy.inference import VariableElimination
     from pgmpy.models import DiscreteBayesianNetwork
@@ -217,7 +220,7 @@ def pgmpy(corpora: Path) -> dict[str, float]:
 def sklearn_figures(
     model: Any, corpora: Path, prepare: Callable[[Sequence[Row]], Any]
 ) -> dict[str, float]:
-    """A pipeline from words, given as `prepare` makes them, to labels."""
+    """Measure a pipeline from words, converted by `prepare`, to labels."""
     rows, labels = items(corpora, "training")
     fit_s = seconds(lambda: model.fit(prepare(rows), labels))
     return figures(fit_s, lambda asked: model.predict(prepare(asked)), items(corpora, "test"))
@@ -228,17 +231,17 @@ def array(rows: Sequence[Row]) -> np.ndarray:
 
 
 def single(rows: Sequence[Row]) -> list[dict[str, str]]:
-    """The words by variable."""
+    """Return the words by variable."""
     return [dict(zip(VARIABLES, row, strict=True)) for row in rows]
 
 
 def conjunctions(rows: Sequence[Row]) -> list[dict[str, str]]:
-    """The words of each variable, pair and triple."""
+    """Return the words of each variable, pair and triple."""
     return [{name: "|".join(row[i] for i in t) for name, t in CONJUNCTIONS.items()} for row in rows]
 
 
 def known(codes: np.ndarray) -> np.ndarray:
-    """Codes from 1 on, and 0 for what is unknown, which CategoricalNB takes for a value."""
+    """Return codes from 1, and 0 for unknown values, which are a category of CategoricalNB."""
     return codes.astype(int) + 1
 
 
@@ -254,8 +257,8 @@ def categorical_nb(corpora: Path) -> dict[str, float]:
 
 
 def one_hot(model: Any) -> Any:
-    """Behind DictVectorizer, which leaves unknown words out; OneHotEncoder does the same, but takes
-    13 ms for an item alone.
+    """Put a model after DictVectorizer, which omits unknown words. OneHotEncoder does the same, but
+    takes 13 ms for a single item.
     """
     from sklearn.feature_extraction import DictVectorizer
     from sklearn.pipeline import make_pipeline
@@ -265,7 +268,7 @@ def one_hot(model: Any) -> Any:
 
 
 def narrow(matrix: Any) -> Any:
-    """With 32-bit indices, which SVC insists on."""
+    """Convert indices to 32 bits, as SVC requires."""
     matrix.indices, matrix.indptr = matrix.indices.astype("int32"), matrix.indptr.astype("int32")
     return matrix
 
@@ -292,7 +295,7 @@ def svc(corpora: Path) -> dict[str, float]:
 
 
 # --- the run --------------------------------------------------------------------------------------
-# Each peer after the one of ours that it is compared with.
+# Each peer follows the model that it is compared with.
 WORKERS = {
     function.__name__: function
     for function in (
@@ -308,7 +311,7 @@ WORKERS = {
         svc,
     )
 }
-# Peer: (the distribution it is in, what of ours it is compared with).
+# For each peer, its distribution and our model that it is compared with.
 PEERS = {
     "pgmpy": ("pgmpy", "bayes_net"),
     "categorical_nb": ("scikit-learn", "naive_bayes"),
@@ -326,14 +329,14 @@ RATIOS = {
 
 
 def measure(worker: str, corpora: Path) -> dict[str, float]:
-    """Run one worker in a process of its own, with one thread of BLAS."""
+    """Run one worker in its own process with one BLAS thread."""
     found = measured(__spec__.name, "--worker", worker, "--corpora", corpora)
     print(worker, {name: round(value, 3) for name, value in found.items()}, flush=True)
     return found
 
 
 def compare(medians: dict[str, dict[str, float]]) -> dict[str, Any]:
-    """Medians by their keys in the results, and the ratios of the peers to ours."""
+    """Return medians by their keys in the results, and ratios of peers to our models."""
     found: dict[str, Any] = {}
     for name, values in medians.items():
         distribution, _ = PEERS.get(name, ("ours", ""))
@@ -358,7 +361,7 @@ def compare(medians: dict[str, dict[str, float]]) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
-    parser.add_argument("--runs", type=int, default=3, help="of each, in turn")
+    parser.add_argument("--runs", type=int, default=3, help="number of alternating runs")
     parser.add_argument("--worker", choices=WORKERS, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:

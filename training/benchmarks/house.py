@@ -1,56 +1,55 @@
-"""What the house costs those who keep it, and whether it still does what it did.
+"""Size, structure and speed of the code, compared with an earlier checkout.
 
     python corpora/fetch.py ewt
     python -m training.benchmarks.house --before CHECKOUT
     python -m training.benchmarks.house --ci
 
-CHECKOUT is another checkout of this project whose kernels are built there (`pip install -e .`, or
-`python setup.py build_ext --inplace`, and its egg-info); figures that compare are left out without
-it. Code is read, not run, but for penalty, same_output and speed, each in processes of their own.
-In training/results/house.json, with the same figures of CHECKOUT under `before`:
+CHECKOUT is another checkout of this project with its kernels (`pip install -e .`, or `python
+setup.py build_ext --inplace`, and its egg-info). Without it, comparisons are skipped. Code is
+parsed, not executed, except for penalty, same_output and speed, which use separate processes. The
+figures are in training/results/house.json, with those of CHECKOUT under `before`:
 
-lines.package        lines of .py, .pyx, .pxd, .pyi, .h and .cfg in spacy_structlearn, all of them,
-                     without its data; package_of: those of each suffix
-lines.tests          lines of .py in tests; lines.training: in training, without its folder work
-lines.saved          how many fewer there are than before
-files.grammar_per_room_max   the largest number of source files in a folder of grammar/
-inside_passes        functions of the kernels of grammar/ whose name begins with inside; one that
-                     calls another one of its kernel is not counted again
-decoders.implementations     kernels of grammar/ with a function that chooses the best tree of a
+lines.package        lines of .py, .pyx, .pxd, .pyi, .h and .cfg files in spacy_structlearn, without
+                     its data; package_of: by suffix
+lines.tests          lines of .py files in tests; lines.training: in training, without work/
+lines.saved          decrease of the number of lines
+files.grammar_per_room_max   maximum number of source files in a folder of grammar/
+inside_passes        functions of the kernels of grammar/ whose name begins with inside, without
+                     callers of other such functions in the same kernel
+decoders.implementations     kernels of grammar/ with a function that selects the best tree of a
                      forest: best, best_tree or viterbi
-settings.learners    registered architectures that hold a learner: `build_x = architecture(X)`, a
-                     function decorated with the settings X, or one that calls `learner_model`; of
-                     two versions the later one
-settings.n           their settings: arguments of these functions, fields of X but unexposed ones
-settings.places_max  the largest number of places that give one setting of a learner a default.
-                     Places are, each counted once, (1) the function, and functions beginning with _
-                     that it calls in its module; (2) the dataclasses that these make, or X, with
-                     the classes that they inherit: fields, of which one takes the place of those
-                     that it overrides, and arguments of constructors and class methods; (3) the
-                     classes of the family (the folder of such a class) that methods of (2) make or
-                     call a class method of, likewise, but for the constructors of stored models,
-                     whose arguments are what was learned. Settings of another learner are none,
-                     and a value that is passed on without a default is none.
-settings.repeated    how many settings have more than one place
-trainers.protocols   classes that declare what a trainer does: those that inherit Protocol and have
-                     a method `step`, and those with `step` and `resume` that inherit from none of
-                     the package and raise NotImplementedError in a method
-class_names.duplicated   names of classes, private ones too, of .py and .pyx, that occur repeatedly
-penalty.formulas     for l1 and for l2: how many formulas the settings of this name are explained by
+settings.learners    registered architectures with a learner: `build_x = architecture(X)`, a
+                     function decorated with the settings X, or one that calls `learner_model`; only
+                     the latest version
+settings.n           their settings: arguments of these functions, exposed fields of X
+settings.places_max  maximum number of places with a default of one setting of a learner. Places are
+                     (1) the function, and functions beginning with _ that it calls in its module;
+                     (2) the dataclasses that these create, or X, with inherited classes: fields
+                     (without overridden ones), and arguments of constructors and class methods; (3)
+                     the same for classes of the family (the folder of such a class) that methods of
+                     (2) create or whose class methods they call, except for constructors of stored
+                     models, whose arguments are parameters. Each place counts once. Settings of
+                     other learners and arguments without a default do not count.
+settings.repeated    number of settings with more than one place
+trainers.protocols   classes that declare the interface of a trainer: those that inherit Protocol
+                     and have a method `step`, and those with `step` and `resume` that inherit no
+                     class of the package and raise NotImplementedError in a method
+class_names.duplicated   repeated names of classes in .py and .pyx files, including private ones
+penalty.formulas     for l1 and l2: number of different formulas that explain settings of this name
 same_output          1 if `structlearn apply` writes the same bytes for EWT's dev as raw text: a
-                     DocBin with all that the pipeline found, probabilities too; else 0
-speed                CPU time now by CPU time before, of some documents of EWT's dev: the pipeline,
-                     and each of its components on what those before it annotate. PAIRS pairs of
-                     processes, which work by turns, ROUNDS times; the median ratio of each pair,
-                     and the median of these. speed.load: of LOADS pairs that load the pipeline.
-                     speed.bare_grammar: the grammar of the shipped parser without its span
-                     features, decoder max_rule_product. speed.training: a training of each of
-                     TRAININGS on trees of EWT's train
-speed.interval       the ratios between which the median of all pairs that there could be is with a
-                     probability of 94 % or more
-ci.wall_s            with --ci: seconds that .ci/run takes in a clean clone; ci.parts: seconds of
-                     its parts, some of which run at the same time; tests.wall_s: those of pytest
-date, before         of the run; the commit of CHECKOUT
+                     DocBin with all predictions and probabilities; otherwise 0
+speed                CPU time over earlier CPU time, on some documents of EWT's dev: of the
+pipeline,
+                     and of each component on annotation of earlier ones. PAIRS pairs of processes
+                     alternate ROUNDS times; the median of the median ratios of the pairs.
+                     speed.load: of LOADS pairs that load the pipeline. speed.bare_grammar: the
+                     grammar of the shipped parser without span features, with the decoder
+                     max_rule_product. speed.training: training of each of TRAININGS on EWT's train
+speed.interval       interval that contains the median of all possible pairs with a probability of
+                     at least 94 %
+ci.wall_s            with --ci: seconds of .ci/run in a clean clone; ci.parts: seconds of its parts,
+                     some of which run in parallel; tests.wall_s: seconds of pytest
+date, before         date of the run; commit of CHECKOUT
 """
 
 from __future__ import annotations
@@ -81,15 +80,15 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parents[2]
-# The processes that are timed cannot import `training`: it may be that of another checkout.
+# Timed processes cannot import `training`, which could be from another checkout.
 CORPORA = Path(os.environ.get("STRUCTLEARN_CORPORA", ROOT / "corpora" / "data"))
 PACKAGE = "spacy_structlearn"
 RESULTS = "house"
 SUFFIXES = (".py", ".pyx", ".pxd", ".pyi", ".h", ".cfg")
 PAIRS, ROUNDS = 5, 5
 LOADS = 15
-EVERY = 4  # of the documents of dev one is timed
-SECONDS = 0.15  # CPU time for which a component is repeated; the fastest run counts
+EVERY = 4  # time every fourth document of dev
+SECONDS = 0.15  # minimum CPU time of repeated runs of a component; the fastest one counts
 COMPONENTS = {
     "chain_tagger": "tagger",
     "constituency_parser": "parser",
@@ -98,7 +97,7 @@ COMPONENTS = {
     "sentence_splitter": "splitter",
     "srl_labeler": "labeler",
 }
-# Name of the figure: factory and settings of a component whose training is timed.
+# For each figure, the factory and settings of a component whose training is timed.
 TRAININGS: dict[str, tuple[str, dict[str, Any]]] = {
     "chunker": ("np_chunker", {"@architectures": f"{PACKAGE}.CRF.v2", "max_iterations": 30}),
     "grammar": (
@@ -124,11 +123,11 @@ TRAININGS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
 }
-TREES = 500  # of EWT's train, that each of them learns from
-TRAINED = 5  # pairs of processes that train
+TREES = 500  # training trees from EWT's train
+TRAINED = 5  # pairs of training processes
 _VERSIONED = re.compile(rf"{PACKAGE}\.(\w+)\.v(\d+)")
 _FUNCTION = re.compile(r"^(?:cdef|cpdef|def) [^(\n]*?(\w+)\(", re.MULTILINE)
-_TOOK = re.compile(r"^== (.+) took (\d+) s$", re.MULTILINE)  # what .ci/run prints
+_TOOK = re.compile(r"^== (.+) took (\d+) s$", re.MULTILINE)  # in the output of .ci/run
 _CLASS = re.compile(r"^\s*(?:cdef )?class (\w+)", re.MULTILINE)
 
 Figures = dict[str, Any]
@@ -137,7 +136,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 # --- lines ----------------------------------------------------------------------------------------
 def lines(checkout: Path) -> Figures:
-    """The lines of a checkout."""
+    """Count the lines of a checkout."""
     package = checkout / PACKAGE
     data = package / "data"
     of = {suffix: _lines(package, suffix, data) for suffix in SUFFIXES}
@@ -159,7 +158,7 @@ def _lines(folder: Path, suffix: str, without: Path | None = None) -> int:
 
 # --- code -----------------------------------------------------------------------------------------
 class Place(NamedTuple):
-    """A function or a class: the name of its module, and its syntax."""
+    """A function or a class: the name of its module, and its syntax tree."""
 
     module: str
     node: ast.stmt
@@ -174,7 +173,7 @@ class Place(NamedTuple):
 
 
 class Code:
-    """The modules of a checkout's package, read and not imported."""
+    """The modules of the package of a checkout, parsed without importing them."""
 
     def __init__(self, checkout: Path):
         self.checkout = checkout
@@ -186,9 +185,9 @@ class Code:
         self._names = {name: _names(module.body) for name, module in self.modules.items()}
 
     def resolve(self, module: str, name: str, within: ast.AST | None = None) -> Place | None:
-        """What a name in a module stands for, if it is a statement of the package.
+        """Return the definition of a name in a module, if it is in the package.
 
-        within: a statement that may import it for itself.
+        within: a statement that can contain its own imports.
         """
         own = {} if within is None else _names(ast.walk(within), imports=True)
         seen = set()
@@ -212,7 +211,7 @@ class Code:
         ]
 
     def bases(self, place: Place) -> list[Place]:
-        """A class and the classes of the package that it inherits."""
+        """Return a class and the inherited classes of the package."""
         found = [place]
         for module, node in found:
             for base in getattr(node, "bases", ()):
@@ -223,7 +222,7 @@ class Code:
         return found
 
     def called(self, module: str, node: ast.AST) -> Iterator[tuple[Place, str]]:
-        """What is called by name in a statement; of X.method() the class X and the method."""
+        """Yield functions and classes called in a statement; for X.method() X and the method."""
         for call in ast.walk(node):
             if not isinstance(call, ast.Call):
                 continue
@@ -236,7 +235,7 @@ class Code:
                     yield place, method
 
     def _source(self, module: str, level: int, source: str, name: str) -> tuple[str, str]:
-        """The module that a name is imported from, and its name there."""
+        """Return the module that a name is imported from, and its name there."""
         is_package = (self.checkout / Path(*module.split(".")) / "__init__.py").is_file()
         parts = module.split(".")
         above = parts[: len(parts) + is_package - level] if level else []
@@ -244,17 +243,14 @@ class Code:
 
 
 def _names(statements: Iterable[ast.AST], *, imports: bool = False) -> dict[str, Any]:
-    """The statements that names stand for, or where they are imported from.
-
-    imports: only these.
-    """
+    """Return the definitions of names, or the sources of their imports. imports: only imports."""
     found: dict[str, Any] = {}
     for node in statements:
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 source = node.level, node.module or "", alias.name
                 found[alias.asname or alias.name] = source
-        elif isinstance(node, ast.If):  # for type checkers
+        elif isinstance(node, ast.If):  # if TYPE_CHECKING
             found |= _names(node.body, imports=imports)
         elif not imports and isinstance(node, (ast.ClassDef, Function)):
             found[node.name] = node
@@ -265,7 +261,7 @@ def _names(statements: Iterable[ast.AST], *, imports: bool = False) -> dict[str,
 
 # --- settings -------------------------------------------------------------------------------------
 class Learner(NamedTuple):
-    """A registered architecture: what builds it, and the dataclasses that hold its settings."""
+    """A registered architecture: its builder, and the dataclasses of its settings."""
 
     name: str
     build: list[Place]
@@ -274,7 +270,7 @@ class Learner(NamedTuple):
 
 
 def learners(code: Code) -> list[Learner]:
-    """The learners that the project registers."""
+    """Return the registered learners."""
     project = tomllib.loads((code.checkout / "pyproject.toml").read_text(encoding="utf8"))
     latest: dict[str, tuple[int, str]] = {}
     for name, target in project["project"]["entry-points"]["spacy_architectures"].items():
@@ -299,7 +295,7 @@ def _learner(code: Code, name: str, module: str, attribute: str) -> Learner | No
             raise ValueError(f"{name}: {ast.unparse(call)} is of no class of the package")
         holders = code.bases(kind)
         exposed: dict[str, bool] = {}
-        for holder in reversed(holders):  # the class itself has the last word
+        for holder in reversed(holders):  # the class overrides its bases
             exposed |= _exposed(holder.node)
         return Learner(name, [], holders, frozenset(n for n, yes in exposed.items() if yes))
     build = [place]
@@ -319,7 +315,7 @@ def _learner(code: Code, name: str, module: str, attribute: str) -> Learner | No
 
 
 def places(code: Code) -> dict[tuple[str, str], list[str]]:
-    """For each setting of each learner the places that give it a default."""
+    """Return the places with a default for each setting of each learner."""
     found_learners = learners(code)
     found: dict[tuple[str, str], list[str]] = {}
     for learner in found_learners:
@@ -329,7 +325,7 @@ def places(code: Code) -> dict[tuple[str, str], list[str]]:
         for place in dict.fromkeys([*learner.build, *learner.holders]):
             own = set(_fields(place.node))
             names += [(n, _shown(place)) for n in _defaults(place.node) if n not in own]
-            fields = dict.fromkeys(own, _shown(place)) | fields  # the class itself comes first
+            fields = dict.fromkeys(own, _shown(place)) | fields  # the class precedes its bases
         names += fields.items()
         for holder in learner.holders:
             for place, method in code.called(*holder):
@@ -347,8 +343,8 @@ def places(code: Code) -> dict[tuple[str, str], list[str]]:
 
 
 def _defaults(node: ast.stmt, method: str | None = None) -> list[str]:
-    """Names to which a function, or a class, gives a default. method: only this one of a class, ""
-    for how it is made; None for that and all class methods."""
+    """Return the names with a default in a function or class. method: only of this method of a
+    class, "" for its constructor; None for its constructor and all class methods."""
     if isinstance(node, Function):
         arguments = node.args
         positional = [*arguments.posonlyargs, *arguments.args]
@@ -368,12 +364,12 @@ def _defaults(node: ast.stmt, method: str | None = None) -> list[str]:
 
 
 def _fields(node: ast.stmt) -> list[str]:
-    """The fields of a class that have a default."""
+    """Return the fields of a class with a default."""
     return [_name(part.target) for part in _annotated(node) if part.value is not None]
 
 
 def _exposed(node: ast.stmt) -> dict[str, bool]:
-    """The fields of a class, and whether a config has them."""
+    """Return the fields of a class, and whether they are in a config."""
     found = {}
     for part in _annotated(node):
         keywords = part.value.keywords if isinstance(part.value, ast.Call) else []
@@ -395,7 +391,7 @@ def _is_dataclass(node: ast.stmt) -> bool:
 
 
 def _name(node: ast.expr) -> str:
-    """The name of a variable, or of what is called or subscripted; "" for what has none."""
+    """Return the name of a variable, or of a called or subscripted expression, or ""."""
     node = node.func if isinstance(node, ast.Call) else node
     node = node.value if isinstance(node, ast.Subscript) else node
     return node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")
@@ -407,7 +403,7 @@ def _shown(place: Place) -> str:
 
 # --- classes --------------------------------------------------------------------------------------
 def protocols(code: Code) -> list[str]:
-    """The classes that declare what a trainer does."""
+    """Return the classes that declare the interface of a trainer."""
     found = []
     for place in code.classes:
         node = place.node
@@ -422,7 +418,7 @@ def protocols(code: Code) -> list[str]:
 
 
 def duplicated(code: Code) -> list[str]:
-    """The names that several classes have."""
+    """Return the names of several classes."""
     names = Counter(place.name for place in code.classes)
     for path in (code.checkout / PACKAGE).rglob("*.pyx"):
         names.update(_CLASS.findall(path.read_text(encoding="utf8")))
@@ -430,7 +426,7 @@ def duplicated(code: Code) -> list[str]:
 
 
 def counted(checkout: Path) -> tuple[Figures, dict[str, list[str]]]:
-    """All that code tells, and by figure what was counted, for who wants to mend it."""
+    """Return all figures of the code, and the names that were counted for each figure."""
     code = Code(checkout)
     defined = places(code)
     repeated = {key: found for key, found in defined.items() if len(found) > 1}
@@ -450,7 +446,7 @@ def counted(checkout: Path) -> tuple[Figures, dict[str, list[str]]]:
 
 
 def rooms(checkout: Path) -> Figures:
-    """What the folders of grammar/ hold."""
+    """Return figures of the folders of grammar/."""
     grammar = checkout / PACKAGE / "grammar"
     suffixes = (".py", ".pyx", ".pxd", ".pxi", ".h")
     files = Counter(path.parent for suffix in suffixes for path in grammar.rglob(f"*{suffix}"))
@@ -468,9 +464,9 @@ def rooms(checkout: Path) -> Figures:
     }
 
 
-# --- in processes of their own --------------------------------------------------------------------
+# --- in separate processes ------------------------------------------------------------------------
 def formulas() -> Figures:
-    """The formulas that the settings l1 and l2 of all learners are explained by."""
+    """Return the formulas that explain the settings l1 and l2 of all learners."""
     from importlib import import_module
     from pkgutil import walk_packages
 
@@ -481,8 +477,8 @@ def formulas() -> Figures:
         if not module.name.endswith("__main__"):
             try:
                 import_module(module.name)
-            except ImportError as error:  # of something optional
-                print(f"left out: {error}", file=sys.stderr)
+            except ImportError as error:  # an optional dependency
+                print(f"skipped: {error}", file=sys.stderr)
     kinds: list[type] = [Settings]
     for kind in kinds:
         kinds += kind.__subclasses__()
@@ -495,12 +491,12 @@ def formulas() -> Figures:
 
 
 def penalties(name: str, text: str) -> list[str]:
-    """The formulas of a penalty in an explanation; all of this if there are none."""
+    """Return the formulas of a penalty in an explanation, or the whole text if there are none."""
     return re.findall(rf"\b{name}\b[^.,;()]*?\|w\|[\w^]*(?: / \w+)?", text) or [text]
 
 
 def load() -> Figures:
-    """CPU seconds of loading the pipeline, once spaCy is imported."""
+    """Return the CPU seconds of loading the pipeline, after importing spaCy."""
     import spacy  # noqa: F401
 
     import spacy_structlearn
@@ -511,7 +507,7 @@ def load() -> Figures:
 
 
 def bare_parser(nlp: Any) -> Callable[[list[Any]], Iterable[Any]]:
-    """Parses Docs with the grammar of a pipeline's parser alone, without its span features."""
+    """Return a function that parses Docs without the span features of a pipeline's parser."""
     try:
         from spacy_structlearn.grammar.chart.decode import ChartParser
     except ImportError:  # an earlier checkout
@@ -523,7 +519,7 @@ def bare_parser(nlp: Any) -> Callable[[list[Any]], Iterable[Any]]:
 
 
 def training() -> Figures:
-    """CPU seconds of each of TRAININGS."""
+    """Return the CPU seconds of each of TRAININGS."""
     from spacy import blank
     from spacy.training import Example
 
@@ -544,8 +540,8 @@ def training() -> Figures:
 
 
 def serve() -> None:
-    """Take texts from standard input and print the names of what can be timed; then for each name
-    that is read the CPU seconds of the pipeline, or of a component, on them."""
+    """Read texts from standard input and print the names of components. Then read names, and print
+    the CPU seconds of the pipeline or component on these texts."""
     import spacy_structlearn
 
     texts = json.loads(sys.stdin.readline())
@@ -555,7 +551,7 @@ def serve() -> None:
     for name, component in nlp.pipeline:
         pipe = partial(component.pipe, batch_size=nlp.batch_size)
         timed[COMPONENTS.get(name, name)] = pipe, docs
-        # What a component does once, such as filling a cache, is none of its speed.
+        # Warm up, because caches are filled only once.
         docs = list(pipe([doc.copy() for doc in docs]))
     timed["bare_grammar"] = bare_parser(nlp), docs
     print(json.dumps(list(timed)), flush=True)
@@ -567,7 +563,7 @@ Pipe = Callable[[list[Any]], Iterable[Any]]
 
 
 def _fastest(pipe: Pipe, items: list[Any]) -> float:
-    """CPU seconds of the fastest of several runs on texts, or copies of Docs."""
+    """Return the CPU seconds of the fastest of several runs on texts, or on copies of Docs."""
     seconds: list[float] = []
     while sum(seconds) < SECONDS:
         given = [item if isinstance(item, str) else item.copy() for item in items]
@@ -585,10 +581,10 @@ MEASUREMENTS: dict[str, Callable[[], Figures]] = {
 
 
 def environment(checkout: Path) -> dict[str, str]:
-    """That of processes that import the package of a checkout.
+    """Return the environment of processes that import the package of a checkout.
 
-    Raises ValueError if the checkout lacks the list of what it registers; that of the installed
-    package would be taken in its place.
+    Raises ValueError if the checkout lacks its entry points, because those of the installed package
+    would be used instead.
     """
     if not any(checkout.glob("*.egg-info/entry_points.txt")):
         raise ValueError(f"there is no egg-info in {checkout}: run `pip install -e .` there")
@@ -596,7 +592,7 @@ def environment(checkout: Path) -> dict[str, str]:
 
 
 def python(checkout: Path, *arguments: str | Path) -> str:
-    """What a process with this package prints."""
+    """Return the output of a process with the package of a checkout."""
     command = [sys.executable, *arguments]
     run = subprocess.run(
         command, env=environment(checkout), stdout=subprocess.PIPE, text=True, check=True
@@ -609,7 +605,7 @@ def measured(checkout: Path, name: str) -> Figures:
 
 
 def output_digest(checkout: Path, texts: list[str]) -> str:
-    """A digest of the DocBin that `structlearn apply` makes of texts."""
+    """Return a digest of the DocBin that `structlearn apply` writes for texts."""
     with TemporaryDirectory() as folder:
         source, target = Path(folder, "texts.jsonl"), Path(folder, "texts.spacy")
         source.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
@@ -618,7 +614,7 @@ def output_digest(checkout: Path, texts: list[str]) -> str:
 
 
 class Server:
-    """A process with the package of a checkout that times what it is asked for; see `serve`."""
+    """A process with the package of a checkout that measures times on request; see `serve`."""
 
     def __init__(self, checkout: Path, texts: list[str]):
         command = [sys.executable, __file__, "--serve"]
@@ -643,7 +639,7 @@ class Server:
 
 
 def compared_speed(before: Path, texts: list[str]) -> Figures:
-    """Ratios of CPU times, of this checkout by another one, with their intervals."""
+    """Return ratios of CPU times, this checkout over another one, with their intervals."""
     ratios: dict[str, list[float]] = {}
     for _ in range(PAIRS):
         now, then = Server(ROOT, texts), Server(before, texts)
@@ -669,18 +665,18 @@ def compared_speed(before: Path, texts: list[str]) -> Figures:
 
 
 def interval(values: Sequence[float], confidence: float = 0.93) -> list[float]:
-    """The closest two of some values between which the median is with this confidence."""
+    """Return the narrowest interval of values that contains the median with this confidence."""
     n, rank = len(values), 0
-    outside = 2 * 0.5**n  # the probability that the median is beyond the values of this rank
+    outside = 2 * 0.5**n  # probability that the median is outside the values of this rank
     while (more := outside + 2 * comb(n, rank + 1) * 0.5**n) < 1 - confidence:
         outside, rank = more, rank + 1
     found = sorted(values)
     return [found[rank], found[n - 1 - rank]]
 
 
-# --- what CI takes --------------------------------------------------------------------------------
+# --- CI -------------------------------------------------------------------------------------------
 def ci() -> Figures:
-    """Seconds that .ci/run takes in a clean clone, in all and part by part.
+    """Return the seconds of .ci/run in a clean clone, total and by part.
 
     Raises CalledProcessError if it fails.
     """
@@ -699,9 +695,9 @@ def ci() -> Figures:
     }
 
 
-# --- all of it ------------------------------------------------------------------------------------
+# --- the run --------------------------------------------------------------------------------------
 def figures(before: Path | None) -> Iterator[Figures]:
-    """Everything, as it is measured."""
+    """Yield all figures."""
     found, named = counted(ROOT)
     for key, items in named.items():
         print(f"{key}:", *items, sep="\n    ", file=sys.stderr)
@@ -727,7 +723,7 @@ def figures(before: Path | None) -> Iterator[Figures]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="what to compare with")
+    parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="an earlier checkout")
     parser.add_argument("--ci", action="store_true", help="only run .ci/run, and record its times")
     parser.add_argument("--measure", choices=MEASUREMENTS, help=argparse.SUPPRESS)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
@@ -738,7 +734,7 @@ def main() -> None:
     if args.serve:
         serve()
         return
-    # Not at the top: the processes above import the package of another checkout.
+    # Not at the top, because the processes above import the package of another checkout.
     from training.common.recording import record
 
     for found in [ci()] if args.ci else figures(args.before and args.before.resolve()):

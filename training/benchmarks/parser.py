@@ -4,13 +4,13 @@
     python -m training.benchmarks.parser --berkeley BerkeleyParser-1.7.jar --train
     python -m training.benchmarks.parser --berkeley BerkeleyParser-1.7.jar --grammar wsj.gr
 
-The Berkeley parser (https://github.com/slavpetrov/berkeleyparser) needs Java and is under the GPL:
-nothing of it is in this package; get it yourself. --train trains it on the same trees first, with
-its default settings; --grammar takes a grammar that was trained so before. Every measurement is a
-process of its own, ours and the peer's in turn, on one thread; CPU seconds. A parser's time a
-sentence is that of further passes over the test sentences: start-up, loading, and the first pass,
-in which Java compiles, are not counted. Medians and ratios go to
-training/results/parsing_generative.json under `peer`.
+The Berkeley parser (https://github.com/slavpetrov/berkeleyparser) needs Java and has the GPL. It is
+not part of this package; download it yourself. --train trains it on the same trees with its default
+settings; --grammar uses a grammar trained earlier. Each measurement runs in its own process with
+one thread, and runs of both parsers alternate. Times are CPU seconds. The time per sentence is
+measured in further passes over the test sentences, without start-up, loading and the first pass, in
+which Java compiles. Medians and ratios are recorded in training/results/parsing_generative.json
+under `peer`.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ JAVA = ["java", "-XX:+UseSerialGC", "-Xmx1200m"]
 PACKAGE = "edu.berkeley.nlp.PCFGLA"
 ROUNDS = 4
 PASSES = 3
-NOTHING = "(())"  # what it prints where it finds no tree
+NOTHING = "(())"  # output of the Berkeley parser if it finds no tree
 
 
 def berkeley(jar: Path, program: str, options: Sequence[str]) -> dict[str, float]:
-    """Run one program of the jar. Returns its CPU seconds and peak memory (on Linux at least that
-    of this process, which is far below it).
+    """Run one program of the jar. Return its CPU seconds and peak memory. (On Linux, this is at
+    least the memory of this process, which is much lower.)
     """
     command = [*JAVA, "-cp", str(jar), f"{PACKAGE}.{program}", *options]
     with tempfile.TemporaryFile() as messages:
@@ -58,14 +58,14 @@ def berkeley(jar: Path, program: str, options: Sequence[str]) -> dict[str, float
 
 
 def berkeley_training(jar: Path, trees: Path, grammar: Path) -> dict[str, float]:
-    """Its default settings, with as many rounds as ours."""
+    """Train the Berkeley parser with default settings and the same number of rounds."""
     options = ["-path", str(trees), "-out", str(grammar)]
     options += ["-treebank", "SINGLEFILE", "-SMcycles", str(ROUNDS)]
     return berkeley(jar, "GrammarTrainer", options)
 
 
 def berkeley_parsing(jar: Path, grammar: Path, test: Sequence[Tree], folder: Path) -> dict:
-    """Milliseconds a sentence, memory, and accuracy, by a run of one pass and one of several."""
+    """Return milliseconds per sentence, memory and accuracy from runs of one and several passes."""
     lines = "".join(" ".join(map(escape, tree.words())) + "\n" for tree in test)
     runs = {}
     for passes in (1, PASSES):
@@ -91,7 +91,7 @@ def _read(line: str) -> Tree | None:
 
 
 def write_trees(trees: Iterable[Tree], path: Path) -> None:
-    """Trees a line, with the empty outer bracket that the peer expects."""
+    """Write one tree per line, with an empty outer bracket as the peer expects."""
     with open(path, "w", encoding="utf8") as file:
         for tree in trees:
             file.write(f"( {' '.join(map(str, tree.children))} )\n")
@@ -100,7 +100,7 @@ def write_trees(trees: Iterable[Tree], path: Path) -> None:
 def alternating(
     ours: Callable[[], dict], peer: Callable[[], dict], runs: int
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Medians of both, measured in turn."""
+    """Return the medians of both in alternating runs."""
     pairs = []
     for _ in range(runs):
         pairs.append((ours(), peer()))
@@ -119,8 +119,8 @@ def main() -> None:
     parser.add_argument("--grammar", type=Path, help="its grammar of the WSJ sample")
     parser.add_argument("--train", action="store_true", help="train its grammar (minutes)")
     parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
-    parser.add_argument("--work", type=Path, default=WORK, help="kept grammars")
-    parser.add_argument("--runs", type=int, default=3, help="of each, in turn")
+    parser.add_argument("--work", type=Path, default=WORK, help="cache of grammars")
+    parser.add_argument("--runs", type=int, default=3, help="number of alternating runs")
     args = parser.parse_args()
     jar = args.berkeley
     if jar is None or not jar.is_file():
@@ -159,7 +159,7 @@ def compare(args: argparse.Namespace, folder: Path) -> None:
 
 
 def keep(what: str, ours: dict, peer: dict, ratios: dict[str, str]) -> None:
-    """Record and print medians, and the peer's over ours for the keys of `ratios`."""
+    """Record and print medians, and ratios of peer to ours for the keys of `ratios`."""
     figures = {f"peer.{what}.ours.{key}": value for key, value in ours.items()}
     figures |= {f"peer.{what}.berkeley.{key}": value for key, value in peer.items()}
     figures |= {f"peer.ratio.{name}": peer[key] / ours[key] for key, name in ratios.items()}

@@ -1,25 +1,25 @@
-"""What a user pays for the package: disk, start-up, time and memory.
+"""Costs of the package for users: disk space, start-up time, speed and memory.
 
     python corpora/fetch.py ewt
     python -m training.benchmarks.product
 
-Every measurement is a process of its own, on one thread; of start-up times the median is kept. MB
-are 1,000,000 bytes on disk and 1,048,576 in memory. In training/results/product.json:
+Each measurement runs in its own process with one thread. Start-up times are medians. MB are
+1,000,000 bytes on disk and 1,048,576 in memory. In training/results/product.json:
 
-package_mb       the pipeline en_structlearn_sm inside the package, on disk
-install_mb       the package and all that it depends on, as they are installed here
+package_mb       size of the pipeline en_structlearn_sm in the package
+install_mb       size of the package and its dependencies as installed
 load_s           spacy_structlearn.load() after `import spacy`, seconds
-help_s           `structlearn --help` in a fresh process, seconds
-words_per_cpu_s  raw text of EWT's dev: all of the pipeline, and each component alone on Docs that
-                 those before it have annotated; words and punctuation per CPU second
-rss_mb           peak memory of the process that loads the pipeline and annotates these texts
-packages         how many distributions install_mb is of
-store.checks     how many checks of store.py are passed: the predictions are read as before after
-                 all that spaCy does with a Doc, processes under spawn included
-store.failed     how many are not
-peers            the same of benepar and of stanza, see PEERS
+help_s           `structlearn --help` in a new process, seconds
+words_per_cpu_s  words and punctuation per CPU second on raw text of EWT's dev: of the pipeline, and
+                 of each component alone on Docs annotated by earlier components
+rss_mb           peak memory of a process that loads the pipeline and annotates these texts
+packages         number of distributions in install_mb
+store.checks     number of checks of store.py that pass: predictions are the same after operations
+                 of spaCy on Docs, including processes started by spawn
+store.failed     number of checks that fail
+peers            the same for benepar and stanza, see PEERS
 
-`--installed NAME` prints the size of another installed package and of all that it depends on.
+`--installed NAME` prints the size of another installed package and its dependencies.
 """
 
 from __future__ import annotations
@@ -52,21 +52,20 @@ COMPONENTS = {
     "pp": "pp_attacher",
     "srl": "srl_labeler",
 }
-# What others install, as `--installed` printed it: benepar 0.2.0 (torch 2.15.0, transformers
-# 5.23.0, spaCy 3.8.18) and stanza 1.15.0 (torch 2.15.0), from the Python Package Index as it was on
-# 2026-11-21, for Python 3.11 on Linux x86-64. Their models are not among it.
+# Output of `--installed` for benepar 0.2.0 (torch 2.15.0, transformers 5.23.0, spaCy 3.8.18) and
+# stanza 1.15.0 (torch 2.15.0), from the Python Package Index on 2026-11-21, for Python 3.11 on
+# Linux x86-64, without models.
 PEERS = {
     "benepar": {"packages": 89, "install_mb": 5825.6, "without_gpu_mb": 1554.5},
     "stanza": {"packages": 56, "install_mb": 5561.5, "without_gpu_mb": 1290.4},
 }
-# Packages that torch for Linux brings for graphics cards, and that its builds for CPUs, from an
-# index of their own, do without.
+# GPU packages required by torch for Linux, but not by its CPU builds, which have their own index.
 GPU = ("cuda-", "nvidia-", "triton")
 
 
 # --- disk -----------------------------------------------------------------------------------------
 def megabytes(folder: Path) -> float:
-    """The files of a folder, but for what Python or a compiler made of them."""
+    """Return the size of a folder, without bytecode and build files."""
     return 1e-6 * sum(
         path.stat().st_size
         for path in folder.rglob("*")
@@ -75,10 +74,10 @@ def megabytes(folder: Path) -> float:
 
 
 def requirements(name: str, extras: frozenset[str] = frozenset()) -> dict[str, Distribution]:
-    """A distribution and all that it requires in this environment, by name.
+    """Return a distribution and its requirements in this environment, by name.
 
-    Raises PackageNotFoundError if `name` is not installed. Requirements that are not installed
-    belong to other platforms, or are optional, and are left out.
+    Raises PackageNotFoundError if `name` is not installed. Missing requirements are skipped,
+    because they are optional or for other platforms.
     """
     found: dict[str, Distribution] = {}
     asked: set[tuple[str, frozenset[str]]] = set()
@@ -104,7 +103,7 @@ def requirements(name: str, extras: frozenset[str] = frozenset()) -> dict[str, D
 
 
 def installed_mb(distributions: Iterable[Distribution]) -> float:
-    """What distributions take on disk, each file once, without bytecode."""
+    """Return the size of distributions on disk, without bytecode, counting each file once."""
     files = {
         Path(str(dist.locate_file(file))).resolve()
         for dist in distributions
@@ -115,7 +114,7 @@ def installed_mb(distributions: Iterable[Distribution]) -> float:
 
 
 def install_mb() -> dict[str, float]:
-    """The same of this package, whose own files an editable install does not list."""
+    """Return the size of this package, whose files are not listed by an editable install."""
     import spacy_structlearn
 
     found = requirements(OURS)
@@ -126,7 +125,7 @@ def install_mb() -> dict[str, float]:
 
 # --- time and memory ------------------------------------------------------------------------------
 def load_s() -> dict[str, float]:
-    """Seconds of one load()."""
+    """Return the seconds of one load()."""
     import spacy  # noqa: F401
 
     import spacy_structlearn
@@ -137,7 +136,7 @@ def load_s() -> dict[str, float]:
 
 
 def help_s() -> float:
-    """Seconds of `structlearn --help`, from start to end of its process."""
+    """Return the seconds of a process that runs `structlearn --help`."""
     command = Path(sys.executable).with_name("structlearn")
     start = perf_counter()
     subprocess.run([command, "--help"], check=True, stdout=subprocess.DEVNULL)
@@ -145,7 +144,7 @@ def help_s() -> float:
 
 
 def texts() -> list[str]:
-    """The documents of EWT's dev."""
+    """Return the documents of EWT's dev."""
     from spacy.vocab import Vocab
 
     from spacy_structlearn.pipeline.readers import read_treebank
@@ -156,7 +155,7 @@ def texts() -> list[str]:
 
 
 def speed() -> dict[str, float]:
-    """Words per CPU second of the whole pipeline, and peak memory."""
+    """Return words per CPU second of the whole pipeline, and peak memory."""
     import spacy_structlearn
 
     documents = texts()
@@ -171,7 +170,7 @@ def speed() -> dict[str, float]:
 
 
 def components() -> dict[str, float]:
-    """Words per CPU second of each component alone."""
+    """Return words per CPU second of each component alone."""
     import spacy_structlearn
     from training.pipeline.card import annotated
 
@@ -179,9 +178,9 @@ def components() -> dict[str, float]:
     return {f"words_per_cpu_s.{key}": speed[name] for key, name in COMPONENTS.items()}
 
 
-# --- what is stored -------------------------------------------------------------------------------
+# --- stored predictions ---------------------------------------------------------------------------
 def stored() -> dict[str, float]:
-    """How many checks of store.py are passed; those that are not are named."""
+    """Return the number of passed checks of store.py, and print the names of failed checks."""
     import spacy_structlearn
     from training.benchmarks.store import checks
 
@@ -202,7 +201,7 @@ MEASUREMENTS: dict[str, Callable[[], dict[str, float]]] = {
 
 
 def figures() -> Iterator[dict[str, float]]:
-    """Everything, as it is measured."""
+    """Yield all figures."""
     yield {"package_mb": megabytes(ROOT / "spacy_structlearn" / "data" / "en_structlearn_sm")}
     yield install_mb()
     for name, sizes in PEERS.items():
@@ -227,7 +226,7 @@ def main() -> None:
         found = requirements(args.installed)
         others = [dist for name, dist in found.items() if not name.startswith(GPU)]
         print(f"{args.installed}: {len(found)} packages, {installed_mb(found.values()):.1f} MB")
-        print(f"without those for graphics cards: {installed_mb(others):.1f} MB")
+        print(f"without GPU packages: {installed_mb(others):.1f} MB")
     elif args.measure:
         print(json.dumps(MEASUREMENTS[args.measure]()))
     else:

@@ -1,43 +1,42 @@
-"""What comes of raw text: its sentences, tokens and tags, and all that is built on them.
+"""Accuracy on raw text: sentences, tokens, tags, and the layers that depend on them.
 
     python corpora/fetch.py ewt
     python -m training.benchmarks.raw_text
 
-On the documents of EWT's dev as raw text, with the blank lines that they have between paragraphs,
-and on the texts of tests/everyday. All spans are compared by characters, white space apart; p, r, f
-are precision, recall and F1 in percent, se is the standard error of F1, by the bootstrap over
-documents. In training/results/raw_text.json:
+The texts are the documents of EWT's dev, with blank lines between paragraphs, and tests/everyday.
+Spans are compared by characters, without white space. p, r, f are precision, recall and F1 in
+percent, and se is the standard error of F1 by the bootstrap over documents. In
+training/results/raw_text.json:
 
-sents.paragraphs     sentences of the text as it is; n: how many there are
-sents.flat           of the same text with a blank for every run of white space
-sents.wrapped        of the same text with each paragraph broken into lines of 72 columns at most
-sents.each_paragraph of each paragraph by itself
-sents.ece            expected calibration error of token._.sent_start_prob, in the text as it is,
-                     over all tokens but the first and those after a blank line, which are certain
-sents.peers.NAME     F1 of others: as_it_is, paragraphs (each by itself), flat and wrapped; version
-everyday             sentences of the texts of tests/everyday as they are
+sents.paragraphs     sentences of the original text; n: number of sentences
+sents.flat           of the text with all white space replaced by single blanks
+sents.wrapped        of the text with paragraphs wrapped at 72 columns
+sents.each_paragraph of separate paragraphs
+sents.ece            expected calibration error of token._.sent_start_prob in the original text,
+                     without the first token and tokens after a blank line, which are certain
+sents.peers.NAME     F1 of peers: as_it_is, paragraphs (separate), flat and wrapped; version
+everyday             sentences of the texts of tests/everyday
 tokens               tokens
-tags.gold_tokens     accuracy of token.tag_ behind all components, of gold tokens in gold sentences;
-                     unknown: of words that are not in train
-tags.tagger_alone    the same right behind the tagger; tagger_alone_unknown
+tags.gold_tokens     accuracy of the final token.tag_, on gold tokens and sentences; unknown: of
+                     words that are not in train
+tags.tagger_alone    the same directly after the tagger; tagger_alone_unknown
 tags.raw_f           F1 of tokens with their tags
-brackets, np_chunks, srl, pp_attachment   by the components' own scorers, of `raw` text, of own
-                     tokens in gold_sentences, and of gold_tokens in gold sentences
-tags.disagree        tokens whose tag is another one in the tree; of dev and everyday texts
-np_chunks.crossing   chunks that cross a bracket; of the same. A possessive marker at the end of a
-                     bracket is not counted to it, because by the convention of CoNLL-2000 it begins
-                     a chunk: np_chunks.possessives are the chunks that cross for that alone
+brackets, np_chunks, srl, pp_attachment   scores of the components, on `raw` text, on predicted
+                     tokens in gold_sentences, and on gold_tokens in gold sentences
+tags.disagree        number of tokens whose tag differs from the tree, on dev and everyday texts
+np_chunks.crossing   number of chunks that cross a bracket, on the same texts. By the convention of
+                     CoNLL-2000, a possessive marker begins a chunk, so one at the end of a bracket
+                     is not counted; np_chunks.possessives: chunks that cross only because of it
 words_per_cpu_s      words and punctuation of dev per CPU second, the best of several runs over the
-                     same texts, whose words caches know by then: all, front (without COSTLY), and
-                     each of its components on Docs that those before it have annotated;
-                     front_new_text: the first run of a pipeline just loaded, which knows a few
-                     texts
-package_mb           the pipeline on disk, MB of 1,000,000 bytes
+                     same texts, with filled caches: all, front (without COSTLY), and each component
+                     of front on Docs annotated by earlier components; front_new_text: the first run
+                     of a new pipeline after a few texts
+package_mb           size of the pipeline on disk, MB of 1,000,000 bytes
 
-Peers are installed in environments of their own below training/work/raw_text; those that cannot be
-installed, or fail, are left out. Only figures of the default pipeline on dev are recorded: with
---model or --split they are printed. The split tune is the documents of train that settings are
-chosen on; words are then unknown that are in none of the others.
+Peers are installed in virtual environments in training/work/raw_text. Peers that fail, also during
+installation, are skipped. Only figures of the default pipeline on dev are recorded; with --model or
+--split, they are printed. The split tune consists of the tuning documents of train. Unknown words
+are then those that do not occur in the other documents.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ from pathlib import Path
 from time import process_time
 from typing import Any, NamedTuple
 
-# One thread, which libraries read when they are imported.
+# Use one thread. Libraries read this when they are imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 import spacy
 from spacy.language import Language
@@ -90,10 +89,10 @@ POSSESSIVE = "POS"
 RESULTS = "raw_text"
 EVERYDAY = ROOT / "tests" / "everyday"
 COLUMNS = 72  # of wrapped text
-RUNS = 5  # of which the fastest counts
+RUNS = 5  # the fastest one is recorded
 COSTLY = ("constituency_parser", "pp_attacher", "srl_labeler")
 BLANK_LINE = re.compile(r"\n[^\S\n]*\n\s*")
-# What pip installs of each peer.
+# Requirements of each peer.
 PEERS = {
     "blingfire": ("blingfire==0.1.8", "numpy==2.4.6"),
     "nupunkt": ("nupunkt==0.8.0",),
@@ -101,7 +100,7 @@ PEERS = {
     "spacy": INSTALLED["spacy"],
     "syntok": ("syntok==1.4.4", "regex==2026.11.15"),
 }
-# Of each layer the component that scores it, and how the names of its scores begin.
+# For each layer, the component that scores it and the prefix of its scores.
 LAYERS = {
     "brackets": ("constituency_parser", "constituents"),
     "np_chunks": ("np_chunker", "np_chunk"),
@@ -124,7 +123,7 @@ class Document(NamedTuple):
 
 
 def read_documents(path: Path) -> Iterator[Document]:
-    """The documents of a file *.raw.jsonl.gz."""
+    """Yield the documents of a file *.raw.jsonl.gz."""
     with gzip.open(path, "rt", encoding="utf8") as lines:
         for row in map(json.loads, lines):
             spans = ([tuple(span) for span in row[key]] for key in ("sentences", "tokens"))
@@ -132,12 +131,12 @@ def read_documents(path: Path) -> Iterator[Document]:
 
 
 def flat(text: str) -> str:
-    """With a blank for every run of white space."""
+    """Replace all white space by single blanks."""
     return " ".join(text.split())
 
 
 def wrapped(text: str) -> str:
-    """With each paragraph in lines, broken at blanks alone; blank lines stay."""
+    """Wrap each paragraph at blanks, and keep blank lines."""
     return "\n\n".join(
         textwrap.fill(paragraph, COLUMNS, break_long_words=False, break_on_hyphens=False)
         for _, paragraph in paragraphs(text)
@@ -145,7 +144,7 @@ def wrapped(text: str) -> str:
 
 
 def paragraphs(text: str) -> list[tuple[int, str]]:
-    """What stands between blank lines, each with the place of its first character."""
+    """Return the paragraphs between blank lines, each with its offset."""
     found, start = [], 0
     for blank in BLANK_LINE.finditer(text):
         found.append((start, text[start : blank.start()]))
@@ -158,23 +157,23 @@ RENDERINGS: dict[str, Callable[[str], str]] = {"paragraphs": str, "flat": flat, 
 
 # --- the pipeline ---------------------------------------------------------------------------------
 def assigning(nlp: Language, attribute: str) -> str | None:
-    """The first component that says that it sets an attribute; None where none does."""
+    """Return the first component that assigns an attribute, or None."""
     names = (n for n in nlp.pipe_names if attribute in nlp.get_pipe_meta(n).assigns)
     return next(names, None)
 
 
 def up_to(nlp: Language, name: str | None) -> list[str]:
-    """This component and those before it; none for None."""
+    """Return the names of this component and of earlier ones; none for None."""
     return nlp.pipe_names[: nlp.pipe_names.index(name) + 1] if name else []
 
 
 def annotated(nlp: Language, texts: Sequence[str | Doc], what: str) -> list[Doc]:
-    """The Docs of these, with a bar of progress."""
+    """Return the Docs of these texts, with a progress bar."""
     return list(tqdm(nlp.pipe(texts), desc=what, total=len(texts), mininterval=1, leave=False))
 
 
 class Run:
-    """A pipeline and the texts that it is evaluated on. What several parts need is made once."""
+    """A pipeline and texts for evaluation. Results that several parts need are computed once."""
 
     def __init__(self, nlp: Language, corpora: Path, split: str):
         self.nlp, self.corpora, self.split = nlp, corpora, split
@@ -182,7 +181,7 @@ class Run:
         self.tagger = assigning(nlp, "token.tag")
 
     def _documents(self, of_split: bool = True) -> list[Document]:
-        """Those of the split; or else those that its pipelines were trained on."""
+        """Return the documents of the split, or the training documents of its pipelines."""
         tuning = tuning_documents(self.corpora) if self.split == "tune" else set()
         file = "dev" if of_split and self.split == "dev" else "train"
         found = read_documents(self.corpora / "ewt" / f"{file}.raw.jsonl.gz")
@@ -213,19 +212,19 @@ class Run:
 
     @cached_property
     def raw(self) -> list[Doc]:
-        """What the whole pipeline makes of raw text."""
+        """The predictions of the whole pipeline on raw text."""
         return annotated(self.nlp, self.texts, "raw text")
 
     @cached_property
     def in_gold_sentences(self) -> list[Doc]:
-        """What it makes of its own tokens in gold sentences."""
+        """The predictions on predicted tokens in gold sentences."""
         docs = [in_sentences(self.nlp.make_doc(d.text), d.sentences) for d in self.documents]
         with self.nlp.select_pipes(disable=[self.splitter] if self.splitter else []):
             return annotated(self.nlp, docs, "gold sentences")
 
     @cached_property
     def on_gold_tokens(self) -> tuple[list[Doc], list[list[str]]]:
-        """What it makes of gold tokens in gold sentences; and the tags right behind the tagger."""
+        """The predictions on gold tokens in gold sentences, and the tags of the tagger."""
         docs, tags = [untagged(self.nlp, doc) for doc in self.gold], []
         for name, component in tqdm(self.nlp.pipeline, desc="gold tokens", leave=False):
             if name != self.splitter:
@@ -236,17 +235,17 @@ class Run:
 
     @cached_property
     def everyday(self) -> list[tuple[str, str, Spans]]:
-        """Texts of tests/everyday as (name, text, sentences)."""
+        """The texts of tests/everyday as (name, text, sentences)."""
         return list(read_everyday(EVERYDAY))
 
     def sentences(self, texts: Sequence[str]) -> list[Doc]:
-        """What the components up to the splitter make of texts."""
+        """Split texts into sentences."""
         with self.nlp.select_pipes(enable=up_to(self.nlp, self.splitter)):
             return annotated(self.nlp, texts, "sentences")
 
 
 def in_sentences(doc: Doc, sentences: Spans) -> Doc:
-    """A Doc with these boundaries; one inside a token is moved behind it."""
+    """Return a Doc with these boundaries. A boundary inside a token is moved after it."""
     words = [token for token in doc if not token.is_space]
     places = [token.idx for token in words]
     first = {bisect_left(places, start) for start, _ in sentences}
@@ -258,7 +257,7 @@ def in_sentences(doc: Doc, sentences: Spans) -> Doc:
 
 # --- sentences and tokens -------------------------------------------------------------------------
 def segment_figures(gold: Sequence[Segmented], found: Sequence[Segmented]) -> Figures:
-    """p, r, f and se in percent."""
+    """Return p, r, f and se in percent."""
     scores = score_segments(gold, found)
     return percentages(micro_average(scores)) | {"se": 100 * standard_error(scores)}
 
@@ -272,7 +271,7 @@ def split_sentences(doc: Doc) -> Segmented:
 
 
 def sents(run: Run) -> Figures:
-    """Sentences in each rendering, and whether their probabilities are right."""
+    """Return figures of sentences in each layout, and their calibration error."""
     gold = [(document.text, document.sentences) for document in run.documents]
     figures: Figures = {"sents.n": sum(len(document.sentences) for document in run.documents)}
     for name, render in RENDERINGS.items():
@@ -290,7 +289,7 @@ def all_paragraphs(texts: Iterable[str]) -> list[str]:
 
 
 def joined(texts: Sequence[str], found: Iterable[Iterable[Sequence[int]]]) -> list[Segmented]:
-    """The sentences of texts, from those of each of their paragraphs."""
+    """Join the sentences of the paragraphs of texts."""
     rest = iter(found)
     return [
         (text, [(first + s, first + e) for first, _ in paragraphs(text) for s, e in next(rest)])
@@ -299,7 +298,7 @@ def joined(texts: Sequence[str], found: Iterable[Iterable[Sequence[int]]]) -> li
 
 
 def calibration(docs: Iterable[Doc], documents: Iterable[Document]) -> Figures:
-    """Of the probabilities of boundaries; nothing where there are none."""
+    """Return the calibration error of boundaries, if they have probabilities."""
     if not Token.has_extension("sent_start_prob"):
         return {}
     pairs = [
@@ -314,10 +313,10 @@ def calibration(docs: Iterable[Doc], documents: Iterable[Document]) -> Figures:
 
 
 def boundaries(doc: Doc, starts: set[int]) -> Iterator[tuple[float | None, bool]]:
-    """Of each token the probability that a sentence begins with it, and whether one does.
+    """Yield for each token the probability that a sentence begins with it, and whether it does.
 
-    starts: the characters where gold sentences begin. White space, the first token, and tokens
-    after a blank line are left out.
+    starts: offsets of gold sentences. White space, the first token, and tokens after a blank line
+    are skipped.
     """
     text, end = doc.text, None
     for token in doc:
@@ -329,7 +328,7 @@ def boundaries(doc: Doc, starts: set[int]) -> Iterator[tuple[float | None, bool]
 
 
 def everyday(run: Run) -> Figures:
-    """Sentences of everyday texts."""
+    """Return figures of sentences of everyday texts."""
     docs = run.sentences([text for _, text, _ in run.everyday])
     gold = [(text, spans) for _, text, spans in run.everyday]
     figures = segment_figures(gold, list(map(split_sentences, docs)))
@@ -345,18 +344,18 @@ def tokens(run: Run) -> Figures:
 
 # --- peers ----------------------------------------------------------------------------------------
 def peers(run: Run) -> Figures:
-    """Those that can be installed and run, each in a process of its own."""
+    """Return figures of peers that can be installed and run, each in its own process."""
     figures: Figures = {}
     for name in tqdm(PEERS, desc="peers", leave=False):
         try:
             figures |= under(f"sents.peers.{name}", peer_figures(name, run.documents))
         except Failed as problem:
-            tqdm.write(f"left out: {problem}", file=sys.stderr)
+            tqdm.write(f"skipped: {problem}", file=sys.stderr)
     return figures
 
 
 def peer_figures(name: str, documents: Sequence[Document]) -> Figures:
-    """Raises Failed."""
+    """Return the figures of one peer. Raises Failed."""
     texts = [document.text for document in documents]
     renderings = {key: [render(text) for text in texts] for key, render in RENDERINGS.items()}
     given = {**renderings, "as_it_is": texts, "paragraphs": all_paragraphs(texts)}
@@ -371,7 +370,7 @@ def peer_figures(name: str, documents: Sequence[Document]) -> Figures:
 
 
 def run_peer(name: str, texts: Mapping[str, Sequence[str]]) -> Figures:
-    """What raw_text_peers.py finds in them. Raises Failed."""
+    """Run raw_text_peers.py on texts. Raises Failed."""
     folder = WORK / RESULTS / name
     python = virtual_environment(folder, PEERS[name])
     given, result = folder / "texts.json", folder / "sentences.json"
@@ -383,9 +382,9 @@ def run_peer(name: str, texts: Mapping[str, Sequence[str]]) -> Figures:
     return json.loads(result.read_text(encoding="utf8"))
 
 
-# --- tags and what is built on them ---------------------------------------------------------------
+# --- tags and later layers ------------------------------------------------------------------------
 def tags(run: Run) -> Figures:
-    """Accuracy on gold tokens, and F1 of tokens with their tags on raw text."""
+    """Return tag accuracy on gold tokens, and F1 of tokens with their tags on raw text."""
     docs, alone = run.on_gold_tokens
     final = [[token.tag_ for token in doc] for doc in docs]
     figures: Figures = {}
@@ -401,7 +400,7 @@ def tags(run: Run) -> Figures:
 
 
 def judged_tags(gold: Iterable[Doc], found: Iterable[Sequence[str]]) -> Iterator[tuple[str, bool]]:
-    """Each word that is not white space, and whether its tag is right."""
+    """Yield words, without white space, and whether their tags are right."""
     for doc, own in zip(gold, found, strict=True):
         for token, tag in zip(doc, own, strict=True):
             if not token.is_space:
@@ -409,7 +408,7 @@ def judged_tags(gold: Iterable[Doc], found: Iterable[Sequence[str]]) -> Iterator
 
 
 def share(right: Iterable[bool]) -> float:
-    """In percent; 0 of nothing."""
+    """Return the share of true values in percent; 0 if there are none."""
     right = list(right)
     return 100 * sum(right) / len(right) if right else 0.0
 
@@ -419,7 +418,7 @@ def tagged(doc: Doc) -> tuple[list[str], list[tuple[str, int, int]]]:
 
 
 def layers(run: Run) -> Figures:
-    """Scores of the components behind the tagger, whatever the pipeline has of them."""
+    """Return the scores of the components after the tagger."""
     settings = {
         "raw": run.raw,
         "gold_sentences": run.in_gold_sentences,
@@ -438,7 +437,7 @@ def layers(run: Run) -> Figures:
 
 
 def agreement(run: Run) -> Figures:
-    """How often tokens, trees and chunks contradict one another."""
+    """Return the numbers of contradictions between tokens, trees and chunks."""
     docs = [*run.raw, *annotated(run.nlp, [text for _, text, _ in run.everyday], "everyday")]
     docs = [doc for doc in docs if CONSTITUENTS in doc.spans]
     return {
@@ -449,17 +448,17 @@ def agreement(run: Run) -> Figures:
 
 
 def disagreeing(doc: Doc) -> int:
-    """Tokens whose tag is another one in the tree."""
+    """Count the tokens whose tag differs from the tree."""
     in_trees = [tag for tree in doc._.trees for tag in tree.tags()]
     own = [token.tag_ for token in doc if not token.is_space]
     return sum(a != b for a, b in zip(in_trees, own, strict=True))
 
 
 def crossing(doc: Doc, *, possessives: bool = False) -> int:
-    """Chunks that share words with a bracket, each having some that the other has not.
+    """Count the chunks that partially overlap with a bracket.
 
-    A possessive marker at the end of a bracket is not counted to it; with `possessives`, the chunks
-    that cross a bracket for its marker alone.
+    A possessive marker at the end of a bracket is ignored. possessives: count the chunks that cross
+    a bracket only because of the marker.
     """
     words = [token.text for token in doc]
     chunks, brackets = (
@@ -477,7 +476,7 @@ def crossing(doc: Doc, *, possessives: bool = False) -> int:
 
 # --- cost -----------------------------------------------------------------------------------------
 def speed(run: Run) -> Figures:
-    """Words per CPU second."""
+    """Return words per CPU second."""
     nlp = run.nlp
     front = [name for name in nlp.pipe_names if name not in COSTLY]
     n_words = sum(not token.is_space for text in run.texts for token in nlp.make_doc(text))
@@ -490,7 +489,7 @@ def speed(run: Run) -> Figures:
 
 
 def best(function: Callable[[], Any]) -> float:
-    """CPU seconds of the fastest of RUNS, after one that warms up."""
+    """Return the CPU seconds of the fastest of RUNS, after a warm-up."""
     seconds = []
     for _ in tqdm(range(RUNS + 1), desc="speed", leave=False):
         start = process_time()
@@ -500,7 +499,7 @@ def best(function: Callable[[], Any]) -> float:
 
 
 def first_seconds(nlp: Language, texts: Sequence[str]) -> float:
-    """The same of the front, on texts whose words no cache knows yet."""
+    """Return the CPU seconds of the front on texts with words that are not cached."""
     seconds = []
     for _ in tqdm(range(RUNS), desc="speed", leave=False):
         fresh = spacy.load(nlp.path, exclude=COSTLY)
@@ -512,9 +511,9 @@ def first_seconds(nlp: Language, texts: Sequence[str]) -> float:
 
 
 def stage_seconds(nlp: Language, texts: Sequence[str]) -> dict[str, float]:
-    """The same of the tokenizer, and of each component on what those before it have annotated.
+    """Return the CPU seconds of the tokenizer, and of each component after earlier ones.
 
-    They take turns on fresh Docs, because some keep what is annotated already.
+    Each run uses new Docs, because some components keep existing annotation.
     """
     seconds: dict[str, list[float]] = {name: [] for name in ("tokenizer", *nlp.pipe_names)}
     for _ in tqdm(range(RUNS), desc="speed", leave=False):
@@ -546,7 +545,7 @@ PARTS: dict[str, Callable[[Run], Figures]] = {
 
 
 def parts(text: str) -> list[str]:
-    """Names of parts, with commas between them, in the order of PARTS."""
+    """Parse comma-separated names of parts, and return them in the order of PARTS."""
     names = text.split(",")
     wrong = [name for name in names if name not in PARTS]
     if wrong:
@@ -559,8 +558,10 @@ def main() -> None:
     parser.add_argument(
         "--only", type=parts, default=list(PARTS), metavar="PART,...", help=", ".join(PARTS)
     )
-    parser.add_argument("--model", type=Path, help="another pipeline; nothing is recorded")
-    parser.add_argument("--split", choices=("dev", "tune"), default="dev", help="tune: the same")
+    parser.add_argument("--model", type=Path, help="another pipeline; record nothing")
+    parser.add_argument(
+        "--split", choices=("dev", "tune"), default="dev", help="tune: record nothing"
+    )
     args = parser.parse_args()
     nlp = spacy.load(args.model) if args.model else spacy_structlearn.load()
     run = Run(nlp, CORPORA, args.split)

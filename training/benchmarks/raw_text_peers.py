@@ -1,11 +1,10 @@
-"""The sentences of one peer of raw_text.py; a process of its own, in the peer's own environment.
+"""Split texts by one peer of raw_text.py, in a process in the peer's virtual environment.
 
     python raw_text_peers.py NAME TEXTS RESULT
 
-TEXTS is a JSON table of lists of texts; RESULT gets the version of the peer, and a table of the
-same keys with the sentences of each text, as [start, end] in characters. Each peer has the settings
-that its own documentation gives for plain text; nothing but the standard library and the peer is
-imported.
+TEXTS is a JSON object of lists of texts. RESULT contains the version of the peer, and an object
+with the same keys and the sentences of each text, as [start, end] in characters. Settings follow
+the documentation of the peer for plain text. Only the standard library and the peer are imported.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ def blingfire() -> Callable[[str], Spans]:
 
 
 def nupunkt() -> Callable[[str], Spans]:
-    """With its rules of layout: a blank line is a boundary."""
+    """Return nupunkt with its layout rules: a blank line is a boundary."""
     from nupunkt import sentence_spans
 
     return sentence_spans
@@ -40,7 +39,7 @@ def pysbd() -> Callable[[str], Spans]:
 
 
 def spacy() -> Callable[[str], Spans]:
-    """Its rules, which need no model."""
+    """Return spaCy's sentencizer, which needs no model."""
     from spacy.lang.en import English
 
     nlp = English()
@@ -49,7 +48,7 @@ def spacy() -> Callable[[str], Spans]:
 
 
 def syntok() -> Callable[[str], Spans]:
-    """`analyze`, which keeps offsets."""
+    """Return syntok's `analyze`, which keeps offsets."""
     from syntok.segmenter import analyze
 
     return lambda text: [

@@ -1,10 +1,10 @@
-"""Whether predictions can still be read after all that spaCy does with a Doc.
+"""Check that predictions survive the operations of spaCy on Docs.
 
-A prediction is stored once, in `doc.spans`; everything else is a view of it. Each layer is taken
-through each of WAYS, and two things are checked: `views`, that all its getters read what they read
-before, and `scores`, that its probabilities are the same. Two ways lose something, by design of
-spaCy: `Doc.from_docs` drops the scores, and the getters must say so by None; `Span.as_doc` drops
-the groups, so nothing must be left there, and the components must find the same in the new Doc.
+A prediction is stored once, in `doc.spans`; getters are views of it. For each layer and each of
+WAYS, there are two checks: `views`, that all getters return the same as before, and `scores`, that
+probabilities are the same. By design of spaCy, `Doc.from_docs` drops the scores, so the getters
+must return None, and `Span.as_doc` drops the groups, so there must be none, and the components must
+predict the same for the new Doc.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ PROCESSES = 2
 
 
 class Reading(NamedTuple):
-    """What the getters of a layer say of a sentence: plain data, with the probabilities apart.
+    """The output of the getters of a layer for a sentence, as plain data and probabilities.
 
-    Tokens are counted from the start of the sentence, which may be in another Doc by now.
+    Tokens are counted from the start of the sentence, which can be in another Doc.
     """
 
     views: Any
@@ -40,7 +40,7 @@ class Reading(NamedTuple):
 
 
 def read(docs: Iterable[Doc]) -> list[dict[str, Reading]]:
-    """All sentences of some Docs, one after another."""
+    """Read all sentences of some Docs."""
     return [
         {key: getters(sentence) for key, getters in GETTERS.items()}
         for doc in docs
@@ -75,7 +75,7 @@ def _constituents(sentence: Span) -> Reading:
         for span in sentence.doc._.parse_failures
         if _within(span, sentence)
     ]
-    # A single word need not have a bracket.
+    # A single word can lack a bracket.
     probs = [bracket._.constituent_prob for bracket in brackets if bracket._.labels]
     return Reading((views, words, str(sentence._.tree), failures), probs)
 
@@ -178,12 +178,12 @@ def _memory_zone(nlp: Language, docs: Sequence[Doc]) -> list:
         found = list(nlp.pipe(texts))
         inside, stored = read(found), [doc.to_bytes() for doc in found]
         del found
-    # What was made in the zone is gone with it, but for what was written down.
+    # Strings added in the zone are deleted at its end, so the Docs are converted to bytes.
     after = read(Doc(nlp.vocab).from_bytes(data) for data in stored)
     return inside if inside == after == read(nlp.pipe(texts)) else []
 
 
-# n_process starts its processes as `multiprocessing` is set to.
+# n_process uses the start method of `multiprocessing`.
 WAYS: dict[str, Callable[[Language, Sequence[Doc]], list]] = {
     "from_docs": _joined,
     "copy": _copied,
@@ -199,7 +199,7 @@ WITHOUT_SCORES = ("from_docs",)
 
 
 def checks(nlp: Language, ways: Iterable[str] = tuple(WAYS)) -> Iterator[tuple[str, bool]]:
-    """Each check by its name, such as "DocBin.srl.scores", and whether it is passed."""
+    """Yield the name of each check, such as "DocBin.srl.scores", and whether it passes."""
     docs = list(nlp.pipe(TEXTS))
     before = read(docs)
     for way in ways:

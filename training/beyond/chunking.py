@@ -3,10 +3,10 @@
     python corpora/fetch.py conll2000 ewt
     python -m training.beyond.chunking
 
-Writes training/results/chunking.json. CoNLL-2000, as in Smith, Vail & Lafferty (2007) and the
-packages that are compared with: NP chunks only, the first 7,936 training sentences, the predicates
-of Sha & Pereira (2003) and a bias, l2 = 1. EWT: the stages of pipeline/default.py, on gold
-tokens unless a key says raw.
+Writes training/results/chunking.json. CoNLL-2000, as in Smith, Vail & Lafferty (2007) and in
+comparisons with other packages: only NP chunks, the first 7,936 training sentences, the predicates
+of Sha & Pereira (2003) and a bias, l2 = 1. EWT: the stages of pipeline/default.py, on gold tokens
+unless a key says raw.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ TYPES = ["ADJP", "ADVP", "CONJP", "INTJ", "LST", "NP", "PP", "PRT", "SBAR", "UCP
 def conll(
     corpora: Path, architecture: str, n_train: int | None = N_TRAIN, types=("NP",), **settings
 ) -> dict[str, float]:
-    """Train a chunker with one architecture on the first sentences of train; score it on test."""
+    """Train a chunker on the first sentences of train, and score it on test."""
     nlp = spacy.blank("en")
     model = {"@architectures": f"spacy_structlearn.{architecture}", **settings}
     chunker = nlp.add_pipe("np_chunker", config={"model": model})
@@ -78,37 +78,38 @@ def conll(
 
 
 def crf1(corpora: Path) -> dict[str, float]:
-    """First order, trained tightly to the optimum."""
+    """Return figures of a first-order CRF, trained close to the optimum."""
     return conll(corpora, "CRF.v2", tolerance=1e-7, max_iterations=1000)
 
 
 def crf2(corpora: Path) -> dict[str, float]:
-    """Label pairs, on the first 7,936 sentences and on all; l2 is that of the peers."""
+    """Return figures of a CRF with label pairs, on the first 7,936 sentences and on all. l2 is the
+    same as for other packages."""
     part = conll(corpora, "CRF.v2", order=2, l2=CRF2_L2)
     full = conll(corpora, "CRF.v2", None, order=2, l2=CRF2_L2)
     return part | {f"full.{key}": value for key, value in full.items()}
 
 
 def hmm(corpora: Path) -> dict[str, float]:
-    """Second order, as in the paper: no smoothing of the trigrams."""
+    """Return figures of a second-order HMM, with unsmoothed trigrams as in the paper."""
     return conll(corpora, "HMM.v1", smoothing=0.0)
 
 
 def perceptron(corpora: Path) -> dict[str, float]:
-    """Label pairs, twenty epochs."""
+    """Return figures of an averaged perceptron with label pairs, twenty epochs."""
     return conll(corpora, "Perceptron.v2")
 
 
 def all_chunks(corpora: Path) -> dict[str, float]:
-    """All eleven chunk types, first order, all of train."""
+    """Return figures for all eleven chunk types, first order, on all of train."""
     return conll(corpora, "CRF.v2", None, types=())
 
 
 def best(corpora: Path, work: Path) -> dict[str, float]:
-    """The setting of the default pipeline with l2 = 2, on all of train.
+    """Return figures of the settings of the default pipeline with l2 = 2, on all of train.
 
-    Its word classes are learned from the training parts of all fetched corpora, which is fine for
-    a figure; those of CoNLL-2000 and of the WSJ sample must not be shipped.
+    The word classes are learned from all fetched corpora. Classes from CoNLL-2000 and the WSJ
+    sample must not be shipped.
     """
     classes = work / "classes-all.bin"
     if not classes.exists():
@@ -124,7 +125,7 @@ def best(corpora: Path, work: Path) -> dict[str, float]:
 
 
 def loss_at_zero(chunker, examples: list[Example]) -> float:
-    """The objective without weights: the number of tokens times log 3."""
+    """Return the objective with zero weights: the number of tokens times log 3."""
     data = concatenate([chunker.gold_data(eg) for eg in examples], chunker.parameters.labels)
     objective = ChainLikelihood(chunker.parameters, *data, l2=chunker.estimator.l2)
     return objective.value_and_grad(np.zeros(objective.n_parameters))[0]
@@ -132,7 +133,7 @@ def loss_at_zero(chunker, examples: list[Example]) -> float:
 
 # --- EWT ------------------------------------------------------------------------------------------
 def ewt(corpora: Path, work: Path, jobs: int) -> dict[str, float]:
-    """F1 of the chunker on dev by the tags that it was trained and tested with."""
+    """Return F1 of the chunker on dev by the tags used in training and evaluation."""
     docs = default.build_docs(corpora, work)
     tagger = default.train_tagger(corpora, work)
     jackknifed = default.jackknifed(corpora, work, jobs)
@@ -154,7 +155,7 @@ def chunk_f1(nlp: Language, docs: Path) -> float:
 
 # --- the pipeline in the package ------------------------------------------------------------------
 def pipeline(dev: Path) -> dict[str, float]:
-    """The default pipeline as installed: tagging on gold tokens, everything on raw text."""
+    """Return figures of the installed pipeline: tags on gold tokens, the rest on raw text."""
     nlp = spacy.load(default.PACKAGED)
     gold = default.read_docs(dev, nlp.vocab)
     on_gold_tokens = nlp.evaluate([Example(untagged(nlp, doc), doc) for doc in gold])
@@ -179,7 +180,7 @@ def pipeline(dev: Path) -> dict[str, float]:
 
 
 def load_seconds(runs: int = 5) -> float:
-    """Median CPU seconds of `load()` in a fresh process, after `import spacy`."""
+    """Return the median CPU seconds of `load()` in a new process, after `import spacy`."""
     code = (
         "import json, time, spacy, spacy_structlearn\n"
         "start = time.process_time()\n"
@@ -199,8 +200,8 @@ def main() -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--corpora", type=Path, default=default.CORPORA)
-    parser.add_argument("--work", type=Path, default=default.WORK, help="kept stages")
-    parser.add_argument("--jobs", type=int, default=1, help="processes of the jackknife")
+    parser.add_argument("--work", type=Path, default=default.WORK, help="cache of stages")
+    parser.add_argument("--jobs", type=int, default=1, help="number of processes for jackknifing")
     conll2000 = (crf1, crf2, hmm, perceptron, all_chunks)
     names = [*(part.__name__ for part in conll2000), "best"]
     parser.add_argument("--only", choices=[*names, "ewt", "pipeline"], help="one part")

@@ -1,6 +1,6 @@
-"""CoNLL-2000: its sentences, and the features and settings that CRFsuite and our CRF share.
+"""CoNLL-2000: its sentences, and the features and settings shared by CRFsuite and our CRF.
 
-The package is imported where it is needed, so that it does not count in the memory of its peers.
+Functions import the package only when they need it, so that it does not add to the memory of peers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Sentence = list[tuple[str, str, str]]  # word, tag, B-NP / I-NP / O
 
 
 def read(path: Path, stop: int | None = None) -> list[Sentence]:
-    """Sentences with NP chunks only."""
+    """Read sentences with NP chunks only."""
     sentences, rows = [], []
     with gzip.open(path, "rt", encoding="utf8") as lines:
         for line in lines:
@@ -33,7 +33,7 @@ def read(path: Path, stop: int | None = None) -> list[Sentence]:
 
 
 def ours_data(sentences: list[Sentence]):
-    """The sentences as arrays of symbol ids; each string is hashed once."""
+    """Return the sentences as arrays of symbol ids, hashing each string once."""
     from spacy_structlearn.sequence.data import SequenceData
 
     ids: dict[str, int] = {}
@@ -52,7 +52,7 @@ def ours_data(sentences: list[Sentence]):
 
 
 def ours_settings(threads: int = 1):
-    """The CRF that is compared with CRFsuite."""
+    """Return the settings of the CRF that is compared with CRFsuite."""
     from spacy_structlearn.sequence.settings import CRFSettings
 
     return CRFSettings(
@@ -64,7 +64,7 @@ def ours_settings(threads: int = 1):
 
 
 def attributes(rows: Sentence) -> list[list[str]]:
-    """The same predicates as strings."""
+    """Return the same predicates as strings."""
     n = len(rows)
 
     def at(column: int, i: int) -> str:

@@ -13,20 +13,20 @@ from training.common.jackknife import write_docs
 
 
 def treebank(corpora: Path, split: str) -> dict[str, Path]:
-    """The files of train or dev, by the names that readers know."""
+    """Return the files of train or dev by the names of the readers' settings."""
     kinds = ("trees", "spaces", "props")
     return {kind: corpora / "ewt" / f"{split}.{kind}.gz" for kind in kinds}
 
 
 def tuning_documents(corpora: Path) -> set[str]:
-    """The documents of train that settings are chosen on: `ewt/tune.txt`."""
+    """Return the documents of train that are used for tuning (`ewt/tune.txt`)."""
     return set((corpora / "ewt" / "tune.txt").read_text(encoding="utf8").split())
 
 
 def build_docs(corpora: Path, work: Path) -> dict[str, Path]:
-    """EWT as DocBins of documents with gold tags and chunks: train, fit, tune and dev.
+    """Write EWT as DocBins of documents with gold tags and chunks: train, fit, tune and dev.
 
-    tune holds the documents of `ewt/tune.txt`, fit the other documents of train.
+    tune contains the documents of `ewt/tune.txt`, fit the other documents of train.
     """
     paths = {name: work / "ewt" / f"{name}.spacy" for name in ("train", "fit", "tune", "dev")}
     if all(path.exists() for path in paths.values()):
@@ -41,18 +41,18 @@ def build_docs(corpora: Path, work: Path) -> dict[str, Path]:
 
 
 def read_documents(corpora: Path, split: str) -> list[tuple[str, Doc]]:
-    """The documents of train or dev by name, in order."""
+    """Return the documents of train or dev with their names, in order."""
     files = treebank(corpora, split)
-    # An empty Vocab does not know white space when it sees it.
+    # An empty Vocab does not recognize white space.
     vocab = English().vocab
     return list(read_treebank(vocab, files["trees"], spaces=files["spaces"], props=files["props"]))
 
 
 def document_names(corpora: Path) -> list[str]:
-    """The names of the documents of train, in order."""
+    """Return the names of the documents of train, in order."""
     return [name for name, _ in read_documents(corpora, "train")]
 
 
 def read_docs(path: Path, vocab: Vocab | None = None) -> list[Doc]:
-    """The Docs of a file; give the vocab of the pipeline that is to annotate them."""
+    """Read the Docs of a file. vocab: of the pipeline that annotates them."""
     return list(DocBin().from_disk(path).get_docs(vocab or English().vocab))

@@ -1,9 +1,9 @@
-"""k-fold jackknife: predicted annotation for the training data itself.
+"""k-fold jackknifing: predicted annotation for training data.
 
-A component reads what the components before it predict, and those predict their own training data
-far better than anything else. So the data is cut into k folds by document, and each fold is
-annotated by a pipeline that was trained on the other k - 1. The result is the input with its tags
-replaced, or (`jackknife_parses`) its brackets; all other annotation stays.
+A component reads the predictions of earlier components, which are too good on their own training
+data. So the documents are divided into k folds, and each fold is annotated by a pipeline trained on
+the other k - 1. In the result, tags or (`jackknife_parses`) brackets are replaced by predictions;
+all other annotation is kept.
 
     python -m training.common.jackknife tagger.cfg train.spacy jackknifed.spacy
 """
@@ -42,8 +42,8 @@ def jackknife(
 ) -> None:
     """Write the Docs of `source` to `target`, in order, with their tags predicted.
 
-    config: of a tagger, as `training/configs/chain_tagger.cfg`. work: a directory for the folds;
-    those that are there already are kept, so that an interrupted run resumes. jobs: processes.
+    config: of a tagger, such as `training/configs/chain_tagger.cfg`. work: a directory for the
+    folds; existing folds are kept, so that an interrupted run resumes. jobs: number of processes.
     """
     docs = list(DocBin().from_disk(source).get_docs(Vocab()))
     work.mkdir(parents=True, exist_ok=True)
@@ -68,10 +68,10 @@ def jackknife_parses(
 ) -> None:
     """Write the Docs of `source` to `target`, in order, with their brackets predicted.
 
-    config: of a parser, as `training/configs/parser.cfg`, with the treebank that `source` was read
-    from: its `paths.tune` is a file with the names of the documents that are left out of training.
-    names: those of the Docs. tagged: a file of the same Docs with the tags that the parser gets;
-    None: those of `source`. The rest: as in `jackknife`.
+    config: of a parser, such as `training/configs/parser.cfg`, with the treebank of `source`. Its
+    `paths.tune` is a file with the names of the documents excluded from training.
+    names: of the Docs. tagged: a file of the same Docs with the input tags of the parser; None:
+    the tags of `source`. Other arguments: see `jackknife`.
     """
     sources = source, tagged or source
     work.mkdir(parents=True, exist_ok=True)
@@ -86,13 +86,13 @@ def in_processes(annotate: Callable[..., Path], tasks: list[tuple], jobs: int) -
     """Call `annotate` once for each task, in `jobs` processes."""
     if jobs == 1:
         return [annotate(*task) for task in tasks]
-    # spawn: a forked child would inherit the threads of BLAS in an undefined state.
+    # spawn, because a forked child inherits the threads of BLAS in an undefined state.
     with multiprocessing.get_context("spawn").Pool(jobs) as pool:
         return pool.starmap(annotate, tasks, chunksize=1)
 
 
 def interleave(folds: list[Path], n: int, target: Path) -> None:
-    """Write the n Docs of all folds in their old order: Doc i is of fold i modulo their number."""
+    """Write the n Docs in their original order: Doc i is in fold i modulo the number of folds."""
     parts = [iter(DocBin().from_disk(path).get_docs(Vocab())) for path in folds]
     write_docs([next(parts[i % len(parts)]) for i in range(n)], target)
 
@@ -100,7 +100,7 @@ def interleave(folds: list[Path], n: int, target: Path) -> None:
 def annotate_fold(
     config: Path, source: Path, work: Path, fold: int, folds: int, overrides: dict
 ) -> Path:
-    """Train on the other folds, tag this one. Returns the file with its tagged Docs."""
+    """Train on the other folds and tag this one. Return the file of tagged Docs."""
     target = work / "tagged.spacy"
     if target.exists():
         return target
@@ -122,9 +122,9 @@ def parse_fold(
     folds: int,
     overrides: dict,
 ) -> Path:
-    """Train on the other folds, parse this one. Returns the file with its parsed Docs.
+    """Train on the other folds and parse this one. Return the file of parsed Docs.
 
-    sources: of the Docs, and of those with the tags that the parser is given.
+    sources: the files of the Docs, and of the same Docs with the input tags of the parser.
     """
     target = work / "parsed.spacy"
     if target.exists():
@@ -145,16 +145,16 @@ def parse_fold(
 
 
 def parsed_docs(nlp: spacy.Language, docs: list[Doc], tagged: list[Doc] | None = None) -> list[Doc]:
-    """Copies of the Docs, of the vocab of `nlp`, with predicted brackets; all else is kept.
+    """Return copies of the Docs with predicted brackets and the vocab of `nlp`.
 
-    tagged: the same Docs with the tags that the parser is given; None: their own.
+    tagged: the same Docs with the input tags of the parser; None: the tags of `docs`.
     """
     given = (to_example(doc, spans=[TAG_CANDIDATES]).predicted for doc in tagged or docs)
     return [with_brackets(*pair) for pair in zip(docs, nlp.pipe(given), strict=True)]
 
 
 def with_brackets(doc: Doc, parsed: Doc) -> Doc:
-    """A copy of `doc` with the trees of `parsed`, a Doc of the same tokens."""
+    """Return a copy of `doc` with the trees of `parsed`, a Doc with the same tokens."""
     copy = doc.copy()
     copy.spans[CONSTITUENTS] = parsed.spans[CONSTITUENTS].copy(doc=copy)
     words = [token.i for token in parsed if not token.is_space]
@@ -166,7 +166,7 @@ def with_brackets(doc: Doc, parsed: Doc) -> Doc:
 def trained(
     config: Path, output: Path, train: Path, dev: Path, overrides: dict | None = None
 ) -> spacy.Language:
-    """The pipeline of a config, trained unless `output` is there already."""
+    """Load the pipeline `output`, or train it if it does not exist."""
     if not output.exists():
         paths = {"paths.train": str(train), "paths.dev": str(dev)}
         fitting.train(config, output, overrides={**(overrides or {}), **paths})
@@ -174,15 +174,15 @@ def trained(
 
 
 def tag_docs(nlp: spacy.Language, source: Path, target: Path) -> None:
-    """Write the Docs of `source` to `target` with the tags that `nlp` gives to their tokens."""
-    # Docs of the pipeline's own vocab: another one may not know the features of its words.
+    """Write the Docs of `source` to `target` with the tags predicted by `nlp`."""
+    # Another vocab may lack the lexical attributes of the pipeline.
     gold = list(DocBin().from_disk(source).get_docs(nlp.vocab))
     write_docs([with_predicted_tags(nlp, doc) for doc in gold], target)
 
 
 def with_predicted_tags(nlp: spacy.Language, gold: Doc) -> Doc:
-    """A copy of `gold`, a Doc of the vocab of `nlp`, with predicted tags and, where the tagger has
-    such, their probabilities; all else is kept."""
+    """Return a copy of `gold`, a Doc with the vocab of `nlp`, with predicted tags and, if the
+    tagger sets them, their probabilities."""
     predicted = nlp(untagged(nlp, gold))
     copy = gold.copy()
     for token, tagged in zip(copy, predicted, strict=True):
@@ -194,24 +194,24 @@ def with_predicted_tags(nlp: spacy.Language, gold: Doc) -> Doc:
 
 
 def untagged(nlp: spacy.Language, gold: Doc) -> Doc:
-    """The words and sentences of `gold`, as a Doc that the tokenizer of `nlp` might have made."""
+    """Return a Doc with only the words and sentences of `gold`."""
     return with_norms(nlp, to_example(gold, tags=False).predicted)
 
 
 def write_docs(docs: list[Doc], path: Path) -> None:
-    """Write a DocBin at once, so that no file is left half written."""
+    """Write a DocBin atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(path, DocBin(docs=docs, store_user_data=False).to_bytes())
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("config", type=Path, help="config of a pipeline that tags")
+    parser.add_argument("config", type=Path, help="config of a tagger")
     parser.add_argument("source", type=Path, help="DocBin with gold annotation")
     parser.add_argument("target", type=Path, help="DocBin to write")
     parser.add_argument("--work", type=Path, default=Path("training/work/jackknife"))
     parser.add_argument("--folds", type=int, default=5)
-    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--jobs", type=int, default=1, help="number of processes")
     args = parser.parse_args()
     jackknife(
         args.config,

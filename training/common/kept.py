@@ -1,4 +1,4 @@
-"""Grammars that are trained once and kept in training/work, and their settings."""
+"""Grammars that are cached in training/work, and their settings."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from training.common.treebanks import TREES
 Figures = dict[str, Any]
 
 CHECKPOINT_S = 60
-CHECKPOINT_RATIO = 20  # time of training between two states, over the time that one took to save
+CHECKPOINT_RATIO = 20  # training time between two checkpoints, over the time to save one
 
 LEXICON = LexiconSettings(signature="english", word_backoff="signature")
 PAPER_LEXICON = LexiconSettings(lexicon="simple", signature="english", normalization="")
 ROUNDS = (1, 2, 3, 4)
 WSJ = LEXICON.part(LatentGrammarSettings, rounds=max(ROUNDS))
-# The grammars of the default pipeline, as in training/configs/parser.cfg; and what is compared.
+# The grammars of the default pipeline, as in training/configs/parser.cfg, and other treebanks.
 EWT = LEXICON.part(LatentGrammarSettings, rounds=5)
 EWT_ROUNDS = (3, 4, 5)
 SEEDS = (0, 1, 2, 3)  # of the grammars of the default pipeline
-# Table 1: all substates are split in each round and none merged or smoothed.
+# Table 1: each round splits all substates, without merging or smoothing.
 TABLE1 = PAPER_LEXICON.part(
     LatentGrammarSettings,
     rounds=4,
@@ -46,16 +46,13 @@ TABLE1 = PAPER_LEXICON.part(
 )
 
 
-Settings = LatentGrammarSettings  # conditional ones too
+Settings = LatentGrammarSettings  # or of conditional grammars, a subclass
 
 
 def grammar(
     work: Path, corpora: Path, corpus: str, split: str, settings: Settings
 ) -> tuple[LatentGrammar, float]:
-    """The grammar of these trees and settings, trained unless it is in `work` already.
-
-    Returns the grammar, and the CPU seconds of its training.
-    """
+    """Return the grammar and the CPU seconds of its training. Train it unless it is in `work`."""
     found, notes = kept_grammar(work, corpora, corpus, split, settings)
     return found, notes["cpu_s"]
 
@@ -63,7 +60,7 @@ def grammar(
 def kept_grammar(
     work: Path, corpora: Path, corpus: str, split: str, settings: Settings
 ) -> tuple[LatentGrammar, Figures]:
-    """As `grammar`, with the notes of `train` in place of the seconds."""
+    """Return the grammar, as in `grammar`, and the notes of `train`."""
     path = grammar_path(work, corpus, split, settings)
     return grammar_at(path, settings, lambda: TREES[corpus](corpora, split))
 
@@ -71,14 +68,14 @@ def kept_grammar(
 def grammar_at(
     path: Path, settings: Settings, trees: Callable[[], Sequence[Tree]]
 ) -> tuple[LatentGrammar, Figures]:
-    """The grammar in this file and the notes next to it, from these trees unless it is there."""
+    """Return the grammar in this file and its notes. Train it if the file does not exist."""
     notes = path.with_suffix(".json")
     if path.exists():
         try:
             found = LatentGrammar.from_bytes(path.read_bytes())
             return found, json.loads(notes.read_text(encoding="utf8"))
         except StructlearnError as error:
-            print(f"{path.name} is trained anew: {error}", file=sys.stderr)
+            print(f"{path.name} is trained again: {error}", file=sys.stderr)
     path.parent.mkdir(parents=True, exist_ok=True)
     trained, found = train(trees(), settings, path.stem, path.with_suffix(".checkpoint"))
     found["settings"] = asdict(settings)
@@ -89,7 +86,7 @@ def grammar_at(
 
 
 def grammar_path(work: Path, corpus: str, split: str, settings: Settings) -> Path:
-    """Where the grammar of these settings is kept."""
+    """Return the path of the grammar with these settings."""
     kind = ""
     if isinstance(settings, ConditionalGrammarSettings):
         kind = f"{settings.base}-{settings.l1:g}-{settings.l2:g}-"
@@ -101,7 +98,7 @@ def grammar_path(work: Path, corpus: str, split: str, settings: Settings) -> Pat
 def train(
     trees: Sequence[Tree], settings: Settings, name: str, checkpoint: Path | None = None
 ) -> tuple[LatentGrammar, Figures]:
-    """Train with a progress bar. Returns the grammar, and the notes of `run_training`."""
+    """Train with a progress bar. Return the grammar and the notes of `run_training`."""
     trainer, notes = run_training(settings, trees, name, checkpoint)
     return trainer.parameters(), notes
 
@@ -111,10 +108,10 @@ def run_training(
 ) -> tuple[Any, Figures]:
     """Train with a progress bar.
 
-    settings: any estimator of trees. checkpoint: a file that the state is written to now and then,
-    and read from if it is there.
-    Returns the trainer, and notes: CPU and wall seconds, those before a break too, the peak memory
-    of this process in MB, and the records of conditional levels.
+    settings: of any model of trees. checkpoint: a file for the state, which is saved from time to
+    time and restored if the file exists.
+    Returns the trainer, and notes: CPU and wall seconds, including those before an interruption,
+    the peak memory of this process in MB, and the records of conditional levels.
     """
     clock = _Clock()
     trainer = settings.trainer(None, [data])
@@ -135,7 +132,7 @@ def run_training(
                     checkpoint, json.dumps(clock.read()).encode() + b"\n" + trainer.to_bytes()
                 )
                 last = time.monotonic()
-                # The state of a large grammar is some hundred megabytes.
+                # The state of a large grammar has hundreds of megabytes.
                 wait = max(CHECKPOINT_S, CHECKPOINT_RATIO * (last - begun))
 
         trainer.on_iteration = on_iteration
@@ -148,7 +145,7 @@ def run_training(
 
 
 class _Clock:
-    """Seconds so far, after those of the run before a break; and peak memory."""
+    """Peak memory, and seconds, including those before an interruption."""
 
     def __init__(self, cpu_s: float = 0.0, wall_s: float = 0.0, peak_rss_mb: float = 0.0):
         self._cpu = cpu_s - time.process_time()
@@ -164,8 +161,9 @@ class _Clock:
 
 
 def ewt_grammar() -> LatentGrammar:
-    """The latent grammar of the default pipeline, as it is installed, without span scores;
-    training.train_default made it with the settings that the tuning documents chose.
+    """Return the latent grammar of the installed default pipeline, without span scores.
+
+    training.train_default trains it with settings tuned on the tuning documents.
     """
     from spacy_structlearn import load
 

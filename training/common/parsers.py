@@ -1,4 +1,4 @@
-"""Parsers with scores of spans: trained once and kept, with their scores and costs."""
+"""Parsers with span scores: training with a cache, accuracy and costs."""
 
 from __future__ import annotations
 
@@ -45,54 +45,54 @@ from training.common.treebanks import PUNCTUATION, TREES
 from training.pipeline import default
 from training.pipeline.parser import COMPONENT, CONFIG, held_out_parser
 
-# What is parsed first; folds for learning scores of spans: grammars of the other folds parse each.
+# Default grammars, and the number of folds for training span scores.
 SETTINGS = {"wsj": WSJ, "ewt": EWT}
 FOLDS = {"wsj": 10, "ewt": 5}
-# Those of the default parser; templates by name, because what is kept is known by its settings.
+# As in the default parser. Templates are explicit, because the cache is indexed by settings.
 FEATURES = SpanFeaturesSettings(templates=SPAN_TEMPLATES, tag_templates=TAG_TEMPLATES)
 NETWORK_CONFIG = Path(fitting.__file__).parent / "configs" / "constituency_parser.NeuralGrammar.cfg"
 VOCAB = spacy.blank("en").vocab
 BINS = 10
-SAMPLED = 10  # sentences by which layers find out their sizes
-# The layers of spaCy's own tok2vec, of the width of the rows that it is given.
+SAMPLED = 10  # sentences for inferring the sizes of layers
+# The encoder of spaCy's default tok2vec, with the width of its input.
 CNN = {
     "@architectures": "spacy.MaxoutWindowEncoder.v2",
     "depth": 4,
     "window_size": 1,
     "maxout_pieces": 3,
 }
-WARM_UP = 50  # sentences that are parsed before the clock runs
+WARM_UP = 50  # sentences parsed before timing
 
 
 # --- grammars -------------------------------------------------------------------------------------
 @dataclass(frozen=True, kw_only=True)
 class Kept(LatentGrammarSettings):
-    """Settings whose grammars are kept in a folder: what is there is not trained again.
+    """Settings whose grammars are cached in a folder.
 
-    folder: as of `grammar_path`. corpus, split: of which the trees are; n_trees: how many these are
-    in all. Grammars of fewer are known by a digest of them.
+    folder: see `grammar_path`. corpus, split: the source of the trees. n_trees: the number of trees
+    in the split; grammars of fewer trees are identified by a digest of the trees.
     """
 
     name: ClassVar[str] = ""
 
-    folder: Path = setting(help="Where they are.")
-    corpus: str = setting(help="Of the trees.")
-    split: str = setting(help="Of the corpus.")
+    folder: Path = setting(help="Folder of the cache.")
+    corpus: str = setting(help="Name of the corpus.")
+    split: str = setting(help="Part of the corpus.")
     n_trees: int = setting(help="Number of trees.")
 
     n_reports = 1
 
     @property
     def own(self) -> LatentGrammarSettings:
-        """Of the grammars alone."""
+        """The settings of the grammars only."""
         return self.part(LatentGrammarSettings)
 
     def trainer(self, parameters: Any, data: Trees, **engine: Any) -> KeptTrainer:
-        """One step, which trains unless the grammar is there. data: lists of trees."""
+        """Return a trainer with one step, which uses the cache. data: lists of trees."""
         return KeptTrainer(self, data, **engine)
 
     def path(self, trees: Sequence[Tree]) -> Path:
-        """Where the grammar of these trees is kept."""
+        """Return the path of the grammar of these trees."""
         name = self.split
         if len(trees) != self.n_trees:
             digest = blake2b(digest_size=6)
@@ -102,20 +102,20 @@ class Kept(LatentGrammarSettings):
         return grammar_path(self.folder, self.corpus, name, self.own)
 
     def grammar(self, trees: Sequence[Tree]) -> tuple[LatentGrammar, Figures]:
-        """The grammar of these trees, and the notes of its training."""
+        """Return the grammar of these trees and the notes of its training."""
         return grammar_at(self.path(trees), self.own, lambda: trees)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Seen(Kept):
-    """As `Kept`, but whatever the trees, the grammar is the one of all of them."""
+    """Like `Kept`, but with the grammar of all trees for any part of them."""
 
     def path(self, trees: Sequence[Tree]) -> Path:
         return grammar_path(self.folder, self.corpus, self.split, self.own)
 
 
 class KeptTrainer(Trainer[Kept]):
-    """One step; grammars that are kept have states of their own."""
+    """A trainer with one step. Cached grammars have their own checkpoints."""
 
     def __init__(self, settings: Kept, data: Trees, **engine: Any):
         super().__init__(settings, **engine)
@@ -139,15 +139,14 @@ class KeptTrainer(Trainer[Kept]):
         return self.settings.path(self._trees).name.encode()
 
 
-# --- what is added to a grammar -------------------------------------------------------------
+# --- span scores ----------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Learner:
-    """What is trained on top of one grammar.
+    """The span scores that are trained on top of one grammar.
 
-    network: "default", that of the package's config; "cnn", with layers of spaCy in place of its
-    own; None. features: of linear scores; None. seed: of the network. seen: the forests are by the
-    grammar that has learned the sentences. grammar: the settings of the grammar, if not those of
-    the corpus.
+    network: "default", as in the package's config; "cnn", with layers of spaCy; or None.
+    features: of linear scores, or None. seed: of the network. seen: parse the training forests by
+    the grammar of all sentences. grammar: settings of the grammar; None: the default of the corpus.
     """
 
     network: str | None = None
@@ -157,7 +156,7 @@ class Learner:
     grammar: LatentGrammarSettings | None = None
 
     def block(self) -> dict[str, Any] | None:
-        """Of the config: the architecture with its network."""
+        """Return the architecture and its network as a block of a config."""
         if self.network is None:
             return None
         block = dict(component_block(NETWORK_CONFIG)["model"], seed=self.seed)
@@ -169,7 +168,7 @@ class Learner:
         return block
 
     def estimator(self, base: Kept, folds: int, threads: int) -> SpanScoreSettings:
-        """How it is trained. base: of one grammar."""
+        """Return the settings of the training. base: the settings of the grammar."""
         block, changes = self.block(), {"grammar": base, "folds": folds, "threads": threads}
         if block is None:
             features = self.features or FEATURES
@@ -184,17 +183,17 @@ BOTH = Learner(network="default", features=FEATURES)
 
 
 def component_block(config: Path) -> dict[str, Any]:
-    """The parser, in a config."""
+    """Return the block of the parser in a config."""
     return load_config(config, interpolate=True)["components"][COMPONENT]
 
 
 @dataclass(frozen=True)
 class Model:
-    """A parser: a grammar, or a product, with linear scores and a network or not.
+    """A parser: a grammar or a product of grammars, optionally with linear scores and a network.
 
-    others: models whose scores of spans are averaged with those of this model.
-    cpu_s: CPU seconds of training all of it; None if they were not measured.
-    notes: more figures of the training.
+    others: models whose span scores are averaged with those of this model.
+    cpu_s: CPU seconds of the whole training; None if they were not measured.
+    notes: other figures of the training.
     """
 
     grammar: LatentGrammar | SpanGrammar
@@ -205,12 +204,12 @@ class Model:
 
     @property
     def latent(self) -> LatentGrammar:
-        """The grammar alone."""
+        """The grammar without span scores."""
         own = self.grammar
         return own.grammar if isinstance(own, SpanGrammar) else own
 
     def with_latent(self, grammar: LatentGrammar, cpu_s: float | None = None) -> Model:
-        """The same with another grammar of the same trees; cpu_s: of all."""
+        """Return a copy with another grammar of the same trees. cpu_s: of the whole training."""
         own = self.grammar
         if grammar.symbols != own.symbols:
             raise ValueError("the grammars have different symbols")
@@ -218,16 +217,16 @@ class Model:
         return replace(self, grammar=both, cpu_s=cpu_s)
 
     def first(self) -> Model:
-        """With the first of the grammars only."""
+        """Return a copy with only the first grammar."""
         return self.with_latent(self.latent.truncated(self.latent.depth + 1))
 
     def plain(self) -> Model:
-        """Only the grammar."""
+        """Return a copy without span scores."""
         return Model(self.latent)
 
     def reader(self, **settings: Any) -> Reader:
-        """What parses with it. settings: of the `ChartParser`; without a decoder, models with
-        scores besides those of the grammar are decoded as the default parser is.
+        """Return a parser. settings: of `ChartParser`; models with span scores use the decoder of
+        the default parser unless one is given.
         """
         grammar, network = self.grammar, self.network
         if isinstance(grammar, SpanGrammar):
@@ -244,14 +243,14 @@ class Model:
 
     @property
     def scorers(self) -> list[Scorer]:
-        """Of its scores besides those of the grammar, but for those of others."""
+        """Return the scorers of spans, without those of `others`."""
         features = getattr(self.grammar, "features", None)
         linear = [] if features is None else [LinearScorer(features)]
         return [*linear, *([] if self.network is None else [self.network])]
 
     @property
     def mb(self) -> float:
-        """As it is shipped: small probabilities left out, and 16 bits for the others."""
+        """Return the size as shipped: without small probabilities, the others in 16 bits."""
         compact = self.grammar.compact(default.SMALLEST_PROBABILITY, "float16")
         size = len(compact.to_bytes()) / 1e6
         if self.network is not None:
@@ -260,7 +259,7 @@ class Model:
 
 
 class Mean:
-    """The mean, over groups of scorers, of the sums of their scores."""
+    """The mean over groups of scorers, where the scores of a group are summed."""
 
     def __init__(self, groups: Sequence[Sequence[Scorer]]):
         self._groups = groups
@@ -276,7 +275,7 @@ class Mean:
 
 
 class Reader:
-    """A parser of words, with the Docs that networks read."""
+    """A parser of words. It creates the Docs that networks read."""
 
     def __init__(self, parser: ChartParser, needs_tokens: bool):
         self.parser = parser
@@ -290,15 +289,17 @@ class Reader:
 
 
 def documents(sentences: Sequence[Sequence[str]]) -> list[Doc]:
-    """A Doc of each sentence."""
+    """Return a Doc for each sentence."""
     return [Doc(VOCAB, words=list(sentence)) for sentence in sentences]
 
 
 # --- the run --------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Run:
-    """Where to find treebanks and what is kept; jobs: processes, or threads of one; limit: so many
-    trees of each part of a corpus only.
+    """The folders of treebanks and of the cache.
+
+    jobs: number of processes, or of threads of one process. limit: maximum number of trees of each
+    part of a corpus.
     """
 
     corpora: Path
@@ -307,19 +308,19 @@ class Run:
     limit: int | None = None
 
     def trees(self, corpus: str, split: str) -> Sequence[Tree]:
-        """Of a part of a corpus, normalised."""
+        """Return the normalised trees of a part of a corpus."""
         return TREES[corpus](self.corpora, split)[: self.limit]
 
     def kept(
         self, corpus: str, split: str, settings: LatentGrammarSettings, kind: type[Kept] = Kept
     ) -> Kept:
-        """The estimator of grammars of this part."""
+        """Return the settings of the cached grammars of this part."""
         name = split if self.limit is None else f"{split}{self.limit}"
         n_trees = len(self.trees(corpus, split))
         return settings.part(kind, folder=self.work, corpus=corpus, split=name, n_trees=n_trees)
 
     def generative(self, corpus: str, split: str, number: int) -> Model:
-        """The product of `number` grammars, with seeds from 0 on."""
+        """Return the product of `number` grammars with the seeds 0, 1, ..."""
         settings = [replace(SETTINGS[corpus], seed=seed) for seed in range(number)]
         self.prepare(corpus, split, settings)
         trees = self.trees(corpus, split)
@@ -329,7 +330,7 @@ class Run:
         )
 
     def learned(self, corpus: str, split: str, learner: Learner) -> Model:
-        """One grammar with learned scores of spans, kept like grammars."""
+        """Return one grammar with trained span scores, which are cached too."""
         settings = learner.grammar or SETTINGS[corpus]
         base = self.kept(corpus, split, settings, Seen if learner.seen else Kept)
         trees = self.trees(corpus, split)
@@ -384,7 +385,7 @@ class Run:
         )
 
     def _grammars_cpu_s(self, base: Kept, trees: Sequence[Tree], folds: int) -> float:
-        """Of those that a training found here."""
+        """Return the CPU seconds of the cached grammars that a training has used."""
         parts = {base.path(part) for part in (trees, *outside(trees, folds))}
         notes = (path.with_suffix(".json").read_text(encoding="utf8") for path in parts)
         return sum(json.loads(text)["cpu_s"] for text in notes)
@@ -392,8 +393,8 @@ class Run:
     def prepare(
         self, corpus: str, split: str, settings: Sequence[LatentGrammarSettings], folds: int = 0
     ) -> None:
-        """Train what is not kept yet, each in a process of its own: grammars of all trees, and with
-        the first settings those of the trees outside each fold.
+        """Train grammars that are not cached, each in its own process: grammars of all trees, and,
+        with the first settings, grammars of the trees outside each fold.
         """
         trees = self.trees(corpus, split)
         plans = [(own, trees, None) for own in settings]
@@ -412,7 +413,7 @@ class Run:
             list(pool.map(one, todo))
 
     def folds(self, corpus: str, split: str) -> Forests:
-        """The forests of a training part, each fold's by the grammar of the others."""
+        """Return the forests of a training part. The grammar of the other folds parses a fold."""
         trees = self.trees(corpus, split)
         n_folds = min(FOLDS[corpus], len(trees))
         settings = SETTINGS[corpus]
@@ -434,9 +435,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Forests:
-    """Forests of sentences with the symbols of a grammar, their trees, and the CPU seconds of all
-    grammars.
-    """
+    """Forests with the symbols of a grammar, gold trees, and CPU seconds of all grammars."""
 
     grammar: LatentGrammar
     graphs: Hypergraphs
@@ -445,13 +444,13 @@ class Forests:
 
 
 def bounds(number: int, folds: int) -> list[tuple[int, int]]:
-    """Where the folds of `number` sentences begin and end; see `SpanGrammarSettings`."""
+    """Return the begins and ends of the folds of `number` sentences; see `SpanGrammarSettings`."""
     ends = [number * fold // folds for fold in range(folds + 1)] if folds else []
     return list(pairwise(ends))
 
 
 def outside(trees: Sequence[Tree], folds: int) -> Iterator[list[Tree]]:
-    """The trees that are not in each fold."""
+    """Yield the trees outside each fold."""
     for begin, end in bounds(len(trees), folds):
         yield [*trees[:begin], *trees[end:]]
 
@@ -484,7 +483,7 @@ def _load(network: SpanNetwork, data: bytes) -> None:
 
 @functools.cache
 def default_parser(run: Run, split: str) -> Model:
-    """The parser of the default pipeline, not calibrated; split: "fit" or "train", of EWT."""
+    """Return the uncalibrated parser of the default pipeline. split: "fit" or "train", of EWT."""
     learn = held_out_parser if split == "fit" else default.learn_parser
     component = learn(run.corpora, run.work, run.jobs).get_pipe(COMPONENT)
     grammar = component.parameters
@@ -497,9 +496,10 @@ def default_parser(run: Run, split: str) -> Model:
 def measured(
     run: Run, step: str, corpus: str, models: Mapping[str, Model], **settings: Any
 ) -> Iterator[Figures]:
-    """What a step scores and costs on parts of a corpus, the one where things are chosen first.
+    """Return scores and costs of models on parts of a corpus; the first is for tuning.
 
-    models: by part. Seconds, size and, on the other parts, the temperature are of the first.
+    models: by part. Seconds and size are of the first model, and so is the temperature, which is
+    used for all parts.
     """
     temperature = None
     found: Figures = {}
@@ -526,7 +526,7 @@ def measured(
 
 
 def timed(reader: Reader, gold: Sequence[Tree]) -> tuple[list[Parse], float]:
-    """Parses, and CPU milliseconds a sentence."""
+    """Return parses and CPU milliseconds per sentence."""
     reader.parse([tree.words() for tree in gold[:WARM_UP]])
     start = time.process_time()
     parses = parsed(reader, gold)
@@ -534,8 +534,9 @@ def timed(reader: Reader, gold: Sequence[Tree]) -> tuple[list[Parse], float]:
 
 
 class Closest:
-    """Scores that make the tree closest to the gold tree the best of its forest; tokens are gold
-    trees. See `Hypergraphs.closest`.
+    """Scores for which the best tree of a forest is the one closest to the gold tree.
+
+    Tokens are gold trees. See `Hypergraphs.closest`.
     """
 
     def __init__(self, grammar: LatentGrammar):
@@ -556,7 +557,7 @@ class Closest:
 
 
 def oracle(grammar: LatentGrammar, gold: Sequence[Tree], corpus: str) -> Figures:
-    """The best that can be made of the forests, and how large they are."""
+    """Return the oracle scores and the sizes of the forests."""
     closest = Closest(grammar)
     parser = ChartParser(
         SpanGrammar(grammar), decoder="viterbi", thresholds=THRESHOLDS, scorers=[closest]

@@ -1,4 +1,4 @@
-"""Measurements and trainings in processes of their own."""
+"""Measurements and training in separate processes."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from training.common.recording import ROOT
 
 
 def in_process(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What the function returns when a process of its own calls it."""
+    """Call a function in a separate process and return its result."""
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         return pool.submit(function, *arguments).result()
 
 
 def measured(module: str, *arguments: Any) -> dict[str, Any]:
-    """Run `python -m module arguments ...` with one thread of BLAS.
+    """Run `python -m module arguments ...` with one BLAS thread.
 
-    Returns the JSON of the last line that it prints. Raises CalledProcessError if it fails.
+    Returns the JSON in the last line of its output. Raises CalledProcessError if it fails.
     """
     run = subprocess.run(
         [sys.executable, "-m", module, *map(str, arguments)],
@@ -36,7 +36,7 @@ def measured(module: str, *arguments: Any) -> dict[str, Any]:
 
 
 def environment() -> dict[str, str]:
-    """The environment of a process with one thread of BLAS, which can import `training`."""
+    """Return the environment of a process with one BLAS thread that can import `training`."""
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     one = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     return {**os.environ, **one, "PYTHONPATH": path}

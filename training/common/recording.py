@@ -1,6 +1,4 @@
-"""Results as JSON: numbers, the commit and the machine they were measured on; and where corpora and
-kept stages are.
-"""
+"""Results as JSON, with the commit and the machine; and the folders of corpora and of the cache."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ WORK = ROOT / "training" / "work"
 def record(name: str, figures: Mapping[str, Any]) -> None:
     """Merge `figures` (keys joined by dots) into training/results/NAME.json.
 
-    The file is nested, sorted, and replaced at once, so that a run can record as it goes.
+    The file is nested, sorted and replaced atomically, so a run can record figures step by step.
     """
     path = RESULTS / f"{name}.json"
     results = srsly.read_json(path) if path.exists() else {}
@@ -43,7 +41,7 @@ def record(name: str, figures: Mapping[str, Any]) -> None:
 
 
 def show(figures: Mapping[str, Any]) -> None:
-    """Print figures, one a line. Lists are left to the reports."""
+    """Print figures, one per line, without lists."""
     for key, value in figures.items():
         if not isinstance(value, list):
             text = f"{value:,.4f}" if isinstance(value, float) else value
@@ -56,10 +54,7 @@ def record_steps(
     write_report: Callable[[Path, str], None],
     is_trial: bool,
 ) -> None:
-    """Show and record the figures of each step as they come, and write the report after it.
-
-    is_trial: record nothing.
-    """
+    """Print and record the figures of each step, and write the report. is_trial: only print."""
     for step in steps:
         for figures in step:
             if not is_trial:
@@ -70,17 +65,17 @@ def record_steps(
 
 
 def peak_mb() -> float:
-    """Peak resident memory of this process, MB."""
+    """Return the peak resident memory of this process in MB."""
     status = Path("/proc/self/status")
     if status.exists():
-        # On Linux the other figure is at least what the parent had when it started this process.
+        # On Linux, ru_maxrss is at least the memory of the parent when it started this process.
         (line,) = [x for x in status.read_text().splitlines() if x.startswith("VmHWM:")]
         return int(line.split()[1]) / 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def _rounded(value: Any) -> Any:
-    """Numbers to six digits after the point, those in lists and tables too."""
+    """Round numbers to six decimals, also in lists and tables."""
     if isinstance(value, float):
         return round(value, 6)
     if isinstance(value, list):
@@ -92,7 +87,7 @@ def _rounded(value: Any) -> Any:
 
 @cache
 def _commit() -> str:
-    """The commit; "+" is added if the code differs from it (results and README do not count)."""
+    """Return the commit, with "+" if files other than results and README differ from it."""
     commit = _git("rev-parse", "--short=12", "HEAD")
     changed = _git("status", "--porcelain", "--", ".", ":!training/results", ":!README.md")
     return f"{commit}+" if commit and changed else commit or "unknown"
@@ -104,7 +99,7 @@ def _git(*arguments: str) -> str:
 
 
 def machine() -> dict[str, Any]:
-    """The processor, its cores, and the version of Python."""
+    """Return the processor, the number of cores, and the version of Python."""
     model = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():

@@ -1,4 +1,4 @@
-"""What the reports share: tables in Markdown, figures with keys joined by dots, and plots."""
+"""Functions for reports: tables in Markdown, figures with dotted keys, and plots."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Figures = Mapping[str, Any]
 
 
 def flat(table: Figures, prefix: str = "") -> dict[str, Any]:
-    """Nested figures by keys joined by dots; a structure stays whole."""
+    """Flatten nested figures to dotted keys, except for network structures."""
     found: dict[str, Any] = {}
     for key, value in table.items():
         if isinstance(value, dict) and not key.startswith("structure"):
@@ -23,13 +23,13 @@ def flat(table: Figures, prefix: str = "") -> dict[str, Any]:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """A table, with an empty line before it."""
+    """Return the lines of a table, after an empty line."""
     lines = [header, ["---"] * len(header), *rows]
     return ["", *(f"| {' | '.join(line)} |" for line in lines)]
 
 
 def shown(figures: Figures, key: str, form: str = ".2f", scale: float = 1.0) -> str:
-    """A figure times `scale`, or nothing where there is none."""
+    """Format a figure times `scale`; return "" if it is missing."""
     value = figures.get(key)
     if value is None:
         return ""
@@ -39,7 +39,7 @@ def shown(figures: Figures, key: str, form: str = ".2f", scale: float = 1.0) -> 
 def write_sections(
     results: Path, name: str, head: str, sections: Iterable[Callable[[Figures], Iterable[str]]]
 ) -> None:
-    """The report of results/NAME.json: the head, and what each section says of the figures."""
+    """Write the report of results/NAME.json: the head, and each section of the figures."""
     figures = flat(srsly.read_json(results / f"{name}.json"))
     lines = head.split("\n")
     for section in sections:
@@ -48,7 +48,7 @@ def write_sections(
 
 
 def pyplot_for(path: Path) -> Any:
-    """Matplotlib's, for files of this name that do not change where the figures do not."""
+    """Return pyplot, configured so that equal figures result in equal files."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -61,7 +61,7 @@ def pyplot_for(path: Path) -> Any:
 
 
 def save_plot(figure: Any, path: Path) -> None:
-    """As SVG and PNG."""
+    """Save a plot as SVG and PNG."""
     figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
     figure.savefig(path.with_suffix(".png"), dpi=120)
 

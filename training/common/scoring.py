@@ -1,4 +1,4 @@
-"""Parsing and scoring the trees of a treebank."""
+"""Parse and score the trees of a treebank."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Figures = dict[str, Any]
 
 
 def parsed(parser: ChartParser, gold: Sequence[Tree]) -> list[Parse]:
-    """Parses of the words of these trees, a few at a time under a progress bar."""
+    """Parse the words of these trees with a progress bar."""
     sentences = [tree.words() for tree in gold]
     parses: list[Parse] = []
     for start in tqdm(range(0, len(sentences), 100), desc="parsing", mininterval=5):
@@ -28,7 +28,7 @@ def parsed(parser: ChartParser, gold: Sequence[Tree]) -> list[Parse]:
 
 
 def scored(parses: Sequence[Parse], gold: Sequence[Tree], punctuation: str) -> EvalbScore:
-    """EVALB over parses, fallback trees included."""
+    """Score parses with EVALB, including fallback trees."""
     pairs = zip(parses, gold, strict=True)
     return score_trees(
         gold, [parse.tree(tree.words()) for parse, tree in pairs], punctuation=punctuation
@@ -48,10 +48,10 @@ def figures_of(score: EvalbScore, split: str) -> dict[str, float]:
 
 
 def brackets_right(parses: Sequence[Parse], gold: Sequence[Tree]) -> tuple[np.ndarray, np.ndarray]:
-    """The probability of every predicted bracket, and whether the gold tree has it.
+    """Return the probability of every predicted bracket, and whether the gold tree has it.
 
-    Brackets are over tokens, punctuation included; of equal ones as many are right as the gold tree
-    has, the topmost first.
+    Brackets are over all tokens, with punctuation. If equal brackets occur more often than in the
+    gold tree, the topmost ones count as right.
     """
     probabilities, right = [np.empty(0)], []
     for parse, tree in zip(parses, gold, strict=True):
@@ -66,7 +66,7 @@ def brackets_right(parses: Sequence[Parse], gold: Sequence[Tree]) -> tuple[np.nd
 
 
 def tagged(nlp: Language, gold: Sequence[Tree]) -> list[list[str]]:
-    """The tags that a pipeline gives to the words of these trees."""
+    """Return the tags that a pipeline predicts for the words of these trees."""
     docs = [Doc(nlp.vocab, words=tree.words()) for tree in gold]
     for name, pipe in nlp.pipeline:
         if name in ("tok2vec", "tagger", "chain_tagger"):

@@ -15,13 +15,13 @@ from spacy_structlearn.trees.parse import Parse
 from spacy_structlearn.trees.tree import Tree
 from training.common.ewt import tuning_documents
 
-# What `score_trees` takes for punctuation: COLLINS.prm as it is, or the gold tags.
+# How `score_trees` identifies punctuation: by the original COLLINS.prm, or by gold tags.
 PUNCTUATION = {"wsj": "own", "ewt": "gold"}
 
 
 @cache
 def wsj_trees(corpora: Path, split: str) -> tuple[Tree, ...]:
-    """Normalised trees of train, dev or test: the files that split.json names."""
+    """Return the normalised trees of train, dev or test: the files listed in split.json."""
     folder = corpora / "wsj_sample"
     splits = json.loads((folder / "split.json").read_text(encoding="utf8"))["splits"]
     low, high = splits[split]["files"]
@@ -35,7 +35,7 @@ def wsj_trees(corpora: Path, split: str) -> tuple[Tree, ...]:
 
 @cache
 def ewt_trees(corpora: Path, split: str) -> tuple[Tree, ...]:
-    """Normalised trees of train, dev, tune (the documents of tune.txt) or fit (train without)."""
+    """Return normalised trees of train, dev, tune (documents of tune.txt) or fit (train - tune)."""
     folder = corpora / "ewt"
     if split in ("train", "dev"):
         return _normalized(read_trees(folder / f"{split}.trees.gz"))
@@ -46,7 +46,7 @@ def ewt_trees(corpora: Path, split: str) -> tuple[Tree, ...]:
 
 
 def ewt_documents(corpora: Path, split: str) -> list[str]:
-    """The name of each sentence's document."""
+    """Return the name of the document of each sentence."""
     names, inside = [], False
     with gzip.open(corpora / "ewt" / f"{split}.props.gz", "rt", encoding="utf8") as lines:
         for line in lines:
@@ -68,7 +68,7 @@ def _normalized(trees: Iterator[Tree]) -> tuple[Tree, ...]:
 
 @cache
 def skeleton_trees(corpora: Path, split: str) -> tuple[Tree, ...]:
-    """Trees of train or dev over tags, which are their own words."""
+    """Return trees of train or dev whose words are their tags."""
     return _normalized(read_trees(corpora / "wsj_skeleton" / f"{split}.postrees.gz"))
 
 
@@ -82,13 +82,13 @@ TREES: dict[str, Callable[[Path, str], tuple[Tree, ...]]] = {
 
 # --- trees without binarisation
 def unfolded(tree: Tree) -> Tree:
-    """The tree with at most two children a node, and nothing forgotten: a node of n children gets
-    n - 2 right-branching ones whose names tell parent and remaining children.
+    """Binarise a tree without markovisation: a node with n children gets n - 2 right-branching
+    nodes, named after the parent and the remaining children.
     """
 
     def phrase(node: Tree, children: list[Tree]) -> Tree:
         last = children.pop()
-        # The names are of what is below, so that equal suffixes are one symbol.
+        # The remaining children are the name, so that equal suffixes share a symbol.
         names = [_rest_name(child) for child in node.children]
         while len(children) > 1:
             rest = f"~{node.label}->{'_'.join(names[len(children) - 1 :])}"
@@ -99,12 +99,12 @@ def unfolded(tree: Tree) -> Tree:
 
 
 def _rest_name(child: Tree) -> str:
-    # A tag and a phrase of the same spelling are not the same.
+    # A tag and a phrase can have the same spelling.
     return child.label + ("" if child.word is None else "/")
 
 
 def folded(parse: Parse) -> Parse:
-    """The parse without the nodes that `unfolded` made."""
+    """Return the parse without the nodes added by `unfolded`."""
     kept = [i for i, label in enumerate(parse.labels) if not label.startswith("~")]
     return replace(
         parse,

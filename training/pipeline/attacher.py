@@ -1,12 +1,11 @@
-"""Train the attachment of prepositional phrases on the gold trees of fetched treebanks.
+"""Train the PP attacher on the gold trees of fetched treebanks.
 
     python corpora/fetch.py ewt craft
     python -m training.pipeline.attacher training/work/my_attacher
 
-The classifier is trained on CRAFT and the documents of EWT's train that `ewt/tune.txt` does
-not name, and scored on those, at the sites of their gold trees; with --all it is then trained on
-all of train too. Any value of the config is set by an option of its name:
---components.pp_attacher.model.l2 3
+The classifier is trained on CRAFT and EWT's train without the tuning documents of `ewt/tune.txt`.
+It is scored on the tuning documents, at the sites of their gold trees. With --all, it is then
+trained on all of train. Options override values of the config: --components.pp_attacher.model.l2 3
 """
 
 from __future__ import annotations
@@ -29,15 +28,15 @@ from training.common.recording import CORPORA, ROOT
 
 CONFIG = ROOT / "training" / "configs" / "pp_attacher.cfg"
 COMPONENT = "pp_attacher"
-# Other treebanks whose licences allow it, and that make the default pipeline better on EWT.
+# Other treebanks that improve the accuracy on EWT, and whose licences allow shipping.
 FURTHER = ("craft",)
 SCORES = [f"pp_attachment_{name}" for name in ("acc", "p", "r", "f")]
 
 
 def build_sites(corpora: Path, work: Path, further: tuple[str, ...] = FURTHER) -> dict[str, Path]:
-    """DocBins of the Docs with gold sites: `fit`, `tune` and, of both, `train`.
+    """Write DocBins with gold sites: `fit`, `tune` and their union, `train`.
 
-    fit holds the documents of EWT's train that are not for tuning, and the further treebanks.
+    fit contains the documents of EWT's train that are not for tuning, and the further treebanks.
     """
     folder = work / "_".join(("pp", "ewt", *further))
     paths = {name: folder / f"{name}.spacy" for name in ("fit", "tune", "train")}
@@ -65,9 +64,9 @@ def train_pp_attacher(
     further: tuple[str, ...] = FURTHER,
     overrides: dict[str, Any] | None = None,
 ) -> tuple[Language, dict[str, float]]:
-    """Train it. Returns the pipeline, and its scores on the tuning documents.
+    """Train a PP attacher. Return the pipeline and its scores on the tuning documents.
 
-    use_all: train on these documents too, once they are scored. overrides: of the config.
+    use_all: train again on all documents after scoring. overrides: of the config.
     """
     paths = build_sites(corpora, work, further)
     overrides = {"paths.train": str(paths["fit"]), "paths.dev": str(paths["tune"])} | (

@@ -1,10 +1,11 @@
-"""The card of a pipeline: what its meta.json says of it next to its sources and its licence.
+"""The model card of a pipeline: figures in its meta.json.
 
-performance  scores on raw text, as spaCy's commands show them; and for each layer with
-             probabilities its expected calibration error, `*_ece`
-size         for each component the MB (1,000,000 bytes) of its folder, and the number of weights
-speed        words and punctuation per CPU second, of all and of each component alone on Docs that
-             those before it have annotated; and the processor. All else is the same in every run.
+performance  scores on raw text, named as in spaCy; and the expected calibration error of each
+             layer with probabilities, `*_ece`
+size         MB (1,000,000 bytes) of the folder and number of weights of each component
+speed        words and punctuation per CPU second, of the pipeline and of each component alone,
+             which reads the annotation of earlier components; and the processor. Only the speed
+             differs between runs.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ NOTES = (
     "which nothing was learned; ECE is the expected calibration error of the probabilities."
 )
 WARM_UP = 20  # documents
-# What is shown of each component; scores of single labels are left out.
+# The scores of each component, without those of single labels.
 SCORES = (
     *("tag_acc", "sents_f", "sents_p", "sents_r", "np_chunk_f", "np_chunk_p", "np_chunk_r"),
     *("constituents_f", "constituents_p", "constituents_r"),
@@ -52,10 +53,10 @@ SCORES = (
 
 
 def write_card(folder: Path, gold: Sequence[Doc]) -> dict[str, Any]:
-    """Evaluate the pipeline in `folder` on raw text, and put its card into its meta.json.
+    """Evaluate the pipeline in `folder` on raw text, write the card to its meta.json and return it.
 
-    gold: the Docs it is scored on. No other file is written: words of these texts, which the vocab
-    of a pipeline keeps, stay out of what is on disk. Returns the card.
+    gold: the Docs for evaluation. No other file is written, because the vocab of the pipeline now
+    contains words of these texts.
     """
     nlp = spacy.load(folder)
     performance, speed = evaluate(nlp, gold)
@@ -66,16 +67,16 @@ def write_card(folder: Path, gold: Sequence[Doc]) -> dict[str, Any]:
         "speed": {"words_per_cpu_s": speed, "cpu": machine()["cpu"]},
     }
     meta = srsly.read_json(folder / "meta.json")
-    # Last what differs from run to run.
+    # The card is last, because it differs between runs.
     meta = {key: value for key, value in meta.items() if key not in card} | card
     write_bytes(folder / "meta.json", srsly.json_dumps(meta, indent=2).encode())
     return card
 
 
 def evaluate(nlp: Language, gold: Sequence[Doc]) -> tuple[dict[str, float], dict[str, int]]:
-    """Scores and calibration errors of the components that are enabled; and their speed.
+    """Return scores and calibration errors of the enabled components, and their speed.
 
-    Tags are scored where the tokens agree with the treebank's, the rest by characters.
+    Tags are scored on tokens that agree with the treebank, other layers by characters.
     """
     docs, speed = annotated(nlp, [doc.text for doc in gold])
     examples = [Example(*pair) for pair in zip(docs, gold, strict=True)]
@@ -86,8 +87,8 @@ def evaluate(nlp: Language, gold: Sequence[Doc]) -> tuple[dict[str, float], dict
 
 # --- speed ----------------------------------------------------------------------------------------
 def annotated(nlp: Language, texts: Sequence[str]) -> tuple[list[Doc], dict[str, int]]:
-    """The Docs of these texts, and the words per CPU second of "all" and of each component."""
-    # What a component does once, such as filling a cache, is none of its speed.
+    """Return the Docs of these texts, and the words per CPU second of "all" and each component."""
+    # Warm up, because caches are filled only once.
     list(nlp.pipe(texts[:WARM_UP]))
     seconds = {}
     start = process_time()
@@ -99,13 +100,13 @@ def annotated(nlp: Language, texts: Sequence[str]) -> tuple[list[Doc], dict[str,
         seconds[name] = process_time() - start
     words = sum(map(len, docs))
     seconds = {"all": total + sum(seconds.values()), **seconds}
-    # A clock with a coarse tick may find that a small one took no time at all.
+    # With a coarse clock, a small component may take no time.
     return docs, {name: round(words / max(value, 1e-9)) for name, value in seconds.items()}
 
 
 # --- size -----------------------------------------------------------------------------------------
 def sizes(nlp: Language, folder: Path) -> dict[str, dict[str, float]]:
-    """For each component the MB of its folder, and its weights."""
+    """Return the MB of the folder and the number of weights of each component."""
     return {
         name: {
             "mb": round(1e-6 * sum(p.stat().st_size for p in (folder / name).iterdir()), 3),
@@ -116,7 +117,7 @@ def sizes(nlp: Language, folder: Path) -> dict[str, dict[str, float]]:
 
 
 def weights_of(component: Any) -> int:
-    """The weights, probabilities and counts other than zero that a component has learned."""
+    """Count the nonzero weights, probabilities and counts of a component."""
     nodes = component.model.walk()
     layers = sum(n.get_param(p).size for n in nodes for p in n.param_names if n.has_param(p))
     return layers + (n_weights(component.parameters) if hasattr(component, "parameters") else 0)
@@ -124,7 +125,7 @@ def weights_of(component: Any) -> int:
 
 @singledispatch
 def n_weights(model: Any) -> int:
-    """The same of one model of a family; 0 for None, a model that is not there."""
+    """Count the weights of one model; 0 if there is none."""
     if model is not None:
         raise TypeError(f"no family has a {type(model).__name__}")
     return 0
@@ -132,7 +133,7 @@ def n_weights(model: Any) -> int:
 
 @n_weights.register
 def _(model: ChainModel) -> int:
-    # Transitions that an encoding forbids are infinite: nothing was learned there.
+    # Transitions forbidden by the encoding are infinite, not trained.
     free = np.isfinite(model.transitions) & (model.transitions != 0)
     return int(np.count_nonzero(model.weights) + np.count_nonzero(free))
 
@@ -143,7 +144,7 @@ def _(grammar: LatentGrammar) -> int:
     arrays = [lexicon.pair_weights, lexicon.backoff_weights, lexicon.backoff.weights]
     arrays += [array for level in lexicon.levels for array in level]
     own = sum(int(np.count_nonzero(array)) for array in arrays)
-    # Those of the cascade, and the last of each further member of a product.
+    # Productions of the cascade, and of the last level of each further member of a product.
     return own + sum(level.n_productions for level in grammar.levels)
 
 
@@ -156,7 +157,7 @@ def _(span_grammar: SpanGrammar) -> int:
 
 @n_weights.register
 def _(network: ISBN) -> int:
-    # Probabilities of signatures are kept as logarithms: none is zero.
+    # The logarithms of the signature probabilities can be zero, but the probabilities cannot.
     return int(np.count_nonzero(network.weights)) + network.signature_log_probs.size
 
 
@@ -178,9 +179,9 @@ def _(model: Stages) -> int:
 
 # --- calibration ----------------------------------------------------------------------------------
 def calibration_errors(examples: Iterable[Example]) -> dict[str, float]:
-    """The expected calibration error of each layer that has probabilities and gold annotation.
+    """Return the expected calibration error of each layer with probabilities and gold annotation.
 
-    All is compared by characters, as in the scores.
+    Annotation is compared by characters, as in the scores.
     """
     outcomes: dict[str, list[tuple[float, bool]]] = {name: [] for name in LAYERS}
     for example in examples:
@@ -193,14 +194,12 @@ def calibration_errors(examples: Iterable[Example]) -> dict[str, float]:
     }
 
 
-# Of everything predicted the probability, None where there is none, and whether it is right.
+# The probability of each prediction, if any, and whether it is right.
 Judged = Iterator[tuple[float | None, bool]]
 
 
 def _spans(example: Example, key: str) -> Judged:
-    """A span of a group is right if the gold Doc has it with the same label; of equal ones as many
-    are right as it has.
-    """
+    """Judge spans of a group: right if the gold Doc has the span with this label as often."""
     gold, doc = example.reference, example.predicted
     if key not in gold.spans or key not in doc.spans:
         return
@@ -215,7 +214,7 @@ def _spans(example: Example, key: str) -> Judged:
 
 
 def _attachments(example: Example) -> Judged:
-    """Of prepositions that have a site in the gold Doc too."""
+    """Judge attachments of prepositions that have a site in the gold Doc too."""
     gold, found = (
         _placed(doc, [(site, site.prep.i, site.prep.i + 1) for site in doc._.pp_attachments])
         for doc in (example.reference, example.predicted)
@@ -227,9 +226,9 @@ def _attachments(example: Example) -> Judged:
 
 
 def _arguments(example: Example) -> Judged:
-    """An argument is right if the gold Doc has exactly this span in this role of this predicate.
+    """Judge arguments: right if the gold Doc has this span with this role of this predicate.
 
-    As in the score, words do not count that are gold predicates and no verbs.
+    As in the score, gold predicates that are not verbs are skipped.
     """
     gold, others = set(), set()
     for frame, start, _ in _predicates(example.reference):
@@ -250,7 +249,7 @@ def _predicates(doc: Doc) -> list[tuple[Frame, int, int]]:
 
 
 def _placed(doc: Doc, spans: list[tuple[L, int, int]]) -> list[tuple[L, int, int]]:
-    """Spans of tokens as spans of characters."""
+    """Convert spans of tokens to spans of characters."""
     return character_spans([token.text for token in doc], spans)
 
 

@@ -3,9 +3,9 @@
     python corpora/fetch.py ewt craft
     python -m training.pipeline.classes classes.bin --classes 400
 
-Only words are read, never tags, trees or chunks, and only training parts. A word's id is spaCy's
-ORTH; in place of rare words stands their SHAPE. What is made from corpora whose licence does not
-allow it (conll2000, wsj_sample) is for experiments: it must not be shipped.
+Only the words of training parts are read, without tags, trees or chunks. The id of a word is
+spaCy's ORTH, or its SHAPE if the word is rare. Classes learned from conll2000 or wsj_sample are for
+experiments: the licences do not allow shipping them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MAY_BE_SHIPPED = ("craft", "ewt")
 
 
 def sentences(path: Path) -> Iterator[list[str]]:
-    """The words of each sentence of a treebank or a file of CoNLL-2000."""
+    """Yield the words of each sentence of a treebank or a file of CoNLL-2000."""
     if path.name.endswith(".txt.gz"):
         for rows in read_conll_columns(path):
             yield [row[0] for row in rows]
@@ -47,7 +47,7 @@ def sentences(path: Path) -> Iterator[list[str]]:
 
 
 def train_classes(texts: Iterable[list[str]], n_classes: int, min_count: int) -> WordClasses:
-    """Classes of the words of some sentences. Strings are hashed once for each type."""
+    """Train classes of the words of sentences. Each type is hashed once."""
     types: dict[str, int] = {}
     offsets, numbers = [0], []
     for text in texts:

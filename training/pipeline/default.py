@@ -1,20 +1,21 @@
-"""Train `en_structlearn_sm`, the pipeline inside the package, from the fetched corpora.
+"""Train `en_structlearn_sm`, the pipeline in the package, on the fetched corpora.
 
     python corpora/fetch.py ewt craft
     python -m training.train_default
 
-Stages, each kept in training/work so that an interrupted run resumes: the treebank as DocBins; word
-classes from raw text (EWT and CRAFT); the sentence splitter on the documents in several renderings
-of their white space; the tagger on all of train; predicted tags for train by k-fold jackknife; the
-parser on the trees; the chunker on the predicted tags; the attachment of prepositional phrases on
-the trees of EWT and CRAFT; the labeler of semantic roles on the propositions of EWT; the pipeline;
-one evaluation on dev, which makes its card (card.py).
+Each stage is kept in training/work, so that an interrupted run resumes:
 
-With --only COMPONENT ... the others stay as they are in the package. With --card nothing is
-trained: the pipeline that is there is evaluated, and the card in its meta.json made anew. With
---tune, settings of the chunker are compared instead, trained on the other documents of train and
-scored on those of `ewt/tune.txt`. Everything is seeded: two runs write the same, but for the speed
-on the card.
+1. Convert the treebank to DocBins, and learn word classes from the raw text of EWT and CRAFT.
+2. Train the sentence splitter on the documents in several layouts, and the tagger on all of train.
+3. Predict tags for train by k-fold jackknifing.
+4. Train the parser on the trees, the chunker on the predicted tags, the PP attacher on the trees of
+   EWT and CRAFT, and the role labeler on the propositions of EWT.
+5. Assemble the pipeline. Evaluate it once on dev, and write its model card (card.py).
+
+--only COMPONENT ... keeps the other components of the package. --card evaluates the existing
+pipeline and writes the card. --tune compares settings of the chunker, trained on train without the
+documents of `ewt/tune.txt` and scored on these. All stages are seeded: only the speed on the card
+differs between runs.
 """
 
 from __future__ import annotations
@@ -47,34 +48,33 @@ PACKAGED = ROOT / "spacy_structlearn" / "data" / "en_structlearn_sm"
 CONFIGS = ROOT / "training" / "configs"
 SPLITTER_CONFIG = CONFIGS / "sentence_splitter.cfg"
 CHUNKER_CONFIG = CONFIGS / "np_chunker.cfg"
-# The words of EWT: what spaCy's rules for English leave in pieces, or whole, is as it is there.
+# The tokenizer follows EWT where spaCy's rules for English differ from it.
 BASE = {
     "nlp": {
         "batch_size": 256,
         "tokenizer": {"@tokenizers": "spacy_structlearn.english_tokenizer.v1"},
     }
 }
-# How the parser works in the pipeline.
+# Settings of the parser in the pipeline.
 TOGETHER = {"constituency_parser": {**BEHIND_TAGGER, "set_tags": True}}
-CLASSES_FROM = ("craft", "ewt")  # the raw text of their training parts; both may be shipped
+CLASSES_FROM = ("craft", "ewt")  # raw text of the training parts; the licences allow shipping
 N_CLASSES = 400
-# Smaller weights are not shipped: that costs 0.1 F1 at most on the tuning documents.
+# Smaller weights are removed. This costs at most 0.1 F1 on the tuning documents.
 SMALLEST_BOUNDARY_WEIGHT = 0.05
 SMALLEST_TAG_WEIGHT = 0.05
 SMALLEST_CHUNK_WEIGHT = 0.08
 TUNED_L2 = (1.0, 2.0, 4.0, 8.0)
-# Of the parser's probabilities: smaller ones are not shipped, the others as float16. On the tuning
-# documents that costs nothing.
+# Smaller probabilities of the parser are removed, and the others stored as float16. This does not
+# change the accuracy on the tuning documents.
 SMALLEST_PROBABILITY = 1e-6
-SMALLEST_ATTACHMENT_WEIGHT = 0.01  # the same, of the attachment of prepositional phrases
-# What the labeler of semantic roles is learned from: in the trees of a product of grammars, without
-# tags, gold trees gave F1 69.6 on the tuning documents, jackknifed ones 68.6, both 70.1.
+SMALLEST_ATTACHMENT_WEIGHT = 0.01
+# The training trees of the role labeler. In trees of a product of grammars, without input tags, F1
+# on the tuning documents was 69.6 with gold trees, 68.6 with jackknifed trees, and 70.1 with both.
 ROLES_FROM = "both"
-# Of its weights, as of those of the attachment, by stages.
+# Smaller weights of the stages of the role labeler are removed too.
 SMALLEST_ROLE_WEIGHTS = {"predicates": 0.05, "senses": 0.05, "identification": 0.05, "roles": 0.05}
-# E-mail addresses, the short ones of an office too, and telephone numbers: known words and names of
-# features that are not published. The last pattern leaves alone the paths of word classes, which
-# are of 0 and 1.
+# E-mail addresses (also short internal ones) and telephone numbers: they are removed from known
+# words and feature names. The last pattern skips the paths of word classes, such as 0110.
 PERSONAL = re.compile(
     r"\w@\w|(?<!\d)\d{3}[-.)/ ]+\d{3}[-. ]?\d{4}|\d{3}-\d{4}(?!\d)"
     r"|(?<![\d.,])(?=\d*[2-9])\d{7,}(?![\d.,])"
@@ -122,7 +122,7 @@ en_structlearn_sm is trained on the following corpora and licensed, like them, C
 
 # --- stages ---------------------------------------------------------------------------------------
 def learn_classes(corpora: Path, work: Path) -> Path:
-    """Word classes of the raw text that may be shipped."""
+    """Learn word classes from raw text whose licence allows shipping."""
     target = work / "classes.bin"
     if not target.exists():
         texts = (text for name in CLASSES_FROM for text in sentences(corpora / FILES[name]))
@@ -132,7 +132,7 @@ def learn_classes(corpora: Path, work: Path) -> Path:
 
 
 def train_splitter(corpora: Path, work: Path, split: str = "train") -> Language:
-    """The sentence splitter alone, of one split of train; scores are those on tune."""
+    """Train the sentence splitter on one split of train, and score it on tune."""
     target = work / f"sentence_splitter.{split}"
     if not target.exists():
         docs, classes = build_docs(corpora, work), learn_classes(corpora, work)
@@ -148,14 +148,14 @@ def _paths(paths: dict[str, Path]) -> dict[str, Any]:
 def train_chunker(
     train: Path, dev: Path, classes: Path, output: Path | None = None, **settings: Any
 ) -> Language:
-    """The chunker alone, on Docs as they are; `settings` go to its architecture."""
+    """Train the chunker on unchanged Docs. settings: of its architecture."""
     overrides = _paths({"train": train, "dev": dev, "classes": classes})
     overrides |= {f"components.np_chunker.model.{key}": val for key, val in settings.items()}
     return fitting.train(CHUNKER_CONFIG, output, overrides=overrides)
 
 
 def learn_chunker(corpora: Path, work: Path, jobs: int) -> Language:
-    """The chunker alone, learned from predicted tags."""
+    """Train the chunker on predicted tags."""
     target = work / "chunker"
     if not target.exists():
         docs, train = build_docs(corpora, work), jackknifed(corpora, work, jobs)
@@ -165,7 +165,7 @@ def learn_chunker(corpora: Path, work: Path, jobs: int) -> Language:
 
 
 def learn_parser(corpora: Path, work: Path, threads: int) -> Language:
-    """The parser alone, learned from all of train and calibrated on the tuning documents."""
+    """Train the parser on all of train. It is calibrated on the tuning documents."""
     target = work / "parser"
     if not target.exists():
         nlp = train_parser(
@@ -180,7 +180,7 @@ def learn_parser(corpora: Path, work: Path, threads: int) -> Language:
 
 
 def learn_attacher(corpora: Path, work: Path) -> Language:
-    """The attachment of prepositional phrases alone, learned from all sites."""
+    """Train the PP attacher on all sites."""
     target = work / "pp_attacher"
     if not target.exists():
         train_pp_attacher(corpora, work, target, use_all=True)
@@ -188,9 +188,7 @@ def learn_attacher(corpora: Path, work: Path) -> Language:
 
 
 def learn_labeler(corpora: Path, work: Path, threads: int) -> Language:
-    """The labeler of semantic roles alone, learned from all of train and calibrated on the tuning
-    documents.
-    """
+    """Train the role labeler on all of train. It is calibrated on the tuning documents."""
     target = work / "srl_labeler"
     if not target.exists():
         train_srl_labeler(training_files(ROLES_FROM, corpora, work, threads), target, use_all=True)
@@ -199,8 +197,8 @@ def learn_labeler(corpora: Path, work: Path, threads: int) -> Language:
 
 # --- the pipeline ---------------------------------------------------------------------------------
 class Component(NamedTuple):
-    """A component of the pipeline: how it is learned, from corpora, in a folder for stages, by so
-    many processes or threads; and how its model is made as small as it is shipped.
+    """A component of the pipeline: a function that trains it, given the folders of corpora and
+    stages and the number of processes or threads; and one that removes small weights for shipping.
     """
 
     learn: Callable[[Path, Path, int], Language]
@@ -236,7 +234,8 @@ COMPONENTS = {
 def pipeline(
     corpora: Path, work: Path, jobs: int, learned: Iterable[str] = tuple(COMPONENTS)
 ) -> Language:
-    """The pipeline, not yet evaluated. learned: the other components are those of the package."""
+    """Return the pipeline before evaluation. learned: the components to train; the others are
+    taken from the package."""
     packaged = None if set(learned) >= set(COMPONENTS) else spacy.load(PACKAGED)
     nlp = spacy.blank("en", config=BASE)
     for name, how in COMPONENTS.items():
@@ -250,9 +249,9 @@ def pipeline(
 
 
 def assemble(trained: Language) -> Language:
-    """The pipeline without the words and paths of its training, and with its sources.
+    """Remove the words and paths of the training from the pipeline, and add its sources.
 
-    Words that tell of persons are unknown to it: see `PERSONAL`.
+    Personal data become unknown words: see `PERSONAL`.
     """
     config = trained.config.copy()
     config["paths"] = dict.fromkeys(config["paths"])
@@ -260,11 +259,11 @@ def assemble(trained: Language) -> Language:
         config["components"][name].update(settings)
     for component in config["components"].values():
         if "classes" in component["model"]:
-            component["model"]["classes"] = None  # the model holds them
+            component["model"]["classes"] = None  # stored in the model
         if "threads" in component["model"]:
-            component["model"]["threads"] = 1  # of the machine that it was trained on
+            component["model"]["threads"] = 1  # depends on the training machine
     nlp = load_model_from_config(config, auto_fill=True)
-    # A StringStore only grows: a new one holds the labels, and none of the training text.
+    # A StringStore never shrinks. A new one contains the labels, but no training text.
     nlp.from_bytes(trained.to_bytes(exclude=["vocab", "config"]), exclude=["vocab", "config"])
     forget_personal(nlp)
     for _, component in nlp.pipeline:
@@ -288,7 +287,7 @@ def assemble(trained: Language) -> Language:
 
 
 def forget_personal(nlp: Language) -> None:
-    """Take what `PERSONAL` finds out of the words and the names of features of all models."""
+    """Remove matches of `PERSONAL` from the words and feature names of all models."""
     parser = nlp.get_pipe("constituency_parser")
     words = parser.parameters.lexicon.words
     parser.parameters = parser.parameters.without_words(set(filter(PERSONAL.search, words)))
@@ -301,15 +300,15 @@ def forget_personal(nlp: Language) -> None:
 
 
 def evaluate(nlp: Language, dev: Path) -> dict[str, float]:
-    """Scores of the components that are enabled on raw text, and their words per CPU second."""
+    """Return scores of the enabled components on raw text, and their words per CPU second."""
     scores, speed = card.evaluate(nlp, read_docs(dev))
     return scores | {"words_per_cpu_s": speed["all"]}
 
 
 def tune(corpora: Path, work: Path, jobs: int) -> None:
-    """Scores on the tuning documents, and of the chunker those of several settings.
+    """Print scores on the tuning documents, for the chunker with several settings.
 
-    Their predicted tags are those of the jackknife: no tagger has seen what it tags.
+    Tags are jackknifed, so that no tagger has seen the documents that it tags.
     """
     for train_one in (train_splitter, train_tagger):
         nlp = train_one(corpora, work, "fit")
@@ -323,7 +322,7 @@ def tune(corpora: Path, work: Path, jobs: int) -> None:
 
 
 def split_tuning(corpora: Path, train: Path, work: Path) -> tuple[Path, Path]:
-    """A file with all documents of train, as two: without, and only, those of `ewt/tune.txt`."""
+    """Split a file of all documents of train into those not in `ewt/tune.txt` and those in it."""
     tuning = tuning_documents(corpora)
     named = list(zip(document_names(corpora), read_docs(train), strict=True))
     paths = work / "ewt" / "fit.jackknifed.spacy", work / "ewt" / "tune.jackknifed.spacy"
@@ -335,14 +334,14 @@ def split_tuning(corpora: Path, train: Path, work: Path) -> tuple[Path, Path]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
-    parser.add_argument("--work", type=Path, default=WORK, help="kept stages")
+    parser.add_argument("--work", type=Path, default=WORK, help="cache of stages")
     parser.add_argument("--output", type=Path, default=PACKAGED, help="where to save the pipeline")
-    parser.add_argument("--jobs", type=int, default=1, help="processes or threads")
+    parser.add_argument("--jobs", type=int, default=1, help="number of processes or threads")
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument(
-        "--only", nargs="+", choices=COMPONENTS, help="train these alone; keep the others"
+        "--only", nargs="+", choices=COMPONENTS, help="train only these; keep the others"
     )
-    instead.add_argument("--card", action="store_true", help="evaluate the pipeline that is there")
+    instead.add_argument("--card", action="store_true", help="evaluate the existing pipeline")
     instead.add_argument("--tune", action="store_true", help="compare settings instead")
     args = parser.parse_args()
     if args.tune:

@@ -1,14 +1,12 @@
-"""Train the labeler of semantic roles on the propositions of a fetched treebank.
+"""Train the role labeler on the propositions of a fetched treebank.
 
     python corpora/fetch.py ewt
     python -m training.pipeline.labeler training/work/my_labeler
 
-It is learned from the documents of EWT's train that `ewt/tune.txt` does not name, in their gold
-trees and again in predicted ones: k-fold jackknife, so that a parser's errors are known to it; with
---trees gold or jackknifed from one of the two alone. The documents for tuning, in predicted trees,
-tell how good it is, and their outcomes calibrate its probabilities; with --all it is then trained
-on all of train. Any value of the config is set by an option of its name:
---components.srl_labeler.bias 0.5
+The labeler is trained on EWT's train without the tuning documents of `ewt/tune.txt`. It reads their
+gold trees and, to learn the errors of a parser, jackknifed trees; --trees selects one of these. It
+is scored and calibrated on predicted trees of the tuning documents. With --all, it is then trained
+on all of train. Options override values of the config: --components.srl_labeler.bias 0.5
 """
 
 from __future__ import annotations
@@ -48,11 +46,11 @@ def train_srl_labeler(
     use_all: bool = False,
     overrides: dict[str, Any] | None = None,
 ) -> tuple[Language, dict[str, float]]:
-    """Train it. Returns the calibrated pipeline, and its scores on the tuning documents.
+    """Train a labeler. Return the calibrated pipeline and its scores on the tuning documents.
 
-    files: DocBins with gold frames: `fit`, which is learned from, `tune`, whose trees are
-    predicted, and `train`, fit and the tuning documents. use_all: learn from train, once scores and
-    calibration are known. overrides: of the config.
+    files: DocBins with gold frames: `fit` for training, `tune` with predicted trees, and `train`,
+    the union of fit and the tuning documents. use_all: train again on `train` after scoring and
+    calibration. overrides: of the config.
     """
     overrides = {"paths.train": str(files["fit"]), "paths.dev": str(files["tune"])} | (
         overrides or {}
@@ -71,10 +69,10 @@ def train_srl_labeler(
 
 
 def jackknifed(corpora: Path, work: Path, jobs: int) -> dict[str, Path]:
-    """DocBins `fit`, `tune` and `train` whose trees are predicted, by grammars that have not seen
-    them and are given the tags of taggers that have not seen them either.
+    """Write DocBins `fit`, `tune` and `train` with predicted trees and tags.
 
-    One grammar a fold, not the product of several.
+    The grammars and taggers have not seen the documents. A fold is parsed by a single grammar, not
+    by a product.
     """
     paths = {name: work / "ewt" / f"{name}.parsed.spacy" for name in ("train", "fit", "tune")}
     if all(path.exists() for path in paths.values()):
@@ -102,7 +100,7 @@ def jackknifed(corpora: Path, work: Path, jobs: int) -> dict[str, Path]:
 
 
 def joined(first: dict[str, Path], second: dict[str, Path], work: Path) -> dict[str, Path]:
-    """DocBins of the Docs of both."""
+    """Write DocBins with the Docs of both."""
     paths = {name: work / "ewt" / f"{name}.both.spacy" for name in ("fit", "train")}
     for name, path in paths.items():
         if not path.exists():
@@ -112,7 +110,7 @@ def joined(first: dict[str, Path], second: dict[str, Path], work: Path) -> dict[
 
 
 def training_files(trees: str, corpora: Path, work: Path, jobs: int) -> dict[str, Path]:
-    """The DocBins that `train_srl_labeler` takes; see TREES."""
+    """Return the DocBins for `train_srl_labeler`; see TREES."""
     docs, predicted = build_docs(corpora, work), jackknifed(corpora, work, jobs)
     files = {name: docs[name] for name in ("fit", "train")}
     if trees != "gold":
@@ -126,7 +124,7 @@ def main() -> None:
     parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
     parser.add_argument("--trees", choices=TREES, default="both", help="default: %(default)s")
     parser.add_argument("--all", action="store_true", help="train on the tuning documents too")
-    parser.add_argument("--jobs", type=int, default=1, help="processes or threads")
+    parser.add_argument("--jobs", type=int, default=1, help="number of processes or threads")
     args, others = parser.parse_known_args()
     nlp, tuning = train_srl_labeler(
         training_files(args.trees, args.corpora, WORK, args.jobs),

@@ -3,10 +3,10 @@
     python corpora/fetch.py ewt
     python -m training.pipeline.parser training/work/my_parser --threads 2
 
-The grammar is trained on the documents of train that `ewt/tune.txt` does not name, and its
-temperature fitted on those; with --all a second one is then trained on all of train and gets that
-temperature. An interrupted run resumes. The scores that are saved are those on dev, with gold
-tokens and sentences.
+The grammar is trained on train without the tuning documents of `ewt/tune.txt`, and its temperature
+is fitted on these. With --all, a second grammar is then trained on all of train, and gets the same
+temperature. An interrupted run resumes. The saved scores are on dev, with gold tokens and
+sentences.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from training.common.recording import CORPORA, ROOT
 
 CONFIG = ROOT / "training" / "configs" / "parser.cfg"
 COMPONENT = "constituency_parser"
-# How it works where a tagger stands before it; the weight is the best one on the tuning documents.
+# Settings after a tagger; the weight is tuned on the tuning documents.
 BEHIND_TAGGER = {"tags": "prior", "tag_weight": 4.0}
-HELD_OUT = "parser.without_tune"  # in the folder of kept stages
+HELD_OUT = "parser.without_tune"  # in the cache of stages
 SETTINGS = {
     "rounds": "rounds of splitting and merging",
     "grammars": "number of grammars in the product",
@@ -44,11 +44,10 @@ def train_parser(
     held_out: Path | None = None,
     **settings: Any,
 ) -> Language:
-    """Train on EWT with these settings of the architecture. Returns the calibrated pipeline.
+    """Train on EWT with these settings of the architecture. Return the calibrated pipeline.
 
-    use_all: train on the tuning documents too, once the temperature is known. held_out: where to
-    keep the pipeline that has not seen these documents; what comes after a parser is tuned on its
-    trees.
+    use_all: train again on all documents after calibration. held_out: where to keep the pipeline
+    trained without the tuning documents; later components are tuned on its trees.
     """
     paths = treebank(corpora, "train") | {"tune": corpora / "ewt" / "tune.txt"}
     overrides = {f"paths.{name}": str(path) for name, path in paths.items()}
@@ -72,7 +71,7 @@ def train_parser(
 
 
 def held_out_parser(corpora: Path, work: Path, threads: int) -> Language:
-    """The parser of the default pipeline before it was learned from the tuning documents too."""
+    """Return the parser of the default pipeline, trained without the tuning documents."""
     target = work / HELD_OUT
     if not target.exists():
         nlp = train_parser(corpora, work / "parser.fit", use_all=False, threads=threads)
@@ -81,7 +80,7 @@ def held_out_parser(corpora: Path, work: Path, threads: int) -> Language:
 
 
 def evaluate(nlp: Language, corpora: Path) -> dict[str, float]:
-    """Scores on dev, with gold tokens and sentences."""
+    """Return scores on dev, with gold tokens and sentences."""
     files = treebank(corpora, "dev")
     reader = create_treebank_reader(files["trees"], files["spaces"], files["props"], tags=False)
     scores = nlp.evaluate(list(reader(nlp)))
@@ -94,7 +93,7 @@ def main() -> None:
     parser.add_argument("output", type=Path, help="where to save the pipeline")
     parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
     for name, text in SETTINGS.items():
-        parser.add_argument(f"--{name}", type=int, help=f"{text}; default: as in the config")
+        parser.add_argument(f"--{name}", type=int, help=f"{text}; default: see the config")
     parser.add_argument("--all", action="store_true", help="train on the tuning documents too")
     parser.add_argument("--threshold", type=float, default=0.0, help="smallest probability kept")
     parser.add_argument("--storage", default="float32", help="float32, float16 or log8")

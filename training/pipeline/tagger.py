@@ -1,10 +1,10 @@
-"""Train the tagger of the default pipeline on the fetched English Web Treebank, and tag with it.
+"""Train the tagger of the default pipeline on the fetched English Web Treebank, and predict tags.
 
     python corpora/fetch.py ewt
     python -m training.pipeline.tagger
 
-What learns from tags is trained on those that a tagger predicts which has not seen the document:
-k-fold jackknife. Each stage is kept in training/work.
+Later components are trained on tags by k-fold jackknifing, where the tagger has not seen the
+document. Each stage is kept in training/work.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from training.common.recording import CORPORA, ROOT, WORK
 
 CONFIG = ROOT / "training" / "configs" / "chain_tagger.cfg"
 FOLDS = 5
-TUNE_TAGGED = Path("ewt", "tune.tagged.spacy")  # among the kept stages
+TUNE_TAGGED = Path("ewt", "tune.tagged.spacy")  # in the cache of stages
 
 
 def train_tagger(corpora: Path, work: Path, split: str = "train") -> Language:
-    """The tagger alone, of one split of train; scores are those on tune."""
+    """Train the tagger on one split of train, and score it on tune."""
     target = work / f"chain_tagger.{split}"
     if not target.exists():
         docs = build_docs(corpora, work)
@@ -36,7 +36,7 @@ def train_tagger(corpora: Path, work: Path, split: str = "train") -> Language:
 
 
 def jackknifed(corpora: Path, work: Path, jobs: int) -> Path:
-    """Train with predicted tags."""
+    """Write train with predicted tags."""
     target = work / "ewt" / "train.jackknifed.spacy"
     if not target.exists():
         train, folds = build_docs(corpora, work)["train"], work / "jackknife"
@@ -45,7 +45,7 @@ def jackknifed(corpora: Path, work: Path, jobs: int) -> Path:
 
 
 def tagged(docs: Path, tagger: Language, target: Path) -> Path:
-    """A file of Docs with the tags that `tagger` gives to its tokens."""
+    """Write a file of Docs with the tags predicted by `tagger`."""
     if not target.exists():
         tag_docs(tagger, docs, target)
     return target
@@ -54,7 +54,7 @@ def tagged(docs: Path, tagger: Language, target: Path) -> Path:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
-    parser.add_argument("--work", type=Path, default=WORK, help="kept stages")
+    parser.add_argument("--work", type=Path, default=WORK, help="cache of stages")
     parser.add_argument("--split", choices=["train", "fit"], default="train")
     args = parser.parse_args()
     nlp = train_tagger(args.corpora, args.work, args.split)

@@ -1,23 +1,23 @@
-"""Training on a Ray cluster and in threads: the same optimum, what travels, and how much faster.
+"""Compare training on a Ray cluster and in threads: results, traffic and speed.
 
     pip install 'spacy-structlearn[ray]'
     python corpora/fetch.py conll2000 wsj_sample
     python -m training.reliability.cluster
 
-The cluster has two machines of one core each, both of them this one; every shard is in an actor.
-What is trained: a CRF of NP chunks on CoNLL-2000, a latent grammar by EM and a discriminative one
-on the WSJ sample. Each is trained in threads and on the cluster, where one actor is killed on the
-way. In training/results/reliability.json, under `ray`:
+The cluster has two nodes with one core each, on this machine, and one actor per shard. It trains a
+CRF of NP chunks on CoNLL-2000, and a latent grammar by EM and a discriminative grammar on the WSJ
+sample. Each is trained in threads and on the cluster, where one actor is killed during training. In
+training/results/reliability.json, under `ray`:
 
-max_abs_difference    of all parameters between the two, over everything that was trained
-deaths                of actors on the way
-sentences_per_s.N     sentences times evaluations a second (wall) of the CRF with N actors, medians
-                      of rounds of both in turn
-sentences_per_s.threads.N  the same of N threads of this process
-speedup               of two actors over one
-bytes_per_iteration   what an evaluation of the CRF sends to and receives from two actors
-bytes_per_parameter   the same for each parameter of the model
-recovery_s            from the death of an actor to the sum that it was asked for
+max_abs_difference    maximum difference of parameters between both, over all models deaths
+number of killed actors sentences_per_s.N     sentences times evaluations of the CRF per second
+(wall) with N actors, medians
+                      of alternating rounds
+sentences_per_s.threads.N  the same for N threads of this process
+speedup               two actors over one
+bytes_per_iteration   sent to and received from two actors by an evaluation of the CRF
+bytes_per_parameter   the same per parameter of the model
+recovery_s            from the death of an actor to the requested sum
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ from training.reliability.kills import arrays
 
 RESULTS = "reliability"
 SHARDS = 2
-EVALUATION_S = 3.0  # seconds of evaluations, of which the mean is taken
-Make = Callable[[bool, MakeEngine], Any]  # a trainer, of threads or not
+EVALUATION_S = 3.0  # seconds of evaluations for a mean
+Make = Callable[[bool, MakeEngine], Any]  # makes a trainer, with threads or without
 
 
 @contextmanager
 def two_machines() -> Iterator[None]:
-    """A cluster of two machines of one core each."""
+    """Start a cluster of two nodes with one core each."""
     import ray
     from ray.cluster_utils import Cluster
 
@@ -77,31 +77,31 @@ def two_machines() -> Iterator[None]:
 
 
 def by_value() -> None:
-    """Let actors have functions of this module, which they cannot import."""
+    """Serialize functions of this module by value, because actors cannot import it."""
     from ray import cloudpickle
 
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
 def process(shard: Any) -> int:
-    """The number of the process that has a shard."""
+    """Return the process id of the owner of a shard."""
     return os.getpid()
 
 
 def difference(one: Any, other: Any) -> float:
-    """The greatest absolute difference between the numbers of two models; infinite if of others."""
+    """Return the maximum absolute difference between two models, or infinity if others differ."""
     mine, its = (list(arrays(model.to_bytes())) for model in (one, other))
     if [array.shape for array in mine] != [array.shape for array in its]:
         return np.inf
     gaps = [0.0]
     for array, wanted in zip(mine, its, strict=True):
-        differ = array != wanted  # infinities may be the same
+        differ = array != wanted  # both can be infinite
         gaps.append(float(np.abs(array[differ] - wanted[differ]).max(initial=0.0)))
     return max(gaps)
 
 
 def engine_of(trainer: Any) -> RayEngine | None:
-    """The engine on the cluster that a trainer has now."""
+    """Return the current Ray engine of a trainer."""
     for owner in ("_objective", "_objectives", "_derivations"):
         found = getattr(getattr(trainer, owner, None), "engine", None)
         if isinstance(found, RayEngine):
@@ -111,7 +111,7 @@ def engine_of(trainer: Any) -> RayEngine | None:
 
 
 def finished(trainer: Any, name: str, kill_at: int | None = None) -> tuple[Any, int]:
-    """The model once training has ended, and how many actors died. kill_at: a step."""
+    """Train to the end. Return the model and the number of killed actors. kill_at: a step."""
     killed, steps, more = 0, 0, True
     with tqdm(desc=name, unit=" steps", disable=None) as progress:
         while more:
@@ -129,20 +129,20 @@ def finished(trainer: Any, name: str, kill_at: int | None = None) -> tuple[Any, 
 def chain_trainer(
     settings: LikelihoodSettings, data: SequenceData, threads: bool, make_engine: MakeEngine
 ) -> Any:
-    """threads: whether two of them share the shards."""
+    """Return a trainer. threads: whether two threads share the shards."""
     settings = replace(settings, threads=SHARDS if threads else 1)
     parameters = settings.initialize([data], ["NP"])
     return settings.trainer(parameters, [data], make_engine=make_engine)
 
 
 def grammar_trainer(settings: Any, trees: list, threads: bool, make_engine: MakeEngine) -> Any:
-    """See `chain_trainer`."""
+    """Return a trainer of a grammar, see `chain_trainer`."""
     settings = replace(settings, threads=SHARDS if threads else 1)
     return settings.trainer(None, [trees], make_engine=make_engine)
 
 
 def compare(makers: dict[str, Make]) -> dict[str, float]:
-    """Train each in threads and on the cluster."""
+    """Train each model in threads and on the cluster, and compare the results."""
     gaps, deaths = [], 0
     for name, make in makers.items():
         wanted, _ = finished(make(True, make_engine), f"{name}, threads")
@@ -160,7 +160,7 @@ def compare(makers: dict[str, Make]) -> dict[str, float]:
 
 
 def speed(settings: LikelihoodSettings, data: SequenceData, rounds: int) -> dict[str, float]:
-    """Of evaluations of a CRF, and what they send."""
+    """Return speed and traffic of evaluations of a CRF."""
     import ray
 
     settings = replace(settings, shards=SHARDS)
@@ -195,7 +195,7 @@ def speed(settings: LikelihoodSettings, data: SequenceData, rounds: int) -> dict
                 theta = actors.parameters()
                 actors.value_and_grad(theta)
                 if workers == SHARDS:
-                    # The parameters go to each machine; each shard returns a gradient.
+                    # Parameters are sent to each machine, and each shard returns a gradient.
                     results = engine.map(methodcaller("value_and_grad", theta))
                     sent = len(ray.nodes()) * size_of(theta) + sum(map(size_of, results))
                     figures["ray.bytes_per_iteration"] = sent
@@ -210,7 +210,7 @@ def speed(settings: LikelihoodSettings, data: SequenceData, rounds: int) -> dict
 
 
 def size_of(value: Any) -> int:
-    """The number of bytes of a value as Ray sends it, with separate arrays."""
+    """Return the number of bytes of a value as sent by Ray, with separate arrays."""
     from ray import cloudpickle
 
     buffers: list[pickle.PickleBuffer] = []
@@ -219,7 +219,7 @@ def size_of(value: Any) -> int:
 
 
 def evaluation_s(objective: Any) -> float:
-    """Seconds of an evaluation."""
+    """Return the seconds of an evaluation."""
     theta = objective.parameters()
     objective.value_and_grad(theta)
     begin, n = perf_counter(), 0
@@ -232,9 +232,9 @@ def evaluation_s(objective: Any) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--corpora", type=Path, default=CORPORA)
-    parser.add_argument("--sentences", type=int, default=N_TRAIN, help="of CoNLL-2000")
-    parser.add_argument("--trees", type=int, help="of the WSJ sample; all if not given")
-    parser.add_argument("--rounds", type=int, default=5, help="of both in turn")
+    parser.add_argument("--sentences", type=int, default=N_TRAIN, help="number from CoNLL-2000")
+    parser.add_argument("--trees", type=int, help="number from the WSJ sample; default: all")
+    parser.add_argument("--rounds", type=int, default=5, help="number of alternating rounds")
     arguments = parser.parse_args()
     data = ours_data(read(arguments.corpora / "conll2000" / "train.txt.gz", arguments.sentences))
     trees = list(wsj_trees(arguments.corpora, "train"))[: arguments.trees]

@@ -1,25 +1,25 @@
-"""Whether a damaged file of a pipeline, or of a training, is ever loaded as if it were sound.
+"""Check that damaged files of pipelines and checkpoints are detected.
 
     python -m training.reliability.corruption
 
-The files of the default pipeline, and of small ones of every architecture, are cut, flipped,
-emptied, doubled, removed and swapped with those of the same name of another pipeline. Each case is
-loaded through a door, and is an
+Files of the default pipeline, and of small pipelines of every architecture, are truncated, changed,
+emptied, doubled, removed, or swapped with files of the same name of another pipeline. Each case is
+loaded in one of several ways. The outcome is
 
-error     a StructlearnError that names the file; through `spacy.load` also another one that does
-harmless  predictions and bytes are those of the undamaged pipeline
+error     a StructlearnError that names the file, or with `spacy.load` any error that names it
+harmless  the same predictions and bytes as the undamaged pipeline
 unclear   another error
-silent    it loads, and something differs
+silent    loaded, but something differs
 
-Doors: `own`, those of the package and its commands, of pipelines with digests, as
-`structlearn train` saves them; `spacy_load`, `spacy.load` of what `nlp.to_disk` saves, where files
-of our components count, and `spacy_load.foreign`, all others, which spaCy reads without checking
-them; `checkpoints`, states of trainings under way, where beginning anew is harmless if the
-log says so. `meta` is meta.json through our own doors: spaCy and its users write it anew, so a
-description that was changed counts as `described`, not as silent.
+Ways of loading: `own`, the functions and commands of the package, for pipelines with digests, as
+saved by `structlearn train`; `spacy_load`, `spacy.load` after `nlp.to_disk`, for files of our
+components; `spacy_load.foreign`, the same for other files, which spaCy does not check;
+`checkpoints`, states of interrupted trainings, where restarting is harmless if it is logged. `meta`
+is meta.json, loaded by the package. spaCy and its users edit this file, so a changed description
+counts as `described`, not as silent.
 
-With --record the figures go to training/results/reliability.json: corruption.{cases, errors,
-harmless, unclear, silent}, of all but `foreign` and `meta`, and the same by door.
+With --record, figures are recorded in training/results/reliability.json: corruption.{cases, errors,
+harmless, unclear, silent}, without `foreign` and `meta`, and the same by way of loading.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from training.reliability.small_pipelines import (
 BUILT_IN = Path(spacy_structlearn.__file__).parent / "data" / _pipelines.BUILT_IN
 OURS = ("np_chunker", "constituency_parser", "pp_attacher", "srl_labeler")
 OUTCOMES = ("errors", "harmless", "described", "unclear", "silent")
-APART = ("spacy_load.foreign", "meta")  # doors that do not count in the sum
+APART = ("spacy_load.foreign", "meta")  # not included in the sum
 CHECKPOINTS = ("crf", "split_merge", "neural", "isbn", "m_estimated", "log_linear", "roles")
 
 Damage = Callable[[bytes, random.Random], bytes | None]
@@ -81,7 +81,7 @@ def _flip_byte(data: bytes, rng: random.Random) -> bytes:
 
 
 def _flip_head(data: bytes, rng: random.Random) -> bytes:
-    """In the first hundred bytes, where most formats tell what follows."""
+    """Change a byte of the first hundred, which contain the header of most formats."""
     return _changed(data, rng.randrange(max(min(len(data), 100), 1)), 1 << rng.randrange(8))
 
 
@@ -108,7 +108,7 @@ ONCE: dict[str, Damage] = {
 
 
 def cases(name: str, path: Path, other: Path | None, repeats: int) -> Iterator[bytes | None]:
-    """What a file is replaced with, drawn with its name as seed; None: it is removed."""
+    """Yield replacements of a file, with its name as seed. None: the file is removed."""
     data = path.read_bytes()
     for kind, damage in REPEATED.items():
         for number in range(repeats):
@@ -119,27 +119,27 @@ def cases(name: str, path: Path, other: Path | None, repeats: int) -> Iterator[b
         yield other.read_bytes()
 
 
-# --- doors ----------------------------------------------------------------------------------------
+# --- ways of loading ------------------------------------------------------------------------------
 @dataclass
 class Pipeline:
-    """A folder with a pipeline, what it is loaded by, and what it does undamaged."""
+    """A folder with a pipeline, a way of loading it, and its undamaged behaviour."""
 
     folder: Path
     load: Callable[[], Language]
     docs: Callable[[Language], list[Doc]]
-    other: Path | None = None  # a folder whose files are swapped with those of this one
+    other: Path | None = None  # a folder with files for swapping
 
     def __post_init__(self) -> None:
         self.sound = self.behaviour()
 
     def behaviour(self) -> tuple[bytes, bytes, Any]:
-        """What is compared: the bytes without the meta, the meta, and predictions."""
+        """Return the bytes without the meta, the meta, and predictions, for comparison."""
         nlp = self.load()
         everything, most = nlp.to_bytes(), nlp.to_bytes(exclude=["meta"])
         return most, everything, predictions(nlp, self.docs(nlp))
 
     def outcome(self, file: Path) -> str:
-        """One of OUTCOMES, with the file as it is now."""
+        """Return one of OUTCOMES with the current file."""
         try:
             found = self.behaviour()
         except Exception as error:
@@ -151,19 +151,19 @@ class Pipeline:
         return "described" if described else "silent"
 
     def is_clear(self, error: Exception) -> bool:
-        """Whether this door may end with such an error, if it names the file."""
+        """Return whether this error is clear for this way of loading, if it names the file."""
         return isinstance(error, StructlearnError)
 
 
 class Foreign(Pipeline):
-    """The same, through `spacy.load`."""
+    """A pipeline loaded by `spacy.load`."""
 
     def is_clear(self, error: Exception) -> bool:
         return isinstance(error, (StructlearnError, OSError))
 
 
 def damaged(pipeline: Pipeline, name: str, files: Iterable[str], repeats: int) -> Iterator[str]:
-    """The outcome of each case of some files of a pipeline; afterwards they are as before."""
+    """Yield the outcome of each case of some files of a pipeline, and restore the files."""
     for file in files:
         path = pipeline.folder / file
         sound = path.read_bytes()
@@ -185,7 +185,7 @@ def damaged(pipeline: Pipeline, name: str, files: Iterable[str], repeats: int) -
 
 
 def files_of(folder: Path) -> list[str]:
-    """The files of a pipeline by their names in its folder."""
+    """Return the relative paths of the files of a pipeline."""
     return sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
 
 
@@ -193,9 +193,9 @@ def files_of(folder: Path) -> list[str]:
 def small_cases(
     names: Iterable[str], work: Path, repeats: int, foreign: Iterable[str]
 ) -> Iterator[tuple[str, str]]:
-    """Door and outcome of each case of small pipelines, which are trained in `work`.
+    """Yield way of loading and outcome for each case of small pipelines, trained in `work`.
 
-    foreign: those whose files of spaCy's own are damaged, too.
+    foreign: pipelines in which spaCy's own files are damaged too.
     """
     overrides = write_corpus(work)
     names = list(names)
@@ -224,7 +224,7 @@ def small_cases(
 
 # --- the default pipeline -------------------------------------------------------------------------
 def default_cases(work: Path, repeats: int) -> Iterator[tuple[str, str]]:
-    """Door and outcome of each case of a copy of the default pipeline."""
+    """Yield way of loading and outcome for each case of a copy of the default pipeline."""
     root = work / "package"
     folder = Path(shutil.copytree(BUILT_IN, root / "data" / BUILT_IN.name))
     here, spacy_structlearn._HERE = spacy_structlearn._HERE, root
@@ -248,7 +248,7 @@ def _default_docs(nlp: Language) -> list[Doc]:
     text = "The committee approved a new plan for the old harbor ."
     tags = ["DT", "NN", "VBD", "DT", "JJ", "NN", "IN", "DT", "JJ", "NN", "."]
     doc = Doc(nlp.vocab, words=text.split(), tags=tags, sent_starts=[i == 0 for i in range(11)])
-    # For components that are loaded without the parser.
+    # Needed by components that are loaded without the parser.
     brackets = [("S", 0, 11), ("NP", 0, 2), ("VP", 2, 10), ("NP", 3, 10)]
     brackets += [("NP", 3, 6), ("PP", 6, 10), ("NP", 7, 10)]
     doc.spans["constituents"] = [Span(doc, start, end, label) for label, start, end in brackets]
@@ -257,13 +257,13 @@ def _default_docs(nlp: Language) -> list[Doc]:
 
 # --- checkpoints ----------------------------------------------------------------------------------
 class _Interrupted(Exception):
-    """A training that is ended in the middle."""
+    """Interrupts a training."""
 
 
 def checkpoint_cases(
     names: Iterable[str], work: Path, repeats: int, after: int = 2
 ) -> Iterator[tuple[str, str]]:
-    """Door and outcome of each case of the state of a training that was interrupted."""
+    """Yield way of loading and outcome for each case of the state of an interrupted training."""
     overrides = write_corpus(work)
     heard = _Heard()
     logging.getLogger("spacy_structlearn").addHandler(heard)
@@ -285,7 +285,7 @@ def checkpoint_cases(
         return component.model.to_bytes()
 
     def interrupt(n: int, value: float) -> None:
-        # The state of this iteration is written behind it, that of the one before is there.
+        # The state of this iteration is written after it, so the previous state exists.
         if n > after:
             raise _Interrupted
 
@@ -309,7 +309,7 @@ def checkpoint_cases(
             data = states[name].read_bytes()
             other = next((path for o, path in states.items() if o != name), None)
             for content in cases(f"{name}/checkpoint", states[name], other, repeats):
-                # Without any state training begins, which is no damage.
+                # Without a state, training starts from the beginning, which is correct.
                 if content is None or content == data:
                     continue
                 states[name].write_bytes(content)
@@ -321,7 +321,7 @@ def checkpoint_cases(
 
 
 class _Heard(logging.Handler):
-    """Keeps what the package logs."""
+    """Collects the log of the package."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -333,7 +333,7 @@ class _Heard(logging.Handler):
 
 # --- the command ----------------------------------------------------------------------------------
 def figures(found: Iterable[tuple[str, str]]) -> dict[str, int]:
-    """The numbers of cases, by door and outcome, and those of all doors that count in the sum."""
+    """Return the numbers of cases by way of loading and outcome, and their sums."""
     by_door: dict[str, Counter[str]] = {}
     for door, outcome in found:
         by_door.setdefault(door, Counter())[outcome] += 1
@@ -351,14 +351,14 @@ def figures(found: Iterable[tuple[str, str]]) -> dict[str, int]:
 
 
 def main(arguments: list[str] | None = None) -> dict[str, int]:
-    """The command line. Returns the figures."""
+    """Run the command line and return the figures."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--small", nargs="*", default=sorted(SMALL), choices=sorted(SMALL))
     parser.add_argument("--foreign", nargs="*", default=["crf", "neural"], help="see above")
     parser.add_argument("--checkpoints", nargs="*", default=CHECKPOINTS, choices=sorted(SMALL))
-    parser.add_argument("--repeats", type=int, default=3, help="of each kind and file")
+    parser.add_argument("--repeats", type=int, default=3, help="cases of each kind and file")
     parser.add_argument("--no-default", action="store_true", help="without the default pipeline")
-    parser.add_argument("--verbose", action="store_true", help="name what is unclear or silent")
+    parser.add_argument("--verbose", action="store_true", help="print unclear and silent cases")
     parser.add_argument("--record", action="store_true", help="write the figures to the results")
     args = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO if args.verbose else logging.ERROR)

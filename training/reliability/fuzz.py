@@ -1,26 +1,26 @@
-"""Hostile input: kernels, models, corpus files and whole pipelines, a million and more times.
+"""Fuzz kernels, models, corpus files and whole pipelines with more than a million inputs.
 
     python -m venv FUZZ && FUZZ/bin/pip install -e .[test] cython atheris==3.0.0
     FUZZ/bin/python -m training.reliability.fuzz --work WORK
 
-Needs Clang (--clang), Linux, and a Python that Atheris has a wheel for. Small pipelines of every
-architecture are trained first (`fuzz_targets.workloads`); what they store, and the kernel calls
-they make, is what the fuzzer changes. Kernels are built anew in WORK with the address and the
-undefined-behaviour sanitizer and with coverage; a process for each target then runs libFuzzer
-through Atheris (Serebryany 2016), guided by the coverage of kernels and, where the target is no
-kernel, of the package's Python. Pipelines are run without sanitizers, on seeds one after another.
+This needs Clang (--clang), Linux, and a Python with a wheel of Atheris. First, small pipelines of
+every architecture are trained (`fuzz_targets.workloads`). The fuzzer mutates their files and their
+kernel calls. Kernels are built in WORK with the address and undefined-behaviour sanitizers and with
+coverage. For each target, a process runs libFuzzer through Atheris (Serebryany 2016), guided by the
+coverage of kernels or, for other targets, of the package's Python. Pipelines run without sanitizers
+on consecutive seeds.
 
-An input fails if a sanitizer reports, the process dies, an exception is raised that is none of ours
-(a kernel: ValueError, TypeError, OverflowError; MemoryError, of an array size that is an argument),
-an answer is not sane (`fuzz_targets.checks`), it takes more than 20 seconds, or a process more than
-2 GB. It is kept in WORK/failures, and the target goes on after it. With --loop in place of Atheris:
-random inputs, no sanitizers, no guidance. In training/results/reliability.json:
+An input fails if a sanitizer reports an error, the process dies, an undocumented exception is
+raised (kernels may raise ValueError, TypeError, OverflowError, and MemoryError for the size of an
+array), the output is invalid (`fuzz_targets.checks`), it takes more than 20 seconds, or the process
+uses more than 2 GB. Failing inputs are stored in WORK/failures, and the target continues. --loop
+uses random inputs without sanitizers and guidance. In training/results/reliability.json:
 
-fuzz.kernels.inputs     kernels, loaders and readers together
-fuzz.kernels.NAME.inputs    of one kernel; fuzz.loaders.NAME, fuzz.readers.all: likewise
+fuzz.kernels.inputs     number of inputs of kernels, loaders and readers
+fuzz.kernels.NAME.inputs    of one kernel; also fuzz.loaders.NAME, fuzz.readers.all
 fuzz.pipeline.inputs, slowest_s, peak_rss_mb
-fuzz.failures           of all
-fuzz.cpu_s              CPU seconds of all
+fuzz.failures           total number
+fuzz.cpu_s              total CPU seconds
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 
 RESULTS = "reliability"
-SECONDS = 20  # an input may take
-SECONDS_OF_A_DOC = 60  # through a whole pipeline
+SECONDS = 20  # time limit of an input
+SECONDS_OF_A_DOC = 60  # time limit of a document in a whole pipeline
 MEGABYTES = 2048
-MOST_FAILURES = 3  # of a target, before it is given up
-# Fewer sentences give smaller models: more inputs a second.
+MOST_FAILURES = 3  # failures before a target is aborted
+# Fewer sentences lead to smaller models and more inputs per second.
 SENTENCES = 8
 LOADERS = {
     "chains": ("crf", "crf_pairs", "crf_l1", "hmm", "m_estimation", "memm", "joint", "tagger"),
@@ -60,14 +60,14 @@ RESUMED = (
     "conditional", "span", "neural", "m_estimated", "isbn", "log_linear",
     "stages",
 )  # fmt: skip
-# Inputs of each target in a full run.
+# Number of inputs of each target in a full run.
 INPUTS = {"kernels": 60_000, "loaders": 4_000, "readers": 80_000, "serialization": 40_000}
-INPUTS |= {"isbn._search": 20_000, "grammar.chart._chart": 20_000}  # these take longer
+INPUTS |= {"isbn._search": 20_000, "grammar.chart._chart": 20_000}  # slow targets
 LENGTHS = {"kernels": 48, "loaders": 96, "readers": 96}  # bytes of an input
 
 
 def targets() -> dict[str, int]:
-    """The names of all targets, and the inputs of each in a full run."""
+    """Return the names of all targets, with their numbers of inputs in a full run."""
     from training.reliability.fuzz_targets.kernels import MODULES
 
     found = {f"kernels.{module}": INPUTS.get(module, INPUTS["kernels"]) for module in MODULES}
@@ -78,28 +78,29 @@ def targets() -> dict[str, int]:
     return found
 
 
-# --- what is fuzzed -------------------------------------------------------------------------------
+# --- targets --------------------------------------------------------------------------------------
 def prepare(work: Path, sentences: int = SENTENCES, only: Iterable[str] | None = None) -> None:
-    """Train the small pipelines, and write them and the kernel calls that they made to `work`."""
+    """Train the small pipelines, and write them and their kernel calls to `work`."""
     from tqdm import tqdm
 
     from training.reliability.fuzz_targets import kernels, workloads
 
     (work / "seeds").mkdir(parents=True, exist_ok=True)
-    (work / workloads.CLASSES_FILE).unlink(missing_ok=True)  # to be learned while calls are seen
+    # Learn classes while calls are recorded.
+    (work / workloads.CLASSES_FILE).unlink(missing_ok=True)
     with kernels.recording() as recorder:
         for name in tqdm(workloads.names(only), desc="train", disable=None):
             trained = workloads.train(name, work, sentences)
             for _ in workloads.predictions(trained):
                 pass
     kernels.save(recorder.all(), work / "seeds" / "calls.pickle")
-    # Again: what was trained while calls were written down holds what writes them.
+    # Train again, because models trained during recording contain recording wrappers.
     for name in tqdm(workloads.names(only), desc="store", disable=None):
         workloads.save(workloads.train(name, work, sentences), work / "seeds" / f"{name}.pickle")
 
 
 def target(name: str, work: Path) -> Callable[[bytes], None]:
-    """What is called with each input."""
+    """Return the function that is called with each input."""
     from training.reliability.fuzz_targets import kernels, workloads
 
     def trained(names: Iterable[str]) -> list[workloads.Trained]:
@@ -124,7 +125,7 @@ def target(name: str, work: Path) -> Callable[[bytes], None]:
 
 # --- by libFuzzer ---------------------------------------------------------------------------------
 def child(name: str, work: Path, options: list[str]) -> None:
-    """In a process of its own, under the sanitizers: never returns."""
+    """Run a target under the sanitizers in this process. Never returns."""
     import atheris
 
     if name.startswith("kernels"):
@@ -141,7 +142,7 @@ def child(name: str, work: Path, options: list[str]) -> None:
 def sanitized(
     name: str, inputs: int, work: Path, seed: int, seconds: int = SECONDS
 ) -> tuple[int, int]:
-    """Run a target under the sanitizers. Returns inputs, and failures."""
+    """Run a target under the sanitizers. Return the numbers of inputs and failures."""
     done = failures = 0
     begun = time.monotonic()
     while done < inputs and failures < MOST_FAILURES:
@@ -174,9 +175,9 @@ def _process(name: str, inputs: int, work: Path, seed: int, seconds: int) -> tup
         "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=2048"
         ":quarantine_size_mb=64",
         "UBSAN_OPTIONS": "print_stacktrace=1",
-        # Python's own allocator is faster, and its memory is not what kernels work on.
+        # Python's own allocator is faster, and kernels do not use its memory.
         "PYTHONMALLOC": "malloc" if name.startswith("kernels") else "default",
-        # The instrumented package before that of the checkout.
+        # The instrumented package must precede that of the checkout.
         "PYTHONPATH": os.pathsep.join(map(str, (work / FOLDER, runtime, HERE.parents[1]))),
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
@@ -192,7 +193,7 @@ def _process(name: str, inputs: int, work: Path, seed: int, seconds: int) -> tup
         "-print_final_stats=1",
         f"-artifact_prefix={failures}{os.sep}",
     ]
-    # By path: with -m, the package of the current directory would come before both.
+    # Run by path, because with -m the package in the current directory would precede both.
     command = [sys.executable, __file__, "--child", name, "--work", str(work), "--", *options]
     with open(log, "w") as out:
         code = subprocess.run(
@@ -207,7 +208,8 @@ def _process(name: str, inputs: int, work: Path, seed: int, seconds: int) -> tup
 def looped(
     name: str, inputs: int, work: Path, seed: int, seconds: int = SECONDS
 ) -> tuple[int, int]:
-    """Random inputs in this process, without sanitizers. Returns inputs, and failures."""
+    """Run random inputs in this process, without sanitizers. Return the numbers of inputs and
+    failures."""
     one = target(name, work)
     length = LENGTHS[name.partition(".")[0]]
     failures = 0
@@ -235,7 +237,7 @@ def _keep(work: Path, name: str, data: bytes) -> None:
 
 
 def pipelines(inputs: int, work: Path, seed: int) -> dict[str, Any]:
-    """Documents through whole pipelines. Returns the figures."""
+    """Run documents through whole pipelines. Return the figures."""
     from tqdm import tqdm
 
     import spacy_structlearn
@@ -269,17 +271,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--work", type=Path, default=HERE.parent / "work" / "fuzz")
     parser.add_argument("--clang", default="clang")
-    parser.add_argument("--only", nargs="+", help="targets, or beginnings of their names")
-    parser.add_argument("--share", type=float, default=1.0, help="of the inputs of a full run")
-    parser.add_argument("--pipelines", type=int, default=10_000, help="documents; 0: none")
+    parser.add_argument("--only", nargs="+", help="targets, or prefixes of their names")
+    parser.add_argument(
+        "--share", type=float, default=1.0, help="share of the inputs of a full run"
+    )
+    parser.add_argument("--pipelines", type=int, default=10_000, help="number of documents")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
-        "--seconds", type=int, default=SECONDS, help="an input may take; more on a busy machine"
+        "--seconds",
+        type=int,
+        default=SECONDS,
+        help="time limit of an input; increase it on a busy machine",
     )
-    parser.add_argument("--jobs", type=int, default=1, help="targets at a time")
+    parser.add_argument("--jobs", type=int, default=1, help="number of parallel targets")
     parser.add_argument("--loop", action="store_true", help="no sanitizers, no Atheris")
-    parser.add_argument("--fresh", action="store_true", help="train the small pipelines anew")
-    parser.add_argument("--no-record", action="store_true", help="figures are not kept")
+    parser.add_argument("--fresh", action="store_true", help="train the small pipelines again")
+    parser.add_argument("--no-record", action="store_true", help="do not record figures")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("options", nargs="*", help=argparse.SUPPRESS)
     args = parser.parse_args()

@@ -1,20 +1,20 @@
-"""Whether work that is killed goes on as if nothing had happened.
+"""Check that killed commands can be resumed without a difference.
 
     python -m training.reliability.kills
 
-`structlearn train` of each small pipeline is killed by SIGKILL, or cut off while it writes, again
-and again, and begun anew with the same arguments until it ends. Then every file it has saved must
-be the one of a training that nobody disturbed. Moments are drawn with a seed, in three ways: a
-time; the number of a file operation (a file opened to write, renamed or removed), before which the
-process kills itself; and a size that no file may grow beyond, at which the kernel kills it in the
-middle of a write. Checkpoints, otherwise twice a minute, are written after each iteration.
+`structlearn train` of each small pipeline is killed by SIGKILL, or interrupted during a write,
+several times, and restarted with the same arguments until it ends. Then every file must be the same
+as after an uninterrupted training. Kills are drawn with a seed, in three ways: at a random time;
+before a random file operation (opening for writing, renaming or removing); and by a maximum file
+size, at which the kernel kills the process in the middle of a write. Checkpoints are written after
+each iteration, instead of twice a minute.
 
-Commands that write a file or a folder of files are killed in the same ways: what they have not
-finished must not be there, and what is there must be whole.
+Commands that write a file or folder are killed in the same ways. Unfinished files must not exist,
+and existing files must be complete.
 
-Needs fork, so not Windows. With --record the figures go to training/results/reliability.json:
-kill.resume.difference (the largest difference between two numbers in a model), .kills, .runs and
-.families; kill.writers.damaged, .kills and .runs.
+This needs fork, so it does not run on Windows. With --record, figures are recorded in
+training/results/reliability.json: kill.resume.difference (maximum difference between numbers in a
+model), .kills, .runs and .families; kill.writers.damaged, .kills and .runs.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ FAMILIES = (
 )
 WAYS = ("time", "step", "torn")
 KILLED = (signal.SIGKILL, signal.SIGXFSZ)
-PATIENCE = 20  # kills of one training at most, so that it ends
+PATIENCE = 20  # maximum number of kills of one training, so that it ends
 
 
-# --- processes that are killed --------------------------------------------------------------------
+# --- killing processes ----------------------------------------------------------------------------
 @dataclass
 class Undisturbed:
-    """What a command does when nobody kills it: seconds, file operations, sizes of files."""
+    """An uninterrupted command: its seconds, file operations, and sizes of files."""
 
     seconds: float
     steps: int
@@ -77,7 +77,7 @@ class Undisturbed:
 
 
 def run_command(arguments: Sequence[str], watched: Path) -> tuple[float, int]:
-    """Run a command of `structlearn` to its end. Returns seconds, and file operations."""
+    """Run a command of `structlearn` to its end. Return seconds and file operations."""
     counted = watched.with_name(f"{watched.name}.steps")
 
     def count() -> None:
@@ -96,9 +96,9 @@ def run_command(arguments: Sequence[str], watched: Path) -> tuple[float, int]:
 def kill_command(
     arguments: Sequence[str], watched: Path, way: str, usual: Undisturbed, rng: random.Random
 ) -> bool:
-    """Run a command that is killed in one of WAYS. Returns whether it was before its end.
+    """Run a command and kill it in one of WAYS. Return whether it was killed before its end.
 
-    Raises RuntimeError if it ends with an error of its own.
+    Raises RuntimeError if the command fails.
     """
     moment = rng.uniform(0.0, usual.seconds)
     step = rng.randrange(max(usual.steps, 1))
@@ -108,7 +108,7 @@ def kill_command(
         if way == "step":
             _Steps(watched, step)
         elif way == "torn":
-            # Python itself would make an error of it.
+            # By default, Python raises an error instead.
             signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
@@ -117,7 +117,7 @@ def kill_command(
     process = _fork(disturbed, watched)
     if way == "time":
         time.sleep(moment)
-        # It leads a group of processes: those that it has started go with it.
+        # Kill the process group, with all child processes.
         os.killpg(process, signal.SIGKILL)
     status = _wait(process)
     if status and -status not in KILLED:
@@ -126,7 +126,7 @@ def kill_command(
 
 
 class _Steps:
-    """Counts the file operations of this process below a folder, and kills it before one."""
+    """Counts the file operations of this process in a folder, and kills it before one of them."""
 
     def __init__(self, folder: Path, last: int | None = None):
         self.seen = 0
@@ -146,13 +146,13 @@ class _Steps:
 
 
 def command(arguments: Sequence[str]) -> None:
-    """A command of `structlearn`, in this process."""
+    """Run a command of `structlearn` in this process."""
     training.CHECKPOINT_SECONDS = -1
     cli.app([str(argument) for argument in arguments], standalone_mode=False)
 
 
 def _fork(function: Callable[[], None], watched: Path) -> int:
-    """Call a function in a process of its own, whose output goes to a file next to `watched`."""
+    """Call a function in a child process, with its output in a file next to `watched`."""
     process = os.fork()
     if process:
         return process
@@ -186,7 +186,7 @@ def _said(watched: Path) -> str:
 # --- trainings ------------------------------------------------------------------------------------
 @dataclass
 class Resumed:
-    """What became of trainings that were killed and resumed."""
+    """Results of trainings that were killed and resumed."""
 
     runs: int = 0
     kills: int = 0
@@ -194,9 +194,9 @@ class Resumed:
 
 
 def train_killed(name: str, work: Path, seed: int, runs: int, kills: int) -> Resumed:
-    """Train one of SMALL undisturbed, and `runs` times with at most `kills` kills in each.
+    """Train one of SMALL without interruption, and `runs` times with at most `kills` kills.
 
-    The last run writes over a pipeline that is there already.
+    The last run overwrites an existing pipeline.
     """
     rng = random.Random(f"{seed} {name}")
     overrides = [f"--{key}={value}" for key, value in write_corpus(work).items()]
@@ -225,7 +225,7 @@ def train_killed(name: str, work: Path, seed: int, runs: int, kills: int) -> Res
 
 
 def _check_whole(pipeline: Path) -> None:
-    """A pipeline is there as a whole, if it is there at all. Raises StructlearnError."""
+    """Check that a pipeline is complete if it exists. Raises StructlearnError."""
     if pipeline.exists():
         digests.check(pipeline)
         if not (pipeline / digests.DIGESTS).is_file():
@@ -233,9 +233,9 @@ def _check_whole(pipeline: Path) -> None:
 
 
 def difference(one: Path, other: Path) -> float:
-    """The largest difference between numbers of models in two folders of pipelines.
+    """Return the maximum difference between numbers of models in two folders of pipelines.
 
-    0.0: every file has the same bytes, and none is left beside; inf: something else differs.
+    0.0: all files are equal, and there are no others. inf: something else differs.
     """
     names = [sorted(p.relative_to(root) for p in _files(root)) for root in (one, other)]
     if names[0] != names[1]:
@@ -249,13 +249,13 @@ def difference(one: Path, other: Path) -> float:
         if [a.shape for a in sides[0]] != [a.shape for a in sides[1]]:
             return np.inf
         for a, b in zip(*sides, strict=True):
-            apart = a != b  # infinities may be the same
+            apart = a != b  # both can be infinite
             largest = max(largest, float(np.abs(a[apart] - b[apart]).max(initial=0.0)))
     return largest or (np.inf if differ else 0.0)
 
 
 def arrays(value: Any) -> Iterator[np.ndarray]:
-    """All arrays in what is stored of a model, those of models within models too, as doubles."""
+    """Yield all arrays in the fields of a model and of its inner models, as doubles."""
     if isinstance(value, np.ndarray):
         inner = value.tobytes()
         if value.dtype == np.uint8 and inner.startswith(serialization.MAGIC):
@@ -277,7 +277,7 @@ def arrays(value: Any) -> Iterator[np.ndarray]:
 
 
 def _fields(data: bytes) -> dict[str, Any]:
-    """What is packed, of whatever kind it is."""
+    """Unpack fields of any kind."""
     try:
         return serialization.unpack(data, "", range(100))[1]
     except StructlearnError as error:
@@ -287,7 +287,7 @@ def _fields(data: bytes) -> dict[str, Any]:
 # --- commands that write --------------------------------------------------------------------------
 @dataclass
 class Written:
-    """What became of commands that were killed while they wrote."""
+    """Results of commands that were killed while they were writing."""
 
     runs: int = 0
     kills: int = 0
@@ -298,7 +298,7 @@ WRITERS = ("convert", "apply", "package")
 
 
 def write_killed(work: Path, seed: int, kills: int, names: Sequence[str] = WRITERS) -> Written:
-    """Kill `structlearn convert`, `apply` and `package` while they write."""
+    """Kill `structlearn convert`, `apply` and `package` while they are writing."""
     rng = random.Random(f"{seed} writers")
     overrides = [f"--{key}={value}" for key, value in write_corpus(work).items()]
     model = work / "model"
@@ -318,7 +318,7 @@ def write_killed(work: Path, seed: int, kills: int, names: Sequence[str] = WRITE
         "package": lambda out: ["package", str(model), str(out)],
     }
     result = Written()
-    # What a killed process leaves there goes with the rest.
+    # Files of killed processes are deleted with this folder.
     kept, tempfile.tempdir = tempfile.tempdir, str(work)
     os.environ["TMPDIR"] = str(work)
     try:
@@ -341,7 +341,7 @@ def _kill_writer(
     calm = _folder(work / f"{name}.calm")
     seconds, steps = run_command(arguments(calm), calm)
     usual = Undisturbed(seconds, steps, [p.stat().st_size for p in _files(calm)])
-    # Each wheel takes seconds.
+    # Building a wheel takes seconds.
     for attempt in range(kills if name != "package" else max(kills // 4, 1)):
         folder = _folder(work / f"{name}{attempt}")
         way = ("step", "torn", "time")[attempt % 3] if name != "package" else "step"
@@ -353,9 +353,9 @@ def _kill_writer(
 
 
 def _is_part(folder: Path, calm: Path, *, whole: bool = False) -> bool:
-    """Whether each file is one of the undisturbed run, and none is missing if it was not killed.
+    """Return whether all files are equal to those of the uninterrupted run. whole: none is missing.
 
-    Hidden files, under way when the process was killed, do not count.
+    Hidden files, which were being written when the process was killed, are ignored.
     """
     found, wanted = (
         {p.relative_to(root) for p in _files(root) if not p.name.startswith(".")}
@@ -366,7 +366,7 @@ def _is_part(folder: Path, calm: Path, *, whole: bool = False) -> bool:
 
 
 def _same(one: Path, other: Path) -> bool:
-    if one.suffix == ".whl":  # with the time in it
+    if one.suffix == ".whl":  # contains the time
         with zipfile.ZipFile(one) as archive, zipfile.ZipFile(other) as wanted:
             return archive.testzip() is None and archive.namelist() == wanted.namelist()
     if one.suffix == ".spacy":
@@ -388,12 +388,16 @@ def _folder(path: Path) -> Path:
 
 # --- the command ----------------------------------------------------------------------------------
 def main(arguments: list[str] | None = None) -> dict[str, float]:
-    """The command line. Returns the figures."""
+    """Run the command line and return the figures."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--families", nargs="*", default=FAMILIES, choices=sorted(SMALL))
-    parser.add_argument("--runs", type=int, default=3, help="trainings of each that are killed")
-    parser.add_argument("--kills", type=int, default=4, help="of each training")
-    parser.add_argument("--writer-kills", type=int, default=12, help="of each command; 0: none")
+    parser.add_argument(
+        "--runs", type=int, default=3, help="number of killed trainings of each pipeline"
+    )
+    parser.add_argument("--kills", type=int, default=4, help="number of kills of each training")
+    parser.add_argument(
+        "--writer-kills", type=int, default=12, help="number of kills of each command"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--record", action="store_true", help="write the figures to the results")
     args = parser.parse_args(arguments)

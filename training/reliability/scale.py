@@ -1,25 +1,25 @@
-"""What `structlearn apply` costs on many texts, and what the death of a process costs.
+"""Costs of `structlearn apply` on many texts, and of the death of a process.
 
     python corpora/fetch.py ewt craft conll2000 wsj_sample
     python -m training.reliability.scale
 
-The texts are sentences of the corpora, as raw text, in random order, repeated until there are
-enough. Writes training/results/reliability.json, under "apply", and a report, scale.md, which works
-out what a billion sentences would take. Parts, of which --only makes some:
+The texts are sentences of the corpora as raw text, in random order, repeated if necessary. Writes
+training/results/reliability.json, under "apply", and a report, scale.md, which extrapolates to a
+billion sentences. Parts, which --only selects:
 
-run         all sentences, to a folder of JSONL, by two processes, one of which is killed half-way.
-            sentences, distinct; lost and duplicated: by their keys; deaths: lines that tell of one;
-            words, words_per_cpu_s: tokens, per CPU second of all processes, the killed one and
-            loading included; wall_s; rss_growth_mb: how much a process that parses grows from 10 %
-            of the run to its end (slope of the least squares line, times this time; the greatest of
-            all processes), rss_growth_main_mb: the one that writes; peak_rss_mb, peak_rss_main_mb
+run         parse all sentences to a folder of JSONL with two processes, one of which is killed
+            half-way. sentences, distinct; lost, duplicated: by key; deaths: reported deaths; words,
+            words_per_cpu_s: tokens, per CPU second of all processes, including the killed one and
+            loading; wall_s; rss_growth_mb: growth of a parsing process after 10 % of the run (slope
+            of the least squares line, times duration; maximum of all processes),
+            rss_growth_main_mb: of the writing process; peak_rss_mb, peak_rss_main_mb
 components  components.NAME.words_per_cpu_s: each component alone, on a sample
-speedup     speedup_2_over_1: wall time of the command with one process over that with two, on a
-            sample, loading included; the median of several pairs of runs that take turns
-sizes       bytes_per_sentence.docbin and .jsonl, on a sample, in parts as large as those of the run
-load        load_s: seconds of load() after `import spacy`, in a fresh process
+speedup     speedup_2_over_1: wall time with one process over that with two, on a sample, including
+            loading; median of several alternating pairs of runs
+sizes       bytes_per_sentence.docbin and .jsonl, on a sample, with parts of the same size
+load        load_s: seconds of load() after `import spacy`, in a new process
 
-MB are 1,048,576 bytes. It needs /proc, as Linux has it.
+MB are 1,048,576 bytes. This needs /proc of Linux.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-# Before NumPy is there, here and in all processes.
+# Set before NumPy is imported, here and in all processes.
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 import numpy as np
 import srsly
@@ -55,12 +55,12 @@ MODEL = "en_structlearn_sm"
 SENTENCES = 100_000
 SAMPLE = 4_000
 RUNS = 5
-PART = 10_000  # texts in a file, as is the default of the command
-EVERY = 0.5  # seconds from one look at the processes to the next
-WARM = 0.1  # of the run: what is loaded and cached then is no growth
+PART = 10_000  # texts in a file, the default of the command
+EVERY = 0.5  # seconds between measurements of processes
+WARM = 0.1  # initial share of the run, in which loading and caching do not count as growth
 MB = 2**20
 PLAN = 1_000_000_000  # sentences
-CHUNK = 256  # texts that a process has at a time, as is the default of the command
+CHUNK = 256  # texts per batch of a process, the default of the command
 
 TREES = (
     *("ewt/train.trees.gz", "ewt/dev.trees.gz", "craft/train.trees.gz", "craft/dev.trees.gz"),
@@ -70,14 +70,14 @@ COLUMNS = ("conll2000/train.txt.gz", "conll2000/test.txt.gz")
 LEAF = re.compile(r"\(([^\s()]+) ([^\s()]+)\)")
 BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 QUOTES = {"``": '"', "''": '"'}
-# Where treebanks have a token of its own and texts no space.
+# Tokens of treebanks without a space before or after them.
 BEFORE = re.compile(r" (?=(?:[.,;:!?%)\]}]|n't|'(?:s|m|d|re|ve|ll)?)(?: |$))")
 AFTER = re.compile(r"(?<=[(\[{$]) ")
 
 
 # --- texts ----------------------------------------------------------------------------------------
 def sentences(folder: Path = CORPORA) -> list[str]:
-    """The different sentences of the corpora that are there, in random order.
+    """Return the distinct sentences of the existing corpora in random order.
 
     Raises SystemExit if there are none.
     """
@@ -92,7 +92,7 @@ def sentences(folder: Path = CORPORA) -> list[str]:
 def _sentences(folder: Path) -> Iterator[str]:
     for path in filter(Path.is_file, (folder / name for name in TREES)):
         with gzip.open(path, "rt", encoding="utf8") as lines:
-            # A tree a line, or one that begins at the margin, after a line that is empty.
+            # One tree per line, or trees that begin at the margin after an empty line.
             whole = lines.read()
         for tree in re.split(r"\n(?=\()", whole):
             yield raw_text(word for tag, word in LEAF.findall(tree) if tag != "-NONE-")
@@ -103,7 +103,7 @@ def _sentences(folder: Path) -> Iterator[str]:
 
 
 def raw_text(words: Iterable[str]) -> str:
-    """Tokens of a treebank as one would write them; quotation marks stand by themselves."""
+    """Join tokens of a treebank with normal spacing, except for quotation marks."""
     words = [QUOTES.get(word, word) for word in words]
     text = " ".join(words)
     for name, bracket in BRACKETS.items():
@@ -112,38 +112,38 @@ def raw_text(words: Iterable[str]) -> str:
 
 
 def write_texts(path: Path, texts: Iterable[str]) -> None:
-    """JSONL with a key for each text, its number."""
+    """Write JSONL with the number of each text as its key."""
     srsly.write_jsonl(path, ({"id": n, "text": text} for n, text in enumerate(texts)))
 
 
 # --- processes ------------------------------------------------------------------------------------
 class Sample(NamedTuple):
-    """What one look found: seconds since the start, and the memory of each process, by its id."""
+    """A measurement: seconds since the start, and the memory of each process by its id."""
 
     at: float
     rss: dict[int, float]
 
 
 def command(*arguments: object) -> list[str]:
-    """The command line of `structlearn apply`."""
+    """Return the command line of `structlearn apply`."""
     return [sys.executable, "-m", "spacy_structlearn", "apply", *map(str, arguments)]
 
 
 def workers_of(pid: int) -> list[int]:
-    """The processes that parse for this one."""
+    """Return the ids of the parsing processes of this process."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             parent = int(path.read_text().rpartition(")")[2].split()[1])
             if parent == pid and b"spawn_main" in path.with_name("cmdline").read_bytes():
                 found.append(int(path.parent.name))
-        except OSError:  # it has ended in between
+        except OSError:  # the process has ended
             continue
     return sorted(found)
 
 
 def rss_mb(pid: int) -> float:
-    """Resident memory; 0 of a process that has ended."""
+    """Return the resident memory in MB; 0 if the process has ended."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     except OSError:
@@ -154,9 +154,9 @@ def rss_mb(pid: int) -> float:
 def watched(
     process: subprocess.Popen, n_parts: int, folder: Path, kill: bool
 ) -> tuple[list[Sample], list[Sample]]:
-    """Look at a run until it ends. kill: one that parses, once half of the parts are written.
+    """Monitor a run until it ends. kill: kill a parsing process after half of the parts.
 
-    Returns what was seen of the processes that parse, and of the first one.
+    Returns the measurements of the parsing processes and of the main process.
     """
     start, parsing, first = time.monotonic(), [], []
     with tqdm(total=n_parts, unit=" files", disable=None) as progress:
@@ -175,9 +175,9 @@ def watched(
 
 
 def growth(samples: Sequence[Sample]) -> float:
-    """MB by which the process that grew most did so, its own warm-up left out.
+    """Return the maximum growth of a process in MB after its warm-up.
 
-    NaN if none was seen twice after that.
+    NaN if no process was measured twice after that.
     """
     series: dict[int, list[tuple[float, float]]] = defaultdict(list)
     for at, rss in samples:
@@ -194,19 +194,19 @@ def growth(samples: Sequence[Sample]) -> float:
 
 
 def peak(samples: Iterable[Sample]) -> float:
-    """The most MB that one process had."""
+    """Return the peak memory of one process in MB."""
     return max((mb for sample in samples for mb in sample.rss.values()), default=0.0)
 
 
 def cpu_s() -> float:
-    """CPU seconds of all processes that have been started from here and have ended."""
+    """Return the CPU seconds of all finished child processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 # --- parts ----------------------------------------------------------------------------------------
 def run(texts: Sequence[str], n: int, *, model: str = MODEL, kill: bool = True) -> dict[str, Any]:
-    """All of it: see above. Raises CalledProcessError if the command fails."""
+    """Run the part `run`: see above. Raises CalledProcessError if the command fails."""
     size = min(PART, -(-n // 10))
     with TemporaryDirectory() as folder:
         source, output, log = (Path(folder) / name for name in ("texts.jsonl", "out", "log"))
@@ -237,7 +237,7 @@ def run(texts: Sequence[str], n: int, *, model: str = MODEL, kill: bool = True) 
 
 
 def counted(folder: Path) -> tuple[Counter[int], int, int]:
-    """How often each key is in the files of a folder; the words in them, and their bytes."""
+    """Return the frequency of each key in the files of a folder, and their words and bytes."""
     keys: Counter[int] = Counter()
     words = size = 0
     for path in tqdm(sorted(folder.glob("texts.jsonl.*")), unit=" files", disable=None):
@@ -249,7 +249,7 @@ def counted(folder: Path) -> tuple[Counter[int], int, int]:
 
 
 def missing(keys: Counter[int], n: int) -> dict[str, int]:
-    """How many of the keys from 0 to n - 1 are not there, and how many are there once too often."""
+    """Count the missing and the duplicated keys from 0 to n - 1."""
     return {
         "lost": len(set(range(n)) - keys.keys()),
         "duplicated": sum(keys.values()) - len(keys),
@@ -257,7 +257,7 @@ def missing(keys: Counter[int], n: int) -> dict[str, int]:
 
 
 def components(texts: Sequence[str], n: int) -> dict[str, float]:
-    """Each component alone: see above."""
+    """Run the part `components`: see above."""
     import spacy_structlearn
     from training.pipeline.card import annotated
 
@@ -269,7 +269,7 @@ def components(texts: Sequence[str], n: int) -> dict[str, float]:
 def speedup(
     texts: Sequence[str], n: int, *, model: str = MODEL, runs: int = RUNS
 ) -> dict[str, float]:
-    """Two processes instead of one: see above."""
+    """Run the part `speedup`: see above."""
     found = []
     with TemporaryDirectory() as folder:
         source = Path(folder) / "texts.jsonl"
@@ -288,7 +288,7 @@ def speedup(
 
 
 def sizes(texts: Sequence[str], n: int, *, model: str = MODEL) -> dict[str, float]:
-    """Bytes of the output: see above."""
+    """Run the part `sizes`: see above."""
     found = {}
     with TemporaryDirectory() as folder:
         source = Path(folder) / "texts.jsonl"
@@ -303,7 +303,7 @@ def sizes(texts: Sequence[str], n: int, *, model: str = MODEL) -> dict[str, floa
 
 
 def load(runs: int = RUNS) -> dict[str, float]:
-    """Seconds of load(): see above."""
+    """Run the part `load`: see above."""
     code = (
         "import spacy, spacy_structlearn, time; start = time.perf_counter(); "
         "spacy_structlearn.load(); print(time.perf_counter() - start)"
@@ -315,11 +315,11 @@ def load(runs: int = RUNS) -> dict[str, float]:
     return {"load_s": median(times)}
 
 
-# --- the plan -------------------------------------------------------------------------------------
+# --- report ---------------------------------------------------------------------------------------
 def report(figures: dict[str, Any], results: dict[str, Any]) -> str:
-    """The text of scale.md: what was measured, and what PLAN sentences would take by that.
+    """Return the text of scale.md: the measurements, extrapolated to PLAN sentences.
 
-    figures: "apply" of the results; all parts must be in it.
+    figures: "apply" of the results, with all parts.
     """
     words = figures["words"] / figures["sentences"]
     seconds = words / figures["words_per_cpu_s"]
@@ -330,25 +330,25 @@ def report(figures: dict[str, Any], results: dict[str, Any]) -> str:
     machine = results["machine"]
     rows = [
         ("sentences, of which distinct", f"{figures['sentences']:,}, {figures['distinct']:,}"),
-        ("processes killed on the way", f"{figures['deaths']:,}"),
+        ("killed processes", f"{figures['deaths']:,}"),
         ("lost, written twice", f"{figures['lost']:,}, {figures['duplicated']:,}"),
-        ("words per CPU second, all of the command", f"{figures['words_per_cpu_s']:,.0f}"),
+        ("words per CPU second, whole command", f"{figures['words_per_cpu_s']:,.0f}"),
         *(
             (f"the same, {name} alone", f"{found['words_per_cpu_s']:,.0f}")
             for name, found in figures["components"].items()
         ),
-        ("growth of a process that parses, MB", f"{figures['rss_growth_mb']:.1f}"),
-        ("of the one that writes", f"{figures['rss_growth_main_mb']:.1f}"),
-        ("peak memory of a process that parses, MB", f"{figures['peak_rss_mb']:,.0f}"),
-        ("of the one that writes", f"{figures['peak_rss_main_mb']:,.0f}"),
+        ("growth of a parsing process, MB", f"{figures['rss_growth_mb']:.1f}"),
+        ("growth of the writing process, MB", f"{figures['rss_growth_main_mb']:.1f}"),
+        ("peak memory of a parsing process, MB", f"{figures['peak_rss_mb']:,.0f}"),
+        ("peak memory of the writing process, MB", f"{figures['peak_rss_main_mb']:,.0f}"),
         ("wall time with one process over two", f"{figures['speedup_2_over_1']:.2f}"),
-        ("bytes a sentence, DocBin", f"{size['docbin']:,.0f}"),
-        ("bytes a sentence, JSONL", f"{size['jsonl']:,.0f}"),
+        ("bytes per sentence, DocBin", f"{size['docbin']:,.0f}"),
+        ("bytes per sentence, JSONL", f"{size['jsonl']:,.0f}"),
         ("load(), seconds", f"{figures['load_s']:.2f}"),
     ]
     plan = [
-        ("words", f"{words:.1f} a sentence", f"{words * PLAN / 1e9:,.1f} billion"),
-        ("CPU hours", f"{1000 * seconds:.1f} ms a sentence", f"{hours:,.0f}"),
+        ("words", f"{words:.1f} per sentence", f"{words * PLAN / 1e9:,.1f} billion"),
+        ("CPU hours", f"{1000 * seconds:.1f} ms per sentence", f"{hours:,.0f}"),
         ("days on 64 cores", "CPU hours / 64 / 24", f"{hours / 64 / 24:,.1f}"),
         ("days on 1,000 cores", "CPU hours / 1,000 / 24", f"{hours / 1000 / 24:,.2f}"),
         (
@@ -371,7 +371,7 @@ def report(figures: dict[str, Any], results: dict[str, Any]) -> str:
         ),
         (
             "a machine of 64 cores dies, CPU hours lost",
-            "one file that was being written; with Ray one of each core",
+            "one unfinished file; with Ray one per core",
             f"{part_s / 3600:.2f}; {64 * part_s / 3600:.1f}",
         ),
     ]
@@ -385,20 +385,20 @@ def report(figures: dict[str, Any], results: dict[str, Any]) -> str:
         "| --- | ---: |",
         *(f"| {name} | {value} |" for name, value in rows),
         "",
-        f"## {PLAN:,} sentences, by these figures",
+        f"## Extrapolation to {PLAN:,} sentences",
         "",
-        "| what it takes | by | figure |",
+        "| cost | computed from | figure |",
         "| --- | --- | ---: |",
         *(f"| {name} | {by} | {value} |" for name, by, value in plan),
         "",
-        "Sentences of other texts are longer or shorter, and costs of parsing grow faster than "
-        "length: measure a sample of yours first.",
+        "The length of sentences depends on the texts, and the costs of parsing grow faster than "
+        "the length. Measure a sample of your own texts first.",
     ]
     return "\n".join(lines) + "\n"
 
 
 def write_report() -> bool:
-    """Write scale.md from reliability.json. Returns whether all parts were there."""
+    """Write scale.md from reliability.json. Return whether all parts were recorded."""
     results = srsly.read_json(RESULTS / "reliability.json")
     try:
         text = report(results["apply"], results)
@@ -420,9 +420,9 @@ PARTS: dict[str, Callable[[Sequence[str], argparse.Namespace], dict[str, Any]]] 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--sentences", type=int, default=SENTENCES, help="of the run")
-    parser.add_argument("--sample", type=int, default=SAMPLE, help="of the other parts")
-    parser.add_argument("--runs", type=int, default=RUNS, help="of what a median is taken of")
+    parser.add_argument("--sentences", type=int, default=SENTENCES, help="number in the run")
+    parser.add_argument("--sample", type=int, default=SAMPLE, help="sentences in the other parts")
+    parser.add_argument("--runs", type=int, default=RUNS, help="number of runs for a median")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART")
     parser.add_argument("--dry", action="store_true", help="record nothing")
     args = parser.parse_args()

@@ -1,6 +1,6 @@
-"""Pipelines of every architecture that are trained in seconds on the sample treebank.
+"""Small pipelines of every architecture, trained in seconds on the sample treebank.
 
-Each is a config of the package with smaller settings; figures of what they predict mean nothing.
+Each is a config of the package with smaller settings. Their accuracy is meaningless.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from spacy_structlearn.pipeline.readers import create_docbin_reader, read_treeba
 from spacy_structlearn.pipeline.upgrade import current
 
 SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
-DOCUMENTS = 6  # of the ten of the sample to train on, and one for the dev part
+DOCUMENTS = 6  # training documents of the sample; one more for the dev part
 GRAMMAR = {
     "@architectures": "spacy_structlearn.LatentGrammar.v2",
     "rounds": 1,
@@ -38,7 +38,7 @@ TOK2VEC = {
 
 @dataclass(frozen=True)
 class Small:
-    """A config of the package by its name, and what is changed in its model, or takes its place."""
+    """The name of a config of the package, and changes or a replacement of its model."""
 
     config: str
     model: dict[str, Any] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Small:
 
     @property
     def component(self) -> str:
-        """The name of the only component that is trained."""
+        """The name of the only trained component."""
         return self.config.split(".")[0]
 
 
@@ -103,7 +103,7 @@ SMALL = {
 
 
 def write_corpus(folder: Path) -> dict[str, str]:
-    """Write a part of the sample as DocBins. Returns overrides of a config that name them."""
+    """Write a part of the sample as DocBins. Return their paths as overrides of a config."""
     files = {"spaces": SAMPLE / "sample.spaces", "props": SAMPLE / "sample.props"}
     docs = [doc for _, doc in read_treebank(Vocab(), SAMPLE / "sample.trees", **files)]
     parts = {"train": docs[:DOCUMENTS], "dev": docs[DOCUMENTS : DOCUMENTS + 1]}
@@ -113,7 +113,7 @@ def write_corpus(folder: Path) -> dict[str, str]:
 
 
 def write_config(name: str, path: Path) -> Path:
-    """Write the config of one of SMALL. Returns the path."""
+    """Write the config of one of SMALL. Return the path."""
     small = SMALL[name]
     architecture = small.config.partition(".")[2] or None
     config = load_config_from_str(config_text(small.component, architecture=architecture))
@@ -124,13 +124,13 @@ def write_config(name: str, path: Path) -> Path:
 
 
 def dev_docs(nlp: Language, overrides: dict[str, str]) -> list[Doc]:
-    """What the components of SMALL are to annotate: Docs with gold tags and brackets."""
+    """Return Docs with gold tags and brackets as input of the components of SMALL."""
     reader = create_docbin_reader(Path(overrides["paths.dev"]), spans=[CONSTITUENTS])
     return [example.predicted for example in reader(nlp)]
 
 
 def predictions(nlp: Language, docs: Iterable[Doc]) -> list[Any]:
-    """All that the pipeline predicts, with the probabilities: plain data, equal or not."""
+    """Return all predictions with probabilities, as plain data for comparisons."""
     found = []
     for doc in docs:
         copy = doc.copy()
@@ -151,7 +151,7 @@ def _groups(doc: Doc) -> dict[str, Any]:
 
 
 def _merged(settings: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """The settings with the changes; sections that both have are merged."""
+    """Return settings with changes, merging common sections."""
     merged = dict(settings)
     for name, value in changes.items():
         held = merged.get(name)

@@ -1,29 +1,29 @@
-"""Peers that install from the package index and train without downloads, and this package.
+"""Compare this package with packages that install from the index and train without downloads.
 
     python corpora/fetch.py conll2000 ppattach wsj_sample
     python -m training.benchmarks.peers --work training/work/peers
 
-Writes training/results/benchmarks.json, and benchmarks.md and .svg next to it (the drawing needs
-matplotlib). Peers are installed in virtual environments of their own below --work, in the versions
-of PEERS; nothing else needs the network. On Linux torch comes with packages for graphics cards,
-unless pip is told of its builds for CPUs.
+Writes training/results/benchmarks.json, benchmarks.md and benchmarks.svg (which needs matplotlib).
+Peers are installed in virtual environments in --work, in the versions of PEERS. Nothing else needs
+the network. On Linux, torch is installed with GPU packages unless pip is configured for its CPU
+builds.
 
 TASK.SYSTEM.* of the results:
 
-f1, accuracy     on test, which is read once, at the end; settings are fixed beforehand
+f1, accuracy     on test, evaluated once with settings fixed in advance
 f1_short         parsing: on the few short sentences that NLTK parses
 train_cpu_s      from sentences and labels in memory to a model on disk
-per_cpu_s        tokens, or items of PP attachment, a CPU second of prediction, from words to
-                 labels or trees: the median of --rounds, in which the systems of a task take turns
-train_rss_mb, rss_mb   peak memory of the process that trains, and of that which predicts
-model_mb         the model on disk
-install_mb, packages   what the system installs beyond Python itself, without bytecode
+per_cpu_s        tokens, or items of PP attachment, per CPU second of prediction, from words to
+                 labels or trees: median of --rounds, in which the systems of a task alternate
+train_rss_mb, rss_mb   peak memory of the training process and of the prediction process
+model_mb         size of the model on disk
+install_mb, packages   installed size and packages, without Python itself and without bytecode
 
-Each training and each round is a process of its own, on one thread; starting, importing, and
-reading data and models are in no CPU seconds. Peers that cannot be installed, or fail, are left
-out. What is recorded with the same settings, data and versions is not measured again without
---again; what was trained is kept in --work. supar takes half an hour; SIGTERM to its process
-(worker.py) ends its training with the best epoch so far.
+Each training and each round runs in its own process with one thread. CPU seconds do not include
+start-up, imports, and reading data and models. Peers that fail, also during installation, are
+skipped. Figures recorded with the same settings, data and versions are not measured again without
+--again. Trained models are kept in --work. supar takes half an hour; SIGTERM to its process
+(worker.py) ends the training with the best epoch so far.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from training.common.treebanks import wsj_trees
 
 NAME = "benchmarks"
 N_DEV = 1000  # the last sentences of CoNLL-2000's train
-# What pip installs of each peer.
+# Requirements of each peer.
 PEERS = {
     "python-crfsuite": ("python-crfsuite==0.9.12",),
     "spacy": ("spacy==3.8.18",),
@@ -70,7 +70,7 @@ PEERS = {
     "pgmpy": ("pgmpy==1.1.2",),
     "supar": ("supar==1.1.4", "torch==2.13.0"),
 }
-SLOW = 20.0  # CPU seconds of a round, after which a system has no further one
+SLOW = 20.0  # CPU seconds; a system with a slower round has no further rounds
 
 Figures = dict[str, Any]
 
@@ -88,7 +88,7 @@ Data = Mapping[str, Part]
 
 
 def chunks(corpora: Path) -> Data:
-    """CoNLL-2000, NP only: (word, tag), and IOB labels."""
+    """Read CoNLL-2000, NP only: (word, tag), and IOB labels."""
     train = chunker.read(corpora / "conll2000" / "train.txt.gz")
     test = chunker.read(corpora / "conll2000" / "test.txt.gz")
     parts = {"train": train[: chunker.N_TRAIN], "dev": train[-N_DEV:], "test": test}
@@ -102,13 +102,13 @@ def chunks(corpora: Path) -> Data:
 
 
 def attachment(corpora: Path) -> Data:
-    """Quadruples in lower case with YEAR and NUM, and "V" or "N"."""
+    """Read quadruples in lower case with YEAR and NUM, and "V" or "N"."""
     files = {"train": "training", "dev": "devset", "test": "test"}
     return {name: Part(*classification.items(corpora, file)) for name, file in files.items()}
 
 
 def parsing(corpora: Path) -> Data:
-    """The WSJ sample: words, and trees in brackets."""
+    """Read the WSJ sample: words, and trees in brackets."""
     return {
         name: Part([tree.words() for tree in trees], list(map(str, trees)))
         for name in ("train", "dev", "test")
@@ -126,7 +126,7 @@ def attachment_scores(gold: Part, found: Sequence[Any]) -> Figures:
 
 
 def parsing_scores(gold: Part, found: Sequence[Any]) -> Figures:
-    """EVALB; of all sentences, if there is something of all of them, and of the short ones."""
+    """Return EVALB scores of all sentences, if all were parsed, and of the short ones."""
     trees = list(map(parse_tree, gold.outputs))
     parsed = [
         None if text is None else tagged(parse_tree(text), tree)
@@ -141,7 +141,7 @@ def parsing_scores(gold: Part, found: Sequence[Any]) -> Figures:
 
 
 def tagged(tree: Tree, gold: Tree) -> Tree:
-    """The tree with gold tags if it has none, because EVALB leaves punctuation out by its tag."""
+    """Return the tree with gold tags if it has none, because EVALB excludes punctuation by tags."""
     if set(tree.tags()) != {others.NO_TAG}:
         return tree
     return Tree.from_spans(gold.words(), gold.tags(), tree.spans())
@@ -149,7 +149,7 @@ def tagged(tree: Tree, gold: Tree) -> Tree:
 
 @dataclass(frozen=True)
 class Task:
-    """read: the data. score: of test and what was found. size: of an input, in tokens or items."""
+    """read: reads data. score: scores predictions on test. size: tokens or items of an input."""
 
     read: Callable[[Path], Data]
     score: Callable[[Part, Sequence[Any]], Figures]
@@ -165,12 +165,12 @@ TASKS = {
 
 # --- processes ------------------------------------------------------------------------------------
 class Failed(Exception):
-    """A peer cannot be installed, or its process came to a bad end."""
+    """A peer cannot be installed, or its process failed."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """Of one task. folder: where its data and models are. options: for training, by system."""
+    """A run of one task. folder: for data and models. options: for training, by system."""
 
     task: str
     folder: Path
@@ -179,13 +179,14 @@ class Run:
     digest: str  # of the data
 
     def settings(self, system: str) -> str:
-        """A digest of what the figures of a system depend on, time and the machine aside."""
+        """Return a digest of everything that the figures of a system depend on, except for the
+        machine."""
         package = report.ROWS[self.task][system].package
         known = [repr(_system(system)), PEERS.get(package, ()), self.options.get(system, {})]
         return _digest([self.digest, known])
 
     def train(self, system: str, again: bool) -> Figures:
-        """Train, unless that was done with the same settings. Raises Failed."""
+        """Train, unless there is a model with the same settings. Raises Failed."""
         result = self.folder / system / "train.result.json"
         if result.exists() and not again:
             found = json.loads(result.read_text(encoding="utf8"))
@@ -196,13 +197,13 @@ class Run:
         return found
 
     def predict(self, system: str) -> Figures:
-        """One round. Raises Failed."""
+        """Run one round of prediction. Raises Failed."""
         return self._stage(system, "predict")
 
     def _stage(self, system: str, stage: str) -> Figures:
         folder = self.folder / system
         folder.mkdir(parents=True, exist_ok=True)
-        # Peers run in environments of their own, which lack this package.
+        # The virtual environments of peers lack this package.
         is_ours = system in ours.SYSTEMS
         module = "ours" if is_ours else "others"
         result = folder / f"{stage}.json"
@@ -224,18 +225,18 @@ class Run:
         return json.loads(result.read_text(encoding="utf8"))
 
     def python(self, system: str) -> Path:
-        """The interpreter of a system. Raises Failed if its peer cannot be installed."""
+        """Return the interpreter of a system. Raises Failed if its peer cannot be installed."""
         package = report.ROWS[self.task][system].package
         return environment(package, self.work) if package else Path(sys.executable)
 
 
 def environment(package: str, work: Path) -> Path:
-    """The interpreter of a peer's environment, which is made unless it is there. Raises Failed."""
+    """Create a peer's environment if necessary. Return its interpreter. Raises Failed."""
     return virtual_environment(work / "environments" / package, PEERS[package])
 
 
 def virtual_environment(folder: Path, requirements: Sequence[str]) -> Path:
-    """The same in `folder`, with what pip installs of these. Raises Failed."""
+    """Create an environment in `folder` with these requirements. Raises Failed."""
     python = folder / "bin" / "python"
     done = folder / "installed.json"
     if not done.exists() or json.loads(done.read_text()) != list(requirements):
@@ -250,7 +251,7 @@ def virtual_environment(folder: Path, requirements: Sequence[str]) -> Path:
 
 
 def installed(package: str, work: Path) -> Figures:
-    """What a peer's environment holds, or what this package needs ("")."""
+    """Return the installed size and packages of a peer, or of this package ("")."""
     if not package:
         return install_mb()
     (site,) = (work / "environments" / package / "lib").glob("python*/site-packages")
@@ -270,7 +271,7 @@ def _digest(value: Any) -> str:
 def compare(
     task: str, systems: Iterable[str], args: argparse.Namespace, known: Mapping[str, Any]
 ) -> None:
-    """Train and measure systems of a task, and record what each has."""
+    """Train and measure systems of a task, and record their figures."""
     data = TASKS[task].read(args.corpora)
     parts = {name: vars(part) for name, part in data.items()}
     run = Run(task, args.work / task, args.work, options(args), _digest(parts))
@@ -336,16 +337,16 @@ def _is_slow(rounds: Sequence[Figures]) -> bool:
 
 
 class _reported:
-    """What fails in it is said, and the run goes on."""
+    """Prints failures and continues."""
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
-        # What is found may be no labels and no trees.
+        # The output of a peer may be invalid.
         failed = isinstance(error, (Failed, StructlearnError))
         if failed:
-            tqdm.write(f"left out: {error}")
+            tqdm.write(f"skipped: {error}")
         return failed
 
 
@@ -355,9 +356,9 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True, help="environments, data and models")
     parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
     parser.add_argument("--only", nargs="+", choices=[*TASKS, *names], help="tasks or systems")
-    parser.add_argument("--rounds", type=int, default=3, help="of prediction, in turn")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of prediction")
     parser.add_argument("--supar-epochs", type=int, default=35, help="default: %(default)s")
-    parser.add_argument("--again", action="store_true", help="measure what is recorded, too")
+    parser.add_argument("--again", action="store_true", help="repeat recorded measurements")
     args = parser.parse_args()
     path = RESULTS / f"{NAME}.json"
     for task, rows in report.ROWS.items():

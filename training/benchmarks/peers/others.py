@@ -1,5 +1,5 @@
-"""The peers of benchmarks/peers; see worker.py. Each runs in a virtual environment of its own,
-without this package. Settings are fixed beforehand; what is not said of them is the peer's default.
+"""The peers of benchmarks/peers; see worker.py. Each runs in its own virtual environment without
+this package. Settings were fixed in advance; all others are defaults.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ NAMES = tuple("|".join(f"{c}[{k}]" for c, k in template) for template in TEMPLAT
 
 
 def predicates(tokens: Sequence[Token]) -> list[list[str]]:
-    """Those of each token and a bias, with a padding symbol for each distance from the sentence."""
+    """Return the predicates of each token, with padding symbols by distance, and a bias."""
     n = len(tokens)
     columns = {"w": [word for word, _ in tokens], "t": [tag for _, tag in tokens]}
 
@@ -73,7 +73,7 @@ def predicates(tokens: Sequence[Token]) -> list[list[str]]:
 
 @dataclass(frozen=True)
 class CRFsuite:
-    """python-crfsuite. pairs: its labels are pairs of the label before and that of the token."""
+    """python-crfsuite. pairs: use pairs of the previous and the current label as labels."""
 
     algorithm: str
     parameters: dict[str, Any]
@@ -108,8 +108,9 @@ class CRFsuite:
 
 @dataclass(frozen=True)
 class SpacyNer:
-    """spaCy's transition-based ner over a small tok2vec, as `spacy init config` sets both up for
-    CPUs. attributes: that the tok2vec embeds, with the rows of their tables.
+    """spaCy's ner with a small tok2vec, with the CPU defaults of `spacy init config`.
+
+    attributes: embedded by the tok2vec, with the rows of their tables.
     """
 
     attributes: dict[str, int]
@@ -190,7 +191,7 @@ class SpacyNer:
 
 @dataclass(frozen=True)
 class NLTKBigrams:
-    """The chunker of NLTK's book: labels by the tag and the label before, or by the tag alone."""
+    """The chunker of the NLTK book: labels by tag and previous label, or by the tag alone."""
 
     def setup(self) -> None:
         _imported("nltk")
@@ -217,8 +218,8 @@ class NLTKBigrams:
 
 @dataclass(frozen=True)
 class NLTKClassifier:
-    """ClassifierBasedTagger with its naive Bayes: greedy, with the labels that it has given. The
-    predicates are named by their templates, and have words or tags as values.
+    """ClassifierBasedTagger with naive Bayes: greedy, with previous predictions. Features are named
+    by the templates of predicates, and have words or tags as values.
     """
 
     def setup(self) -> None:
@@ -244,7 +245,7 @@ class NLTKClassifier:
 
 
 def features_by_name(tokens: Sequence[Token], i: int, history: Sequence[str]) -> dict[str, str]:
-    """The predicates of one token by their templates, and the label before."""
+    """Return the predicates of one token by their templates, and the previous label."""
     n = len(tokens)
 
     def at(column: str, k: int) -> str:
@@ -261,8 +262,9 @@ def features_by_name(tokens: Sequence[Token], i: int, history: Sequence[str]) ->
 
 @dataclass(frozen=True)
 class SklearnMEMM:
-    """LogisticRegression of each token by the predicates and the label before: that of the training
-    data, then the one that was predicted, for all sentences at once. C is 1 / (2 c2) of CRFsuite.
+    """LogisticRegression on the predicates of a token and the previous label: the gold label in
+    training, the predicted label in prediction. All sentences are predicted in parallel. C is
+    1 / (2 c2) of CRFsuite.
     """
 
     c: float = 0.5
@@ -313,12 +315,12 @@ CONJUNCTIONS = [t for n in (1, 2, 3) for t in combinations(range(4), n)]
 
 
 def single(rows: Sequence[Row]) -> list[dict[str, str]]:
-    """The words by variable."""
+    """Return the words by variable."""
     return [dict(zip(VARIABLES, row, strict=True)) for row in rows]
 
 
 def conjunctions(rows: Sequence[Row]) -> list[dict[str, str]]:
-    """The words of each variable, pair and triple."""
+    """Return the words of each variable, pair and triple."""
     names = ["|".join(VARIABLES[i] for i in t) for t in CONJUNCTIONS]
     return [
         {name: "|".join(row[i] for i in t) for name, t in zip(names, CONJUNCTIONS, strict=True)}
@@ -331,9 +333,9 @@ FEATURES = {"single": single, "conjunctions": conjunctions}
 
 @dataclass(frozen=True)
 class Sklearn:
-    """A classifier behind DictVectorizer; behind OrdinalEncoder if `prepare` is empty.
+    """A classifier after DictVectorizer, or after OrdinalEncoder if `prepare` is empty.
 
-    kind: in which module it is, and its name. prepare: how rows become features, one of FEATURES.
+    kind: module and name of the class. prepare: function of FEATURES that converts rows.
     """
 
     kind: tuple[str, str]
@@ -372,21 +374,21 @@ class Sklearn:
 
 
 def _known(codes: Any) -> Any:
-    """Codes from 1 on, and 0 for what is unknown, which CategoricalNB takes for a value."""
+    """Return codes from 1, and 0 for unknown values, which are a category of CategoricalNB."""
     return codes.astype(int) + 1
 
 
 def _narrow(matrix: Any) -> Any:
-    """With 32-bit indices, which SVC insists on."""
+    """Convert indices to 32 bits, as SVC requires."""
     matrix.indices, matrix.indptr = matrix.indices.astype("int32"), matrix.indptr.astype("int32")
     return matrix
 
 
 @dataclass(frozen=True)
 class Pgmpy:
-    """The network of Toutanova (2006) with dense tables, which hold frequent words only: a state
-    for all others, because one that was not in training is an error. Its answers are queries of the
-    class, which take a thousandth of the time of `predict`.
+    """The network of Toutanova (2006) with dense tables of frequent words, and one state for all
+    other words, because unseen states are errors. Predictions use `query` for the class, which
+    takes a thousandth of the time of `predict`.
     """
 
     words: int = 200
@@ -439,7 +441,7 @@ class Pgmpy:
 
 @dataclass(frozen=True)
 class NLTK:
-    """A classifier of NLTK, by single words. settings: of its training."""
+    """A classifier of NLTK on single words. settings: of its training."""
 
     kind: str
     settings: dict[str, Any] = field(default_factory=dict)
@@ -461,9 +463,9 @@ class NLTK:
 # --- constituency parsing -------------------------------------------------------------------------
 @dataclass(frozen=True)
 class NLTKViterbi:
-    """A PCFG induced from binarised trees, by ViterbiParser. Words that are once in the training
-    data stand for unknown ones. Only the first `number` test sentences of `shortest` to `longest`
-    words are parsed, because longer ones take minutes.
+    """A PCFG induced from binarised trees, with ViterbiParser. Words that occur once in the
+    training data represent unknown words. Only the first `number` test sentences of `shortest` to
+    `longest` words are parsed, because longer ones take minutes.
     """
 
     number: int = 10
@@ -472,7 +474,7 @@ class NLTKViterbi:
     unknown: str = "<unknown>"
 
     def chosen(self, sentences: Sequence[Sequence[str]]) -> list[int]:
-        """The numbers of the sentences that it parses."""
+        """Return the indices of the sentences that it parses."""
         numbers = (i for i, s in enumerate(sentences) if self.shortest <= len(s) <= self.longest)
         return list(islice(numbers, self.number))
 
@@ -525,14 +527,14 @@ NO_TAG = "_"  # in trees of parsers without tags
 
 
 def _escaped(word: str) -> str:
-    """As words stand in trees."""
+    """Escape round brackets as in trees."""
     return word.replace("(", "-LRB-").replace(")", "-RRB-")
 
 
 @dataclass(frozen=True)
 class Supar:
-    """supar's CRF over a BiLSTM of words and characters, nothing pretrained: small enough for CPUs.
-    The optimiser is that of its own configs; the best of `epochs` on dev is kept.
+    """supar's CRF over a BiLSTM of words and characters, without pretraining, small enough for
+    CPUs. The optimiser is the default of supar; the best of `epochs` on dev is kept.
     """
 
     lstm: int = 200
@@ -545,7 +547,7 @@ class Supar:
 
         torch.set_num_threads(1)
         torch.manual_seed(1)
-        # It saves objects, which this version of torch would otherwise refuse to load.
+        # supar saves objects, which this version of torch does not load by default.
         torch.load = functools.partial(torch.load, weights_only=False)
 
     def _settings(self) -> dict[str, Any]:
@@ -572,7 +574,7 @@ class Supar:
     def train(self, train: Data, dev: Data, folder: Path, options: dict[str, Any]) -> dict:
         """options: epochs. SIGTERM ends training with the best epoch so far.
 
-        Returns how many epochs there were.
+        Returns the number of epochs.
         """
         from supar.parsers.const import CRFConstituencyParser
 
@@ -588,7 +590,7 @@ class Supar:
             raise _Stopped
 
         files = {}
-        # It insists on test trees, and scores them after each epoch: two of dev are enough.
+        # supar requires test trees and scores them after each epoch, so give it two trees of dev.
         for name, trees in (
             ("train", train["outputs"]),
             ("dev", dev["outputs"]),
@@ -626,7 +628,7 @@ class Supar:
 
 
 class _Stopped(BaseException):
-    """Training is to end here."""
+    """Ends the training."""
 
 
 # --- all of them ----------------------------------------------------------------------------------

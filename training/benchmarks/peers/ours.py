@@ -15,10 +15,10 @@ Data = dict[str, list]
 # --- NP chunks ------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Chunker:
-    """The component, in a pipeline of its own. Inputs are (word, tag), outputs IOB labels.
+    """A pipeline with only the component. Inputs are (word, tag), outputs IOB labels.
 
-    model: of the component, over that of a file of training/configs if `config` names one.
-    n_classes: number of word classes that are learned first, from the words of the same sentences.
+    model: settings of the model, which override those of `config`, a file of training/configs.
+    n_classes: number of word classes, learned from the words of the same sentences.
     """
 
     model: dict[str, Any]
@@ -93,7 +93,7 @@ CONJUNCTIONS = [t for n in (1, 2, 3) for t in combinations(VARIABLES, n)]
 
 @dataclass(frozen=True)
 class Classifier:
-    """A BayesNet or a LogLinear, with dev for what it selects."""
+    """A BayesNet or a LogLinear, with selection on dev."""
 
     kind: str
     settings: dict[str, Any]
@@ -126,14 +126,14 @@ def _tuples(rows: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
 
 
 # --- constituency parsing -------------------------------------------------------------------------
-SMALLEST_PROBABILITY = 1e-6  # what is shipped of a grammar, see pipeline/default.py
+SMALLEST_PROBABILITY = 1e-6  # as in pipeline/default.py
 
 
 @dataclass(frozen=True)
 class Grammar:
-    """Grammars by splitting and merging, with features of spans as in the default parser.
+    """Split-merge grammars, with span features as in the default parser.
 
-    folds: folds of the training of features; 0: no features.
+    folds: for training features; 0: no features.
     """
 
     grammars: int = 1
@@ -145,7 +145,7 @@ class Grammar:
         pass
 
     def estimator(self) -> Any:
-        """How it is learned."""
+        """Return the settings of the training."""
         from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
         from spacy_structlearn.grammar.spans.settings import SpanGrammarSettings
 

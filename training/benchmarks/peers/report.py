@@ -1,4 +1,4 @@
-"""The report of benchmarks/peers: its figures as tables, and accuracy over speed."""
+"""The report of benchmarks/peers: tables, and a plot of accuracy over speed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Figures = Mapping[str, Any]
 
 
 class Row(NamedTuple):
-    """A system. package: of the peer, "" for this one. text: in tables."""
+    """A system. package: of the peer, or "". text: in tables."""
 
     package: str
     text: str
@@ -49,7 +49,7 @@ ROWS: dict[str, dict[str, Row]] = {
     },
     "parsing": {
         "ours_grammar": Row("", "one split-merge grammar"),
-        "ours_product": Row("", "four grammars, features of spans"),
+        "ours_product": Row("", "four grammars, span features"),
         "nltk_pcfg": Row("nltk", "induced PCFG, ViterbiParser"),
         "supar": Row("supar", "CRF over a BiLSTM, nothing pretrained"),
     },
@@ -64,64 +64,64 @@ MEASURES = {"chunks": "f1", "attachment": "accuracy", "parsing": "f1"}
 UNITS = {"chunks": "tokens", "attachment": "items", "parsing": "tokens"}
 SETTINGS = {
     "chunks": """\
-The first 7,936 sentences of CoNLL-2000's training part, NP chunks only, with the tags of the
-corpus; its test part, 12,422 chunks. The standard error of F1 is 0.25. CRFs, perceptrons, and
-the classifiers of scikit-learn and NLTK have the predicates of Sha & Pereira (2003); CRFs have
-l2 of 2, those of label pairs of 1, perceptrons 20 passes. Word classes are learned of the
-same sentences. spaCy has the tok2vec of `spacy init config`, 4 passes with words and 3 with
-tags. LogisticRegression reads the label before, which is the predicted one in the test; C is
-0.5. BigramTagger reads tags and the label before.""",
+The first 7,936 training sentences of CoNLL-2000, NP chunks only, with the tags of the corpus. The
+test part has 12,422 chunks, and the standard error of F1 is 0.25. CRFs, perceptrons, and the
+classifiers of scikit-learn and NLTK use the predicates of Sha & Pereira (2003). CRFs have an l2 of
+2, or of 1 with label pairs. Perceptrons are trained for 20 passes. Word classes are learned from
+the same sentences. spaCy has the tok2vec of `spacy init config`, with 4 passes for words and 3 with
+tags. LogisticRegression reads the previous label (predicted in the test), and C is 0.5.
+BigramTagger reads tags and the previous label.""",
     "attachment": """\
-The quadruples of Ratnaparkhi, Reynar & Roukos (1994), 20,801 for training, 3,097 for the test;
-ours choose structure on the development items. The standard error of accuracy is 0.64. All have
-the same words, in lower case with YEAR and NUM. C of LogisticRegression is 1, with conjunctions
-2; of SVC 0.1. pgmpy has the network of Toutanova (2006), whose dense tables have room for
-frequent words only, and is asked by queries, which take a thousandth of the time of its
-`predict`. MaxentClassifier has 100 iterations of GIS. All items are predicted in one call.""",
+The quadruples of Ratnaparkhi, Reynar & Roukos (1994), 20,801 for training, 3,097 for the test. Our
+models select their structure on the development items. The standard error of accuracy is 0.64. All
+systems have the same words, in lower case with YEAR and NUM. C is 1 for LogisticRegression, 2 with
+conjunctions, and 0.1 for SVC. pgmpy has the network of Toutanova (2006) with dense tables of
+frequent words. It is evaluated by queries, which take a thousandth of the time of its `predict`.
+MaxentClassifier has 100 iterations of GIS. All items are predicted in one call.""",
     "parsing": """\
-The sample of the Wall Street Journal that comes with NLTK: files 0001-0159 for training,
-0160-0179 as dev, 0180-0199 for the test, 245 sentences. EVALB; a gap below about 1 F1 is not
-firm. Sentences of gold tokens, without tags; for supar, which finds no tags, EVALB leaves
-punctuation out by the gold ones. Grammars are of four rounds; features of spans are learned
-from forests by grammars of ten folds. NLTK parses only {short} sentences of {shortest} to
-{longest} words, on which all are scored in one column more; unknown words stand as the rare
-ones of training. supar: two layers of 200, a character LSTM, batches of 1,000 tokens, {epochs}
-epochs, of which the best on dev is kept.""",
+NLTK's sample of the Wall Street Journal: files 0001-0159 for training, 0160-0179 as dev, 0180-0199
+for the test, 245 sentences. F1 is by EVALB; differences below about 1 point are not significant.
+Inputs are gold tokens without tags. For supar, which predicts no tags, EVALB excludes punctuation
+by gold tags. Grammars have four rounds, and span features are trained on forests by grammars of ten
+folds. NLTK parses only {short} sentences of {shortest} to {longest} words, with rare words of the
+training data for unknown words; an extra column shows the scores of all systems on these. supar has
+two layers of 200, a character LSTM, and batches of 1,000 tokens; the best of {epochs} epochs on dev
+is kept.""",
 }
 ABSENT = """\
-* benepar and spacy-transformers begin with pretrained models, which are downloads.
-* stanza 1.15.0: its trainer of constituency parsers scores by Java's CoreNLP, a download, and by
-  default asks for its tagger, another one.
-* NLTK's CRFTagger and sklearn-crfsuite are python-crfsuite behind other interfaces.
-* Semantic roles: no package of the index was found that learns PropBank's roles without
-  downloads. stroll-srl 0.5.1 depends on one that no longer installs, and its vectors are a
-  download; transformer-srl is of AllenNLP and spaCy 2; nlptoolkit-semanticrolelabeling has two
-  rules for Turkish, and learns nothing."""
+* benepar and spacy-transformers need pretrained models, which are downloads.
+* stanza 1.15.0: training a constituency parser needs Java's CoreNLP for scoring, and by default its
+  tagger. Both are downloads.
+* NLTK's CRFTagger and sklearn-crfsuite are interfaces to python-crfsuite.
+* Semantic roles: we found no package that learns PropBank's roles without downloads. stroll-srl
+  0.5.1 depends on a package that cannot be installed any more, and its vectors are a download.
+  transformer-srl needs AllenNLP and spaCy 2. nlptoolkit-semanticrolelabeling has two rules for
+  Turkish, and no training."""
 HEAD = """\
-# Beside other packages
+# Comparison with other packages
 
-Made by training/benchmarks/peers: peers that install from the package index and train
-without downloads. Same data, one run, one thread; each training and each round of prediction is
-a process of its own, systems of a task take turns. Training: CPU seconds from sentences in
-memory to a model on disk. Speed: what is predicted in a CPU second, from words to labels,
-loading excluded, the median of rounds. Memory: peak of the process that trains, and of that
-which predicts, MB of 1,048,576 bytes. Installed: MB of 1,000,000 bytes beyond Python itself,
-and the number of packages; for supar with torch's build for CPUs. Settings were fixed
-beforehand, and the test parts read once."""
+Made by training/benchmarks/peers: packages that can be installed from the package index and trained
+without downloads. All systems have the same data and one thread. Each training and each round of
+prediction runs in its own process, and the systems of a task alternate. Training: CPU seconds from
+sentences in memory to a model on disk. Speed: predictions per CPU second, from words to labels,
+without loading, median of rounds. Memory: peak of the training process and of the prediction
+process, MB of 1,048,576 bytes. Installed: size in MB of 1,000,000 bytes, without Python itself, and
+number of packages; for supar with the CPU build of torch. Settings were fixed in advance, and each
+system was evaluated once on test."""
 COLUMNS = (
     ("training, CPU s", "train_cpu_s", ",.1f"),
-    ("{unit} a CPU s", "per_cpu_s", ",.0f"),
+    ("{unit} per CPU s", "per_cpu_s", ",.0f"),
     ("memory: training", "train_rss_mb", ",.0f"),
     ("prediction", "rss_mb", ",.0f"),
     ("model, MB", "model_mb", ",.1f"),
     ("installed, MB", "install_mb", ",.0f"),
     ("packages", "packages", "d"),
 )
-SHORT = ("F1, short ones", "f1_short", ".1f")
+SHORT = ("F1, short sentences", "f1_short", ".1f")
 
 
 def write(results: Path, name: str) -> None:
-    """The report of results/NAME.json, and its figure."""
+    """Write the report of results/NAME.json, and its plot."""
     figures = srsly.read_json(results / f"{name}.json")
     lines = HEAD.split("\n")
     if plot(figures, results / name):
@@ -129,12 +129,12 @@ def write(results: Path, name: str) -> None:
     for task in ROWS:
         if task in figures:
             lines += section(task, figures[task])
-    lines += ["", "## What is not here", "", *ABSENT.split("\n")]
+    lines += ["", "## Packages that could not be compared", "", *ABSENT.split("\n")]
     (results / f"{name}.md").write_text("\n".join([*lines, ""]), encoding="utf8")
 
 
 def section(task: str, figures: Figures) -> Iterator[str]:
-    """The table of a task, and its settings. figures: by system."""
+    """Write the settings and the table of a task. figures: by system."""
     from training.benchmarks.peers.others import SYSTEMS
 
     nltk = SYSTEMS["nltk_pcfg"]
@@ -179,7 +179,7 @@ MARKERS = "os^DvPX"
 
 
 def plot(figures: Figures, path: Path) -> bool:
-    """Accuracy over speed; whether there is anything to draw, and matplotlib to draw it."""
+    """Plot accuracy over speed. Return False without figures or matplotlib."""
     tasks = [task for task in ROWS if any(_has(figures, task, name) for name in ROWS[task])]
     try:
         pyplot = pyplot_for(path)

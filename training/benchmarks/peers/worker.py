@@ -1,11 +1,11 @@
-"""One stage of one system of benchmarks/peers: a process of its own, which measures itself.
+"""One stage of one system of benchmarks/peers, in a process that measures itself.
 
     python worker.py MODULE SYSTEM STAGE FOLDER RESULT [OPTIONS]
 
-MODULE is peers_ours or peers_others, STAGE is train or predict. The model is kept in FOLDER/model;
+MODULE is ours or others, and STAGE is train or predict. The model is in FOLDER/model.
 train.json, with inputs and outputs of train and dev, and test.json, with inputs of test, are next
-to FOLDER. RESULT, a JSON file, gets the figures of `measured`; OPTIONS is JSON. Nothing but the
-standard library is imported here, because this also runs in the peers' own virtual environments.
+to FOLDER. The figures of `measured` are written to RESULT, a JSON file. OPTIONS is JSON. Only the
+standard library is imported, because this also runs in the virtual environments of peers.
 """
 
 from __future__ import annotations
@@ -19,51 +19,51 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-WARM_UP = 20  # items that are predicted before the clock runs
-SECONDS = 1.0  # of CPU, that prediction is repeated for
+WARM_UP = 20  # items predicted before timing
+SECONDS = 1.0  # minimum CPU time of repeated predictions
 
 Predict = Callable[[Sequence[Any]], list[Any]]
 
 
 class System(Protocol):
-    """What is compared: its settings, and how it learns and predicts."""
+    """A system to compare: its settings, training and prediction."""
 
     def setup(self) -> None:
-        """Import its libraries, before any clock runs. Raises ImportError if they are missing."""
+        """Import libraries before timing. Raises ImportError if they are missing."""
 
     def train(
         self, train: dict[str, list], dev: dict[str, list], folder: Path, options: dict[str, Any]
     ) -> dict[str, Any] | None:
-        """Learn from `inputs` and `outputs`, and save the model in `folder`, alone there.
+        """Train on `inputs` and `outputs`, and save only the model in `folder`.
 
-        Returns more figures, if any.
+        Returns additional figures.
         """
 
     def load(self, folder: Path) -> Predict:
-        """The model of `train`, as a function of inputs."""
+        """Load the model, and return its function from inputs to outputs."""
 
 
 def cpu_s() -> float:
-    """CPU seconds of this process, and of those that it started and that have ended."""
+    """Return the CPU seconds of this process and of its finished child processes."""
     usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def peak_mb() -> float:
-    """Peak resident memory of this process, MB of 1,048,576 bytes."""
+    """Return the peak resident memory of this process, MB of 1,048,576 bytes."""
     status = Path("/proc/self/status")
     if status.exists():
-        # On Linux the other figure is at least what the parent had when it started this process.
+        # On Linux, ru_maxrss is at least the memory of the parent when it started this process.
         (line,) = [x for x in status.read_text().splitlines() if x.startswith("VmHWM:")]
         return int(line.split()[1]) / 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def measured(system: System, stage: str, folder: Path, options: dict[str, Any]) -> dict[str, Any]:
-    """Run one stage. CPU seconds are without imports, and without reading the data or the model;
-    of prediction they are those of a pass, of as many as take SECONDS.
+    """Run one stage. CPU seconds do not include imports and reading data or models. Prediction is
+    repeated for SECONDS, and measured per pass.
 
-    Returns cpu_s and rss_mb; of training also what the system adds; of prediction the outputs.
+    Returns cpu_s and rss_mb, for training the figures of the system, for prediction the outputs.
     """
     model = folder / "model"
     system.setup()

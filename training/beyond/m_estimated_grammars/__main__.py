@@ -1,31 +1,30 @@
-"""Grammars with features of fragments, estimated without parsing (Smith, Vail & Lafferty 2007).
+"""Grammars with fragment features, estimated without parsing (Smith, Vail & Lafferty 2007).
 
     python corpora/fetch.py wsj_sample ewt
     pip install matplotlib
     python -m training.beyond.m_estimated_grammars
 
-Writes training/results/m_estimated_grammars.json and, next to it, a report and a figure, .md, .svg
-and .png. Section 4.1.2 of the paper says how it is done and has no figures. Steps, of which --only
-runs some:
+Writes training/results/m_estimated_grammars.json, with a report and a figure (.md, .svg and .png).
+Section 4.1.2 of the paper describes the method, without figures. Steps, which --only selects:
 
-identities   what the treebank's own grammar expects, and what the treebank has
-wsj_xbar ... the base grammar q0, alone (q0), and with M-estimates of features of fragments (m_est;
-             m_est_paper: one prior for all features)
-wsj_xbar_conditional ... weights of the same features by conditional likelihood (discriminative); on
-             EWT also _tune, learned without the tuning documents, and scored there
-wsj_xbar_initialiser ... from the M-estimate, and again from 0
-wsj_xbar_penalties ... with other penalties
-sizes        all of it with fewer sentences of WSJ, under the X-bar grammar
-templates    groups of templates one at a time, by both, and three of them chosen by either
-ratios       of CPU time, from the figures that are there
+identities   expectations of the treebank grammar, compared with counts in the treebank
+wsj_xbar ... the base grammar q0 alone (q0), and with M-estimates of fragment features (m_est;
+             m_est_paper: the same prior for all features)
+wsj_xbar_conditional ... the same features trained by conditional likelihood (discriminative); on
+             EWT also _tune, trained without the tuning documents, and scored on them
+wsj_xbar_initialiser ... conditional likelihood from the M-estimate, and from 0
+wsj_xbar_penalties ... conditional likelihood with other penalties
+sizes        fewer sentences of WSJ, with the X-bar grammar
+templates    one group of templates at a time, by both methods, and the best three by each
+ratios       of CPU times, from recorded figures
 
-q0 is the X-bar grammar of the treebank (xbar), or that after four rounds of splitting and merging
-(latent). WSJ is the sample, split as in papers/petrov_klein2007. On EWT models are learned from the
-documents of train that `ewt/tune.txt` does not name, and settings are chosen on those that it does;
-then all of train is learned, and dev scored. Seconds are CPU time on one thread. Those of an
-estimate are what it takes next to q0: counting and expecting features, and the passes through the
-counts; of conditional likelihood to parse the training sentences, to find the features of their
-forests, and 100 iterations of L-BFGS. The grammars that parse (of five folds) are not counted.
+q0 is the X-bar grammar of the treebank (xbar), or a grammar after four rounds of splitting and
+merging (latent). WSJ is the sample, split as in papers/petrov_klein2007. On EWT, settings are
+selected on the documents of `ewt/tune.txt`, by models trained on the rest of train. Models for dev
+are trained on all of train. Seconds are CPU time of one thread, in addition to q0. For M-estimates,
+they include counts, expectations and passes through the counts. For conditional likelihood, they
+include parsing, features of forests, and 100 iterations of L-BFGS, but not the grammars of the five
+folds.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-# Before NumPy is there.
+# Set before NumPy is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
@@ -80,17 +79,17 @@ BASES = {
     "xbar": LEXICON.part(LatentGrammarSettings, rounds=0),
     "latent": LEXICON.part(LatentGrammarSettings, rounds=4),
 }
-# Of each corpus what is learned and what settings are chosen on; then what is learned and scored.
+# For each corpus, the parts for training and scoring during selection, and after selection.
 CHOOSING = {"wsj": ("train", "dev"), "ewt": ("fit", "tune")}
 SCORING = {"wsj": ("train", ("dev", "test")), "ewt": ("train", ("dev",))}
-SETTINGS = MEstimatedGrammarSettings()  # folds are those of the package
-# Of conditional likelihood: the best of `GRID_L2` on WSJ dev, or the package's where another gains
-# less than a standard error.
+SETTINGS = MEstimatedGrammarSettings()  # with the default number of folds
+# Penalties of conditional likelihood: the best of `GRID_L2` on WSJ dev, or the default if the best
+# gains less than a standard error.
 PENALTIES = {"xbar": 1.0, "latent": 30.0}
-# Of posteriors. The X-bar grammar leaves much at 1e-4, and what the other prunes is missed at 1e-2.
+# Pruning thresholds. At 1e-4, the X-bar grammar prunes too little; at 1e-2, the other too much.
 THRESHOLDS = {"xbar": SETTINGS.threshold, "latent": 1e-4}
 DECODER = "labelled_recall"
-# The variance of the prior, by `scaling`: 0 is the paper's.
+# Variances of the prior by `scaling`. The paper's scaling is 0.
 GRID = {
     0.0: (1.0, 2.0, 4.0, 8.0, 16.0),
     0.5: (0.1, 0.3, 1.0, 3.0),
@@ -98,9 +97,9 @@ GRID = {
     1.0: (0.03, 0.1, 0.3, 1.0),
 }
 GRID_L2 = (1.0, 3.0, 10.0, 30.0, 100.0)
-ITERATIONS = 100  # of L-BFGS at most, as in the paper's figure 1
-SCORED = (5, 10, 20, 40, 60, 80, 100)  # after which the parser is scored
-NEAR = (0.05, 0.01)  # of what is lost from 0 to the end: how near the end is near enough
+ITERATIONS = 100  # maximum of L-BFGS, as in the paper's figure 1
+SCORED = (5, 10, 20, 40, 60, 80, 100)  # iterations with scores of the parser
+NEAR = (0.05, 0.01)  # tolerances, relative to the decrease of the objective
 GROUPS = {
     "parent": ("RULE|PARENT", "TAG|PARENT"),
     "grandparent": ("LABEL|PARENT|GRANDPARENT",),
@@ -115,14 +114,14 @@ GROUPS = {
     ),
     "tag_neighbours": ("TAG|WORD[before]", "TAG|WORD[after]"),
 }
-CHOSEN = 3  # groups
+CHOSEN = 3  # number of groups
 SIZES = (50, 100, 200, 400, 800, 1600)
 GROUP_ITERATIONS = 40
 
 
 @dataclass(frozen=True)
 class Run:
-    """Where the data are and what is kept, and how much of them is used."""
+    """The folders of corpora and of the cache, and the maximum number of trees."""
 
     corpora: Path
     work: Path
@@ -133,7 +132,7 @@ class Run:
 
 
 class Clock:
-    """CPU seconds of what is done under it, added up."""
+    """A context manager that adds up CPU seconds."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -147,7 +146,7 @@ class Clock:
 
 
 class Part:
-    """A treebank under one base grammar, and what is learned of it; each is made when asked.
+    """A treebank with one base grammar and the models trained on it, which are created on demand.
 
     Grammars are kept in the run's folder.
     """
@@ -199,7 +198,7 @@ class Part:
 
     @cached_property
     def forests(self) -> TrainingForests:
-        """By grammars of the other folds."""
+        """The forests of the training sentences by grammars of the other folds."""
         n, folds = len(self.trees), SETTINGS.folds
         bounds = [n * fold // folds for fold in range(folds + 1)]
         words, gold = self.data.sentences, [to_tree(self.data, i) for i in range(n)]
@@ -209,7 +208,7 @@ class Part:
             others = self.trees[:begin] + self.trees[end:]
             path = grammar_path(self.run.work, self.corpus, self.split, self.estimator)
             name = f"{path.stem}-{len(self.trees)}-fold{fold + 1}of{folds}.bin"
-            # With `others` of this very fold: the next one has others of its own.
+            # The function is called at once, with `others` of this fold.
             grammar, _ = grammar_at(path.with_name(name), self.estimator, lambda: others)  # noqa: B023
             with self.clock("forests"):
                 parts.append(
@@ -228,7 +227,7 @@ class Part:
         forests, words = self.forests, self.data.sentences
         with self.clock("features"):
             scorer = FragmentScorer(weights, self.grammar.symbols)
-            # The figures have penalties as l2 |w|^2, without one half.
+            # Recorded penalties are l2 |w|^2, without the factor 1/2.
             return FragmentObjective(forests, words, scorer, l2=2 * l2)
 
     def scores(self, weights: FragmentWeights | None, splits: Sequence[str]) -> Figures:
@@ -250,10 +249,10 @@ def climb(
     iterations: int,
     split: str | None,
 ) -> tuple[FragmentWeights, list[Figures], list[float]]:
-    """Conditional likelihood from these weights on.
+    """Maximize the conditional likelihood, starting with these weights.
 
-    Returns the weights at the end; scores on a split, if one is given, on the way, with CPU
-    seconds so far; and the objective after each iteration.
+    Returns the final weights; intermediate scores on a split, if given, with CPU seconds; and the
+    objective after each iteration.
     """
     optimizer = LBFGS(start.values)
     clock, curve, values = Clock(), [], []
@@ -283,7 +282,7 @@ def climb(
 
 # --- steps ----------------------------------------------------------------------------------------
 def identities(run: Run) -> Iterator[Figures]:
-    """Expected and mean numbers, of the treebank's own grammar, in double precision."""
+    """Yield differences of expected and mean counts of the treebank grammar."""
     for corpus, (split, _) in SCORING.items():
         part = Part(run, corpus, split, "xbar")
         data, pcfg = part.data, PCFG.of(part.grammar)
@@ -312,12 +311,12 @@ def identities(run: Run) -> Iterator[Figures]:
 
 
 def _small(name: str, value: float) -> Figures:
-    """A number, and its logarithm, of which more is left once both are rounded."""
+    """Return a number and its logarithm, which is more precise after rounding."""
     return {name: value, f"log10_{name}": float(np.log10(max(value, 1e-300)))}
 
 
 def estimates(run: Run, corpus: str, base: str) -> Iterator[Figures]:
-    """q0 and the M-estimates, with the priors that are best on what settings are chosen on."""
+    """Yield figures of q0 and of M-estimates with the best priors."""
     where = f"{corpus}.{base}"
     learned, tuned = CHOOSING[corpus]
     part = Part(run, corpus, learned, base)
@@ -356,7 +355,7 @@ def estimates(run: Run, corpus: str, base: str) -> Iterator[Figures]:
 def conditional(
     run: Run, corpus: str, base: str, learned: str, splits: Sequence[str]
 ) -> Iterator[Figures]:
-    """Conditional likelihood, scored on the way on the first of the splits."""
+    """Train by conditional likelihood, with intermediate scores on the first of the splits."""
     where = f"{corpus}.{base}"
     part = Part(run, corpus, learned, base)
     weights = part.statistics(SETTINGS).weights
@@ -378,22 +377,22 @@ def conditional(
 
 
 def held_out(run: Run, corpus: str, base: str) -> Iterator[Figures]:
-    """Conditional likelihood where settings are chosen."""
+    """Yield figures of conditional likelihood on the part for choosing settings."""
     learned, split = CHOOSING[corpus]
     for figures in conditional(run, corpus, base, learned, (split,)):
-        # The costs that count are those of all sentences.
+        # Only the costs with all sentences are reported.
         own = f"{corpus}.{base}.discriminative.{split}_"
         yield {k: v for k, v in figures.items() if "curve" in k or k.startswith(own)}
 
 
 def final(run: Run, corpus: str, base: str) -> Iterator[Figures]:
-    """Conditional likelihood with all sentences."""
+    """Yield figures of conditional likelihood with all sentences."""
     learned, splits = SCORING[corpus]
     yield from conditional(run, corpus, base, learned, splits)
 
 
 def penalties(run: Run, corpus: str, base: str) -> Iterator[Figures]:
-    """Conditional likelihood with other penalties."""
+    """Yield figures of conditional likelihood with other penalties."""
     learned, split = CHOOSING[corpus]
     part = Part(run, corpus, learned, base)
     weights = part.statistics(SETTINGS).weights
@@ -407,7 +406,7 @@ def penalties(run: Run, corpus: str, base: str) -> Iterator[Figures]:
 
 
 def initialiser(run: Run, corpus: str, base: str) -> Iterator[Figures]:
-    """Conditional likelihood from 0, and from the M-estimate with the settings of the package."""
+    """Yield figures of conditional likelihood from 0, and from the default M-estimate."""
     where = f"{corpus}.{base}"
     learned, tuned = CHOOSING[corpus]
     part = Part(run, corpus, learned, base)
@@ -425,7 +424,7 @@ def initialiser(run: Run, corpus: str, base: str) -> Iterator[Figures]:
 
 
 def _saved(losses: dict[str, list[float]]) -> Figures:
-    """Iterations to come near the end of the better of two runs."""
+    """Return the iterations until the objective is near the end of the better of two runs."""
     end = min(values[-1] for values in losses.values())
     far = losses["zero"][0] - end
     found: Figures = {}
@@ -442,7 +441,7 @@ def _saved(losses: dict[str, list[float]]) -> Figures:
 
 
 def ratios(run: Run) -> Iterator[Figures]:
-    """CPU time of conditional likelihood over that of the M-estimate: of each, and the least."""
+    """Yield ratios of CPU times, conditional likelihood over M-estimate, and the least of them."""
     figures = json.loads((RESULTS / f"{NAME}.json").read_text(encoding="utf8"))
     found: Figures = {}
     for corpus in CHOOSING:
@@ -461,7 +460,7 @@ def ratios(run: Run) -> Iterator[Figures]:
 
 
 def _same_f1(key: str, own: Figures, split: str, ours: float) -> Figures:
-    """What it takes conditional likelihood to be as good as the M-estimate."""
+    """Return the time ratio until conditional likelihood is as accurate as the M-estimate."""
     curve = own["curve"].get(split, [])
     before = sum(own["discriminative"][f"{name}_cpu_s"] for name in ("forests", "features"))
     good = [row["cpu_s"] for row in curve if row["f1"] >= own["m_est"][f"{split}_f1"]]
@@ -469,7 +468,7 @@ def _same_f1(key: str, own: Figures, split: str, ours: float) -> Figures:
 
 
 def sizes(run: Run) -> Iterator[Figures]:
-    """The first sentences of WSJ's training data only, with the settings of the package."""
+    """Yield figures with the first sentences of WSJ's training data, with default settings."""
     for size in SIZES:
         with TemporaryDirectory() as folder:
             small = replace(run, work=Path(folder), limit=size)
@@ -479,14 +478,14 @@ def sizes(run: Run) -> Iterator[Figures]:
             objective = part.objective(statistics.weights, PENALTIES[part.base])
             learned, _, _ = climb(part, objective, statistics.weights, ITERATIONS, None)
             objective.close()
-            # All of what is scored.
+            # All sentences for scoring.
             part.run = run
             for name, own in (("q0", None), ("m_est", weights), ("discriminative", learned)):
                 yield under(f"sizes.{size}.{name}", part.score(own, "dev"))
 
 
 def templates(run: Run) -> Iterator[Figures]:
-    """Groups of templates on WSJ, next to the X-bar grammar: which are the best?"""
+    """Yield figures of groups of templates on WSJ, with the X-bar grammar."""
     part = Part(run, "wsj", "train", "xbar")
     f1: dict[str, dict[str, float]] = {"m_est": {}, "discriminative": {}}
     seconds = {"m_est": 0.0, "discriminative": 0.0}
@@ -513,7 +512,7 @@ def templates(run: Run) -> Iterator[Figures]:
 
 
 def _by_both(part: Part, texts: Sequence[str]) -> tuple[dict[str, float], dict[str, float]]:
-    """F1 on dev with these templates by both, and CPU seconds."""
+    """Return F1 on dev and CPU seconds with these templates by both methods."""
     part.clock("counting").seconds = 0.0
     statistics = part.statistics(FragmentFeaturesSettings(templates=texts))
     weights, costs = part.m_estimate(statistics, SETTINGS.scaling, 1 / SETTINGS.l2)
@@ -554,7 +553,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--only", nargs="+", choices=STEPS, help="some steps")
     parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
-    parser.add_argument("--work", type=Path, default=WORK, help="where grammars are kept")
+    parser.add_argument("--work", type=Path, default=WORK, help="cache of grammars")
     parser.add_argument(
         "--limit", type=int, help="use only this many trees of each part, and record nothing"
     )

@@ -1,4 +1,4 @@
-"""The report of beyond/m_estimated_grammars: its figures as tables, and F1 over CPU seconds."""
+"""The report of beyond/m_estimated_grammars: tables, and a plot of F1 over CPU seconds."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ ESTIMATES = {
 }
 COLOURS = {"q0": "black", "m_est_paper": "tab:orange", "m_est": "tab:red"}
 STARTS = {"zero": "conditional likelihood", "m_est": "the same, from the M-estimate"}
-CHOSEN = {"wsj": "dev", "ewt": "tune"}  # what settings are chosen on
+CHOSEN = {"wsj": "dev", "ewt": "tune"}  # the part for choosing settings
 HEAD = """\
 # M-estimated grammars
 
-Made by training/beyond/m_estimated_grammars. Smith, Vail & Lafferty (2007) train log-linear
-models without inference: features are counted in the training data, and what a base distribution q0
-expects of them is solved for. They say how for a PCFG (section 4.1.2) and have figures for HMMs
-alone. Here q0 is the X-bar grammar of the treebank, or that after four rounds of splitting and
-merging; features are productions with their parent or their sibling, with words and tags at the
-ends of spans and at their split, and words and suffixes beside. Conditional likelihood has the same
-features, beside the same q0. WSJ is the sample that comes with NLTK, files 0001-0159 for training,
-0160-0179 as dev, 0180-0199 for the test. F1 by EVALB, in percent; sentences of gold tokens, without
-tags. CPU seconds are beside those of q0, which has its own, and for conditional likelihood without
-those of the grammars of other folds, which parse the training sentences."""
+Made by training/beyond/m_estimated_grammars. Smith, Vail & Lafferty (2007) train log-linear models
+without inference. They count features in the training data and use their expectations under a base
+distribution q0. They describe this for PCFGs (section 4.1.2), but have figures only for HMMs. Here,
+q0 is the X-bar grammar of the treebank, or a grammar after four rounds of splitting and merging.
+Features are productions with parent or sibling, with words and tags at the ends of spans and at
+their split, and words and suffixes next to spans. Conditional likelihood uses the same features and
+the same q0. WSJ is NLTK's sample, files 0001-0159 for training, 0160-0179 as dev, 0180-0199 for the
+test. F1 is by EVALB, in percent, on sentences of gold tokens without tags. CPU seconds are in
+addition to those of q0, and for conditional likelihood without the grammars of other folds that
+parse the training sentences."""
 
 
 def write(results: Path, name: str) -> None:
-    """The report of results/NAME.json, and its figure."""
+    """Write the report of results/NAME.json, and its plot."""
     figures = srsly.read_json(results / f"{name}.json")
     values = flat(figures)
     lines = HEAD.split("\n")
@@ -106,8 +106,8 @@ def initialiser(figures: Figures, values: Figures) -> Iterator[str]:
                 rows.append([f"{name}, {title}", *cells])
     if rows:
         yield from ("", "## Iterations of L-BFGS from 0 and from the M-estimate", "")
-        yield "Until the objective is so near to its end, relative to how much it falls after"
-        yield "the first iteration from 0."
+        yield "Until the difference from the final objective is less than this share of the"
+        yield "decrease after the first iteration from 0."
         near = [f"{n} %, {start}" for n in (5, 1) for start in ("from 0", "from the M-estimate")]
         yield from table(["", *near], rows)
 
@@ -155,12 +155,12 @@ def templates(figures: Figures, values: Figures) -> Iterator[str]:
         if (row := own.get(f"chosen_by_{kind}"))
     ]
     if rows:
-        header = ["the best three chosen", "", "CPU s", "F1 by conditional likelihood"]
+        header = ["best three groups", "", "CPU s", "F1 by conditional likelihood"]
         yield from table(header, rows)
 
 
 def priors(figures: Figures, values: Figures) -> Iterator[str]:
-    """The best variance for each power of the frequency that priors are divided by."""
+    """Write the best variance for each power of the frequency by which variances are divided."""
     rows = []
     for base, title in BASES.items():
         for corpus, name in CORPORA.items():
@@ -173,9 +173,9 @@ def priors(figures: Figures, values: Figures) -> Iterator[str]:
                 )
     if rows:
         yield from ("", "## Priors of the M-estimate", "")
-        yield "The prior variance of the weight of a feature that is in a tree m times on the"
-        yield "average is c / m^scaling; the paper's scaling is 0. F1 on WSJ dev, or on the tuning"
-        yield "documents of EWT, with the best c of each."
+        yield "If a feature occurs m times per tree on average, the prior variance of its weight is"
+        yield "c / m^scaling. The paper's scaling is 0. F1 is on WSJ dev, or on the tuning"
+        yield "documents of EWT, with the best c for each scaling."
         yield from table(["", "scaling", "c", "F1"], rows)
 
 
@@ -203,15 +203,15 @@ def identities(figures: Figures, values: Figures) -> Iterator[str]:
         if f"identities.{corpus}.rules" in values
     ]
     if rows:
-        yield from ("", "## What the treebank grammar expects, less what the treebank has", "")
-        yield "Largest difference of the numbers of productions and symbols in a tree: of relative"
-        yield "frequencies, and of those that are stored; and that of inside quantities from 1."
+        yield from ("", "## Expectations of the treebank grammar minus counts in the treebank", "")
+        yield "Largest difference of numbers of productions and symbols in a tree, with relative"
+        yield "frequencies in double precision and as stored; and of inside quantities from 1."
         header = ["", "productions", "double precision", "single precision", "inside"]
         yield from table(header, rows)
 
 
 def plot(figures: Figures, values: Figures, path: Path) -> bool:
-    """F1 over CPU seconds, on dev and EWT's tuning documents; whether there is anything to draw."""
+    """Plot F1 over CPU seconds on dev and EWT's tuning documents. Return False without figures."""
     panels = [
         (corpus, base)
         for base in BASES

@@ -1,38 +1,36 @@
-"""Beyond Petrov & Klein (2007): what else can be learned of the trees that a latent grammar leaves.
+"""Beyond Petrov & Klein (2007): rescoring the trees of a latent grammar.
 
     python corpora/fetch.py wsj_sample ewt craft
     python -m training.train_default
     python -m training.beyond.span_parser --jobs 2
 
-Writes training/results/parsing_best.json and a report next to it, parsing_best.md. Steps, of which
---only runs some:
+Writes training/results/parsing_best.json and a report, parsing_best.md. Steps, which --only
+selects:
 
-generative            a grammar by splitting and merging; product_generative: four of them
-forests               the best trees of what the cascade of one grammar leaves, and how much it is
-span_features         linear features of spans (Hall, Durrett & Klein 2014), learned from forests by
-                      grammars of other folds; _seen: by the grammar that has seen the sentences;
+generative            one split-merge grammar; product_generative: a product of four
+forests               oracle scores and sizes of the forests of one grammar
+span_features         linear span features (Hall, Durrett & Klein 2014), trained on forests by
+                      grammars of other folds; _seen: by a grammar that has seen the sentences;
                       _xbar: with the X-bar grammar; _batch: by OWL-QN
 product_features      the same features with four grammars: the default parser
-lexicon               features of words and tags alone
-neural                a network in place of features, or (neural_features) in addition: that of the
-                      package's config for NeuralGrammar; neural_cnn: with the layers of spaCy's
-                      tok2vec
-product_neural        four grammars, features and the network (_dev: on EWT dev too, only by name);
-                      product_best: eight, and twice both
-decoders              of one grammar with features
+lexicon               only features of words and tags
+neural                a network, as in the package's config for NeuralGrammar; neural_features: and
+                      features; neural_cnn: a network with the layers of spaCy's tok2vec
+product_neural        four grammars, features and a network (_dev: also on EWT dev, only with
+                      --only); product_best: eight grammars, two feature sets and two networks
+decoders              decoders of one grammar with features
 tagger                tags of the pipeline's tagger as a prior, and gold tags
-best                  the best of all these, chosen on WSJ dev and EWT's tuning documents
+best                  the best step, chosen on WSJ dev and EWT's tuning documents
 
-WSJ is the sample, split as in papers/petrov_klein2007. EWT's models are learned from the documents
-of train that `ewt/tune.txt` does not name, and scored on those that it names. `product_features` is
-the parser that training.train_default trains, before and after it also learns from the tuning
-documents. The latter is scored on dev with the temperature of the former; so are one of its
-grammars and its grammars alone, for the other steps with figures on dev. Scores of spans are
-learned from forests by single grammars, so that they are the same with a product of grammars.
-Grammars alone are decoded by the max-rule product, other models as the default parser is. Figures
-are for sentences of gold tokens, without tags. Times are CPU time of the parser alone, on one
-thread, sizes those of what is shipped. All that is trained is kept in training/work, by its
-settings; training that is interrupted resumes.
+WSJ is the sample, split as in papers/petrov_klein2007. EWT's models are trained on train without
+the documents of `ewt/tune.txt`, and scored on these. `product_features` is the parser of
+training.train_default, before and after training on the tuning documents. The latter is scored on
+dev with the temperature of the former. For dev figures of other steps, its first grammar and its
+grammars without features are scored too. Span scores are trained on forests by single grammars, so
+they are the same with a product of grammars. Grammars without span scores use the max-rule product,
+other models the decoder of the default parser. Figures are for sentences of gold tokens, without
+tags. Times are CPU time of the parser on one thread, and sizes are as shipped. Models are kept in
+training/work by their settings; interrupted training resumes.
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-# Before NumPy is there.
+# Set before NumPy is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
@@ -81,21 +79,21 @@ from training.common.treebanks import PUNCTUATION
 from training.pipeline import default
 
 NAME = "parsing_best"
-FEW, MANY = 4, 8  # grammars of products: as the default parser has, and of the largest
-# Of each corpus: what is learned, and what is scored.
+FEW, MANY = 4, 8  # grammars in the default parser and in the largest product
+# For each corpus, the parts for training and scoring.
 PARTS = (("wsj", "train", ("dev", "test")), ("ewt", "fit", ("tune",)))
 TAG_WEIGHTS = (0.5, 1.0, 2.0)
-# All splits are merged again: the X-bar grammar, after a level that prunes for it.
+# The X-bar grammar, by merging all splits, after a level for pruning.
 XBAR = replace(SETTINGS["wsj"], rounds=1, merge_fraction=1.0)
-# What a lexicon can know of a word: nothing of its neighbours.
+# Features of single words, as in a lexicon.
 OWN_WORD = tuple(text for text in TAG_TEMPLATES if text.count("[") == text.count("[0]"))
 LEXICON = replace(FEATURES, templates=(), tag_templates=OWN_WORD)
 PASSES = {"owlqn": 60, "adagrad": 12}
 
 
-# --- grammars alone -------------------------------------------------------------------------------
+# --- grammars -------------------------------------------------------------------------------------
 def generative(run: Run, step: str, number: int) -> Iterator[Figures]:
-    """The product of `number` grammars; on EWT dev those of the default parser."""
+    """Yield figures of a product of `number` grammars; on EWT dev those of the default parser."""
     model = run.generative("wsj", "train", number)
     yield from measured(run, step, "wsj", {"dev": model, "test": model})
     on_dev = default_parser(run, "train").plain()
@@ -107,7 +105,7 @@ def generative(run: Run, step: str, number: int) -> Iterator[Figures]:
 
 
 def forests(run: Run) -> Iterator[Figures]:
-    """What one grammar leaves of sentences that it has not seen."""
+    """Yield figures of the forests of one grammar for unseen sentences."""
     for corpus, train, (split, *_) in PARTS:
         grammar = run.generative(corpus, train, 1).latent
         found = oracle(grammar, run.trees(corpus, split), corpus)
@@ -118,7 +116,7 @@ def forests(run: Run) -> Iterator[Figures]:
 def learned(
     run: Run, step: str, learner: Learner, corpora: Sequence[str] = ("wsj", "ewt")
 ) -> Iterator[Figures]:
-    """One grammar with learned scores of spans."""
+    """Yield figures of one grammar with trained span scores."""
     for corpus, train, splits in PARTS:
         if corpus in corpora:
             model = run.learned(corpus, train, learner)
@@ -126,7 +124,7 @@ def learned(
 
 
 def span_features(run: Run) -> Iterator[Figures]:
-    """One grammar with features; on EWT dev the first of the default parser."""
+    """Yield figures of one grammar with features; on EWT dev the first of the default parser."""
     yield from learned(run, "span_features", SPAN, ["wsj"])
     models = {
         "tune": run.learned("ewt", "fit", SPAN),
@@ -136,8 +134,8 @@ def span_features(run: Run) -> Iterator[Figures]:
 
 
 def span_features_batch(run: Run) -> Iterator[Figures]:
-    """The objective of features, with the penalty, after each pass of OWL-QN and of AdaGrad over
-    the forests of WSJ; and the parser that OWL-QN gives.
+    """Yield the objective of features, with the penalty, after each pass of OWL-QN and AdaGrad over
+    the forests of WSJ; and figures of the parser by OWL-QN.
     """
     own = run.folds("wsj", "train")
     sentences = [tree.words() for tree in own.trees]
@@ -171,7 +169,7 @@ def span_features_batch(run: Run) -> Iterator[Figures]:
 
 
 def product_features(run: Run) -> Iterator[Figures]:
-    """Four grammars with features; on EWT the default parser."""
+    """Yield figures of four grammars with features; on EWT the default parser."""
     model = _with_product(run, "wsj", "train", run.learned("wsj", "train", SPAN), FEW)
     yield from measured(run, "product_features", "wsj", {"dev": model, "test": model})
     models = {
@@ -181,14 +179,14 @@ def product_features(run: Run) -> Iterator[Figures]:
 
 
 def product_neural(run: Run) -> Iterator[Figures]:
-    """Four grammars with features and a network."""
+    """Yield figures of four grammars with features and a network."""
     for corpus, train, splits in PARTS:
         model = _with_product(run, corpus, train, run.learned(corpus, train, BOTH), FEW)
         yield from measured(run, "product_neural", corpus, dict.fromkeys(splits, model))
 
 
 def product_neural_dev(run: Run) -> Iterator[Figures]:
-    """As `product_neural`, on EWT dev too, with the grammars of the default parser."""
+    """Yield figures as in `product_neural` on EWT dev, with the grammars of the default parser."""
     models = {
         "tune": _with_product(run, "ewt", "fit", run.learned("ewt", "fit", BOTH), FEW),
         "dev": run.learned("ewt", "train", BOTH).with_latent(default_parser(run, "train").latent),
@@ -197,12 +195,12 @@ def product_neural_dev(run: Run) -> Iterator[Figures]:
 
 
 def product_best(run: Run) -> Iterator[Figures]:
-    """Eight grammars, and features and networks of two seeds, whose scores are averaged."""
+    """Yield figures of eight grammars with averaged features and networks of two seeds."""
     for corpus, train, splits in PARTS:
         first, second = (
             run.learned(corpus, train, replace(BOTH, seed=seed)) for seed in (BOTH.seed, 1)
         )
-        # The grammars are the same ones.
+        # Both use the same grammars.
         costs = first.cpu_s + second.cpu_s - second.notes["grammars_cpu_s"]
         both = replace(first, others=(second,), cpu_s=costs)
         model = _with_product(run, corpus, train, both, MANY)
@@ -210,7 +208,7 @@ def product_best(run: Run) -> Iterator[Figures]:
 
 
 def _with_product(run: Run, corpus: str, split: str, model: Model, number: int) -> Model:
-    """The model with the product of `number` grammars in place of its own grammar."""
+    """Replace the grammar of a model by the product of `number` grammars."""
     grammars = run.generative(corpus, split, number)
     costs = None
     if model.cpu_s is not None and grammars.cpu_s is not None:
@@ -220,7 +218,7 @@ def _with_product(run: Run, corpus: str, split: str, model: Model, number: int) 
 
 # --- parsing otherwise ----------------------------------------------------------------------------
 def decoders(run: Run) -> Iterator[Figures]:
-    """One grammar with features, by each decoder."""
+    """Yield figures of one grammar with features by decoder."""
     for corpus, train, (split, *_) in PARTS:
         model = run.learned(corpus, train, SPAN)
         for name in DECODERS:
@@ -230,8 +228,9 @@ def decoders(run: Run) -> Iterator[Figures]:
 
 
 def tagger(run: Run) -> Iterator[Figures]:
-    """EWT: tags of the pipeline's tagger as a prior, of the weight that is best on the tuning
-    documents, and gold tags; for the default parser, and for the first of its grammars alone.
+    """Yield figures on EWT with tags of the pipeline's tagger as a prior, and with gold tags.
+
+    For the default parser and its first grammar. The weight is tuned on the tuning documents.
     """
     gold = {split: run.trees("ewt", split) for split in ("tune", "dev")}
     taggers = {
@@ -300,8 +299,8 @@ COSTS = ("ms_per_sentence", "train_cpu_s", "mb")
 
 
 def best(run: Run) -> Iterator[Figures]:
-    """The figures of the best steps: of one grammar, and of all. Chosen on WSJ dev, and on the
-    tuning documents of EWT among those that have been scored on its dev.
+    """Yield figures of the best step with one grammar, and of all steps. Chosen on WSJ dev, and on
+    the tuning documents of EWT among steps with figures on its dev.
     """
     figures = flat(srsly.read_json(RESULTS / f"{NAME}.json"))
     for name, steps in (("best_single", SINGLE), ("best_product", (*SINGLE, *PRODUCTS))):
@@ -316,7 +315,7 @@ def best(run: Run) -> Iterator[Figures]:
 
 
 def _of(figures: Figures, step: str, corpus: str) -> Figures:
-    """The scores and costs of a step on a corpus."""
+    """Return the scores and costs of a step on a corpus."""
     names = [f"{split}_{what}" for split in ("tune", "dev", "test") for what in ("f1", "exact")]
     keys = [f"{corpus}.{name}" for name in (*names, *COSTS)]
     return {key: figures[f"{step}.{key}"] for key in keys if f"{step}.{key}" in figures}
@@ -355,7 +354,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=STEPS, help="some steps")
     parser.add_argument("--jobs", type=int, default=1, help="processes, or threads of one")
     parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
-    parser.add_argument("--work", type=Path, default=WORK, help="what is kept")
+    parser.add_argument("--work", type=Path, default=WORK, help="cache of models")
     parser.add_argument(
         "--limit", type=int, help="use only this many trees of each part, and record nothing"
     )

@@ -1,6 +1,4 @@
-"""Features of spans learned on whole forests at once, against batch after batch: the objective that
-OWL-QN and AdaGrad both minimise, and the latter's way.
-"""
+"""Train span features on all forests at once (OWL-QN) or in small batches (AdaGrad)."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from spacy_structlearn.grammar.spans import _features as _span_features
 from spacy_structlearn.grammar.spans.features import LinearScorer, Sentences, SpanWeights
 from spacy_structlearn.grammar.spans.settings import SpanFeaturesSettings
 
-# As the package's trainer has them, see `SpanGrammarTrainer`.
+# As in `SpanGrammarTrainer`.
 LEAST_RATE = 0.02
 NEGLIGIBLE = 1e-5
 
@@ -39,10 +37,10 @@ class SupportedScorer(LinearScorer):
 class LinearObjective:
     """The mean loss of sentences, - log P(tree | words) in nats, as a function of the weights.
 
-    graphs: the forests of the sentences. gold: of the edges, bool (E), those of the trees. weights:
-    of which templates, words and buckets are taken. base: what the grammar's scores are multiplied
-    with. Parameters are the weights of features of gold items (supported features), ascending by
-    place; all others are zero. The penalty is not part of it.
+    graphs: forests of the sentences. gold: the edges of gold trees, bool (E). weights: define
+    templates, words and buckets. base: factor of the grammar's scores. Parameters are the weights
+    of features of gold items (supported features), in ascending order of place; all other weights
+    are zero. The penalty is not included.
     """
 
     def __init__(
@@ -61,12 +59,12 @@ class LinearObjective:
         self.places = self.places[self.places >= 0]
         column = np.full(weights.buckets + 1, -1, dtype=np.int32)
         column[self.places] = np.arange(len(self.places), dtype=np.int32)
-        # The last one is for features that an item has not.
+        # The last column is for missing features of an item.
         self._columns = column[places]
 
     @property
     def n_parameters(self) -> int:
-        """Number of supported features."""
+        """The number of supported features."""
         return len(self.places)
 
     @property
@@ -77,7 +75,7 @@ class LinearObjective:
         return found
 
     def value_and_grad(self, parameters: Floats) -> tuple[float, Floats]:
-        """The mean loss and its gradient, float64 (n_parameters)."""
+        """Return the mean loss and its gradient, float64 (n_parameters)."""
         scores = self.graphs.edge_scores(_span_features.sums(self._columns, parameters), self.base)
         log_z, posteriors = self.graphs.inside_outside(scores)
         n = max(len(self.graphs), 1)
@@ -86,20 +84,18 @@ class LinearObjective:
         return float(log_z.sum() - scores[self.gold].sum()) / n, gradient
 
     def parameters(self, weights: SpanWeights) -> Floats:
-        """The parameters among the weights."""
+        """Extract the parameters from weights."""
         return weights.dense()[self.places].astype(np.float64)
 
     def weights_of(self, parameters: Floats) -> SpanWeights:
-        """Weights that have these parameters."""
+        """Return weights with these parameters."""
         full = np.zeros(self.weights.buckets, dtype=np.float32)
         full[self.places] = parameters
         return self.weights.with_weights(full)
 
 
 class Progress(NamedTuple):
-    """After so many CPU seconds of minimisation, the mean loss with the penalty, and how many
-    weights are other than zero.
-    """
+    """CPU seconds so far, the mean loss with the penalty, and the number of nonzero weights."""
 
     seconds: float
     value: float
@@ -114,11 +110,10 @@ def by_adagrad(
     batch_size: int = 32,
     seed: int = 0,
 ) -> Iterator[Progress]:
-    """Minimise the mean loss plus the penalty of `features` from zero, with a report after each
-    pass.
+    """Minimise the mean loss plus the penalty of `features` from zero, and report each pass.
 
-    A pass is over batches of sentences in random order; the rate is constant for half of the passes
-    and then falls. What the reports cost is not counted.
+    A pass visits batches of sentences in random order. The learning rate is constant for half of
+    the passes, and then decreases. Times do not include the reports.
     """
     graphs, sentences = objective.graphs, objective.sentences
     zero = objective.weights.with_weights(np.zeros(objective.weights.buckets))

@@ -1,4 +1,4 @@
-"""The report of beyond/span_parser: its figures as tables, beside those of other parsers."""
+"""The report of beyond/span_parser, with figures of other parsers."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from training.common.report import shown, table, write_sections
 Figures = Mapping[str, Any]
 
 STEPS = {
-    "generative": "a grammar by splitting and merging",
-    "lexicon": "with features of words, for tags",
-    "span_features": "with features of spans",
-    "span_features_batch": "the same by OWL-QN",
-    "span_features_seen": "the same, from forests by a grammar that has seen the sentences",
-    "span_features_xbar": "features of spans beside the X-bar grammar",
+    "generative": "one split-merge grammar",
+    "lexicon": "with word features, for tags only",
+    "span_features": "with span features",
+    "span_features_batch": "with span features, by OWL-QN",
+    "span_features_seen": "with span features, forests by a grammar that has seen the sentences",
+    "span_features_xbar": "X-bar grammar with span features",
     "neural": "with a network",
-    "neural_cnn": "with a network of convolutions",
-    "neural_features": "with a network and features of spans",
+    "neural_cnn": "with a convolutional network",
+    "neural_features": "with a network and span features",
     "product_generative": "four grammars",
-    "product_features": "four grammars with features of spans",
+    "product_features": "four grammars with span features",
     "product_neural": "four grammars with both",
     "product_best": "eight grammars with two of both",
 }
-# Measured for this project on the same data: F1 on WSJ dev and test, exact match there, F1 on EWT
-# tune and dev, exact match there. On EWT Berkeley's are the best of three rounds on dev. The CRF
-# parser has a small BiLSTM over words and characters, and no pretrained input.
+# Measured for this project on the same data: F1 on WSJ dev and test, exact match on WSJ test, F1 on
+# EWT tune and dev, exact match on EWT dev. On EWT, the Berkeley parser is the best of three rounds
+# on dev. The CRF parser has a small BiLSTM over words and characters, without pretrained input.
 PEERS = {
     "Berkeley 1.7": ("85.4", "85.5", "28.3", "", "82.7", "45.8"),
     "supar 1.1.4": ("87.1", "85.7", "18.8", "", "", ""),
@@ -42,10 +42,10 @@ SCORES = (
 )
 COSTS = (
     ("WSJ: training, CPU s", "wsj.train_cpu_s", ",.0f"),
-    ("CPU ms a sentence", "wsj.ms_per_sentence", ".1f"),
+    ("CPU ms per sentence", "wsj.ms_per_sentence", ".1f"),
     ("MB", "wsj.mb", ".1f"),
     ("EWT: training, CPU s", "ewt.train_cpu_s", ",.0f"),
-    ("CPU ms a sentence", "ewt.ms_per_sentence", ".1f"),
+    ("CPU ms per sentence", "ewt.ms_per_sentence", ".1f"),
     ("MB", "ewt.mb", ".1f"),
 )
 CALIBRATION = (
@@ -59,28 +59,28 @@ CALIBRATION = (
 HEAD = """\
 # Beyond Petrov & Klein (2007)
 
-Made by training/beyond/span_parser. A latent grammar leaves a forest of each sentence, and a
-log-linear model of its trees has the grammar's variational score of a tree and scores of symbols
-over spans, linear in features (Hall, Durrett & Klein 2014) or by a network (Durrett & Klein 2015).
-It learns from forests by grammars of other folds. WSJ is the sample that comes with NLTK: files
-0001-0159 for training, 0160-0179 as dev, 0180-0199 for the test. On EWT grammars of the documents
-of train that are not for tuning are scored on those that are, and such of all of train on dev. F1
-and exact match by EVALB, in percent. Grammars alone are decoded by the max-rule product, the others
-as the default parser is."""
+Made by training/beyond/span_parser. A latent grammar prunes the trees of a sentence to a forest. A
+log-linear model scores these trees by the grammar's variational score, and by scores of symbols
+over spans that are linear in features (Hall, Durrett & Klein 2014) or from a network (Durrett &
+Klein 2015). It is trained on forests by grammars of other folds. WSJ is NLTK's sample: files
+0001-0159 for training, 0160-0179 as dev, 0180-0199 for the test. On EWT, models for the tuning
+documents are trained on the other documents of train, and models for dev on all of train. F1 and
+exact match are by EVALB, in percent. Grammars without span scores use the max-rule product, other
+models the decoder of the default parser."""
 
 
 def write(results: Path, name: str) -> None:
-    """The report of results/NAME.json."""
+    """Write the report of results/NAME.json."""
     write_sections(results, name, HEAD, SECTIONS)
 
 
 def _found(figures: Figures, names: Sequence[str], keys: Sequence[str]) -> list[str]:
-    """The names with any of these figures."""
+    """Return the names with any of these figures."""
     return [name for name in names if any(f"{name}.{key}" in figures for key in keys)]
 
 
 def scores(figures: Figures) -> Iterator[str]:
-    """Of all steps."""
+    """Write the scores of all steps."""
     found = _found(figures, list(STEPS), [key for _, key in SCORES])
     if not found:
         return
@@ -94,7 +94,7 @@ def scores(figures: Figures) -> Iterator[str]:
 
 
 def costs(figures: Figures) -> Iterator[str]:
-    """Time and size."""
+    """Write times and sizes."""
     found = _found(figures, list(STEPS), [key for _, key, _ in COSTS])
     if not found:
         return
@@ -106,19 +106,19 @@ def costs(figures: Figures) -> Iterator[str]:
         for step in found
     ]
     yield from ("", "## Costs", "")
-    yield "Training with all grammars, those of the folds too; parsing on one thread, without"
-    yield "loading; sizes with small probabilities left out and the others in 16 bits."
+    yield "Training includes all grammars and those of the folds. Parsing is on one thread, without"
+    yield "loading. Sizes are without small probabilities, with the others in 16 bits."
     yield from table(("", *(text for text, _, _ in COSTS)), rows)
 
 
 def forests(figures: Figures) -> Iterator[str]:
-    """What there is to choose from."""
+    """Write oracle scores and sizes of forests."""
     names = {"forests.wsj": "WSJ sample, dev", "forests.ewt": "EWT, tune"}
     keys = ("oracle_f1", "oracle_exact", "items", "edges", "failures")
     found = _found(figures, list(names), keys)
     if found:
         yield from ("", "## Forests of one grammar")
-        header = ("", "F1 of the closest trees", "exact", "items a sentence", "edges", "failures")
+        header = ("", "oracle F1", "exact", "items per sentence", "edges", "failures")
         forms = (".2f", ".2f", ",.0f", ",.0f", "d")
         rows = [
             (
@@ -134,13 +134,13 @@ def forests(figures: Figures) -> Iterator[str]:
 
 
 def calibration(figures: Figures) -> Iterator[str]:
-    """Of brackets."""
+    """Write the calibration of brackets."""
     found = _found(figures, list(STEPS), [key for _, key in CALIBRATION])
     if not found:
         return
     yield from ("", "## Calibration", "")
-    yield "Expected calibration error of the brackets' probabilities, in ten bins; calibrated by a"
-    yield "temperature that was fitted on WSJ dev or EWT's tuning documents."
+    yield "Expected calibration error of the probabilities of brackets, in ten bins. The calibrated"
+    yield "models have a temperature that was fitted on WSJ dev or EWT's tuning documents."
     rows = [
         (STEPS[step], *(shown(figures, f"{step}.{key}", ".3f") for _, key in CALIBRATION))
         for step in found
@@ -149,11 +149,11 @@ def calibration(figures: Figures) -> Iterator[str]:
 
 
 def decoders(figures: Figures) -> Iterator[str]:
-    """Of one grammar with features."""
+    """Write decoders of one grammar with features."""
     keys = ("wsj.dev_f1", "wsj.dev_exact", "ewt.tune_f1", "ewt.tune_exact")
     names = list(_below(figures, "decoders."))
     if names:
-        yield from ("", "## Decoders of a grammar with features of spans")
+        yield from ("", "## Decoders of a grammar with span features")
         rows = [
             (
                 name.replace("_", " "),
@@ -165,7 +165,7 @@ def decoders(figures: Figures) -> Iterator[str]:
 
 
 def tagger(figures: Figures) -> Iterator[str]:
-    """Tags from elsewhere."""
+    """Write figures with tags of a tagger."""
     kinds = {"": "the default parser", "generative_": "its first grammar alone"}
     rows = []
     for prefix, text in kinds.items():
@@ -185,11 +185,11 @@ def tagger(figures: Figures) -> Iterator[str]:
         yield from ("", "## Tags of a tagger as a prior, EWT")
         yield from table(("F1", "tune", "dev"), rows)
         accuracy = shown(figures, "tagger.ewt.tune_accuracy", ".1f")
-        yield from ("", f"The tagger's accuracy on the tuning documents is {accuracy}.")
+        yield from ("", f"The accuracy of the tagger on the tuning documents is {accuracy}.")
 
 
 def batch(figures: Figures) -> Iterator[str]:
-    """The objective of features by time."""
+    """Write the objective of features over time."""
     rows = []
     for solver, text in (("owlqn", "OWL-QN"), ("adagrad", "AdaGrad")):
         points = figures.get(f"span_features_batch.{solver}.points", [])
@@ -198,28 +198,28 @@ def batch(figures: Figures) -> Iterator[str]:
                 seconds, value, weights = points[number - 1]
                 rows.append((text, f"{number}", f"{seconds:.1f}", f"{value:.4f}", f"{weights:,}"))
     if rows:
-        yield from ("", "## Features of spans: one objective, two solvers, WSJ sample")
-        header = ("", "passes", "CPU s", "nats a sentence, with the penalty", "weights")
+        yield from ("", "## Span features: one objective, two solvers, WSJ sample")
+        header = ("", "passes", "CPU s", "nats per sentence, with the penalty", "weights")
         yield from table(header, rows)
 
 
 def multi_scale(figures: Figures) -> Iterator[str]:
-    """What came of parameters that were sums over levels, which are no more."""
+    """Write figures of multi-scale grammars, which were removed."""
     plain, sums = (f"multi_scale.{name}.wsj.levels.3" for name in ("own", "all"))
     slower = "zeros.uniform-1-2.ratio.sparse"
     if all(key in figures for key in (f"{plain}.dev_f1", f"{sums}.dev_f1", slower)):
         f1, its_f1 = (f"{figures[f'{key}.dev_f1']:.2f}" for key in (plain, sums))
         nonzero, its_nonzero = (f"{figures[f'{key}.nonzero']:,}" for key in (plain, sums))
         yield from ("", "## Conditional grammars of several scales, WSJ sample", "")
-        yield "Parameters of a production at each level up to its own, all added up (Petrov & Klein"
-        yield "2008), were tried and taken out: with 8 subcategories F1 on dev is"
-        yield f"{its_f1} in place of {f1}, with {its_nonzero} features other than zero in place of"
-        yield f"{nonzero}. An inside pass that multiplies by these alone, with 4 subcategories of"
+        yield "Sums of parameters of a production over levels (Petrov & Klein 2008) were tried"
+        yield f"and removed. With 8 subcategories, F1 on dev is {its_f1} instead of {f1}, with"
+        yield f"{its_nonzero} nonzero features instead of {nonzero}."
+        yield "A sparse inside pass, with 4 subcategories of"
         yield f"a uniform base, takes {1 / figures[slower]:.1f} times as long as by whole blocks."
 
 
 def chosen(figures: Figures) -> Iterator[str]:
-    """What is best, and what is shipped."""
+    """Write the best models, and the default pipeline's."""
     names = {"best_single": "of one grammar", "best_product": "of all"}
     rows = []
     for name, text in names.items():
@@ -234,15 +234,15 @@ def chosen(figures: Figures) -> Iterator[str]:
                 rows.append((title, STEPS.get(step, step), *cells))
     if rows:
         yield from ("", "## The best", "")
-        yield "Chosen on WSJ dev, and on the tuning documents of EWT among those scored on its dev."
+        yield "Chosen on WSJ dev, and on EWT's tuning documents among models scored on EWT dev."
         yield from table(("", "", "F1", "exact"), rows)
         shipped = figures.get("default.step")
         if shipped is not None:
-            yield from ("", f"The default pipeline has: {STEPS.get(shipped, shipped)}.")
+            yield from ("", f"The default pipeline uses {STEPS.get(shipped, shipped)}.")
 
 
 def _below(figures: Figures, prefix: str) -> dict[str, None]:
-    """The next parts of the keys that begin so, in their order."""
+    """Return the next parts of the keys with this prefix, in order."""
     keys = (key.removeprefix(prefix) for key in figures if key.startswith(prefix))
     return dict.fromkeys(key.split(".")[0] for key in keys)
 

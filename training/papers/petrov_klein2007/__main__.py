@@ -1,26 +1,27 @@
-"""Petrov & Klein (2007): grammars with latent annotations, learned generatively or not.
+"""Petrov & Klein (2007): generative and discriminative grammars with latent annotations.
 
     python corpora/fetch.py wsj_sample wsj_skeleton ewt craft
     pip install matplotlib
     python -m training.papers.petrov_klein2007 --jobs 2
 
 Writes training/results/petrov_klein2007.json, .md, .svg and .png: tables 1 and 2 and figures 2 and
-3 next to those of the paper. Parts (discriminative.py), of which --only runs one: `tune`, the
-strengths of priors on WSJ dev, which the others need; `l1` and `l2`, table 2; `table1`; `pruning`,
-figure 2; `cost`; `merge`, figure 3; `best`, grammars that are chosen; and `uniform`, table 2 with
-the paper's parametrisation, only by name and with it among --bases, the parametrisations that are
-compared: by default weights are corrections of generative ones, since the others take much longer.
+3, with those of the paper. Parts (discriminative.py), which --only selects: `tune`, the strengths
+of priors on WSJ dev, which the other parts need; `l1` and `l2`, table 2; `table1`; `pruning`,
+figure 2; `cost`; `merge`, figure 3; `best`, selected grammars; and, only on request, `uniform`,
+table 2 with the paper's parametrisation (which must be in --bases). By default, weights are
+corrections of generative ones, because the paper's parametrisation takes much longer.
 
     python -m training.papers.petrov_klein2007 --generative
 
-writes training/results/parsing_generative.json, the generative grammars and the default parser.
+writes training/results/parsing_generative.json, with the generative grammars and the default
+parser.
 
-Sentences are parsed from gold tokens, without tags, unless a key says raw. wsj_sample: files
-0001-0159 for training, 0160-0179 as dev, 0180-0199 for the test, and EVALB with COLLINS.prm as it
-is. EWT: punctuation by the gold tags, so that no sentence is dropped; settings of the default
-parser are compared on the documents of `ewt/tune.txt` by grammars of the other documents of train,
-and dev is parsed by the default pipeline as installed. Grammars that are trained here are kept in
-training/work/grammars, by their settings; training that is interrupted resumes.
+Sentences are parsed from gold tokens without tags, unless a key says raw. wsj_sample: files
+0001-0159 for training, 0160-0179 as dev, 0180-0199 for the test, scored by EVALB with the original
+COLLINS.prm. EWT: punctuation is identified by gold tags, so that no sentence is dropped. Settings
+of the default parser are tuned on the documents of `ewt/tune.txt` by grammars of the rest of train.
+The installed default pipeline parses dev. Grammars are kept in training/work/grammars by their
+settings; interrupted training resumes.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ MADE_TOKENS = 5000
 
 # --- WSJ sample -----------------------------------------------------------------------------------
 def wsj(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
-    """Split-merge-smooth: each round, the best one's seeds, decoders and product of grammars."""
+    """Yield figures of each split-merge round, and seeds, decoders and a product for the best."""
     dev, test = wsj_trees(corpora, "dev"), wsj_trees(corpora, "test")
     first, _ = grammar(work, corpora, "wsj", "train", WSJ)
     rounds = {}
@@ -119,7 +120,7 @@ def wsj(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
 
 
 def baselines(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
-    """The X-bar grammar and the plain treebank grammar, neither with substates."""
+    """Yield figures of the X-bar grammar and the plain treebank grammar, without substates."""
     dev, test = wsj_trees(corpora, "dev"), wsj_trees(corpora, "test")
     plain = treebank_grammar(binarize(wsj_trees(corpora, "train")), LEXICON)
     whole = treebank_grammar(
@@ -145,11 +146,11 @@ def table1_ewt(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
 
 
 def _table1(corpora: Path, work: Path, corpus: str, punctuation: str) -> Iterator[dict[str, float]]:
-    """1 to 16 subcategories without merging, the paper's simple lexicon, scored on dev."""
+    """Yield dev figures of 1 to 16 subcategories, without merging, with the simple lexicon."""
     dev = TREES[corpus](corpora, "dev")
     trained, _ = grammar(work, corpora, corpus, "train", TABLE1)
     for number in range(TABLE1.rounds + 1):
-        # The decoder that Petrov & Klein (2007b), whom the paper cites for it, found to be best.
+        # The best decoder of Petrov & Klein (2007b), which the paper cites.
         parser = ChartParser(trained.truncated(number + 1), decoder="max_rule_product")
         on_dev = score(parser, dev, punctuation)
         yield under(str(2**number), {"f1": on_dev.f1, "exact": on_dev.complete_match})
@@ -157,7 +158,7 @@ def _table1(corpora: Path, work: Path, corpus: str, punctuation: str) -> Iterato
 
 # --- cost -----------------------------------------------------------------------------------------
 def training(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
-    """CPU seconds and memory of four rounds on the WSJ sample, and what a second thread gains."""
+    """Yield CPU seconds and memory of four rounds on the WSJ sample, and the gain by threads."""
     runs = [measure("train", corpora) for _ in range(3)]
     yield {name: float(np.median([run[name] for run in runs])) for name in runs[0]}
     wall: dict[int, list[float]] = {1: [], 2: []}
@@ -168,7 +169,7 @@ def training(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
 
 
 def train_worker(corpora: Path, threads: int = 1) -> dict[str, float]:
-    """Four rounds in this process: its CPU seconds up to here, reading and imports included."""
+    """Train four rounds. Return the CPU seconds of this process, including reading and imports."""
     trees = wsj_trees(corpora, "train")
     start = time.perf_counter()
     train(trees, replace(WSJ, rounds=4, threads=threads), "wsj")
@@ -177,7 +178,7 @@ def train_worker(corpora: Path, threads: int = 1) -> dict[str, float]:
 
 
 def speed(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
-    """Parsing with the best WSJ grammar in a process of its own, loading excluded; CPU time."""
+    """Yield CPU times of parsing with the best WSJ grammar in its own process, without loading."""
     path, sentences = best_wsj_grammar(corpora, work), work / "speed"
     sentences.mkdir(parents=True, exist_ok=True)
     test = [tree.words() for tree in wsj_trees(corpora, "test")]
@@ -189,7 +190,7 @@ def speed(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
 
 
 def best_wsj_grammar(corpora: Path, work: Path) -> Path:
-    """A file with the grammar of the round that is best on dev."""
+    """Return the file of the grammar with the best round on dev."""
     dev = wsj_trees(corpora, "dev")
     trained, _ = grammar(work, corpora, "wsj", "train", WSJ)
     grammars = [trained.truncated(number + 1) for number in ROUNDS]
@@ -200,8 +201,8 @@ def best_wsj_grammar(corpora: Path, work: Path) -> Path:
 
 
 def sentences_by_length(corpora: Path, most: int = 8) -> list[list[str]]:
-    """At most eight sentences of each length from 10 to 80 tokens: of WSJ dev and test, and where
-    those run out of EWT train, which has longer ones.
+    """Return at most eight sentences of each length from 10 to 80 tokens, from WSJ dev and test
+    and, for greater lengths, from EWT train.
     """
     found: dict[int, list[list[str]]] = {}
     trees = (*wsj_trees(corpora, "test"), *wsj_trees(corpora, "dev"), *ewt_trees(corpora, "train"))
@@ -224,15 +225,15 @@ def speed_worker(grammar: Path, sentences: Path) -> dict[str, float]:
 
 
 def speed0_worker(grammar: Path, sentences: Path) -> dict[str, float]:
-    """The whole parser with the grammar of level 0 alone: scores of words, exhaustive inside and
-    outside, pruning, and the decoding of what is left, to Parse objects.
+    """Measure the parser with only the grammar of level 0: word scores, exhaustive inside-outside,
+    pruning, and decoding to Parse objects.
     """
     parser, words = _loaded(grammar, sentences, levels=1)
     return {"level0_ms": 1000 * _median_seconds(lambda: parser.parse(words), 9) / len(words)}
 
 
 def spacy_worker(grammar: Path, sentences: Path) -> dict[str, float]:
-    """The component: Docs of a sentence in, span groups out."""
+    """Measure the component, from Docs with one sentence to span groups."""
     import spacy
 
     nlp = spacy.blank("en")
@@ -249,7 +250,7 @@ def spacy_worker(grammar: Path, sentences: Path) -> dict[str, float]:
 
 
 def rss_worker(grammar: Path, sentences: Path) -> dict[str, float]:
-    """Peak memory of a process that only loads the grammar and parses, without spaCy."""
+    """Return the peak memory of a process that loads the grammar and parses, without spaCy."""
     parser, words = _loaded(grammar, sentences)
     parser.parse(words)
     assert "spacy" not in sys.modules
@@ -257,7 +258,7 @@ def rss_worker(grammar: Path, sentences: Path) -> dict[str, float]:
 
 
 def threads_worker(grammar: Path, sentences: Path) -> dict[str, float]:
-    """Wall time of one thread over that of two, in turn."""
+    """Return the wall time of one thread over that of two, in alternating runs."""
     parsers = [_loaded(grammar, sentences, threads=n) for n in (1, 2)]
     wall: list[list[float]] = [[], []]
     for _ in range(12):
@@ -269,7 +270,7 @@ def threads_worker(grammar: Path, sentences: Path) -> dict[str, float]:
 
 
 def exponent_worker(grammar: Path, sentences: Path) -> dict[str, float]:
-    """The slope of log time a sentence in log length, by least squares over sentences."""
+    """Return the slope of log time over log length of sentences, by least squares."""
     parser, words = _loaded(grammar, sentences)
     parser.parse(words)
     lengths = np.array([len(sentence) for sentence in words])
@@ -289,7 +290,7 @@ def _loaded(grammar: Path, sentences: Path, levels: int | None = None, threads: 
 
 
 def _median_seconds(run: Callable[[], object], times: int) -> float:
-    """Median CPU seconds, after one run that does not count."""
+    """Return the median of CPU seconds after a warm-up run."""
     run()
     seconds = []
     for _ in range(times):
@@ -301,8 +302,8 @@ def _median_seconds(run: Callable[[], object], times: int) -> float:
 
 # --- EWT ------------------------------------------------------------------------------------------
 def ewt_tune(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
-    """Rounds, and numbers of grammars, compared on the tuning documents by grammars of the other
-    documents of train; the temperature.
+    """Compare numbers of rounds and of grammars on the tuning documents, by grammars of the other
+    documents of train; and fit the temperature.
     """
     tuning = ewt_trees(corpora, "tune")
     grammars, seconds = [], []
@@ -331,7 +332,7 @@ def ewt_tune(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
 
 
 def ewt(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
-    """Dev from gold tokens, by the grammar of the default pipeline, and by its first one alone."""
+    """Yield figures on dev from gold tokens, of the default pipeline and of its first grammar."""
     dev = ewt_trees(corpora, "dev")
     sentences = [tree.words() for tree in dev]
     trained = ewt_grammar()
@@ -361,7 +362,7 @@ def ewt(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
 
 
 def raw(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
-    """Raw text of dev through the default pipeline as installed: brackets by characters."""
+    """Yield figures of the installed default pipeline on raw text of dev, by characters."""
     from spacy_structlearn import load
 
     nlp = load()
@@ -384,7 +385,7 @@ def raw(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
 
 
 def document_brackets(trees: Sequence[Tree | None]) -> list[tuple[str, int, int]]:
-    """The brackets of a document over its characters, white space not counted."""
+    """Return the brackets of a document over its characters, without white space."""
     found, before = [], 0
     for tree in trees:
         if tree is None:
@@ -397,7 +398,7 @@ def document_brackets(trees: Sequence[Tree | None]) -> list[tuple[str, int, int]
 
 
 def ewt_texts(corpora: Path, split: str) -> Iterator[tuple[list[Tree], str]]:
-    """The trees and the text of each document of train or dev."""
+    """Yield the trees and the text of each document of train or dev."""
     trees = iter(ewt_trees(corpora, split))
     with gzip.open(corpora / "ewt" / f"{split}.raw.jsonl.gz", "rt", encoding="utf8") as lines:
         for document in map(json.loads, lines):
@@ -405,14 +406,14 @@ def ewt_texts(corpora: Path, split: str) -> Iterator[tuple[list[Tree], str]]:
 
 
 def add_parser(nlp, trained: LatentGrammar):
-    """Put a parser with this grammar at the end of the pipeline. Returns the component."""
+    """Add a parser with this grammar to the end of the pipeline, and return it."""
     component = nlp.add_pipe("constituency_parser")
     component.parameters = trained
     return component
 
 
 def doc_of(nlp, words: list[str]):
-    """A Doc of one sentence."""
+    """Return a Doc with one sentence."""
     from spacy.tokens import Doc
 
     return Doc(nlp.vocab, words=words, sent_starts=[i == 0 for i in range(len(words))])
@@ -420,7 +421,7 @@ def doc_of(nlp, words: list[str]):
 
 # --- robustness -----------------------------------------------------------------------------------
 def failures(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
-    """Sentences without a proper parse, by the EWT grammar, in every corpus's dev."""
+    """Yield the number of sentences of each dev without a proper parse by the EWT grammar."""
     parser = ChartParser(ewt_grammar())
     for corpus in ("wsj", "ewt", "craft"):
         parses = parsed(parser, TREES[corpus](corpora, "dev"))
@@ -428,8 +429,8 @@ def failures(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
 
 
 def longest(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
-    """The longest sentence of CRAFT and a made one of 5,000 tokens, by the spaCy component, which
-    cuts them; that of CRAFT in one piece too.
+    """Yield costs of the longest sentence of CRAFT and an artificial one of 5,000 tokens. The spaCy
+    component cuts them; the sentence of CRAFT is also parsed in one piece.
     """
     path = work / "grammars" / "ewt-shipped.bin"
     write_bytes(path, ewt_grammar().to_bytes())
@@ -449,7 +450,7 @@ def longest(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
 
 
 def longest_worker(grammar: Path, sentences: Path) -> dict[str, float]:
-    """CPU seconds and peak memory of one sentence through the component, spaCy included."""
+    """Return CPU seconds and peak memory of one sentence in the component, including spaCy."""
     import spacy
 
     nlp = spacy.blank("en")
@@ -464,7 +465,7 @@ def longest_worker(grammar: Path, sentences: Path) -> dict[str, float]:
 
 
 def uncut_worker(grammar: Path, sentences: Path) -> dict[str, float]:
-    """CPU seconds and peak memory of sentences in one piece, without spaCy."""
+    """Return CPU seconds and peak memory of sentences in one piece, without spaCy."""
     parser, words = _loaded(grammar, sentences)
     start = time.process_time()
     parses = parser.parse(words)
@@ -478,7 +479,7 @@ def uncut_worker(grammar: Path, sentences: Path) -> dict[str, float]:
 # --- the run --------------------------------------------------------------------------------------
 GENERATIVE = "parsing_generative"
 NAME = "petrov_klein2007"
-# Part: what it does, and what its keys begin with.
+# For each part, its function and the prefix of its keys.
 PARTS: dict[str, tuple[Callable[[Path, Path], Iterator[dict[str, float]]], str]] = {
     "wsj": (wsj, "wsj"),
     "baselines": (baselines, "wsj"),
@@ -508,26 +509,28 @@ WORKERS: dict[str, Callable[..., dict[str, float]]] = {
 
 
 def measure(worker: str, corpora: Path, *files: Path) -> Figures:
-    """Run one worker in a process of its own."""
+    """Run one worker in its own process."""
     return measured(__spec__.name, "--worker", worker, "--corpora", corpora, *files)
 
 
 def main() -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--generative", action="store_true", help="the generative grammars")
+    parser.add_argument("--generative", action="store_true", help="measure the generative grammars")
     parser.add_argument("--only", choices=[*discriminative.PARTS, *PARTS], help="one part")
-    parser.add_argument("--jobs", type=int, default=1, help="processes, or threads of one")
+    parser.add_argument(
+        "--jobs", type=int, default=1, help="number of processes, or of threads of one"
+    )
     parser.add_argument(
         "--bases", nargs="+", choices=discriminative.GRID, default=list(discriminative.BASES)
     )
     parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
-    parser.add_argument("--work", type=Path, default=WORK, help="kept grammars")
+    parser.add_argument("--work", type=Path, default=WORK, help="cache of grammars")
     parser.add_argument("--worker", choices=WORKERS, help=argparse.SUPPRESS)
     parser.add_argument("files", nargs="*", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.generative and args.only in discriminative.PARTS:
-        parser.error(f"{args.only} is no part of --generative")
+        parser.error(f"{args.only} is not a part of --generative")
     if args.worker:
         print(json.dumps(WORKERS[args.worker](args.corpora, *args.files)))
     elif args.generative or args.only in PARTS:

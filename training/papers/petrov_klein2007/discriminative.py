@@ -1,8 +1,8 @@
 """The discriminative grammars of papers/petrov_klein2007: tables 1 and 2, figures 2 and 3, costs.
 
-Each part gives its figures as it goes. Grammars are kept in training/work/grammars, with what they
-score and what their training cost; other measurements in training/work/petrov_klein2007. What is
-there is not done again.
+Each part yields its figures one after another. Grammars are kept in training/work/grammars, with
+their scores and costs, and other measurements in training/work/petrov_klein2007. Finished steps are
+not repeated.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ from training.papers.petrov_klein2007.merging import merge_curve
 from training.papers.petrov_klein2007.pruning import RebuiltObjective
 
 NUMBERS = tuple(2**number for number in range(TABLE1.rounds + 1))
-# Of tables 1 and 2. The strengths are compared on WSJ dev, and the same are taken on EWT: a prior
-# is of the grammar and does not grow with the treebank.
+# For tables 1 and 2. The strengths are tuned on WSJ dev, and also used on EWT, because a prior is
+# independent of the size of the treebank.
 BASE = TABLE1.part(ConditionalGrammarSettings, l1=0.0, l2=0.0, shards=4)
-BASES = ("generative",)  # that are compared, unless others are asked for
+BASES = ("generative",)  # default of --bases
 GRID: dict[str, dict[str, tuple[float, ...]]] = {
     "generative": {"l1": (1.0, 2.0), "l2": (0.5, 2.0)},
     "uniform": {"l1": (1.0,)},
 }
-# Beyond the paper: grammars with merging, smoothing and the lexicon of the generative parser, more
-# of them than the default pipeline has, the last ones with another function for unknown words.
+# Beyond the paper: grammars with merging, smoothing and the lexicon of the generative parser. There
+# are more than in the default pipeline, and the last ones use other signatures of unknown words.
 N_SHAPES = 2
 FURTHER = [replace(EWT, seed=seed) for seed in (4, 5)] + [
     replace(EWT, seed=seed, signature="shape") for seed in (8, 9)
@@ -67,14 +67,14 @@ EVALUATIONS = 3
 SKELETON_ROUNDS = {"rounds": 2, "split_iterations": 3, "merge_iterations": 0}
 SKELETON = replace(TABLE1, **SKELETON_ROUNDS)
 PUNCTUATION = {"wsj": "own", "ewt": "gold"}
-# Of the parser. A discriminative grammar has learned to tell the tree from what pruning left beside
-# it on the training sentences, where it is surer than on others.
+# Pruning thresholds of the parser. A discriminative grammar has learned to separate the tree from
+# the others that survived pruning on the training sentences, where pruning removes more.
 PARSING_THRESHOLDS = (1e-4, 1e-3, 5e-3)
 
 
 @dataclass(frozen=True)
 class Run:
-    """Where to find treebanks and what is kept, and how many processes or threads to use."""
+    """The folders of treebanks and of the cache, and the number of processes or threads."""
 
     corpora: Path
     work: Path
@@ -82,12 +82,12 @@ class Run:
     bases: tuple[str, ...] = BASES
 
     def kept(self, corpus: str, settings: Settings) -> tuple[LatentGrammar, Figures]:
-        """The grammar of the training trees of a corpus, trained in a process of its own."""
+        """Return the grammar of the training trees of a corpus, trained in its own process."""
         self.train([(corpus, settings)])
         return kept_grammar(self.work, self.corpora, corpus, "train", settings)
 
     def train(self, plans: Sequence[tuple[str, Settings]]) -> None:
-        """Train what is not kept yet: several grammars at a time, or one with several threads."""
+        """Train missing grammars: several in parallel, or a single one with several threads."""
         todo = [p for p in plans if not grammar_path(self.work, p[0], "train", p[1]).exists()]
         threads = self.jobs if len(todo) == 1 else 1
 
@@ -102,9 +102,9 @@ class Run:
             list(pool.map(one, todo))
 
     def scores(self, corpus: str, settings: Settings, threshold: float) -> list[Figures]:
-        """F1 and exact match on dev of the grammar of each level, from 1 to 16 subcategories.
+        """Return F1 and exact match on dev of the grammar of each level, 1 to 16 subcategories.
 
-        threshold: of the parser's posteriors, after each level but the first.
+        threshold: of posteriors, for pruning after each level except for the first.
         """
         trained, _ = self.kept(corpus, settings)
         path = grammar_path(self.work, corpus, "train", settings)
@@ -113,7 +113,7 @@ class Run:
             gold = TREES[corpus](self.corpora, "dev")
             found = []
             for depth in range(trained.depth + 1):
-                # The decoder that Petrov & Klein (2007b), whom the paper cites, found to be best.
+                # The best decoder of Petrov & Klein (2007b), which the paper cites.
                 parser = ChartParser(
                     trained.truncated(depth + 1),
                     decoder="max_rule_product",
@@ -127,18 +127,18 @@ class Run:
         return self.once(f"{path.stem}-dev-{threshold:g}", _digest(path), measure)
 
     def threshold(self, settings: Settings) -> float:
-        """That with which the WSJ grammars of these settings are best on dev."""
+        """Return the best threshold on dev for WSJ grammars with these settings."""
         return max(
             PARSING_THRESHOLDS,
             key=lambda threshold: _mean_f1(self.scores("wsj", settings, threshold)),
         )
 
     def best_scores(self, corpus: str, settings: Settings) -> list[Figures]:
-        """The scores with that threshold."""
+        """Return the scores with the best threshold."""
         return self.scores(corpus, settings, self.threshold(settings))
 
     def once(self, name: str, digest: str, measure: Callable[[], Any]) -> Any:
-        """What was measured before, if that was of the same (`digest`), or is measured now."""
+        """Return a stored measurement if its `digest` is the same. Otherwise measure now."""
         path = self.work / "petrov_klein2007" / f"{name}.json"
         if path.exists():
             found = json.loads(path.read_text(encoding="utf8"))
@@ -160,16 +160,16 @@ def _digest(path: Path) -> str:
 
 # --- strengths of the priors ----------------------------------------------------------------------
 def settings_of(base: str, norm: str, strength: float) -> ConditionalGrammarSettings:
-    """Those of tables 1 and 2 with this prior."""
-    # Where weights are the parameters themselves, sparse ones stay so only if they are copied.
+    """Return the settings of tables 1 and 2 with this prior."""
+    # If weights are the parameters themselves, they stay sparse only if splitting copies them.
     start = "copy" if base == "uniform" else "generative"
-    # Of the paper's prior, strength |theta|^2, ours has half.
+    # The paper's prior is strength |theta|^2, ours half of this.
     prior = {norm: 2 * strength if norm == "l2" else strength}
     return replace(BASE, base=base, start=start, **prior)
 
 
 def tune(run: Run) -> Iterator[Figures]:
-    """WSJ dev by grammars with priors of several strengths."""
+    """Yield figures on WSJ dev for several strengths of the priors."""
     plans = [
         ("wsj", settings_of(base, norm, strength))
         for base in run.bases
@@ -200,9 +200,9 @@ def tune(run: Run) -> Iterator[Figures]:
 def chosen(
     run: Run, norm: str | None = None, base: str | None = None
 ) -> ConditionalGrammarSettings:
-    """What is best on WSJ dev, by the mean F1 over the levels; of one norm, of one base.
+    """Return the best point on WSJ dev, by mean F1 over levels, of one norm and one base.
 
-    Without a base it is that of the best of all, so that norms are compared on equal terms.
+    Without a base, the base of the best point of all norms is used, so that norms are comparable.
     """
     if base is None and norm is not None:
         base = chosen(run).base
@@ -227,7 +227,7 @@ def _prior(settings: ConditionalGrammarSettings) -> Figures:
 
 # --- tables 1 and 2 -------------------------------------------------------------------------------
 def regularized(run: Run, norm: str, base: str | None = None) -> Iterator[Figures]:
-    """EWT: a column of table 2."""
+    """Yield a column of table 2 on EWT."""
     settings = chosen(run, norm, base)
     _, notes = run.kept("ewt", settings)
     prefix = norm if base is None else f"{base}.{norm}"
@@ -246,13 +246,13 @@ def regularized(run: Run, norm: str, base: str | None = None) -> Iterator[Figure
 
 
 def uniform(run: Run) -> Iterator[Figures]:
-    """EWT: table 2 with the paper's parametrisation, where another one is better."""
+    """Yield table 2 on EWT with the paper's parametrisation, if another one is better."""
     for norm in GRID["uniform"]:
         yield from regularized(run, norm, "uniform")
 
 
 def table1(run: Run) -> Iterator[Figures]:
-    """Generative and discriminative grammars on the dev parts of both treebanks."""
+    """Yield figures of generative and discriminative grammars on dev of both treebanks."""
     settings = chosen(run)
     for corpus in PUNCTUATION:
         for name, own in (("generative", TABLE1), ("discriminative", settings)):
@@ -262,7 +262,7 @@ def table1(run: Run) -> Iterator[Figures]:
 
 # --- figure 2 -------------------------------------------------------------------------------------
 def pruning(run: Run) -> Iterator[Figures]:
-    """Constituents and CPU seconds with and without pruning, on a sample of WSJ train.
+    """Yield constituents and CPU seconds with and without pruning, on a sample of WSJ train.
 
     Seconds are for one evaluation over all training sentences, extrapolated from the sample.
     """
@@ -290,14 +290,14 @@ def pruning_worker(
     regime: str,
     every: int,
 ) -> Figures:
-    """One evaluation of the conditional likelihood of a sample of sentences, at a level."""
+    """Evaluate the conditional likelihood of a sample of sentences once, at one level."""
     trained, _ = kept_grammar(work, corpora, "wsj", "train", settings)
     trees = TREES["wsj"](corpora, "train")
     part = sample(settings, trees, every)
     own = replace(settings, shards=1)
     with closing(Conditional(own, part, trained.truncated(level + 1), regime)) as conditional:
         if regime != "none":
-            conditional.evaluate()  # so that all memory is there
+            conditional.evaluate()  # allocates all memory
         start = time.process_time()
         value = conditional.evaluate()
         seconds = time.process_time() - start
@@ -314,7 +314,7 @@ def pruning_worker(
 
 
 def sample(settings: ConditionalGrammarSettings, trees: Sequence[Tree], every: int) -> TreebankData:
-    """Every `every`-th tree, ordered by length, with the symbols and rules of all trees."""
+    """Return every `every`-th tree by length, with the symbols and rules of all trees."""
     order = sorted(range(len(trees)), key=lambda i: len(trees[i].words()))
     part = order[min(every, len(trees)) // 2 :: every]
     rest = set(range(len(trees))) - set(part)
@@ -335,7 +335,7 @@ class Conditional:
         grammar: LatentGrammar,
         regime: str = "cached",
     ):
-        # The weights are the base of parameters that are all zero.
+        # The weights are the base, and all parameters are zero.
         settings = replace(
             settings, rounds=grammar.depth, base="generative", first_level=0, l1=0.0, l2=0.0
         )
@@ -349,7 +349,7 @@ class Conditional:
             self._objective = self.objectives.objective
 
     def evaluate(self) -> float:
-        """log P(trees | words), with the work of a gradient."""
+        """Return log P(trees | words). The gradient is computed too."""
         theta = np.zeros(self._objective.parameterization.n_parameters)
         return -self._objective.value_and_grad(theta)[0]
 
@@ -359,7 +359,7 @@ class Conditional:
 
 # --- cost -----------------------------------------------------------------------------------------
 def cost(run: Run) -> Iterator[Figures]:
-    """Time and memory of training, and of an evaluation with one thread."""
+    """Yield time and memory of training, and of an evaluation with one thread."""
     settings = chosen(run)
     _, notes = run.kept("ewt", settings)
     yield {
@@ -382,13 +382,13 @@ def cost(run: Run) -> Iterator[Figures]:
 
 
 def evaluation_worker(corpora: Path, work: Path, settings: ConditionalGrammarSettings) -> Figures:
-    """Of the finest EWT grammar."""
+    """Measure an evaluation of the finest EWT grammar."""
     trained, _ = kept_grammar(work, corpora, "ewt", "train", settings)
     return _evaluations(settings, TREES["ewt"](corpora, "train"), trained)
 
 
 def skeleton_worker(corpora: Path, work: Path) -> Figures:
-    """Of a generative grammar with four subcategories of trees over tags."""
+    """Measure an evaluation of a generative grammar of trees over tags, four subcategories."""
     trained, _ = grammar(work, corpora, "wsj_skeleton", "train", SKELETON)
     settings = replace(BASE, **SKELETON_ROUNDS)
     return _evaluations(settings, TREES["wsj_skeleton"](corpora, "train"), trained)
@@ -397,7 +397,7 @@ def skeleton_worker(corpora: Path, work: Path) -> Figures:
 def _evaluations(
     settings: ConditionalGrammarSettings, trees: Sequence[Tree], trained: LatentGrammar
 ) -> Figures:
-    """Median CPU seconds of an evaluation, after one that does not count."""
+    """Return the median CPU seconds of an evaluation after a warm-up."""
     seconds = []
     with closing(Conditional(settings, settings.encode([trees]), trained)) as conditional:
         conditional.evaluate()
@@ -414,7 +414,7 @@ def _evaluations(
 
 # --- figure 3 -------------------------------------------------------------------------------------
 def merge(run: Run) -> Iterator[Figures]:
-    """WSJ: F1 lost on dev when splits of the grammars with two subcategories are taken back."""
+    """Yield the loss of F1 on WSJ dev by merging splits of the grammars with two subcategories."""
     dev = TREES["wsj"](run.corpora, "dev")
     settings = chosen(run)
     data = settings.encode([TREES["wsj"](run.corpora, "train")])
@@ -441,7 +441,7 @@ def merge(run: Run) -> Iterator[Figures]:
 
 
 def split_categories(grammar: LatentGrammar) -> list[str]:
-    """The symbols with more than one subcategory at the last level; figure 3(b)."""
+    """Return the symbols with several subcategories at the last level, figure 3(b)."""
     split = grammar.levels[-1].substates > 1
     names = zip(grammar.symbols.names, split.tolist(), strict=True)
     return sorted(name for name, is_split in names if is_split)
@@ -449,8 +449,8 @@ def split_categories(grammar: LatentGrammar) -> list[str]:
 
 # --- the best grammars ----------------------------------------------------------------------------
 def best(run: Run) -> Iterator[Figures]:
-    """The best grammars that there are, and products of them: chosen on WSJ dev and on the tuning
-    documents of EWT; the chosen one reads WSJ test, and EWT dev, once.
+    """Yield figures of the best grammars and their products. They are selected on WSJ dev and the
+    tuning documents of EWT, and tested once on WSJ test and EWT dev.
     """
     yield from _best_wsj(run)
     yield from _best_ewt(run)
@@ -459,7 +459,7 @@ def best(run: Run) -> Iterator[Figures]:
 def _best_wsj(run: Run) -> Iterator[Figures]:
     prior = chosen(run, base="generative")
     generative = [replace(WSJ, seed=seed) for seed in SEEDS]
-    # Only the finest level: those before it are for pruning.
+    # Only the finest level is trained. Earlier levels are for pruning.
     own = {name: getattr(prior, name) for name in ("base", "start", "l1", "l2", "shards")}
     discriminative = [WSJ.part(ConditionalGrammarSettings, first_level=WSJ.rounds, **own)]
     run.train([("wsj", own) for own in (*generative, *discriminative)])
@@ -505,7 +505,7 @@ def _best_ewt(run: Run) -> Iterator[Figures]:
     number, threshold = max(found, key=found.__getitem__)
     further = FURTHER[: number - len(own)]
     run.train([("ewt", settings) for settings in further])
-    # The first ones are the product of the default pipeline, as it is installed.
+    # The first grammars are the product of the installed default pipeline.
     members = [ewt_grammar(), *(run.kept("ewt", settings)[0] for settings in further)]
     figures = {"grammars": number, "threshold": threshold}
     yield under("best.ewt", {**figures, **_on_ewt_dev(run, _parser(run, members, threshold))})
@@ -557,4 +557,4 @@ PARTS: dict[str, Callable[[Run], Iterator[Figures]]] = {
     "best": best,
     "uniform": uniform,
 }
-OPTIONAL = ("uniform",)  # only by name
+OPTIONAL = ("uniform",)  # only with --only

@@ -1,15 +1,15 @@
-"""Merging the least useful splits of a grammar, generative or discriminative: figure 3.
+"""Merge the least useful splits of a generative or discriminative grammar: figure 3.
 
 Petrov & Klein (2007), section 4.4, after Petrov et al. (2006), section 2.3. At a node n of an
-observed tree two substates are replaced by one. It has the mean of their inside scores, weighted by
-their relative frequencies p, and the sum of their outside scores. All else stays the same:
+observed tree, two substates are replaced by one. Its inside score is the mean of their inside
+scores, weighted by their relative frequencies p, and its outside score is the sum of theirs:
 
     I_m = p1 I_1 + p2 I_2,   O_m = O_1 + O_2
     loss(n) = log Z - log(Z - I_1 O_1 - I_2 O_2 + I_m O_m)
 
-For the loss in joint likelihood, Z is the score of the derivations of the tree, all of which go
-through n. The loss in conditional likelihood is that minus the same difference with the scores of
-all derivations of the sentence, only some of which have the symbol over the span.
+For the loss in joint likelihood, Z is the score of all derivations of the tree, which all contain
+n. The loss in conditional likelihood is this loss minus the same difference for all derivations of
+the sentence, of which only some have the symbol over the span.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ NodeScores = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 @dataclass(frozen=True, eq=False)
 class MergeLosses:
-    """What merging each pair of halves of a split loses, in nats.
+    """The losses of merging each pair of substates of a split, in nats.
 
-    symbols: int32 (n); firsts: int64 (n), the first substate of each pair, the second one is next
-    to it. shares: float64 (n), p of the first, its expected frequency in the trees relative to that
-    of both. joint: float64 (n), loss in log P(trees, words), or of what scores are instead.
-    sentences: float64 (n), loss in the log-scores of sentences; zeros if it was not asked for.
+    symbols: int32 (n). firsts: int64 (n), the first substate of each pair; the second one follows.
+    shares: float64 (n), p of the first, its share of the expected frequency of both. joint: float64
+    (n), loss in the log score of trees, such as log P(trees, words). sentences: float64 (n), loss
+    in the log score of sentences; zeros for the joint criterion.
     """
 
     symbols: NDArray[np.int32]
@@ -60,22 +60,22 @@ class MergeLosses:
 
     @property
     def conditional(self) -> NDArray[np.float64]:
-        """Loss in log P(trees | words); below zero where merging is a gain."""
+        """Return losses in log P(trees | words). A negative loss is a gain."""
         return self.joint - self.sentences
 
 
 def joint_merge_losses(shards: Sequence[TreeShard], level: Level) -> MergeLosses:
-    """Losses in joint likelihood, of scores as of the last `expected_counts` of the shards."""
+    """Return losses in joint likelihood by the scores of the last `expected_counts` of shards."""
     return _losses(shards, level, None)
 
 
 def conditional_merge_losses(
     shards: Sequence[GrammarShard], level: Level, weights: Weights
 ) -> MergeLosses:
-    """Losses in conditional likelihood, approximated at each node of the trees.
+    """Return losses in conditional likelihood, approximated at each node of the trees.
 
-    level: whose substates and ancestors those of `weights` are. A sentence of which float32 has
-    lost the parses does not count.
+    level: with the substates and ancestors of `weights`. Sentences whose parses underflow in
+    float32 are skipped.
     """
     weighted = Level(
         level.rules,
@@ -92,12 +92,12 @@ def conditional_merge_losses(
 
 
 def scores_in_forests(shard: GrammarShard, weights: Weights) -> NodeScores:
-    """Inside and outside scores of the trees' nodes among all parses of their sentences.
+    """Return inside and outside scores of the nodes of trees over all parses of their sentences.
 
-    float32, laid out as those of `shard.derivations`, whose substates are those of `weights`; their
-    products are posteriors of substates, given the words. The scores of a node below a unary
-    production are those of the lower node of its span, all others those of the upper one; see
-    `_forest`. Of a sentence that float32 loses, NaN.
+    float32, with the layout of `shard.derivations`, which has the substates of `weights`. Products
+    are posteriors of substates given the words. A node below a unary production has the scores of
+    the lower node of its span, other nodes those of the upper one; see `_forest`. NaN if the
+    sentence underflows in float32.
     """
     data, forests = shard.derivations.data, shard.forests
     substates, at = weights.substates, shard.derivations.node_offsets
@@ -105,7 +105,7 @@ def scores_in_forests(shard: GrammarShard, weights: Weights) -> NodeScores:
     outside = inside.copy()
     starts, ends = data.spans
     tree = np.repeat(np.arange(data.n_trees), np.diff(data.offsets))
-    # As items lie in forests, those of each sentence by width, start and symbol.
+    # In the order of the items of forests: per sentence by width, start and symbol.
     order = np.lexsort((data.symbol, starts, ends - starts, tree))
     is_upper = np.ones(data.n_nodes, dtype=np.bool_)
     is_upper[data.left[data.is_unary]] = False
@@ -166,7 +166,7 @@ def _node_losses(
     p: NDArray[np.float64],
     total: NDArray[np.float64] | float,
 ) -> NDArray[np.float64]:
-    """Sums over nodes of log total - log(total with the pair merged), for each pair."""
+    """Sum log total - log(total with the pair merged) over nodes, for each pair."""
     i, o = inside.astype(np.float64), outside.astype(np.float64)
     i1, i2, o1, o2 = i[:, pairs], i[:, pairs + 1], o[:, pairs], o[:, pairs + 1]
     # I_m O_m - I_1 O_1 - I_2 O_2, without the difference of large numbers.
@@ -181,19 +181,19 @@ def merged(
     firsts: NDArray[np.int64],
     shares: NDArray[np.float64],
 ) -> LatentGrammar:
-    """The grammar with pairs of substates of one level as one.
+    """Merge pairs of substates of one level of a grammar.
 
-    number: of the level. symbols, firsts, shares: as of `MergeLosses`. Weights of productions of
-    what becomes one are averaged by its shares, those of productions that make it are added up;
-    words are productions of tags. For probabilities and other weights alike.
-    Raises ValueError if a substate is in two pairs, or in none of this level.
+    number: of the level. symbols, firsts, shares: see `MergeLosses`. Weights of productions with
+    the merged substate on the left are averaged by shares, and on the right added up. Words are
+    productions of tags. Weights need not be probabilities.
+    Raises ValueError if a substate is in two pairs, or not on this level.
     """
     level = grammar.levels[number]
     places = level.offsets[symbols] + firsts
     if len(np.unique(np.concatenate([places, places + 1]))) != 2 * len(places) or (
         len(places) and ((firsts < 0) | (firsts + 1 >= level.substates[symbols])).any()
     ):
-        raise ValueError("pairs of substates that are none")
+        raise ValueError("invalid pairs of substates")
     merging = Merging.of_pairs(level, symbols, firsts)
     factors = np.ones(level.size, dtype=np.float32)
     factors[places] = shares
@@ -241,18 +241,18 @@ def merge_losses(
     criterion: str = "conditional",
     settings: ConditionalGrammarSettings | None = None,
 ) -> MergeLosses:
-    """What each merger of the last level would lose, over the trees that it was learned from.
+    """Return the losses of merging substates of the last level, over its training trees.
 
-    criterion: "joint", of which the cost is that of an E-step; "conditional": an evaluation of the
-    conditional likelihood, and of its forests. settings: of these the thresholds, shards, threads
-    and folder matter; None: the usual ones. Raises ValueError for another criterion or other trees.
+    criterion: "joint", as expensive as an E-step, or "conditional", as an evaluation of the
+    conditional likelihood with its forests. settings: for thresholds, shards, threads and folder;
+    None: the defaults. Raises ValueError for another criterion or other trees.
     """
     if criterion == "joint":
         return joint_merge_losses([derivations(grammar, data)], grammar.levels[grammar.depth])
     _check_trees(grammar, data)
     if criterion != "conditional":
-        raise ValueError(f"criterion {criterion!r} is none of {CRITERIA}")
-    # The grammar's own weights are the base of parameters that are all zero.
+        raise ValueError(f"criterion {criterion!r} is not one of {CRITERIA}")
+    # The grammar's own weights are the base, and all parameters are zero.
     settings = replace(
         settings or ConditionalGrammarSettings(),
         rounds=grammar.depth,
@@ -261,7 +261,7 @@ def merge_losses(
         first_level=grammar.depth,
     )
     whole = without_backoff(grammar)
-    # In this process, since scores of all nodes are wanted.
+    # In this process, because the scores of all nodes are needed.
     objectives = Objectives(settings, data, whole, grammar.depth)
     try:
         objective = objectives.objective(grammar.depth, {})
@@ -274,10 +274,9 @@ def merge_losses(
 
 
 def derivations(grammar: LatentGrammar, data: TreebankData) -> TreeShard:
-    """How the last level derives trees, with the scores of their nodes.
+    """Return the derivations of trees by the last level, with the scores of their nodes.
 
-    Raises ValueError if the trees have other symbols or rules than the grammar, as `binarize` finds
-    them in the trees that it was learned from.
+    Raises ValueError if the trees differ from the training trees in symbols or rules.
     """
     _check_trees(grammar, data)
     grammar = without_backoff(grammar)
@@ -303,15 +302,15 @@ def derivations(grammar: LatentGrammar, data: TreebankData) -> TreeShard:
 
 def _check_trees(grammar: LatentGrammar, data: TreebankData) -> None:
     if data.symbols != grammar.symbols or data.rules != grammar.rules:
-        raise ValueError("trees of other symbols or rules than those of the grammar")
+        raise ValueError("the trees have other symbols or rules than the grammar")
 
 
 @dataclass(frozen=True, eq=False)
 class MergePoint:
-    """A grammar of which some splits are taken back.
+    """A grammar after merging some splits.
 
-    fraction: of all splits; pairs: so many. score: what the grammar scores; loss: how much less
-    than the grammar with all its splits.
+    fraction: of all splits. pairs: number of merged pairs. score: of the grammar. loss: of the
+    score, compared with the unmerged grammar.
     """
 
     fraction: float
@@ -329,7 +328,7 @@ def merge_curve(
     fractions: Sequence[float] = FRACTIONS,
     settings: ConditionalGrammarSettings | None = None,
 ) -> Iterator[MergePoint]:
-    """Figure 3(a): what is lost when the least useful fraction of the last splits are taken back.
+    """Return figure 3(a): the loss by merging the least useful fractions of the last splits.
 
     score: of a grammar, such as F1 on other trees. criterion, settings: see `merge_losses`.
     """

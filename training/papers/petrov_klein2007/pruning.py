@@ -1,8 +1,7 @@
-"""Forests that are made anew in each evaluation: figure 2 of Petrov & Klein (2007).
+"""Forests without caching: figure 2 of Petrov & Klein (2007).
 
-The package prunes the forests of the training sentences once for a level and caches them. Here the
-conditional likelihood is evaluated with the whole coarse-to-fine cascade in each evaluation, or
-without any pruning.
+The package prunes the forests of the training sentences once per level and caches them. Here, every
+evaluation of the conditional likelihood runs the whole coarse-to-fine cascade, or does not prune.
 """
 
 from __future__ import annotations
@@ -39,13 +38,13 @@ REGIMES = ("coarse_to_fine", "none")
 
 
 class RebuiltForests:
-    """Forests that are made anew in each evaluation; they stand in for `forests.Forests`.
+    """Forests that are rebuilt in each evaluation, in place of `forests.Forests`.
 
-    threshold, edge_factor: as of `coarse_forests`; a threshold of 0 means no pruning.
+    threshold, edge_factor: see `coarse_forests`; a threshold of 0 means no pruning.
 
-    terminal_keys: of every word under every tag that it can have.
-    statistics: of the last evaluation: what was made at all levels or, without pruning, the chart
-        of the last level.
+    terminal_keys: of every word with every tag that it can have.
+    statistics: of the last evaluation: of the charts of all levels or, without pruning, of the
+        chart of the last level.
     """
 
     def __init__(
@@ -58,7 +57,7 @@ class RebuiltForests:
         self.data = data
         lexicon, n_tags = grammar.lexicon, data.symbols.n_tags
         keys = _all_terminals(data, lexicon)
-        # A tree with a tag that its word cannot have is left out.
+        # Trees with an impossible tag of a word are skipped.
         self._gold_keys = {}
         for tree in range(data.n_trees):
             gold = lexicon.encode(data.sentences[tree]).astype(np.int64) * n_tags + _tags(
@@ -90,7 +89,7 @@ class RebuiltForests:
         self._counted = sentences
 
     def refine(self, weights: Weights, level: Level) -> None:
-        """Add a level to the cascade: prune with these weights, then refine to this level."""
+        """Add a level to the cascade: prune with these weights, and refine to this level."""
         self._cascade.append((weights, level))
 
     def expected_counts(self, weights: Weights) -> tuple[NDArray[np.float64], ForestCounts]:
@@ -125,7 +124,7 @@ class RebuiltForests:
 
 
 class _CountingChart:
-    """A chart that counts the pairs of a span and a symbol that it makes."""
+    """A chart that counts its pairs of a span and a symbol."""
 
     def __init__(self) -> None:
         self._chart = _chart.Chart()
@@ -140,7 +139,7 @@ class _CountingChart:
 class RebuiltObjective:
     """The conditional likelihood of trees by the last level of a grammar, see `RebuiltForests`.
 
-    grammar: with expanded rows, see `without_backoff`; its weights are those of parameters of 0.
+    grammar: with expanded rows, see `without_backoff`; its weights correspond to parameters of 0.
     regime: one of `REGIMES`.
     """
 
@@ -184,7 +183,7 @@ class RebuiltObjective:
 
 
 def _all_terminals(data: TreebankData, lexicon: Lexicon) -> NDArray[np.int64]:
-    """word * n_tags + tag of every word under every tag that it can have."""
+    """Return word * n_tags + tag for every word and every tag that it can have."""
     sentences = [lexicon.encode(data.sentences[tree]) for tree in range(data.n_trees)]
     ids = np.unique(np.concatenate([np.empty(0, np.int32), *sentences]))
     words, tags = np.nonzero(lexicon.scores(0, ids))

@@ -1,4 +1,4 @@
-"""The report of papers/petrov_klein2007: the paper's tables and figures beside ours."""
+"""The report of papers/petrov_klein2007: tables and figures of the paper and of the package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from training.common.report import flat, pyplot_for, save_plot, shown, table
 Figures = Mapping[str, Any]
 
 NUMBERS = (1, 2, 4, 8, 16)
-# Of the Wall Street Journal, section 22: exact match and F1, generative and discriminative.
+# Wall Street Journal, section 22: exact match and F1, generative and discriminative.
 TABLE1 = {
     1: (7.6, 7.8, 64.8, 67.3),
     2: (14.6, 20.1, 76.4, 80.8),
@@ -54,30 +54,32 @@ PERCENTS = tuple(range(0, 101, 10))
 HEAD = """\
 # Petrov & Klein (2007)
 
-Made by training/papers/petrov_klein2007. The paper has all of the Wall Street Journal, 40,000
-sentences; here is the sample that comes with NLTK, files 0001-0159 for training and 0160-0179 as
-dev, and the English Web Treebank. All subcategories are split in each round and none merged or
-smoothed; words seen five times or less are known by their signatures. F1 and exact match in
-percent, by EVALB; paper / here."""
+Made by training/papers/petrov_klein2007. The paper uses the Wall Street Journal with 40,000
+sentences. We use NLTK's sample of it, files 0001-0159 for training and 0160-0179 as dev, and the
+English Web Treebank. Each round splits all subcategories, without merging or smoothing. Words that
+occur at most five times are replaced by signatures. F1 and exact match are in percent, by EVALB:
+paper / ours."""
 READINGS = """\
-## How the paper was read
+## Interpretation of the paper
 
-* Training is interleaved: generative rounds of splitting first, of which each level starts.
-* The weight of a production is base · exp(θ). In the paper the base is one; with the generative
-  probability as the base the same priors on θ draw to the generative grammar. Features of table 2
-  are the θ other than zero.
-* The priors are λ|θ| and λ|θ|². One strength of each is taken for all levels, by the mean F1 of the
-  levels on WSJ dev, and the same on EWT.
-* What is pruned for a level is decided once, by the grammars of the levels before it.
-* Constituents are pairs of a span and a subcategory. Coarse-to-fine pruning counts those of all its
-  passes. Seconds are CPU seconds of one thread for an evaluation of the conditional likelihood and
-  its gradient over all training sentences, extrapolated from every so many by length.
-* Figure 3 takes back splits of the grammars with two subcategories, the generative one by the
-  joint, the discriminative one by the conditional likelihood; the loss is in F1 on WSJ dev."""
+* Generative training by splitting comes first. Each discriminative level starts from the generative
+  grammar of this level.
+* The weight of a production is base · exp(θ). In the paper, the base is one. If the base is the
+  generative probability, the same priors on θ pull towards the generative grammar. The features of
+  table 2 are the nonzero θ.
+* The priors are λ|θ| and λ|θ|². The strength of each is the same for all levels. It is chosen by
+  the mean F1 of the levels on WSJ dev, and also used on EWT.
+* The forests of a level are pruned once, by the grammars of earlier levels.
+* Constituents are pairs of a span and a subcategory. For coarse-to-fine pruning, they are counted
+  over all passes. Seconds are CPU seconds of one thread for an evaluation of the conditional
+  likelihood and its gradient over all training sentences, extrapolated from a sample by length.
+* Figure 3 merges splits of the grammars with two subcategories: the generative grammar by the joint
+  likelihood, the discriminative grammar by the conditional likelihood. The loss is F1 on WSJ
+  dev."""
 
 
 def write(results: Path, name: str) -> None:
-    """The report of results/NAME.json and, of the figures that there are, the plots."""
+    """Write the report of results/NAME.json, and plot the recorded figures."""
     figures = flat(srsly.read_json(results / f"{name}.json"))
     lines = HEAD.split("\n")
     for section in SECTIONS.values():
@@ -90,14 +92,14 @@ def write(results: Path, name: str) -> None:
 
 
 def section(results: Path, name: str, part: str) -> str:
-    """What the report says of one part of the script; "" if nothing."""
+    """Return the section of the report on one part of the script, or ""."""
     figures = flat(srsly.read_json(results / f"{name}.json"))
     found = SECTIONS.get(part)
     return "" if found is None else "\n".join(found(figures))
 
 
 def strengths(figures: Figures) -> Iterator[str]:
-    """Of the priors, on WSJ dev."""
+    """Write the strengths of the priors on WSJ dev."""
     header = ("base", "prior", "strength", *(f"F1, {n}" for n in NUMBERS), "mean F1", "exact, 16")
     rows = []
     for base, text in BASES.items():
@@ -121,11 +123,14 @@ def strengths(figures: Figures) -> Iterator[str]:
         yield from table(header, rows)
         thresholds = figures.get("wsj.tune.chosen.threshold")
         if thresholds is not None:
-            yield from ("", f"Parsed with posteriors of {thresholds:g} or more after each level.")
+            yield from (
+                "",
+                f"The pruning threshold of posteriors was {thresholds:g} at all levels.",
+            )
 
 
 def table1(figures: Figures) -> Iterator[str]:
-    """Generative and discriminative grammars."""
+    """Write table 1, on generative and discriminative grammars."""
     header = ("subcategories", *(f"{what}, {kind}" for what in ("exact", "F1") for kind in KINDS))
     for corpus, title in CORPORA.items():
         keys = [(kind, what) for what in ("exact", "f1") for kind in KINDS]
@@ -145,8 +150,8 @@ def table1(figures: Figures) -> Iterator[str]:
 
 
 def table2(figures: Figures, norms: Iterable[str] = TABLE2, prefix: str = "") -> Iterator[str]:
-    """What the priors make of the grammars."""
-    header = ("subcategories", "F1", "exact", "features, thousands", "not zero", "iterations")
+    """Write table 2, on priors."""
+    header = ("subcategories", "F1", "exact", "features, thousands", "nonzero", "iterations")
     for norm in norms:
         key = f"{prefix}{norm}"
         if f"{key}.{NUMBERS[0]}.f1" not in figures:
@@ -175,12 +180,12 @@ def _row_of_table2(figures: Figures, key: str, norm: str, number: int) -> Sequen
 
 
 def uniform(figures: Figures) -> Iterator[str]:
-    """Table 2 with the paper's parametrisation."""
+    """Write table 2 with the paper's parametrisation."""
     return table2(figures, prefix="uniform.")
 
 
 def pruning(figures: Figures) -> Iterator[str]:
-    """The numbers of figure 2."""
+    """Write the numbers of figure 2."""
     keys = [(regime, what) for what in ("constituents", "seconds") for regime in REGIMES]
     if not any(f"pruning.{n}.{r}.seconds" in figures for n in NUMBERS for r in REGIMES):
         return
@@ -195,8 +200,8 @@ def pruning(figures: Figures) -> Iterator[str]:
     short = ("none", "coarse-to-fine", "cached")
     header = (
         "subcategories",
-        *(f"constituents a sentence, {name}" for name in short),
-        *(f"seconds a pass, {name}" for name in short),
+        *(f"constituents per sentence, {name}" for name in short),
+        *(f"seconds per pass, {name}" for name in short),
     )
     yield from table(header, rows)
     n_sentences = figures.get("pruning.cached.sentences")
@@ -205,21 +210,21 @@ def pruning(figures: Figures) -> Iterator[str]:
     for key, text in (("", "coarse-to-fine"), ("_of_none", "none")):
         change = figures.get(f"pruning.likelihood_change{key}_percent")
         if change is not None:
-            yield f"Conditional log-likelihood, cached against {text}: {change:+.4f} %."
+            yield f"Change of the conditional log-likelihood, cached vs. {text}: {change:+.4f} %."
 
 
 def cost(figures: Figures) -> Iterator[str]:
-    """Time and memory of training."""
+    """Write time and memory of training."""
     rows = [
         (text, paper, shown(figures, f"train.{key}", form))
         for text, paper, key, form in (
             ("16 subcategories, EWT: wall minutes", "3 days, 8 CPUs", "ewt16.wall_min", ",.1f"),
             ("threads", "", "ewt16.threads", "d"),
             ("CPU minutes", "", "ewt16.cpu_min", ",.1f"),
-            ("CPU seconds an evaluation", "", "cpu_s_per_evaluation.ewt16", ",.2f"),
+            ("CPU seconds per evaluation", "", "cpu_s_per_evaluation.ewt16", ",.2f"),
             ("peak memory, GB", "", "peak_rss_gb", ",.2f"),
             (
-                "4 subcategories, 30,060 WSJ trees over tags: CPU seconds an evaluation",
+                "4 subcategories, 30,060 WSJ trees over tags: CPU seconds per evaluation",
                 "",
                 "wsj_skeleton4.cpu_s_per_evaluation",
                 ",.2f",
@@ -229,25 +234,25 @@ def cost(figures: Figures) -> Iterator[str]:
     ]
     if rows:
         yield from ("", "## Training")
-        yield from table(("", "paper", "here"), rows)
+        yield from table(("", "paper", "ours"), rows)
 
 
 def merging(figures: Figures) -> Iterator[str]:
-    """The numbers of figure 3(a), and figure 3(b) as a list."""
+    """Write the numbers of figure 3(a), and figure 3(b) as a list."""
     found = [n for n in PERCENTS if any(f"merge.{n}.f1_loss.{k}" in figures for k in KINDS)]
     if not found:
         return
     yield from ("", "## Figure 3, WSJ sample, dev", "")
-    yield "In the paper 80 % of the splits can be taken back at almost no loss from the"
-    yield "discriminative grammar, 50 % from the generative one."
+    yield "In the paper, 80 % of the splits of the discriminative grammar and 50 % of those of the"
+    yield "generative grammar can be merged almost without loss."
     rows = [
         (f"{n} %", *(shown(figures, f"merge.{n}.f1_loss.{kind}", ".2f") for kind in KINDS))
         for n in found
     ]
-    yield from table(("splits taken back", *(f"F1 lost, {kind}" for kind in KINDS)), rows)
+    yield from table(("merged splits", *(f"loss of F1, {kind}" for kind in KINDS)), rows)
     lists = {kind: figures.get(f"merge.split_categories.{kind}") for kind in KINDS}
     if any(lists.values()):
-        yield from ("", "Symbols that keep two subcategories when 80 % are taken back:", "")
+        yield from ("", "Symbols with two subcategories after merging 80 %:", "")
         both = set(lists["generative"] or ()) & set(lists["discriminative"] or ())
         for name, chosen in (
             ("both", sorted(both)),
@@ -258,34 +263,34 @@ def merging(figures: Figures) -> Iterator[str]:
 
 
 def best(figures: Figures) -> Iterator[str]:
-    """The grammars that were chosen."""
+    """Write the figures of the best grammars."""
     rows = [
         (text, paper, shown(figures, f"best.{key}", form))
         for text, paper, key, form in (
             *(
                 (f"WSJ sample, dev F1, {text}", "", f"wsj.candidates.{key}.dev_f1", ".2f")
                 for key, text in (
-                    ("generative", "a generative grammar"),
+                    ("generative", "one generative grammar"),
                     ("discriminative", "its finest level trained discriminatively"),
-                    ("generative4", "four generative ones"),
-                    ("both", "all five"),
+                    ("generative4", "four generative grammars"),
+                    ("both", "all five grammars"),
                 )
             ),
             ("WSJ sample, test F1", "88.3", "wsj.test_f1", ".2f"),
             ("WSJ sample, test exact match", "", "wsj.test_exact", ".2f"),
-            ("EWT, grammars", "", "ewt.grammars", "d"),
+            ("EWT, number of grammars", "", "ewt.grammars", "d"),
             ("EWT, dev F1", "", "ewt.dev_f1", ".2f"),
             ("EWT, dev exact match", "", "ewt.dev_exact", ".2f"),
-            ("EWT, CPU ms a sentence", "", "ewt.ms_per_sentence", ".2f"),
+            ("EWT, CPU ms per sentence", "", "ewt.ms_per_sentence", ".2f"),
         )
         if f"best.{key}" in figures
     ]
     if rows:
         yield from ("", "## The best grammars")
-        yield from table(("", "paper, section 22 or 23", "here"), rows)
+        yield from table(("", "paper, section 22 or 23", "ours"), rows)
 
 
-# Part of the script: what it adds to the report.
+# The sections of the report by the part of the script.
 SECTIONS = {
     "tune": strengths,
     "table1": table1,
@@ -311,10 +316,7 @@ PRUNED = tuple(REGIMES.items())
 
 
 def plot(figures: Figures, path: Path) -> bool:
-    """Figures 2(a), 2(b) and 3(a) as SVG and PNG, as far as there are any; False if there are none.
-
-    The files do not change where the figures do not.
-    """
+    """Plot figures 2(a), 2(b) and 3(a), if measured, as SVG and PNG. Return False if none is."""
     panels = [
         (
             "Figure 2(a): constituents a sentence",

@@ -5,14 +5,14 @@
     python -m training.papers.smith2007 --jobs 2
 
 Writes training/results/smith2007.json, .md, .svg and .png: tables 1 and 2, figures 1 to 3, and the
-result with input-only features, next to those of the paper. What is finished is kept in
-training/work/smith2007/ and is not done again: remove the folder to begin anew.
+result with input-only features, with the figures of the paper. Finished models are kept in
+training/work/smith2007/. Remove the folder to start again.
 
-Parts: the grids over c of `hmm`, `crf`, `memm`, `pl` and `m_est`, on all training sentences, with
-both sets of features; `q0`, other base distributions; `input_only`; `curves`, the same estimators
-on fewer sentences. Then `test`: the models with the best F1 on tuning data read the test data,
-once. `times`: training times, one process at a time, CRFsuite's among them if it is installed.
-`beyond`: what goes beyond the paper (beyond.py). A part alone needs those before it.
+Parts: `hmm`, `crf`, `memm`, `pl` and `m_est` train models for all values of c, on all training
+sentences, with both feature sets. `q0` uses other base distributions, `input_only` input-only
+features, and `curves` fewer sentences. `test` evaluates the models with the best F1 on tuning data
+once on the test data. `times` measures training times in one process at a time, and includes
+CRFsuite if it is installed. `beyond`: see beyond.py. A part needs the results of earlier parts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-# Before NumPy is there: figures are CPU seconds of one thread.
+# Set before NumPy is imported, because figures are CPU seconds of one thread.
 os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
 
 import srsly
@@ -59,7 +59,7 @@ GRIDS: dict[str, tuple[Grid, ...]] = {
         for method in ESTIMATORS
     ),
 }
-# The names of the chosen models in the results: their grid, and the score that chose them.
+# The selected models by their names in the results: the grid and the score used for selection.
 CHOSEN: dict[str, tuple[Grid, str]] = {
     **{
         f"{grid.features}.{grid.method}": (grid, "f1")
@@ -73,7 +73,7 @@ CHOSEN: dict[str, tuple[Grid, str]] = {
     "input_only.m_est": (GRIDS["input_only"][0], "f1"),
 }
 PARTS = (*GRIDS, "test", "times", "beyond")
-# Approximate CPU seconds of a model on all sentences, for the estimate of the time left.
+# Approximate CPU seconds of a model on all sentences, for estimating the remaining time.
 SECONDS = {"crf": 8.5, "memm": 6.0, "pl": 7.0, "pl_joint": 2.2, "hmm": 0.2, "input_only": 8.0}
 SECONDS_OF_M_ESTIMATION = 4.0
 
@@ -82,11 +82,11 @@ SECONDS_OF_M_ESTIMATION = 4.0
 def train(
     grids: Sequence[Grid], args: argparse.Namespace, strengths: Sequence[float | None]
 ) -> None:
-    """All models of some grids that are not finished, several grids at a time."""
+    """Train all unfinished models of some grids, several grids at a time."""
     todo = [grid for grid in grids if grid.missing(args.work, strengths)]
     if not todo:
         return
-    # The longest first, so that all processes end at about the same time.
+    # Start with the longest, so that all processes end at about the same time.
     todo.sort(key=lambda grid: _seconds(grid) * len(grid.missing(args.work, strengths)))
     todo.reverse()
     missing = [(grid, c) for grid in todo for c in grid.missing(args.work, strengths)]
@@ -106,7 +106,7 @@ def train(
                 bar.set_postfix_str(f"{n - len(missing)} of {n} models")
                 for future in pending:
                     if future.done():
-                        future.result()  # an error of a process is one here, at once
+                        future.result()  # raise errors immediately
                 time.sleep(0.5)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -129,13 +129,13 @@ def _seconds(grid: Grid) -> float:
 
 
 def tuning_figures(work: Path) -> dict[str, Any]:
-    """Of the chosen models of all grids that are finished."""
+    """Return figures of the selected models of all finished grids."""
     figures: dict[str, Any] = {}
     for name, (grid, by) in CHOSEN.items():
         if grid.is_finished(work):
             run = models.chosen(grid.runs(work), by)
             figures |= {f"{name}.{key}": value for key, value in run.items()}
-    # Points of a figure are lists: a strength or a size is no name.
+    # Points of a figure are lists, because strengths and sizes are not names.
     for method in ESTIMATORS:
         sizes, points = [], []
         for n in (*SIZES, None):
@@ -153,7 +153,7 @@ def tuning_figures(work: Path) -> dict[str, Any]:
 
 # --- test -----------------------------------------------------------------------------------------
 def test_figures(args: argparse.Namespace) -> dict[str, Any]:
-    """Of the chosen models whose grids are finished; each is read once."""
+    """Return test figures of the selected models of all finished grids."""
     figures: dict[str, Any] = {}
     data = None
     for name, (grid, by) in CHOSEN.items():
@@ -173,7 +173,7 @@ def test_figures(args: argparse.Namespace) -> dict[str, Any]:
 
 # --- times ----------------------------------------------------------------------------------------
 def time_figures(args: argparse.Namespace) -> dict[str, Any]:
-    """Figure 1, and CPU time next to that of our CRF and of CRFsuite."""
+    """Return figure 1, and CPU times compared with our CRF and CRFsuite."""
     if find_spec("pycrfsuite") is None:
         print("python-crfsuite is not installed: its time is left out", file=sys.stderr)
     strengths = {}
@@ -196,7 +196,7 @@ def time_figures(args: argparse.Namespace) -> dict[str, Any]:
 
 # --- beyond the paper -----------------------------------------------------------------------------
 def beyond_figures(args: argparse.Namespace) -> dict[str, Any]:
-    """Those of beyond.py, whose keys begin with "beyond."; see `report.frontier`."""
+    """Return the figures of beyond.py. Their keys begin with "beyond."; see `report.frontier`."""
     if find_spec("smith_beyond") is None:
         return {}
     from training.papers.smith2007.beyond import figures
@@ -207,8 +207,8 @@ def beyond_figures(args: argparse.Namespace) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
-    parser.add_argument("--work", type=Path, default=WORK, help="what is finished")
-    parser.add_argument("--jobs", type=int, default=2, help="processes of the grids")
+    parser.add_argument("--work", type=Path, default=WORK, help="cache of finished models")
+    parser.add_argument("--jobs", type=int, default=2, help="number of processes for the grids")
     parser.add_argument("--only", choices=PARTS, help="one part; default: all")
     parser.add_argument("--c", type=float, help="one strength of the grids; default: all")
     args = parser.parse_args()
@@ -228,7 +228,7 @@ def main() -> None:
 
 
 def _nearest(c: float) -> float:
-    """The strength of the grid that is meant by, say, 0.215."""
+    """Return the nearest strength of the grid, for example for 0.215."""
     return min((s for s in models.STRENGTHS if s is not None), key=lambda s: abs(s - c))
 
 

@@ -1,13 +1,13 @@
-"""Beyond Smith, Vail & Lafferty (2007): base distributions that were tried, and other trainers.
+"""Beyond Smith, Vail & Lafferty (2007): other base distributions, and other trainers.
 
-Called by papers/smith2007, and alone without test data:
+Called by papers/smith2007, or, without test data:
 
     python -m training.papers.smith2007.beyond
 
-`beyond.steps` has richer emissions of the paper's HMM, and further M-steps. `beyond.frontier` has
-accuracy and CPU seconds, from symbol ids to a model, features included, of several trainers.
-`beyond.crf_from_m_est` and `beyond.crf_from_perceptron` tell how many iterations of the CRF are
-saved by starting from another model.
+`beyond.steps`: richer emissions of the paper's HMM, and further M-steps. `beyond.frontier`:
+accuracy and CPU seconds of several trainers, from symbol ids to a model, including features.
+`beyond.crf_from_m_est` and `beyond.crf_from_perceptron`: iterations of a CRF that starts from
+another model.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ OPTIMUM = 1e-4
 """Relative distance from the optimum at which iterations are compared."""
 REPEATS = 3
 COLUMNS = ("ORTH", "TAG", "SUFFIX", "SHAPE")
-"""Of data; most have the first two alone."""
+"""Columns of the data. Most models use only the first two."""
 PAPER = MEstimationSettings(templates=SHA_PEREIRA, tolerance=1e-3)
 EMITTED: dict[str, tuple[tuple[str, ...], ...]] = {
     "word_and_tag_apart": (("ORTH",), ("TAG",)),
@@ -60,16 +60,13 @@ EMITTED: dict[str, tuple[tuple[str, ...], ...]] = {
 }
 M_STEPS = (1, 2, 4, 8)
 STRENGTHS = (10.0, 30.0, 100.0)
-"""c of M-steps one after another: from the largest of the paper's grid on."""
+"""c of repeated M-steps, from the largest c of the paper's grid."""
 Figures = dict[str, Any]
 Named = Iterator[tuple[str, Figures]]
 
 
 def figures(corpora: Path, work: Path, jobs: int) -> Figures:
-    """All figures, of the tuning data.
-
-    jobs: not used, times are measured one after another.
-    """
+    """Return all figures, on tuning data. jobs: ignored, because times are measured in sequence."""
     path = work / "beyond.json"
     if not path.exists():
         write_bytes(path, srsly.json_dumps(explore(corpora)).encode())
@@ -77,7 +74,7 @@ def figures(corpora: Path, work: Path, jobs: int) -> Figures:
 
 
 def explore(corpora: Path) -> Figures:
-    """All that is measured on tuning data, printed as it is found."""
+    """Return all figures on tuning data, and print each as soon as it is measured."""
     data, tuning = models.training_data(corpora), models.tuning_data(corpora)
     found: Figures = {}
     for part in (
@@ -93,12 +90,12 @@ def explore(corpora: Path) -> Figures:
     return found
 
 
-# --- what else was tried --------------------------------------------------------------------------
+# --- other base distributions ---------------------------------------------------------------------
 def emissions(corpora: Path) -> Named:
-    """Richer emissions of the paper's HMM: each with its best c of the paper's grid.
+    """Try richer emissions of the paper's HMM, each with its best c of the paper's grid.
 
-    Vocabularies of suffixes and shapes are closed too, so that an unknown word has those of its
-    own unless they are new themselves.
+    Vocabularies of suffixes and shapes are closed as well, so an unknown word keeps its suffix and
+    shape if they are known.
     """
     train = models.training_sentences(corpora)
     tuning = models.read(corpora / "conll2000" / "train.txt.gz")[-models.N_TUNING :]
@@ -121,7 +118,7 @@ def emissions(corpora: Path) -> Named:
 
 
 def with_classes(sentences: list[Any]) -> Data:
-    """Data with all `COLUMNS`: suffixes of three characters, and shapes as spaCy has them."""
+    """Return data with all `COLUMNS`: suffixes of three characters, and spaCy's shapes."""
     data = models.as_data(sentences)
     classes = models.as_data(
         [[(word[-3:], word_shape(word), iob) for word, _, iob in rows] for rows in sentences]
@@ -131,7 +128,7 @@ def with_classes(sentences: list[Any]) -> Data:
 
 @dataclass(frozen=True, eq=False)
 class Corrected(BaseDistribution):
-    """The labels of an estimate, for sentences that are given: see `posterior_expectations`."""
+    """The label distribution of a model on given sentences: see `posterior_expectations`."""
 
     model: ChainModel
 
@@ -140,9 +137,9 @@ class Corrected(BaseDistribution):
 
 
 def m_steps(data: Data, tuning: Data) -> Named:
-    """M-steps one after another: each has as q0 the estimate before, of the training sentences.
+    """Try several M-steps: q0 of a step is the estimate of the previous step on the training data.
 
-    A step makes one forward-backward of that estimate. The first has the empirical base.
+    A step runs forward-backward once with that estimate. The first step has the empirical base.
     """
     closed, _ = close_columns(data.columns)
     for c in STRENGTHS:
@@ -159,7 +156,7 @@ def m_steps(data: Data, tuning: Data) -> Named:
                 expected = q0.posterior_expectations(statistics.model, closed, data.offsets)
                 statistics.base = q0
                 statistics.expectations = statistics.counts.vector(*expected)
-                del statistics.distinct  # which is of other expectations
+                del statistics.distinct  # computed from other expectations
                 model = statistics.corrected(Minimization(statistics, 1 / c).run())
                 seconds += process_time() - start
             if n in M_STEPS:
@@ -168,7 +165,7 @@ def m_steps(data: Data, tuning: Data) -> Named:
 
 # --- accuracy over time ---------------------------------------------------------------------------
 def frontier(data: Data, tuning: Data) -> Named:
-    """CPU seconds and tuning F1 of some ways to train; those of one are one run."""
+    """Return CPU seconds and tuning F1 of several trainers, each from one run."""
     start = process_time()
     statistics = ChainStatistics(PAPER, *data, LABELS)
     model = statistics.corrected(Minimization(statistics, 1.0).run())
@@ -203,7 +200,7 @@ def frontier(data: Data, tuning: Data) -> Named:
 def featurised(
     data: Data, templates: tuple[str, ...] = SHA_PEREIRA
 ) -> tuple[ChainModel, NDArray[np.uint64]]:
-    """An untrained model of second order, and the closed columns that it reads."""
+    """Return an untrained second-order model, and its columns with closed vocabularies."""
     closed, vocabularies = close_columns(data.columns)
     own = [("ORTH", "TAG").index(name) for name in Templates(templates).columns]
     columns = np.ascontiguousarray(closed[:, own])
@@ -221,17 +218,17 @@ def f1(tuning: Data, model: ChainModel) -> Figures:
 
 
 def read_by(data: Data, names: Sequence[str]) -> Data:
-    """The data with these columns alone."""
+    """Return the data with only these columns."""
     places = [COLUMNS.index(name) for name in names]
     return data._replace(columns=np.ascontiguousarray(data.columns[:, places]))
 
 
 # --- starting points of the CRF -------------------------------------------------------------------
 def initialisers(data: Data) -> Named:
-    """Iterations and CPU seconds of the CRF to the same loss, from zero and from other models.
+    """Return iterations and CPU seconds of a CRF to the same loss, from zero and from other models.
 
-    Other models are scaled so that their loss is lowest; seconds count what all of that costs. They
-    are medians of runs that take turns.
+    The weights of other models are scaled to minimize the loss. Seconds include the other model and
+    the scaling, and are medians of alternating runs.
     """
     model, columns = featurised(data)
     objective = ChainLikelihood(model, columns, *data[1:], l2=L2)
@@ -267,19 +264,19 @@ def initialisers(data: Data) -> Named:
 
 
 def m_estimate(data: Data) -> ChainModel:
-    """That whose loss is lowest among those that were tried: the paper's with empirical q0."""
+    """Return the M-estimate with the lowest CRF loss of those tried: the paper's, empirical q0."""
     statistics = ChainStatistics(
         MEstimationSettings(templates=SHA_PEREIRA, base="empirical"), *data, LABELS
     )
     model = statistics.corrected(Minimization(statistics, 0.1).run())
-    # What is added to all labels alike makes no difference but to the penalty.
+    # A constant added to all labels changes only the penalty.
     labels = model.weights[:, : len(LABELS)]
     labels -= labels.mean(axis=1, keepdims=True)
     return model
 
 
 def perceptron(data: Data) -> ChainModel:
-    """Three epochs."""
+    """Train a perceptron for three epochs."""
     model, columns = featurised(data)
     averaged = perceptron_of(model, columns, data)
     for _ in range(3):
@@ -294,7 +291,7 @@ def perceptron_of(model: ChainModel, columns: NDArray[np.uint64], data: Data) ->
 
 
 def descend(objective: ChainLikelihood, x: NDArray[np.float64], goal: float) -> LBFGS:
-    """Iterations from x until the loss is `goal`, or no more can be done."""
+    """Run L-BFGS from x until the loss is `goal`, or it cannot continue."""
     optimizer = lbfgs(x)
     while optimizer.n_iterations < 400 and optimizer.step(objective.value_and_grad):
         if (optimizer.value or 0.0) <= goal:

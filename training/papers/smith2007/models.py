@@ -1,12 +1,12 @@
-"""The models of Smith, Vail & Lafferty (2007): their training data, and each estimator's grid.
+"""The models of Smith, Vail & Lafferty (2007): training data, and a grid for each estimator.
 
 Called by papers/smith2007. CoNLL-2000, NP chunks; the last 900 sentences of train are held out for
-tuning. By the paper's rule for unknown words the first token of each type of word and tag in the
-training data is an unknown one, for every estimator.
+tuning. For all estimators, the paper's rule for unknown words applies: the first token of each word
+type and tag type in the training data is unknown.
 
-A `Grid` is one estimator with one set of features on so many sentences, for all strengths of the
-regulariser: its features, gold counts and expectations are computed once. What is finished is kept
-on disk, so that a grid that was interrupted goes on after its last model.
+A `Grid` trains one estimator with one feature set on one number of sentences, for all strengths of
+the regulariser. It computes features, gold counts and expectations once, and stores finished
+models, so that an interrupted grid continues.
 """
 
 from __future__ import annotations
@@ -46,31 +46,31 @@ from training.common.conll2000 import Sentence, ours_data, read
 
 N_TUNING = 900
 STRENGTHS: tuple[float | None, ...] = (*(10 ** (k / 3) for k in range(-3, 4)), None)
-"""c of the regulariser |w|^2 / 2c; None: none."""
+"""c of the regulariser |w|^2 / 2c; None: no regulariser."""
 M_TOLERANCE = 1e-6
-"""Of M-estimation: the objective is in relation to itself at most so much above its minimum."""
+"""Maximum relative distance of the objective of M-estimation from its minimum."""
 TEMPLATES = {"hmm_features": ("ORTH[0]", "TAG[0]"), "extended": SHA_PEREIRA}
 BASES = {"m_est": "hmm", "lu": "locally_uniform", "empirical": "empirical", "input_only": "hmm"}
 LABELS = tag_set(["NP"], "IOB2")
 
 
 class Data(NamedTuple):
-    """Labelled sentences as they are written: columns uint64 (n_tokens, 2), words and tags, offsets
-    int64 (n_sentences + 1), and label ids, places in `LABELS`."""
+    """Labelled sentences before the rule for unknown words: columns uint64 (n_tokens, 2) of words
+    and tags, offsets int64 (n_sentences + 1), and label ids, indices of `LABELS`."""
 
     columns: NDArray[np.uint64]
     offsets: NDArray[np.int64]
     label_ids: NDArray[np.int32]
 
     def score(self, model: ChainModel) -> ConllEval:
-        """conlleval of the labels that a model gives; where it allows none, all are O."""
+        """Score a model with conlleval. Sentences without an allowed labelling get O."""
         columns = model.derive(self.columns)
         try:
             found = viterbi(model, columns, self.offsets)
         except StructlearnError as error:
             if error.code != "SL217":
                 raise
-            # The trigrams of the paper's HMM are not smoothed: few sentences do not have them all.
+            # The trigrams of the paper's HMM are not smoothed, so a few sentences have none.
             found = np.concatenate([_or_outside(model, columns[one]) for one in self._sentences()])
         tags = np.array(LABELS)
         gold, given = (
@@ -80,12 +80,12 @@ class Data(NamedTuple):
         return conlleval(gold, given)
 
     def _sentences(self) -> list[slice]:
-        """The tokens of each sentence."""
+        """Return the tokens of each sentence as slices."""
         return [slice(begin, end) for begin, end in pairwise(self.offsets)]
 
 
 def _or_outside(model: ChainModel, columns: NDArray[np.uint64]) -> NDArray[np.int32]:
-    """The labels of one sentence, O if the model allows none."""
+    """Label one sentence, with O if the model allows no labelling."""
     try:
         return viterbi(model, columns, np.array([0, len(columns)]))
     except StructlearnError:
@@ -93,7 +93,7 @@ def _or_outside(model: ChainModel, columns: NDArray[np.uint64]) -> NDArray[np.in
 
 
 def training_sentences(corpora: Path, n: int | None = None) -> list[Sentence]:
-    """The first n sentences; None: all that are not for tuning."""
+    """Return the first n sentences. None: all sentences that are not for tuning."""
     sentences = read(corpora / "conll2000" / "train.txt.gz")[:-N_TUNING]
     return sentences if n is None else sentences[:n]
 
@@ -116,18 +116,18 @@ def as_data(sentences: list[Sentence]) -> Data:
 
 # --- estimators -----------------------------------------------------------------------------------
 Fit = Callable[["float | None"], tuple[ChainModel, int]]
-"""From c to the model, and the number of iterations."""
+"""A function from c to the model and the number of iterations."""
 
 
 class Prepared(NamedTuple):
-    """An estimator with all that does not depend on c. n_features: the number of its weights."""
+    """An estimator with everything that does not depend on c. n_features: number of weights."""
 
     n_features: int
     fit: Fit
 
 
 class Limits(NamedTuple):
-    """When training ends: tolerance is that of `LBFGS`, a relative decrease an iteration."""
+    """When training ends. tolerance: of `LBFGS`, the relative decrease per iteration."""
 
     max_iterations: int
     tolerance: float
@@ -137,7 +137,7 @@ PAPER = Limits(100, float(np.finfo(np.float64).eps))
 
 
 def prepare(features: str, method: str, data: Data, limits: Limits = PAPER) -> Prepared:
-    """features: "hmm_features" or "extended". method: one of `METHODS`."""
+    """Prepare an estimator. features: "hmm_features" or "extended". method: one of `METHODS`."""
     return METHODS[method](features, method, data, limits)
 
 
@@ -182,12 +182,12 @@ def _likelihood(features: str, method: str) -> LikelihoodSettings:
 
 
 def l2_of(c: float | None) -> float:
-    """The strength of the regulariser |w|^2 / 2c in the unit of the package, l2 |w|^2 / 2."""
+    """Convert the regulariser |w|^2 / 2c to the setting of the package, l2 |w|^2 / 2."""
     return 0.0 if c is None else 1.0 / c
 
 
 def minimized(function: ValueAndGradient, n_parameters: int, limits: Limits) -> LBFGS:
-    """L-BFGS from zero."""
+    """Run L-BFGS from zero."""
     optimizer = LBFGS(
         np.zeros(n_parameters),
         memory=LBFGS_MEMORY,
@@ -200,7 +200,7 @@ def minimized(function: ValueAndGradient, n_parameters: int, limits: Limits) -> 
 
 
 def m_estimation_settings(features: str, method: str) -> MEstimationSettings:
-    """M-estimation with the paper's base distributions; its iterations are those of the dual."""
+    """Return settings with the paper's base distributions. Iterations are those of the dual."""
     return MEstimationSettings(
         templates=TEMPLATES[features],
         pair_features=features == "extended",
@@ -233,10 +233,10 @@ METHODS: dict[str, Callable[[str, str, Data, Limits], Prepared]] = {
 # --- grids ----------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Grid:
-    """One estimator with one set of features on the first sentences, for all c.
+    """One estimator with one feature set on the first sentences, for all c.
 
-    n: the number of sentences, None: all. by: the scores on tuning data ("f1", "p") by which a
-    model may be chosen: of all sentences, the best one by each is kept.
+    n: number of sentences, None: all. by: scores on tuning data ("f1", "p") for model selection;
+    with all sentences, the best model by each score is stored.
     """
 
     features: str
@@ -253,20 +253,20 @@ class Grid:
         return (None,) if self.method == "hmm" else STRENGTHS
 
     def path(self, work: Path, c: float | None) -> Path:
-        """Where the scores of one model are kept."""
+        """Return the path of the scores of one model."""
         return work / f"{self.name}.{'none' if c is None else f'{c:.3f}'}.json"
 
     def model_path(self, work: Path, by: str) -> Path:
-        """Where the best model by a score is kept."""
+        """Return the path of the best model by a score."""
         return work / f"{self.name}.{by}.model"
 
     def runs(self, work: Path) -> list[dict[str, Any]]:
-        """What is finished, in the order of `strengths`."""
+        """Return the finished runs in the order of `strengths`."""
         paths = [self.path(work, c) for c in self.strengths]
         return [srsly.read_json(path) for path in paths if path.exists()]
 
     def missing(self, work: Path, strengths: Sequence[float | None]) -> list[float | None]:
-        """Those among `strengths` that are not finished; an HMM has none, and is trained once."""
+        """Return the unfinished `strengths`. An HMM has no strength and is trained once."""
         wanted = [c for c in self.strengths if c in strengths or self.method == "hmm"]
         return [c for c in wanted if not self.path(work, c).exists()]
 
@@ -274,7 +274,7 @@ class Grid:
         return not self.missing(work, self.strengths)
 
     def run(self, corpora: Path, work: Path, strengths: Sequence[float | None]) -> None:
-        """Train and score what is missing."""
+        """Train and score missing models."""
         tuning = tuning_data(corpora)
         data = training_data(corpora, self.n)
         start = process_time()
@@ -292,7 +292,7 @@ class Grid:
                 **percentages(tuning.score(model), "tuning"),
             }
             runs = [*self.runs(work), run]
-            # Before the scores: what they say is best must be there.
+            # Store the model before its scores, which refer to it.
             for by in self.by if self.n is None else ():
                 if chosen(runs, by) is run:
                     write_bytes(self.model_path(work, by), model.compact("float32").to_bytes())
@@ -300,11 +300,11 @@ class Grid:
 
 
 def chosen(runs: Iterable[dict[str, Any]], by: str) -> dict[str, Any]:
-    """The run with the best score on tuning data; of equals the one with the smallest c."""
+    """Return the run with the best score on tuning data, and the smallest c if scores are equal."""
     return max(runs, key=lambda run: (run[f"tuning_{by}"], -(run["c"] or np.inf)))
 
 
 def percentages(score: ConllEval, data: str) -> dict[str, float]:
-    """F1, precision and recall in percent. data: "tuning" or "test"."""
+    """Return F1, precision and recall in percent. data: "tuning" or "test"."""
     figures = {"f1": score.f1, "p": score.precision, "r": score.recall}
     return {f"{data}_{name}": 100 * value for name, value in figures.items()}

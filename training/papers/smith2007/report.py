@@ -1,4 +1,4 @@
-"""The report of papers/smith2007: the paper's tables and figures beside ours."""
+"""The report of papers/smith2007: tables and figures of the paper and of the package."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TABLES = {
         ("HMM", "hmm_features.hmm", (85.60, 88.68, 87.11)),
         ("CRF", "hmm_features.crf", (90.40, 89.56, 89.98)),
         ("pseudolikelihood, of labels", "hmm_features.pl", (80.31, 81.37, 80.84)),
-        ("pseudolikelihood, of words and tags too", "hmm_features.pl_joint", None),
+        ("pseudolikelihood, also of words and tags", "hmm_features.pl_joint", None),
         ("MEMM", "hmm_features.memm", (86.03, 88.62, 87.31)),
         ("M-estimation", "hmm_features.m_est", (85.57, 88.65, 87.08)),
     ],
@@ -51,37 +51,38 @@ PAPER_TIMES = {"hmm": "2 s", "crf": "64:18 h", "memm": "3:40 h", "pl": "9:35 h",
 HEAD = """\
 # Smith, Vail & Lafferty (2007)
 
-Made by training/papers/smith2007. CoNLL-2000, NP chunks: the first 8,036 training sentences,
-the last 900 for tuning; c of the regulariser |w|²/2c is chosen on these by F1 unless a row says
-otherwise, among seven values and none. The chosen models read the test data once. Precision, recall
-and F1 in percent; paper / here."""
+Made by training/papers/smith2007. CoNLL-2000, NP chunks: the first 8,036 training sentences, with
+the last 900 for tuning. c of the regulariser |w|²/2c is chosen among seven values and none, by F1
+on the tuning data unless a row says otherwise. The chosen models are tested once. Precision, recall
+and F1 are in percent: paper / ours."""
 READINGS = """\
-## How the paper was read
+## Interpretation of the paper
 
-* Equation 3 is taken with the 1/n that its derivation has and its text lacks; only so is the base
-  distribution kept where it is right.
-* Features: the predicates of Sha & Pereira (2003, table 1) with labels and with pairs of labels,
-  and trigrams of labels, as far as the training data have them; beyond the sentence there are
-  padding symbols. The paper counts 630,862.
-* The pseudolikelihood of table 1 is that of labels given everything else. The joint form, of words
-  and tags too, needs a sum over the vocabulary for every token, unless features read one symbol.
-* L-BFGS runs to machine precision or 100 iterations, as in the paper. M-estimation with a
-  regulariser is solved by its dual instead, to a gap of a millionth of the objective; without one
-  by L-BFGS too. Then the objective has no lower bound, since there are more features than
-  sentences: training ends where that is known, and no weight may exceed 20, a bound that decides
-  the scores of that row of the grid, which is never chosen.
-* Label trigrams of the HMM are not smoothed. A sentence that the model has no labels for, as
-  happens after training on a few hundred sentences, gets O everywhere.
-* Chosen by precision on tuning data, the locally uniform base takes the strongest regulariser,
-  which finds next to nothing, all of it right. The paper's choice is nowhere on our grid.
-* MEMMs are better here than in the paper, and so before pseudolikelihood: each factor sees the pair
-  of labels before, and decoding is exact.
-* Figures 2 and 3 are on tuning data: test data are for the tables."""
+* Equation 3 includes the factor 1/n, which is in its derivation but not in its text. Otherwise a
+  correct base distribution would be changed.
+* Features: the predicates of Sha & Pereira (2003, table 1) with labels and label pairs, and label
+  trigrams, if they occur in the training data. Positions outside the sentence have padding symbols.
+  The paper reports 630,862 features.
+* The pseudolikelihood of table 1 is of labels given everything else. The joint form, also of words
+  and tags, needs a sum over the vocabulary for every token, unless features read only one symbol.
+* L-BFGS runs to machine precision or for 100 iterations, as in the paper. M-estimation with a
+  regulariser is solved by its dual, to a gap of a millionth of the objective. Without a
+  regulariser, it uses L-BFGS too. Then the objective has no lower bound, because there are more
+  features than sentences. Training ends when this is detected, and weights are limited to 20. This
+  limit decides the scores of this row of the grid, which is never chosen.
+* Label trigrams of the HMM are not smoothed. After training on a few hundred sentences, the model
+  allows no labelling of some sentences. These get O everywhere.
+* If c is chosen by precision on tuning data, the locally uniform base gets the strongest
+  regulariser. It predicts very few chunks, all of them right. No c of our grid has the scores of
+  the paper.
+* Our MEMMs are better than in the paper, and better than pseudolikelihood: each factor sees the
+  pair of previous labels, and decoding is exact.
+* Figures 2 and 3 are on tuning data, because test data are only used for the tables."""
 
 STEPS = {
-    "word_and_tag_apart": "paper's HMM: word and tag emitted each by itself",
-    "word_with_classes": "word emitted together with its suffix and shape",
-    "word_with_tag": "word emitted together with its tag",
+    "word_and_tag_apart": "paper's HMM: separate emissions of word and tag",
+    "word_with_classes": "joint emission of the word with its suffix and shape",
+    "word_with_tag": "joint emission of word and tag",
     **{
         f"m_steps_{n}_c_{c}": f"empirical base, {n} M-step{'s' if n > 1 else ''}, c = {c}"
         for c in (10, 30, 100)
@@ -89,24 +90,23 @@ STEPS = {
     },
 }
 FOUND = """\
-Of emissions the best c on the paper's grid is shown; times have all that is trained.
+For emissions, the best c on the paper's grid is shown. Times are of the whole training.
 
-* Suffixes and shapes, by which unknown words differ, make q0 a better chunker by itself, and the
-  M-estimate no better.
-* Word and tag emitted together make both worse; of the two together q0 says nothing if they were
-  never seen together.
-* More M-steps from the empirical base help, and so does a c beyond the paper's grid, up to a point:
-  with c = 100 the first step goes much too far. Each step makes a forward-backward, and the CRF is
-  as accurate in less time."""
+* Suffixes and shapes, which distinguish unknown words, make q0 a better chunker, but do not improve
+  the M-estimate.
+* Joint emissions of word and tag are worse for both, because q0 has no estimate for unseen pairs.
+* More M-steps from the empirical base help, and so does a larger c than on the paper's grid. But
+  with c = 100, the first step is much too large. Each step runs forward-backward once, and the CRF
+  is equally accurate in less time."""
 
 STARTS = """\
-Seconds saved by starting the CRF from another model count what that model costs. From the
-M-estimate it takes longer. From the perceptron it takes fewer iterations, but what is saved in CPU
-seconds is within the noise."""
+The seconds saved by starting the CRF from another model include the training of that model. The
+M-estimate makes training longer. The perceptron saves iterations, but the difference in CPU seconds
+is within the noise."""
 
 
 def write(results: Path, name: str) -> None:
-    """The report and, as soon as there are any points, the plots, of results/NAME.json."""
+    """Write the report of results/NAME.json and, if there are any points, the plots."""
     figures = flat(srsly.read_json(results / f"{name}.json"))
     lines = [*HEAD.split("\n"), *tables(figures)]
     if any(key.startswith("figure_2.") for key in figures):
@@ -117,7 +117,7 @@ def write(results: Path, name: str) -> None:
 
 
 def tables(figures: Figures) -> Iterator[str]:
-    """Tables 1 and 2, and the result of section 5.2."""
+    """Write tables 1 and 2, and the result of section 5.2."""
     header = ("model", "precision", "recall", "F1", "tuning F1", "c", "features")
     for title, rows in TABLES.items():
         found = [row for row in rows if f"{row[1]}.tuning_f1" in figures]
@@ -144,13 +144,13 @@ def _row(
 
 
 def figure_1(figures: Figures) -> Iterator[str]:
-    """Training times, and what they are made of."""
+    """Write training times and their parts."""
     if "cpu_s.m_est.total" not in figures:
         return
     yield from ("", "## Figure 1, training times", "")
-    yield "CPU seconds of one thread, extended features, each with its chosen c; in the paper wall"
-    yield "time on an Opteron of 2.2 GHz, 100 iterations. M-estimation's 100 iterations are L-BFGS"
-    yield "on the weights, as in the paper; it converges by its dual."
+    yield "CPU seconds of one thread, with extended features and the chosen c. The paper reports"
+    yield "wall time of 100 iterations on a 2.2 GHz Opteron. 100 iterations of M-estimation are"
+    yield "L-BFGS on the weights, as in the paper; convergence is by the dual."
     header = ("model", "paper, 100 iterations", "100 iterations", "to convergence", "iterations")
     yield from table(
         header,
@@ -168,21 +168,21 @@ def figure_1(figures: Figures) -> Iterator[str]:
     )
     yield ""
     yield (
-        f"M-estimation: {figures['cpu_s.m_est.total']:.2f} CPU s in all, of which features "
-        f"{figures['cpu_s.m_est.features']:.2f} and expectations "
-        f"{figures['cpu_s.m_est.expectations']:.2f}."
+        f"M-estimation takes {figures['cpu_s.m_est.total']:.2f} CPU s in total, of which "
+        f"{figures['cpu_s.m_est.features']:.2f} for features and "
+        f"{figures['cpu_s.m_est.expectations']:.2f} for expectations."
     )
     for text, key in (("our CRF", "our_crf"), ("CRFsuite", "crfsuite")):
         ratio = figures.get(f"ratio.cpu.{key}_over_m_est")
         if ratio is not None:
-            yield f"To convergence {text} takes {ratio:.1f} times as long."
+            yield f"Until convergence, {text} takes {ratio:.1f} times as long."
 
 
 def beyond(figures: Figures) -> Iterator[str]:
-    """Whatever beyond.py found: the frontier, what was tried, and all single figures."""
+    """Write the figures of beyond.py: the frontier, other base distributions, and all others."""
     points = frontier(figures)
     if points:
-        yield from ("", "## Beyond the paper: accuracy by time")
+        yield from ("", "## Beyond the paper: accuracy over time")
         rows = [(name, f"{seconds:.2f}", f"{f1:.2f}") for name, seconds, f1 in points]
         yield from table(("training", "CPU s", "tuning F1"), rows)
     tried = [
@@ -196,7 +196,7 @@ def beyond(figures: Figures) -> Iterator[str]:
         if f"beyond.steps.{name}.tuning_f1" in figures
     ]
     if tried:
-        yield from ("", "## Beyond the paper: what else was tried")
+        yield from ("", "## Beyond the paper: other base distributions")
         yield from table(("q0", "tuning F1 of q0", "of the M-estimate", "CPU s"), tried)
         yield from ("", *FOUND.split("\n"))
     removed = "beyond.removed.specialized_base"
@@ -205,7 +205,7 @@ def beyond(figures: Figures) -> Iterator[str]:
         tuning, test, seconds = (
             shown(figures, f"{removed}.{key}", ".2f") for key in ("tuning_f1", "test_f1", "cpu_s")
         )
-        yield "An HMM that emits words and tags together, with features centred on held-out"
+        yield "An HMM with joint emissions of words and tags, and features centred on held-out"
         yield f"posteriors, was a better base distribution: F1 {tuning} on tuning data and {test}"
         yield f"on test data after {seconds} CPU s. The perceptron is more accurate in less time,"
         yield "so this base distribution was removed."
@@ -222,9 +222,9 @@ def beyond(figures: Figures) -> Iterator[str]:
 
 
 def frontier(figures: Figures) -> list[tuple[str, float, float]]:
-    """Name, CPU seconds and F1 on tuning data of each beyond.frontier.NAME, the fastest first.
+    """Return the name, CPU seconds and tuning F1 of each beyond.frontier.NAME, fastest first.
 
-    They are `beyond.frontier.NAME.cpu_s` and `.tuning_f1`.
+    Their keys are `beyond.frontier.NAME.cpu_s` and `.tuning_f1`.
     """
     begin, end = "beyond.frontier.", ".cpu_s"
     names = [
@@ -255,10 +255,7 @@ MARKERS = {"crf": "o", "memm": "s", "pl": "^", "m_est": "D", "hmm": "x"}
 
 
 def plot(figures: Figures, path: Path) -> None:
-    """Figures 2 and 3 as SVG and PNG, and the frontier if there is one.
-
-    The files do not change where the figures do not.
-    """
+    """Plot figures 2 and 3 and, if measured, the frontier, as SVG and PNG."""
     pyplot = pyplot_for(path)
     points = frontier(figures)
     n = 3 if points else 2
@@ -285,13 +282,13 @@ def _curves(axes: Any, curves: Figures) -> None:
 
 
 def _clouds(axes: Any, points: Figures) -> None:
-    """A line joins the strengths of one estimator on so many sentences; the larger, the darker."""
+    """Plot a line for each estimator and number of sentences; larger numbers are darker."""
     largest = max(point[0] for found in points.values() for point in found)
     lowest = 100.0
     for key, name in NAMES.items():
         for size in dict.fromkeys(point[0] for point in points.get(key, ())):
             runs = [point for point in points[key] if point[0] == size]
-            # What is no good at all would hide the rest.
+            # Without a regulariser, F1 can be so low that other differences become invisible.
             regularised = [run for run in runs if run[1] is not None or key == "hmm"]
             lowest = min([lowest, *(run[3] for run in regularised)])
             axes.plot(

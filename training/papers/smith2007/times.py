@@ -1,12 +1,11 @@
 """Training times of the estimators of Smith, Vail & Lafferty (2007, figure 1), and of CRFsuite.
 
-Every measurement is a process of its own, on one thread, and only one runs at a time; CPU seconds
-are from symbol ids in memory to a model, features included. All have the extended features and the
-c that was chosen on tuning data. "iterations_100" is L-BFGS as in the paper, "converged" each
-estimator until its own criterion is met: L-BFGS, ours and CRFsuite's, until the loss falls by less
-than 0.001 % an iteration (a mean of ten); M-estimation, by its dual, until the duality gap is below
-0.01 %. M-estimation, our CRF and CRFsuite, which are compared with one another, are measured in
-turn.
+Each measurement runs in its own process with one thread, and only one runs at a time. CPU seconds
+are from symbol ids in memory to a model, including features. All estimators have the extended
+features and the c selected on tuning data. "iterations_100" is L-BFGS as in the paper. "converged"
+means: L-BFGS (ours and CRFsuite's) until the loss decreases by less than 0.001 % per iteration
+(mean of ten), M-estimation by its dual until the duality gap is below 0.01 %. Runs of M-estimation,
+our CRF and CRFsuite alternate, because they are compared with each other.
 """
 
 from __future__ import annotations
@@ -54,10 +53,10 @@ Figures = dict[str, Any]
 def times(
     corpora: Path, work: Path, strengths: Mapping[str, float | None]
 ) -> Iterator[tuple[str, Figures | None]]:
-    """Yield all measurements, those that are kept in `work` from there: name, and its figures.
+    """Yield the name and figures of all measurements, with finished ones from `work`.
 
-    strengths: the chosen c of each method; CRFsuite has that of "crf". Each is announced by its
-    name without figures first.
+    The name is also yielded before the measurement, without figures.
+    strengths: the selected c of each method; CRFsuite has the c of "crf".
     """
     compared = [name for name in COMPARED if "suite" not in name or find_spec("pycrfsuite")]
     order = [(name, run) for run in range(RUNS) for name in compared]
@@ -75,12 +74,12 @@ def times(
 
 
 def count() -> int:
-    """How many measurements there are."""
+    """Return the number of measurements."""
     return RUNS * len(COMPARED) + len(SINGLE)
 
 
 def summary(measured: Iterable[tuple[str, Figures]]) -> Figures:
-    """The figures of the results: medians by keys joined by dots."""
+    """Return the medians for the results, by dotted keys."""
     runs: dict[str, list[Figures]] = {}
     for name, figures in measured:
         runs.setdefault(name, []).append(figures)
@@ -93,7 +92,7 @@ def summary(measured: Iterable[tuple[str, Figures]]) -> Figures:
         result[f"cpu_s.{name}"] = figures["cpu_s"]
         result[f"iterations.{name}"] = figures["iterations"]
         result[f"peak_mb.{name}"] = figures["peak_mb"]
-    # Counting is done in one step.
+    # Counting has only one step.
     result["cpu_s.hmm.iterations_100"] = result["cpu_s.hmm.converged"]
     ours = medians["m_est.converged"]
     result |= {
@@ -110,7 +109,7 @@ def summary(measured: Iterable[tuple[str, Figures]]) -> Figures:
 
 # --- workers --------------------------------------------------------------------------------------
 def train(method: str, limits: models.Limits, c: float | None, corpora: Path) -> Figures:
-    """Any estimator of the grids, by L-BFGS."""
+    """Train any estimator of the grids by L-BFGS."""
     data = models.training_data(corpora)
     start = process_time()
     prepared = models.prepare("extended", method, data, limits)
@@ -119,7 +118,7 @@ def train(method: str, limits: models.Limits, c: float | None, corpora: Path) ->
 
 
 def m_estimation(c: float | None, corpora: Path) -> Figures:
-    """M-estimation as the package does it, and what its parts take."""
+    """Train by M-estimation as in the package. Also return the times of its parts."""
     data = models.training_data(corpora)
     seconds: dict[str, float] = {}
 
@@ -147,7 +146,7 @@ def m_estimation(c: float | None, corpora: Path) -> Figures:
 
 
 def primal(c: float | None, corpora: Path) -> Figures:
-    """M-estimation by L-BFGS on the weights, as in the paper."""
+    """Train by M-estimation with L-BFGS on the weights, as in the paper."""
     data = models.training_data(corpora)
     start = process_time()
     settings = MEstimationSettings(templates=models.TEMPLATES["extended"], smoothing=0.0)
@@ -161,7 +160,7 @@ def primal(c: float | None, corpora: Path) -> Figures:
 
 
 def crfsuite(c: float | None, corpora: Path) -> Figures:
-    """The same predicates; a label is a pair of ours, so that a transition sees three."""
+    """Train CRFsuite on the same predicates. Its labels are pairs, so transitions see three."""
     import pycrfsuite
 
     trainer = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False)
@@ -186,7 +185,7 @@ def crfsuite(c: float | None, corpora: Path) -> Figures:
 
 
 def closed(sentences: list[Sentence]) -> Iterator[Sentence]:
-    """The first token of each word and each tag is an unknown one."""
+    """Replace the first token of each word and each tag by an unknown one."""
     seen: set[tuple[int, str]] = set()
 
     def known(column: int, text: str) -> str:
@@ -212,7 +211,9 @@ def _workers() -> dict[str, Callable[[float | None, Path], Figures]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="One measurement of papers/smith2007, as JSON.")
+    parser = argparse.ArgumentParser(
+        description="Print one measurement of papers/smith2007 as JSON."
+    )
     parser.add_argument("name", choices=_workers())
     parser.add_argument("corpora", type=Path)
     parser.add_argument("c", type=json.loads, help="null: no regulariser")

@@ -1,4 +1,4 @@
-"""Titov & Henderson (2007): incremental sigmoid belief networks, by two approximations.
+"""Titov & Henderson (2007): incremental sigmoid belief networks with two approximations.
 
     python corpora/fetch.py wsj_sample ewt craft
     python -m training.train_default
@@ -7,27 +7,25 @@
 Writes training/results/titov_henderson2007.json and a report next to it. nn is the feed-forward
 approximation, mf the mean-field one. Parts, of which --only runs some:
 
-rows          grammars of the package in the setup of table 1: the X-bar and the treebank grammar
-              without substates, one by splitting and merging, four of them, and features of spans
-              next to the four
+rows          grammars of the package in the setup of table 1: X-bar and treebank grammars without
+              substates, a split-merge grammar, a product of four, and this with span features
 artificial    section 6.1: sequences of random networks, and Gibbs sampling from these
-parsing       section 6.2, table 1: sentences of at most 15 words, punctuation counted
-rerank        lists of the four grammars' best trees, reranked by the networks' probabilities
-cpu           CPU time of training and of parsing
-full          sentences of all lengths of EWT; lists of the default parser's best trees, reranked
-beyond        one setting at a time, on EWT's tuning documents; --sweeps makes some of them
-seeds         the chosen settings with other seeds; only by name
-jackknifed    trained on the tags of taggers of other folds; only by name
+parsing       section 6.2, table 1: sentences of at most 15 words, including punctuation
+rerank        the best trees of the four grammars, reranked by the probabilities of the networks
+cpu           CPU time of training and parsing
+full          sentences of all lengths of EWT; reranking of the default parser
+beyond        one setting at a time, on EWT's tuning documents; --sweeps selects some
+seeds         the selected settings with other seeds; only with --only
+jackknifed    training on jackknifed tags; only with --only
 
-EWT: what is chosen is chosen by networks of the documents of train that `ewt/tune.txt` does not
-name, on those that it names; what is chosen learns from all of train and is scored on dev. WSJ is
-the sample, split as in Petrov & Klein (2007): things are chosen on dev and scored on the test. Main
-figures are with given tags, as in the paper: on EWT those of a tagger that has not seen the
-sentences, the default pipeline's or, for the tuning documents, one like it; on WSJ, for which there
-is none, gold tags. Figures with `gold_tags` and `own_tags` in their names have those, or such as
-the parser finds. Scores are EVALB's, in percent; on EWT punctuation is taken from the gold tags, so
-that no sentence is dropped. All that is trained is kept in training/work/titov_henderson2007, by
-its settings; training that is interrupted resumes.
+On EWT, settings are selected on the documents of `ewt/tune.txt`, by networks trained on the rest of
+train. The selected models are trained on all of train and scored on dev. WSJ is the sample, split
+as in Petrov & Klein (2007), with selection on dev and scores on test. Main figures are with input
+tags, as in the paper: on EWT from a tagger that has not seen the sentences, on WSJ gold tags,
+because there is no tagger. Figures with `gold_tags` in their names have gold tags, and those with
+`own_tags` tags predicted by the parser. Scores are from EVALB, in percent. On EWT, punctuation is
+identified by gold tags, so that no sentence is dropped. Models are kept in
+training/work/titov_henderson2007 by their settings; interrupted training resumes.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-# Before NumPy is there.
+# Set before NumPy is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
@@ -74,15 +72,15 @@ from training.papers.titov_henderson2007.parsing import (
 from training.papers.titov_henderson2007.rows import rows
 
 REPEATS = 3
-WARM_UP = 50  # sentences that are parsed before the clock runs
-SOME = 300  # sentences that are parsed by one thread and by two
-EPOCHS = 1  # of training on one thread and on two
+WARM_UP = 50  # sentences parsed before timing
+SOME = 300  # sentences for comparing one thread with two
+EPOCHS = 1  # epochs for comparing one thread with two
 
 
 # --- CPU time -------------------------------------------------------------------------------------
 def cpu(run: Short) -> Iterator[Figures]:
-    """Training as it was, on one thread; parsing of EWT's short sentences in a process of its own,
-    loading excluded, tags given; and what a second thread gains.
+    """Yield times of training on one thread; of parsing EWT's short sentences with input tags in a
+    separate process, without loading; and the gain by a second thread.
     """
     _, _, train, test = PARTS["ewt"]
     settings = {name: chosen(run, "ewt", name) for name in MEANS}
@@ -121,7 +119,7 @@ def cpu(run: Short) -> Iterator[Figures]:
 
 
 def _training_s(run: Short, settings: ISBNSettings) -> float:
-    """Wall-clock seconds."""
+    """Return wall-clock seconds of training."""
     trainer = settings.trainer(None, [run.trees("ewt", PARTS["ewt"][2])])
     start = time.perf_counter()
     while trainer.step():
@@ -130,7 +128,7 @@ def _training_s(run: Short, settings: ISBNSettings) -> float:
 
 
 def parse_worker(sentences: Path, *models: Path) -> dict[str, float]:
-    """CPU milliseconds a token of both approximations, in turn."""
+    """Return CPU milliseconds per token of both approximations, in alternating runs."""
     words, tags = json.loads(sentences.read_text(encoding="utf8"))
     parsers = _parsers(models, 1)
     times = _times(parsers, words, tags, time.process_time)
@@ -139,7 +137,7 @@ def parse_worker(sentences: Path, *models: Path) -> dict[str, float]:
 
 
 def parse_threads_worker(sentences: Path, *models: Path) -> dict[str, float]:
-    """Wall-clock time of some sentences by one thread over that by two."""
+    """Return the wall-clock time of one thread over that of two."""
     words, tags = (own[:SOME] for own in json.loads(sentences.read_text(encoding="utf8")))
     found = {}
     for name, path in zip(MEANS, models, strict=True):
@@ -161,7 +159,7 @@ def _parsers(
 def _times(
     parsers: dict[str, DerivationParser], words: Any, tags: Any, clock: Callable[[], float]
 ) -> dict[str, float]:
-    """Seconds of each, medians of alternating runs."""
+    """Return the median seconds of alternating runs."""
     times: dict[str, list[float]] = {name: [] for name in parsers}
     for parser in parsers.values():
         parser.parse(words[:WARM_UP], tags[:WARM_UP])
@@ -180,7 +178,7 @@ WORKERS: dict[str, Callable[..., dict[str, float]]] = {
 
 
 def measure(worker: str, *files: Path) -> Figures:
-    """Run one worker in a process of its own."""
+    """Run one worker in its own process."""
     return measured(__spec__.name, "--worker", worker, *files)
 
 
@@ -196,17 +194,17 @@ STEPS: dict[str, Callable[[Short], Iterator[Figures]]] = {
     "seeds": seeds,
     "jackknifed": jackknifed,
 }
-OPTIONAL = ("seeds", "jackknifed")  # only by name
+OPTIONAL = ("seeds", "jackknifed")  # only with --only
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--only", nargs="+", choices=STEPS, help="some parts")
-    parser.add_argument("--jobs", type=int, default=1, help="processes, or threads of one")
+    parser.add_argument("--jobs", type=int, default=1, help="number of processes or threads")
     parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
-    parser.add_argument("--work", type=Path, default=WORK, help="what is kept")
+    parser.add_argument("--work", type=Path, default=WORK, help="cache of models")
     parser.add_argument(
-        "--sweeps", nargs="+", choices=[*SWEEPS, *SEARCHED], help="some of those of `beyond`"
+        "--sweeps", nargs="+", choices=[*SWEEPS, *SEARCHED], help="some sweeps of `beyond`"
     )
     parser.add_argument(
         "--limit", type=int, help="use only this many trees of each part, and record nothing"

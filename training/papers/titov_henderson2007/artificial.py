@@ -1,15 +1,14 @@
 """The artificial experiment of papers/titov_henderson2007: Titov & Henderson (2007), section 6.1.
 
-Labelled sequences are drawn from random dynamic sigmoid belief networks, whose states follow from
-the state, the label and the element before (eq. 4), labels from the state and elements from state
-and label (eq. 3). Both approximations learn from them and label others, as does the most frequent
-label of each element and Gibbs sampling from the network that the sequences were drawn from, here
-checked by exact posteriors. Pieces of a sequence are drawn independently of one another, each from
-a first state with nothing before it.
+Labelled sequences are drawn from random dynamic sigmoid belief networks. States depend on the
+previous state, label and element (eq. 4), labels on the state, and elements on state and label
+(eq. 3). Both approximations are trained on sequences and label others. They are compared with the
+most frequent label of each element, and with Gibbs sampling from the true network, which is checked
+by exact posteriors. Pieces of a sequence are independent; each starts from an initial state.
 
-What is learned has the very parameters of the networks that the sequences come from, as in the
-paper's equations: no biases, and a row for each element, whatever its label. Figures under `biases`
-are of the package's networks as they are, with biases and a row for each pair of label and element.
+As in the paper's equations, the trained networks have the same parameters as the true networks: no
+biases, and one row per element, for all labels. Figures under `biases` are for the networks of the
+package, with biases and one row per pair of label and element.
 """
 
 from __future__ import annotations
@@ -42,13 +41,13 @@ EXPERIMENTS = 10
 STATE_SIZE, N_LABELS, N_ELEMENTS = 5, 6, 8
 PIECE = 50  # elements
 PIECES = {"train": 400, "dev": 100, "test": 200}
-# Standard deviations of the weights of random networks: of recurrent ones, of rows that a state
-# reads, of outputs. With these about every third network is not trivial, and the accuracies of the
-# unigram model and of the sampler come near those of the paper.
+# Standard deviations of the recurrent, input and output weights of random networks. With these
+# values, about every third network is nontrivial, and the accuracies of the unigram model and of
+# the sampler are similar to those of the paper.
 SPREADS = (3.0, 0.5, 4.0)
 # Footnote 3, in percent.
 LEAST_ACCURACY, LEAST_GAIN = 70.0, 3.0
-# Of Gibbs sampling: each piece so many times, sweeps that do not count, and such that do.
+# Gibbs sampling: number of chains per piece, of burn-in sweeps, and of sweeps after burn-in.
 CHAINS, BURN_IN, SWEEPS = 4, 200, 1000
 LEAST_PROBABILITY = 1e-290
 BEAM, DEV_BEAM = 10, 5
@@ -67,7 +66,7 @@ class Sequences(NamedTuple):
     elements: Ids
 
     def accuracy(self, labels: Ids) -> float:
-        """Of other labels for the same elements, in percent."""
+        """Return the accuracy of predicted labels, in percent."""
         return 100 * float((labels == self.labels).mean())
 
 
@@ -75,9 +74,9 @@ class Sequences(NamedTuple):
 class BeliefNetwork:
     """A dynamic sigmoid belief network with n binary variables, L labels and E elements.
 
-    recurrent: (n, n), J[i, j] from variable j of the state before to variable i. label_inputs,
-    element_inputs: (L, n), (E, n), the rows B of the label and the element before. label_outputs:
-    (L, n), W of the labels. element_outputs: (L, E, n), W of the elements under each label.
+    recurrent: (n, n), J[i, j] from variable j of the previous state to variable i. label_inputs,
+    element_inputs: (L, n), (E, n), the rows B of the previous label and element. label_outputs:
+    (L, n), W of the labels. element_outputs: (L, E, n), W of the elements given each label.
     """
 
     recurrent: Floats
@@ -93,8 +92,8 @@ class BeliefNetwork:
         spreads: tuple[float, float, float] | None = None,
         sizes: tuple[int, int, int] = (STATE_SIZE, N_LABELS, N_ELEMENTS),
     ) -> BeliefNetwork:
-        """Weights from normal distributions around 0. spreads: `SPREADS`, by default. sizes: n, L
-        and E.
+        """Draw weights from normal distributions around 0. spreads: standard deviations. sizes: n,
+        L and E.
         """
         recurrent, inputs, outputs = SPREADS if spreads is None else spreads
         n, labels, elements = sizes
@@ -108,20 +107,20 @@ class BeliefNetwork:
 
     @cached_property
     def states(self) -> Floats:
-        """All 2^n states of the variables, (2^n, n)."""
+        """Return all 2^n states of the variables, (2^n, n)."""
         n = len(self.recurrent)
         return (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(float)
 
     @cached_property
     def log_emissions(self) -> Floats:
-        """log P(label, element | state), (2^n, L, E)."""
+        """Return log P(label, element | state), (2^n, L, E)."""
         labels = _log_softmax(self.states @ self.label_outputs.T)
         scores = np.einsum("sn,yxn->syx", self.states, self.element_outputs)
         return labels[:, :, None] + _log_softmax(scores)
 
     @cached_property
     def log_transitions(self) -> Floats:
-        """log P(next state | state, label, element), (2^n, L, E, 2^n)."""
+        """Return log P(next state | state, label, element), (2^n, L, E, 2^n)."""
         eta = (self.states @ self.recurrent.T)[:, None, None]
         eta = eta + self.label_inputs[:, None] + self.element_inputs
         # log sigma(eta) of a variable that is 1, log sigma(-eta) of one that is 0
@@ -130,12 +129,12 @@ class BeliefNetwork:
 
     @cached_property
     def log_initial(self) -> Floats:
-        """log P(first state), (2^n): nothing is before it, and eta is 0."""
+        """Return log P(first state), (2^n). eta is 0, because nothing precedes it."""
         size = len(self.states)
         return np.full(size, -np.log(size))
 
     def sample(self, n_pieces: int, length: int, rng: np.random.Generator) -> Sequences:
-        """Pieces that are independent of one another."""
+        """Draw independent pieces."""
         n_elements = self.log_emissions.shape[2]
         labels, elements = np.empty((2, n_pieces, length), dtype=np.int64)
         weights = np.exp(self.log_initial)[None].repeat(n_pieces, axis=0)
@@ -152,16 +151,16 @@ def _log_softmax(scores: Floats) -> Floats:
 
 
 def _drawn(weights: Floats, rng: np.random.Generator) -> Ids:
-    """One index of the last axis each, with a probability proportional to its weight."""
+    """Draw indices of the last axis with probabilities proportional to the weights."""
     cumulative = weights.cumsum(axis=-1)
     thresholds = rng.random((*weights.shape[:-1], 1)) * cumulative[..., -1:]
-    # Rounding may bring the threshold up to the sum itself.
+    # By rounding, the threshold can be equal to the sum.
     return np.minimum((cumulative <= thresholds).sum(axis=-1), weights.shape[-1] - 1)
 
 
-# --- what is known without learning ---------------------------------------------------------------
+# --- baselines and true networks ------------------------------------------------------------------
 def unigram(train: Sequences, elements: Ids) -> Ids:
-    """The label that each element has most often in `train`."""
+    """Label each element with its most frequent label in `train`."""
     counts = np.zeros((elements.max() + 1, train.labels.max() + 1))
     seen = train.elements <= elements.max()
     np.add.at(counts, (train.elements[seen], train.labels[seen]), 1)
@@ -169,8 +168,9 @@ def unigram(train: Sequences, elements: Ids) -> Ids:
 
 
 def posteriors(network: BeliefNetwork, elements: Ids) -> Floats:
-    """P(label | all elements of the piece), (P, length, L), by the forward-backward algorithm over
-    the states. Given the element, next states follow from states by a matrix: labels sum out.
+    """Return P(label | all elements of the piece), (P, length, L), by forward-backward over states.
+
+    The transition matrix of an element sums over labels.
     """
     emissions, transitions = np.exp(network.log_emissions), np.exp(network.log_transitions)
     forward = np.exp(network.log_initial)[None].repeat(len(elements), axis=0)
@@ -206,21 +206,20 @@ def gibbs(
     burn_in: int | None = None,
     sweeps: int | None = None,
 ) -> Floats:
-    """As `posteriors`, estimated by Gibbs sampling of the states.
+    """Estimate `posteriors` by Gibbs sampling of the states.
 
-    Each state is drawn given those before and after it and the elements, all even positions of all
-    pieces at once, then all odd ones: these are independent of one another given the others. The
-    labels are summed out of what states are drawn from, since chains that draw them as well hardly
-    move where weights are large; what is averaged is the distribution of each label given the
-    states around it. chains, burn_in, sweeps: so many copies of each piece, sweeps that do not
-    count, and such that do; by default those of the module.
+    States are drawn given their neighbours and the elements: first all even positions of all
+    pieces, then all odd ones, which are independent given the others. Labels are summed out,
+    because chains that also draw labels hardly move if weights are large. The result is the mean
+    distribution of each label given the states around it. chains: number of copies of each piece.
+    burn_in, sweeps: number of sweeps before and after burn-in.
     """
     chains = CHAINS if chains is None else chains
     burn_in = BURN_IN if burn_in is None else burn_in
     sweeps = SWEEPS if sweeps is None else sweeps
     emissions, transitions = np.exp(network.log_emissions), np.exp(network.log_transitions)
     n_states, n_labels, n_elements = emissions.shape
-    # One more state, and element, stand for what is before the first and after the last position.
+    # An additional state and element stand for positions before the first and after the last one.
     joint = np.empty((n_states, n_labels, n_elements, n_states + 1))
     joint[..., :-1] = emissions[..., None] * transitions
     joint[..., -1] = emissions
@@ -229,7 +228,7 @@ def gibbs(
     into[:-1, :-1] = joint[..., :-1].sum(axis=1).transpose(1, 0, 2)
     into[-1] = np.exp(network.log_initial)
     onward = joint.sum(axis=1).transpose(1, 2, 0).copy()
-    # A next state may be impossible in all ways, but then it is not drawn.
+    # If a next state is impossible after all states, it is never drawn.
     sums = np.maximum(joint.sum(axis=1, keepdims=True), LEAST_PROBABILITY)
     of_label = (joint / sums).transpose(0, 2, 3, 1).copy()
     n_pieces, length = elements.shape
@@ -244,7 +243,7 @@ def gibbs(
             here, before, after = (slice(first + i, length + 1 + i, 2) for i in (0, -1, 1))
             shares = into[x[:, before], s[:, before]]
             shares *= onward[x[:, here], s[:, after]]
-            # Where the chains begin, nothing must be impossible.
+            # The initial states must not be impossible.
             shares += LEAST_PROBABILITY
             s[:, here] = _drawn(shares, rng)
         if sweep >= burn_in:
@@ -253,8 +252,8 @@ def gibbs(
 
 
 def searched(network: BeliefNetwork, elements: Ids, beam: int = BEAM) -> Ids:
-    """The labels of the piece that the true network finds by the search that the approximations
-    have: the probability of labels and elements so far is exact, and so many hypotheses are kept.
+    """Label pieces by the true network, with the beam search of the approximations. The
+    probability of the labels and elements so far is exact.
     """
     emissions, transitions = np.exp(network.log_emissions), np.exp(network.log_transitions)
     n_labels = emissions.shape[1]
@@ -282,7 +281,7 @@ def searched(network: BeliefNetwork, elements: Ids, beam: int = BEAM) -> Ids:
 
 
 class Task(NamedTuple):
-    """A network that is not trivial, and sequences of it by `PIECES`; so many were drawn for it."""
+    """A nontrivial network, its sequences by `PIECES`, and the number of networks drawn."""
 
     network: BeliefNetwork
     parts: dict[str, Sequences]
@@ -290,7 +289,7 @@ class Task(NamedTuple):
 
 
 def draw(number: int, limit: int | None = None) -> Task:
-    """Networks and sequences until the development sequence passes footnote 3.
+    """Draw networks and sequences until the development sequence satisfies footnote 3.
 
     limit: use only this many pieces of each part.
     """
@@ -313,14 +312,16 @@ def draw(number: int, limit: int | None = None) -> Task:
 # --- learning -------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Learning:
-    """On-line training: learning rate and weight decay are lowered whenever the development
-    sequence is labelled worse than by the best weights before, to which training goes back.
+    """Settings of online training.
 
-    biases: whether networks are those of the package as they are. learn_rates: that are tried.
-    restarts: number of first weights for each. l2: the decay: weights shrink by learn_rate * l2 of
-    themselves in an update. batch_size: pieces in an update. factor: what both are multiplied by.
-    least: below this share of the first rate training ends. epochs: at most. scale: of first
-    weights, see `ISBN.initialize`.
+    When the accuracy on the development sequence decreases, training returns to the best weights
+    and lowers the learning rate and the weight decay.
+
+    biases: whether networks have all parameters of the package. learn_rates: rates to try.
+    restarts: number of initializations for each. l2: weight decay; an update shrinks weights by the
+    factor learn_rate * l2. batch_size: pieces per update. factor: for lowering rate and decay.
+    least: training ends below this share of the initial rate. epochs: maximum number. scale: of
+    initial weights, see `ISBN.initialize`.
     """
 
     biases: bool = False
@@ -338,8 +339,8 @@ LEARNING = {"": Learning(), "biases.": Learning(biases=True)}
 
 
 class Learned(NamedTuple):
-    """A network, its accuracy on the development sequence, the epochs it took to be as good as it
-    became, and what it was learned with."""
+    """A network, its accuracy on the development sequence, the epochs until this accuracy, and the
+    learning rate and seed."""
 
     model: ISBN
     accuracy: float
@@ -349,7 +350,7 @@ class Learned(NamedTuple):
 
 
 def encode(sequences: Sequences) -> LeftCornerDerivations:
-    """Each piece as a derivation that shifts its elements, with their labels as tags."""
+    """Encode each piece as a derivation that shifts its elements, with their labels as tags."""
     n_pieces, length = sequences.labels.shape
     offsets = np.arange(n_pieces + 1, dtype=np.int64) * length
     tags = sequences.labels.ravel()
@@ -367,7 +368,7 @@ def encode(sequences: Sequences) -> LeftCornerDerivations:
 
 
 def first(means: str, seed: int = 0, scale: float = 1.0) -> ISBN:
-    """A network with random weights. means: one of `MEANS`."""
+    """Return a network with random weights. means: one of `MEANS`."""
     settings = ISBNSettings(
         state_size=STATE_SIZE, means=MEANS[means], features="a", beam=BEAM, seed=seed
     )
@@ -379,8 +380,8 @@ def tie(
 ) -> None:
     """Reduce a vector of weights, or of their gradient, to the paper's parameters, in place.
 
-    There are no biases, nothing is read of the move, and an element has one row: `combine`, a
-    function such as np.sum, of the rows that it has under all labels.
+    Biases and the weights of moves become zero, and the rows of an element for all labels are
+    replaced by `combine` of these rows, such as np.sum.
     """
     parts = model.parts(vector)
     parts["bias"][:] = 0
@@ -392,7 +393,7 @@ def tie(
 
 
 def label(model: ISBN, elements: Ids, beam: int = BEAM) -> Ids:
-    """The most probable labels that the search finds."""
+    """Return the most probable labels found by the search."""
     parser = DerivationParser(model, beam=beam)
     parses = parser.parse([list(map(str, row)) for row in elements.tolist()])
     return np.array([[int(tag) for tag in parse.tags] for parse in parses])
@@ -401,7 +402,7 @@ def label(model: ISBN, elements: Ids, beam: int = BEAM) -> Ids:
 def train(
     means: str, parts: dict[str, Sequences], settings: Learning, learn_rate: float, seed: int
 ) -> Learned:
-    """One network, as it was when it labelled the development sequence best."""
+    """Train one network. Return the weights with the best accuracy on the development sequence."""
     model = first(means, seed, settings.scale)
     weights = model.weights.copy()
     if not settings.biases:
@@ -435,7 +436,8 @@ def train(
 
 
 def learn(means: str, parts: dict[str, Sequences], settings: Learning) -> Learned:
-    """The best on the development sequence of all learning rates and first weights."""
+    """Train with all learning rates and initializations. Return the best on the development
+    sequence."""
     runs = [
         train(means, parts, settings, learn_rate, seed)
         for learn_rate in settings.learn_rates
@@ -446,9 +448,9 @@ def learn(means: str, parts: dict[str, Sequences], settings: Learning) -> Learne
 
 # --- experiments ----------------------------------------------------------------------------------
 def experiment(number: int, limit: int | None = None) -> Figures:
-    """All of one experiment: accuracies on the test sequence, reductions of errors, tests.
+    """Return test accuracies, error reductions and significance tests of one experiment.
 
-    number: which networks and sequences are drawn follows from it. limit: as of `draw`.
+    number: seed of networks and sequences. limit: see `draw`.
     """
     begun = time.process_time()
     task = draw(number, limit)
@@ -493,8 +495,8 @@ def experiment(number: int, limit: int | None = None) -> Figures:
 
 
 def reductions(figures: Figures, prefix: str) -> Figures:
-    """Of the errors above the sampler's, in percent: how many fewer nn makes than the unigram
-    model, and mf than nn.
+    """Return reductions of the errors above the sampler's, in percent: by nn relative to the
+    unigram model, and by mf relative to nn.
     """
     plain, best = figures["unigram.acc"], figures["gibbs.acc"]
     nn, mf = (figures[f"{prefix}{means}.acc"] for means in MEANS)
@@ -505,10 +507,10 @@ def reductions(figures: Figures, prefix: str) -> Figures:
 
 
 def summary(experiments: list[Figures]) -> Figures:
-    """Means over experiments; reductions are so too, and, `of_means`, computed of mean accuracies.
+    """Return means over experiments. Reductions `of_means` are computed from mean accuracies.
 
-    mf_wins: in how many mf is more accurate than nn. mf_significant, nn_significant: in how many
-    one is ahead by McNemar's test.
+    mf_wins: number of experiments in which mf is more accurate than nn. mf_significant,
+    nn_significant: number in which one is better by McNemar's test.
     """
     names = [key for key in experiments[0] if key.endswith((".acc", "_error_reduction"))]
     found: Figures = {
@@ -529,13 +531,13 @@ def summary(experiments: list[Figures]) -> Figures:
 
 
 def run(seeds: int = EXPERIMENTS, jobs: int = 1, limit: int | None = None) -> Iterator[Figures]:
-    """Figures of each experiment as it is done, and in the end of all.
+    """Yield figures of each experiment, and finally of all.
 
-    seeds: how many there are. jobs: processes. limit: use only this many pieces of each part.
+    seeds: number of experiments. jobs: number of processes. limit: see `draw`.
     """
     experiments = []
     with ExitStack() as stack:
-        # `map` of a pool begins all of them at once.
+        # `map` of a pool submits all of them at once.
         each = map
         if jobs > 1:
             pool = ProcessPoolExecutor(jobs, get_context("spawn"))
@@ -547,5 +549,5 @@ def run(seeds: int = EXPERIMENTS, jobs: int = 1, limit: int | None = None) -> It
 
 
 def artificial(part: Short) -> Iterator[Figures]:
-    """Section 6.1: sequences of random networks."""
+    """Yield figures of section 6.1: sequences of random networks."""
     return run(jobs=part.jobs, limit=part.limit)

@@ -26,13 +26,12 @@ from training.common.treebanks import PUNCTUATION, TREES, ewt_documents
 from training.pipeline import default
 
 NAME = "titov_henderson2007"
-LONGEST = 15  # words of a sentence, punctuation counted
+LONGEST = 15  # words of a sentence, including punctuation
 SAMPLES = 10_000  # of the bootstrap
-JACKKNIFED = ".jackknifed"  # behind the name of a part: with the tags of taggers of other folds
-# Of each corpus: what models are trained on to choose among them and what chooses, what the chosen
-# one is trained on and what it is scored on.
+JACKKNIFED = ".jackknifed"  # suffix of a part with jackknifed tags
+# For each corpus, the parts for training and scoring during selection, and after selection.
 PARTS = {"ewt": ("fit", "tune", "train", "dev"), "wsj": ("train", "dev", "train", "test")}
-# Where the tags come from that a parser must use, by what is put into the names of figures.
+# Sources of the input tags of parsers, as in the names of figures.
 TAGS = {"ewt": ("tagger", "gold_tags", "own_tags"), "wsj": ("gold_tags", "own_tags")}
 MAIN_TAGS = {corpus: kinds[0] for corpus, kinds in TAGS.items()}
 
@@ -40,7 +39,7 @@ Tags = Sequence[Sequence[str]] | None
 
 
 class Parser(Protocol):
-    """Whatever makes trees of words."""
+    """A parser of words."""
 
     def parse(self, sentences: Any, tags: Any = None) -> list[Parse]: ...
 
@@ -50,15 +49,15 @@ class Parser(Protocol):
 class Short(Run):
     """Treebanks without their longer sentences.
 
-    longest: words of the longest sentence, None for all. shared: where training.train_default keeps
-    taggers and parsers.
+    longest: maximum number of words, None for all sentences. shared: cache of taggers and parsers
+    of training.train_default.
     """
 
     longest: int | None = LONGEST
     shared: Path = WORK
 
     def trees(self, corpus: str, split: str) -> Sequence[Tree]:
-        """Of a part of a corpus, normalised."""
+        """Return the normalised trees of a part of a corpus."""
         if split.endswith(JACKKNIFED):
             found = jackknifed_trees(
                 self.corpora, self.shared, self.jobs, split.removesuffix(JACKKNIFED)
@@ -70,20 +69,18 @@ class Short(Run):
         return found[: self.limit]
 
     def all_lengths(self) -> Short:
-        """The same with the longer sentences too, and what is kept of them elsewhere."""
+        """Return the same treebanks with longer sentences and a separate cache."""
         return replace(self, longest=None, work=self.shared)
 
     def name(self, corpus: str, split: str) -> str:
-        """Of a part of a corpus, in names of files."""
+        """Return the name of a part of a corpus in file names."""
         longest = "" if self.longest is None else self.longest
         return f"{corpus}{longest}-{split}{'' if self.limit is None else self.limit}"
 
 
 @functools.cache
 def jackknifed_trees(corpora: Path, shared: Path, jobs: int, split: str) -> tuple[Tree, ...]:
-    """The trees of EWT's train or fit, each word with the tag that a tagger of the other folds of
-    the documents gives it.
-    """
+    """Return the trees of EWT's train or fit with jackknifed tags."""
     predicted = default.read_docs(default.jackknifed(corpora, shared, jobs))
     tokens = (token for doc in predicted for token in doc if not token.is_space)
     tuning = tuning_documents(corpora)
@@ -100,13 +97,13 @@ def jackknifed_trees(corpora: Path, shared: Path, jobs: int, split: str) -> tupl
 
 
 def retagged(tree: Tree, tags: Sequence[str]) -> Tree:
-    """The tree with other tags."""
+    """Return the tree with other tags."""
     return Tree.from_spans(tree.words(), list(tags), tree.spans())
 
 
 # --- tags -----------------------------------------------------------------------------------------
 def tags_of(run: Short, corpus: str, split: str, kind: str) -> Tags:
-    """The tags that parsers are given, None if they are to find their own. kind: one of `TAGS`."""
+    """Return the input tags of parsers, None for predicted tags. kind: one of `TAGS`."""
     if kind == "own_tags":
         return None
     if kind == "gold_tags":
@@ -116,7 +113,7 @@ def tags_of(run: Short, corpus: str, split: str, kind: str) -> Tags:
 
 @functools.cache
 def tagger_tags(run: Short, split: str) -> list[list[str]]:
-    """Of EWT's tune or dev, by a tagger that has not seen it: the default pipeline's on dev."""
+    """Return tags of EWT's tune or dev by a tagger that has not seen it."""
     if split == "dev":
         nlp = spacy_structlearn.load()
     else:
@@ -125,7 +122,7 @@ def tagger_tags(run: Short, split: str) -> list[list[str]]:
 
 
 def tagger_accuracy(run: Short, split: str) -> float:
-    """In percent."""
+    """Return the accuracy of the tagger in percent."""
     gold = [tag for tree in run.trees("ewt", split) for tag in tree.tags()]
     found = [tag for tags in tagger_tags(run, split) for tag in tags]
     return 100 * float(np.mean([a == b for a, b in zip(gold, found, strict=True)]))
@@ -140,9 +137,9 @@ def evaluated(
     kind: str,
     restore: Callable[[Parse], Parse] | None = None,
 ) -> tuple[EvalbScore, float]:
-    """Parse a part of a corpus. kind: one of `TAGS`. restore: what to make of a parse first.
+    """Parse a part of a corpus. kind: one of `TAGS`. restore: function to apply to parses.
 
-    Returns the score, and CPU milliseconds a token.
+    Returns the score, and CPU milliseconds per token.
     """
     gold = run.trees(corpus, split)
     parses, seconds = timed(parser, gold, tags_of(run, corpus, split, kind))
@@ -153,7 +150,7 @@ def evaluated(
 
 
 def timed(parser: Parser, gold: Sequence[Tree], tags: Tags) -> tuple[list[Parse], float]:
-    """Parses of the words of these trees, under a progress bar, and CPU seconds."""
+    """Parse the words of these trees with a progress bar. Return parses and CPU seconds."""
     sentences = [tree.words() for tree in gold]
     parser.parse(sentences[:WARM_UP], None if tags is None else tags[:WARM_UP])
     parses: list[Parse] = []
@@ -165,7 +162,7 @@ def timed(parser: Parser, gold: Sequence[Tree], tags: Tags) -> tuple[list[Parse]
 
 
 def figures_of(score: EvalbScore) -> Figures:
-    """In percent."""
+    """Return the scores in percent."""
     return {
         "recall": score.recall,
         "precision": score.precision,
@@ -175,7 +172,7 @@ def figures_of(score: EvalbScore) -> Figures:
 
 
 def under_tags(corpus: str, kind: str, figures: Figures) -> Figures:
-    """Figures of the tags that the main ones are of have names without them."""
+    """Add the kind of tags to the names of figures, except for the main figures."""
     if kind == MAIN_TAGS[corpus]:
         # Those of a tagger are what the paper has.
         return figures if kind == "tagger" else figures | named(kind, figures)
@@ -187,9 +184,9 @@ def named(kind: str, figures: Figures) -> Figures:
 
 
 def bracket_counts(score: EvalbScore) -> NDArray[np.int64]:
-    """Of each sentence: brackets found and right, those of the gold tree, those found.
+    """Return the numbers of right, gold and predicted brackets of each sentence.
 
-    Returns int64 (n, 3), zeros for sentences that EVALB does not score.
+    int64 (n, 3), zeros for sentences that EVALB does not score.
     """
     brackets = (row.brackets for row in score.rows)
     rows = [(counts.correct, counts.gold, counts.predicted) for counts in brackets]
@@ -197,7 +194,7 @@ def bracket_counts(score: EvalbScore) -> NDArray[np.int64]:
 
 
 def f1_of(counts: NDArray[Any]) -> NDArray[np.float64]:
-    """F1 in percent. counts: (..., 3), sums of those of `bracket_counts`."""
+    """Return F1 in percent. counts: (..., 3), sums of `bracket_counts`."""
     counts = np.asarray(counts, dtype=np.float64)
     return 200 * counts[..., 0] / np.maximum(counts[..., 1] + counts[..., 2], 1)
 
@@ -205,11 +202,11 @@ def f1_of(counts: NDArray[Any]) -> NDArray[np.float64]:
 def bootstrap(
     first: NDArray[np.int64], second: NDArray[np.int64], samples: int = SAMPLES, seed: int = 0
 ) -> float:
-    """The paired bootstrap (Efron & Tibshirani 1993, chapter 16) of two parsers' F1.
+    """Compare the F1 of two parsers by the paired bootstrap (Efron & Tibshirani 1993, chapter 16).
 
-    first, second: counts of `bracket_counts`, of the same sentences. Sentences are drawn with
-    replacement; the samples' differences, less the one found, are those of two equal parsers.
-    Returns how often they are at least as large as it, whichever is ahead; two-sided p.
+    first, second: `bracket_counts` of the same sentences. Sentences are drawn with replacement. The
+    differences in the samples, minus the observed difference, are those of two equal parsers.
+    Returns the two-sided p, the share of samples with at least the observed absolute difference.
     """
     difference = float(f1_of(second.sum(axis=0)) - f1_of(first.sum(axis=0)))
     n = len(first)

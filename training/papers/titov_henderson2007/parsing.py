@@ -51,8 +51,8 @@ from training.papers.titov_henderson2007.rows import grammars
 
 MEANS = {"nn": "feed_forward", "mf": "mean_field"}
 BASE = ISBNSettings(signature="english")
-# As far as the paper tells: stochastic gradients of single sentences, learning rate and weight
-# decay lowered when accuracy on held-out sentences falls, and nothing of how unknown words look.
+# As described in the paper: stochastic gradients of single sentences, lower learning rate and
+# weight decay when the accuracy on held-out sentences decreases, no features of unknown words.
 PAPER = replace(BASE, dropout=0.0, averages=False, validation=0.05, signature="", normalization="")
 ADAM = replace(
     BASE,
@@ -64,7 +64,7 @@ ADAM = replace(
     weight_decay=0.02,
     max_iterations=12,
 )
-# What is compared where things are chosen.
+# Candidates for the selection of settings.
 CANDIDATES: dict[str, dict[str, ISBNSettings]] = {
     "ewt": {"paper": PAPER, "package": BASE, "adam": ADAM},
     "wsj": {
@@ -73,10 +73,10 @@ CANDIDATES: dict[str, dict[str, ISBNSettings]] = {
     },
 }
 SEEDS = (0, 1, 2)
-# What belongs to an optimizer.
+# Settings that belong to an optimizer.
 SCHEDULE = ("optimizer", "batch_size", "learn_rate", "weight_decay")
 SCHEDULE += ("averages", "validation", "max_iterations")
-# One setting at a time, around the one that is chosen; names without dots.
+# One setting at a time, around the selected settings; names without dots.
 SWEEPS: dict[str, dict[str, dict[str, Any]]] = {
     "state_size": {str(n): {"state_size": n} for n in (20, 40, 80, 120)},
     "batch_size": {str(n): {"batch_size": n} for n in (1, 8, 32)},
@@ -91,21 +91,21 @@ SWEEPS: dict[str, dict[str, dict[str, Any]]] = {
         "english": {"signature": "english", "normalization": "typographic"},
     },
 }
-# Sweeps too, of parsing only: arguments of the parser.
+# Sweeps of arguments of the parser.
 SEARCHED: dict[str, tuple[Any, ...]] = {
     "beam": (1, 2, 5, 10, 20, 50),
     "decoder": ("viterbi", "labelled_recall"),
     "search": ("best_first", "word_synchronous"),
 }
 K = (20, 50)
-# Of the networks' log-probabilities next to the grammar's, and of each bracket.
+# Weights of the networks' log-probabilities relative to the grammar's, and biases of each bracket.
 WEIGHTS = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0)
 BIASES = (0.0, -0.5, -0.25, 0.25, 0.5, 0.75, 1.0)
 
 
 # --- training -------------------------------------------------------------------------------------
 class Plan(NamedTuple):
-    """What is to be trained: of a part of a corpus, with these settings."""
+    """A network to train: the part of a corpus and the settings."""
 
     corpus: str
     split: str
@@ -113,8 +113,8 @@ class Plan(NamedTuple):
 
 
 def network(run: Short, corpus: str, split: str, settings: ISBNSettings) -> tuple[ISBN, Figures]:
-    """The network of these trees and settings, trained unless it is kept; and the notes of its
-    training, which is on one thread: see `run_training`.
+    """Return the network of these trees and settings, and the notes of `run_training`. Train it on
+    one thread if it is not in the cache.
     """
     path = network_path(run, corpus, split, settings)
     notes = path.with_suffix(".json")
@@ -123,7 +123,7 @@ def network(run: Short, corpus: str, split: str, settings: ISBNSettings) -> tupl
             found = ISBN.from_bytes(path.read_bytes())
             return found, json.loads(notes.read_text(encoding="utf8"))
         except StructlearnError as error:
-            print(f"{path.name} is trained anew: {error}", file=sys.stderr)
+            print(f"{path.name} is trained again: {error}", file=sys.stderr)
     path.parent.mkdir(parents=True, exist_ok=True)
     checkpoint = path.with_suffix(".checkpoint")
     settings = replace(settings, threads=1)
@@ -137,14 +137,14 @@ def network(run: Short, corpus: str, split: str, settings: ISBNSettings) -> tupl
 
 
 def network_path(run: Short, corpus: str, split: str, settings: ISBNSettings) -> Path:
-    """Where the network is kept."""
+    """Return the path of the network."""
     kind = f"{settings.means}-{settings.state_size}-{settings.digest()[:12]}"
     name = f"{run.name(corpus, split)}-{kind}.bin"
     return run.shared / NAME / "isbn" / name
 
 
 def prepare(run: Short, plans: Iterable[Plan]) -> None:
-    """Train what is not kept yet, each in a process of its own."""
+    """Train missing networks, each in its own process."""
     todo = [plan for plan in dict.fromkeys(plans) if not network_path(run, *plan).exists()]
     with ThreadPoolExecutor(run.jobs) as pool:
         list(pool.map(lambda plan: in_process(_train, run, plan), todo))
@@ -155,14 +155,14 @@ def _train(run: Short, plan: Plan) -> None:
 
 
 def settings_of(settings: ISBNSettings, name: str) -> ISBNSettings:
-    """With the approximation of this short name."""
+    """Return the settings with the approximation of this short name."""
     return replace(settings, means=MEANS[name])
 
 
 # --- choosing -------------------------------------------------------------------------------------
 @cache
 def candidates(run: Short, corpus: str, name: str) -> dict[str, float]:
-    """F1 of each candidate where things are chosen."""
+    """Return F1 of each candidate on the part for selection."""
     fit, choose, _, _ = PARTS[corpus]
     own = {key: settings_of(one, name) for key, one in CANDIDATES[corpus].items()}
     prepare(run, (Plan(corpus, fit, one) for one in own.values()))
@@ -170,14 +170,14 @@ def candidates(run: Short, corpus: str, name: str) -> dict[str, float]:
 
 
 def f1_on(run: Short, corpus: str, train: str, settings: ISBNSettings, split: str) -> float:
-    """Trained on one part and scored on another, with the tags of the main figures."""
+    """Train on one part and return F1 on another, with the main input tags."""
     model, _ = network(run, corpus, train, settings)
     result, _ = evaluated(run, DerivationParser(model), corpus, split, MAIN_TAGS[corpus])
     return result.f1
 
 
 def chosen(run: Short, corpus: str, name: str) -> ISBNSettings:
-    """The settings that are best where things are chosen."""
+    """Return the best settings on the part for selection."""
     scores = candidates(run, corpus, name)
     best = max(scores, key=lambda key: scores[key])
     return settings_of(CANDIDATES[corpus][best], name)
@@ -185,7 +185,7 @@ def chosen(run: Short, corpus: str, name: str) -> ISBNSettings:
 
 # --- parsing --------------------------------------------------------------------------------------
 def parsing(run: Short) -> Iterator[Figures]:
-    """Both approximations on short sentences, the best settings and the paper's."""
+    """Yield figures of both approximations on short sentences, best and paper's settings."""
     yield {
         f"ewt{run.longest}.tagger.{s}_accuracy": tagger_accuracy(run, s) for s in PARTS["ewt"][1::2]
     }
@@ -212,7 +212,7 @@ def compared(
     settings: Mapping[str, ISBNSettings],
     prefix: str,
 ) -> Iterator[Figures]:
-    """Both approximations where nothing is chosen, and whether their difference is chance."""
+    """Yield test figures of both approximations, and the significance of their difference."""
     test = PARTS[corpus][3]
     prepare(run, (Plan(corpus, train, one) for one in settings.values()))
     parsers = {
@@ -229,7 +229,7 @@ def compared(
 
 
 def difference(first: EvalbScore, second: EvalbScore) -> Figures:
-    """How much the mean-field approximation is ahead."""
+    """Return the advantage of the mean-field approximation."""
     p = bootstrap(bracket_counts(first), bracket_counts(second))
     ahead = second.f1 - first.f1
     return {
@@ -240,7 +240,7 @@ def difference(first: EvalbScore, second: EvalbScore) -> Figures:
 
 
 def seeds(run: Short) -> Iterator[Figures]:
-    """The chosen settings with other seeds, on EWT."""
+    """Yield figures of the chosen settings with other seeds, on EWT."""
     _, _, train, test = PARTS["ewt"]
     own = {name: [replace(chosen(run, "ewt", name), seed=seed) for seed in SEEDS] for name in MEANS}
     prepare(run, (Plan("ewt", train, one) for settings in own.values() for one in settings))
@@ -261,7 +261,7 @@ def seeds(run: Short) -> Iterator[Figures]:
 
 
 def jackknifed(run: Short) -> Iterator[Figures]:
-    """Trained on tags of taggers of other folds, as it meets them later, on EWT."""
+    """Yield figures of networks trained on jackknifed tags, on EWT."""
     fit, choose, train, _ = PARTS["ewt"]
     own = {name: chosen(run, "ewt", name) for name in MEANS}
     prepare(
@@ -276,11 +276,11 @@ def jackknifed(run: Short) -> Iterator[Figures]:
 
 # --- reranking ------------------------------------------------------------------------------------
 class Lists:
-    """The best trees of each sentence by a first parser, with what each would score.
+    """The best trees of each sentence by a first parser, with their scores.
 
-    gold: the trees that are right. found: of each sentence trees and their log-probabilities, best
-    first. counts: int64 (n, k, 3), as of `bracket_counts`; log_probabilities: float64 (n, k), -inf
-    where there are fewer than k; brackets: float64 (n, k), of each tree. joint: of each network
+    gold: gold trees. found: for each sentence trees and their log-probabilities, best first.
+    counts: int64 (n, k, 3), see `bracket_counts`. log_probabilities: float64 (n, k), -inf if there
+    are fewer than k trees. brackets: float64 (n, k), number in each tree. joint: for each network
     log P(tree, words), float64 (n, k).
     """
 
@@ -303,7 +303,7 @@ class Lists:
         self.joint: dict[str, NDArray[np.float64]] = {}
 
     def add(self, name: str, model: ISBN, threads: int) -> None:
-        """The log-probabilities by a network."""
+        """Add the log-probabilities of a network."""
         trees = [tree for own in self.trees for tree in own]
         self.joint[name] = self._placed(joint_log_probabilities(model, trees, threads), -np.inf)
 
@@ -313,8 +313,9 @@ class Lists:
         return table
 
     def best(self, weights: Mapping[str, float], bias: float, k: int) -> NDArray[np.int64]:
-        """The number of the best among the first k trees of each sentence. Trees that a network
-        cannot make are the last, unless it can make none of the sentence.
+        """Return the index of the best among the first k trees of each sentence.
+
+        Trees that a network cannot derive are last, unless it can derive none of the sentence.
         """
         scores = self.log_probabilities[:, :k] + bias * self.brackets[:, :k]
         for name, weight in weights.items():
@@ -325,26 +326,26 @@ class Lists:
         return np.argmax(scores, axis=1)
 
     def f1(self, best: NDArray[np.int64]) -> float:
-        """In percent, if of each sentence the tree of this number is taken."""
+        """Return F1 in percent of the trees with these indices."""
         return float(f1_of(self.counts[np.arange(len(best)), best].sum(axis=0)))
 
     def score(self, best: NDArray[np.int64]) -> EvalbScore:
-        """All figures of the same."""
+        """Return all scores of the trees with these indices."""
         taken = [own[i] for own, i in zip(self.trees, best.tolist(), strict=True)]
         return score_trees(self.gold, taken, punctuation=self.punctuation)
 
     def oracle(self, k: int) -> float:
-        """F1 of the trees closest to the gold ones among the first k."""
+        """Return F1 of the trees closest to the gold trees among the first k."""
         counts = self.counts[:, :k]
         present = np.isfinite(self.log_probabilities[:, :k])
-        # Without brackets in either tree nothing is wrong.
+        # If neither tree has brackets, nothing is wrong.
         empty = counts[..., 1:].sum(axis=-1) == 0
         own = np.where(empty, 100.0, f1_of(counts))
         return self.f1(np.argmax(np.where(present, own, -1.0), axis=1))
 
 
 class Setting(NamedTuple):
-    """How a list is reranked."""
+    """Settings of a reranker."""
 
     kind: str
     k: int
@@ -353,7 +354,7 @@ class Setting(NamedTuple):
 
 
 def k_best_lists(run: Short, parser: ChartParser, split: str, kind: str) -> Lists:
-    """Of a part of EWT, by a parser whose trees are ranked by their probability."""
+    """Return k-best lists of a part of EWT by a parser that ranks trees by probability."""
     gold = run.trees("ewt", split)
     tags: Tags = tags_of(run, "ewt", split, kind)
     found = []
@@ -378,10 +379,10 @@ def reranked(
     first: Callable[[str], ChartParser],
     networks: Callable[[str], Mapping[str, ISBN]],
 ) -> Iterator[Figures]:
-    """Lists of the first parser, reranked: weights, the length of lists and whose tags are chosen
-    on the tuning documents.
+    """Yield figures of reranking lists of the first parser. Weights, the length of lists and the
+    input tags are chosen on the tuning documents.
 
-    first, networks: by the part of EWT that they have learned.
+    first, networks: by the part of EWT that they were trained on.
     """
     fit, choose, train, test = PARTS["ewt"]
     lists: dict[tuple[str, str], Lists] = {}
@@ -441,7 +442,7 @@ def reranked(
 
 
 def _best_setting(lists: Mapping[str, Lists], names: Sequence[str]) -> tuple[float, Setting]:
-    """F1 and setting; of equal ones the first, so that there is no bias without need."""
+    """Return the best F1 and its setting. Ties go to the first, which has no bias."""
     found: list[tuple[float, Setting]] = []
     for kind, own in lists.items():
         for k, bias, weights in product(K, BIASES, product(WEIGHTS, repeat=len(names))):
@@ -451,10 +452,10 @@ def _best_setting(lists: Mapping[str, Lists], names: Sequence[str]) -> tuple[flo
 
 
 def rerank(run: Short) -> Iterator[Figures]:
-    """Lists of the product of four latent grammars of the same sentences."""
+    """Yield figures of reranking the product of four latent grammars of the same sentences."""
 
     def first(part: str) -> ChartParser:
-        # With this decoder lists are ranked by probability.
+        # This decoder ranks lists by probability.
         return ChartParser(grammars(run, "ewt", part).latent, decoder="labelled_recall")
 
     yield from reranked(
@@ -473,7 +474,7 @@ def _networks(
 
 # --- all lengths ----------------------------------------------------------------------------------
 def full(run: Short) -> Iterator[Figures]:
-    """Sentences of all lengths of EWT, and lists of the default parser reranked."""
+    """Yield figures on sentences of all lengths of EWT, and of reranking the default parser."""
     fit, choose, train, _ = PARTS["ewt"]
     settings = {name: chosen(run, "ewt", name) for name in MEANS}
     whole = run.all_lengths()
@@ -493,13 +494,13 @@ def full(run: Short) -> Iterator[Figures]:
 
 
 def shipped(run: Short, part: str) -> Model:
-    """The default parser, learned from a part of EWT."""
+    """Return the default parser, trained on a part of EWT."""
     return default_parser(Run(run.corpora, run.shared, run.jobs), part)
 
 
 # --- beyond the paper -----------------------------------------------------------------------------
 def beyond(run: Short, sweeps: Sequence[str] | None = None) -> Iterator[Figures]:
-    """Settings one at a time, on the tuning documents of EWT. sweeps: some of them only."""
+    """Yield figures of one setting at a time, on EWT's tuning documents. sweeps: None for all."""
     fit, choose, _, _ = PARTS["ewt"]
     base = {name: chosen(run, "ewt", name) for name in MEANS}
     for what in sweeps or [*SWEEPS, *SEARCHED]:

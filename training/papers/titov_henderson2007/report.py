@@ -1,4 +1,4 @@
-"""The report of papers/titov_henderson2007: the paper's figures beside ours."""
+"""The report of papers/titov_henderson2007: figures of the paper and of the package."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ ROWS = {
     "paper.mf": "mean-field, trained as in the paper",
     "rows.xbar": "X-bar grammar",
     "rows.treebank": "treebank grammar",
-    "rows.split_merge": "a grammar by splitting and merging",
-    "rows.product4": "four of them",
-    "rows.span_features": "features of spans beside the four",
+    "rows.split_merge": "one split-merge grammar",
+    "rows.product4": "four split-merge grammars",
+    "rows.span_features": "four grammars with span features",
     "jackknifed.nn": "feed-forward, trained on a tagger's tags",
     "jackknifed.mf": "mean-field, trained on a tagger's tags",
 }
@@ -38,7 +38,7 @@ MODELS = {
     "mf": "mean field",
     "nn_mf": "both",
 }
-TAGS = {"": "a tagger's", "gold_tags.": "gold", "own_tags.": "the parser's own"}
+TAGS = {"": "tagger's tags", "gold_tags.": "gold tags", "own_tags.": "parser's tags"}
 SCORES = ("recall", "precision", "f1", "exact")
 # Accuracies and reductions of section 6.1.
 ARTIFICIAL = {
@@ -46,44 +46,44 @@ ARTIFICIAL = {
     "nn.acc": ("feed-forward approximation, accuracy", "80.5"),
     "mf.acc": ("mean-field approximation, accuracy", "81.0"),
     "gibbs.acc": ("Gibbs sampling from the true network, accuracy", "82.3"),
-    "nn_error_reduction": ("errors above the sampler's that nn avoids, of the unigram's", "> 60"),
-    "mf_over_nn_error_reduction": ("errors above the sampler's that mf avoids, of nn's", "27"),
-    "mf_wins": ("experiments in which mf is ahead, of ten", "9"),
+    "nn_error_reduction": ("reduction of errors above the sampler's, unigram to nn", "> 60"),
+    "mf_over_nn_error_reduction": ("reduction of errors above the sampler's, nn to mf", "27"),
+    "mf_wins": ("experiments in which mf is better, of ten", "9"),
 }
 HEAD = """\
 # Titov & Henderson (2007)
 
-Made by training/papers/titov_henderson2007. Incremental sigmoid belief networks over
-left-corner derivations, by two approximations: feed-forward means (NN in the paper) and incremental
-mean field (MF)."""
+Made by training/papers/titov_henderson2007. Incremental sigmoid belief networks over left-corner
+derivations, with two approximations: feed-forward (NN in the paper) and incremental mean field
+(MF)."""
 READINGS = """\
-## How the paper was read
+## Interpretation of the paper
 
-* It has the sentences of at most 15 words of the Wall Street Journal: 9,753 for training. Those of
-  the English Web Treebank are half as many words, from blogs, mail, reviews and questions; those of
-  the sample of the Journal that comes with NLTK a twelfth, and its test has 48 of them.
-* Tags are given, as in the paper: on EWT those of a tagger that has not seen the sentences, on the
-  sample gold tags, since no tagger of the house has learned from the Journal. Networks learn from
-  gold tags.
+* The paper uses the sentences of at most 15 words of the Wall Street Journal, 9,753 for training.
+  Those of the English Web Treebank have half as many words, from blogs, mail, reviews and
+  questions. Those of NLTK's sample of the Journal have a twelfth, and there are 48 test sentences.
+* Tags are input, as in the paper: on EWT from a tagger that has not seen the sentences, on the
+  sample gold tags, because we have no tagger trained on the Journal. Networks are trained on gold
+  tags.
 * "Trained as in the paper": stochastic gradients of single sentences; learning rate and weight
-  decay are halved whenever F1 on held-out sentences falls, here a twentieth of the training
-  sentences; unknown words are one item of each tag. The package's training holds nothing out: its
-  learning rate falls linearly; it has dropout and averages of the weights, and tells unknown words
-  apart by how they look. What stands in a table is chosen on tuning documents, or on dev of the
-  sample.
-* The paper does not say how its significance was tested. Here p is of the paired bootstrap over
-  sentences, 10,000 samples, two-sided.
-* Its times are those of a desktop of 2007, on other sentences: 140 hours and 3 hours of training, 3
-  and 0.05 seconds a token."""
+  decay are halved whenever F1 decreases on held-out sentences, here a twentieth of the training
+  sentences; unknown words are one item per tag. The training of the package needs no held-out
+  sentences. It lowers the learning rate linearly, uses dropout and averaged weights, and
+  distinguishes unknown words by their form. Settings are chosen on tuning documents, or on dev of
+  the sample.
+* The paper does not describe its significance test. Here, p is from the two-sided paired bootstrap
+  over sentences with 10,000 samples.
+* The times of the paper are from a desktop of 2007, on other sentences: 140 hours and 3 hours of
+  training, and 3 and 0.05 seconds per token."""
 
 
 def write(results: Path, name: str) -> None:
-    """The report of results/NAME.json."""
+    """Write the report of results/NAME.json."""
     write_sections(results, name, HEAD, SECTIONS)
 
 
 def artificial(figures: Figures) -> Iterator[str]:
-    """Section 6.1."""
+    """Write section 6.1."""
     rows = [
         (text, paper, shown(figures, f"artificial.{key}"))
         for key, (text, paper) in ARTIFICIAL.items()
@@ -91,11 +91,11 @@ def artificial(figures: Figures) -> Iterator[str]:
     ]
     if rows:
         yield from ("", "## Section 6.1: sequences of random networks", "", "Means, in percent.")
-        yield from table(("", "paper", "here"), rows)
+        yield from table(("", "paper", "ours"), rows)
 
 
 def table1(figures: Figures) -> Iterator[str]:
-    """Section 6.2."""
+    """Write section 6.2."""
     rows = [
         (name, *(f"{value:.1f}" for value in values), *[""] * 7) for name, values in TABLE1.items()
     ]
@@ -130,12 +130,13 @@ def _differences(figures: Figures, prefix: str, text: str) -> Iterator[str]:
         ahead = figures[f"{prefix}.mf_minus_nn_f1"]
         less = figures[f"{prefix}.mf_over_nn_error_reduction"]
         yield ""
-        yield f"On {text} mean field minus feed-forward is {ahead:+.2f} points of F1, {less:+.1f} %"
-        yield f"of the latter's error, p {p_value(p)}; in the paper +0.9 points and 8 %."
+        yield f"On {text}, mean field minus feed-forward is {ahead:+.2f} points of F1, or"
+        yield f"{less:+.1f} % of the error of feed-forward (p {p_value(p)}). In the paper, it is"
+        yield "+0.9 points and 8 %."
 
 
 def tags(figures: Figures) -> Iterator[str]:
-    """Whose tags."""
+    """Write figures by the source of tags."""
     rows = []
     for key, text in ROWS.items():
         cells = [
@@ -147,21 +148,21 @@ def tags(figures: Figures) -> Iterator[str]:
             rows.append((text, *cells))
     if not rows:
         return
-    yield from ("", "## Whose tags")
+    yield from ("", "## Sources of tags")
     header = (
         "F1",
         *(f"EWT dev, {text}" for text in TAGS.values()),
-        "WSJ sample test, gold",
-        "the parser's own",
+        "WSJ sample test, gold tags",
+        "parser's tags",
     )
     yield from table(header, rows)
     accuracy = shown(figures, "ewt15.tagger.dev_accuracy")
     if accuracy:
-        yield from ("", f"The tagger's accuracy on the sentences of dev is {accuracy}.")
+        yield from ("", f"The accuracy of the tagger on the sentences of dev is {accuracy}.")
 
 
 def choices(figures: Figures) -> Iterator[str]:
-    """What was compared, and other seeds."""
+    """Write the selection of settings, and other seeds."""
     rows = []
     for corpus, split in (("ewt15", "tune"), ("wsj15", "dev")):
         for name, text in NAMES.items():
@@ -172,7 +173,7 @@ def choices(figures: Figures) -> Iterator[str]:
                 place = "EWT tune" if split == "tune" else "WSJ sample dev"
                 rows.append((f"{place}, {text}", key.replace("_", " "), f1, mark))
     if rows:
-        yield from ("", "## What was chosen")
+        yield from ("", "## Selection of settings")
         yield from table(("", "settings", "F1", ""), rows)
     found = [name for name in NAMES if f"ewt15.seeds.{name}.mean_f1" in figures]
     if found:
@@ -185,10 +186,10 @@ def choices(figures: Figures) -> Iterator[str]:
 
 
 def rerank(figures: Figures) -> Iterator[str]:
-    """Lists."""
+    """Write figures of reranking."""
     for prefix, title in (
-        ("rerank", "Lists of four latent grammars, reranked: sentences of at most 15 words"),
-        ("full.rerank", "Lists of the default parser, reranked: sentences of all lengths"),
+        ("rerank", "Reranking of four latent grammars: sentences of at most 15 words"),
+        ("full.rerank", "Reranking of the default parser: sentences of all lengths"),
     ):
         rows = []
         for kind in _below(figures, f"{prefix}.lists."):
@@ -196,7 +197,7 @@ def rerank(figures: Figures) -> Iterator[str]:
             text = TAGS[f"{kind}."] if kind != "tagger" else TAGS[""]
             rows.append(
                 (
-                    f"the first of each list, tags {text}",
+                    f"first tree of each list, {text}",
                     shown(figures, f"{own}.first.tune_f1"),
                     *(shown(figures, f"{own}.first.{score}") for score in SCORES),
                     "",
@@ -207,7 +208,7 @@ def rerank(figures: Figures) -> Iterator[str]:
                     tune, dev = (
                         shown(figures, f"{own}.{k}.{split}oracle_f1") for split in ("tune_", "")
                     )
-                    rows.append((f"the best of {k}, tags {text}", tune, "", "", dev, "", ""))
+                    rows.append((f"oracle of {k} trees, {text}", tune, "", "", dev, "", ""))
         for name, text in MODELS.items():
             own = f"{prefix}.{name}"
             if f"{own}.f1" in figures:
@@ -221,19 +222,19 @@ def rerank(figures: Figures) -> Iterator[str]:
             ahead, p = figures[f"{prefix}.minus_first_f1"], figures[f"{prefix}.first_p"]
             chosen = MODELS[figures[f"{prefix}.chosen"]]
             yield ""
-            yield f"Chosen on the tuning documents: {chosen}. On dev this is"
-            yield f"{ahead:+.2f} points of F1 beside the first of each list, p {p_value(p)}."
+            yield f"Chosen on the tuning documents: {chosen}. Compared with the first tree of each"
+            yield f"list, F1 on dev changes by {ahead:+.2f} points (p {p_value(p)})."
 
 
 def _how(figures: Figures, prefix: str) -> str:
-    """The settings of a reranker."""
+    """Format the settings of a reranker."""
     names = _below(figures, f"{prefix}.weights.")
     weights = "".join(f"{figures[f'{prefix}.weights.{name}']:g} {name}, " for name in names)
     return f"{weights}bias {figures[f'{prefix}.bias']:g}, {figures[f'{prefix}.k']} trees"
 
 
 def costs(figures: Figures) -> Iterator[str]:
-    """CPU time."""
+    """Write CPU times."""
     rows = [
         (text, *(shown(figures, key, form) for key in keys), paper)
         for text, keys, form, paper in (
@@ -244,7 +245,7 @@ def costs(figures: Figures) -> Iterator[str]:
                 "3 h, 140 h: 47",
             ),
             (
-                "parsing, CPU ms a token",
+                "parsing, CPU ms per token",
                 ("cpu.nn.ms_per_token", "cpu.mf.ms_per_token", "cpu.ratio.parse"),
                 ".2f",
                 "50, 3,000: 60",
@@ -273,7 +274,7 @@ def costs(figures: Figures) -> Iterator[str]:
 
 
 def full(figures: Figures) -> Iterator[str]:
-    """All lengths."""
+    """Write figures on sentences of all lengths."""
     rows = [
         (
             text,
@@ -295,16 +296,16 @@ def full(figures: Figures) -> Iterator[str]:
             "P",
             "F1",
             "exact match",
-            "F1 with its own tags",
+            "F1 with parser's tags",
             "training, CPU s",
-            "CPU ms a token",
+            "CPU ms per token",
         )
         yield from table(header, rows)
         yield from _differences(figures, "full", "all lengths")
 
 
 def beyond(figures: Figures) -> Iterator[str]:
-    """One setting at a time."""
+    """Write figures of one setting at a time."""
     rows = []
     for what in _below(figures, "beyond."):
         for value in sorted(_below(figures, f"beyond.{what}."), key=_rank):
@@ -321,11 +322,11 @@ def beyond(figures: Figures) -> Iterator[str]:
         yield from table(header, rows)
 
 
-BEYOND = ("F1", "CPU ms a token", "training, CPU s")
+BEYOND = ("F1", "CPU ms per token", "training, CPU s")
 
 
 def _rank(value: str) -> tuple[float, str]:
-    """Numbers by their size, then names."""
+    """Return a sort key: numbers by value, then names."""
     try:
         return float(value.replace("_", ".")), ""
     except ValueError:
@@ -333,13 +334,13 @@ def _rank(value: str) -> tuple[float, str]:
 
 
 def readings(figures: Figures) -> Iterator[str]:
-    """What the paper leaves open."""
+    """Write our interpretation of the paper."""
     if figures:
         yield from ("", *READINGS.split("\n"))
 
 
 def _below(figures: Figures, prefix: str) -> Sequence[str]:
-    """The next parts of the keys that begin so, in their order."""
+    """Return the next parts of the keys with this prefix, in order."""
     keys = (key.removeprefix(prefix) for key in figures if key.startswith(prefix))
     return list(dict.fromkeys(key.split(".")[0] for key in keys))
 

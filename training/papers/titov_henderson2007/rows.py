@@ -32,7 +32,7 @@ ROUNDS = {"ewt": (3, 4, 5), "wsj": (1, 2, 3, 4)}
 
 
 def rows(run: Short) -> Iterator[Figures]:
-    """Each grammar, with the tags of a tagger, gold tags and tags of its own."""
+    """Yield figures of each grammar with a tagger's tags, gold tags and predicted tags."""
     for corpus in PARTS:
         prefix = f"{corpus}{run.longest}.rows"
         _, choose, _, _ = PARTS[corpus]
@@ -73,7 +73,7 @@ def _row(
 def _trained(
     run: Short, corpus: str, split: str, settings: LatentGrammarSettings, number: int
 ) -> Model:
-    """The product of `number` grammars, with seeds from 0 on."""
+    """Return the product of `number` grammars with the seeds 0, 1, ..."""
     own = [replace(settings, seed=seed) for seed in range(number)]
     run.prepare(corpus, split, own)
     trees = run.trees(corpus, split)
@@ -84,7 +84,7 @@ def _trained(
 
 @cache
 def rounds(run: Short, corpus: str) -> dict[int, float]:
-    """F1 after `number` rounds on the part where settings are chosen."""
+    """Return F1 after each number of rounds on the part for selection."""
     fit, choose, _, _ = PARTS[corpus]
     whole = _trained(run, corpus, fit, SETTINGS[corpus], 1).latent
     scores = {}
@@ -97,7 +97,7 @@ def rounds(run: Short, corpus: str) -> dict[int, float]:
 
 
 def chosen(run: Short, corpus: str) -> LatentGrammarSettings:
-    """The settings of the grammars, with the number of rounds that is best."""
+    """Return the settings of the grammars with the best number of rounds."""
     scores = rounds(run, corpus)
     return replace(SETTINGS[corpus], rounds=max(scores, key=lambda number: scores[number]))
 
@@ -107,12 +107,12 @@ def _single(run: Short, corpus: str, split: str) -> Model:
 
 
 def grammars(run: Short, corpus: str, split: str) -> Model:
-    """The product of four."""
+    """Return the product of four grammars."""
     return _trained(run, corpus, split, chosen(run, corpus), FEW)
 
 
 def _span_features(run: Short, corpus: str, split: str) -> Model:
-    """Features of spans over the product, as the default parser has them."""
+    """Return the product with span features, as in the default parser."""
     settings = chosen(run, corpus)
     model = run.learned(corpus, split, replace(SPAN, grammar=settings))
     four = grammars(run, corpus, split)
@@ -121,7 +121,7 @@ def _span_features(run: Short, corpus: str, split: str) -> Model:
 
 
 def _sum(learned: float | None, four: float | None, single: float | None) -> float | None:
-    """CPU seconds of all; the first of the grammars is in two of them."""
+    """Return the total CPU seconds. `learned` and `four` both include the first grammar."""
     if learned is None or four is None or single is None:
         return None
     return learned + four - single
@@ -136,5 +136,5 @@ def _treebank(run: Short, corpus: str, split: str) -> Model:
 
 
 def _counted(trees: Any) -> LatentGrammar:
-    """Without substates."""
+    """Return the treebank grammar without substates."""
     return treebank_grammar(binarize(trees), LEXICON)

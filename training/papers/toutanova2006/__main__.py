@@ -6,15 +6,17 @@
 Writes training/results/toutanova2006_pp.json, .md and .svg (tables 3, 4, 7 and 8, figure 2a), and
 training/results/srl.json, .md and .svg (tables 5 to 8, figure 2b).
 
-Parts of `--task pp`: the paper's `tables`; `best`, what is reached with lemmas, word classes and
-conjunctions stacked on a network; `quadruples`, those derived from trees next to the real ones;
-`text`, whether it helps a parser (English Web Treebank; the default pipeline, which must have been
-trained); `data`, what the default pipeline loses by data that may be shipped.
+Parts of `--task pp`: `tables` of the paper; `best`, a model of lemmas, word classes and
+conjunctions stacked on a network; `quadruples`, our quadruples from trees compared with the
+original ones; `text`, whether PP attachment improves a parser on the English Web Treebank; `data`,
+the accuracy lost by training only on data that may be shipped.
 
-Parts of `--task srl`: core arguments of verbs in gold trees, `core` by the paper's models on the
-English Web Treebank, `extra` with additional features, `wsj` both on the sample of the Wall Street
-Journal; `trees`, by which trees a labeler is to be trained and whether it should read them with
-re-attached phrases; `text`, what the default pipeline, which must have been trained, finds.
+Parts of `--task srl`: for core arguments of verbs in gold trees, `core`, the paper's models on the
+English Web Treebank, `extra`, additional features, and `wsj`, both on the sample of the Wall Street
+Journal; `trees`, a comparison of training trees, and of trees with re-attached phrases; `text`, the
+roles predicted by the default pipeline.
+
+`text` needs a trained default pipeline.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ Part = Callable[[], dict[str, Any]]
 
 
 def pp(args: argparse.Namespace) -> None:
-    """PP attachment."""
+    """Run the experiments on PP attachment."""
     corpora = args.corpora
     parts: dict[str, Part] = {
         "tables": lambda: attachment.tables(corpora),
@@ -53,13 +55,13 @@ def pp(args: argparse.Namespace) -> None:
     }
     run("toutanova2006_pp", parts, args.only)
     figures = recorded("toutanova2006_pp")
-    if "structure" in figures:  # there is nothing to report before the tables are made
+    if "structure" in figures:  # from the part `tables`
         page = pp_page(figures, attachment.SIGNIFICANT)
         write("toutanova2006_pp", page, figures["structure"], "y")
 
 
 def srl(args: argparse.Namespace) -> None:
-    """Semantic roles."""
+    """Run the experiments on semantic roles."""
     parts: dict[str, Part] = {
         "core": lambda: roles.core(read_ewt(args.corpora)),
         "extra": lambda: roles.extra(read_ewt(args.corpora)),
@@ -75,7 +77,7 @@ def srl(args: argparse.Namespace) -> None:
 
 
 def run(name: str, parts: Mapping[str, Part], only: str | None) -> None:
-    """Run the parts, or one, and record the figures of each as soon as they are there."""
+    """Run all parts, or one, and record the figures after each part."""
     for part, figures in parts.items():
         if only in (None, part):
             record(name, figures())
@@ -87,7 +89,7 @@ def recorded(name: str) -> dict[str, Any]:
 
 
 def write(name: str, page: str, structure: Mapping[str, str], target: str) -> None:
-    """The report, and the drawing of the network."""
+    """Write the report, and draw the network."""
     (RESULTS / f"{name}.md").write_text(page, encoding="utf8")
     parents = {variable: parents.split() for variable, parents in structure.items()}
     svg = network_svg(parents, target=target)
@@ -97,8 +99,8 @@ def write(name: str, page: str, structure: Mapping[str, str], target: str) -> No
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
-    parser.add_argument("--work", type=Path, default=WORK, help="kept stages of `text` and `trees`")
-    parser.add_argument("--jobs", type=int, default=1, help="threads or processes that train them")
+    parser.add_argument("--work", type=Path, default=WORK, help="cache of `text` and `trees`")
+    parser.add_argument("--jobs", type=int, default=1, help="number of threads or processes")
     parser.add_argument("--task", choices=PARTS, help="one task; default: both")
     parser.add_argument(
         "--only", choices=sorted({*PARTS["pp"], *PARTS["srl"]}), help="one part; default: all"

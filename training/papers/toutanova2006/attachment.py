@@ -1,9 +1,8 @@
-"""Prepositional phrase attachment, after Toutanova (2006): tables 3, 4, 7 and 8, figure 2a, and
-what goes beyond them.
+"""PP attachment (Toutanova 2006): tables 3, 4, 7 and 8, figure 2a, and better models.
 
-The items are those of Ratnaparkhi, Reynar & Roukos (1994): training,
-devset for everything that is selected, and test, which is read once by each model that is reported.
-Words are in lower case, numbers are YEAR or NUM.
+The items are those of Ratnaparkhi, Reynar & Roukos (1994): training; devset for all model
+selection; and test, on which each reported model is evaluated once. Words are in lower case, and
+numbers are replaced by YEAR or NUM.
 """
 
 from __future__ import annotations
@@ -45,11 +44,11 @@ VARIABLES = ("v", "n1", "p", "n2")
 STRUCTURE = {"p": (), "n1": ("p",), "v": ("p",), "n2": ("v", "p")}
 MINIMAL_L2 = 1e-4  # a Gaussian prior with a standard deviation of 100: section 4
 ON_LEMMAS = {"p": (), "n1_lemma": ("p",), "v_lemma": ("p",), "n2_lemma": ("v_lemma", "p")}
-# Compared on devset: l2, and the classes of words in addition to lemmas (c: learned from raw text,
-# b: those of the corpus).
+# Compared on devset: l2, and word classes in addition to lemmas (c: learned from raw text, b: from
+# the corpus).
 CLASSES = ((), ("c",), ("b",), ("b", "c"))
 BEST_L2 = (1.0, 3.0, 10.0, 20.0, 40.0)
-# Raw text that word classes are learned from; not all of it may be shipped.
+# Raw text for learning word classes. Not all licences allow shipping.
 RAW_TEXT = ("conll2000", "craft", "ewt", "wsj_sample")
 N_CLASSES = 400
 CLASS_BITS = 10
@@ -65,13 +64,13 @@ SIGNIFICANT = (
 
 
 class Items(NamedTuple):
-    """Quadruples as they are written, and their labels, "V" or "N"."""
+    """Original quadruples, and their labels, "V" or "N"."""
 
     words: list[tuple[str, ...]]
     labels: list[str]
 
     def table(self) -> Table:
-        """The variables of the paper."""
+        """Return the variables of the paper."""
         return Table.of([normalized(words) for words in self.words], VARIABLES)
 
     def __add__(self, other: Items) -> Items:  # type: ignore[override]
@@ -79,14 +78,14 @@ class Items(NamedTuple):
 
 
 def items(corpora: Path, part: str) -> Items:
-    """One file of the corpus: training, devset or test."""
+    """Read one file of the corpus: training, devset or test."""
     words, labels = zip(*read_pp_quadruples(corpora / "ppattach" / part), strict=True)
     return Items(list(words), list(labels))
 
 
 # --- the paper's tables ---------------------------------------------------------------------------
 def tables(corpora: Path) -> dict[str, Any]:
-    """Tables 3, 4, 7 and 8, figure 2a, the times of both searches, and McNemar's test."""
+    """Return tables 3, 4, 7 and 8, figure 2a, the times of both searches, and McNemar's test."""
     train, dev, test = (items(corpora, part) for part in ("training", "devset", "test"))
     data = {"rows": train.table(), "labels": train.labels, "dev": (dev.table(), dev.labels)}
     rows = test.table()
@@ -99,7 +98,7 @@ def tables(corpora: Path) -> dict[str, Any]:
         right = np.array(predictions[name]) == np.array(test.labels)
         score = score_labels(test.labels, predictions[name])
         figures[f"{name}.test_acc"] = 100 * score.accuracy
-        if not model.settings.recount:  # such a net has seen devset
+        if not model.settings.recount:  # a net that recounts has seen devset
             figures[f"{name}.dev_acc"] = 100 * accuracy(model, data["dev"])
         figures[f"{name}.ece"] = expected_calibration_error(probabilities.max(axis=1), right)
         print(f"{name:24} {figures[f'{name}.test_acc']:.2f}", flush=True)
@@ -149,16 +148,15 @@ def tables(corpora: Path) -> dict[str, Any]:
 
 
 def accuracy(model: BayesNet | LogLinear, labelled: tuple[Table, list[str]]) -> float:
-    """The share of rows whose label is the predicted one."""
+    """Return the share of rows with the right prediction."""
     return score_labels(labelled[1], model.predict(labelled[0])).accuracy
 
 
 # --- beyond 85 ------------------------------------------------------------------------------------
 def best(corpora: Path) -> dict[str, Any]:
-    """Lemmas, word classes, and conjunctions of them stacked on a network of lemmas.
+    """Stack lemmas, word classes and their conjunctions on a network of lemmas.
 
-    Which classes, and l2, are chosen on devset. The best is estimated again with devset added, and
-    reads test.
+    Classes and l2 are selected on devset. The best model is retrained with devset, and tested.
     """
     train, dev, test = (items(corpora, part) for part in ("training", "devset", "test"))
     classes = {"c": own_classes(corpora), "b": bitstrings(corpora)}
@@ -205,7 +203,7 @@ def best(corpora: Path) -> dict[str, Any]:
 
 
 def wide(part: Items, classes: Mapping[str, Mapping[str, str]]) -> Table:
-    """The words, their lemmas ("v_lemma"), and the classes of the words as written ("v_c")."""
+    """Return words, lemmas ("v_lemma"), and the classes of the original words ("v_c")."""
     lemmas = [normalized(words, lemma) for words in part.words]
     columns = dict(zip(VARIABLES, zip(*map(normalized, part.words), strict=True), strict=True))
     for place, name in enumerate(VARIABLES):
@@ -217,7 +215,7 @@ def wide(part: Items, classes: Mapping[str, Mapping[str, str]]) -> Table:
 
 
 def conjunctions(ending: str) -> list[tuple[str, ...]]:
-    """Every combination of the preposition and two of the other words, or fewer."""
+    """Return all combinations of the preposition and at most two of the other words."""
     heads = [f"{name}_{ending}" for name in ("v", "n1", "n2")]
     return [
         tuple(chosen)
@@ -228,16 +226,16 @@ def conjunctions(ending: str) -> list[tuple[str, ...]]:
 
 
 def bitstrings(corpora: Path) -> dict[str, str]:
-    """The classes that come with the corpus: paths of bits, read from their ends."""
+    """Return the word classes of the corpus: bit paths, read from their ends."""
     with gzip.open(corpora / "ppattach" / "bitstrings.gz", "rt", encoding="latin1") as lines:
         found = dict(fields for line in lines if len(fields := line.split()) == 2)
     return {word: path[-CLASS_BITS:] for word, path in found.items()}
 
 
 def own_classes(corpora: Path) -> dict[str, str]:
-    """Classes learned from raw text by `training/pipeline/classes.py`, of the words of all items.
+    """Return classes of the words of all items, learned by `training/pipeline/classes.py`.
 
-    Of the test items only the words are read, to look them up.
+    Only the words of the test items are read, to look up their classes.
     """
     texts = (text for name in RAW_TEXT for text in sentences(corpora / FILES[name]))
     classes = train_classes(texts, N_CLASSES, 2)
@@ -250,7 +248,7 @@ def own_classes(corpora: Path) -> dict[str, str]:
         }
     )
     found = {}
-    # In the middle of a sentence a word is often not as it stands there: "The" for "the".
+    # Prefer the class of the original spelling to that of the lower-case word.
     for spelled in (str.lower, str):
         ids = np.array([hash_string(spelled(word)) for word in words], dtype=np.uint64)
         column = classes.column(ids).tolist()
@@ -260,9 +258,9 @@ def own_classes(corpora: Path) -> dict[str, str]:
 
 # --- data that may be shipped ---------------------------------------------------------------------
 def data(corpora: Path, work: Path) -> dict[str, Any]:
-    """The setting of the default pipeline, learned from EWT and CRAFT, and from the items of
-    Ratnaparkhi et al., whose licence does not let us ship it; at the gold sites of EWT's dev, and
-    on test.
+    """Compare the training data of the default pipeline, EWT and CRAFT, with the items of
+    Ratnaparkhi et al., whose licence does not allow shipping. Evaluate at the gold sites of EWT's
+    dev, and on test.
     """
     shipped = spacy_structlearn.load().get_pipe("pp_attacher").parameters
     both = items(corpora, "training") + items(corpora, "devset")
@@ -287,7 +285,7 @@ def data(corpora: Path, work: Path) -> dict[str, Any]:
 
 # --- quadruples from trees ------------------------------------------------------------------------
 def quadruples(corpora: Path) -> dict[str, Any]:
-    """Quadruples of the WSJ sample next to the real ones."""
+    """Compare quadruples from the WSJ sample with the original ones."""
     found = quadruple_recall(corpora)
     print(f"quadruples: recall {found['recall']:.2f}, precision {found['precision']:.2f}")
     return {f"quadruples.wsj.{name}": value for name, value in found.items()}

@@ -1,12 +1,11 @@
-"""Does the attachment of prepositional phrases help a parser? On the English Web Treebank, with
-gold tokens and sentences.
+"""Does PP attachment improve a parser? On the English Web Treebank, with gold tokens and sentences.
 
-At the sites that a gold tree has, three answers are held against it: what the resolver says of the
-words that it finds in the predicted tree, what the predicted tree says itself, and what it says
-after the resolver has re-attached the phrases that it is confident about. A site is known by its
-preposition; where the predicted tree has none there, all three are wrong.
+Three predictions are evaluated at the sites of gold trees: the attacher, which reads words from the
+predicted tree; the predicted tree; and the predicted tree after the attacher has re-attached
+phrases with a high probability. A site is identified by its preposition. If the predicted tree has
+no such site, all three predictions are wrong.
 
-How confident is enough is chosen on the documents of `ewt/tune.txt`, with a parser and a resolver
+The minimum probability is tuned on the documents of `ewt/tune.txt`, with a parser and an attacher
 that were not trained on them.
 """
 
@@ -34,10 +33,10 @@ CONFIDENCES = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 
 
 def compare(gold: Sequence[Doc], parsed: Sequence[Doc], confidence: float) -> dict[str, float]:
-    """The three accuracies, in percent, and bracket F1 before and after re-attaching.
+    """Return the three accuracies, in percent, and bracket F1 before and after re-attaching.
 
     gold, parsed: Docs of the same tokens; the latter with constituents and pp_attachments.
-    confidence: phrases are re-attached if the resolver finds its answer so probable.
+    confidence: minimum probability of attachments for re-attaching.
     """
     right = {"resolver": 0, "parser": 0, "combined": 0}
     n_sites = n_found = n_moved = 0
@@ -72,7 +71,7 @@ def compare(gold: Sequence[Doc], parsed: Sequence[Doc], confidence: float) -> di
 
 
 def labels(found: Iterable[Site]) -> dict[int, str]:
-    """What the phrase of each preposition is attached to."""
+    """Return the attachment of each preposition."""
     return {site.preposition: site.label for site in found}
 
 
@@ -97,6 +96,6 @@ def text(corpora: Path, work: Path, threads: int) -> dict[str, Any]:
 
 
 def parsed(nlp: Language, path: Path) -> tuple[list[Doc], list[Doc]]:
-    """Gold Docs, and what a pipeline makes of their words and sentences."""
+    """Return gold Docs, and the predictions of a pipeline for their words and sentences."""
     gold = list(DocBin().from_disk(path).get_docs(nlp.vocab))
     return gold, list(nlp.pipe(to_example(doc, tags=False).predicted for doc in gold))

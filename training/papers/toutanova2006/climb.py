@@ -1,10 +1,10 @@
-"""Hill climbing over the structures of a Bayesian network (Heckerman 1999), from one that a greedy
-search has found: an arc is added, left out, replaced or turned round, as long as that is better.
+"""Hill climbing over the structures of a Bayesian network (Heckerman 1999).
 
-The greedy search of `BayesNet` adds one variable after another, with all d at 1, and never changes
-what is placed. Here each network has its d fitted to the tuning items, and is judged by how many
-training items it classifies right that are of other documents than those it was counted on. (Each
-item left out of its own counts is not enough: the other arguments of its verb share its values.)
+The search starts from the result of a greedy search. It adds, removes, replaces or reverses an arc
+as long as this improves the network. The greedy search of `BayesNet` adds one variable after
+another, with all d at 1, and never revises a decision. Here, the d of each network are fitted to
+the tuning items, and its score is the accuracy in cross-validation by documents. (Leaving out
+single items is not enough: the other arguments of the verb share their values.)
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Structure = dict[str, tuple[str, ...]]
 
 
 class Judge:
-    """Cross-validation by documents: every document of `train` is in one of the folds."""
+    """Cross-validation over the documents of `train`."""
 
     def __init__(self, train: Items, tune: Items):
         self._dev = (tune.table, tune.labels)
@@ -32,7 +32,7 @@ class Judge:
         self._folds = [(train.take(fold != k), train.take(fold == k)) for k in range(FOLDS)]
 
     def n_right(self, structure: Structure) -> int:
-        """How many items a network with this structure classifies right."""
+        """Return the number of items that a network with this structure classifies right."""
         n_right = 0
         for fit, held_out in self._folds:
             net = BayesNet(BayesNetSettings(structure=structure)).fit(
@@ -44,9 +44,9 @@ class Judge:
 
 
 def climb(structure: Structure, most: int, train: Items, tune: Items) -> tuple[Structure, int]:
-    """The best structure that was found, and how many were tried.
+    """Return the best structure, the first one of equals, and the number of structures tried.
 
-    most: parents of a variable at most, the class not counted. Of equals the first is taken.
+    most: maximum number of parents of a variable, without the class.
     """
     judge = Judge(train, tune)
     best, n_right = structure, judge.n_right(structure)
@@ -67,7 +67,7 @@ def climb(structure: Structure, most: int, train: Items, tune: Items) -> tuple[S
 
 
 def neighbours(structure: Structure, most: int) -> Iterator[Structure]:
-    """All networks that are one change away, without circles."""
+    """Yield all acyclic networks that differ by one change."""
     for variable, parents in structure.items():
         for changed in changes(structure, variable, parents, most):
             if is_acyclic(changed):
@@ -77,7 +77,7 @@ def neighbours(structure: Structure, most: int) -> Iterator[Structure]:
 def changes(
     structure: Structure, variable: str, parents: tuple[str, ...], most: int
 ) -> Iterator[Structure]:
-    """What can be done to one variable and its parents."""
+    """Yield the changes of one variable and its parents."""
     others = [name for name in structure if name != variable and name not in parents]
     for parent in parents:
         rest = tuple(name for name in parents if name != parent)

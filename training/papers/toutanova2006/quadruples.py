@@ -1,11 +1,11 @@
-"""The quadruples that our rules take from trees, against those that were taken from the same text.
+"""Compare the quadruples that our rules extract from trees with the original ones.
 
     python corpora/fetch.py wsj_sample ppattach
     python -m training.papers.toutanova2006.quadruples
 
-Ratnaparkhi, Reynar & Roukos (1994) took theirs from an early release of the Penn Treebank, with
-other bracketing in places and without some of the sentences. The sample holds files 0001-0199, with
-which the training items begin. Prints recall and precision; papers/toutanova2006 records them.
+Ratnaparkhi, Reynar & Roukos (1994) used an early release of the Penn Treebank, which differs in
+some brackets and lacks some sentences. The sample contains files 0001-0199, with which the training
+items begin. Prints recall and precision; papers/toutanova2006 records them.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from spacy_structlearn.trees.brackets import load_trees
 from spacy_structlearn.trees.tree import Tree
 from training.common.recording import CORPORA
 
-# So many items come from files 0001-0199: the last tree of the sample is the one of sentence 3843,
-# the items counting fewer sentences than the sample has, 3,844 instead of 3,914.
+# Number of items from files 0001-0199. The last tree of the sample is sentence 3843 of the items,
+# which count fewer sentences than the sample (3,844 instead of 3,914).
 N_ITEMS = 2001
-# A looser end of the range, for comparison with figures that were counted on it: 32 of these items
-# come from file 0200 and later, where no rules can find them.
+# A larger range, for comparison with earlier figures: 32 of these items come from files after 0199,
+# so no rules can find them.
 N_ITEMS_LOOSE = 2033
 
 Labelled = tuple[str, str, str, str, str]
 
 
 def extracted(trees: Iterable[Tree], *, every: bool = False) -> list[Labelled]:
-    """The labelled quadruples of trees, words as they stand there."""
+    """Extract the labelled quadruples of trees, with unchanged words."""
     found = []
     for tree in trees:
         words = tree.words()
@@ -43,10 +43,10 @@ def extracted(trees: Iterable[Tree], *, every: bool = False) -> list[Labelled]:
 
 
 def agreement(found: Iterable[Labelled], items: Iterable[Labelled]) -> dict[str, float]:
-    """Compare two multisets: an item that is there twice must be found twice.
+    """Compare two multisets of quadruples.
 
-    Returns the number of either, of those that are the same, label included, and of those that are
-    the same but for the label; recall and precision (labels included) in percent.
+    Returns the sizes of both, the number of equal items with and without labels, and recall and
+    precision (with labels) in percent.
     """
     ours, theirs = Counter(found), Counter(items)
     same = (ours & theirs).total()
@@ -69,11 +69,11 @@ def _unlabelled(counts: Counter) -> Counter:
 
 
 def quadruple_recall(corpora: Path, *, every: bool = False) -> dict[str, float]:
-    """What `sites` finds of the items of files 0001-0199 in the trees of these files.
+    """Return the `agreement` of `sites` with the items of files 0001-0199 in their trees.
 
-    corpora: the folder that holds wsj_sample and ppattach. Returns `agreement`, and recall_loose
-    with the range cut at the first 2,033 items. every: all prepositional phrases at an object and
-    its verb, not only the first of either kind.
+    The result also contains recall_loose, the recall on the first 2,033 items.
+    corpora: folder of wsj_sample and ppattach. every: use all prepositional phrases after an object
+    and its verb, not only the first of each kind.
     """
     found = extracted(load_trees(corpora / "wsj_sample" / "trees.mrg.gz"), every=every)
     read = islice(read_pp_quadruples(corpora / "ppattach" / "training"), N_ITEMS_LOOSE)

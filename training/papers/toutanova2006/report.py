@@ -1,4 +1,4 @@
-"""The reports as Markdown: the figures of the paper next to ours."""
+"""The reports in Markdown, with the figures of the paper and of the package."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ Figures = Mapping[str, Any]
 
 
 def pair_key(a: str, b: str) -> str:
-    """The key of McNemar's test of two models."""
+    """Return the key of McNemar's test of two models."""
     return f"mcnemar.pairs.{a.replace('.', '_')}_vs_{b.replace('.', '_')}.p"
 
 
 def n_of_d(net: BayesNet) -> int:
-    """How many d the smoothing of a network has."""
+    """Return the number of smoothing parameters d of a network."""
     return 1 if net.settings.n_d == "one" else sum(map(len, net.d.values()))
 
 
 def factors(structure: Mapping[str, str], target: str = "y") -> str:
-    """A network in a line: "p | y; n1 | y p"."""
+    """Format a network in one line: "p | y; n1 | y p"."""
     return "; ".join(" | ".join([v, f"{target} {p}".strip()]) for v, p in structure.items())
 
 
@@ -49,18 +49,18 @@ PP = {
     ],
     "Beyond the paper": [
         ("hybrid Bayes net, 13 d, counts of training and devset", "recount.hybrid_bn", ""),
-        ("lemmas, word classes and conjunctions, stacked on it", "best", ""),
+        ("lemmas, word classes and conjunctions, stacked on a network", "best", ""),
     ],
 }
 
 
 def pp_page(figures: Figures, significant: Iterable[tuple[str, str]]) -> str:
-    """Tables of the paper beside ours, tests of significance, structures, times."""
+    """Return the page: tables, significance tests, structures and times."""
     lines = [
         "# Toutanova (2006), PP attachment",
         "",
         "Made by training/papers/toutanova2006. Accuracy in percent on the 3,097 test items;",
-        "the standard error is 0.64, a gap below two of them a tie.",
+        "the standard error is 0.64. A difference below two standard errors is a tie.",
     ]
     for title, rows in PP.items():
         found = [row for row in rows if f"{row[1]}.test_acc" in figures]
@@ -108,8 +108,8 @@ SRL = {
         ("Bayes net", "core.minimal.bn", "92.5"),
         ("log-linear model", "core.minimal.loglinear", "92.7"),
     ],
-    "The same seven features, other structures": [
-        ("hybrid Bayes net, 3 parents beside the class", "core.hybrid_bn.3_parents", ""),
+    "The seven features of the paper, other structures": [
+        ("hybrid Bayes net, 3 parents and the class", "core.hybrid_bn.3_parents", ""),
         ("the same, hill climbing (climb.py)", "core.hybrid_bn.best", ""),
         ("log-linear model, the templates of table 7", "core.loglinear.paper", ""),
         ("log-linear model, all pairs", "core.loglinear.pairs", ""),
@@ -122,17 +122,17 @@ SRL = {
     ],
 }
 SRL_TEXT = """\
-Made by training/papers/toutanova2006. A node of a gold tree that is a core argument (ARG0 to
-ARG5, ARGA) of a verb gets its role; accuracy in percent. The paper trains on 173,514 nodes of the
-Wall Street Journal and tests on 9,272. Here: the English Web Treebank, {ewt} nodes (train / tune /
-dev), and the sample of the Wall Street Journal that comes with NLTK, {wsj}. The sample is small:
-its standard error on test is {wsj_error:.1f}, that on EWT dev {ewt_error:.2f}. All is selected on
-train and tune (so that the figures on tune are too good); then the model is estimated again on
-both, and reads dev or test once."""
+Made by training/papers/toutanova2006. The task is to predict the role of a node of a gold tree that
+is a core argument (ARG0 to ARG5, ARGA) of a verb. Accuracy is in percent. The paper trains on
+173,514 nodes of the Wall Street Journal and tests on 9,272. We use the English Web Treebank, {ewt}
+nodes (train / tune / dev), and NLTK's sample of the Wall Street Journal, {wsj}. The standard error
+is {wsj_error:.1f} on the test part of this small sample, and {ewt_error:.2f} on EWT dev. Models are
+selected on train and tune (so the figures on tune are too good). Then they are retrained on both,
+and evaluated once on dev or test."""
 
 
 def srl_page(figures: Figures, significant: Iterable[tuple[str, str]]) -> str:
-    """Tables of the paper beside ours on both corpora; tests of significance, structures, times."""
+    """Return the page: tables of both corpora, significance tests, structures and times."""
     text = SRL_TEXT.format(
         ewt=sizes(figures, "core", ("train", "tune", "dev")),
         wsj=sizes(figures, "wsj.core", ("train", "tune", "test")),
@@ -159,12 +159,12 @@ def srl_page(figures: Figures, significant: Iterable[tuple[str, str]]) -> str:
 
 CORE_OF = ("core.", "wsj.core.")
 SRL_TESTS = """\
-In the paper all models of table 5 differ (p < 0.01), all of table 6 are a tie, and minimal
-smoothing loses (p < 0.01)."""
+In the paper, all models of table 5 differ (p < 0.01), all models of table 6 are a tie, and minimal
+smoothing is worse (p < 0.01)."""
 
 
 def srl_structures(figures: Figures) -> list[str]:
-    """Figure 2b and table 7."""
+    """Return figure 2b and table 7."""
     return [
         "",
         "## Figure 2b and table 7",
@@ -189,7 +189,7 @@ def srl_structures(figures: Figures) -> list[str]:
 
 
 def of_part(key: str, part: str) -> str:
-    """part: "test", "wsj.tune" ..."""
+    """Return the key of an accuracy. part: "test", "wsj.tune" ..."""
     *prefix, name = part.split(".")
     return ".".join([*prefix, key, f"{name}_acc"])
 

@@ -1,9 +1,8 @@
-"""Core arguments of verbs as rows of nominal variables, with their roles, from propositions.
+"""Core arguments of verbs with their roles, as rows of nominal variables.
 
-An item is the node of a core argument (ARG0 to ARG5, ARGA) of a verb in a gold tree; arguments that
-are no node are left out. The variables are those of `trees.srl_features.features`, and `ARGUMENTS`:
-which nodes are arguments is given in this task, so that a node may be seen among the others of its
-verb.
+An item is a node of a gold tree that is a core argument (ARG0 to ARG5, ARGA) of a verb. Arguments
+that are not nodes are skipped. The variables are those of the role labeler and `ARGUMENTS`, which
+describe the other arguments of the verb: this task assumes that the arguments are known.
 """
 
 from __future__ import annotations
@@ -35,28 +34,28 @@ from training.common.ewt import treebank, tuning_documents
 
 ARGUMENTS = ("arguments", "argument_phrases", "place", "previous_argument", "next_argument")
 VARIABLES = (*FEATURES, ROLESET, *ARGUMENTS)
-# Phrases that are told apart by their head word: what opens them.
+# Phrases whose label is extended by the head word, such as the preposition.
 OPENED = frozenset({"PP", "SBAR", "ADVP"})
-VERB = -1  # stands for the predicate among the nodes of its arguments
+VERB = -1  # the predicate in a list of nodes of its arguments
 
 
 class Items(NamedTuple):
-    """Nodes of core arguments, one a row, their roles, and the documents they are from."""
+    """Core arguments, one per row, with their roles and documents."""
 
     table: Table
     labels: list[str]
     documents: list[str]
 
     def take(self, chosen: NDArray[np.bool_]) -> Items:
-        """Some of the items."""
+        """Return the items selected by a mask."""
         rows = np.flatnonzero(chosen)
         labels, documents = ([column[i] for i in rows] for column in self[1:])
         return Items(self.table.take(rows), labels, documents)
 
 
 class Corpus(NamedTuple):
-    """train and tune for everything that is selected; test is read by what is reported. names:
-    what the parts are called in the figures.
+    """train and tune for model selection, and test for the reported figures. names: of the parts
+    in the figures.
     """
 
     train: Items
@@ -65,12 +64,12 @@ class Corpus(NamedTuple):
     names: tuple[str, str, str]
 
     def select(self, variables: Sequence[str]) -> Corpus:
-        """With these variables alone."""
+        """Return the corpus with only these variables."""
         parts = (part._replace(table=part.table.select(variables)) for part in self[:3])
         return Corpus(*parts, self.names)
 
     def without_test(self) -> Items:
-        """The items of train and tune."""
+        """Return the items of train and tune."""
         table = Table.concatenate([self.train.table, self.tune.table])
         labels, documents = (
             own + other for own, other in zip(self.train[1:], self.tune[1:], strict=True)
@@ -79,7 +78,7 @@ class Corpus(NamedTuple):
 
 
 def read_ewt(corpora: Path) -> Corpus:
-    """English Web Treebank: train without the documents of tune.txt, these, and dev."""
+    """Read the English Web Treebank: train without the documents of tune.txt, these, and dev."""
     chosen = tuning_documents(corpora)
     train, dev = (list(read_props(treebank(corpora, split)["props"])) for split in ("train", "dev"))
     fit, tune = divided(train, lambda sentence: sentence.document in chosen)
@@ -87,7 +86,7 @@ def read_ewt(corpora: Path) -> Corpus:
 
 
 def read_wsj(corpora: Path) -> Corpus:
-    """The WSJ sample: train, dev and test of split.json, by the number of the file."""
+    """Read the WSJ sample: train, dev and test of split.json, by the number of the file."""
     folder = corpora / "wsj_sample"
     splits = srsly.read_json(folder / "split.json")["splits"]
     sentences = list(read_props(folder / "props.conll.gz"))
@@ -101,7 +100,7 @@ def read_wsj(corpora: Path) -> Corpus:
 def divided(
     sentences: Iterable[Sentence], chosen: Callable[[Sentence], bool]
 ) -> tuple[list[Sentence], list[Sentence]]:
-    """The sentences that are not chosen, and those that are."""
+    """Return the sentences that are not chosen, and the chosen ones."""
     parts: tuple[list[Sentence], list[Sentence]] = ([], [])
     for sentence in sentences:
         parts[chosen(sentence)].append(sentence)
@@ -109,12 +108,12 @@ def divided(
 
 
 def corpus(parts: Iterable[Iterable[Sentence]], names: tuple[str, str, str]) -> Corpus:
-    gc.freeze()  # the trees: looking through them again and again halves the speed
+    gc.freeze()  # without this, repeated traversal of the trees by the collector halves the speed
     return Corpus(*map(items, parts), names)
 
 
 def items(sentences: Iterable[Sentence]) -> Items:
-    """Every node that is a core argument of a verb, with all variables."""
+    """Return all nodes that are core arguments of a verb, with all variables."""
     columns, labels, documents = [], [], []
     for sentence in sentences:
         nodes = RoleTree(sentence.tree)
@@ -140,11 +139,11 @@ def items(sentences: Iterable[Sentence]) -> Items:
 def argument_columns(
     nodes: RoleTree, predicate: int, below: Sequence[int]
 ) -> dict[str, list[str | None]]:
-    """Each core argument of a predicate among all of them, from left to right with the verb.
+    """Return the variables of the sequence of core arguments of a predicate, including the verb.
 
-    arguments: "NP v [PP-to]", the own one in brackets, some with their head word. argument_phrases:
-    the same without words. place: how many arguments away from the verb, -1 the one before it.
-    previous_argument, next_argument: the neighbours, the verb among them.
+    arguments: "NP v [PP-to]", with this argument in brackets, and some head words.
+    argument_phrases: the same without words. place: distance from the verb in arguments, -1 for the
+    one before it. previous_argument, next_argument: the neighbours, or the verb.
     """
     ordered = [n for _, n in sorted([(predicate, VERB), *((nodes.starts[n], n) for n in below)])]
     phrases = ["v" if node == VERB else nodes.labels[node] for node in ordered]
@@ -168,10 +167,10 @@ def argument_columns(
 
 
 def word_of_head(nodes: RoleTree, node: int) -> str:
-    """In lower case."""
+    """Return the head word of a node in lower case."""
     return (nodes.words[nodes.leaves[nodes.heads[node]]] or "").lower()
 
 
 def marked(texts: Sequence[str], place: int) -> str:
-    """The texts in one, with that at `place` in brackets."""
+    """Join the texts, with the one at `place` in brackets."""
     return " ".join([*texts[:place], f"[{texts[place]}]", *texts[place + 1 :]])

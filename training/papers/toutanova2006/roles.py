@@ -1,9 +1,8 @@
-"""Core arguments of verbs, after Toutanova (2006): tables 5, 6, 7 and 8, figure 2b, and further.
+"""Core arguments of verbs (Toutanova 2006): tables 5, 6, 7 and 8, figure 2b, and other models.
 
 Called by papers/toutanova2006. `core` are the paper's models with the seven features of Gildea &
-Jurafsky (2002), `extra` log-linear models with more. A model is selected on train and tune. What
-is reported has then been estimated again on both, with the structure, the d and the l2 that were
-chosen, and reads the test items once, after all models were selected.
+Jurafsky (2002), and `extra` log-linear models with more features. Models are selected on train and
+tune. Then they are retrained on both with the selected structure, d and l2, and tested once.
 """
 
 from __future__ import annotations
@@ -35,8 +34,7 @@ from training.papers.toutanova2006.report import n_of_d, pair_key
 from training.papers.toutanova2006.role_items import ARGUMENTS, Corpus, Items
 
 MINIMAL_L2 = 1e-4  # a Gaussian prior with a standard deviation of 100: section 4
-# While templates are searched for, models need not be estimated to the last digit; with next to no
-# prior they would never be.
+# The search for templates does not need exact models. Without a prior, training would not converge.
 SEARCH_TOLERANCE = 1e-3
 MINIMAL_ITERATIONS = 40
 CORE_L2 = (0.3, 1.0)
@@ -48,7 +46,7 @@ PAPER_TEMPLATES = (
     *(("path", "lemma", "voice"), ("head", "lemma", "phrase"), ("subcat", "lemma")),
     *(("subcat", "lemma", "position"), ("head",)),
 )
-# Beyond the paper: of the node alone, then among the other arguments, then with the verb's sense.
+# Beyond the paper: features of the node, then of the other arguments, then of the verb's sense.
 LOCAL = (
     *PAIRS,
     *((name,) for name in ADDITIONAL),
@@ -79,8 +77,8 @@ EXTRA = {
 EXTRA_L2 = (0.5, 1.0)
 EXTRA_TOLERANCE = 1e-3
 
-# Compared by McNemar's test: all models of a table with each other (section 3.2), and with each
-# model its variant without smoothing (section 4).
+# Compared by McNemar's test: all models of a table with each other (section 3.2), and each model
+# with its variant without smoothing (section 4).
 TABLE_5 = ("nb.1", "nb.15", "lr", "hybrid_nb.1", "hybrid_nb.15")
 TABLE_6 = ("bn.1", "bn.multi", "loglinear", "hybrid_bn.1", "hybrid_bn.multi")
 SIGNIFICANT = (
@@ -95,9 +93,9 @@ Model = BayesNet | LogLinear
 
 
 class Report:
-    """Models as they are selected; the test items are read by all of them at the end, in `close`.
+    """Collects the selected models. `close` evaluates all of them on the test items.
 
-    prefix: what the keys of all figures begin with, such as "wsj.".
+    prefix: of the keys of all figures, such as "wsj.".
     """
 
     def __init__(self, corpus: Corpus, prefix: str = ""):
@@ -112,14 +110,14 @@ class Report:
         self._figures[self._prefix + key] = figure
 
     def timed(self, key: str, train: Callable[[], Any]) -> Any:
-        """What `train` returns; its CPU seconds are a figure."""
+        """Return the result of `train`, and record its CPU seconds."""
         start = process_time()
         result = train()
         self.set(key, process_time() - start)
         return result
 
     def add(self, name: str, model: Model) -> Model:
-        """Fit a model to train, choosing on tune, and again to both with what was chosen."""
+        """Fit a model to train with selection on tune, and then to both with the selection."""
         train, tune = self.corpus.train, self.corpus.tune
         dev = (tune.table, tune.labels)
         self.timed(f"{name}.fit_s", lambda: model.fit(train.table, train.labels, dev=dev))
@@ -135,7 +133,7 @@ class Report:
         return model
 
     def _again(self, model: Model) -> Model:
-        """A model on train and tune, in which nothing is left to choose."""
+        """Fit a model to train and tune with fixed choices."""
         train, tune, both = self.corpus.train, self.corpus.tune, self.corpus.without_test()
         if isinstance(model, BayesNet):
             changes = {"structure": model.parents, "recount": True}
@@ -148,7 +146,7 @@ class Report:
         return again.fit(both.table, both.labels)
 
     def close(self) -> dict[str, Any]:
-        """Accuracy, calibration, McNemar's test: on the test items, which are read this once."""
+        """Return accuracy, calibration and McNemar's test on the test items."""
         test = self.corpus.test
         predictions = {name: self._read(name, model, test) for name, model in self._models.items()}
         core = {name.removeprefix("core."): found for name, found in predictions.items()}
@@ -170,7 +168,7 @@ class Report:
 
 
 def core(corpus: Corpus, prefix: str = "") -> dict[str, Any]:
-    """Tables 5 to 8 and figure 2b."""
+    """Return tables 5 to 8 and figure 2b."""
     report = Report(corpus.select(GILDEA_JURAFSKY), prefix)
     naive(report)
     nets(report)
@@ -180,7 +178,7 @@ def core(corpus: Corpus, prefix: str = "") -> dict[str, Any]:
 
 
 def naive(report: Report) -> None:
-    """Table 5: no conjunctions."""
+    """Add the models of table 5, without conjunctions."""
     for fit_d, name in (("joint", "nb"), ("conditional", "hybrid_nb")):
         for n_d, ending in (("one", "1"), ("many", "15")):
             report.add(
@@ -191,7 +189,7 @@ def naive(report: Report) -> None:
 
 
 def nets(report: Report) -> None:
-    """The networks of table 6, figure 2b; and one with more parents, found by more search."""
+    """Add the networks of table 6 and figure 2b, and one with more parents by hill climbing."""
     train, tune = report.corpus.train, report.corpus.tune
 
     def search(max_parents: int) -> BayesNet:
@@ -221,7 +219,7 @@ def as_text(structure: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
 
 
 def log_linear(report: Report) -> None:
-    """The log-linear models: structure search, and for comparison templates that are given."""
+    """Add log-linear models by structure search and, for comparison, with fixed templates."""
     report.add(
         "core.loglinear.paper", LogLinear(LogLinearSettings(templates=PAPER_TEMPLATES, l2=CORE_L2))
     )
@@ -239,7 +237,7 @@ def template_names(model: LogLinear) -> list[str]:
 
 
 def minimal(report: Report) -> None:
-    """Table 8: next to no smoothing, and no backing off."""
+    """Add the models of table 8: almost no smoothing, and no back-off."""
     train, tune = report.corpus.train, report.corpus.tune
     net = report.add(
         "core.minimal.bn",
@@ -265,7 +263,7 @@ def minimal(report: Report) -> None:
 
 
 def extra(corpus: Corpus, prefix: str = "") -> dict[str, Any]:
-    """Additional features; the sense of the verb is the gold one."""
+    """Return figures with additional features, among them the gold sense of the verb."""
     report = Report(corpus, prefix)
     for name, templates in EXTRA.items():
         report.add(
@@ -278,5 +276,5 @@ def extra(corpus: Corpus, prefix: str = "") -> dict[str, Any]:
 
 
 def both(corpus: Corpus, prefix: str) -> dict[str, Any]:
-    """`core` and `extra`."""
+    """Return `core` and `extra`."""
     return core(corpus, prefix) | extra(corpus, prefix)

@@ -1,10 +1,9 @@
 """Semantic roles in text: the labeler of the default pipeline on the English Web Treebank.
 
-On dev, once: with gold trees; with gold tokens and sentences, tags and trees predicted; from raw
-text, where arguments are compared by their characters. And on the documents of `ewt/tune.txt`, in
-trees of a parser that has not seen them: what a labeler finds that was learned from gold trees,
-from trees predicted by k-fold jackknife, or from both; and what it finds when it reads trees with
-prepositional phrases re-attached.
+The labeler is evaluated once on dev: with gold trees; with gold tokens and sentences, but predicted
+tags and trees; and on raw text, where arguments are compared by characters. On the documents of
+`ewt/tune.txt`, in trees of a parser that has not seen them, it compares labelers trained on gold
+trees, jackknifed trees or both, and trees with re-attached prepositional phrases.
 """
 
 from __future__ import annotations
@@ -63,12 +62,12 @@ def text(corpora: Path, work: Path) -> dict[str, Any]:
 
 
 def labelled(labeler: Any, docs: Sequence[Doc]) -> None:
-    """Let the labeler alone annotate these Docs."""
+    """Annotate Docs with only the labeler."""
     labeler.set_annotations(docs, labeler.predict(docs))
 
 
 def percentages(scores: dict[str, Any]) -> dict[str, float]:
-    """The scores of `srl_score`, by the names that results have."""
+    """Return the scores of `srl_score`, with the names in the results."""
     names = {
         "f1": "f",
         "precision": "p",
@@ -85,9 +84,9 @@ def percentages(scores: dict[str, Any]) -> dict[str, float]:
 
 
 def calibration_error(examples: Iterable[Example]) -> float:
-    """Expected calibration error of the probabilities of arguments, over Docs of the same tokens.
+    """Return the expected calibration error of arguments, for Docs of the same tokens.
 
-    As in the score, frames do not count whose gold predicate is no verb.
+    As in the score, frames whose gold predicate is not a verb are skipped.
     """
     probabilities, right = [], []
     for example in examples:
@@ -107,8 +106,8 @@ def calibration_error(examples: Iterable[Example]) -> float:
 
 
 def agreement(docs: Iterable[Doc]) -> dict[str, Any]:
-    """Of the prepositional phrases that are arguments of their verb, those that the attachment
-    gives to the verb: of all, and of those where both are confident.
+    """Return the share of prepositional phrases that are arguments of their verb and also attached
+    to the verb: of all, and of those where both components are confident.
     """
     counts = {False: [0, 0], True: [0, 0]}
     for doc in docs:
@@ -129,7 +128,7 @@ def agreement(docs: Iterable[Doc]) -> dict[str, Any]:
 
 
 def speed(labeler: Any, docs: Sequence[Doc]) -> dict[str, float]:
-    """Sentences a CPU second of the labeler alone, on Docs with trees; median of several runs."""
+    """Return sentences per CPU second of the labeler on Docs with trees, median of several runs."""
     n = sum(1 for doc in docs for _ in doc.sents)
     seconds = []
     for _ in range(RUNS):
@@ -140,14 +139,14 @@ def speed(labeler: Any, docs: Sequence[Doc]) -> dict[str, float]:
 
 
 def trees(corpora: Path, work: Path, jobs: int) -> dict[str, Any]:
-    """What is chosen on the tuning documents."""
+    """Return the comparisons on the tuning documents."""
     return compare_trees(corpora, work, jobs) | compare_attachments(corpora, work, jobs)
 
 
 def compare_trees(corpora: Path, work: Path, jobs: int) -> dict[str, Any]:
-    """F1 on the tuning documents, by the trees that the labeler was learned from."""
+    """Return F1 on the tuning documents for several kinds of training trees."""
     figures: dict[str, Any] = {}
-    # The config is for Docs that are there twice.
+    # The config is for two copies of each Doc.
     once = {f"components.{LABELER}.model.stages.{stage}.min_count": 2 for stage in COUNTED}
     for kind in TREES:
         files = training_files(kind, corpora, work, jobs)
@@ -161,7 +160,7 @@ def compare_trees(corpora: Path, work: Path, jobs: int) -> dict[str, Any]:
 
 
 def compare_attachments(corpora: Path, work: Path, jobs: int) -> dict[str, Any]:
-    """F1 on the tuning documents with trees re-attached where the attachment is so probable."""
+    """Return F1 on the tuning documents in re-attached trees, for several minimum probabilities."""
     files = training_files(default.ROLES_FROM, corpora, work, jobs)
     trained, _ = train_srl_labeler(files)
     nlp, _ = train_pp_attacher(corpora, work)

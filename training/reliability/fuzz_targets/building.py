@@ -1,4 +1,4 @@
-"""The package with kernels that find errors of memory and undefined behaviour."""
+"""Build kernels with sanitizers for memory errors and undefined behaviour."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from .workloads import ROOT
 PACKAGE = "spacy_structlearn"
 FOLDER = "sanitized"
 SANITIZE = "address,undefined,fuzzer-no-link"
-# No pointer is moved by adding zero to a null pointer, nor by copying no bytes from one: C has made
-# both defined (N3322), and older Clangs cannot tell them from other overflow.
+# C now allows adding zero to a null pointer and copying zero bytes from it (N3322). Older versions
+# of Clang do not distinguish this from overflow.
 FLAGS = ["-fno-sanitize=pointer-overflow,nonnull-attribute", "-fno-sanitize-recover=all"]
 FLAGS += ["-g1", "-O1", "-fno-omit-frame-pointer", "-w", "-fPIC"]
 
 
 def build(work: Path, clang: str, jobs: int = 1) -> Path:
-    """A copy of the package in `work`, with sanitized kernels. Returns the folder to import from.
+    """Build a copy of the package with sanitized kernels in `work`. Return the folder for imports.
 
-    Kernels whose sources are as they were are not built again.
+    Only kernels with changed sources are built again.
     """
     target = work / FOLDER
     package = target / PACKAGE

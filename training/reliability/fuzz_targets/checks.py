@@ -1,4 +1,4 @@
-"""What holds of every Doc that a pipeline of ours has read, and of every getter of its layers."""
+"""Invariants of Docs after one of our pipelines, and of the getters of its layers."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ WITHOUT = {"SL020", "SL021"}
 
 
 class NotSane(AssertionError):
-    """Raised for an answer that cannot be."""
+    """An impossible result."""
 
 
 def sane(doc: Doc) -> None:
-    """Raise NotSane unless the groups of our layers are as components write them."""
+    """Raise NotSane unless the span groups of our layers are valid."""
     for key in LAYERS:
         if key not in doc.spans:
             continue
@@ -62,7 +62,7 @@ def covered(doc: Doc) -> None:
 def read_all(doc: Doc, spans: list[Span]) -> None:
     """Read each getter of the Doc, its sentences and tokens, and of some spans.
 
-    Raises NotSane for a probability that is none; whatever a getter raises that it should not.
+    Raises NotSane for an invalid probability, and undocumented exceptions of getters.
     """
     ask = _Asked()
     for name in ("np_chunks", "trees", "parse_failures", "pp_attachments", "frames"):
@@ -82,7 +82,7 @@ def read_all(doc: Doc, spans: list[Span]) -> None:
         ask(lambda span=span: span._.is_constituent, never=True)
         ask.probability(ask(lambda span=span: span._.constituent_prob, never=True))
         ask.probability(ask(lambda span=span: span._.np_chunk_prob, never=True))
-    # Long texts: every token of the first ones.
+    # In long texts, only the first tokens.
     for token in list(doc)[:60]:
         ask(lambda token=token: token._.np_iob, never=True)
         ask(lambda token=token: (token._.pp_head, token._.srl))
@@ -93,7 +93,7 @@ def read_all(doc: Doc, spans: list[Span]) -> None:
 
 
 class _Asked:
-    """Calls getters: documented errors are answers."""
+    """Calls getters, and accepts documented errors."""
 
     def __call__(self, getter: Callable[[], Any], *, never: bool = False) -> Any:
         try:

@@ -1,4 +1,4 @@
-"""Decisions read from the bytes of a fuzzer, and what becomes of a value that is to be wrong."""
+"""Decisions read from the bytes of a fuzzer, and mutations of values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STRINGS = ("", "x", "TOP", "\x00", "\ud800", "\U0001f355", "-LRB-", "a b", "x" *
 
 
 class Choices:
-    """Numbers from bytes; zeros once these are used up, so that short inputs change little."""
+    """Numbers from bytes, then zeros, so that short inputs change little."""
 
     def __init__(self, data: bytes):
         self.data = data
@@ -30,7 +30,7 @@ class Choices:
         return self.data[self.at - 1] if self.at <= len(self.data) else 0
 
     def below(self, n: int) -> int:
-        """From 0 to n - 1."""
+        """Return a number from 0 to n - 1."""
         if n <= 1:
             return 0
         number = self.byte()
@@ -40,7 +40,7 @@ class Choices:
         return number % n if n > 1 else number
 
     def index(self, n: int) -> int:
-        """As `below`, with each number of a long range as likely as the others."""
+        """Return a number from 0 to n - 1, with uniform probability also for long ranges."""
         if n <= 256:
             return self.below(n)
         return int.from_bytes(bytes((self.byte(), self.byte(), self.byte())), "big") % n
@@ -49,19 +49,19 @@ class Choices:
         return items[self.index(len(items))]
 
     def one_in(self, n: int) -> bool:
-        """Never once the bytes are used up."""
+        """Return True once in n times, and False after the end of the bytes."""
         return self.below(n) == n - 1
 
     def rest(self) -> bytes:
-        """All bytes that are left."""
+        """Return the remaining bytes."""
         begin, self.at = self.at, len(self.data)
         return self.data[begin:]
 
 
 def changed_array(array: NDArray, choices: Choices, *, stored: bool = False) -> Any:
-    """An array, or none at all, that is wrong in one way.
+    """Return an array with one error, or None.
 
-    stored: only what a file can hold, a contiguous array of a simple type.
+    stored: only errors that a file can contain, with a contiguous array of a simple type.
     """
     kind = choices.below(12 if stored else 17)
     if kind < 4:
@@ -85,7 +85,7 @@ def changed_array(array: NDArray, choices: Choices, *, stored: bool = False) -> 
         return fresh.reshape(array.shape)
     if kind == 9:
         kinds = [kind for kind in DTYPES if not stored or kind[0] not in ">cO"]
-        # Of objects not all can be converted.
+        # Not all objects can be converted.
         with np.errstate(all="ignore"), suppress(ValueError, TypeError, OverflowError):
             return np.real(array).astype(choices.one_of(kinds))
         return array
@@ -108,19 +108,19 @@ def changed_array(array: NDArray, choices: Choices, *, stored: bool = False) -> 
 
 
 def _poked(array: NDArray, choices: Choices) -> NDArray:
-    """A few elements are others."""
+    """Change a few elements."""
     fresh = array.copy()
     flat = fresh.reshape(-1)
     for _ in range(1 + choices.below(3)):
         if flat.size:
-            # Offsets are wrong most often at their ends.
+            # Errors in offsets are most effective at their ends.
             place = choices.one_of((0, -1, 1 % flat.size, choices.index(flat.size)))
             flat[place] = _number(array, choices, flat[place])
     return fresh
 
 
 def _number(array: NDArray, choices: Choices, old: Any = 0) -> Any:
-    """A number that the type of the array can hold."""
+    """Return a number that the type of the array can represent."""
     if array.dtype.kind in "fc":
         value = choices.one_of((*FLOATS, 2 * float(np.real(old)), -float(np.real(old))))
         with np.errstate(all="ignore"):
@@ -136,10 +136,10 @@ def _number(array: NDArray, choices: Choices, old: Any = 0) -> Any:
 
 
 def changed(value: Any, choices: Choices, *, stored: bool = False) -> Any:
-    """Something else in place of a value; stored: as in `changed_array`."""
+    """Return another value. stored: see `changed_array`."""
     if isinstance(value, np.ndarray):
         return changed_array(value, choices, stored=stored)
-    if hasattr(value, "_fields"):  # what makes an object
+    if hasattr(value, "_fields"):  # a recorded object
         return choices.one_of((None, 0, value))
     kind = choices.below(8)
     if kind == 7:

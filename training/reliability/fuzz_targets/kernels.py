@@ -1,8 +1,8 @@
-"""Kernels by their `def` entry points: calls that were seen, with arguments that are wrong.
+"""Fuzz the `def` entry points of kernels by mutating recorded calls.
 
-While small pipelines learn and predict, every call of a kernel is written down with copies of its
-arguments; objects of kernels among them are kept as the calls that made them. The fuzzer makes such
-a call again, with up to three of its arguments, or of those of the objects among them, changed.
+While small pipelines are trained and predict, all calls of kernels are recorded with copies of
+their arguments. Kernel objects among them are stored as the calls that created them. The fuzzer
+repeats a call with up to three changed arguments, also of the objects.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ MODULES = (
     "isbn._search",
     "optimize._dual",
 )
-# What may be raised for arguments that are wrong. MemoryError: of a size that is an argument;
-# AttributeError and LookupError: of None, of what is no array, and of arrays that are missing.
+# Exceptions for invalid arguments. MemoryError: for a size argument. AttributeError and
+# LookupError: for None, values that are not arrays, and missing arrays.
 REFUSALS = (ValueError, TypeError, OverflowError, MemoryError, AttributeError, LookupError)
-MOST_CALLS = 5  # of one entry point with arguments of the same kinds
-MOST_BYTES = 400_000  # of a call: small ones are fast, and as telling
+MOST_CALLS = 5  # calls of an entry point with arguments of the same kinds
+MOST_BYTES = 400_000  # maximum size of a call; small calls are faster and equally effective
 FUNCTIONS = ("cython_function_or_method", "fused_cython_function")
-# Calls that read what another one left in their object.
+# Calls that read the state that another call left in their object.
 BEFORE = {"Chart.log_probabilities": "hypergraphs", "Trees.inside_outside": "lay_out"}
 
 
 class Made(NamedTuple):
-    """An object of a kernel, by the call that made it and one that it had then."""
+    """A kernel object, as the call that created it and a later call."""
 
     name: str
     args: tuple
@@ -52,7 +52,7 @@ class Made(NamedTuple):
 
 
 class Call(NamedTuple):
-    """name: "function" or "Class.method", of a class with `own`, the object."""
+    """A call. name: "function" or "Class.method". own: the object of a method."""
 
     module: str
     name: str
@@ -62,7 +62,7 @@ class Call(NamedTuple):
 
 # --- recording ------------------------------------------------------------------------------------
 class Recorder:
-    """The calls of kernels, the smallest of each kind."""
+    """Records the smallest calls of each kind."""
 
     def __init__(self) -> None:
         self.calls: dict[tuple, list[tuple[int, bytes, Call]]] = {}
@@ -78,7 +78,7 @@ class Recorder:
         if size <= MOST_BYTES and all(stored != other for _, other, _ in held):
             held.append((size, stored, call))
             held.sort(key=lambda entry: entry[0])
-            # The smallest, often trivial, and the largest.
+            # Keep the smallest, which is often trivial, and the largest.
             del held[MOST_CALLS - 2 : -2]
 
     def all(self) -> list[Call]:
@@ -87,7 +87,8 @@ class Recorder:
 
 
 def others(calls: list[Call]) -> list[Call]:
-    """Calls of what training and parsing never call, but tests and merging do."""
+    """Return calls of functions that are not used by training and parsing, but by tests and
+    merging."""
     found = []
     for call in calls:
         if call.name == "step" and call.module == "grammar.spans._features":
@@ -104,13 +105,13 @@ def others(calls: list[Call]) -> list[Call]:
 
 
 def _frozen(value: Any) -> Any:
-    """The value with copies of arrays, and what made the objects of kernels."""
+    """Copy arrays in a value, and replace kernel objects by the calls that created them."""
     if isinstance(value, Made):
         return value
     made = getattr(value, "_made", None)
     if made is not None:
         before = getattr(value, "_before", None)
-        # The same for the same object, which some calls ask for.
+        # Use one record per object, because some calls require the same object.
         return made if before is None else made._replace(before=before)
     if isinstance(value, np.ndarray):
         return value.copy()
@@ -145,7 +146,7 @@ def _kinds(value: Any) -> Any:
 
 @contextmanager
 def recording() -> Iterator[Recorder]:
-    """Meanwhile the families call kernels through what writes the calls down."""
+    """Record all calls of kernels in this context."""
     recorder = Recorder()
     replaced: dict[int, Any] = {}
     for name in MODULES:
@@ -210,7 +211,7 @@ def _recorded_class(recorder: Recorder, module: str, kind: type) -> type:
 
 # --- fuzzing --------------------------------------------------------------------------------------
 class Kernel:
-    """A target: the calls of one kernel."""
+    """A target: calls of one kernel."""
 
     def __init__(self, module: str, calls: list[Call]):
         self.module = importlib.import_module(f"{PACKAGE}.{module}")
@@ -243,9 +244,9 @@ class Kernel:
         function(*(self._fresh(arg) for arg in args))
 
     def _fresh(self, value: Any) -> Any:
-        """A value to call with: arrays are copied, objects made."""
+        """Copy arrays in a recorded value, and create its objects."""
         if isinstance(value, np.ndarray):
-            # A copy of an array that cannot be written could be.
+            # The copy of a read-only array would be writable.
             return value.copy() if value.flags.writeable and value.flags.c_contiguous else value
         if isinstance(value, Made):
             if id(value) not in self.made:
@@ -270,13 +271,13 @@ class Kernel:
 
 
 def _paths(value: Any, path: tuple = ()) -> Iterator[tuple]:
-    """Where arguments are, in containers and objects too."""
+    """Yield the paths of arguments, also in containers and objects."""
     if isinstance(value, Made):
         yield from _paths(value.args, (*path, "args"))
         if value.before is not None:
             yield from _paths(value.before[1], (*path, "before"))
         return
-    # Not the tuples of all arguments.
+    # Skip the tuples of all arguments.
     whole = isinstance(value, tuple) and (len(path) == 1 or path[-1:] in (("args",), ("before",)))
     if path not in ((), (0,)) and not whole:
         yield path
@@ -289,7 +290,7 @@ def _paths(value: Any, path: tuple = ()) -> Iterator[tuple]:
 
 
 def _put(value: Any, path: tuple, change: Callable[[Any], Any]) -> Any:
-    """The value with something else at this place, if the place is still there."""
+    """Change the value at this path, if the path still exists."""
     if not path:
         return change(value)
     key, *rest = path

@@ -1,6 +1,6 @@
-"""Models and states of trainings as files hold them: fields changed, checksums put right again.
+"""Fuzz stored models and checkpoints by changing fields and correcting checksums.
 
-What is loaded is used: the component predicts, and its answers must be sane; a trainer goes on.
+Loaded components predict, and their predictions must be valid. Loaded trainers continue.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from .workloads import Trained, examples
 
 ARRAY = serialization.ARRAY_TAG
 HEADER = len(serialization.MAGIC) + serialization.DIGEST_SIZE
-STEP_SHARE = 12  # one state in 12 is also trained on
+STEP_SHARE = 12  # continue training from every 12th state
 
 
 class Packed(dict):
-    """What `serialization.pack` wrote: kind, version and fields, in which there may be others."""
+    """Unpacked data of `serialization.pack`: kind, version and fields, which can be nested."""
 
 
 # --- bytes ----------------------------------------------------------------------------------------
 def unpacked(data: bytes) -> Packed:
-    """As `serialization.unpack`, without a check, and whatever is packed in it unpacked too."""
+    """Unpack data like `serialization.unpack`, recursively and without checks."""
     return Packed(_read(srsly.msgpack_loads(data[HEADER:], use_list=True)))
 
 
@@ -46,7 +46,7 @@ def _read(value: Any) -> Any:
 
 
 def packed(value: Packed, choices: Choices) -> bytes:
-    """The bytes again, with the right checksums; a few with a byte or a shape that is wrong."""
+    """Pack data with correct checksums, sometimes with a wrong byte or shape."""
     payload = bytearray(srsly.msgpack_dumps(_written(dict(value), choices)))
     if choices.one_in(16) and payload:
         payload[choices.index(len(payload))] = choices.byte()
@@ -74,7 +74,7 @@ def _written(value: Any, choices: Choices) -> Any:
 
 
 def mutated(value: Packed, choices: Choices) -> bytes:
-    """The bytes with up to three values changed; no bytes if msgpack has none for these values."""
+    """Pack data with up to three changed values. Return b"" if msgpack cannot pack them."""
     fresh: Any = value
     for _ in range(choices.below(4)):
         fresh = _put(fresh, choices)
@@ -85,7 +85,7 @@ def mutated(value: Packed, choices: Choices) -> bytes:
 
 
 def _put(value: Any, choices: Choices) -> Any:
-    """One value, here or further down, is another."""
+    """Change one value, possibly a nested one."""
     here = choices.one_in(12)
     if isinstance(value, dict) and value and not here:
         key = choices.one_of(list(value))
@@ -99,7 +99,7 @@ def _put(value: Any, choices: Choices) -> Any:
 
 # --- targets --------------------------------------------------------------------------------------
 class Loader:
-    """A target: the models of some components, by `from_bytes` of the component."""
+    """A target: models of some components, loaded by `from_bytes` of the component."""
 
     def __init__(self, trained: list[Trained]):
         self.seeds = [self._seed(each) for each in trained]
@@ -146,7 +146,7 @@ class Loader:
 
 
 class Trainers:
-    """A target: the states of trainings, by `resume`."""
+    """A target: checkpoints, loaded by `resume`."""
 
     def __init__(self, trained: list[Trained]):
         self.seeds = []
@@ -173,7 +173,7 @@ class Trainers:
 
 
 class Serialization:
-    """A target: `serialization.unpack` alone."""
+    """A target: only `serialization.unpack`."""
 
     def __init__(self, trained: list[Trained]):
         self.seeds = [unpacked(each.before) for each in trained]

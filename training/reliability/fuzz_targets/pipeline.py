@@ -1,6 +1,6 @@
-"""Whole pipelines on Docs that nobody would make: odd text, odd tokens, partial annotation.
+"""Fuzz whole pipelines with unusual Docs: odd text, odd tokens, partial annotation.
 
-Every input is a seed: the Doc, the way through the pipeline and what is asked of it follow from it.
+Every input is a seed, which determines the Doc, the calls of the pipeline and the checks.
 """
 
 from __future__ import annotations
@@ -110,10 +110,10 @@ KEYS = (
     "sc",
     "parse_failures",
 )
-LONG_SHARE = 400  # one input in 400 is long
+LONG_SHARE = 400  # every 400th input is long
 LONG_TOKEN, LONG_SENTENCE = 100_000, 5_000
-UNMET = ("SL001", "SL026")  # a component that lacks what another one would have set
-DISPLAYED = 60  # words of a sentence whose tree is drawn
+UNMET = ("SL001", "SL026")  # missing annotation of another component
+DISPLAYED = 60  # maximum number of words of a sentence whose tree is drawn
 
 
 # --- documents ------------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ def word(rng: random.Random) -> str:
 
 
 def character(rng: random.Random) -> str:
-    """Any character that is no surrogate."""
+    """Return any character except for surrogates."""
     limit = rng.choice((0x80, 0x800, 0x3000, 0x10000, 0x110000))
     while True:
         code = rng.randrange(limit)
@@ -156,7 +156,7 @@ def text(rng: random.Random, long: bool) -> str:
 
 
 def document(nlp: Language, rng: random.Random, long: bool) -> Doc:
-    """A Doc with its own tokens, tags, sentence boundaries and span groups, each perhaps."""
+    """Return a Doc, possibly with its own tokens, tags, sentence boundaries and span groups."""
     if long:
         words = ["x" * LONG_TOKEN, "left"]
         if rng.random() < 0.5:
@@ -186,7 +186,7 @@ def document(nlp: Language, rng: random.Random, long: bool) -> Doc:
 
 
 def foreign(doc: Doc, rng: random.Random) -> None:
-    """Groups of ours, or of others, that no component of ours wrote."""
+    """Add span groups, also with our names, that no component of ours has written."""
     for _ in range(rng.randrange(1, 4)):
         spans = [some_span(doc, rng) for _ in range(rng.randrange(6))] if len(doc) else []
         if rng.random() < 0.5:
@@ -205,7 +205,7 @@ def some_span(doc: Doc, rng: random.Random) -> Span:
 
 
 # --- pipelines ------------------------------------------------------------------------------------
-# Small ones of many architectures, by the names of `workloads.CONFIGS`.
+# Small pipelines of many architectures, by the names of `workloads.CONFIGS`.
 MIXED = (
     ("tagger", "hmm", "m_estimated", "bayes_net", "stages"),
     ("tagger", "m_estimation", "isbn", "log_linear", "stages"),
@@ -218,7 +218,7 @@ MIXED = (
 
 
 def mixed(trained: dict[str, Trained]) -> list[Language]:
-    """The pipelines of MIXED of those that are there, after a splitter of sentences."""
+    """Return the pipelines of MIXED whose components are available, after a sentence splitter."""
     found = []
     for names in MIXED:
         nlp = spacy.blank("en")
@@ -231,9 +231,9 @@ def mixed(trained: dict[str, Trained]) -> list[Language]:
     return found
 
 
-# --- ways -----------------------------------------------------------------------------------------
+# --- calls ----------------------------------------------------------------------------------------
 def retokenized(doc: Doc, rng: random.Random) -> None:
-    """Tokens are merged or split after the components have run."""
+    """Merge or split tokens after the components have run."""
     taken: set[int] = set()
     with doc.retokenize() as retokenizer:
         for _ in range(rng.randrange(1, 4)):
@@ -253,9 +253,9 @@ def retokenized(doc: Doc, rng: random.Random) -> None:
 
 
 class Pipeline:
-    """A target: seeds through one of some pipelines.
+    """A target: pipelines that are called with seeds.
 
-    pipelines: with the share of inputs that each gets.
+    pipelines: with the share of inputs of each.
     """
 
     def __init__(self, pipelines: Sequence[tuple[Language, float]]):
@@ -280,14 +280,14 @@ class Pipeline:
             docs = [document(nlp, rng, long)]
             foreign = any(key in docs[0].spans for key in KEYS)
             ours = kind == 2 and not foreign
-            # Not always all components, so that later ones find less.
+            # Sometimes disable components, so that later ones lack annotation.
             skipped = {name for name in nlp.pipe_names if kind == 3 and rng.random() < 0.3}
             for name, component in nlp.pipeline:
                 if name not in skipped:
                     try:
                         docs = [component(doc) for doc in docs]
                     except StructlearnError as error:
-                        # Groups that are none of ours may be refused.
+                        # Groups of other components may be refused.
                         if error.code not in UNMET and not foreign:
                             raise
                         ours = False
@@ -300,7 +300,7 @@ class Pipeline:
             if "constituents" in doc.spans:
                 checks.covered(doc)
         if not ours and any(key in doc.spans for key in KEYS):
-            # Groups that are not ours may be refused, by a documented error, and no other.
+            # Groups of other components may be refused, but only by a documented error.
             self._ask(lambda: checks.read_all(doc, self._spans(doc, rng)))
         else:
             checks.read_all(doc, self._spans(doc, rng))

@@ -1,4 +1,4 @@
-"""Readers of corpora, and what is done with what they read: files with bytes that are others."""
+"""Fuzz readers of corpora, and functions that process their output, with changed files."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ from spacy_structlearn.trees.normalize import normalize
 from .choices import Choices
 from .workloads import ROOT, SAMPLE, examples
 
-# The scripts in corpora/ are no package.
+# The scripts in corpora/ are not a package.
 sys.path.insert(0, str(ROOT / "corpora"))
 import _formats
 from _download import FetchError
 
-MOST_ITEMS = 50  # of a file that are looked at
-# Put between the bytes of a file, or in their place.
+MOST_ITEMS = 50  # maximum number of items read from a file
+# Strings for insertion and replacement.
 PIECES = (
     b"(", b")", b"((", b"))", b" ", b"\n", b"\n\n", b"\t", b"\r", b"\x00", b"\xff", b"\xef\xbb\xbf",
     b"*", b"(A1*", b"(V*)", b"-", b"-LRB-", b"-NONE-", b"*T*-1", b"B-NP", b"I-NP", b"O", b"V", b"N",
@@ -58,7 +58,7 @@ class Readers:
 
     def __init__(self) -> None:
         self.nlp = spacy.blank("en")
-        # Memory, where there is such a folder.
+        # In memory, if this folder exists.
         place = "/dev/shm" if os.path.isdir("/dev/shm") else None
         self._folder = tempfile.TemporaryDirectory(dir=place)
         self.folder = Path(self._folder.name)
@@ -188,7 +188,7 @@ def _lines(data: bytes) -> list[str]:
 
 
 def changed_bytes(data: bytes, choices: Choices) -> bytes:
-    """Up to five changes: bytes that are cut out, doubled, moved, others, or pieces put in."""
+    """Make up to five changes: delete, repeat, move or change bytes, or insert strings."""
     fresh = bytearray(data)
     for _ in range(choices.below(6)):
         place = choices.index(len(fresh) + 1)

@@ -1,7 +1,7 @@
-"""Small pipelines of every architecture, and what was seen while they learned and predicted.
+"""Small pipelines of every architecture, as the corpus of the fuzzer.
 
-Trained on a few sentences of the treebank sample. Each gives a target of the fuzzer what it has to
-begin with: the pipeline, the states of its training, and the calls of kernels that it made.
+They are trained on a few sentences of the sample treebank. The targets of the fuzzer start from the
+pipelines, their checkpoints, and their calls of kernels.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ ISBN = {"state_size": 4, "min_word_count": 1, "min_unknown": 1, "min_chain_count
 ISBN |= {"max_iterations": 2, "beam": 2, "branching": 2}
 LOG_LINEAR = {"@architectures": "spacy_structlearn.LogLinear.v1", "max_iterations": 5}
 STAGES = ("predicates", "senses", "identification", "roles")
-CLASSES = "<word classes>"  # in a config: the name of a file of some
+CLASSES = "<word classes>"  # placeholder in a config for the path of a file
 CLASSES_FILE = "classes.bin"
 
 
@@ -142,8 +142,8 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 class Trained(NamedTuple):
-    """A pipeline with one component of ours, the last. before: its parameters before training;
-    states: of the trainer, as `to_bytes` gave them.
+    """A pipeline whose last component is ours. before: its parameters before training. states:
+    output of `to_bytes` of the trainer.
     """
 
     nlp: Language
@@ -156,7 +156,7 @@ class Trained(NamedTuple):
 
 
 def examples(nlp: Language, number: int = SENTENCES) -> list[Example]:
-    """The shortest of the first sentences, one a Doc, with all layers and the gold trees."""
+    """Return the shortest of the first sentences, one per Doc, with all layers and gold trees."""
     files = {"spaces": SAMPLE / "sample.spaces", "props": SAMPLE / "sample.props"}
     reader = create_treebank_reader(SAMPLE / "sample.trees", **files, spans=["constituents"])
     found = []
@@ -175,7 +175,7 @@ def examples(nlp: Language, number: int = SENTENCES) -> list[Example]:
                 if key == "constituents":
                     predicted.spans[key] = [_moved(predicted, span, sentence.start) for span in own]
             found.append(Example(predicted, reference))
-    # With frames and sites first, then the shortest.
+    # First sentences with frames and sites, then the shortest.
     found.sort(key=lambda eg: (not len(eg.reference.spans["pp_attachments"]), len(eg.reference)))
     return found[:number]
 
@@ -190,7 +190,7 @@ def _moved(doc: Doc, span: Any, first: int) -> Any:
 
 
 def word_classes(nlp: Language) -> bytes:
-    """A few word classes of the words of the sample."""
+    """Train a few word classes on the sample."""
     docs = [example.reference for example in examples(nlp)]
     ids = np.concatenate([doc.to_array(["ORTH"]).ravel() for doc in docs]).astype(np.uint64)
     offsets = np.cumsum([0, *(len(doc) for doc in docs)]).astype(np.int64)
@@ -214,7 +214,7 @@ def train(name: str, work: Path, number: int = SENTENCES) -> Trained:
         states.append(component._training.trainer.to_bytes())
 
     component.fit(data, on_iteration=keep)
-    # One of each kind that training goes through, as far as their sizes tell.
+    # Keep one state of each size, as an approximation of one of each kind.
     kinds = {len(state) // 1000: state for state in states}
     return Trained(nlp, before, list(kinds.values())[-8:])
 
@@ -231,7 +231,7 @@ def _with_classes(config: Any, nlp: Language, work: Path) -> Any:
 
 
 def predictions(trained: Trained) -> Iterator[Doc]:
-    """Docs of a few kinds through the pipeline, with all ways to ask of its last component."""
+    """Yield predictions for several kinds of Docs, after calling all methods of the component."""
     nlp, component = trained.nlp, trained.component
     docs = [example.predicted.copy() for example in examples(nlp, 4)]
     yield from nlp.pipe(docs)
@@ -247,8 +247,8 @@ def save(trained: Trained, path: Path) -> None:
 
 
 def load(path: Path) -> Trained:
-    """What `save` wrote, in any process."""
-    # Their builders tell thinc how their parameters are stored; pickle does not call builders.
+    """Load a pipeline written by `save`."""
+    # The builders register storage of parameters with thinc, but pickle does not call them.
     for name in ("ISBN", "MEstimatedGrammar"):
         registry.architectures.get(current(name))()
     return pickle.loads(path.read_bytes())
