@@ -108,20 +108,18 @@ def gold_grid(data: TreebankData, tree: int) -> NDArray[np.int32]:
 
 _TYPES: dict[str, type[np.generic]] = dict.fromkeys(_forest.ARRAYS[-4:], np.uint8)
 _TYPES["item_mask"] = np.uint64
-# The array with the offsets of each kind of element; its last entry is their number.
-_OFFSETS = {
-    "cell": "sentence_cell",
-    "item": "cell_item",
-    "group": "cell_group",
-    "unary": "cell_unary",
-    "edge": "group_edge",
-    "root": "sentence_root",
-}
 # The kind of element that the entries of an array are indexes of.
-_PLACES = {name: kind for kind, name in _OFFSETS.items()} | dict.fromkeys(
+_PLACES = _forest.PARTS | dict.fromkeys(
     ("group_parent", "edge_left", "edge_right", "unary_parent", "unary_child", "root_item"), "item"
 )
 _N_BITS = np.array([byte.bit_count() for byte in range(256)], dtype=np.uint8)
+
+
+def _ends(marks: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """Return the number of marks before each place, int32 (n + 1)."""
+    ends = np.zeros(len(marks) + 1, dtype=np.int32)
+    np.cumsum(marks, dtype=np.int32, out=ends[1:])
+    return ends
 
 
 class Forests:
@@ -231,19 +229,24 @@ class Forests:
 
         Productions are pruned below `threshold` times `edge_factor`.
         """
-        sizes = _forest.prune(
+        arrays = self._arrays
+        edges, unaries, roots = _forest.prune(
             self._forests, self._workspace, tuple(weights), threshold, threshold * edge_factor
         )
-        n_left = dict(zip(("cell", "item", "group", "edge", "unary", "root"), sizes, strict=True))
+        kept = {"edge": edges, "unary": unaries, "root": roots, "item": arrays["item_mask"] != 0}
         self._forests = None  # frees each old array as soon as it is replaced
+        ends = {kind: _ends(marks) for kind, marks in kept.items()}
+        kept["sentence"] = np.ones(self.n_sentences, dtype=bool)
+        # Groups without edges and cells without items go, too.
+        for kind, parts, inner in (("group", "group_edge", "edge"), ("cell", "cell_item", "item")):
+            kept[kind] = np.diff(ends[inner][arrays[parts]]) > 0
+            ends[kind] = _ends(kept[kind])
         for name in _forest.ARRAYS:
-            first, _, second = name.partition("_")
-            length = n_left.get(second if first == "gold" else first, self.n_sentences)
-            is_offsets = name in _OFFSETS.values()
-            array = np.array(self._arrays[name][: length + is_offsets])
-            if is_offsets:
-                array[-1] = n_left[_PLACES[name]]
-            self._arrays[name] = array
+            left = kept[_forest.KINDS[name]]
+            if name in _forest.PARTS:
+                left = np.append(left, True)
+            array = arrays[name][left]
+            arrays[name] = ends[_PLACES[name]][array] if name in _PLACES else array
         self._open()
 
     def expected_counts(self, weights: Weights) -> tuple[NDArray[np.float64], ForestCounts]:
@@ -424,10 +427,10 @@ def _arrays_of(
 
 def _concatenated(parts: Sequence[dict[str, NDArray[Any]]]) -> Iterator[tuple[str, NDArray[Any]]]:
     """The arrays of some forests one after another; the parts are emptied on the way."""
-    sizes = {kind: [int(part[name][-1]) for part in parts] for kind, name in _OFFSETS.items()}
+    sizes = {kind: [int(part[name][-1]) for part in parts] for name, kind in _forest.PARTS.items()}
     for name in _forest.ARRAYS:
         arrays = [part.pop(name) for part in parts]
-        is_offsets = name in _OFFSETS.values()
+        is_offsets = name in _forest.PARTS
         length = sum(map(len, arrays)) - is_offsets * (len(arrays) - 1)
         whole = np.zeros(length, dtype=_TYPES.get(name, np.int32))
         begin = before = 0
