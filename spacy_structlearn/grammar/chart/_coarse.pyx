@@ -19,11 +19,7 @@ from spacy_structlearn.grammar.chart._structures cimport (
     Work,
     by_end,
     by_start,
-    reserve_cells,
-    reserve_edges,
-    reserve_groups,
-    reserve_items,
-    reserve_unaries,
+    reserve_more,
     scale_cell,
 )
 from spacy_structlearn.kernels.arrays cimport grow
@@ -297,7 +293,7 @@ cdef int build_forest(const Coarse* g, Work* w, int n, float z, float keep, floa
             j = i + length
             row = by_start(n, i, j) * pad
             row_end = by_end(i, j) * pad
-            if reserve_cells(f, f.n_cells + 2) or reserve_items(f, f.n_items + g.n_symbols + 1):
+            if reserve_more(f, 1, g.n_symbols, 0, 0, 0):
                 return OUT_OF_MEMORY
             begin = f.n_items
             if gold != NULL:
@@ -336,7 +332,7 @@ cdef int build_forest(const Coarse* g, Work* w, int n, float z, float keep, floa
             # unaries, those over tags first
             for item in range(begin, f.n_items):
                 t = f.item_symbol[item]
-                if reserve_unaries(f, f.n_unaries + g.n_nts):
+                if reserve_more(f, 0, 0, 0, 0, g.n_nts):
                     return OUT_OF_MEMORY
                 for x in range(g.unary_by_child[t], g.unary_by_child[t + 1]):
                     parent = w.slot[g.unary_rules[2 * x]]
@@ -387,7 +383,7 @@ cdef int build_forest(const Coarse* g, Work* w, int n, float z, float keep, floa
                             w.next[3 * last_edge + 2] = other
                             w.first[rule] = last_edge
                             last_edge += 1
-            if reserve_groups(f, f.n_groups + n_touched + 1) or reserve_edges(f, f.n_edges + last_edge):
+            if reserve_more(f, 0, 0, n_touched, last_edge, 0):
                 return OUT_OF_MEMORY
             for x in range(n_touched):
                 rule = w.touched[x]

@@ -18,11 +18,7 @@ from spacy_structlearn.grammar.chart._structures cimport (
     Forest,
     Packed,
     Work,
-    reserve_cells,
-    reserve_edges,
-    reserve_groups,
-    reserve_items,
-    reserve_unaries,
+    reserve_more,
     scale_cell,
 )
 from spacy_structlearn.kernels.arrays cimport grow, reserve
@@ -39,10 +35,6 @@ from spacy_structlearn.kernels.vectors cimport (
 cdef double FLOOR = 1e-30  # of posteriors, before their logarithm is taken
 
 
-cdef inline int reserve_numbers(Work* w, int n) noexcept nogil:
-    return reserve(<void**>&w.lower_number, 2, &w.numbers_size, n)
-
-
 cdef int lay_out(const Fine* g, Work* w) noexcept nogil:
     """Allocate the scores of the substates of every item."""
     cdef Forest* f = &w.f
@@ -54,7 +46,7 @@ cdef int lay_out(const Fine* g, Work* w) noexcept nogil:
     f.item_offset[f.n_items] = <int32_t>n
     w.n_values = n
     if (reserve(<void**>&w.inside0, 4, &w.values_size, n)
-            or reserve_numbers(w, f.n_items + 1)):
+            or reserve(<void**>&w.lower_number, 2, &w.numbers_size, f.n_items + 1)):
         return OUT_OF_MEMORY
     if size > w.block_size:
         if grow(<void**>&w.block, size, 4):
@@ -467,7 +459,7 @@ cdef int pack_forest(const Coarse* c, Work* w) noexcept nogil:
     cdef int32_t* out
     cdef Py_ssize_t* place
     cdef bint tag
-    if reserve_numbers(w, f.n_items + 1):
+    if reserve(<void**>&w.lower_number, 2, &w.numbers_size, f.n_items + 1):
         return OUT_OF_MEMORY
     lower = w.lower_number
     upper = w.upper_number
@@ -573,9 +565,7 @@ cdef int read_tree(const Coarse* c, Work* w, const int32_t* items, const int32_t
                 continue
             own = items + 3 * p.made[first + e]
             symbol = own[0]
-            if (reserve_cells(f, f.n_cells + 2) or reserve_items(f, f.n_items + 2)
-                    or reserve_groups(f, f.n_groups + 2) or reserve_edges(f, f.n_edges + 1)
-                    or reserve_unaries(f, f.n_unaries + 1)):
+            if reserve_more(f, 1, 1, 1, 1, 1):
                 return OUT_OF_MEMORY
             if cell < 0 or f.cell_i[cell] != own[1] or f.cell_j[cell] != own[2]:
                 cell += 1

@@ -329,7 +329,7 @@ def coarse_forests(
         scores = np.ascontiguousarray(lexicon.scores(0, ids), dtype=np.float32)
         grid = gold_grid(data, tree)
         forest = chart.coarse_forest(grammar, scores, grid, threshold, threshold * edge_factor)
-        made = None if forest is None else _arrays_of(data, tree, ids, grid, *forest[2:])
+        made = None if forest is None else _arrays_of(data, tree, ids, grid, forest[2])
         if made is not None:
             parts.append(made[0])
             keys.append(made[1])
@@ -360,38 +360,31 @@ def _arrays_of(
     tree: int,
     ids: NDArray[np.int32],
     grid: NDArray[np.int32],
-    cells: NDArray[np.int32],
-    symbols: NDArray[np.int32],
-    groups: NDArray[np.int32],
-    edges: NDArray[np.int32],
-    unaries: NDArray[np.int32],
-    roots: NDArray[np.int32],
+    forest: dict[str, NDArray[np.int32]],
 ) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]] | None:
     """The arrays of the forest of one sentence, and the keys of its tags, not numbered yet.
 
     Returns None if the grammar cannot derive the gold tree.
     """
-    n_tags = data.symbols.n_tags
-    bounds = cells[:, 2:]
-    cell_of = np.repeat(np.arange(len(cells) - 1), np.diff(bounds[:, 0]))
-    i, j = cells[cell_of, 0], cells[cell_of, 1]
+    n_tags, symbols = data.symbols.n_tags, forest["item_symbol"]
+    n_items = np.diff(forest["cell_item"])
+    i, j = np.repeat(forest["cell_i"], n_items), np.repeat(forest["cell_j"], n_items)
     gold = grid[i, j]
     is_tag = symbols < n_tags
     gold_item = np.where(is_tag, gold[:, 2] == symbols, (gold[:, :2] == symbols[:, None]).any(1))
     gold_item &= ~is_tag | (j == i + 1)
     # A production belongs to the tree if its parent is the lower node of its span, its children are
     # the upper nodes of theirs, and the split points agree.
-    parents = groups[:-1, 0]
-    parent = np.repeat(parents, np.diff(groups[:, 2]))
-    left, right = edges.T
+    parent = np.repeat(forest["group_parent"], np.diff(forest["group_edge"]))
+    left, right = forest["edge_left"], forest["edge_right"]
     top = gold_item & (gold[:, 0] == symbols)
     lower = gold_item & (gold[:, 1] == symbols)
     gold_edge = lower[parent] & top[left] & top[right] & (j[left] == gold[parent, 2])
-    above, below, _ = unaries.T
+    above, below = forest["unary_parent"], forest["unary_child"]
     gold_unary = gold_item[above] & gold_item[below]
     # A word has at most a tag, a lower phrase and an upper phrase over it.
     gold_unary &= np.where(is_tag[below], lower[above], lower[below] & top[above])
-    gold_root = top[roots[:, 0]]
+    gold_root = top[forest["root_item"]]
     n_gold = [int(marks.sum()) for marks in (gold_item & is_tag, gold_edge, gold_unary, gold_root)]
     mine = slice(data.offsets[tree], data.offsets[tree + 1])
     kinds = (data.is_word, data.is_binary, data.is_unary)
@@ -399,30 +392,17 @@ def _arrays_of(
         return None
     keys = ids[i[is_tag]].astype(np.int64) * n_tags + symbols[is_tag]
     arrays = {
-        "sentence_cell": np.array([0, len(cells) - 1]),
-        "cell_item": bounds[:, 0],
-        "cell_group": bounds[:, 1],
-        "cell_unary": bounds[:, 2],
-        "item_symbol": symbols,
+        **forest,
+        "sentence_cell": np.array([0, len(n_items)]),
         "item_terminal": np.where(is_tag, 0, -1),
         "item_mask": np.ones(len(symbols)),
-        "group_parent": parents,
-        "group_rule": groups[:-1, 1],
-        "group_edge": groups[:, 2],
-        "edge_left": left,
-        "edge_right": right,
-        "unary_parent": above,
-        "unary_child": below,
-        "unary_rule": unaries[:, 2],
-        "sentence_root": np.array([0, len(roots)]),
-        "root_item": roots[:, 0],
-        "root_rule": roots[:, 1],
+        "sentence_root": np.array([0, len(gold_root)]),
         "gold_item": gold_item,
         "gold_edge": gold_edge,
         "gold_unary": gold_unary,
         "gold_root": gold_root,
     }
-    return {name: array.astype(_TYPES.get(name, np.int32)) for name, array in arrays.items()}, keys
+    return {name: arrays[name].astype(_TYPES.get(name, np.int32)) for name in _forest.ARRAYS}, keys
 
 
 def _concatenated(parts: Sequence[dict[str, NDArray[Any]]]) -> Iterator[tuple[str, NDArray[Any]]]:
