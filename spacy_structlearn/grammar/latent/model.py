@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from ...arrays import cumulative
 from ...errors import StructlearnError
-from ...learning.stored import Stored
-from ..treebank.lexicon import Lexicon
+from ...learning.stored import Stored, same
+from ..treebank.lexicon import Lexicon, LexiconLevel
 from ..treebank.symbols import (
     BINARIZATIONS,
     Chains,
@@ -189,13 +189,9 @@ class Level:
             raise StructlearnError("SL403", problem=problem)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Level):
-            return NotImplemented
-        names = ("substates", "ancestors", "unary", "root")
-        return (
-            self.rules == other.rules
-            and all(np.array_equal(getattr(self, name), getattr(other, name)) for name in names)
-            and all(map(np.array_equal, self.entries, other.entries))
+        names = ("rules", "substates", "ancestors", "unary", "root", "entries")
+        return isinstance(other, Level) and all(
+            same(getattr(self, name), getattr(other, name)) for name in names
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -287,7 +283,8 @@ class LatentGrammar(Stored):
     def truncated(self, n_levels: int) -> LatentGrammar:
         """The grammar after n_levels - 1 rounds of training: its first levels, without members."""
         n_levels = min(n_levels, self.depth + 1)
-        lexicon = self.lexicon.truncated(n_levels)
+        words = self.lexicon
+        lexicon = words.with_levels(words.tag_substates[:n_levels], words.levels[:n_levels])
         return self.replaced(levels=self.levels[:n_levels], lexicon=lexicon, members=0)
 
     def without_words(self, words: Container[str]) -> LatentGrammar:
@@ -313,7 +310,11 @@ class LatentGrammar(Stored):
             positive = binary > 0
             entries = Entries(places[positive], binary[positive])
             levels.append(Level(self.rules, level.substates, level.ancestors, entries, unary, root))
-        lexicon = self.lexicon.rounded(lambda a: _rounded(a, storage))
+        words = [
+            LexiconLevel(*(_rounded(array, storage) for array in level))
+            for level in self.lexicon.levels
+        ]
+        lexicon = self.lexicon.with_levels(self.lexicon.tag_substates, words)
         return self.replaced(levels=levels, lexicon=lexicon, storage=storage)
 
     def to_fields(self) -> tuple[int, dict[str, Any]]:
@@ -337,7 +338,7 @@ class LatentGrammar(Stored):
                 }
                 for level in self.levels
             ],
-            "lexicon": self.lexicon.fields(lambda values: sparse(values, store)),
+            "lexicon": self.lexicon.to_fields(lambda values: sparse(values, store)),
             "chains": [[*pair, *between] for pair, between in sorted(self.chains.items())],
             "binarization": self.binarization,
             "temperature": self.temperature,

@@ -23,14 +23,15 @@ class of the chain that occurred in training is used; after the last one comes U
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...arrays import cumulative
+from ...learning.stored import same
 from ...words.signatures import NORMALIZATIONS, SIGNATURES, registered
 from .settings import LexiconSettings
 from .symbols import (
@@ -80,6 +81,13 @@ class Backoff:
         # From coarse to fine.
         self.by_depth = [np.flatnonzero(depth == d) for d in range(1, int(depth.max()) + 1)]
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Backoff) and same(
+            [self.parents, self.weights], [other.parents, other.weights]
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
     def expand(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
         """The rows, from their own parts."""
         whole = rows.copy()
@@ -93,6 +101,7 @@ class Backoff:
             np.add.at(rows, self.parents[level], rows[level])
 
 
+@dataclass(eq=False, repr=False)
 class Lexicon:
     """P(w | T_x) of all levels: sparse pairs of a word and a tag, and rows that words share.
 
@@ -111,38 +120,28 @@ class Lexicon:
     levels: the probabilities.
     """
 
-    def __init__(
-        self,
-        words: Sequence[str],
-        word_offsets: NDArray[np.int64],
-        pair_tags: NDArray[np.int32],
-        pair_weights: NDArray[np.float32],
-        backoff_weights: NDArray[np.float32],
-        backoff_rows: NDArray[np.int32],
-        signatures: Sequence[str],
-        backoff: Backoff,
-        signature: str,
-        normalization: str,
-        tag_substates: Sequence[NDArray[np.int32]],
-        levels: Sequence[LexiconLevel],
-    ):
-        self.words = tuple(words)
-        self.word_offsets = word_offsets
-        self.pair_tags = pair_tags
-        self.pair_weights = pair_weights
-        self.backoff_weights = backoff_weights
-        self.backoff_rows = backoff_rows
-        self.signatures = tuple(signatures)
-        self.backoff = backoff
-        self.signature = signature
-        self.normalization = normalization
-        self.tag_substates = [np.ascontiguousarray(s, dtype=np.int32) for s in tag_substates]
-        self.levels = list(levels)
+    words: Sequence[str]
+    word_offsets: NDArray[np.int64]
+    pair_tags: NDArray[np.int32]
+    pair_weights: NDArray[np.float32]
+    backoff_weights: NDArray[np.float32]
+    backoff_rows: NDArray[np.int32]
+    signatures: Sequence[str]
+    backoff: Backoff
+    signature: str
+    normalization: str
+    tag_substates: Sequence[NDArray[np.int32]]
+    levels: Sequence[LexiconLevel]
+
+    def __post_init__(self) -> None:
+        self.words, self.signatures = tuple(self.words), tuple(self.signatures)
+        self.tag_substates = [np.ascontiguousarray(s, np.int32) for s in self.tag_substates]
+        self.levels = list(self.levels)
         self._rows = {name: len(self.words) + i for i, name in enumerate(self.signatures)}
-        self._signature = registered(SIGNATURES, "signature", signature)
+        self._signature = registered(SIGNATURES, "signature", self.signature)
         self._normalize = None
-        if normalization:
-            self._normalize = registered(NORMALIZATIONS, "normalization", normalization)
+        if self.normalization:
+            self._normalize = registered(NORMALIZATIONS, "normalization", self.normalization)
         self._unknown: dict[tuple[str, bool, int], int] = {}
         self._entries: dict[int, tuple[NDArray, NDArray, NDArray]] = {}
         self._whole: dict[int, NDArray[np.float32]] = {}
@@ -228,15 +227,6 @@ class Lexicon:
             self._entries[level] = (ends[self.word_offsets], column.astype(np.int32), values)
         return self._entries[level]
 
-    def truncated(self, n_levels: int) -> Lexicon:
-        """The lexicon with the first levels only."""
-        return self.with_levels(self.tag_substates[:n_levels], self.levels[:n_levels])
-
-    def rounded(self, function: Callable[[NDArray[np.float32]], NDArray[np.float32]]) -> Lexicon:
-        """The lexicon with each array of probabilities replaced by its `function`."""
-        levels = [LexiconLevel(*(function(array) for array in level)) for level in self.levels]
-        return self.with_levels(self.tag_substates, levels)
-
     def without(self, words: Container[str]) -> Lexicon:
         """The lexicon without these words, which become unknown words."""
         kept = np.array([word not in words for word in self.words], dtype=np.bool_)
@@ -247,7 +237,8 @@ class Lexicon:
         for level, substates in zip(self.levels, self.tag_substates, strict=True):
             sizes = substates[self.pair_tags[own]]
             levels.append(LexiconLevel(level.own[np.repeat(kept_pairs[own], sizes)], level.rows))
-        return self._replaced(
+        return replace(
+            self,
             words=[word for word in self.words if word not in words],
             word_offsets=cumulative(n_pairs[kept]),
             pair_tags=self.pair_tags[kept_pairs],
@@ -269,13 +260,9 @@ class Lexicon:
         backoff: of their rows; None: as before.
         """
         backoff = self.backoff if backoff is None else backoff
-        return self._replaced(tag_substates=substates, levels=levels, backoff=backoff)
+        return replace(self, tag_substates=substates, levels=levels, backoff=backoff)
 
-    def _replaced(self, **changes: Any) -> Lexicon:
-        fields = {name: getattr(self, name) for name in signature(Lexicon).parameters}
-        return Lexicon(**fields | changes)
-
-    def fields(self, sparse: Callable[[NDArray[np.float32]], Any]) -> dict[str, Any]:
+    def to_fields(self, sparse: Callable[[NDArray[np.float32]], Any]) -> dict[str, Any]:
         """The fields to store; `sparse` packs the probabilities of a level."""
         return {
             "words": self.words,
@@ -388,30 +375,18 @@ class Lexicon:
         return None
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Lexicon):
-            return NotImplemented
         return (
-            self.same_words(other)
-            and len(self.levels) == len(other.levels)
-            and all(
-                np.array_equal(a, b)
-                for one, another in zip(self.levels, other.levels, strict=True)
-                for a, b in zip(one, another, strict=True)
-            )
+            isinstance(other, Lexicon)
+            and self.same_words(other)
+            and same(self.levels, other.levels)
         )
 
     __hash__ = None  # type: ignore[assignment]
 
     def same_words(self, other: Lexicon) -> bool:
         """Whether everything but the levels is equal."""
-        names = ("words", "signatures", "signature", "normalization")
-        arrays = ("word_offsets", "pair_tags", "pair_weights", "backoff_weights", "backoff_rows")
-        return (
-            all(getattr(self, name) == getattr(other, name) for name in names)
-            and all(np.array_equal(getattr(self, a), getattr(other, a)) for a in arrays)
-            and np.array_equal(self.backoff.parents, other.backoff.parents)
-            and np.array_equal(self.backoff.weights, other.backoff.weights)
-        )
+        names = [field.name for field in fields(self)[:-2]]
+        return all(same(getattr(self, name), getattr(other, name)) for name in names)
 
 
 class LexiconLearner:
@@ -434,6 +409,7 @@ class LexiconLearner:
         self.words = tuple(text for text, kept in zip(texts, known.tolist(), strict=True) if kept)
         self._index = {text: i for i, text in enumerate(self.words)}
         self._number_signatures(data, (counts < settings.rare_below)[word])
+        self._last: tuple[Any, Any] = (None, None)  # substates, and their layout
         self._number_pairs(data, (np.cumsum(known) - 1)[word], known[word], counts[known])
 
     def _number_signatures(self, data: TreebankData, rare: NDArray[np.bool_]) -> None:
@@ -618,11 +594,9 @@ class LexiconLearner:
         )
 
     def _layout(self, substates: NDArray[np.int32]) -> _PairLayout:
-        substates = np.asarray(substates, dtype=np.int32)
-        last = getattr(self, "_last", None)
-        if last is None or not np.array_equal(last[0], substates):
-            self._last = last = (substates.copy(), self._new_layout(substates))
-        return last[1]
+        if not np.array_equal(self._last[0], substates):
+            self._last = (substates.copy(), self._new_layout(substates))
+        return self._last[1]
 
     def _new_layout(self, substates: NDArray[np.int32]) -> _PairLayout:
         width = int(substates.sum())
