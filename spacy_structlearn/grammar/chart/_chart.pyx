@@ -332,8 +332,6 @@ def _check_symbols(n_tags, n_phrases, n_symbols, binary, unary, root):
     """Raise ValueError unless these are rules of the symbols, in order: the loops trust them."""
     if not (0 <= n_tags and 0 <= n_phrases and n_tags + n_phrases <= n_symbols <= 2**15):
         raise ValueError("tags and phrases must be symbols, and these at most 2**15")
-    if (binary.ndim, unary.ndim, root.ndim) != (2, 2, 1):
-        raise ValueError("rules of the wrong shape")
     if binary.shape[1] != 3 or unary.shape[1] != 2:
         raise ValueError("rules of the wrong shape")
     for rules in (binary, unary, root):

@@ -24,7 +24,8 @@ tree, marked as failed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, Protocol
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +33,7 @@ from numpy.typing import NDArray
 from ...errors import StructlearnError
 from ...parallel.batches import Workspaces, in_batches
 from ...trees.parse import GivenTag, Parse, calibrate, tag_shares
-from ..latent.model import LatentGrammar, Level
+from ..latent.model import LatentGrammar, Level, ScoredGrammar
 from . import _chart
 from .hypergraph import Floats, Hypergraphs, Refinement, Scorer, together
 
@@ -46,18 +47,6 @@ EDGE_FACTOR = 0.1
 _BATCH_WORDS = 500
 # An entry of a sparse block takes as long as this many entries of a dense one.
 DENSE = 16
-
-
-class ScoredGrammar(Protocol):
-    """A latent grammar and the scorers of its trees, such as `spans.model.SpanGrammar`."""
-
-    grammar: LatentGrammar
-    weight: float
-    temperature: float
-
-    def scorers(self) -> list[Scorer]:
-        """The scorers that are stored with the grammar."""
-        ...
 
 
 class ChartParser:
@@ -341,7 +330,7 @@ class ChartParser:
     ) -> list[Parse]:
         """Return one tree of each forest as a parse. edges: of all trees, int64, ascending."""
         graphs, arrays = trees.graphs, forests.arrays
-        parses = self._parses(*self._brackets(trees, edges))
+        parses = self._parses(trees, edges)
         if trees.scores is None:
             mask = np.zeros(len(graphs.scores), dtype=bool)
             mask[edges] = True
@@ -356,12 +345,8 @@ class ChartParser:
             parse.log_probability = log
         return parses
 
-    def _brackets(self, trees: _ScoredTrees, edges: NDArray[np.int64]) -> tuple[NDArray[Any], ...]:
-        """Read the brackets and tags of one tree of each forest from its edges.
-
-        Returns symbols, starts, ends, and probabilities, float32, in pre-order, one sentence after
-        another, and where each sentence begins, int64 (s + 1).
-        """
+    def _parses(self, trees: _ScoredTrees, edges: NDArray[np.int64]) -> list[Parse]:
+        """Read the brackets and tags of one tree of each forest from its edges."""
         graphs = trees.graphs
         edges = edges[graphs.made[edges] >= 0]
         made, rules = graphs.made[edges], graphs.chain[edges]
@@ -381,15 +366,36 @@ class ChartParser:
         owner = np.searchsorted(graphs.edge_offsets, edges[place], side="right") - 1
         # Of the nodes over one span the later one in the hypergraph is the higher one.
         order = np.lexsort((depth, -place, -ends, starts, owner))
-        order = order[symbols[order] < self.grammar.symbols.n_tags + self.grammar.symbols.n_phrases]
+        own = self.grammar.symbols
+        order = order[symbols[order] < own.n_tags + own.n_phrases]
         begins = np.searchsorted(owner[order], np.arange(len(graphs) + 1))
-        return (
-            symbols[order],
-            starts[order],
-            ends[order],
-            np.minimum(probabilities[order], 1.0).astype(np.float32),
-            begins,
-        )
+        symbols, starts, ends = symbols[order], starts[order], ends[order]
+        probabilities = np.minimum(probabilities[order], 1.0).astype(np.float32)
+        is_tag = symbols < own.n_tags
+        bracket = ~is_tag
+        # The phrase that holds together several children of the root is not in the treebank.
+        if own.inserted_root >= 0:
+            tops = begins[:-1][np.diff(begins) > 0]
+            bracket[tops[symbols[tops] == own.inserted_root]] = False
+        names = self._names[symbols]
+        bounds = np.searchsorted(np.flatnonzero(bracket), begins).tolist()
+        tag_bounds = np.searchsorted(np.flatnonzero(is_tag), begins).tolist()
+        labels, tags = names[bracket].tolist(), names[is_tag].tolist()
+        first, last = starts[bracket].tolist(), ends[bracket].tolist()
+        calibrated = calibrate(probabilities[bracket], self.temperature)
+        return [
+            Parse(
+                labels[low:high],
+                first[low:high],
+                last[low:high],
+                calibrated[low:high],
+                tags[tag_low:tag_high],
+                root=own.root,
+            )
+            for (low, high), (tag_low, tag_high) in zip(
+                pairwise(bounds), pairwise(tag_bounds), strict=True
+            )
+        ]
 
     def _scores(
         self,
@@ -421,42 +427,6 @@ class ChartParser:
                 rows = _with_tags(rows, substates, shares, tag_weight)
             scores.append(np.ascontiguousarray(rows, dtype=np.float32))
         return scores[: len(self.levels)], scores[len(self.levels) :]
-
-    def _parses(
-        self,
-        symbols: NDArray[np.int32],
-        starts: NDArray[np.int32],
-        ends: NDArray[np.int32],
-        probabilities: NDArray[np.float32],
-        begins: NDArray[np.int64],
-    ) -> list[Parse]:
-        """Make parses of what `_brackets` returns."""
-        own = self.grammar.symbols
-        is_tag = symbols < own.n_tags
-        bracket = ~is_tag
-        # The phrase that holds together several children of the root is not in the treebank.
-        if own.inserted_root >= 0:
-            tops = begins[:-1][np.diff(begins) > 0]
-            bracket[tops[symbols[tops] == own.inserted_root]] = False
-        names = self._names[symbols]
-        bounds = np.searchsorted(np.flatnonzero(bracket), begins).tolist()
-        tag_bounds = np.searchsorted(np.flatnonzero(is_tag), begins).tolist()
-        labels, tags = names[bracket].tolist(), names[is_tag].tolist()
-        first, last = starts[bracket].tolist(), ends[bracket].tolist()
-        calibrated = calibrate(probabilities[bracket], self.temperature)
-        return [
-            Parse(
-                labels[low:high],
-                first[low:high],
-                last[low:high],
-                calibrated[low:high],
-                tags[tag_low:tag_high],
-                root=own.root,
-            )
-            for low, high, tag_low, tag_high in zip(
-                bounds[:-1], bounds[1:], tag_bounds[:-1], tag_bounds[1:], strict=True
-            )
-        ]
 
     def _fallback(self, scores: NDArray[np.float32]) -> Parse:
         """Return a flat tree: the likeliest tag of each word under the likeliest phrase."""

@@ -219,13 +219,8 @@ class Hypergraphs:
 
         scores: of the edges, float64 (E).
         posteriors: of the edges, float64 (E).
-        decoder: one of
-            "viterbi", the most probable tree. As there are no substates this is also
-            "variational", the largest product of the posteriors of edges given their heads;
-            "max_rule_sum", the largest sum of the posteriors of productions;
-            "max_rule_product", the largest product of the posteriors of productions;
-            "labelled_recall", the largest sum of the posteriors of tags and brackets (Goodman
-            1996), each bracket less one half, so that precision counts too.
+        decoder: one of `decode.DECODERS`. As there are no substates, "viterbi", the most probable
+            tree, is also "variational".
         symbols: of the grammar, for labelled recall.
         sources: the edge that each edge is a copy of, (E), in forests whose nodes were split (see
             `fragments.annotation`). A production is then all copies of an edge together.
@@ -264,11 +259,13 @@ class Hypergraphs:
         Chiang (2005), algorithm 2.
         """
         return [
-            [(score, edges + first) for score, edges in _KBest(part, own, k).trees()]
-            for part, own, first in (
-                (self._one(x), scores[slice(*self.edge_offsets[x : x + 2])], self.edge_offsets[x])
-                for x in range(len(self))
-            )
+            [
+                (score, edges + self.edge_offsets[x])
+                for score, edges in _k_best(
+                    self._one(x), scores[slice(*self.edge_offsets[x : x + 2])], k
+                )
+            ]
+            for x in range(len(self))
         ]
 
     def closest(self, gold: Sequence[Tree], symbols: Symbols) -> Mask:
@@ -281,10 +278,6 @@ class Hypergraphs:
         """
         if len(gold) != len(self):
             raise ValueError(f"{len(gold)} trees for {len(self)} forests")
-        gains = self._closeness(gold, symbols)
-        return self.best(self.edge_scores(gains, TIE))[1]
-
-    def _closeness(self, gold: Sequence[Tree], symbols: Symbols) -> Floats:
         size = np.int64(symbols.size + 1)
         wide = np.int64(self.n_words.max(initial=0) + 1)
         n_tags, last = symbols.n_tags, symbols.n_tags + symbols.n_phrases
@@ -306,68 +299,56 @@ class Hypergraphs:
         gains = np.where(found, GOLD_BRACKET, WRONG_BRACKET)
         gains[symbol >= last] = 0.0
         gains[symbol < n_tags] = np.where(found[symbol < n_tags], GOLD_TAG, 0.0)
-        return gains
+        return self.best(self.edge_scores(gains, TIE))[1]
 
     @property
     def _structure(self) -> tuple[NDArray[Any], ...]:
         return self.node_offsets, self.edge_offsets, self.begins, self.tails
 
 
-class _KBest:
-    """The k best derivations of one hypergraph.
+def _k_best(
+    graph: Hypergraphs, scores: Floats, k: int
+) -> Iterator[tuple[float, NDArray[np.int64]]]:
+    """Yield the score and the edges of the k best derivations of one hypergraph, best first.
 
     The k best derivations of each node are found bottom up. Each is stored as an edge and the ranks
     of the derivations of its tails (Huang & Chiang 2005, algorithm 2).
     """
-
-    def __init__(self, graph: Hypergraphs, scores: Floats, k: int):
-        self.k = k
-        self.scores: list[float] = scores.tolist()
-        pairs = graph.tails.tolist()
-        self.tails = [tuple(node for node in pair if node >= 0) for pair in pairs]
-        # (score, edge, ranks of the tails) by node.
-        self.best: list[list[tuple[float, int, tuple[int, ...]]]] = []
-        begins = graph.begins.tolist()
-        for first, end in pairwise(begins):
-            self.best.append(self._rank(first, end))
-
-    def trees(self) -> Iterator[tuple[float, NDArray[np.int64]]]:
-        """Yield the score and the edges of each derivation of the last node, best first."""
-        for score, edge, ranks in self.best[-1]:
-            edges = []
-            stack = [(edge, ranks)]
-            while stack:
-                edge, ranks = stack.pop()
-                edges.append(edge)
-                for node, rank in zip(self.tails[edge], ranks, strict=True):
-                    stack.append(self.best[node][rank][1:])
-            yield score, np.sort(np.array(edges, dtype=np.int64))
-
-    def _rank(self, first: int, end: int) -> list[tuple[float, int, tuple[int, ...]]]:
-        best = self.best
+    of_edges: list[float] = scores.tolist()
+    tails = [tuple(node for node in pair if node >= 0) for pair in graph.tails.tolist()]
+    # (score, edge, ranks of the tails) by node.
+    best: list[list[tuple[float, int, tuple[int, ...]]]] = []
+    for first, end in pairwise(graph.begins.tolist()):
         queue: list[tuple[float, int, tuple[int, ...]]] = []
-        seen: set[tuple[int, tuple[int, ...]]] = set()
-
-        def consider(edge: int, ranks: tuple[int, ...]) -> None:
-            score = self.scores[edge]
-            if score == -np.inf or (edge, ranks) in seen:
-                return
-            seen.add((edge, ranks))
-            for node, rank in zip(self.tails[edge], ranks, strict=True):
-                if rank >= len(best[node]):
-                    return
-                score += best[node][rank][0]
-            heapq.heappush(queue, (-score, edge, ranks))
-
-        for edge in range(first, end):
-            consider(edge, (0,) * len(self.tails[edge]))
-        found: list[tuple[float, int, tuple[int, ...]]] = []
-        while queue and len(found) < self.k:
+        todo = [(edge, (0,) * len(tails[edge])) for edge in range(first, end)]
+        seen = set(todo)
+        best.append([])
+        while True:
+            for edge, ranks in todo:
+                below = [
+                    best[node][rank : rank + 1]
+                    for node, rank in zip(tails[edge], ranks, strict=True)
+                ]
+                if of_edges[edge] > -np.inf and all(below):
+                    score = sum((one[0][0] for one in below), of_edges[edge])
+                    heapq.heappush(queue, (-score, edge, ranks))
+            if not queue or len(best[-1]) == k:
+                break
             score, edge, ranks = heapq.heappop(queue)
-            found.append((-score, edge, ranks))
-            for place in range(len(ranks)):
-                consider(edge, tuple(rank + (i == place) for i, rank in enumerate(ranks)))
-        return found
+            best[-1].append((-score, edge, ranks))
+            others = (
+                (edge, tuple(rank + (i == place) for i, rank in enumerate(ranks)))
+                for place in range(len(ranks))
+            )
+            todo = [other for other in others if other not in seen]
+            seen.update(todo)
+    for score, *top in best[-1]:
+        edges, stack = [], [top]
+        while stack:
+            edge, ranks = stack.pop()
+            edges.append(edge)
+            stack += [best[node][rank][1:] for node, rank in zip(tails[edge], ranks, strict=True)]
+        yield score, np.sort(np.array(edges, dtype=np.int64))
 
 
 def together(posteriors: Floats, sources: NDArray[np.integer] | None) -> Floats:

@@ -140,17 +140,16 @@ class Parameterization:
                 *(np.where(p < LEAST, np.float32(0), p) for p in probabilities[:3]),
                 *probabilities[3:],
             )
-            support = [np.flatnonzero(part) for part in self.base]
         else:
             ones = [np.ones(len(part), np.float32) for part in probabilities]
-            n_tags = self.n_tags
             # A signature has weights for all substates of the tags that it was seen with.
-            starts = cumulative(level.substates[:n_tags])[:-1]
-            seen = np.add.reduceat(words.rows, starts, axis=1) > 0
-            rows = np.repeat(seen, level.substates[:n_tags], axis=1).astype(np.float32)
+            substates = level.substates[: self.n_tags]
+            seen = np.add.reduceat(words.rows, cumulative(substates)[:-1], axis=1) > 0
+            rows = np.repeat(seen, substates, axis=1).astype(np.float32)
             rows[-1] = words.rows[-1]
             self.base = Parts(*ones[:4], rows.reshape(-1))
-            support = [np.flatnonzero(part) for part in self.base]
+        support = [np.flatnonzero(part) for part in self.base]
+        if base != "generative":
             support[4] = support[4][support[4] < (len(words.rows) - 1) * width]
         self._support = [
             slice(None) if len(s) == len(p) else s for s, p in zip(support, self.base, strict=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -191,10 +191,7 @@ class ConditionalGrammarTrainer(TreebankTrainer[ConditionalGrammarSettings]):
 
     def _new_optimizer(self, start: NDArray[np.float64]) -> LBFGS:
         settings = self.settings
-        options = {
-            "memory": settings.memory,
-            "value_tolerance": settings.conditional_tolerance,
-        }
+        options = {"memory": settings.memory, "value_tolerance": settings.conditional_tolerance}
         if settings.l1:
             return OWLQN(start, l1=settings.l1, **options)
         return LBFGS(start, **options)
@@ -256,9 +253,9 @@ class Objectives:
         self._data = data
         self._level = level
         cascade = [self._weights(number, trained or {}) for number in range(level)]
-        recipe = _Recipe(settings, grammar, cascade)
+        recipe = settings, grammar, cascade
         parts = [
-            _ForestPart(part.start, data.subset(np.arange(part.start, part.stop)))
+            (part.start, data.subset(np.arange(part.start, part.stop)))
             for part in split(data.offsets, settings.shards)
         ]
         self.engine = make_engine(_make_shard, recipe, parts, settings.threads)
@@ -327,39 +324,26 @@ class Objectives:
         return parameters.finite_weights(parameters.initial(FLOOR) if theta is None else theta)
 
 
-@dataclass(frozen=True)
-class _Recipe:
-    """What all shards are made of.
+def _make_shard(
+    recipe: tuple[ConditionalGrammarSettings, LatentGrammar, Sequence[Parts]],
+    part: tuple[int, TreebankData],
+) -> GrammarShard:
+    """Make forests pruned by a cascade of weights, with terminals numbered by themselves.
 
-    cascade: the weights of all levels before that of the forests.
+    part: the number of the first sentence, and the trees.
     """
-
-    settings: ConditionalGrammarSettings
-    grammar: LatentGrammar
-    cascade: Sequence[Parts]
-
-
-class _ForestPart(NamedTuple):
-    """Consecutive sentences: the number of the first one, and the trees."""
-
-    first: int
-    data: TreebankData
-
-
-def _make_shard(recipe: _Recipe, part: _ForestPart) -> GrammarShard:
-    """Make forests pruned by the cascade, with terminals numbered by themselves."""
-    settings, grammar, data = recipe.settings, recipe.grammar, part.data
+    (settings, grammar, cascade), (first, data) = recipe, part
     coarse = (data, compile_grammar(grammar.truncated(1)), grammar.lexicon)
     limits = settings.threshold, settings.edge_factor
     parts = []
     for begin in range(0, data.n_trees, AT_ONCE):
         forests = coarse_forests(*coarse, range(begin, min(begin + AT_ONCE, data.n_trees)), *limits)
         terminals = terminals_of(forests.terminal_keys, grammar.symbols.n_tags)
-        for number, weights in enumerate(recipe.cascade):
+        for number, weights in enumerate(cascade):
             forests.prune(_level_weights(grammar, number, weights, terminals), *limits)
             forests.refine(grammar.levels[number + 1])
         parts.append(forests)
-    return GrammarShard(joined(data, parts), first=part.first)
+    return GrammarShard(joined(data, parts), first=first)
 
 
 def _level_weights(

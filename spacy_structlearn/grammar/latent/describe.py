@@ -11,26 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import nlargest
-from typing import Protocol
 
 import numpy as np
 
-from ..treebank.symbols import Symbols
 from .em import sums_by_parent
-from .model import LatentGrammar
-
-
-class ScoredGrammar(Protocol):
-    """A latent grammar whose trees are scored again, such as `spans.model.SpanGrammar`."""
-
-    grammar: LatentGrammar
-    is_empty: bool
-    symbols: Symbols
-
-    def description(self) -> list[str]:
-        """Return lines on what scores the trees."""
-        ...
-
+from .model import LatentGrammar, ScoredGrammar
 
 Grammar = LatentGrammar | ScoredGrammar
 SMALLEST = 1e-4  # less probable words are not shown, unless all words are

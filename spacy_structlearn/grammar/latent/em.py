@@ -195,21 +195,13 @@ def m_step(
     counts: ProductionCounts,
 ) -> Level:
     """Relative frequencies (equation 5); all zeros for a substate that is never used."""
-    level = Level(
-        data.rules,
-        substates,
-        ancestors,
-        *(np.zeros(len(array), np.float32) for array in counts[:3]),
-    )
+    level = Level.zeros(data.rules, substates, ancestors)
     total, parents, widths = sums_by_parent(level, counts.binary, counts.unary)
     inverse = np.divide(1.0, total, out=np.zeros(level.size), where=total > LEAST)
-    for name, array, parent, width in zip(
-        ("binary", "unary"), counts, parents, widths, strict=False
-    ):
-        values = np.repeat(inverse[parent].astype(np.float32), width)
-        values *= array
+    blocks = (level.binary, level.unary)
+    for values, array, parent, width in zip(blocks, counts, parents, widths, strict=False):
+        np.multiply(np.repeat(inverse[parent].astype(np.float32), width), array, out=values)
         values[values < LEAST] = 0
-        getattr(level, name)[:] = values
     level.root[:] = counts.root / counts.root.sum()
     return level
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,10 +33,6 @@ _LOG8_LAST = 255  # code of exp(-0.08 * 255) = 1.4e-9 and below
 _LARGEST_LOG = float(np.log(np.finfo(np.float32).max)) - 1e-6
 _LEAST_SHIFT = -round(_LARGEST_LOG / _LOG8_STEP)
 MOST_SUBSTATES = 1 << 10
-_FIELDS = {  # of a stored grammar
-    *("tags", "phrases", "intermediates", "root_label", "binary", "unary", "root", "levels"),
-    *("lexicon", "chains", "binarization", "temperature", "storage", "members"),
-}
 
 
 class Entries(NamedTuple):
@@ -90,6 +86,14 @@ class Level:
         self.unary = np.ascontiguousarray(unary, dtype=np.float32)
         self.root = np.ascontiguousarray(root, dtype=np.float32)
         self._check()
+
+    @classmethod
+    def zeros(
+        cls, rules: Rules, substates: NDArray[np.int32], ancestors: NDArray[np.int32]
+    ) -> Level:
+        """A level whose probabilities are all zero."""
+        sizes = (int(size.sum()) for size in rules.sizes(substates).values())
+        return cls(rules, substates, ancestors, *(np.zeros(size, np.float32) for size in sizes))
 
     @property
     def size(self) -> int:
@@ -360,8 +364,6 @@ class LatentGrammar(Stored):
 
         Raises StructlearnError for a signature or normalization that is not registered.
         """
-        if fields.keys() != _FIELDS:
-            raise KeyError(*(fields.keys() ^ _FIELDS))
         if not all(
             isinstance(name, str)
             for name in [*fields["tags"], *fields["phrases"], fields["root_label"]]
@@ -447,6 +449,24 @@ class LatentGrammar(Stored):
         if self.levels and (self.levels[0].substates != 1).any():
             return "a first level that is refined"
         return self.lexicon.problem([level.substates[:first] for level in self.levels])
+
+
+class ScoredGrammar(Protocol):
+    """A latent grammar whose trees are scored again, such as `spans.model.SpanGrammar`."""
+
+    grammar: LatentGrammar
+    is_empty: bool
+    symbols: Symbols
+    weight: float
+    temperature: float
+
+    def scorers(self) -> list[Any]:
+        """Return the `hypergraph.Scorer`s that are stored with the grammar."""
+        ...
+
+    def description(self) -> list[str]:
+        """Return lines on what scores the trees."""
+        ...
 
 
 def check_storage(storage: str) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...arrays import cumulative
-from ..treebank.symbols import Rules, TreebankData
+from ..treebank.symbols import TreebankData
 from .em import ProductionCounts, TreebankDerivations
 from .model import Level
 
@@ -37,11 +37,10 @@ def split(
     """
     factor = np.where(2 * level.substates <= occurrences, 2, 1).astype(np.int32)
     ancestors = [np.repeat(np.arange(n), f) for n, f in zip(level.substates, factor, strict=True)]
-    refined = Level(
+    refined = Level.zeros(
         level.rules,
         level.substates * factor,
         np.concatenate(ancestors) if ancestors else np.empty(0, np.int32),
-        *_nothing(level.rules, level.substates * factor),
     )
 
     def halves(block: NDArray[np.float32], factors: list[int]) -> NDArray[np.float64]:
@@ -273,9 +272,3 @@ def smooth(level: Level, groups: NDArray[np.int64], amount: float) -> Level:
         mixed(level.unary, rules.unary, level.unary_offsets),
         level.root,
     )
-
-
-def _nothing(rules: Rules, substates: NDArray[np.int32]) -> list[NDArray[np.float32]]:
-    """All probabilities of a level with these substates, set to zero."""
-    sizes = rules.sizes(substates).values()
-    return [np.zeros(int(size.sum()), dtype=np.float32) for size in sizes]

@@ -101,18 +101,13 @@ class LatentGrammarTrainer(TreebankTrainer[LatentGrammarSettings]):
             self._current = self._split(number)
         current = self._current
         settings = self.settings
-        iterations = {
-            "split": settings.split_iterations,
-            "merge": settings.merge_iterations,
-            "smooth": settings.smooth_iterations,
-        }
         while current.phase in PHASES:
             phase = current.phase
             smoothed = phase == "smooth" and bool(
                 settings.rule_smoothing or settings.lexicon_smoothing
             )
             if phase != "smooth" or smoothed:
-                self._em(number, current, iterations[phase], smoothed)
+                self._em(number, current, getattr(settings, f"{phase}_iterations"), smoothed)
             if phase == "split":
                 self._merge(current)
             current.phase = (*PHASES, "")[PHASES.index(phase) + 1]

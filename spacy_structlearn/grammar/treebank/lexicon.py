@@ -404,12 +404,12 @@ class LexiconLearner:
         index = {text: i for i, text in enumerate(texts)}
         word = np.array([index[text] for text in data.forms], dtype=np.int64)[data.pairs[:, 1]]
         counts = np.bincount(word, weights=data.pair_counts, minlength=len(texts)).astype(np.int64)
-        smoothed = settings.lexicon == "smoothed"
-        known = np.ones(len(texts), np.bool_) if smoothed else counts >= settings.rare_below
+        self._smoothed = settings.lexicon == "smoothed"
+        known = np.ones(len(texts), np.bool_) if self._smoothed else counts >= settings.rare_below
         self.words = tuple(text for text, kept in zip(texts, known.tolist(), strict=True) if kept)
         self._index = {text: i for i, text in enumerate(self.words)}
         self._number_signatures(data, (counts < settings.rare_below)[word])
-        self._last: tuple[Any, Any] = (None, None)  # substates, and their layout
+        self._last: _PairLayout | None = None
         self._number_pairs(data, (np.cumsum(known) - 1)[word], known[word], counts[known])
 
     def _number_signatures(self, data: TreebankData, rare: NDArray[np.bool_]) -> None:
@@ -433,7 +433,7 @@ class LexiconLearner:
         for form in np.unique(data.pairs[rare, 1]).tolist():
             of_form[form] = row(data.forms[form], bool(data.initial[form]))
         backoff = np.full(len(self.words), -1)
-        if settings.word_backoff == "signature" and settings.lexicon == "smoothed":
+        if settings.word_backoff == "signature" and self._smoothed:
             # The signature is that of the word within sentences, if it was ever seen there.
             later = dict(sorted(zip(data.forms, data.initial.tolist(), strict=True), reverse=True))
             for i, text in enumerate(self.words):
@@ -447,7 +447,7 @@ class LexiconLearner:
         self._pair_rows = form_rows[data.pairs[:, 1]]
         self._backoff_of_rows = Backoff(of_parent, np.zeros(n, dtype=np.float32))
         seen = self._add_up(self._pair_rows[rare], data.pair_counts[rare], 1)[:n, 0]
-        s0 = settings.signature_smoothing if settings.lexicon == "smoothed" else 0.0
+        s0 = settings.signature_smoothing if self._smoothed else 0.0
         self._seen = seen[:, None] + s0
         self._backoff_of_rows = Backoff(of_parent, (s0 / (seen + s0)).astype(np.float32))
         self._backoff_rows = np.where(backoff < 0, n, backoff).astype(np.int32)
@@ -461,10 +461,9 @@ class LexiconLearner:
     ) -> None:
         """Number the pairs of a known word and a tag, whether or not the word begins a sentence."""
         settings = self.settings
-        smoothed = settings.lexicon == "smoothed"
         keys = word[known] * max(self.n_tags, 1) + data.pairs[known, 0]
         distinct, inverse = np.unique(keys, return_inverse=True)
-        self._known_pairs = np.flatnonzero(known)
+        self._known = known
         self._known_as = inverse
         words = distinct // max(self.n_tags, 1)
         self._tags = (distinct % max(self.n_tags, 1)).astype(np.int32)
@@ -472,12 +471,14 @@ class LexiconLearner:
         s1 = np.where(
             counts > settings.frequent, settings.frequent_smoothing, settings.word_smoothing
         )
-        shrink = counts / (counts + s1) if smoothed else np.ones(len(counts))
-        self._backoff = (s1 * shrink if smoothed else np.zeros(len(counts))).astype(np.float32)
+        shrink = counts / (counts + s1) if self._smoothed else np.ones(len(counts))
+        self._backoff = (s1 * shrink if self._smoothed else np.zeros(len(counts))).astype(
+            np.float32
+        )
         self._shrink = shrink[words]
         pair_counts = np.bincount(inverse, weights=data.pair_counts[known], minlength=len(distinct))
         tied = np.zeros(len(distinct), dtype=np.bool_)
-        if smoothed and settings.tie_rare:
+        if self._smoothed and settings.tie_rare:
             tied = (counts < settings.rare_below - 1)[words]
         # P(T | S), which does not depend on substates.
         cells = self._pair_rows * self.n_tags + data.pairs[:, 0]
@@ -509,20 +510,19 @@ class LexiconLearner:
         width = layout.width
         total = np.bincount(layout.column, weights=counts, minlength=width)
         inverse = np.divide(1.0, total, out=np.zeros(width), where=total > 1e-20)
-        rows = self._add_up(layout.cell, counts[layout.rare], width)
+        rows = self._add_up(layout.rare_cell, counts[layout.rare], width)
         pairs = np.bincount(
             layout.known_as, weights=counts[layout.known], minlength=len(layout.pair_column)
         )
         # bincount returns integers if there are no pairs.
         pairs = pairs * (np.repeat(self._shrink, layout.pair_sizes) * inverse[layout.pair_column])
         own = pairs[layout.own]
-        if self.settings.lexicon == "simple":
-            # Signatures are words like any others, and the row of U is constant.
-            rows *= inverse
-            rows[-1] = UNSEEN
-        else:
+        if self._smoothed:
             self._judge(rows, total)
-            rows *= inverse
+        rows *= inverse
+        if not self._smoothed:
+            # Signatures are words like any others, and the row of U is constant.
+            rows[-1] = UNSEEN
         if smoothing and branches is not None:
             groups = layout.own_key * width + branches[layout.own_column]
             own = _smooth(own, groups, smoothing)
@@ -570,7 +570,7 @@ class LexiconLearner:
         rows = self._backoff_of_rows.expand(level.rows)
         pairs = weights * rows[self._backoff_rows[words], layout.pair_column]
         pairs[layout.own] += level.own
-        emissions = rows.reshape(-1)[layout.all_cell]
+        emissions = rows.reshape(-1)[layout.cell]
         emissions[layout.known] = pairs[layout.known_as]
         return emissions
 
@@ -594,62 +594,36 @@ class LexiconLearner:
         )
 
     def _layout(self, substates: NDArray[np.int32]) -> _PairLayout:
-        if not np.array_equal(self._last[0], substates):
-            self._last = (substates.copy(), self._new_layout(substates))
-        return self._last[1]
+        if self._last is None or not np.array_equal(self._last.substates, substates):
+            self._last = _PairLayout(self, substates)
+        return self._last
 
-    def _new_layout(self, substates: NDArray[np.int32]) -> _PairLayout:
-        width = int(substates.sum())
-        ends, column = substate_columns(self._pair_tags, substates)
+
+class _PairLayout:
+    """Layout of flat vectors of substates, for given numbers of substates of the tags."""
+
+    def __init__(self, learner: LexiconLearner, substates: NDArray[np.int32]):
+        self.substates = substates.copy()
+        self.width = int(substates.sum())
+        # Entries of data.pairs: substate; whether the word is rare; cell in rows.
+        ends, self.column = substate_columns(learner._pair_tags, substates)
         sizes = np.diff(ends)
-        rare = np.repeat(self._rare, sizes)
-        cell = np.repeat(self._pair_rows, sizes) * width + column
-        pair_ends, pair_column = substate_columns(self._tags, substates)
-        pair_sizes = np.diff(pair_ends)
-        known = np.zeros(len(sizes), dtype=np.bool_)
-        known[self._known_pairs] = True
+        self.rare = np.repeat(learner._rare, sizes)
+        self.cell = np.repeat(learner._pair_rows, sizes) * self.width + self.column
+        self.rare_cell = self.cell[self.rare]
+        # Pairs of known words and tags: their entries in data.pairs, and the entries of the pair.
+        pair_ends, self.pair_column = substate_columns(learner._tags, substates)
+        self.pair_sizes = np.diff(pair_ends)
         as_pair = np.zeros(len(sizes), dtype=np.int64)
-        as_pair[self._known_pairs] = self._known_as
-        known = np.repeat(known, sizes)
+        as_pair[learner._known] = learner._known_as
+        self.known = np.repeat(learner._known, sizes)
         # One more, since there may be no known pairs.
         shift = np.repeat(np.append(pair_ends[:-1], 0)[as_pair] - ends[:-1], sizes)
-        known_as = (np.arange(ends[-1]) + shift)[known]
-        own = np.repeat(self._own, pair_sizes)
-        key = np.repeat(np.arange(len(pair_sizes)), pair_sizes)
-        return _PairLayout(
-            width,
-            column,
-            rare,
-            cell[rare],
-            cell,
-            pair_sizes,
-            pair_column,
-            known,
-            known_as,
-            own,
-            pair_column[own],
-            key[own],
-        )
-
-
-class _PairLayout(NamedTuple):
-    """Layout of flat vectors of substates, for given numbers of substates."""
-
-    width: int
-    # Entries of data.pairs: substate; whether the word is rare; cell in rows (of rare words, all).
-    column: NDArray[np.int64]
-    rare: NDArray[np.bool_]
-    cell: NDArray[np.int64]
-    all_cell: NDArray[np.int64]
-    # Pairs of known words and tags: their entries in data.pairs, and the entries of the pair.
-    pair_sizes: NDArray[np.int64]
-    pair_column: NDArray[np.int64]
-    known: NDArray[np.bool_]
-    known_as: NDArray[np.int64]
-    # Their entries that are not tied.
-    own: NDArray[np.bool_]
-    own_column: NDArray[np.int64]
-    own_key: NDArray[np.int64]
+        self.known_as = (np.arange(ends[-1]) + shift)[self.known]
+        # Their entries that are not tied.
+        self.own = np.repeat(learner._own, self.pair_sizes)
+        self.own_column = self.pair_column[self.own]
+        self.own_key = np.repeat(np.arange(len(self.pair_sizes)), self.pair_sizes)[self.own]
 
 
 def _smooth(
