@@ -414,13 +414,11 @@ class ChartParser:
                 for tag in (own if own is not None else [""] * len(sentence))
             )
             shares = tag_shares(given, self.grammar.symbols.tag_index)
-        ids: dict[int, NDArray[np.int32]] = {}
+        ids = {
+            id(grammar): np.concatenate([grammar.lexicon.encode(words) for words in sentences])
+            for grammar in self.grammars
+        }
         for grammar, level in wanted:
-            if id(grammar) not in ids:
-                encode = grammar.lexicon.encode
-                ids[id(grammar)] = np.concatenate(
-                    [np.empty(0, np.int32), *(encode(sentence) for sentence in sentences)]
-                )
             rows = grammar.lexicon.scores(level, ids[id(grammar)])
             if shares is not None:
                 substates = grammar.levels[level].substates[: grammar.symbols.n_tags]

@@ -76,24 +76,22 @@ class TerminalMap:
         # The pair of a known word and its tag, if the lexicon has it.
         owner = np.repeat(np.arange(n_words), np.diff(lexicon.word_offsets))
         keys = owner * n_tags + lexicon.pair_tags
-        order = np.argsort(keys, kind="stable")
+        # The last place stands for a pair that the lexicon does not have.
+        order = np.append(np.argsort(keys, kind="stable"), len(keys))
         wanted = words.astype(np.int64) * n_tags + tags
-        place = np.searchsorted(keys[order], wanted)
-        place[place == len(keys)] = 0
-        has = known & (keys[order][place] == wanted) if len(keys) else np.zeros(len(words), bool)
-        pair = order[place] if len(keys) else place
+        pair = order[np.searchsorted(keys, wanted, sorter=order[:-1])]
+        has = known & (np.append(keys, -1)[pair] == wanted)
         share[has] += lexicon.pair_weights[pair[has]]
         is_own = lexicon.pair_weights == 0
         pair_offsets = cumulative(np.where(is_own, substates[lexicon.pair_tags], 0))
-        has &= is_own[pair] if len(keys) else has
+        has &= np.append(is_own, False)[pair]
         self.offsets, column = substate_columns(tags, substates)
         sizes = np.diff(self.offsets)
         local = np.arange(self.offsets[-1]) - np.repeat(self.offsets[:-1], sizes)
         self._cell = np.repeat(row * int(substates.sum()), sizes) + column
         self._share = np.repeat(share, sizes)
         self._has = np.flatnonzero(np.repeat(has, sizes))
-        begin = pair_offsets[pair] if len(keys) else np.zeros(len(words), np.int64)
-        self._own = (np.repeat(begin, sizes) + local)[self._has]
+        self._own = (np.repeat(pair_offsets[pair], sizes) + local)[self._has]
 
     def weights(self, own: NDArray[np.floating], rows: NDArray[np.floating]) -> NDArray:
         """The weights of all terminals, one vector after another."""
@@ -134,7 +132,6 @@ class Parameterization:
         self.n_tags = len(lexicon.tag_substates[0])
         self.own_tags = lexicon.pair_tags[lexicon.pair_weights == 0]
         probabilities = probabilities_of(level, words)
-        width = words.rows.shape[1]
         if base == "generative":
             self.base = Parts(
                 *(np.where(p < LEAST, np.float32(0), p) for p in probabilities[:3]),
@@ -148,44 +145,33 @@ class Parameterization:
             rows = np.repeat(seen, substates, axis=1).astype(np.float32)
             rows[-1] = words.rows[-1]
             self.base = Parts(*ones[:4], rows.reshape(-1))
-        support = [np.flatnonzero(part) for part in self.base]
+        self._bounds = np.cumsum([len(part) for part in self.base])
+        support = np.flatnonzero(np.concatenate(self.base))
         if base != "generative":
-            support[4] = support[4][support[4] < (len(words.rows) - 1) * width]
-        self._support = [
-            slice(None) if len(s) == len(p) else s for s, p in zip(support, self.base, strict=True)
-        ]
-        self._bounds = cumulative(np.array([len(s) for s in support]))
+            support = support[support < self._bounds[-1] - words.rows.shape[1]]
+        self._support = support
         self._probabilities = probabilities
 
     @property
     def n_parameters(self) -> int:
         """Length of a parameter vector."""
-        return int(self._bounds[-1])
+        return len(self._support)
 
     def initial(self, floor: float) -> NDArray[np.float64]:
         """The parameters at which weights are the generative probabilities, at least `floor`."""
-        theta = np.zeros(self.n_parameters)
         if self.is_centred:
-            return theta
-        for part, (probability, base) in enumerate(
-            zip(self._probabilities, self.base, strict=True)
-        ):
-            ratio = np.maximum(self.pick(part, probability), floor) / self.pick(part, base)
-            self._of_part(part, theta)[:] = np.log(ratio)
-        return theta
-
-    def pick(self, part: int, values: NDArray) -> NDArray[np.float64]:
-        """The values of the productions of one part that have a parameter."""
-        return np.asarray(values[self._support[part]], dtype=np.float64)
+            return np.zeros(self.n_parameters)
+        least = np.maximum(self.parameters_of(self._probabilities), floor)
+        return np.log(least / self.parameters_of(self.base))
 
     def parts_of(self, theta: NDArray[np.float64]) -> Parts:
         """The parameter of each production, 0 for productions without one."""
-        parts = []
-        for part, base in enumerate(self.base):
-            values = np.zeros(len(base))
-            values[self._support[part]] = self._of_part(part, theta)
-            parts.append(values)
-        return Parts(*parts)
+        values = np.zeros(self._bounds[-1])
+        values[self._support] = theta
+        return self._split(values)
+
+    def _split(self, values: NDArray) -> Parts:
+        return Parts(*np.split(values, self._bounds[:-1]))
 
     def refined(self, theta: NDArray[np.float64]) -> tuple[Level, LexiconLevel]:
         """The level, and its words, with `finite_weights`."""
@@ -197,24 +183,17 @@ class Parameterization:
             LexiconLevel(parts.own, rows),
         )
 
-    def _of_part(self, part: int, theta: NDArray[np.float64]) -> NDArray[np.float64]:
-        return theta[self._bounds[part] : self._bounds[part + 1]]
-
     def parameters_of(self, parts: Parts) -> NDArray[np.float64]:
         """The numbers of the productions that have a parameter, as one vector."""
-        return np.concatenate([self.pick(i, values) for i, values in enumerate(parts)])
+        return np.concatenate(parts)[self._support].astype(np.float64, copy=False)
 
     def weights(self, theta: NDArray[np.float64]) -> Parts | None:
         """base * exp(theta), float32; None if a weight is too large for float32 arithmetic."""
-        parts = []
-        for part, base in enumerate(self.base):
-            logs = self._of_part(part, theta)
-            if len(logs) and not logs.max() < LARGEST:
-                return None
-            values = base.copy()
-            values[self._support[part]] *= np.exp(logs.astype(np.float32))
-            parts.append(values)
-        return Parts(*parts)
+        if len(theta) and not theta.max() < LARGEST:
+            return None
+        values = np.concatenate(self.base)
+        values[self._support] *= np.exp(theta.astype(np.float32))
+        return self._split(values)
 
     def finite_weights(self, theta: NDArray[np.float64]) -> Parts:
         """As `weights`. Raises ValueError if a weight is too large."""
