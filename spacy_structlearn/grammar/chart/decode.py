@@ -435,10 +435,9 @@ class ChartParser:
 
 
 class _Forests(NamedTuple):
-    """The forests of a batch.
+    """The forests of a batch: of sentences `numbers`, whose words begin at `offsets`.
 
-    numbers: of the sentences that have one, int64. arrays: see `Chart.hypergraphs`. offsets: where
-    the words of each sentence begin. word_scores: of all words at level 0.
+    arrays: see `Chart.hypergraphs`. word_scores: of all words at level 0.
     """
 
     graphs: Hypergraphs
@@ -449,10 +448,9 @@ class _Forests(NamedTuple):
 
 
 class _ScoredTrees(NamedTuple):
-    """Forests whose trees are scored.
+    """Forests whose edges have scores, and log_z, under a log-linear model; None without one.
 
-    scores: of the edges, and log_z, under a log-linear model; None without one. sources: the edge
-    that each edge of a refined forest is a copy of, or None. posteriors, gains: of the edges.
+    sources: the edge that each edge of a refined forest is a copy of, or None.
     """
 
     graphs: Hypergraphs
@@ -487,11 +485,9 @@ def compile_grammar(grammar: LatentGrammar) -> _chart.Grammar:
 
 
 def _blocks(level: Level) -> tuple[NDArray, ...]:
-    """The blocks of the binary rules: those that are well filled dense, of the others the entries.
+    """The blocks of the binary rules: well filled ones are dense, of the others there are entries.
 
-    RETURNS: the dense ones, float32, and where the block of each rule begins there, int64, -1 for
-    those that are not; where the entries of each rule begin, int32 (n_binary + 1), and of each its
-    parent substate, its pair of children, and its probability.
+    See `_structures.Fine` for the arrays.
     """
     places, values = level.entries
     offsets = level.binary_offsets
@@ -523,9 +519,7 @@ def _with_tags(
     shares: Floats,
     weight: float,
 ) -> NDArray[np.float32]:
-    """Scores of words, float32 (n, X), whose tags are given. substates: of each tag. shares: see
-    `tag_shares`; (n, tags).
-    """
+    """Scores of words, float32 (n, X), whose tags are given with these `tag_shares`."""
     begins = np.cumsum(substates) - substates
     seen = np.maximum.reduceat(rows, begins, axis=1) > 0
     if np.isinf(weight):

@@ -73,7 +73,9 @@ class Hypergraphs:
     def joined(cls, parts: Sequence[Hypergraphs]) -> Hypergraphs:
         """Concatenate forests."""
         if not parts:
-            return _EMPTY
+            none, start = np.empty(0, np.int32), np.zeros(1, np.int64)
+            tables = none.reshape(0, 3), start, start, start, none, none.reshape(0, 2)
+            return cls(*tables, np.empty(0), none, none, none)
 
         def offsets(name: str) -> NDArray[np.int64]:
             sizes = [np.diff(getattr(part, name)) for part in parts]
@@ -96,15 +98,12 @@ class Hypergraphs:
         return Hypergraphs.joined([self._one(int(sentence)) for sentence in sentences])
 
     def _one(self, x: int) -> Hypergraphs:
-        items = slice(*self.item_offsets[x : x + 2].tolist())
-        nodes = slice(*self.node_offsets[x : x + 2].tolist())
-        edges = slice(*self.edge_offsets[x : x + 2].tolist())
+        offsets = (self.item_offsets, self.node_offsets, self.edge_offsets)
+        parts = items, nodes, edges = [slice(*ends[x : x + 2].tolist()) for ends in offsets]
         made = self.made[edges]
         return Hypergraphs(
             self.items[items],
-            np.array([0, items.stop - items.start], np.int64),
-            np.array([0, nodes.stop - nodes.start], np.int64),
-            np.array([0, edges.stop - edges.start], np.int64),
+            *(np.array([0, part.stop - part.start], np.int64) for part in parts),
             self.begins[nodes.start + x : nodes.stop + x + 1],
             self.tails[edges],
             self.scores[edges],
@@ -138,21 +137,24 @@ class Hypergraphs:
         This is the item that the edges of the node make. An upper node that is only made of its
         lower node has the item of the latter, and a lower node without edges that of the upper one.
         """
-        lasts = self.node_offsets[1:] - 1
-        n_nodes, heads = int(self.node_offsets[-1]), self.heads
-        items = np.full(n_nodes, -1, dtype=np.int32)
+        heads = self.heads
+        items = np.full(int(self.node_offsets[-1]), -1, dtype=np.int32)
         making = self.made >= 0
         items[heads[making]] = self.made[making]
-        is_root = np.zeros(n_nodes, dtype=bool)
-        is_root[lasts] = True
-        taken = np.flatnonzero(~making & (self.tails[:, 0] >= 0) & ~is_root[heads])
+        taken = np.flatnonzero(~making & (self.tails[:, 0] >= 0) & ~self._of_roots)
         upper = heads[taken]
-        sentence = np.searchsorted(self.edge_offsets, taken, side="right") - 1
-        lower = self.tails[taken, 0] + self.node_offsets[sentence]
+        lower = self.tails[taken, 0] + self.node_offsets[self.edge_sentences[taken]]
         for node, other in ((upper, lower), (lower, upper)):
             unknown = items[node] < 0
             items[node[unknown]] = items[other[unknown]]
         return items
+
+    @property
+    def _of_roots(self) -> Mask:
+        """Which edges make the last node of their sentence, a mask (E)."""
+        is_root = np.zeros(int(self.node_offsets[-1]), dtype=bool)
+        is_root[self.node_offsets[1:] - 1] = True
+        return is_root[self.heads]
 
     def thinned(self, kept: Mask) -> Hypergraphs:
         """Return the same nodes with some of the edges. kept: a mask (E)."""
@@ -242,13 +244,7 @@ class Hypergraphs:
         gain = posteriors
         if decoder == "max_rule_product":
             gain = np.log(np.maximum(posteriors, FLOOR)) if logs is None else logs
-        production = self.made >= 0
-        # The edges of the root are productions too.
-        last = self.node_offsets[1:] + np.arange(len(self))
-        for begin, end in zip(
-            self.edge_offsets[:-1] + self.begins[last - 1], self.edge_offsets[1:], strict=True
-        ):
-            production[begin:end] = True
+        production = (self.made >= 0) | self._of_roots
         # Edges that are in no tree stay out.
         return np.where(np.isneginf(scores), -np.inf, np.where(production, gain, 0.0))
 
@@ -309,11 +305,7 @@ class Hypergraphs:
 def _k_best(
     graph: Hypergraphs, scores: Floats, k: int
 ) -> Iterator[tuple[float, NDArray[np.int64]]]:
-    """Yield the score and the edges of the k best derivations of one hypergraph, best first.
-
-    The k best derivations of each node are found bottom up. Each is stored as an edge and the ranks
-    of the derivations of its tails (Huang & Chiang 2005, algorithm 2).
-    """
+    """Yield the score and edges of the k best derivations of one hypergraph, best first."""
     of_edges: list[float] = scores.tolist()
     tails = [tuple(node for node in pair if node >= 0) for pair in graph.tails.tolist()]
     # (score, edge, ranks of the tails) by node.
@@ -352,10 +344,7 @@ def _k_best(
 
 
 def together(posteriors: Floats, sources: NDArray[np.integer] | None) -> Floats:
-    """Return the posteriors of productions, float64 (E), from those of edges.
-
-    sources: see `Hypergraphs.gains`.
-    """
+    """Return the posteriors of productions, (E), from those of edges; see `Hypergraphs.gains`."""
     return posteriors if sources is None else np.bincount(sources, posteriors)[sources]
 
 
@@ -390,17 +379,3 @@ class Scorer(Protocol):
         Several threads may call it at the same time.
         """
         ...
-
-
-_EMPTY = Hypergraphs(
-    items=np.empty((0, 3), np.int32),
-    item_offsets=np.zeros(1, np.int64),
-    node_offsets=np.zeros(1, np.int64),
-    edge_offsets=np.zeros(1, np.int64),
-    begins=np.empty(0, np.int32),
-    tails=np.empty((0, 2), np.int32),
-    scores=np.empty(0),
-    made=np.empty(0, np.int32),
-    n_words=np.empty(0, np.int32),
-    chain=np.empty(0, np.int32),
-)

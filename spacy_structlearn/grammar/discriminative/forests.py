@@ -25,11 +25,7 @@ CHUNK = 512  # number of sentences whose counts are added up in float32
 
 
 class Terminals(NamedTuple):
-    """Pairs of a word and a tag that occur in some forests.
-
-    words: int32 (n), ids of `Lexicon.encode`.
-    tags: int32 (n).
-    """
+    """Pairs of a word, an id of `Lexicon.encode`, and a tag that occur in forests: int32 (n)."""
 
     words: NDArray[np.int32]
     tags: NDArray[np.int32]
@@ -191,10 +187,7 @@ class Forests:
         return self._keys[np.unique(places[places >= 0])]
 
     def number_terminals(self, keys: NDArray[np.int64]) -> None:
-        """Renumber the terminals as indexes of `keys`.
-
-        keys: int64, ascending, with all `terminal_keys` and possibly others.
-        """
+        """Renumber the terminals as indexes of ascending `keys`, which may be more than needed."""
         places = self._arrays["item_terminal"]
         is_tag = places >= 0
         places[is_tag] = np.searchsorted(keys, self._keys)[places[is_tag]]
@@ -207,10 +200,7 @@ class Forests:
         return np.asarray(terminals[(self._arrays["gold_item"] > 0) & (terminals >= 0)])
 
     def refine(self, level: Level) -> None:
-        """Refine the masks to the substates of a level, by its `ancestors`.
-
-        All substates of gold items are allowed.
-        """
+        """Refine the masks by the `ancestors` of a level; gold items keep all substates."""
         symbols = self._arrays["item_symbol"]
         masks = np.asarray(self._arrays["item_mask"])
         refined = np.zeros_like(masks)
@@ -225,10 +215,7 @@ class Forests:
         self._arrays["item_mask"][:] = refined
 
     def prune(self, weights: Weights, threshold: float, edge_factor: float) -> None:
-        """Prune items with a posterior below `threshold`.
-
-        Productions are pruned below `threshold` times `edge_factor`.
-        """
+        """Prune items with a lower posterior, and productions by this times `edge_factor`."""
         arrays = self._arrays
         edges, unaries, roots = _forest.prune(
             self._forests, self._workspace, tuple(weights), threshold, threshold * edge_factor
@@ -291,10 +278,7 @@ class Forests:
         return _forest.scores(self._forests, self._workspace, sentence, tuple(weights))
 
     def gold_items(self, sentence: int) -> NDArray[np.int64]:
-        """Indexes, among the items of a sentence, of those of its tree.
-
-        They are ordered by width, start and symbol.
-        """
+        """The indexes, among the items of a sentence, of those of its tree, narrow spans first."""
         first, last = self._arrays["sentence_cell"][sentence : sentence + 2]
         begin, end = self._arrays["cell_item"][first], self._arrays["cell_item"][last]
         return np.flatnonzero(self._arrays["gold_item"][begin:end])
@@ -311,11 +295,8 @@ def coarse_forests(
 ) -> Forests:
     """Make the forests of some sentences with the grammar of level 0.
 
-    grammar: the compiled grammar.
-    lexicon: its words, with level 0.
     trees: the numbers of the sentences.
-    threshold: items with a lower posterior are pruned, and productions below `threshold` times
-        `edge_factor`.
+    threshold, edge_factor: see `Forests.prune`.
     chart: a workspace to use again.
 
     Returns forests that number their own terminals, see `Forests.number_terminals`.
@@ -362,10 +343,7 @@ def _arrays_of(
     grid: NDArray[np.int32],
     forest: dict[str, NDArray[np.int32]],
 ) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]] | None:
-    """The arrays of the forest of one sentence, and the keys of its tags, not numbered yet.
-
-    Returns None if the grammar cannot derive the gold tree.
-    """
+    """The arrays of a forest and the keys of its tags; None if it does not have the gold tree."""
     n_tags, symbols = data.symbols.n_tags, forest["item_symbol"]
     n_items = np.diff(forest["cell_item"])
     i, j = np.repeat(forest["cell_i"], n_items), np.repeat(forest["cell_j"], n_items)

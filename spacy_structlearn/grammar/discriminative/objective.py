@@ -212,12 +212,9 @@ def probabilities_of(level: Level, words: LexiconLevel) -> Parts:
 def ancestor_places(
     fine: Level, coarse: Level, own_tags: NDArray[np.int32], n_tags: int, n_rows: int
 ) -> Parts:
-    """The indexes of the productions of `coarse` that the productions of `fine` refine.
+    """The indexes of the productions of `coarse` that the productions of `fine` refine, int64.
 
-    own_tags: the tags of the pairs with vectors of their own.
-    n_rows: number of rows of signatures.
-
-    Returns int64, within the same part of the coarse level.
+    own_tags: the tags of the pairs with vectors of their own. n_rows: number of signatures' rows.
     """
     rules, bounds = fine.rules, fine.offsets
     ancestors = [
@@ -260,10 +257,7 @@ def parameterization_of(grammar: LatentGrammar, number: int, base: str) -> Param
 
 
 def level_weights(level: Level, parts: Parts, terminals: TerminalMap) -> Weights:
-    """The weights of a level for its forests.
-
-    parts: of all productions, see `Parameterization.weights`.
-    """
+    """The weights of a level for its forests. parts: see `Parameterization.weights`."""
     return Weights(
         level.substates,
         parts.binary,
@@ -349,10 +343,7 @@ class GrammarShard:
         return float((self.derivations.values - log_z).sum()), counts
 
     def begin(self, may_lose: bool = True) -> None:
-        """Begin a level. Sentences that float32 loses in its first evaluation are left out.
-
-        may_lose: False if the first evaluation was before training was interrupted.
-        """
+        """Begin a level, whose first evaluation may leave out sentences that float32 loses."""
         self._may_lose = may_lose
 
     @property

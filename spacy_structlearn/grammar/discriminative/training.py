@@ -292,9 +292,7 @@ class Objectives:
     ) -> GrammarLikelihood:
         """Prune and refine the forests to a level, and return its objective.
 
-        number: of the level.
         trained: the parameters of the levels before it that are not generative.
-        may_lose: see `GrammarShard.begin`.
 
         Raises ValueError for a level before that of the forests.
         """
@@ -365,11 +363,7 @@ def _refine_shard(
 def copied(
     before: Parameterization, after: Parameterization, theta: NDArray[np.float64], seed: int
 ) -> NDArray[np.float64]:
-    """Copy the parameters of the level before, with a little noise.
-
-    before, after: of two consecutive levels.
-    theta: float64, the parameters of the one before.
-    """
+    """Copy the parameters `theta` of the level before, with a little noise."""
     coarse = before.parts_of(theta)
     n_rows = len(after.words.rows)
     places = ancestor_places(after.level, before.level, after.own_tags, after.n_tags, n_rows)

@@ -122,14 +122,14 @@ def _productions(grammar: LatentGrammar, phrase: int, top: int) -> Iterator[Subc
     """Yield P(production | subcategory), or weights; @ marks an intermediate symbol."""
     level, rules, names = grammar.levels[grammar.depth], grammar.rules, grammar.symbols.names
     found: list[list[tuple[float, str]]] = [[] for _ in range(int(level.substates[phrase]))]
-    blocks = [
-        (rules.binary[rule, 1:], level.binary_block(rule))
-        for rule in np.flatnonzero(rules.binary[:, 0] == phrase)
-    ]
-    blocks += [
-        (rules.unary[rule, 1:], level.unary_block(rule))
-        for rule in np.flatnonzero(rules.unary[:, 0] == phrase)
-    ]
+    blocks = (
+        (symbols[rule, 1:], block_of(rule))
+        for symbols, block_of in (
+            (rules.binary, level.binary_block),
+            (rules.unary, level.unary_block),
+        )
+        for rule in np.flatnonzero(symbols[:, 0] == phrase)
+    )
     for children, block in blocks:
         for place in np.argwhere(block > 0):
             parts = zip(children.tolist(), place[1:].tolist(), strict=True)

@@ -84,8 +84,6 @@ class TreebankDerivations:
         Returns float32 (n_nodes, n_substates); their products are posteriors of substates.
         """
         inside, outside = zip(*self.engine.map(TreeShard.scores_of, symbol), strict=True)
-        if len(inside) == 1:
-            return inside[0], outside[0]
         return np.concatenate(inside), np.concatenate(outside)
 
     def close(self) -> None:
@@ -179,10 +177,7 @@ class TreeShard:
             self.outside = np.empty(size, dtype=np.float32)
 
     def _share(self, task: Callable[[int, int], None], costs: NDArray[np.int64]) -> None:
-        """Run task(first, last) over all items.
-
-        costs: cumulative costs of the items.
-        """
+        """Run task(first, last) over all items with these cumulative costs."""
         threads = self._pool.threads
         parts = split(costs, threads * _PARTS if threads > 1 else 1)
         self._pool.map(lambda part: task(part.start, part.stop), parts)

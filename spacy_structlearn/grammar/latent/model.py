@@ -530,10 +530,9 @@ def dense(fields: dict[str, Any], size: int) -> NDArray[np.float32]:
 
 def signed(entries: Entries, size: int, storage: str) -> dict[str, Any]:
     """Pack a vector of this size with signs: its magnitudes as `sparse` does, and the signs."""
-    magnitudes = np.zeros(size, dtype=np.float32)
-    magnitudes[entries.places] = np.abs(entries.values)
+    magnitudes = entries._replace(values=np.abs(entries.values, dtype=np.float32))
     negative = np.packbits(entries.values < 0, bitorder="little")
-    return {"magnitudes": sparse(magnitudes, storage), "negative": negative}
+    return {"magnitudes": _packed(magnitudes, size, storage), "negative": negative}
 
 
 def from_signed(fields: dict[str, Any], size: int) -> Entries:

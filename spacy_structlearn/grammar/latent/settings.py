@@ -86,15 +86,9 @@ class LatentGrammarSettings(LexiconSettings):
 
     def encode(self, data: Trees) -> TreebankData:
         """Encode all trees of `data` as arrays."""
-        parts: list[TreebankData] = []
-        trees: list[Tree] = []
-        for part in data:
-            if isinstance(part, TreebankData):
-                parts.append(part)
-            elif isinstance(part, Tree):
-                trees.append(part)
-            else:
-                trees.extend(part)
+        parts = [part for part in data if isinstance(part, TreebankData)]
+        others = (part for part in data if not isinstance(part, TreebankData))
+        trees = [tree for part in others for tree in ([part] if isinstance(part, Tree) else part)]
         if trees or not parts:
             parts.append(binarize(trees, self.binarization, self.root))
         return concatenate(parts)

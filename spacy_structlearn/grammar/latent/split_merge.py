@@ -82,7 +82,7 @@ def merge_losses(
 
     Returns the symbol, first substate and loss of each pair of halves.
     """
-    symbols, firsts, losses = [], [], []
+    symbols, firsts, losses = [np.empty(0, np.int32)], [np.empty(0, np.int64)], [np.empty(0)]
     for symbol in range(len(refined.substates)):
         begin, end = refined.offsets[symbol : symbol + 2]
         old = refined.ancestors[begin:end]
@@ -100,16 +100,10 @@ def merge_losses(
         rest = total - posterior[:, pairs] - posterior[:, pairs + 1]
         with np.errstate(divide="ignore", invalid="ignore"):
             change = np.log(total) - np.log(np.maximum(rest + merged, 1e-300))
-        symbols.append(np.full(len(pairs), symbol))
+        symbols.append(np.full(len(pairs), symbol, dtype=np.int32))
         firsts.append(pairs)
         losses.append(np.where(total > 0, change, 0.0).sum(axis=0))
-    if not symbols:
-        return np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0)
-    return (
-        np.concatenate(symbols).astype(np.int32),
-        np.concatenate(firsts),
-        np.concatenate(losses),
-    )
+    return np.concatenate(symbols), np.concatenate(firsts), np.concatenate(losses)
 
 
 def least_useful(losses: NDArray[np.float64], fraction: float) -> NDArray[np.int64]:

@@ -540,10 +540,7 @@ class LexiconLearner:
         return rows
 
     def _judge(self, rows: NDArray[np.float64], total: NDArray[np.float64]) -> None:
-        """Normalize c_U to the own part of P(T_x | S) and, last, P(T_x | U), in place.
-
-        total: counts of all words, used if no word is rare.
-        """
+        """Normalize c_U in place to own parts of P(T_x | S), or to `total` if no word is rare."""
         unknown = rows[-1] if rows[-1].any() else total
         rows[-1] = unknown / unknown.sum()
         rows[:-1] /= self._seen

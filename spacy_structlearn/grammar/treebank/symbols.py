@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from ...arrays import cumulative
 from ...errors import StructlearnError
+from ...learning.stored import same
 from ...trees.tree import Tree
 
 BINARIZATIONS = ("right", "left")
@@ -106,10 +107,7 @@ class Rules:
         return cls(np.empty((0, 3), np.int32), np.empty((0, 2), np.int32), np.empty(0, np.int32))
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Rules):
-            return NotImplemented
-        names = ("binary", "unary", "root")
-        return all(np.array_equal(getattr(self, n), getattr(other, n)) for n in names)
+        return isinstance(other, Rules) and same(vars(self), vars(other))
 
     __hash__ = None  # type: ignore[assignment]
 
