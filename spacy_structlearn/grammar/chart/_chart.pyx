@@ -347,12 +347,9 @@ def _check_symbols(n_tags, n_phrases, n_symbols, binary, unary, root):
 
 def _check_level(n_symbols, binary, unary, root, parts):
     """Raise ValueError unless the arrays of a level are as `Grammar` and `Fine` have them."""
-    if len(parts) != 12:
-        raise ValueError("a level has twelve arrays")
-    if not all(isinstance(part, np.ndarray) and part.ndim == 1 for part in parts):
-        raise ValueError("the arrays of a level have one dimension")
-    n, offsets, dense, dense_offsets = parts[:4]
-    entries, parents, pairs, values = parts[8:]
+    if len(parts) != 12 or not all(isinstance(x, np.ndarray) and x.ndim == 1 for x in parts):
+        raise ValueError("a level has twelve arrays of one dimension")
+    n, offsets, dense, dense_offsets, _, _, _, _, entries, parents, pairs, values = parts
     if len(n) != n_symbols or not (n_symbols and 1 <= n.min() <= n.max() <= MOST_SUBSTATES):
         raise ValueError("a symbol with no substates or too many")
     n = n.astype(np.int64)

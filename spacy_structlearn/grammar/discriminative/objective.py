@@ -274,12 +274,10 @@ def level_weights(level: Level, parts: Parts, terminals: TerminalMap) -> Weights
 class GrammarShard:
     """The forests of some sentences, and the derivations of their gold trees.
 
-    forests: with terminals numbered as `terminals`, or by `number` later.
-    terminals: those of all shards, or None.
+    terminals: those of all shards, or None if `number` is called later.
     first: the number of the first sentence of this part of the data.
 
-    sentences: int64, the sentences of the forests that count: all that float32 has not lost.
-    derivations: of the trees of `sentences`.
+    sentences: int64, the sentences that count: all that float32 has not lost.
     """
 
     def __init__(self, forests: Forests, terminals: Terminals | None = None, first: int = 0):

@@ -51,15 +51,10 @@ FLOOR = 1e-3  # least probability that parameters with the base "uniform" start 
 class LevelRecord:
     """How the training of a level went.
 
-    level: its number.
-    iterations, evaluations: number of iterations, and of evaluations of the objective.
     value: the objective, with its priors.
     log_likelihood: of the trees given the words, in nats.
-    parameters: number of parameters.
-    nonzero: number of parameters other than zero.
     status: why training ended, see `LBFGS`.
     left_out: number of sentences without a parse.
-    forests: size of the forests.
     """
 
     level: int
@@ -230,11 +225,9 @@ class Objectives:
     """The forests of the data, and the objective of one level after another.
 
     grammar: a generative grammar with expanded rows, see `without_backoff`.
-    level: the first level whose objective is wanted.
-    trained: by number, the parameters of those levels before it that are not generative.
+    level: the first level whose objective is wanted. The levels before it prune the forests.
+    trained: by number, the parameters of those of them that are not generative.
     lost: int64, numbers of sentences to leave out.
-
-    Forests are pruned with the levels before the first for a few hundred sentences at a time.
     """
 
     def __init__(

@@ -62,8 +62,7 @@ def _base(grammar: Grammar) -> LatentGrammar:
 def is_conditional(grammar: Grammar) -> bool:
     """Return whether the weights of the last level are clearly not probabilities.
 
-    This is so if a weight is above 1, or if those of the productions of a subcategory do not sum
-    to 1.
+    A weight is above 1, or those of the productions of a subcategory do not sum to 1.
     """
     if grammar.is_empty:
         return False
@@ -82,10 +81,7 @@ def labels(grammar: Grammar) -> tuple[str, ...]:
 
 
 def subcategories(grammar: Grammar, label: str, top: int) -> Iterator[Subcategory]:
-    """Yield the subcategories of a tag or a phrase, or of both if a tag and a phrase share a name.
-
-    top: number of words or productions of each.
-    """
+    """Yield the subcategories of a tag, of a phrase or of both, with `top` words or productions."""
     base = _base(grammar)
     symbols = base.symbols
     if label in symbols.tag_index:

@@ -165,6 +165,28 @@ class Level:
         arrays = (self.entries.values, self.unary, self.root)
         return sum(int(np.count_nonzero(a)) for a in arrays)
 
+    def to_fields(self, storage: str) -> dict[str, Any]:
+        """The fields to store, without the rules."""
+        return {
+            "substates": self.substates.astype(np.uint16),
+            "ancestors": self.ancestors.astype(np.uint16),
+            "binary": _packed(self.entries, int(self.binary_offsets[-1]), storage),
+            "unary": sparse(self.unary, storage),
+            "root": sparse(self.root, storage),
+        }
+
+    @classmethod
+    def from_fields(cls, rules: Rules, n_symbols: int, fields: dict[str, Any]) -> Level:
+        """The level of these fields. Raises an error in `serialization.DAMAGE` if damaged."""
+        substates, ancestors = fields["substates"], fields["ancestors"]
+        if substates.dtype.kind not in "iu" or ancestors.dtype.kind not in "iu":
+            raise TypeError("substates of the wrong type")
+        if substates.shape != (n_symbols,) or (substates > MOST_SUBSTATES).any():
+            raise ValueError("the substates of a level do not fit the symbols")
+        binary, *sizes = (int(size.sum()) for size in rules.sizes(substates).values())
+        arrays = map(dense, (fields["unary"], fields["root"]), sizes)
+        return cls(rules, substates, ancestors, _entries(fields["binary"], binary), *arrays)
+
     def _check(self) -> None:
         substates = self.substates
         problem = None
@@ -332,16 +354,7 @@ class LatentGrammar(Stored):
             "binary": self.rules.binary,
             "unary": self.rules.unary,
             "root": self.rules.root,
-            "levels": [
-                {
-                    "substates": level.substates.astype(np.uint16),
-                    "ancestors": level.ancestors.astype(np.uint16),
-                    "binary": _packed(level.entries, int(level.binary_offsets[-1]), store),
-                    "unary": sparse(level.unary, store),
-                    "root": sparse(level.root, store),
-                }
-                for level in self.levels
-            ],
+            "levels": [level.to_fields(store) for level in self.levels],
             "lexicon": self.lexicon.to_fields(lambda values: sparse(values, store)),
             "chains": [[*pair, *between] for pair, between in sorted(self.chains.items())],
             "binarization": self.binarization,
@@ -364,48 +377,21 @@ class LatentGrammar(Stored):
 
         Raises StructlearnError for a signature or normalization that is not registered.
         """
-        if not all(
-            isinstance(name, str)
-            for name in [*fields["tags"], *fields["phrases"], fields["root_label"]]
-        ):
+        tags, phrases, root = (fields.pop(name) for name in ("tags", "phrases", "root_label"))
+        if not all(isinstance(name, str) for name in [*tags, *phrases, root]):
             raise TypeError("a label is not a string")
-        symbols = Symbols(
-            tuple(fields["tags"]),
-            tuple(fields["phrases"]),
-            tuple(fields["intermediates"].tolist()),
-            fields["root_label"],
-        )
-        rules = Rules(fields["binary"], fields["unary"], fields["root"])
+        intermediates = tuple(fields.pop("intermediates").tolist())
+        symbols = Symbols(tuple(tags), tuple(phrases), intermediates, root)
+        rules = Rules(*(fields.pop(name) for name in ("binary", "unary", "root")))
         # Checked first, since nothing else would notice an index out of range.
         problem = rules.problem(symbols)
         if problem:
             raise ValueError(problem)
-        levels = []
-        for stored in fields["levels"]:
-            if {stored[name].dtype for name in ("substates", "ancestors")} != {np.dtype(np.uint16)}:
-                raise TypeError("substates of the wrong type")
-            substates = stored["substates"].astype(np.int32)
-            if substates.shape != (symbols.size,) or (substates > MOST_SUBSTATES).any():
-                raise ValueError("the substates of a level do not fit the symbols")
-            sizes = {name: int(size.sum()) for name, size in rules.sizes(substates).items()}
-            arrays = (
-                _entries(stored["binary"], sizes["binary"]),
-                *(dense(stored[name], sizes[name]) for name in ("unary", "root")),
-            )
-            levels.append(Level(rules, substates, stored["ancestors"].astype(np.int32), *arrays))
+        levels = [Level.from_fields(rules, symbols.size, stored) for stored in fields.pop("levels")]
         tag_substates = [level.substates[: symbols.n_tags] for level in levels]
-        words = Lexicon.from_fields(fields["lexicon"], symbols.n_tags, tag_substates, dense)
-        return cls(
-            symbols,
-            rules,
-            levels,
-            words,
-            {(chain[0], chain[1]): tuple(chain[2:]) for chain in fields["chains"]},
-            binarization=fields["binarization"],
-            temperature=fields["temperature"],
-            storage=fields["storage"],
-            members=fields["members"],
-        )
+        words = Lexicon.from_fields(fields.pop("lexicon"), symbols.n_tags, tag_substates, dense)
+        chains = {(chain[0], chain[1]): tuple(chain[2:]) for chain in fields.pop("chains")}
+        return cls(symbols, rules, levels, words, chains, **fields)
 
     def __repr__(self) -> str:
         return (

@@ -254,11 +254,7 @@ class Lexicon:
         levels: Sequence[LexiconLevel],
         backoff: Backoff | None = None,
     ) -> Lexicon:
-        """The lexicon of the same words with other levels.
-
-        substates: int32 (n_tags), for each level.
-        backoff: of their rows; None: as before.
-        """
+        """The lexicon of the same words with other levels, by default with the same `backoff`."""
         backoff = self.backoff if backoff is None else backoff
         return replace(self, tag_substates=substates, levels=levels, backoff=backoff)
 
@@ -548,11 +544,7 @@ class LexiconLearner:
     def split(
         self, level: LexiconLevel, substates: NDArray[np.int32], factor: NDArray[np.int32]
     ) -> LexiconLevel:
-        """Split substates; each part gets the probabilities of the whole.
-
-        substates: int32 (n_tags), the numbers of substates.
-        factor: int32 (n_tags), the number of parts of each.
-        """
+        """Split each substate into `factor` parts, which get the probabilities of the whole."""
         columns = np.repeat(factor, substates)
         return LexiconLevel(
             np.repeat(level.own, columns[self._layout(substates).own_column]),

@@ -112,10 +112,7 @@ class Rules:
     __hash__ = None  # type: ignore[assignment]
 
     def sizes(self, substates: NDArray[np.int32]) -> dict[str, NDArray[np.int64]]:
-        """The numbers of refinements of "binary", "unary" and "root" rules.
-
-        substates: int32 (n_symbols).
-        """
+        """The numbers of refinements of "binary", "unary" and "root" rules into these substates."""
         wide = substates.astype(np.int64)
         return {
             "binary": wide[self.binary].prod(axis=1),
