@@ -56,6 +56,7 @@ from spacy_structlearn.grammar.chart._structures cimport (
     Work,
     by_start,
 )
+from spacy_structlearn.kernels.arrays cimport free_each
 from spacy_structlearn.kernels.vectors cimport flush_subnormals, restore_subnormals
 
 MOST_SUBSTATES = 2**10  # of a symbol: a rule of three such symbols takes 4 GB
@@ -64,24 +65,14 @@ cdef double LOG_2 = 0.6931471805599453
 
 
 cdef void free_work(Work* w) noexcept nogil:
-    cdef Forest* f = &w.f
-    cdef Packed* p = &w.packed
-    free(f.cell_i); free(f.cell_j); free(f.cell_e)
-    free(f.cell_item); free(f.cell_group); free(f.cell_unary)
-    free(f.item_symbol); free(f.item_cell); free(f.item_offset)
-    free(f.item_lower); free(f.item_upper); free(f.item_same)
-    free(f.group_parent); free(f.group_rule); free(f.group_edge)
-    free(f.edge_left); free(f.edge_right); free(f.edge_q)
-    free(f.unary_parent); free(f.unary_child); free(f.unary_rule); free(f.unary_q)
-    free(f.root_item); free(f.root_rule); free(f.root_q)
-    free(p.items); free(p.begins); free(p.tails); free(p.made); free(p.chain)
-    free(p.scores); free(p.posteriors); free(p.logs); free(p.best)
-    free(w.lower); free(w.upper); free(w.upper_by_end); free(w.outside); free(w.outside_by_end)
-    free(w.exponent); free(w.tag_value); free(w.tag_outside); free(w.tags); free(w.n_tags)
-    free(w.m); free(w.w); free(w.wt); free(w.factor); free(w.grid)
-    free(w.slot); free(w.first); free(w.next); free(w.touched)
-    free(w.inside0); free(w.inside1); free(w.outside0); free(w.outside1); free(w.block)
-    free(w.lower_number); free(w.upper_number); free(w.place); free(w.stack)
+    free_each(<void**>&w.f.cell_i, <void**>&w.f.root_q)
+    free_each(<void**>&w.packed.items, <void**>&w.packed.best)
+    free_each(<void**>&w.lower, <void**>&w.factor)
+    free_each(<void**>&w.grid, <void**>&w.touched)
+    free_each(<void**>&w.inside0, <void**>&w.block)
+    free_each(<void**>&w.lower_number, <void**>&w.upper_number)
+    free(w.place)
+    free(w.stack)
 
 
 cdef struct Task:

@@ -22,7 +22,7 @@ from spacy_structlearn.grammar.chart._structures cimport (
     reserve_more,
     scale_cell,
 )
-from spacy_structlearn.kernels.arrays cimport grow
+from spacy_structlearn.kernels.arrays cimport grow, grow_each
 from spacy_structlearn.kernels.vectors cimport (
     add_products,
     exponent_of,
@@ -39,22 +39,16 @@ cdef int reserve_chart(Work* w, const Coarse* g, int n) noexcept nogil:
         if n < 40:
             n = 40
             cells = <size_t>n * (n + 1) // 2
-        if (grow(<void**>&w.lower, cells * g.n_pad, 4) or grow(<void**>&w.upper, cells * g.n_pad, 4)
-                or grow(<void**>&w.upper_by_end, cells * g.n_pad, 4)
-                or grow(<void**>&w.outside, cells * g.n_pad, 4)
-                or grow(<void**>&w.outside_by_end, cells * g.n_pad, 4)
-                or grow(<void**>&w.exponent, cells, 4)
-                or grow(<void**>&w.tag_value, <size_t>n * g.n_tags, 4)
-                or grow(<void**>&w.tag_outside, <size_t>n * g.n_tags, 4)
-                or grow(<void**>&w.tags, <size_t>n * g.n_tags, 4)
-                or grow(<void**>&w.n_tags, n, 4) or grow(<void**>&w.factor, n + 1, 4)
+        if (grow_each(<void**>&w.lower, 5, cells * g.n_pad)
+                or grow_each(<void**>&w.tag_value, 3, <size_t>n * g.n_tags)
+                or grow(<void**>&w.exponent, cells, 4) or grow(<void**>&w.n_tags, n, 4)
+                or grow(<void**>&w.factor, n + 1, 4)
                 or grow(<void**>&w.grid, <size_t>n * (n + 1), 4)):
             return -1
         w.chart_words = n
     size = (g.n_left_pad + 8) * (g.n_right_pad + 8)
     if size > w.matrix_size:
-        if (grow(<void**>&w.m, size, 4) or grow(<void**>&w.w, size, 4)
-                or grow(<void**>&w.wt, size, 4)):
+        if grow_each(<void**>&w.m, 3, size):
             return -1
         w.matrix_size = size
         # Places without a rule are never written: they stay zero.
@@ -71,8 +65,7 @@ cdef int reserve_chart(Work* w, const Coarse* g, int n) noexcept nogil:
         w.rules_size = g.n_rules
         memset(w.first, 255, <size_t>g.n_rules * 4)
     if g.n_root > w.f.root_size:
-        if (grow(<void**>&w.f.root_item, g.n_root, 4) or grow(<void**>&w.f.root_rule, g.n_root, 4)
-                or grow(<void**>&w.f.root_q, g.n_root, 4)):
+        if grow_each(<void**>&w.f.root_item, 3, g.n_root):
             return -1
         w.f.root_size = g.n_root
     return 0

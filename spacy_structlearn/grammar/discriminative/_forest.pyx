@@ -15,13 +15,12 @@ scores are therefore at most 2**64, and their products with weights up to 2**58 
 
 from libc.math cimport INFINITY, log
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
-from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 import numpy as np
 
 from spacy_structlearn.arrays import cumulative
-from spacy_structlearn.kernels.arrays cimport reserve
+from spacy_structlearn.kernels.arrays cimport free_each, reserve
 from spacy_structlearn.kernels.vectors cimport (
     add_matvec,
     dot,
@@ -229,9 +228,8 @@ cdef class Workspace:
 
     def __dealloc__(self):
         cdef Memory* w = &self.memory
-        free(w.offset); free(w.power0); free(w.power1)
-        free(w.inside0); free(w.inside1); free(w.outside0); free(w.outside1)
-        free(w.edge_q); free(w.unary_q); free(w.root_q); free(w.block); free(w.pairs)
+        free_each(<void**>&w.offset, <void**>&w.root_q)
+        free_each(<void**>&w.block, <void**>&w.pairs)
 
 
 cdef int lay_out(ForestArrays f, Py_ssize_t s, const Weights* g, Memory* w) noexcept nogil:
