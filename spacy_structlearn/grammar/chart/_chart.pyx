@@ -418,7 +418,7 @@ cdef class Parser:
     cdef int check(self, list lexicon, list others, const int64_t[::1] offsets) except -1:
         """Raise ValueError unless there are scores of all words at all levels."""
         cdef Task* t = &self.task
-        cdef Py_ssize_t k, rows, columns
+        cdef Py_ssize_t k, rows, columns, x
         cdef const Fine* g
         cdef const float[:, ::1] view
         if len(lexicon) != t.n_levels or len(others) != t.n_grammars - 1:
@@ -429,9 +429,8 @@ cdef class Parser:
         rows = offsets[offsets.shape[0] - 1]
         for k in range(t.n_levels + t.n_grammars - 1):
             view = lexicon[k] if k < t.n_levels else others[k - t.n_levels]
-            g = &t.fine[0][t.levels[k]] if k < t.n_levels else NULL
-            if g == NULL:
-                g = &t.fine[k - t.n_levels + 1][t.last[k - t.n_levels + 1]]
+            x = max(k - t.n_levels + 1, 0)
+            g = &t.fine[x][t.levels[k] if x == 0 else t.last[x]]
             # The first is that of level 0, too.
             columns = max(g.offsets[t.coarse.n_tags], <int64_t>t.coarse.n_tags)
             if view is None or view.shape[0] < rows or view.shape[1] < columns:

@@ -30,10 +30,7 @@ from ...parallel.shards import Engine
 from ..latent.em import TreeShard
 from ..latent.model import LatentGrammar, Level
 from ..treebank.lexicon import Backoff, Lexicon, LexiconLevel
-from ..treebank.symbols import (
-    TreebankData,
-    substate_columns,
-)
+from ..treebank.symbols import TreebankData, substate_columns
 from .forests import ForestCounts, Forests, Terminals, Weights
 
 LEAST = 1e-8  # smaller base probabilities are taken for zero

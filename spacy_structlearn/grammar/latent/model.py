@@ -20,12 +20,7 @@ from ...arrays import cumulative
 from ...errors import StructlearnError
 from ...learning.stored import Stored, same
 from ..treebank.lexicon import Lexicon, LexiconLevel
-from ..treebank.symbols import (
-    BINARIZATIONS,
-    Chains,
-    Rules,
-    Symbols,
-)
+from ..treebank.symbols import BINARIZATIONS, Chains, Rules, Symbols
 
 STORAGES = ("float32", "float16", "log8")
 _LOG8_STEP = 0.08  # nats between two codes

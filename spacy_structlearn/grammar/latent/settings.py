@@ -12,13 +12,7 @@ from ...learning.training import Trainer
 from ...parallel.shards import MakeEngine, make_engine
 from ...trees.tree import Tree
 from ..treebank.settings import LexiconSettings, Trees
-from ..treebank.symbols import (
-    BINARIZATIONS,
-    ROOT,
-    TreebankData,
-    binarize,
-    concatenate,
-)
+from ..treebank.symbols import BINARIZATIONS, ROOT, TreebankData, binarize, concatenate
 
 if TYPE_CHECKING:
     from .model import LatentGrammar
@@ -102,9 +96,7 @@ class LatentGrammarSettings(LexiconSettings):
     def initialize(
         self, data: Trees, labels: Sequence[str] = (), previous: LatentGrammar | None = None
     ) -> LatentGrammar:
-        """The treebank grammar, level 0.
-
-        The symbols are those of the trees; `labels` and `previous` are not used.
+        """The treebank grammar, level 0; `labels` and `previous` are not used.
 
         Raises StructlearnError if there are no trees.
         """

@@ -34,10 +34,7 @@ from ...arrays import cumulative
 from ...learning.stored import same
 from ...words.signatures import NORMALIZATIONS, SIGNATURES, registered
 from .settings import LexiconSettings
-from .symbols import (
-    TreebankData,
-    substate_columns,
-)
+from .symbols import TreebankData, substate_columns
 
 UNSEEN = 0.001  # simple lexicon: probability of an unseen signature under every tag
 _CACHE_SIZE = 100_000

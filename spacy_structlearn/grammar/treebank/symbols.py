@@ -358,9 +358,8 @@ def restore(
 
     brackets: (symbol, start, end) of the nodes of one tree in pre-order, with or without tags.
 
-    Returns (phrase, start, end, source) in pre-order, without intermediates, tags and the inserted
-    root, and with collapsed chains expanded. source is the index in `brackets`; for the labels of
-    an expanded chain, that of its top.
+    Returns (phrase, start, end, source) in pre-order, with collapsed chains expanded. source is the
+    index in `brackets`; for the labels of an expanded chain, that of its top.
     """
     first, last = symbols.n_tags, symbols.n_tags + symbols.n_phrases
     inserted = symbols.inserted_root
