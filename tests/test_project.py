@@ -120,9 +120,10 @@ def depends(path: Path) -> list[str]:
 
 
 def headers(path: Path) -> list[Path]:
-    """The headers that a file includes, each once."""
-    names = re.findall(r'cdef extern from "(.+?)"', path.read_text(encoding="utf8"))
-    return [path.parent / name for name in dict.fromkeys(names)]
+    """The headers that a file includes, and those that they include."""
+    names = re.findall(r'(?:cdef extern from|#include) "(.+?)"', path.read_text(encoding="utf8"))
+    own = [path.parent / name for name in dict.fromkeys(names)]
+    return own + [header for one in own for header in headers(one)]
 
 
 def test_a_wheel_takes_every_file_of_the_package(tmp_path):

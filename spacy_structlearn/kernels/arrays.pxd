@@ -1,6 +1,6 @@
 """Arrays of C that grow."""
 
-from libc.stdlib cimport realloc
+from libc.stdlib cimport free, realloc
 
 
 cdef inline int grow(void** data, size_t n, size_t item) noexcept nogil:
@@ -12,17 +12,31 @@ cdef inline int grow(void** data, size_t n, size_t item) noexcept nogil:
     return 0
 
 
+cdef inline int grow_each(void** arrays, int count, size_t n, size_t item=4) noexcept nogil:
+    """Do this for each of `count` arrays, which are neighbours in their struct."""
+    cdef int x
+    for x in range(count):
+        if grow(arrays + x, n, item):
+            return -1
+    return 0
+
+
+cdef inline void free_each(void** first, void** last) noexcept nogil:
+    """Free arrays, which are neighbours in their struct."""
+    while first <= last:
+        free(first[0])
+        first += 1
+
+
 cdef inline int reserve(void** arrays, int count, int* size, Py_ssize_t n, size_t item=4) noexcept nogil:
-    """Make room for n + 1 items in each of `count` arrays, which are neighbours in their struct.
+    """Make room for n + 1 items in each of `count` arrays, as in `grow_each`.
 
     size: the present number of items, which is updated. Returns -1 if memory is short.
     """
-    cdef int x
     if n <= size[0]:
         return 0
     n += n // 2 + 256
-    for x in range(count):
-        if grow(arrays + x, n + 1, item):
-            return -1
+    if grow_each(arrays, count, n + 1, item):
+        return -1
     size[0] = <int>n
     return 0

@@ -1,31 +1,15 @@
 /* Vector arithmetic of the belief network kernels, float64: sums have four lanes by the vector
-   extension of GCC and Clang, and are plain loops elsewhere. Where the linker can choose (GCC on
-   x86-64 Linux) each function is built twice, for any processor and for one with AVX2 and FMA, so
-   that the wheel stays portable. */
+   extension of GCC and Clang, and are plain loops elsewhere. */
 
 #ifndef STRUCTLEARN_DOUBLES_H
 #define STRUCTLEARN_DOUBLES_H
 
-#include <stdint.h>
-#include <string.h>
-
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__gnu_linux__)
-#if __GNUC__ >= 12
-#define MULTIVERSION __attribute__((target_clones("default", "arch=x86-64-v3")))
-#else
-#define MULTIVERSION __attribute__((target_clones("default", "avx2")))
-#endif
-#else
-#define MULTIVERSION
-#endif
+#include "lanes.h"
 
 #if defined(__GNUC__)
 #define LANES 4
 typedef double lanes_t __attribute__((vector_size(32), aligned(8), may_alias));
 #define LOAD(p) (*(const lanes_t *)(p))
-#define UNUSED __attribute__((unused))
-#else
-#define UNUSED
 #endif
 
 /* out[r] (+)= sum_k m[r, k] x[k], m of shape (rows, n) */

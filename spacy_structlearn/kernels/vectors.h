@@ -1,22 +1,10 @@
 /* Vector arithmetic of the grammar kernels, float32. It uses eight lanes by the vector extension of
-   GCC and Clang, and plain loops elsewhere. With GCC on x86-64 Linux each function is built twice,
-   for any processor and for processors with AVX2 and FMA, so that the wheel stays portable. */
+   GCC and Clang, and plain loops elsewhere. */
 
 #ifndef STRUCTLEARN_VECTORS_H
 #define STRUCTLEARN_VECTORS_H
 
-#include <stdint.h>
-#include <string.h>
-
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__gnu_linux__)
-#if __GNUC__ >= 12
-#define MULTIVERSION __attribute__((target_clones("default", "arch=x86-64-v3")))
-#else
-#define MULTIVERSION __attribute__((target_clones("default", "avx2")))
-#endif
-#else
-#define MULTIVERSION
-#endif
+#include "lanes.h"
 
 #if defined(__GNUC__)
 #define LANES 8
@@ -24,11 +12,6 @@ typedef float lanes_t __attribute__((vector_size(32), aligned(4), may_alias));
 #define LOAD(p) (*(const lanes_t *)(p))
 #define STORE(p, v) (*(lanes_t *)(p) = (v))
 #define SUM(a) (((a[0] + a[1]) + (a[2] + a[3])) + ((a[4] + a[5]) + (a[6] + a[7])))
-#define UNUSED __attribute__((unused))
-#define INLINE static inline __attribute__((always_inline))
-#else
-#define UNUSED
-#define INLINE static inline
 #endif
 
 /* 2**e, for any e: 0 below 2**-126, 2**126 above that. */
@@ -136,34 +119,39 @@ MULTIVERSION static UNUSED void add_outer(float *out, const float *b, const floa
     }
 }
 
+/* One row of `push_edge`, b being b[y]: returns its part of the result. */
+INLINE float push_row(const float *w, float b, const float *c, float g, float *ob, float *oc,
+                      const int nc)
+{
+    float s = g * b, sum = 0.0f;
+    int z = 0;
+#ifdef LANES
+    if (nc >= 8) {
+        lanes_t a = {0};
+        for (; z + 8 <= nc; z += 8) {
+            lanes_t v = LOAD(w + z);
+            a += v * LOAD(c + z);
+            STORE(oc + z, LOAD(oc + z) + s * v);
+        }
+        sum = SUM(a);
+    }
+#endif
+    for (; z < nc; z++) {
+        sum += w[z] * c[z];
+        oc[z] += s * w[z];
+    }
+    *ob += g * sum;
+    return s * sum;
+}
+
 /* The outside pass over one binary edge: ob[y] += g sum_z w[y, z] c[z] and
    oc[z] += g sum_y w[y, z] b[y]. Returns g sum_yz w[y, z] b[y] c[z]. */
 MULTIVERSION static UNUSED float push_edge(const float *w, const float *b, const float *c, int nb,
                                            int nc, float g, float *ob, float *oc)
 {
     float total = 0.0f;
-    int y, z;
-    for (y = 0; y < nb; y++, w += nc) {
-        float s = g * b[y], sum = 0.0f;
-        z = 0;
-#ifdef LANES
-        if (nc >= 8) {
-            lanes_t a = {0};
-            for (; z + 8 <= nc; z += 8) {
-                lanes_t v = LOAD(w + z);
-                a += v * LOAD(c + z);
-                STORE(oc + z, LOAD(oc + z) + s * v);
-            }
-            sum = SUM(a);
-        }
-#endif
-        for (; z < nc; z++) {
-            sum += w[z] * c[z];
-            oc[z] += s * w[z];
-        }
-        ob[y] += g * sum;
-        total += s * sum;
-    }
+    int y;
+    for (y = 0; y < nb; y++, w += nc) total += push_row(w, b[y], c, g, ob + y, oc, nc);
     return total;
 }
 
@@ -388,27 +376,8 @@ INLINE float masked_push_n(const float *w, uint64_t left, const float *b, const 
 {
     float total = 0.0f;
     for (; left; left &= left - 1) {
-        int y = lowest_bit(left), z;
-        const float *row = w + y * nc;
-        float s = g * b[y], sum = 0.0f;
-        z = 0;
-#ifdef LANES
-        if (nc >= 8) {
-            lanes_t a = {0};
-            for (; z + 8 <= nc; z += 8) {
-                lanes_t v = LOAD(row + z);
-                a += v * LOAD(c + z);
-                STORE(oc + z, LOAD(oc + z) + s * v);
-            }
-            sum = SUM(a);
-        }
-#endif
-        for (; z < nc; z++) {
-            sum += row[z] * c[z];
-            oc[z] += s * row[z];
-        }
-        ob[y] += g * sum;
-        total += s * sum;
+        int y = lowest_bit(left);
+        total += push_row(w + y * nc, b[y], c, g, ob + y, oc, nc);
     }
     return total;
 }

@@ -22,7 +22,7 @@ sides, multiplied, are 2**126 times smaller than those of the best split.
 from libc.math cimport INFINITY, log
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memset
 
 import numpy as np
 
@@ -56,6 +56,7 @@ from spacy_structlearn.grammar.chart._structures cimport (
     Work,
     by_start,
 )
+from spacy_structlearn.kernels.arrays cimport free_each
 from spacy_structlearn.kernels.vectors cimport flush_subnormals, restore_subnormals
 
 MOST_SUBSTATES = 2**10  # of a symbol: a rule of three such symbols takes 4 GB
@@ -64,24 +65,14 @@ cdef double LOG_2 = 0.6931471805599453
 
 
 cdef void free_work(Work* w) noexcept nogil:
-    cdef Forest* f = &w.f
-    cdef Packed* p = &w.packed
-    free(f.cell_i); free(f.cell_j); free(f.cell_e)
-    free(f.cell_item); free(f.cell_group); free(f.cell_unary)
-    free(f.item_symbol); free(f.item_cell); free(f.item_offset)
-    free(f.item_lower); free(f.item_upper); free(f.item_same)
-    free(f.group_parent); free(f.group_rule); free(f.group_edge)
-    free(f.edge_left); free(f.edge_right); free(f.edge_q)
-    free(f.unary_parent); free(f.unary_child); free(f.unary_rule); free(f.unary_q)
-    free(f.root_item); free(f.root_rule); free(f.root_q)
-    free(p.items); free(p.begins); free(p.tails); free(p.made); free(p.chain)
-    free(p.scores); free(p.posteriors); free(p.logs); free(p.best)
-    free(w.lower); free(w.upper); free(w.upper_by_end); free(w.outside); free(w.outside_by_end)
-    free(w.exponent); free(w.tag_value); free(w.tag_outside); free(w.tags); free(w.n_tags)
-    free(w.m); free(w.w); free(w.wt); free(w.factor); free(w.grid)
-    free(w.slot); free(w.first); free(w.next); free(w.touched)
-    free(w.inside0); free(w.inside1); free(w.outside0); free(w.outside1); free(w.block)
-    free(w.lower_number); free(w.upper_number); free(w.place); free(w.stack)
+    free_each(<void**>&w.f.cell_i, <void**>&w.f.root_q)
+    free_each(<void**>&w.packed.items, <void**>&w.packed.best)
+    free_each(<void**>&w.lower, <void**>&w.factor)
+    free_each(<void**>&w.grid, <void**>&w.touched)
+    free_each(<void**>&w.inside0, <void**>&w.block)
+    free_each(<void**>&w.lower_number, <void**>&w.upper_number)
+    free(w.place)
+    free(w.stack)
 
 
 cdef struct Task:
@@ -214,6 +205,7 @@ cdef class Grammar:
     cdef Coarse coarse
     cdef Fine* fine
     cdef readonly int n_levels
+    cdef tuple rules
     cdef list _kept
 
     def __cinit__(self, int n_tags, int n_phrases, int n_symbols, const int32_t[:, ::1] binary,
@@ -229,6 +221,7 @@ cdef class Grammar:
         ):
             raise ValueError("there must be a level 0, with one probability for each rule")
         self._kept = []
+        self.rules = (n_tags, n_phrases, n_symbols, binary, unary, root)
         self.n_levels = len(levels)
         self.fine = <Fine*>calloc(max(self.n_levels, 1), sizeof(Fine))
         if self.fine == NULL:
@@ -330,8 +323,6 @@ def _check_symbols(n_tags, n_phrases, n_symbols, binary, unary, root):
     """Raise ValueError unless these are rules of the symbols, in order: the loops trust them."""
     if not (0 <= n_tags and 0 <= n_phrases and n_tags + n_phrases <= n_symbols <= 2**15):
         raise ValueError("tags and phrases must be symbols, and these at most 2**15")
-    if (binary.ndim, unary.ndim, root.ndim) != (2, 2, 1):
-        raise ValueError("rules of the wrong shape")
     if binary.shape[1] != 3 or unary.shape[1] != 2:
         raise ValueError("rules of the wrong shape")
     for rules in (binary, unary, root):
@@ -347,12 +338,9 @@ def _check_symbols(n_tags, n_phrases, n_symbols, binary, unary, root):
 
 def _check_level(n_symbols, binary, unary, root, parts):
     """Raise ValueError unless the arrays of a level are as `Grammar` and `Fine` have them."""
-    if len(parts) != 12:
-        raise ValueError("a level has twelve arrays")
-    if not all(isinstance(part, np.ndarray) and part.ndim == 1 for part in parts):
-        raise ValueError("the arrays of a level have one dimension")
-    n, offsets, dense, dense_offsets = parts[:4]
-    entries, parents, pairs, values = parts[8:]
+    if len(parts) != 12 or not all(isinstance(x, np.ndarray) and x.ndim == 1 for x in parts):
+        raise ValueError("a level has twelve arrays of one dimension")
+    n, offsets, dense, dense_offsets, _, _, _, _, entries, parents, pairs, values = parts
     if len(n) != n_symbols or not (n_symbols and 1 <= n.min() <= n.max() <= MOST_SUBSTATES):
         raise ValueError("a symbol with no substates or too many")
     n = n.astype(np.int64)
@@ -393,88 +381,61 @@ cdef class Parser:
 
     cdef Task task
     cdef readonly list grammars
-    cdef readonly tuple levels
+    cdef size_t[::1] _fine
+    cdef int[::1] _numbers
+    cdef float[::1] _keep
 
     def __cinit__(self, list grammars, levels, last, keep, float edge_factor,
                   bint derivations=False):
-        cdef int k
         cdef Task* t = &self.task
         cdef Grammar grammar
         if not grammars or not all(isinstance(other, Grammar) for other in grammars):
             raise ValueError("there must be a grammar")
         grammar = grammars[0]
         for other in grammars:
-            if not _same_rules(grammar, other):
+            if not all(map(np.array_equal, grammar.rules, (<Grammar>other).rules)):
                 raise ValueError("the grammars must have the same symbols and rules")
         self.grammars = list(grammars)
-        self.levels = tuple(levels)
-        if not self.levels or len(last) != len(grammars) or len(keep) < max(1, len(levels) - 1):
+        if not levels or len(last) != len(grammars) or len(keep) < max(1, len(levels) - 1):
             raise ValueError("levels, last and keep do not fit together")
-        if not all(0 <= level < grammar.n_levels for level in self.levels):
-            raise ValueError("there is no such level")
-        if not all(0 <= k < other.n_levels for k, other in zip(last, grammars)):
+        used = [*((grammar, level) for level in levels), *zip(grammars, last)]
+        if not all(0 <= level < other.n_levels for other, level in used):
             raise ValueError("there is no such level")
         t.n_grammars = len(grammars)
         t.coarse = &grammar.coarse
-        t.n_levels = len(self.levels)
+        t.n_levels = len(levels)
         t.edge_factor = edge_factor
         t.derivations = derivations
-        t.fine = <Fine**>calloc(t.n_grammars, sizeof(Fine*))
-        t.last = <int*>calloc(t.n_grammars, sizeof(int))
-        t.levels = <int*>calloc(t.n_levels, sizeof(int))
-        t.keep = <float*>calloc(t.n_levels, sizeof(float))
-        if t.fine == NULL or t.last == NULL or t.levels == NULL or t.keep == NULL:
-            raise MemoryError
-        for k in range(t.n_grammars):
-            grammar = grammars[k]
-            t.fine[k] = grammar.fine
-            t.last[k] = last[k]
-        for k in range(t.n_levels):
-            t.levels[k] = self.levels[k]
-            t.keep[k] = keep[k] if k < t.n_levels - 1 or k == 0 else 0.0
+        # Arrays that are kept alive, since the task points to them.
+        self._fine = np.array([<size_t>(<Grammar>other).fine for other in grammars], dtype=np.uintp)
+        self._numbers = np.array([*levels, *last], dtype=np.intc)
+        self._keep = np.array(keep, dtype=np.float32)
+        t.fine = <Fine**>&self._fine[0]
+        t.levels = &self._numbers[0]
+        t.last = t.levels + t.n_levels
+        t.keep = &self._keep[0]
 
     cdef int check(self, list lexicon, list others, const int64_t[::1] offsets) except -1:
         """Raise ValueError unless there are scores of all words at all levels."""
         cdef Task* t = &self.task
-        cdef Py_ssize_t k, rows, s, columns
+        cdef Py_ssize_t k, rows, columns, x
         cdef const Fine* g
         cdef const float[:, ::1] view
         if len(lexicon) != t.n_levels or len(others) != t.n_grammars - 1:
             raise ValueError("there must be scores for each level and for each further grammar")
-        if offsets.shape[0] == 0 or offsets[0] < 0:
-            raise ValueError("offsets must begin at 0 or later")
-        for s in range(offsets.shape[0] - 1):
-            if not offsets[s] < offsets[s + 1] or offsets[s + 1] - offsets[s] > MOST_WORDS:
-                raise ValueError("a sentence has no words, or too many")
+        sizes = np.diff(offsets)
+        if offsets.shape[0] == 0 or offsets[0] < 0 or (sizes < 1).any() or (sizes > MOST_WORDS).any():
+            raise ValueError("offsets must ascend from 0 or more, and no sentence have too many words")
         rows = offsets[offsets.shape[0] - 1]
         for k in range(t.n_levels + t.n_grammars - 1):
             view = lexicon[k] if k < t.n_levels else others[k - t.n_levels]
-            g = &t.fine[0][t.levels[k]] if k < t.n_levels else NULL
-            if g == NULL:
-                g = &t.fine[k - t.n_levels + 1][t.last[k - t.n_levels + 1]]
+            x = max(k - t.n_levels + 1, 0)
+            g = &t.fine[x][t.levels[k] if x == 0 else t.last[x]]
             # The first is that of level 0, too.
             columns = max(g.offsets[t.coarse.n_tags], <int64_t>t.coarse.n_tags)
             if view is None or view.shape[0] < rows or view.shape[1] < columns:
                 raise ValueError("there must be a score of each word for each substate of a tag")
         return 0
-
-    def __dealloc__(self):
-        free(self.task.fine)
-        free(self.task.last)
-        free(self.task.levels)
-        free(self.task.keep)
-
-
-cdef bint _same_rules(Grammar one, Grammar other) noexcept:
-    cdef const Coarse* a = &one.coarse
-    cdef const Coarse* b = &other.coarse
-    return (
-        a.n_symbols == b.n_symbols and a.n_tags == b.n_tags and a.n_phrases == b.n_phrases
-        and a.n_rules == b.n_rules and a.n_unary == b.n_unary and a.n_root == b.n_root
-        and memcmp(a.rules, b.rules, 12 * <size_t>a.n_rules) == 0
-        and memcmp(a.unary_rules, b.unary_rules, 8 * <size_t>a.n_unary) == 0
-        and memcmp(a.root_rules, b.root_rules, 4 * <size_t>a.n_root) == 0
-    )
 
 
 cdef class Chart:
@@ -530,36 +491,32 @@ cdef class Chart:
         cdef int64_t[:, ::1] place = places
         cdef int32_t[::1] through = levels
         cdef double[::1] log_of = logs
-        cdef const float** first = <const float**>calloc(2 * (n_levels + n_others), sizeof(void*))
-        cdef int* strides = <int*>calloc(n_levels + n_others, sizeof(int))
+        cdef size_t[::1] pointers = np.empty(2 * (n_levels + n_others), dtype=np.uintp)
+        cdef int[::1] widths = np.empty(n_levels + n_others, dtype=np.intc)
+        cdef const float** first = <const float**>&pointers[0]
         cdef const float** rows = first + n_levels + n_others
+        cdef int* strides = &widths[0]
         cdef const float[:, ::1] view
-        try:
-            if first == NULL or strides == NULL:
-                raise MemoryError
-            for k in range(n_levels + n_others):
-                view = lexicon[k] if k < n_levels else others[k - n_levels]
-                first[k] = &view[0, 0]
-                strides[k] = view.shape[1]
-            with nogil:
-                mode = flush_subnormals()
-                for x in range(n_sentences):
-                    n = <int>(offsets[x + 1] - offsets[x])
-                    for k in range(n_levels + n_others):
-                        rows[k] = first[k] + offsets[x] * strides[k]
-                    used = 0
-                    status = pack_sentence(&parser.task, w, n, rows, strides, rows + n_levels,
-                                           strides + n_levels, &used, &log_of[x])
-                    if status == OUT_OF_MEMORY:
-                        break
-                    through[x] = used if status == PARSED else 0
-                    place[x + 1, 0] = p.n_items
-                    place[x + 1, 1] = p.n_begins
-                    place[x + 1, 2] = p.n_edges
-                restore_subnormals(mode)
-        finally:
-            free(first)
-            free(strides)
+        for k in range(n_levels + n_others):
+            view = lexicon[k] if k < n_levels else others[k - n_levels]
+            first[k] = &view[0, 0]
+            strides[k] = view.shape[1]
+        with nogil:
+            mode = flush_subnormals()
+            for x in range(n_sentences):
+                n = <int>(offsets[x + 1] - offsets[x])
+                for k in range(n_levels + n_others):
+                    rows[k] = first[k] + offsets[x] * strides[k]
+                used = 0
+                status = pack_sentence(&parser.task, w, n, rows, strides, rows + n_levels,
+                                       strides + n_levels, &used, &log_of[x])
+                if status == OUT_OF_MEMORY:
+                    break
+                through[x] = used if status == PARSED else 0
+                place[x + 1, 0] = p.n_items
+                place[x + 1, 1] = p.n_begins
+                place[x + 1, 2] = p.n_edges
+            restore_subnormals(mode)
         if status == OUT_OF_MEMORY:
             raise MemoryError
         self.parser, self.batch = parser, (lexicon, offsets, places, levels, logs)
@@ -572,8 +529,7 @@ cdef class Chart:
             "scores": _copied_doubles(p.scores, p.n_edges),
             "posteriors": _copied_doubles(p.posteriors, p.n_edges),
             "logs": _copied_doubles(p.logs, p.n_edges),
-            "best": np.asarray(<uint8_t[:p.n_edges]>p.best).astype(bool) if p.n_edges else
-                    np.zeros(0, dtype=bool),
+            "best": np.array([] if p.n_edges == 0 else <uint8_t[:p.n_edges]>p.best, dtype=bool),
             "places": places,
             "levels": levels,
             "log_likelihoods": logs,
@@ -637,11 +593,9 @@ cdef class Chart:
         keep, keep_edge: posteriors below which items and edges are pruned, except those of the gold
             tree.
 
-        Returns log P(words), the number of pairs of a span and a symbol that have a score, and
-        int32 arrays: cells (n + 1, 5): i, j, first item, group and unary, and a row for the ends;
-        symbols of items; groups (n + 1, 3): parent, rule, first edge, and a row for the end; edges
-        (n, 2); unaries (n, 3): parent, child, rule; roots (n, 2): item, rule. Returns None if the
-        sentence has no parse.
+        Returns log P(words), the number of pairs of a span and a symbol that have a score, and a
+        dict of int32 arrays: `cell_i` and `cell_j`, the ends of each cell, and others as in
+        `_forest.ForestArrays`. Returns None if the sentence has no parse.
         """
         cdef const Coarse* c = &grammar.coarse
         cdef Work* w = &self.work
@@ -675,25 +629,25 @@ cdef class Chart:
             raise MemoryError
         if status == UNPARSED:
             return None
-        cells = np.column_stack([
-            np.append(_copied(f.cell_i, f.n_cells), n), np.append(_copied(f.cell_j, f.n_cells), n),
-            _copied(f.cell_item, f.n_cells + 1), _copied(f.cell_group, f.n_cells + 1),
-            _copied(f.cell_unary, f.n_cells + 1),
-        ])
-        groups = np.column_stack([
-            np.append(_copied(f.group_parent, f.n_groups), -1),
-            np.append(_copied(f.group_rule, f.n_groups), -1),
-            _copied(f.group_edge, f.n_groups + 1) if f.n_groups else np.zeros(1, np.int32),
-        ])
-        edges = np.column_stack([_copied(f.edge_left, f.n_edges), _copied(f.edge_right, f.n_edges)])
-        unaries = np.column_stack([
-            _copied(f.unary_parent, f.n_unaries), _copied(f.unary_child, f.n_unaries),
-            _copied(f.unary_rule, f.n_unaries),
-        ])
-        roots = np.column_stack([_copied(f.root_item, f.n_roots), _copied(f.root_rule, f.n_roots)])
-        arrays = cells, _copied(f.item_symbol, f.n_items), groups, edges, unaries, roots
         log_z = log(<double>w.z) + LOG_2 * w.exponent[by_start(n, 0, n)]
-        return log_z, made, *(np.ascontiguousarray(array, dtype=np.int32) for array in arrays)
+        return log_z, made, {
+            "cell_i": _copied(f.cell_i, f.n_cells),
+            "cell_j": _copied(f.cell_j, f.n_cells),
+            "cell_item": _copied(f.cell_item, f.n_cells + 1),
+            "cell_group": _copied(f.cell_group, f.n_cells + 1),
+            "cell_unary": _copied(f.cell_unary, f.n_cells + 1),
+            "item_symbol": _copied(f.item_symbol, f.n_items),
+            "group_parent": _copied(f.group_parent, f.n_groups),
+            "group_rule": _copied(f.group_rule, f.n_groups),
+            "group_edge": _copied(f.group_edge, f.n_groups + 1) if f.n_groups else np.zeros(1, np.int32),
+            "edge_left": _copied(f.edge_left, f.n_edges),
+            "edge_right": _copied(f.edge_right, f.n_edges),
+            "unary_parent": _copied(f.unary_parent, f.n_unaries),
+            "unary_child": _copied(f.unary_child, f.n_unaries),
+            "unary_rule": _copied(f.unary_rule, f.n_unaries),
+            "root_item": _copied(f.root_item, f.n_roots),
+            "root_rule": _copied(f.root_rule, f.n_roots),
+        }
 
 
 cdef _copied(const int32_t* values, Py_ssize_t n):

@@ -19,14 +19,10 @@ from spacy_structlearn.grammar.chart._structures cimport (
     Work,
     by_end,
     by_start,
-    reserve_cells,
-    reserve_edges,
-    reserve_groups,
-    reserve_items,
-    reserve_unaries,
+    reserve_more,
     scale_cell,
 )
-from spacy_structlearn.kernels.arrays cimport grow
+from spacy_structlearn.kernels.arrays cimport grow, grow_each
 from spacy_structlearn.kernels.vectors cimport (
     add_products,
     exponent_of,
@@ -43,22 +39,16 @@ cdef int reserve_chart(Work* w, const Coarse* g, int n) noexcept nogil:
         if n < 40:
             n = 40
             cells = <size_t>n * (n + 1) // 2
-        if (grow(<void**>&w.lower, cells * g.n_pad, 4) or grow(<void**>&w.upper, cells * g.n_pad, 4)
-                or grow(<void**>&w.upper_by_end, cells * g.n_pad, 4)
-                or grow(<void**>&w.outside, cells * g.n_pad, 4)
-                or grow(<void**>&w.outside_by_end, cells * g.n_pad, 4)
-                or grow(<void**>&w.exponent, cells, 4)
-                or grow(<void**>&w.tag_value, <size_t>n * g.n_tags, 4)
-                or grow(<void**>&w.tag_outside, <size_t>n * g.n_tags, 4)
-                or grow(<void**>&w.tags, <size_t>n * g.n_tags, 4)
-                or grow(<void**>&w.n_tags, n, 4) or grow(<void**>&w.factor, n + 1, 4)
+        if (grow_each(<void**>&w.lower, 5, cells * g.n_pad)
+                or grow_each(<void**>&w.tag_value, 3, <size_t>n * g.n_tags)
+                or grow(<void**>&w.exponent, cells, 4) or grow(<void**>&w.n_tags, n, 4)
+                or grow(<void**>&w.factor, n + 1, 4)
                 or grow(<void**>&w.grid, <size_t>n * (n + 1), 4)):
             return -1
         w.chart_words = n
     size = (g.n_left_pad + 8) * (g.n_right_pad + 8)
     if size > w.matrix_size:
-        if (grow(<void**>&w.m, size, 4) or grow(<void**>&w.w, size, 4)
-                or grow(<void**>&w.wt, size, 4)):
+        if grow_each(<void**>&w.m, 3, size):
             return -1
         w.matrix_size = size
         # Places without a rule are never written: they stay zero.
@@ -75,8 +65,7 @@ cdef int reserve_chart(Work* w, const Coarse* g, int n) noexcept nogil:
         w.rules_size = g.n_rules
         memset(w.first, 255, <size_t>g.n_rules * 4)
     if g.n_root > w.f.root_size:
-        if (grow(<void**>&w.f.root_item, g.n_root, 4) or grow(<void**>&w.f.root_rule, g.n_root, 4)
-                or grow(<void**>&w.f.root_q, g.n_root, 4)):
+        if grow_each(<void**>&w.f.root_item, 3, g.n_root):
             return -1
         w.f.root_size = g.n_root
     return 0
@@ -297,7 +286,7 @@ cdef int build_forest(const Coarse* g, Work* w, int n, float z, float keep, floa
             j = i + length
             row = by_start(n, i, j) * pad
             row_end = by_end(i, j) * pad
-            if reserve_cells(f, f.n_cells + 2) or reserve_items(f, f.n_items + g.n_symbols + 1):
+            if reserve_more(f, 1, g.n_symbols, 0, 0, 0):
                 return OUT_OF_MEMORY
             begin = f.n_items
             if gold != NULL:
@@ -336,7 +325,7 @@ cdef int build_forest(const Coarse* g, Work* w, int n, float z, float keep, floa
             # unaries, those over tags first
             for item in range(begin, f.n_items):
                 t = f.item_symbol[item]
-                if reserve_unaries(f, f.n_unaries + g.n_nts):
+                if reserve_more(f, 0, 0, 0, 0, g.n_nts):
                     return OUT_OF_MEMORY
                 for x in range(g.unary_by_child[t], g.unary_by_child[t + 1]):
                     parent = w.slot[g.unary_rules[2 * x]]
@@ -387,7 +376,7 @@ cdef int build_forest(const Coarse* g, Work* w, int n, float z, float keep, floa
                             w.next[3 * last_edge + 2] = other
                             w.first[rule] = last_edge
                             last_edge += 1
-            if reserve_groups(f, f.n_groups + n_touched + 1) or reserve_edges(f, f.n_edges + last_edge):
+            if reserve_more(f, 0, 0, n_touched, last_edge, 0):
                 return OUT_OF_MEMORY
             for x in range(n_touched):
                 rule = w.touched[x]

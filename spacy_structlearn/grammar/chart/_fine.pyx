@@ -18,11 +18,7 @@ from spacy_structlearn.grammar.chart._structures cimport (
     Forest,
     Packed,
     Work,
-    reserve_cells,
-    reserve_edges,
-    reserve_groups,
-    reserve_items,
-    reserve_unaries,
+    reserve_more,
     scale_cell,
 )
 from spacy_structlearn.kernels.arrays cimport grow, reserve
@@ -39,10 +35,6 @@ from spacy_structlearn.kernels.vectors cimport (
 cdef double FLOOR = 1e-30  # of posteriors, before their logarithm is taken
 
 
-cdef inline int reserve_numbers(Work* w, int n) noexcept nogil:
-    return reserve(<void**>&w.lower_number, 2, &w.numbers_size, n)
-
-
 cdef int lay_out(const Fine* g, Work* w) noexcept nogil:
     """Allocate the scores of the substates of every item."""
     cdef Forest* f = &w.f
@@ -54,7 +46,7 @@ cdef int lay_out(const Fine* g, Work* w) noexcept nogil:
     f.item_offset[f.n_items] = <int32_t>n
     w.n_values = n
     if (reserve(<void**>&w.inside0, 4, &w.values_size, n)
-            or reserve_numbers(w, f.n_items + 1)):
+            or reserve(<void**>&w.lower_number, 2, &w.numbers_size, f.n_items + 1)):
         return OUT_OF_MEMORY
     if size > w.block_size:
         if grow(<void**>&w.block, size, 4):
@@ -67,45 +59,30 @@ cdef void prune(const Coarse* g, Work* w, float keep, float keep_edge) noexcept 
     """Remove items and edges with lower posteriors in the pass before, in place."""
     cdef Forest* f = &w.f
     cdef int cell, item, x, e, n_cells = 0, n_items = 0, n_groups = 0, n_edges = 0, n_unaries = 0
-    cdef int begin_item, begin_group, begin_unary, begin_edge, item_from, item_to
-    cdef int group_from, group_to, unary_from, unary_to, edge_from, edge_to, n_roots = 0
+    cdef int begin_item, begin_group, begin_unary, begin_edge, n_roots = 0
     cdef int32_t* place = w.lower_number  # new number of an item, or -1; reserved by the pass
-    item_to = f.cell_item[0]
-    group_to = f.cell_group[0]
-    unary_to = f.cell_unary[0]
-    edge_to = f.group_edge[0] if f.n_groups else 0
+    # Bounds are read before those of the next cell or group are written.
     for cell in range(f.n_cells):
-        item_from = item_to
-        item_to = f.cell_item[cell + 1]
-        group_from = group_to
-        group_to = f.cell_group[cell + 1]
-        unary_from = unary_to
-        unary_to = f.cell_unary[cell + 1]
-        begin_item = n_items
-        begin_group = n_groups
-        begin_unary = n_unaries
-        for item in range(item_from, item_to):
+        begin_item, begin_group, begin_unary = n_items, n_groups, n_unaries
+        for item in range(f.cell_item[cell], f.cell_item[cell + 1]):
+            place[item] = -1
             if f.item_lower[item] >= keep or f.item_upper[item] >= keep:
                 place[item] = n_items
                 f.item_symbol[n_items] = f.item_symbol[item]
                 f.item_cell[n_items] = n_cells
                 n_items += 1
-            else:
-                place[item] = -1
-        for x in range(unary_from, unary_to):
+        for x in range(f.cell_unary[cell], f.cell_unary[cell + 1]):
             if (f.unary_q[x] >= keep_edge and place[f.unary_parent[x]] >= 0
                     and place[f.unary_child[x]] >= 0):
                 f.unary_parent[n_unaries] = place[f.unary_parent[x]]
                 f.unary_child[n_unaries] = place[f.unary_child[x]]
                 f.unary_rule[n_unaries] = f.unary_rule[x]
                 n_unaries += 1
-        for x in range(group_from, group_to):
-            edge_from = edge_to
-            edge_to = f.group_edge[x + 1]
+        for x in range(f.cell_group[cell], f.cell_group[cell + 1]):
             if place[f.group_parent[x]] < 0:
                 continue
             begin_edge = n_edges
-            for e in range(edge_from, edge_to):
+            for e in range(f.group_edge[x], f.group_edge[x + 1]):
                 if (f.edge_q[e] >= keep_edge and place[f.edge_left[e]] >= 0
                         and place[f.edge_right[e]] >= 0):
                     f.edge_left[n_edges] = place[f.edge_left[e]]
@@ -116,8 +93,6 @@ cdef void prune(const Coarse* g, Work* w, float keep, float keep_edge) noexcept 
                 f.group_rule[n_groups] = f.group_rule[x]
                 f.group_edge[n_groups] = begin_edge
                 n_groups += 1
-                # The bound at x + 1 has been read before, as n_groups <= x + 1.
-                f.group_edge[n_groups] = n_edges
         if n_items > begin_item:
             f.cell_i[n_cells] = f.cell_i[cell]
             f.cell_j[n_cells] = f.cell_j[cell]
@@ -125,9 +100,10 @@ cdef void prune(const Coarse* g, Work* w, float keep, float keep_edge) noexcept 
             f.cell_group[n_cells] = begin_group
             f.cell_unary[n_cells] = begin_unary
             n_cells += 1
-            f.cell_item[n_cells] = n_items
-            f.cell_group[n_cells] = n_groups
-            f.cell_unary[n_cells] = n_unaries
+    f.group_edge[n_groups] = n_edges
+    f.cell_item[n_cells] = n_items
+    f.cell_group[n_cells] = n_groups
+    f.cell_unary[n_cells] = n_unaries
     for x in range(f.n_roots):
         if place[f.root_item[x]] >= 0:
             f.root_item[n_roots] = place[f.root_item[x]]
@@ -467,7 +443,7 @@ cdef int pack_forest(const Coarse* c, Work* w) noexcept nogil:
     cdef int32_t* out
     cdef Py_ssize_t* place
     cdef bint tag
-    if reserve_numbers(w, f.n_items + 1):
+    if reserve(<void**>&w.lower_number, 2, &w.numbers_size, f.n_items + 1):
         return OUT_OF_MEMORY
     lower = w.lower_number
     upper = w.upper_number
@@ -573,9 +549,7 @@ cdef int read_tree(const Coarse* c, Work* w, const int32_t* items, const int32_t
                 continue
             own = items + 3 * p.made[first + e]
             symbol = own[0]
-            if (reserve_cells(f, f.n_cells + 2) or reserve_items(f, f.n_items + 2)
-                    or reserve_groups(f, f.n_groups + 2) or reserve_edges(f, f.n_edges + 1)
-                    or reserve_unaries(f, f.n_unaries + 1)):
+            if reserve_more(f, 1, 1, 1, 1, 1):
                 return OUT_OF_MEMORY
             if cell < 0 or f.cell_i[cell] != own[1] or f.cell_j[cell] != own[2]:
                 cell += 1

@@ -184,14 +184,12 @@ def check_structure(
             most = max(most, nodes)
             begin = &begins[node_offsets[x] + x]
             tail = &tails[0, 0] + 2 * edge_offsets[x]
-            if begin[0] != 0 or begin[nodes] != edge_offsets[x + 1] - edge_offsets[x]:
-                sound = False
+            n_edges = edge_offsets[x + 1] - edge_offsets[x]
+            sound = sound and begin[0] == 0 and begin[nodes] == n_edges
             for v in range(nodes):
-                if begin[v] > begin[v + 1]:
+                if not (sound and begin[v] <= begin[v + 1] <= n_edges):
                     sound = False
-            if not sound:
-                break
-            for v in range(nodes):
+                    break
                 for e in range(begin[v], begin[v + 1]):
                     if not (-1 <= tail[2 * e] < v and -1 <= tail[2 * e + 1] < v
                             and (tail[2 * e] >= 0 or tail[2 * e + 1] < 0)):

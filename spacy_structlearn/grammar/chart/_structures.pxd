@@ -167,24 +167,15 @@ cdef struct Work:
     int stack_size
 
 
-cdef inline int reserve_cells(Forest* f, int n) noexcept nogil:
-    return reserve(<void**>&f.cell_i, 6, &f.cells_size, n)
-
-
-cdef inline int reserve_items(Forest* f, int n) noexcept nogil:
-    return reserve(<void**>&f.item_symbol, 6, &f.items_size, n)
-
-
-cdef inline int reserve_groups(Forest* f, int n) noexcept nogil:
-    return reserve(<void**>&f.group_parent, 3, &f.groups_size, n)
-
-
-cdef inline int reserve_edges(Forest* f, int n) noexcept nogil:
-    return reserve(<void**>&f.edge_left, 3, &f.edges_size, n)
-
-
-cdef inline int reserve_unaries(Forest* f, int n) noexcept nogil:
-    return reserve(<void**>&f.unary_parent, 4, &f.unaries_size, n)
+cdef inline int reserve_more(Forest* f, int cells, int items, int groups, int edges, int unaries) noexcept nogil:
+    """Make room for more elements of a forest. Returns -1 if memory is short."""
+    if (reserve(<void**>&f.cell_i, 6, &f.cells_size, f.n_cells + cells + 1)
+            or reserve(<void**>&f.item_symbol, 6, &f.items_size, f.n_items + items + 1)
+            or reserve(<void**>&f.group_parent, 3, &f.groups_size, f.n_groups + groups + 1)
+            or reserve(<void**>&f.edge_left, 3, &f.edges_size, f.n_edges + edges)
+            or reserve(<void**>&f.unary_parent, 4, &f.unaries_size, f.n_unaries + unaries)):
+        return -1
+    return 0
 
 
 cdef inline Py_ssize_t by_start(int n, int i, int j) noexcept nogil:

@@ -24,7 +24,8 @@ tree, marked as failed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, Protocol
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +33,7 @@ from numpy.typing import NDArray
 from ...errors import StructlearnError
 from ...parallel.batches import Workspaces, in_batches
 from ...trees.parse import GivenTag, Parse, calibrate, tag_shares
-from ..latent.model import LatentGrammar, Level
+from ..latent.model import LatentGrammar, Level, ScoredGrammar
 from . import _chart
 from .hypergraph import Floats, Hypergraphs, Refinement, Scorer, together
 
@@ -46,18 +47,6 @@ EDGE_FACTOR = 0.1
 _BATCH_WORDS = 500
 # An entry of a sparse block takes as long as this many entries of a dense one.
 DENSE = 16
-
-
-class ScoredGrammar(Protocol):
-    """A latent grammar and the scorers of its trees, such as `spans.model.SpanGrammar`."""
-
-    grammar: LatentGrammar
-    weight: float
-    temperature: float
-
-    def scorers(self) -> list[Scorer]:
-        """The scorers that are stored with the grammar."""
-        ...
 
 
 class ChartParser:
@@ -341,7 +330,7 @@ class ChartParser:
     ) -> list[Parse]:
         """Return one tree of each forest as a parse. edges: of all trees, int64, ascending."""
         graphs, arrays = trees.graphs, forests.arrays
-        parses = self._parses(*self._brackets(trees, edges))
+        parses = self._parses(trees, edges)
         if trees.scores is None:
             mask = np.zeros(len(graphs.scores), dtype=bool)
             mask[edges] = True
@@ -356,12 +345,8 @@ class ChartParser:
             parse.log_probability = log
         return parses
 
-    def _brackets(self, trees: _ScoredTrees, edges: NDArray[np.int64]) -> tuple[NDArray[Any], ...]:
-        """Read the brackets and tags of one tree of each forest from its edges.
-
-        Returns symbols, starts, ends, and probabilities, float32, in pre-order, one sentence after
-        another, and where each sentence begins, int64 (s + 1).
-        """
+    def _parses(self, trees: _ScoredTrees, edges: NDArray[np.int64]) -> list[Parse]:
+        """Read the brackets and tags of one tree of each forest from its edges."""
         graphs = trees.graphs
         edges = edges[graphs.made[edges] >= 0]
         made, rules = graphs.made[edges], graphs.chain[edges]
@@ -381,57 +366,11 @@ class ChartParser:
         owner = np.searchsorted(graphs.edge_offsets, edges[place], side="right") - 1
         # Of the nodes over one span the later one in the hypergraph is the higher one.
         order = np.lexsort((depth, -place, -ends, starts, owner))
-        order = order[symbols[order] < self.grammar.symbols.n_tags + self.grammar.symbols.n_phrases]
-        begins = np.searchsorted(owner[order], np.arange(len(graphs) + 1))
-        return (
-            symbols[order],
-            starts[order],
-            ends[order],
-            np.minimum(probabilities[order], 1.0).astype(np.float32),
-            begins,
-        )
-
-    def _scores(
-        self,
-        sentences: list[list[str]],
-        tags: list[Sequence[GivenTag] | None],
-        tag_weight: float,
-    ) -> tuple[list[NDArray[np.float32]], list[NDArray[np.float32]]]:
-        """Return word scores for each level of the cascade, and for those of further grammars."""
-        scores = []
-        wanted = [(self.grammar, level) for level in self.levels] + self._finals[1:]
-        shares = None
-        if any(own is not None for own in tags):
-            given = (
-                tag
-                for own, sentence in zip(tags, sentences, strict=True)
-                for tag in (own if own is not None else [""] * len(sentence))
-            )
-            shares = tag_shares(given, self.grammar.symbols.tag_index)
-        ids: dict[int, NDArray[np.int32]] = {}
-        for grammar, level in wanted:
-            if id(grammar) not in ids:
-                encode = grammar.lexicon.encode
-                ids[id(grammar)] = np.concatenate(
-                    [np.empty(0, np.int32), *(encode(sentence) for sentence in sentences)]
-                )
-            rows = grammar.lexicon.scores(level, ids[id(grammar)])
-            if shares is not None:
-                substates = grammar.levels[level].substates[: grammar.symbols.n_tags]
-                rows = _with_tags(rows, substates, shares, tag_weight)
-            scores.append(np.ascontiguousarray(rows, dtype=np.float32))
-        return scores[: len(self.levels)], scores[len(self.levels) :]
-
-    def _parses(
-        self,
-        symbols: NDArray[np.int32],
-        starts: NDArray[np.int32],
-        ends: NDArray[np.int32],
-        probabilities: NDArray[np.float32],
-        begins: NDArray[np.int64],
-    ) -> list[Parse]:
-        """Make parses of what `_brackets` returns."""
         own = self.grammar.symbols
+        order = order[symbols[order] < own.n_tags + own.n_phrases]
+        begins = np.searchsorted(owner[order], np.arange(len(graphs) + 1))
+        symbols, starts, ends = symbols[order], starts[order], ends[order]
+        probabilities = np.minimum(probabilities[order], 1.0).astype(np.float32)
         is_tag = symbols < own.n_tags
         bracket = ~is_tag
         # The phrase that holds together several children of the root is not in the treebank.
@@ -453,10 +392,39 @@ class ChartParser:
                 tags[tag_low:tag_high],
                 root=own.root,
             )
-            for low, high, tag_low, tag_high in zip(
-                bounds[:-1], bounds[1:], tag_bounds[:-1], tag_bounds[1:], strict=True
+            for (low, high), (tag_low, tag_high) in zip(
+                pairwise(bounds), pairwise(tag_bounds), strict=True
             )
         ]
+
+    def _scores(
+        self,
+        sentences: list[list[str]],
+        tags: list[Sequence[GivenTag] | None],
+        tag_weight: float,
+    ) -> tuple[list[NDArray[np.float32]], list[NDArray[np.float32]]]:
+        """Return word scores for each level of the cascade, and for those of further grammars."""
+        scores = []
+        wanted = [(self.grammar, level) for level in self.levels] + self._finals[1:]
+        shares = None
+        if any(own is not None for own in tags):
+            given = (
+                tag
+                for own, sentence in zip(tags, sentences, strict=True)
+                for tag in (own if own is not None else [""] * len(sentence))
+            )
+            shares = tag_shares(given, self.grammar.symbols.tag_index)
+        ids = {
+            id(grammar): np.concatenate([grammar.lexicon.encode(words) for words in sentences])
+            for grammar in self.grammars
+        }
+        for grammar, level in wanted:
+            rows = grammar.lexicon.scores(level, ids[id(grammar)])
+            if shares is not None:
+                substates = grammar.levels[level].substates[: grammar.symbols.n_tags]
+                rows = _with_tags(rows, substates, shares, tag_weight)
+            scores.append(np.ascontiguousarray(rows, dtype=np.float32))
+        return scores[: len(self.levels)], scores[len(self.levels) :]
 
     def _fallback(self, scores: NDArray[np.float32]) -> Parse:
         """Return a flat tree: the likeliest tag of each word under the likeliest phrase."""
@@ -467,10 +435,9 @@ class ChartParser:
 
 
 class _Forests(NamedTuple):
-    """The forests of a batch.
+    """The forests of a batch: of sentences `numbers`, whose words begin at `offsets`.
 
-    numbers: of the sentences that have one, int64. arrays: see `Chart.hypergraphs`. offsets: where
-    the words of each sentence begin. word_scores: of all words at level 0.
+    arrays: see `Chart.hypergraphs`. word_scores: of all words at level 0.
     """
 
     graphs: Hypergraphs
@@ -481,10 +448,9 @@ class _Forests(NamedTuple):
 
 
 class _ScoredTrees(NamedTuple):
-    """Forests whose trees are scored.
+    """Forests whose edges have scores, and log_z, under a log-linear model; None without one.
 
-    scores: of the edges, and log_z, under a log-linear model; None without one. sources: the edge
-    that each edge of a refined forest is a copy of, or None. posteriors, gains: of the edges.
+    sources: the edge that each edge of a refined forest is a copy of, or None.
     """
 
     graphs: Hypergraphs
@@ -519,11 +485,9 @@ def compile_grammar(grammar: LatentGrammar) -> _chart.Grammar:
 
 
 def _blocks(level: Level) -> tuple[NDArray, ...]:
-    """The blocks of the binary rules: those that are well filled dense, of the others the entries.
+    """The blocks of the binary rules: well filled ones are dense, of the others there are entries.
 
-    RETURNS: the dense ones, float32, and where the block of each rule begins there, int64, -1 for
-    those that are not; where the entries of each rule begin, int32 (n_binary + 1), and of each its
-    parent substate, its pair of children, and its probability.
+    See `_structures.Fine` for the arrays.
     """
     places, values = level.entries
     offsets = level.binary_offsets
@@ -555,9 +519,7 @@ def _with_tags(
     shares: Floats,
     weight: float,
 ) -> NDArray[np.float32]:
-    """Scores of words, float32 (n, X), whose tags are given. substates: of each tag. shares: see
-    `tag_shares`; (n, tags).
-    """
+    """Scores of words, float32 (n, X), whose tags are given with these `tag_shares`."""
     begins = np.cumsum(substates) - substates
     seen = np.maximum.reduceat(rows, begins, axis=1) > 0
     if np.isinf(weight):

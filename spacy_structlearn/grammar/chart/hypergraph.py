@@ -73,7 +73,9 @@ class Hypergraphs:
     def joined(cls, parts: Sequence[Hypergraphs]) -> Hypergraphs:
         """Concatenate forests."""
         if not parts:
-            return _EMPTY
+            none, start = np.empty(0, np.int32), np.zeros(1, np.int64)
+            tables = none.reshape(0, 3), start, start, start, none, none.reshape(0, 2)
+            return cls(*tables, np.empty(0), none, none, none)
 
         def offsets(name: str) -> NDArray[np.int64]:
             sizes = [np.diff(getattr(part, name)) for part in parts]
@@ -96,15 +98,12 @@ class Hypergraphs:
         return Hypergraphs.joined([self._one(int(sentence)) for sentence in sentences])
 
     def _one(self, x: int) -> Hypergraphs:
-        items = slice(*self.item_offsets[x : x + 2].tolist())
-        nodes = slice(*self.node_offsets[x : x + 2].tolist())
-        edges = slice(*self.edge_offsets[x : x + 2].tolist())
+        offsets = (self.item_offsets, self.node_offsets, self.edge_offsets)
+        parts = items, nodes, edges = [slice(*ends[x : x + 2].tolist()) for ends in offsets]
         made = self.made[edges]
         return Hypergraphs(
             self.items[items],
-            np.array([0, items.stop - items.start], np.int64),
-            np.array([0, nodes.stop - nodes.start], np.int64),
-            np.array([0, edges.stop - edges.start], np.int64),
+            *(np.array([0, part.stop - part.start], np.int64) for part in parts),
             self.begins[nodes.start + x : nodes.stop + x + 1],
             self.tails[edges],
             self.scores[edges],
@@ -138,21 +137,24 @@ class Hypergraphs:
         This is the item that the edges of the node make. An upper node that is only made of its
         lower node has the item of the latter, and a lower node without edges that of the upper one.
         """
-        lasts = self.node_offsets[1:] - 1
-        n_nodes, heads = int(self.node_offsets[-1]), self.heads
-        items = np.full(n_nodes, -1, dtype=np.int32)
+        heads = self.heads
+        items = np.full(int(self.node_offsets[-1]), -1, dtype=np.int32)
         making = self.made >= 0
         items[heads[making]] = self.made[making]
-        is_root = np.zeros(n_nodes, dtype=bool)
-        is_root[lasts] = True
-        taken = np.flatnonzero(~making & (self.tails[:, 0] >= 0) & ~is_root[heads])
+        taken = np.flatnonzero(~making & (self.tails[:, 0] >= 0) & ~self._of_roots)
         upper = heads[taken]
-        sentence = np.searchsorted(self.edge_offsets, taken, side="right") - 1
-        lower = self.tails[taken, 0] + self.node_offsets[sentence]
+        lower = self.tails[taken, 0] + self.node_offsets[self.edge_sentences[taken]]
         for node, other in ((upper, lower), (lower, upper)):
             unknown = items[node] < 0
             items[node[unknown]] = items[other[unknown]]
         return items
+
+    @property
+    def _of_roots(self) -> Mask:
+        """Which edges make the last node of their sentence, a mask (E)."""
+        is_root = np.zeros(int(self.node_offsets[-1]), dtype=bool)
+        is_root[self.node_offsets[1:] - 1] = True
+        return is_root[self.heads]
 
     def thinned(self, kept: Mask) -> Hypergraphs:
         """Return the same nodes with some of the edges. kept: a mask (E)."""
@@ -219,13 +221,8 @@ class Hypergraphs:
 
         scores: of the edges, float64 (E).
         posteriors: of the edges, float64 (E).
-        decoder: one of
-            "viterbi", the most probable tree. As there are no substates this is also
-            "variational", the largest product of the posteriors of edges given their heads;
-            "max_rule_sum", the largest sum of the posteriors of productions;
-            "max_rule_product", the largest product of the posteriors of productions;
-            "labelled_recall", the largest sum of the posteriors of tags and brackets (Goodman
-            1996), each bracket less one half, so that precision counts too.
+        decoder: one of `decode.DECODERS`. As there are no substates, "viterbi", the most probable
+            tree, is also "variational".
         symbols: of the grammar, for labelled recall.
         sources: the edge that each edge is a copy of, (E), in forests whose nodes were split (see
             `fragments.annotation`). A production is then all copies of an edge together.
@@ -247,13 +244,7 @@ class Hypergraphs:
         gain = posteriors
         if decoder == "max_rule_product":
             gain = np.log(np.maximum(posteriors, FLOOR)) if logs is None else logs
-        production = self.made >= 0
-        # The edges of the root are productions too.
-        last = self.node_offsets[1:] + np.arange(len(self))
-        for begin, end in zip(
-            self.edge_offsets[:-1] + self.begins[last - 1], self.edge_offsets[1:], strict=True
-        ):
-            production[begin:end] = True
+        production = (self.made >= 0) | self._of_roots
         # Edges that are in no tree stay out.
         return np.where(np.isneginf(scores), -np.inf, np.where(production, gain, 0.0))
 
@@ -264,11 +255,13 @@ class Hypergraphs:
         Chiang (2005), algorithm 2.
         """
         return [
-            [(score, edges + first) for score, edges in _KBest(part, own, k).trees()]
-            for part, own, first in (
-                (self._one(x), scores[slice(*self.edge_offsets[x : x + 2])], self.edge_offsets[x])
-                for x in range(len(self))
-            )
+            [
+                (score, edges + self.edge_offsets[x])
+                for score, edges in _k_best(
+                    self._one(x), scores[slice(*self.edge_offsets[x : x + 2])], k
+                )
+            ]
+            for x in range(len(self))
         ]
 
     def closest(self, gold: Sequence[Tree], symbols: Symbols) -> Mask:
@@ -281,10 +274,6 @@ class Hypergraphs:
         """
         if len(gold) != len(self):
             raise ValueError(f"{len(gold)} trees for {len(self)} forests")
-        gains = self._closeness(gold, symbols)
-        return self.best(self.edge_scores(gains, TIE))[1]
-
-    def _closeness(self, gold: Sequence[Tree], symbols: Symbols) -> Floats:
         size = np.int64(symbols.size + 1)
         wide = np.int64(self.n_words.max(initial=0) + 1)
         n_tags, last = symbols.n_tags, symbols.n_tags + symbols.n_phrases
@@ -306,75 +295,56 @@ class Hypergraphs:
         gains = np.where(found, GOLD_BRACKET, WRONG_BRACKET)
         gains[symbol >= last] = 0.0
         gains[symbol < n_tags] = np.where(found[symbol < n_tags], GOLD_TAG, 0.0)
-        return gains
+        return self.best(self.edge_scores(gains, TIE))[1]
 
     @property
     def _structure(self) -> tuple[NDArray[Any], ...]:
         return self.node_offsets, self.edge_offsets, self.begins, self.tails
 
 
-class _KBest:
-    """The k best derivations of one hypergraph.
-
-    The k best derivations of each node are found bottom up. Each is stored as an edge and the ranks
-    of the derivations of its tails (Huang & Chiang 2005, algorithm 2).
-    """
-
-    def __init__(self, graph: Hypergraphs, scores: Floats, k: int):
-        self.k = k
-        self.scores: list[float] = scores.tolist()
-        pairs = graph.tails.tolist()
-        self.tails = [tuple(node for node in pair if node >= 0) for pair in pairs]
-        # (score, edge, ranks of the tails) by node.
-        self.best: list[list[tuple[float, int, tuple[int, ...]]]] = []
-        begins = graph.begins.tolist()
-        for first, end in pairwise(begins):
-            self.best.append(self._rank(first, end))
-
-    def trees(self) -> Iterator[tuple[float, NDArray[np.int64]]]:
-        """Yield the score and the edges of each derivation of the last node, best first."""
-        for score, edge, ranks in self.best[-1]:
-            edges = []
-            stack = [(edge, ranks)]
-            while stack:
-                edge, ranks = stack.pop()
-                edges.append(edge)
-                for node, rank in zip(self.tails[edge], ranks, strict=True):
-                    stack.append(self.best[node][rank][1:])
-            yield score, np.sort(np.array(edges, dtype=np.int64))
-
-    def _rank(self, first: int, end: int) -> list[tuple[float, int, tuple[int, ...]]]:
-        best = self.best
+def _k_best(
+    graph: Hypergraphs, scores: Floats, k: int
+) -> Iterator[tuple[float, NDArray[np.int64]]]:
+    """Yield the score and edges of the k best derivations of one hypergraph, best first."""
+    of_edges: list[float] = scores.tolist()
+    tails = [tuple(node for node in pair if node >= 0) for pair in graph.tails.tolist()]
+    # (score, edge, ranks of the tails) by node.
+    best: list[list[tuple[float, int, tuple[int, ...]]]] = []
+    for first, end in pairwise(graph.begins.tolist()):
         queue: list[tuple[float, int, tuple[int, ...]]] = []
-        seen: set[tuple[int, tuple[int, ...]]] = set()
-
-        def consider(edge: int, ranks: tuple[int, ...]) -> None:
-            score = self.scores[edge]
-            if score == -np.inf or (edge, ranks) in seen:
-                return
-            seen.add((edge, ranks))
-            for node, rank in zip(self.tails[edge], ranks, strict=True):
-                if rank >= len(best[node]):
-                    return
-                score += best[node][rank][0]
-            heapq.heappush(queue, (-score, edge, ranks))
-
-        for edge in range(first, end):
-            consider(edge, (0,) * len(self.tails[edge]))
-        found: list[tuple[float, int, tuple[int, ...]]] = []
-        while queue and len(found) < self.k:
+        todo = [(edge, (0,) * len(tails[edge])) for edge in range(first, end)]
+        seen = set(todo)
+        best.append([])
+        while True:
+            for edge, ranks in todo:
+                below = [
+                    best[node][rank : rank + 1]
+                    for node, rank in zip(tails[edge], ranks, strict=True)
+                ]
+                if of_edges[edge] > -np.inf and all(below):
+                    score = sum((one[0][0] for one in below), of_edges[edge])
+                    heapq.heappush(queue, (-score, edge, ranks))
+            if not queue or len(best[-1]) == k:
+                break
             score, edge, ranks = heapq.heappop(queue)
-            found.append((-score, edge, ranks))
-            for place in range(len(ranks)):
-                consider(edge, tuple(rank + (i == place) for i, rank in enumerate(ranks)))
-        return found
+            best[-1].append((-score, edge, ranks))
+            others = (
+                (edge, tuple(rank + (i == place) for i, rank in enumerate(ranks)))
+                for place in range(len(ranks))
+            )
+            todo = [other for other in others if other not in seen]
+            seen.update(todo)
+    for score, *top in best[-1]:
+        edges, stack = [], [top]
+        while stack:
+            edge, ranks = stack.pop()
+            edges.append(edge)
+            stack += [best[node][rank][1:] for node, rank in zip(tails[edge], ranks, strict=True)]
+        yield score, np.sort(np.array(edges, dtype=np.int64))
 
 
 def together(posteriors: Floats, sources: NDArray[np.integer] | None) -> Floats:
-    """Return the posteriors of productions, float64 (E), from those of edges.
-
-    sources: see `Hypergraphs.gains`.
-    """
+    """Return the posteriors of productions, (E), from those of edges; see `Hypergraphs.gains`."""
     return posteriors if sources is None else np.bincount(sources, posteriors)[sources]
 
 
@@ -409,17 +379,3 @@ class Scorer(Protocol):
         Several threads may call it at the same time.
         """
         ...
-
-
-_EMPTY = Hypergraphs(
-    items=np.empty((0, 3), np.int32),
-    item_offsets=np.zeros(1, np.int64),
-    node_offsets=np.zeros(1, np.int64),
-    edge_offsets=np.zeros(1, np.int64),
-    begins=np.empty(0, np.int32),
-    tails=np.empty((0, 2), np.int32),
-    scores=np.empty(0),
-    made=np.empty(0, np.int32),
-    n_words=np.empty(0, np.int32),
-    chain=np.empty(0, np.int32),
-)

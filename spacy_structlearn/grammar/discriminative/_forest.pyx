@@ -15,13 +15,12 @@ scores are therefore at most 2**64, and their products with weights up to 2**58 
 
 from libc.math cimport INFINITY, log
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
-from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 import numpy as np
 
 from spacy_structlearn.arrays import cumulative
-from spacy_structlearn.kernels.arrays cimport reserve
+from spacy_structlearn.kernels.arrays cimport free_each, reserve
 from spacy_structlearn.kernels.vectors cimport (
     add_matvec,
     dot,
@@ -50,6 +49,17 @@ ARRAYS = (
     "unary_parent", "unary_child", "unary_rule", "sentence_root", "root_item", "root_rule",
     "gold_item", "gold_edge", "gold_unary", "gold_root",
 )
+
+
+# The kind of element that each array has an entry of.
+KINDS = {name: name.split("_")[name.startswith("gold")] for name in ARRAYS}
+# Arrays of offsets have one more entry; the kind of element that they delimit.
+PARTS = {
+    name: name.split("_")[1]
+    for name in ("sentence_cell", "cell_item", "cell_group", "cell_unary", "group_edge", "sentence_root")
+}
+# An array of each kind of element.
+COUNTED = {kind: name for name, kind in KINDS.items()}
 
 
 cdef struct Weights:
@@ -97,19 +107,11 @@ cdef struct Memory:
     int z_power
 
 
-ctypedef fused index:
-    int32_t
-    int64_t
-
-
-cdef int delimits(const index[::1] offsets, Py_ssize_t total) except -1:
-    cdef Py_ssize_t x, n = offsets.shape[0]
-    if n < 1 or offsets[0] != 0 or offsets[n - 1] != total:
+def _check_offsets(offsets, total):
+    if not len(offsets) or offsets[0] or offsets[len(offsets) - 1] != total or (
+        (offsets[1:] < offsets[:len(offsets) - 1]).any()
+    ):
         raise ValueError("offsets that do not delimit parts")
-    for x in range(n - 1):
-        if offsets[x] > offsets[x + 1]:
-            raise ValueError("offsets that do not delimit parts")
-    return 0
 
 
 cdef class ForestArrays:
@@ -132,7 +134,7 @@ cdef class ForestArrays:
     cdef readonly int n_tags, n_symbols
     cdef const int32_t[:, ::1] rules
     cdef const int32_t[:, ::1] unary_rules
-    cdef const int32_t[::1] root_rules
+    cdef const int32_t[:, ::1] root_rules
     cdef int32_t[::1] sentence_cell, cell_item, cell_group, cell_unary, item_symbol, item_terminal
     cdef uint64_t[::1] item_mask
     cdef int32_t[::1] group_parent, group_rule, group_edge, edge_left, edge_right
@@ -144,7 +146,7 @@ cdef class ForestArrays:
         self, int n_tags, int n_symbols, rules, unary_rules, root_rules, dict arrays not None
     ):
         self.n_tags, self.n_symbols = n_tags, n_symbols
-        self.rules, self.unary_rules, self.root_rules = rules, unary_rules, root_rules
+        self.rules, self.unary_rules, self.root_rules = rules, unary_rules, root_rules[:, None]
         for array in (rules, unary_rules, root_rules):
             if np.size(array) and not 0 <= np.min(array) <= np.max(array) < n_symbols:
                 raise ValueError("a rule with an unknown symbol")
@@ -159,76 +161,57 @@ cdef class ForestArrays:
             self.sentence_root, self.root_item, self.root_rule, self.gold_item, self.gold_edge,
             self.gold_unary, self.gold_root,
         ) = [arrays[name] for name in ARRAYS]
-        self._check()
+        self._check_sizes(arrays)
+        self._check_places()
 
-    def _check(self):
-        cdef Py_ssize_t s, c, x, e, n_items = self.item_symbol.shape[0]
-        cdef Py_ssize_t n_cells = self.cell_item.shape[0] - 1, n_groups = self.group_parent.shape[0]
-        cdef Py_ssize_t n_edges = self.edge_left.shape[0], n_unaries = self.unary_parent.shape[0]
-        cdef Py_ssize_t n_sentences = self.sentence_cell.shape[0] - 1, first, end
-        cdef int a, b, d, r
+    def _check_sizes(self, arrays):
+        """Raise ValueError unless there is one entry for each element, and offsets delimit them."""
         if self.rules.shape[1] != 3 or self.unary_rules.shape[1] != 2:
             raise ValueError("rules of the wrong shape")
-        delimits(self.sentence_cell, n_cells)
-        delimits(self.cell_item, n_items)
-        delimits(self.cell_group, n_groups)
-        delimits(self.cell_unary, n_unaries)
-        delimits(self.group_edge, n_edges)
-        delimits(self.sentence_root, self.root_item.shape[0])
-        if not (
-            self.cell_group.shape[0] == self.cell_unary.shape[0] == n_cells + 1
-            and self.item_terminal.shape[0] == self.item_mask.shape[0] == n_items
-            and self.gold_item.shape[0] == n_items and self.group_rule.shape[0] == n_groups
-            and self.group_edge.shape[0] == n_groups + 1 and self.edge_right.shape[0] == n_edges
-            and self.gold_edge.shape[0] == n_edges and self.unary_child.shape[0] == n_unaries
-            and self.unary_rule.shape[0] == self.gold_unary.shape[0] == n_unaries
-            and self.sentence_root.shape[0] == n_sentences + 1
-            and self.root_rule.shape[0] == self.root_item.shape[0]
-            and self.gold_root.shape[0] == self.root_item.shape[0]
-        ):
-            raise ValueError("arrays of different lengths")
+        counts = {kind: len(arrays[name]) - (name in PARTS) for kind, name in COUNTED.items()}
+        for name in ARRAYS:
+            array = arrays[name]
+            if len(array) != counts[KINDS[name]] + (name in PARTS):
+                raise ValueError("arrays of different lengths")
+            if name in PARTS:
+                _check_offsets(array, counts[PARTS[name]])
+
+    def _check_places(self):
+        """Raise ValueError unless all items are what their rules and their cells ask for."""
+        cdef Py_ssize_t s, c, x, e
+        cdef int symbol, rule, first, begin, end
         self.n_terminals = 0
-        for x in range(n_items):
-            a = self.item_symbol[x]
-            if not 0 <= a < self.n_symbols or (a < self.n_tags) != (self.item_terminal[x] >= 0):
+        for x in range(self.item_symbol.shape[0]):
+            symbol = self.item_symbol[x]
+            if not 0 <= symbol < self.n_symbols or (
+                (symbol < self.n_tags) != (self.item_terminal[x] >= 0)
+            ):
                 raise ValueError("an item with an unknown symbol")
             self.n_terminals = max(self.n_terminals, <Py_ssize_t>self.item_terminal[x] + 1)
-        for s in range(n_sentences):
-            first = self.cell_item[self.sentence_cell[s]]
+        for s in range(self.n_sentences):
+            first = end = self.cell_item[self.sentence_cell[s]]
             for c in range(self.sentence_cell[s], self.sentence_cell[s + 1]):
-                end = self.cell_item[c + 1]
+                begin, end = self.cell_item[c], self.cell_item[c + 1]
                 for x in range(self.cell_group[c], self.cell_group[c + 1]):
-                    a, r = self.group_parent[x], self.group_rule[x]
-                    if (
-                        not self.cell_item[c] <= a < end or not 0 <= r < self.rules.shape[0]
-                        or self.rules[r, 0] != self.item_symbol[a]
-                    ):
-                        raise ValueError("a parent and its rule do not agree")
+                    rule = self.group_rule[x]
+                    self.check(self.group_parent[x], begin, end, self.rules, rule, 0)
                     for e in range(self.group_edge[x], self.group_edge[x + 1]):
-                        b, d = self.edge_left[e], self.edge_right[e]
-                        if (
-                            not first <= b < self.cell_item[c] or not first <= d < self.cell_item[c]
-                            or self.rules[r, 1] != self.item_symbol[b]
-                            or self.rules[r, 2] != self.item_symbol[d]
-                        ):
-                            raise ValueError("an edge and its rule do not agree")
+                        self.check(self.edge_left[e], first, begin, self.rules, rule, 1)
+                        self.check(self.edge_right[e], first, begin, self.rules, rule, 2)
                 for x in range(self.cell_unary[c], self.cell_unary[c + 1]):
-                    a, b, r = self.unary_parent[x], self.unary_child[x], self.unary_rule[x]
-                    if (
-                        not self.cell_item[c] <= a < end or not self.cell_item[c] <= b < end
-                        or not 0 <= r < self.unary_rules.shape[0]
-                        or self.unary_rules[r, 0] != self.item_symbol[a]
-                        or self.unary_rules[r, 1] != self.item_symbol[b]
-                    ):
-                        raise ValueError("a unary and its rule do not agree")
-            end = self.cell_item[self.sentence_cell[s + 1]]
+                    rule = self.unary_rule[x]
+                    self.check(self.unary_parent[x], begin, end, self.unary_rules, rule, 0)
+                    self.check(self.unary_child[x], begin, end, self.unary_rules, rule, 1)
             for x in range(self.sentence_root[s], self.sentence_root[s + 1]):
-                a, r = self.root_item[x], self.root_rule[x]
-                if (
-                    not first <= a < end or not 0 <= r < self.root_rules.shape[0]
-                    or self.root_rules[r] != self.item_symbol[a]
-                ):
-                    raise ValueError("a root and its rule do not agree")
+                self.check(self.root_item[x], first, end, self.root_rules, self.root_rule[x], 0)
+
+    cdef inline int check(self, int item, int first, int end, const int32_t[:, ::1] rules, int rule,
+                          int column) except -1:
+        if not first <= item < end or not 0 <= rule < rules.shape[0] or (
+            rules[rule, column] != self.item_symbol[item]
+        ):
+            raise ValueError("an edge, unary or root and its rule do not agree")
+        return 0
 
     @property
     def n_sentences(self):
@@ -245,9 +228,8 @@ cdef class Workspace:
 
     def __dealloc__(self):
         cdef Memory* w = &self.memory
-        free(w.offset); free(w.power0); free(w.power1)
-        free(w.inside0); free(w.inside1); free(w.outside0); free(w.outside1)
-        free(w.edge_q); free(w.unary_q); free(w.root_q); free(w.block); free(w.pairs)
+        free_each(<void**>&w.offset, <void**>&w.root_q)
+        free_each(<void**>&w.block, <void**>&w.pairs)
 
 
 cdef int lay_out(ForestArrays f, Py_ssize_t s, const Weights* g, Memory* w) noexcept nogil:
@@ -598,19 +580,18 @@ cdef int set_weights(
     cdef const int64_t[::1] root_offsets = weights[6], terminal_offsets = weights[8]
     cdef Py_ssize_t r
     cdef int s, t
-    if not 0 <= begin <= end <= f.sentence_cell.shape[0] - 1:
+    if not 0 <= begin <= end <= f.n_sentences:
         raise ValueError("no such sentence")
     if substates.shape[0] != f.n_symbols or terminal_offsets.shape[0] < f.n_terminals + 1:
         raise ValueError("an array has the wrong size")
     n = np.asarray(substates, dtype=np.int64)
     if len(n) and not 1 <= n.min() <= n.max() <= MOST:
         raise ValueError("a symbol with no substates or too many")
-    all_rules = np.asarray(f.rules), np.asarray(f.unary_rules), np.asarray(f.root_rules)[:, None]
-    for rules, values, offsets in zip(all_rules, weights[1::2], weights[2::2]):
-        ends = cumulative(n[rules].prod(axis=1))
+    for rules, values, offsets in zip((f.rules, f.unary_rules, f.root_rules), weights[1::2], weights[2::2]):
+        ends = cumulative(n[np.asarray(rules)].prod(axis=1))
         if len(values) != ends[len(ends) - 1] or not np.array_equal(offsets, ends):
             raise ValueError("a block has the wrong size")
-    delimits(terminal_offsets, terminal.shape[0])
+    _check_offsets(np.asarray(terminal_offsets), terminal.shape[0])
     for r in range(f.cell_item[f.sentence_cell[begin]], f.cell_item[f.sentence_cell[end]]):
         s = substates[f.item_symbol[r]]
         if s < MOST and f.item_mask[r] >> s:
@@ -619,13 +600,13 @@ cdef int set_weights(
         if t >= 0 and terminal_offsets[t + 1] - terminal_offsets[t] != s:
             raise ValueError("a word has the wrong number of weights")
     g.n = &substates[0]
-    g.binary = &binary[0] if binary.shape[0] else NULL
+    g.binary = &binary[0]
     g.binary_offsets = &binary_offsets[0]
-    g.unary = &unary[0] if unary.shape[0] else NULL
+    g.unary = &unary[0]
     g.unary_offsets = &unary_offsets[0]
-    g.root = &root[0] if root.shape[0] else NULL
+    g.root = &root[0]
     g.root_offsets = &root_offsets[0]
-    g.terminal = &terminal[0] if terminal.shape[0] else NULL
+    g.terminal = &terminal[0]
     g.terminal_offsets = &terminal_offsets[0]
     return 0
 
@@ -658,10 +639,10 @@ def expected_counts(
         or root.shape[0] != weights[5].shape[0] or terminal.shape[0] != weights[7].shape[0]
     ):
         raise ValueError("an array has the wrong size")
-    out.binary = &binary[0] if binary.shape[0] else NULL
-    out.unary = &unary[0] if unary.shape[0] else NULL
-    out.root = &root[0] if root.shape[0] else NULL
-    out.terminal = &terminal[0] if terminal.shape[0] else NULL
+    out.binary = &binary[0]
+    out.unary = &unary[0]
+    out.root = &root[0]
+    out.terminal = &terminal[0]
     with nogil:
         mode = flush_subnormals()
         for s in range(begin, end):
@@ -721,143 +702,73 @@ def scores(ForestArrays f not None, Workspace workspace not None, Py_ssize_t s, 
 
 
 cdef _copied(const float* values, Py_ssize_t n):
-    out = np.empty(n, dtype=np.float32)
-    cdef float[::1] view = out
-    if n:
-        memcpy(&view[0], values, n * 4)
-    return out
+    return np.array(<const float[:n]>values) if n else np.empty(0, dtype=np.float32)
 
 
 def prune(
     ForestArrays f not None, Workspace workspace not None, tuple weights, float keep, float keep_edge
 ):
-    """Prune everything with a lower posterior but the gold tree; the rest moves down in place.
+    """Find what has a lower posterior and is not in the gold tree.
 
     weights: as in `expected_counts`.
-    keep: least posterior of items and their substates.
+    keep: least posterior of substates of items, whose bits in `item_mask` are cleared otherwise.
     keep_edge: least posterior of edges, unaries and roots.
 
-    A sentence without a derivation is not changed. Returns the numbers of cells, items, groups,
-    edges, unaries and roots that are left.
+    Returns bool (n_edges), (n_unaries) and (n_roots): which of them are left, with all their items.
+    Everything is left of a sentence without a derivation.
     """
     cdef Weights g
     cdef Memory* w = &workspace.memory
-    cdef Py_ssize_t s, n_sentences = f.sentence_cell.shape[0] - 1
-    cdef int cell, item, x, y, e, i, n, status, first, first_edge, first_unary, short_of_memory = 0
-    cdef int n_cells = 0, n_items = 0, n_groups = 0, n_edges = 0, n_unaries = 0, n_roots = 0
-    cdef int cells_from, cells_to, items_from, items_to, groups_from, groups_to
-    cdef int unaries_from, unaries_to, edges_from, edges_to, roots_from, roots_to
-    cdef int begin_item, begin_group, begin_unary, begin_edge
-    cdef uint64_t mask
-    cdef float lower, upper, inverse
-    cdef int32_t* place
+    cdef Py_ssize_t s, x, e
+    cdef int item, i, k, first, first_edge, first_unary, first_root, short_of_memory = 0
+    cdef bint parsed
+    cdef float inverse
     cdef unsigned int mode
-    set_weights(f, &g, weights, 0, n_sentences)
+    kept = [np.empty(n, dtype=bool) for n in (len(f.edge_left), len(f.unary_rule), len(f.root_rule))]
+    cdef uint8_t[::1] edges, unaries, roots
+    edges, unaries, roots = [marks.view(np.uint8) for marks in kept]
+    set_weights(f, &g, weights, 0, f.n_sentences)
     with nogil:
         mode = flush_subnormals()
-        for s in range(n_sentences):
-            # Writing is never ahead of reading: the bounds of this sentence and the next ones are
-            # still the old ones.
-            cells_from = f.sentence_cell[s]
-            cells_to = f.sentence_cell[s + 1]
-            roots_from = f.sentence_root[s]
-            roots_to = f.sentence_root[s + 1]
+        for s in range(f.sentence_cell.shape[0] - 1):
             if lay_out(f, s, &g, w):
                 short_of_memory = 1
                 break
-            status = inside(f, s, &g, w)
-            inverse = 0.0
-            if status == 0:
+            parsed = inside(f, s, &g, w) == 0
+            if parsed:
                 outside(f, s, &g, w, NULL)
                 inverse = 1.0 / w.z
-            place = w.power1  # new index of an item, or -1; the powers are not needed any more
-            first = f.cell_item[cells_from]
-            first_edge = f.group_edge[f.cell_group[cells_from]]
-            first_unary = f.cell_unary[cells_from]
-            items_to = f.cell_item[cells_from]
-            groups_to = f.cell_group[cells_from]
-            unaries_to = f.cell_unary[cells_from]
-            edges_to = first_edge
-            f.sentence_cell[s] = n_cells
-            f.sentence_root[s] = n_roots
-            for cell in range(cells_from, cells_to):
-                items_from = items_to
-                items_to = f.cell_item[cell + 1]
-                groups_from = groups_to
-                groups_to = f.cell_group[cell + 1]
-                unaries_from = unaries_to
-                unaries_to = f.cell_unary[cell + 1]
-                begin_item = n_items
-                begin_group = n_groups
-                begin_unary = n_unaries
-                for item in range(items_from, items_to):
-                    i = item - first
-                    mask = f.item_mask[item]
-                    if status == 0 and not f.gold_item[item]:
-                        n = w.offset[i + 1] - w.offset[i]
-                        for x in range(n):
-                            upper = w.inside1[w.offset[i] + x] * w.outside1[w.offset[i] + x]
-                            lower = 0.0
-                            if f.item_symbol[item] >= f.n_tags:
-                                lower = w.inside0[w.offset[i] + x] * w.outside0[w.offset[i] + x]
-                            if not (inverse * upper >= keep or inverse * lower >= keep):
-                                mask &= ~(<uint64_t>1 << x)
-                    place[i] = -1
-                    if mask == 0:
-                        continue
-                    place[i] = n_items
-                    f.item_symbol[n_items] = f.item_symbol[item]
-                    f.item_terminal[n_items] = f.item_terminal[item]
-                    f.item_mask[n_items] = mask
-                    f.gold_item[n_items] = f.gold_item[item]
-                    n_items += 1
-                for x in range(unaries_from, unaries_to):
-                    y = place[f.unary_parent[x] - first]
-                    e = place[f.unary_child[x] - first]
-                    if y < 0 or e < 0 or (status == 0 and not f.gold_unary[x]
-                                          and w.unary_q[x - first_unary] < keep_edge):
-                        continue
-                    f.unary_parent[n_unaries] = y
-                    f.unary_child[n_unaries] = e
-                    f.unary_rule[n_unaries] = f.unary_rule[x]
-                    f.gold_unary[n_unaries] = f.gold_unary[x]
-                    n_unaries += 1
-                for x in range(groups_from, groups_to):
-                    edges_from = edges_to
-                    edges_to = f.group_edge[x + 1]
-                    if place[f.group_parent[x] - first] < 0:
-                        continue
-                    begin_edge = n_edges
-                    for e in range(edges_from, edges_to):
-                        i = place[f.edge_left[e] - first]
-                        y = place[f.edge_right[e] - first]
-                        if i < 0 or y < 0 or (status == 0 and not f.gold_edge[e]
-                                              and w.edge_q[e - first_edge] < keep_edge):
-                            continue
-                        f.edge_left[n_edges] = i
-                        f.edge_right[n_edges] = y
-                        f.gold_edge[n_edges] = f.gold_edge[e]
-                        n_edges += 1
-                    if n_edges > begin_edge:
-                        f.group_parent[n_groups] = place[f.group_parent[x] - first]
-                        f.group_rule[n_groups] = f.group_rule[x]
-                        f.group_edge[n_groups] = begin_edge
-                        n_groups += 1
-                if n_items > begin_item:
-                    f.cell_item[n_cells] = begin_item
-                    f.cell_group[n_cells] = begin_group
-                    f.cell_unary[n_cells] = begin_unary
-                    n_cells += 1
-            for x in range(roots_from, roots_to):
-                if place[f.root_item[x] - first] < 0 or (
-                    status == 0 and not f.gold_root[x] and w.root_q[x - roots_from] < keep_edge
-                ):
+            first = f.cell_item[f.sentence_cell[s]]
+            first_unary = f.cell_unary[f.sentence_cell[s]]
+            first_edge = f.group_edge[f.cell_group[f.sentence_cell[s]]]
+            first_root = f.sentence_root[s]
+            for item in range(first, first + w.n_items):
+                if not parsed or f.gold_item[item]:
                     continue
-                f.root_item[n_roots] = place[f.root_item[x] - first]
-                f.root_rule[n_roots] = f.root_rule[x]
-                f.gold_root[n_roots] = f.gold_root[x]
-                n_roots += 1
+                for i in range(w.offset[item - first], w.offset[item - first + 1]):
+                    k = i - w.offset[item - first]
+                    # Tags have no lower nodes.
+                    if not (inverse * (w.inside1[i] * w.outside1[i]) >= keep
+                            or f.item_symbol[item] >= f.n_tags
+                            and inverse * (w.inside0[i] * w.outside0[i]) >= keep):
+                        f.item_mask[item] &= ~(<uint64_t>1 << k)
+            for x in range(first_unary, f.cell_unary[f.sentence_cell[s + 1]]):
+                unaries[x] = (
+                    (not parsed or f.gold_unary[x] or not w.unary_q[x - first_unary] < keep_edge)
+                    and f.item_mask[f.unary_parent[x]] and f.item_mask[f.unary_child[x]]
+                )
+            for x in range(f.cell_group[f.sentence_cell[s]], f.cell_group[f.sentence_cell[s + 1]]):
+                for e in range(f.group_edge[x], f.group_edge[x + 1]):
+                    edges[e] = (
+                        (not parsed or f.gold_edge[e] or not w.edge_q[e - first_edge] < keep_edge)
+                        and f.item_mask[f.group_parent[x]] and f.item_mask[f.edge_left[e]]
+                        and f.item_mask[f.edge_right[e]]
+                    )
+            for x in range(first_root, f.sentence_root[s + 1]):
+                roots[x] = f.item_mask[f.root_item[x]] and (
+                    not parsed or f.gold_root[x] or not w.root_q[x - first_root] < keep_edge
+                )
         restore_subnormals(mode)
     if short_of_memory:
         raise MemoryError
-    return n_cells, n_items, n_groups, n_edges, n_unaries, n_roots
+    return kept

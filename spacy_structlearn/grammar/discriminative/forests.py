@@ -25,11 +25,7 @@ CHUNK = 512  # number of sentences whose counts are added up in float32
 
 
 class Terminals(NamedTuple):
-    """Pairs of a word and a tag that occur in some forests.
-
-    words: int32 (n), ids of `Lexicon.encode`.
-    tags: int32 (n).
-    """
+    """Pairs of a word, an id of `Lexicon.encode`, and a tag that occur in forests: int32 (n)."""
 
     words: NDArray[np.int32]
     tags: NDArray[np.int32]
@@ -108,20 +104,18 @@ def gold_grid(data: TreebankData, tree: int) -> NDArray[np.int32]:
 
 _TYPES: dict[str, type[np.generic]] = dict.fromkeys(_forest.ARRAYS[-4:], np.uint8)
 _TYPES["item_mask"] = np.uint64
-# The array with the offsets of each kind of element; its last entry is their number.
-_OFFSETS = {
-    "cell": "sentence_cell",
-    "item": "cell_item",
-    "group": "cell_group",
-    "unary": "cell_unary",
-    "edge": "group_edge",
-    "root": "sentence_root",
-}
 # The kind of element that the entries of an array are indexes of.
-_PLACES = {name: kind for kind, name in _OFFSETS.items()} | dict.fromkeys(
+_PLACES = _forest.PARTS | dict.fromkeys(
     ("group_parent", "edge_left", "edge_right", "unary_parent", "unary_child", "root_item"), "item"
 )
 _N_BITS = np.array([byte.bit_count() for byte in range(256)], dtype=np.uint8)
+
+
+def _ends(marks: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """Return the number of marks before each place, int32 (n + 1)."""
+    ends = np.zeros(len(marks) + 1, dtype=np.int32)
+    np.cumsum(marks, dtype=np.int32, out=ends[1:])
+    return ends
 
 
 class Forests:
@@ -193,10 +187,7 @@ class Forests:
         return self._keys[np.unique(places[places >= 0])]
 
     def number_terminals(self, keys: NDArray[np.int64]) -> None:
-        """Renumber the terminals as indexes of `keys`.
-
-        keys: int64, ascending, with all `terminal_keys` and possibly others.
-        """
+        """Renumber the terminals as indexes of ascending `keys`, which may be more than needed."""
         places = self._arrays["item_terminal"]
         is_tag = places >= 0
         places[is_tag] = np.searchsorted(keys, self._keys)[places[is_tag]]
@@ -209,10 +200,7 @@ class Forests:
         return np.asarray(terminals[(self._arrays["gold_item"] > 0) & (terminals >= 0)])
 
     def refine(self, level: Level) -> None:
-        """Refine the masks to the substates of a level, by its `ancestors`.
-
-        All substates of gold items are allowed.
-        """
+        """Refine the masks by the `ancestors` of a level; gold items keep all substates."""
         symbols = self._arrays["item_symbol"]
         masks = np.asarray(self._arrays["item_mask"])
         refined = np.zeros_like(masks)
@@ -227,23 +215,25 @@ class Forests:
         self._arrays["item_mask"][:] = refined
 
     def prune(self, weights: Weights, threshold: float, edge_factor: float) -> None:
-        """Prune items with a posterior below `threshold`.
-
-        Productions are pruned below `threshold` times `edge_factor`.
-        """
-        sizes = _forest.prune(
+        """Prune items with a lower posterior, and productions by this times `edge_factor`."""
+        arrays = self._arrays
+        edges, unaries, roots = _forest.prune(
             self._forests, self._workspace, tuple(weights), threshold, threshold * edge_factor
         )
-        n_left = dict(zip(("cell", "item", "group", "edge", "unary", "root"), sizes, strict=True))
+        kept = {"edge": edges, "unary": unaries, "root": roots, "item": arrays["item_mask"] != 0}
         self._forests = None  # frees each old array as soon as it is replaced
+        ends = {kind: _ends(marks) for kind, marks in kept.items()}
+        kept["sentence"] = np.ones(self.n_sentences, dtype=bool)
+        # Groups without edges and cells without items go, too.
+        for kind, parts, inner in (("group", "group_edge", "edge"), ("cell", "cell_item", "item")):
+            kept[kind] = np.diff(ends[inner][arrays[parts]]) > 0
+            ends[kind] = _ends(kept[kind])
         for name in _forest.ARRAYS:
-            first, _, second = name.partition("_")
-            length = n_left.get(second if first == "gold" else first, self.n_sentences)
-            is_offsets = name in _OFFSETS.values()
-            array = np.array(self._arrays[name][: length + is_offsets])
-            if is_offsets:
-                array[-1] = n_left[_PLACES[name]]
-            self._arrays[name] = array
+            left = kept[_forest.KINDS[name]]
+            if name in _forest.PARTS:
+                left = np.append(left, True)
+            array = arrays[name][left]
+            arrays[name] = ends[_PLACES[name]][array] if name in _PLACES else array
         self._open()
 
     def expected_counts(self, weights: Weights) -> tuple[NDArray[np.float64], ForestCounts]:
@@ -288,10 +278,7 @@ class Forests:
         return _forest.scores(self._forests, self._workspace, sentence, tuple(weights))
 
     def gold_items(self, sentence: int) -> NDArray[np.int64]:
-        """Indexes, among the items of a sentence, of those of its tree.
-
-        They are ordered by width, start and symbol.
-        """
+        """The indexes, among the items of a sentence, of those of its tree, narrow spans first."""
         first, last = self._arrays["sentence_cell"][sentence : sentence + 2]
         begin, end = self._arrays["cell_item"][first], self._arrays["cell_item"][last]
         return np.flatnonzero(self._arrays["gold_item"][begin:end])
@@ -308,11 +295,8 @@ def coarse_forests(
 ) -> Forests:
     """Make the forests of some sentences with the grammar of level 0.
 
-    grammar: the compiled grammar.
-    lexicon: its words, with level 0.
     trees: the numbers of the sentences.
-    threshold: items with a lower posterior are pruned, and productions below `threshold` times
-        `edge_factor`.
+    threshold, edge_factor: see `Forests.prune`.
     chart: a workspace to use again.
 
     Returns forests that number their own terminals, see `Forests.number_terminals`.
@@ -326,7 +310,7 @@ def coarse_forests(
         scores = np.ascontiguousarray(lexicon.scores(0, ids), dtype=np.float32)
         grid = gold_grid(data, tree)
         forest = chart.coarse_forest(grammar, scores, grid, threshold, threshold * edge_factor)
-        made = None if forest is None else _arrays_of(data, tree, ids, grid, *forest[2:])
+        made = None if forest is None else _arrays_of(data, tree, ids, grid, forest[2])
         if made is not None:
             parts.append(made[0])
             keys.append(made[1])
@@ -357,38 +341,28 @@ def _arrays_of(
     tree: int,
     ids: NDArray[np.int32],
     grid: NDArray[np.int32],
-    cells: NDArray[np.int32],
-    symbols: NDArray[np.int32],
-    groups: NDArray[np.int32],
-    edges: NDArray[np.int32],
-    unaries: NDArray[np.int32],
-    roots: NDArray[np.int32],
+    forest: dict[str, NDArray[np.int32]],
 ) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]] | None:
-    """The arrays of the forest of one sentence, and the keys of its tags, not numbered yet.
-
-    Returns None if the grammar cannot derive the gold tree.
-    """
-    n_tags = data.symbols.n_tags
-    bounds = cells[:, 2:]
-    cell_of = np.repeat(np.arange(len(cells) - 1), np.diff(bounds[:, 0]))
-    i, j = cells[cell_of, 0], cells[cell_of, 1]
+    """The arrays of a forest and the keys of its tags; None if it does not have the gold tree."""
+    n_tags, symbols = data.symbols.n_tags, forest["item_symbol"]
+    n_items = np.diff(forest["cell_item"])
+    i, j = np.repeat(forest["cell_i"], n_items), np.repeat(forest["cell_j"], n_items)
     gold = grid[i, j]
     is_tag = symbols < n_tags
     gold_item = np.where(is_tag, gold[:, 2] == symbols, (gold[:, :2] == symbols[:, None]).any(1))
     gold_item &= ~is_tag | (j == i + 1)
     # A production belongs to the tree if its parent is the lower node of its span, its children are
     # the upper nodes of theirs, and the split points agree.
-    parents = groups[:-1, 0]
-    parent = np.repeat(parents, np.diff(groups[:, 2]))
-    left, right = edges.T
+    parent = np.repeat(forest["group_parent"], np.diff(forest["group_edge"]))
+    left, right = forest["edge_left"], forest["edge_right"]
     top = gold_item & (gold[:, 0] == symbols)
     lower = gold_item & (gold[:, 1] == symbols)
     gold_edge = lower[parent] & top[left] & top[right] & (j[left] == gold[parent, 2])
-    above, below, _ = unaries.T
+    above, below = forest["unary_parent"], forest["unary_child"]
     gold_unary = gold_item[above] & gold_item[below]
     # A word has at most a tag, a lower phrase and an upper phrase over it.
     gold_unary &= np.where(is_tag[below], lower[above], lower[below] & top[above])
-    gold_root = top[roots[:, 0]]
+    gold_root = top[forest["root_item"]]
     n_gold = [int(marks.sum()) for marks in (gold_item & is_tag, gold_edge, gold_unary, gold_root)]
     mine = slice(data.offsets[tree], data.offsets[tree + 1])
     kinds = (data.is_word, data.is_binary, data.is_unary)
@@ -396,38 +370,25 @@ def _arrays_of(
         return None
     keys = ids[i[is_tag]].astype(np.int64) * n_tags + symbols[is_tag]
     arrays = {
-        "sentence_cell": np.array([0, len(cells) - 1]),
-        "cell_item": bounds[:, 0],
-        "cell_group": bounds[:, 1],
-        "cell_unary": bounds[:, 2],
-        "item_symbol": symbols,
+        **forest,
+        "sentence_cell": np.array([0, len(n_items)]),
         "item_terminal": np.where(is_tag, 0, -1),
         "item_mask": np.ones(len(symbols)),
-        "group_parent": parents,
-        "group_rule": groups[:-1, 1],
-        "group_edge": groups[:, 2],
-        "edge_left": left,
-        "edge_right": right,
-        "unary_parent": above,
-        "unary_child": below,
-        "unary_rule": unaries[:, 2],
-        "sentence_root": np.array([0, len(roots)]),
-        "root_item": roots[:, 0],
-        "root_rule": roots[:, 1],
+        "sentence_root": np.array([0, len(gold_root)]),
         "gold_item": gold_item,
         "gold_edge": gold_edge,
         "gold_unary": gold_unary,
         "gold_root": gold_root,
     }
-    return {name: array.astype(_TYPES.get(name, np.int32)) for name, array in arrays.items()}, keys
+    return {name: arrays[name].astype(_TYPES.get(name, np.int32)) for name in _forest.ARRAYS}, keys
 
 
 def _concatenated(parts: Sequence[dict[str, NDArray[Any]]]) -> Iterator[tuple[str, NDArray[Any]]]:
     """The arrays of some forests one after another; the parts are emptied on the way."""
-    sizes = {kind: [int(part[name][-1]) for part in parts] for kind, name in _OFFSETS.items()}
+    sizes = {kind: [int(part[name][-1]) for part in parts] for name, kind in _forest.PARTS.items()}
     for name in _forest.ARRAYS:
         arrays = [part.pop(name) for part in parts]
-        is_offsets = name in _OFFSETS.values()
+        is_offsets = name in _forest.PARTS
         length = sum(map(len, arrays)) - is_offsets * (len(arrays) - 1)
         whole = np.zeros(length, dtype=_TYPES.get(name, np.int32))
         begin = before = 0

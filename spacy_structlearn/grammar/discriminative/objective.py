@@ -30,10 +30,7 @@ from ...parallel.shards import Engine
 from ..latent.em import TreeShard
 from ..latent.model import LatentGrammar, Level
 from ..treebank.lexicon import Backoff, Lexicon, LexiconLevel
-from ..treebank.symbols import (
-    TreebankData,
-    substate_columns,
-)
+from ..treebank.symbols import TreebankData, substate_columns
 from .forests import ForestCounts, Forests, Terminals, Weights
 
 LEAST = 1e-8  # smaller base probabilities are taken for zero
@@ -76,24 +73,22 @@ class TerminalMap:
         # The pair of a known word and its tag, if the lexicon has it.
         owner = np.repeat(np.arange(n_words), np.diff(lexicon.word_offsets))
         keys = owner * n_tags + lexicon.pair_tags
-        order = np.argsort(keys, kind="stable")
+        # The last place stands for a pair that the lexicon does not have.
+        order = np.append(np.argsort(keys, kind="stable"), len(keys))
         wanted = words.astype(np.int64) * n_tags + tags
-        place = np.searchsorted(keys[order], wanted)
-        place[place == len(keys)] = 0
-        has = known & (keys[order][place] == wanted) if len(keys) else np.zeros(len(words), bool)
-        pair = order[place] if len(keys) else place
+        pair = order[np.searchsorted(keys, wanted, sorter=order[:-1])]
+        has = known & (np.append(keys, -1)[pair] == wanted)
         share[has] += lexicon.pair_weights[pair[has]]
         is_own = lexicon.pair_weights == 0
         pair_offsets = cumulative(np.where(is_own, substates[lexicon.pair_tags], 0))
-        has &= is_own[pair] if len(keys) else has
+        has &= np.append(is_own, False)[pair]
         self.offsets, column = substate_columns(tags, substates)
         sizes = np.diff(self.offsets)
         local = np.arange(self.offsets[-1]) - np.repeat(self.offsets[:-1], sizes)
         self._cell = np.repeat(row * int(substates.sum()), sizes) + column
         self._share = np.repeat(share, sizes)
         self._has = np.flatnonzero(np.repeat(has, sizes))
-        begin = pair_offsets[pair] if len(keys) else np.zeros(len(words), np.int64)
-        self._own = (np.repeat(begin, sizes) + local)[self._has]
+        self._own = (np.repeat(pair_offsets[pair], sizes) + local)[self._has]
 
     def weights(self, own: NDArray[np.floating], rows: NDArray[np.floating]) -> NDArray:
         """The weights of all terminals, one vector after another."""
@@ -134,59 +129,46 @@ class Parameterization:
         self.n_tags = len(lexicon.tag_substates[0])
         self.own_tags = lexicon.pair_tags[lexicon.pair_weights == 0]
         probabilities = probabilities_of(level, words)
-        width = words.rows.shape[1]
         if base == "generative":
             self.base = Parts(
                 *(np.where(p < LEAST, np.float32(0), p) for p in probabilities[:3]),
                 *probabilities[3:],
             )
-            support = [np.flatnonzero(part) for part in self.base]
         else:
             ones = [np.ones(len(part), np.float32) for part in probabilities]
-            n_tags = self.n_tags
             # A signature has weights for all substates of the tags that it was seen with.
-            starts = cumulative(level.substates[:n_tags])[:-1]
-            seen = np.add.reduceat(words.rows, starts, axis=1) > 0
-            rows = np.repeat(seen, level.substates[:n_tags], axis=1).astype(np.float32)
+            substates = level.substates[: self.n_tags]
+            seen = np.add.reduceat(words.rows, cumulative(substates)[:-1], axis=1) > 0
+            rows = np.repeat(seen, substates, axis=1).astype(np.float32)
             rows[-1] = words.rows[-1]
             self.base = Parts(*ones[:4], rows.reshape(-1))
-            support = [np.flatnonzero(part) for part in self.base]
-            support[4] = support[4][support[4] < (len(words.rows) - 1) * width]
-        self._support = [
-            slice(None) if len(s) == len(p) else s for s, p in zip(support, self.base, strict=True)
-        ]
-        self._bounds = cumulative(np.array([len(s) for s in support]))
+        self._bounds = np.cumsum([len(part) for part in self.base])
+        support = np.flatnonzero(np.concatenate(self.base))
+        if base != "generative":
+            support = support[support < self._bounds[-1] - words.rows.shape[1]]
+        self._support = support
         self._probabilities = probabilities
 
     @property
     def n_parameters(self) -> int:
         """Length of a parameter vector."""
-        return int(self._bounds[-1])
+        return len(self._support)
 
     def initial(self, floor: float) -> NDArray[np.float64]:
         """The parameters at which weights are the generative probabilities, at least `floor`."""
-        theta = np.zeros(self.n_parameters)
         if self.is_centred:
-            return theta
-        for part, (probability, base) in enumerate(
-            zip(self._probabilities, self.base, strict=True)
-        ):
-            ratio = np.maximum(self.pick(part, probability), floor) / self.pick(part, base)
-            self._of_part(part, theta)[:] = np.log(ratio)
-        return theta
-
-    def pick(self, part: int, values: NDArray) -> NDArray[np.float64]:
-        """The values of the productions of one part that have a parameter."""
-        return np.asarray(values[self._support[part]], dtype=np.float64)
+            return np.zeros(self.n_parameters)
+        least = np.maximum(self.parameters_of(self._probabilities), floor)
+        return np.log(least / self.parameters_of(self.base))
 
     def parts_of(self, theta: NDArray[np.float64]) -> Parts:
         """The parameter of each production, 0 for productions without one."""
-        parts = []
-        for part, base in enumerate(self.base):
-            values = np.zeros(len(base))
-            values[self._support[part]] = self._of_part(part, theta)
-            parts.append(values)
-        return Parts(*parts)
+        values = np.zeros(self._bounds[-1])
+        values[self._support] = theta
+        return self._split(values)
+
+    def _split(self, values: NDArray) -> Parts:
+        return Parts(*np.split(values, self._bounds[:-1]))
 
     def refined(self, theta: NDArray[np.float64]) -> tuple[Level, LexiconLevel]:
         """The level, and its words, with `finite_weights`."""
@@ -198,24 +180,17 @@ class Parameterization:
             LexiconLevel(parts.own, rows),
         )
 
-    def _of_part(self, part: int, theta: NDArray[np.float64]) -> NDArray[np.float64]:
-        return theta[self._bounds[part] : self._bounds[part + 1]]
-
     def parameters_of(self, parts: Parts) -> NDArray[np.float64]:
         """The numbers of the productions that have a parameter, as one vector."""
-        return np.concatenate([self.pick(i, values) for i, values in enumerate(parts)])
+        return np.concatenate(parts)[self._support].astype(np.float64, copy=False)
 
     def weights(self, theta: NDArray[np.float64]) -> Parts | None:
         """base * exp(theta), float32; None if a weight is too large for float32 arithmetic."""
-        parts = []
-        for part, base in enumerate(self.base):
-            logs = self._of_part(part, theta)
-            if len(logs) and not logs.max() < LARGEST:
-                return None
-            values = base.copy()
-            values[self._support[part]] *= np.exp(logs.astype(np.float32))
-            parts.append(values)
-        return Parts(*parts)
+        if len(theta) and not theta.max() < LARGEST:
+            return None
+        values = np.concatenate(self.base)
+        values[self._support] *= np.exp(theta.astype(np.float32))
+        return self._split(values)
 
     def finite_weights(self, theta: NDArray[np.float64]) -> Parts:
         """As `weights`. Raises ValueError if a weight is too large."""
@@ -234,12 +209,9 @@ def probabilities_of(level: Level, words: LexiconLevel) -> Parts:
 def ancestor_places(
     fine: Level, coarse: Level, own_tags: NDArray[np.int32], n_tags: int, n_rows: int
 ) -> Parts:
-    """The indexes of the productions of `coarse` that the productions of `fine` refine.
+    """The indexes of the productions of `coarse` that the productions of `fine` refine, int64.
 
-    own_tags: the tags of the pairs with vectors of their own.
-    n_rows: number of rows of signatures.
-
-    Returns int64, within the same part of the coarse level.
+    own_tags: the tags of the pairs with vectors of their own. n_rows: number of signatures' rows.
     """
     rules, bounds = fine.rules, fine.offsets
     ancestors = [
@@ -282,10 +254,7 @@ def parameterization_of(grammar: LatentGrammar, number: int, base: str) -> Param
 
 
 def level_weights(level: Level, parts: Parts, terminals: TerminalMap) -> Weights:
-    """The weights of a level for its forests.
-
-    parts: of all productions, see `Parameterization.weights`.
-    """
+    """The weights of a level for its forests. parts: see `Parameterization.weights`."""
     return Weights(
         level.substates,
         parts.binary,
@@ -302,12 +271,10 @@ def level_weights(level: Level, parts: Parts, terminals: TerminalMap) -> Weights
 class GrammarShard:
     """The forests of some sentences, and the derivations of their gold trees.
 
-    forests: with terminals numbered as `terminals`, or by `number` later.
-    terminals: those of all shards, or None.
+    terminals: those of all shards, or None if `number` is called later.
     first: the number of the first sentence of this part of the data.
 
-    sentences: int64, the sentences of the forests that count: all that float32 has not lost.
-    derivations: of the trees of `sentences`.
+    sentences: int64, the sentences that count: all that float32 has not lost.
     """
 
     def __init__(self, forests: Forests, terminals: Terminals | None = None, first: int = 0):
@@ -371,10 +338,7 @@ class GrammarShard:
         return float((self.derivations.values - log_z).sum()), counts
 
     def begin(self, may_lose: bool = True) -> None:
-        """Begin a level. Sentences that float32 loses in its first evaluation are left out.
-
-        may_lose: False if the first evaluation was before training was interrupted.
-        """
+        """Begin a level, whose first evaluation may leave out sentences that float32 loses."""
         self._may_lose = may_lose
 
     @property

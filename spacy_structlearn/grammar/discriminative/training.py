@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,15 +51,10 @@ FLOOR = 1e-3  # least probability that parameters with the base "uniform" start 
 class LevelRecord:
     """How the training of a level went.
 
-    level: its number.
-    iterations, evaluations: number of iterations, and of evaluations of the objective.
     value: the objective, with its priors.
     log_likelihood: of the trees given the words, in nats.
-    parameters: number of parameters.
-    nonzero: number of parameters other than zero.
     status: why training ended, see `LBFGS`.
     left_out: number of sentences without a parse.
-    forests: size of the forests.
     """
 
     level: int
@@ -191,10 +186,7 @@ class ConditionalGrammarTrainer(TreebankTrainer[ConditionalGrammarSettings]):
 
     def _new_optimizer(self, start: NDArray[np.float64]) -> LBFGS:
         settings = self.settings
-        options = {
-            "memory": settings.memory,
-            "value_tolerance": settings.conditional_tolerance,
-        }
+        options = {"memory": settings.memory, "value_tolerance": settings.conditional_tolerance}
         if settings.l1:
             return OWLQN(start, l1=settings.l1, **options)
         return LBFGS(start, **options)
@@ -233,11 +225,9 @@ class Objectives:
     """The forests of the data, and the objective of one level after another.
 
     grammar: a generative grammar with expanded rows, see `without_backoff`.
-    level: the first level whose objective is wanted.
-    trained: by number, the parameters of those levels before it that are not generative.
+    level: the first level whose objective is wanted. The levels before it prune the forests.
+    trained: by number, the parameters of those of them that are not generative.
     lost: int64, numbers of sentences to leave out.
-
-    Forests are pruned with the levels before the first for a few hundred sentences at a time.
     """
 
     def __init__(
@@ -256,9 +246,9 @@ class Objectives:
         self._data = data
         self._level = level
         cascade = [self._weights(number, trained or {}) for number in range(level)]
-        recipe = _Recipe(settings, grammar, cascade)
+        recipe = settings, grammar, cascade
         parts = [
-            _ForestPart(part.start, data.subset(np.arange(part.start, part.stop)))
+            (part.start, data.subset(np.arange(part.start, part.stop)))
             for part in split(data.offsets, settings.shards)
         ]
         self.engine = make_engine(_make_shard, recipe, parts, settings.threads)
@@ -295,9 +285,7 @@ class Objectives:
     ) -> GrammarLikelihood:
         """Prune and refine the forests to a level, and return its objective.
 
-        number: of the level.
         trained: the parameters of the levels before it that are not generative.
-        may_lose: see `GrammarShard.begin`.
 
         Raises ValueError for a level before that of the forests.
         """
@@ -327,39 +315,26 @@ class Objectives:
         return parameters.finite_weights(parameters.initial(FLOOR) if theta is None else theta)
 
 
-@dataclass(frozen=True)
-class _Recipe:
-    """What all shards are made of.
+def _make_shard(
+    recipe: tuple[ConditionalGrammarSettings, LatentGrammar, Sequence[Parts]],
+    part: tuple[int, TreebankData],
+) -> GrammarShard:
+    """Make forests pruned by a cascade of weights, with terminals numbered by themselves.
 
-    cascade: the weights of all levels before that of the forests.
+    part: the number of the first sentence, and the trees.
     """
-
-    settings: ConditionalGrammarSettings
-    grammar: LatentGrammar
-    cascade: Sequence[Parts]
-
-
-class _ForestPart(NamedTuple):
-    """Consecutive sentences: the number of the first one, and the trees."""
-
-    first: int
-    data: TreebankData
-
-
-def _make_shard(recipe: _Recipe, part: _ForestPart) -> GrammarShard:
-    """Make forests pruned by the cascade, with terminals numbered by themselves."""
-    settings, grammar, data = recipe.settings, recipe.grammar, part.data
+    (settings, grammar, cascade), (first, data) = recipe, part
     coarse = (data, compile_grammar(grammar.truncated(1)), grammar.lexicon)
     limits = settings.threshold, settings.edge_factor
     parts = []
     for begin in range(0, data.n_trees, AT_ONCE):
         forests = coarse_forests(*coarse, range(begin, min(begin + AT_ONCE, data.n_trees)), *limits)
         terminals = terminals_of(forests.terminal_keys, grammar.symbols.n_tags)
-        for number, weights in enumerate(recipe.cascade):
+        for number, weights in enumerate(cascade):
             forests.prune(_level_weights(grammar, number, weights, terminals), *limits)
             forests.refine(grammar.levels[number + 1])
         parts.append(forests)
-    return GrammarShard(joined(data, parts), first=part.first)
+    return GrammarShard(joined(data, parts), first=first)
 
 
 def _level_weights(
@@ -381,11 +356,7 @@ def _refine_shard(
 def copied(
     before: Parameterization, after: Parameterization, theta: NDArray[np.float64], seed: int
 ) -> NDArray[np.float64]:
-    """Copy the parameters of the level before, with a little noise.
-
-    before, after: of two consecutive levels.
-    theta: float64, the parameters of the one before.
-    """
+    """Copy the parameters `theta` of the level before, with a little noise."""
     coarse = before.parts_of(theta)
     n_rows = len(after.words.rows)
     places = ancestor_places(after.level, before.level, after.own_tags, after.n_tags, n_rows)

@@ -15,6 +15,7 @@ cimport cython
 from libc.math cimport log, INFINITY
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free, malloc
+from libc.string cimport memset
 
 import numpy as np
 
@@ -169,10 +170,10 @@ cdef class Trees:
             raise ValueError("an array has the wrong size")
         if first == last:
             return
-        p.binary = &binary[0] if binary.shape[0] else NULL
-        p.unary = &unary[0] if unary.shape[0] else NULL
-        p.root = &root[0] if root.shape[0] else NULL
-        p.emissions = &emissions[0] if emissions.shape[0] else NULL
+        p.binary = &binary[0]
+        p.unary = &unary[0]
+        p.root = &root[0]
+        p.emissions = &emissions[0]
         cdef float* work = <float*>malloc(sizeof(float) * (self.widest * self.widest + self.widest))
         if work == NULL:
             raise MemoryError()
@@ -372,11 +373,10 @@ cdef double _impossible(
     Trees trees, Py_ssize_t t, float* inside, float* outside, float* scale,
 ) noexcept nogil:
     """Set the scores of a tree without a derivation. Returns its log-likelihood."""
-    cdef Py_ssize_t i
-    cdef int x
-    for i in range(trees.offsets[t], trees.offsets[t + 1]):
+    cdef Py_ssize_t i, begin = trees.offsets[t], end = trees.offsets[t + 1]
+    cdef int64_t first = trees.node_offsets[begin], size = trees.node_offsets[end] - first
+    for i in range(begin, end):
         scale[i] = 1
-        for x in range(trees.substates[trees.symbol[i]]):
-            inside[trees.node_offsets[i] + x] = 0
-            outside[trees.node_offsets[i] + x] = 0
+    memset(inside + first, 0, size * sizeof(float))
+    memset(outside + first, 0, size * sizeof(float))
     return -INFINITY

@@ -11,26 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import nlargest
-from typing import Protocol
 
 import numpy as np
 
-from ..treebank.symbols import Symbols
 from .em import sums_by_parent
-from .model import LatentGrammar
-
-
-class ScoredGrammar(Protocol):
-    """A latent grammar whose trees are scored again, such as `spans.model.SpanGrammar`."""
-
-    grammar: LatentGrammar
-    is_empty: bool
-    symbols: Symbols
-
-    def description(self) -> list[str]:
-        """Return lines on what scores the trees."""
-        ...
-
+from .model import LatentGrammar, ScoredGrammar
 
 Grammar = LatentGrammar | ScoredGrammar
 SMALLEST = 1e-4  # less probable words are not shown, unless all words are
@@ -77,8 +62,7 @@ def _base(grammar: Grammar) -> LatentGrammar:
 def is_conditional(grammar: Grammar) -> bool:
     """Return whether the weights of the last level are clearly not probabilities.
 
-    This is so if a weight is above 1, or if those of the productions of a subcategory do not sum
-    to 1.
+    A weight is above 1, or those of the productions of a subcategory do not sum to 1.
     """
     if grammar.is_empty:
         return False
@@ -97,10 +81,7 @@ def labels(grammar: Grammar) -> tuple[str, ...]:
 
 
 def subcategories(grammar: Grammar, label: str, top: int) -> Iterator[Subcategory]:
-    """Yield the subcategories of a tag or a phrase, or of both if a tag and a phrase share a name.
-
-    top: number of words or productions of each.
-    """
+    """Yield the subcategories of a tag, of a phrase or of both, with `top` words or productions."""
     base = _base(grammar)
     symbols = base.symbols
     if label in symbols.tag_index:
@@ -137,14 +118,14 @@ def _productions(grammar: LatentGrammar, phrase: int, top: int) -> Iterator[Subc
     """Yield P(production | subcategory), or weights; @ marks an intermediate symbol."""
     level, rules, names = grammar.levels[grammar.depth], grammar.rules, grammar.symbols.names
     found: list[list[tuple[float, str]]] = [[] for _ in range(int(level.substates[phrase]))]
-    blocks = [
-        (rules.binary[rule, 1:], level.binary_block(rule))
-        for rule in np.flatnonzero(rules.binary[:, 0] == phrase)
-    ]
-    blocks += [
-        (rules.unary[rule, 1:], level.unary_block(rule))
-        for rule in np.flatnonzero(rules.unary[:, 0] == phrase)
-    ]
+    blocks = (
+        (symbols[rule, 1:], block_of(rule))
+        for symbols, block_of in (
+            (rules.binary, level.binary_block),
+            (rules.unary, level.unary_block),
+        )
+        for rule in np.flatnonzero(symbols[:, 0] == phrase)
+    )
     for children, block in blocks:
         for place in np.argwhere(block > 0):
             parts = zip(children.tolist(), place[1:].tolist(), strict=True)

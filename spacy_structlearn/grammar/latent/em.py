@@ -84,8 +84,6 @@ class TreebankDerivations:
         Returns float32 (n_nodes, n_substates); their products are posteriors of substates.
         """
         inside, outside = zip(*self.engine.map(TreeShard.scores_of, symbol), strict=True)
-        if len(inside) == 1:
-            return inside[0], outside[0]
         return np.concatenate(inside), np.concatenate(outside)
 
     def close(self) -> None:
@@ -179,10 +177,7 @@ class TreeShard:
             self.outside = np.empty(size, dtype=np.float32)
 
     def _share(self, task: Callable[[int, int], None], costs: NDArray[np.int64]) -> None:
-        """Run task(first, last) over all items.
-
-        costs: cumulative costs of the items.
-        """
+        """Run task(first, last) over all items with these cumulative costs."""
         threads = self._pool.threads
         parts = split(costs, threads * _PARTS if threads > 1 else 1)
         self._pool.map(lambda part: task(part.start, part.stop), parts)
@@ -195,21 +190,13 @@ def m_step(
     counts: ProductionCounts,
 ) -> Level:
     """Relative frequencies (equation 5); all zeros for a substate that is never used."""
-    level = Level(
-        data.rules,
-        substates,
-        ancestors,
-        *(np.zeros(len(array), np.float32) for array in counts[:3]),
-    )
+    level = Level.zeros(data.rules, substates, ancestors)
     total, parents, widths = sums_by_parent(level, counts.binary, counts.unary)
     inverse = np.divide(1.0, total, out=np.zeros(level.size), where=total > LEAST)
-    for name, array, parent, width in zip(
-        ("binary", "unary"), counts, parents, widths, strict=False
-    ):
-        values = np.repeat(inverse[parent].astype(np.float32), width)
-        values *= array
+    blocks = (level.binary, level.unary)
+    for values, array, parent, width in zip(blocks, counts, parents, widths, strict=False):
+        np.multiply(np.repeat(inverse[parent].astype(np.float32), width), array, out=values)
         values[values < LEAST] = 0
-        getattr(level, name)[:] = values
     level.root[:] = counts.root / counts.root.sum()
     return level
 

@@ -11,21 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...arrays import cumulative
 from ...errors import StructlearnError
-from ...learning.stored import Stored
-from ..treebank.lexicon import Lexicon
-from ..treebank.symbols import (
-    BINARIZATIONS,
-    Chains,
-    Rules,
-    Symbols,
-)
+from ...learning.stored import Stored, same
+from ..treebank.lexicon import Lexicon, LexiconLevel
+from ..treebank.symbols import BINARIZATIONS, Chains, Rules, Symbols
 
 STORAGES = ("float32", "float16", "log8")
 _LOG8_STEP = 0.08  # nats between two codes
@@ -33,10 +28,6 @@ _LOG8_LAST = 255  # code of exp(-0.08 * 255) = 1.4e-9 and below
 _LARGEST_LOG = float(np.log(np.finfo(np.float32).max)) - 1e-6
 _LEAST_SHIFT = -round(_LARGEST_LOG / _LOG8_STEP)
 MOST_SUBSTATES = 1 << 10
-_FIELDS = {  # of a stored grammar
-    *("tags", "phrases", "intermediates", "root_label", "binary", "unary", "root", "levels"),
-    *("lexicon", "chains", "binarization", "temperature", "storage", "members"),
-}
 
 
 class Entries(NamedTuple):
@@ -90,6 +81,14 @@ class Level:
         self.unary = np.ascontiguousarray(unary, dtype=np.float32)
         self.root = np.ascontiguousarray(root, dtype=np.float32)
         self._check()
+
+    @classmethod
+    def zeros(
+        cls, rules: Rules, substates: NDArray[np.int32], ancestors: NDArray[np.int32]
+    ) -> Level:
+        """A level whose probabilities are all zero."""
+        sizes = (int(size.sum()) for size in rules.sizes(substates).values())
+        return cls(rules, substates, ancestors, *(np.zeros(size, np.float32) for size in sizes))
 
     @property
     def size(self) -> int:
@@ -161,6 +160,28 @@ class Level:
         arrays = (self.entries.values, self.unary, self.root)
         return sum(int(np.count_nonzero(a)) for a in arrays)
 
+    def to_fields(self, storage: str) -> dict[str, Any]:
+        """The fields to store, without the rules."""
+        return {
+            "substates": self.substates.astype(np.uint16),
+            "ancestors": self.ancestors.astype(np.uint16),
+            "binary": _packed(self.entries, int(self.binary_offsets[-1]), storage),
+            "unary": sparse(self.unary, storage),
+            "root": sparse(self.root, storage),
+        }
+
+    @classmethod
+    def from_fields(cls, rules: Rules, n_symbols: int, fields: dict[str, Any]) -> Level:
+        """The level of these fields. Raises an error in `serialization.DAMAGE` if damaged."""
+        substates, ancestors = fields["substates"], fields["ancestors"]
+        if substates.dtype.kind not in "iu" or ancestors.dtype.kind not in "iu":
+            raise TypeError("substates of the wrong type")
+        if substates.shape != (n_symbols,) or (substates > MOST_SUBSTATES).any():
+            raise ValueError("the substates of a level do not fit the symbols")
+        binary, *sizes = (int(size.sum()) for size in rules.sizes(substates).values())
+        arrays = map(dense, (fields["unary"], fields["root"]), sizes)
+        return cls(rules, substates, ancestors, _entries(fields["binary"], binary), *arrays)
+
     def _check(self) -> None:
         substates = self.substates
         problem = None
@@ -189,13 +210,9 @@ class Level:
             raise StructlearnError("SL403", problem=problem)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Level):
-            return NotImplemented
-        names = ("substates", "ancestors", "unary", "root")
-        return (
-            self.rules == other.rules
-            and all(np.array_equal(getattr(self, name), getattr(other, name)) for name in names)
-            and all(map(np.array_equal, self.entries, other.entries))
+        names = ("rules", "substates", "ancestors", "unary", "root", "entries")
+        return isinstance(other, Level) and all(
+            same(getattr(self, name), getattr(other, name)) for name in names
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -287,7 +304,8 @@ class LatentGrammar(Stored):
     def truncated(self, n_levels: int) -> LatentGrammar:
         """The grammar after n_levels - 1 rounds of training: its first levels, without members."""
         n_levels = min(n_levels, self.depth + 1)
-        lexicon = self.lexicon.truncated(n_levels)
+        words = self.lexicon
+        lexicon = words.with_levels(words.tag_substates[:n_levels], words.levels[:n_levels])
         return self.replaced(levels=self.levels[:n_levels], lexicon=lexicon, members=0)
 
     def without_words(self, words: Container[str]) -> LatentGrammar:
@@ -313,7 +331,11 @@ class LatentGrammar(Stored):
             positive = binary > 0
             entries = Entries(places[positive], binary[positive])
             levels.append(Level(self.rules, level.substates, level.ancestors, entries, unary, root))
-        lexicon = self.lexicon.rounded(lambda a: _rounded(a, storage))
+        words = [
+            LexiconLevel(*(_rounded(array, storage) for array in level))
+            for level in self.lexicon.levels
+        ]
+        lexicon = self.lexicon.with_levels(self.lexicon.tag_substates, words)
         return self.replaced(levels=levels, lexicon=lexicon, storage=storage)
 
     def to_fields(self) -> tuple[int, dict[str, Any]]:
@@ -327,17 +349,8 @@ class LatentGrammar(Stored):
             "binary": self.rules.binary,
             "unary": self.rules.unary,
             "root": self.rules.root,
-            "levels": [
-                {
-                    "substates": level.substates.astype(np.uint16),
-                    "ancestors": level.ancestors.astype(np.uint16),
-                    "binary": _packed(level.entries, int(level.binary_offsets[-1]), store),
-                    "unary": sparse(level.unary, store),
-                    "root": sparse(level.root, store),
-                }
-                for level in self.levels
-            ],
-            "lexicon": self.lexicon.fields(lambda values: sparse(values, store)),
+            "levels": [level.to_fields(store) for level in self.levels],
+            "lexicon": self.lexicon.to_fields(lambda values: sparse(values, store)),
             "chains": [[*pair, *between] for pair, between in sorted(self.chains.items())],
             "binarization": self.binarization,
             "temperature": self.temperature,
@@ -359,50 +372,21 @@ class LatentGrammar(Stored):
 
         Raises StructlearnError for a signature or normalization that is not registered.
         """
-        if fields.keys() != _FIELDS:
-            raise KeyError(*(fields.keys() ^ _FIELDS))
-        if not all(
-            isinstance(name, str)
-            for name in [*fields["tags"], *fields["phrases"], fields["root_label"]]
-        ):
+        tags, phrases, root = (fields.pop(name) for name in ("tags", "phrases", "root_label"))
+        if not all(isinstance(name, str) for name in [*tags, *phrases, root]):
             raise TypeError("a label is not a string")
-        symbols = Symbols(
-            tuple(fields["tags"]),
-            tuple(fields["phrases"]),
-            tuple(fields["intermediates"].tolist()),
-            fields["root_label"],
-        )
-        rules = Rules(fields["binary"], fields["unary"], fields["root"])
+        intermediates = tuple(fields.pop("intermediates").tolist())
+        symbols = Symbols(tuple(tags), tuple(phrases), intermediates, root)
+        rules = Rules(*(fields.pop(name) for name in ("binary", "unary", "root")))
         # Checked first, since nothing else would notice an index out of range.
         problem = rules.problem(symbols)
         if problem:
             raise ValueError(problem)
-        levels = []
-        for stored in fields["levels"]:
-            if {stored[name].dtype for name in ("substates", "ancestors")} != {np.dtype(np.uint16)}:
-                raise TypeError("substates of the wrong type")
-            substates = stored["substates"].astype(np.int32)
-            if substates.shape != (symbols.size,) or (substates > MOST_SUBSTATES).any():
-                raise ValueError("the substates of a level do not fit the symbols")
-            sizes = {name: int(size.sum()) for name, size in rules.sizes(substates).items()}
-            arrays = (
-                _entries(stored["binary"], sizes["binary"]),
-                *(dense(stored[name], sizes[name]) for name in ("unary", "root")),
-            )
-            levels.append(Level(rules, substates, stored["ancestors"].astype(np.int32), *arrays))
+        levels = [Level.from_fields(rules, symbols.size, stored) for stored in fields.pop("levels")]
         tag_substates = [level.substates[: symbols.n_tags] for level in levels]
-        words = Lexicon.from_fields(fields["lexicon"], symbols.n_tags, tag_substates, dense)
-        return cls(
-            symbols,
-            rules,
-            levels,
-            words,
-            {(chain[0], chain[1]): tuple(chain[2:]) for chain in fields["chains"]},
-            binarization=fields["binarization"],
-            temperature=fields["temperature"],
-            storage=fields["storage"],
-            members=fields["members"],
-        )
+        words = Lexicon.from_fields(fields.pop("lexicon"), symbols.n_tags, tag_substates, dense)
+        chains = {(chain[0], chain[1]): tuple(chain[2:]) for chain in fields.pop("chains")}
+        return cls(symbols, rules, levels, words, chains, **fields)
 
     def __repr__(self) -> str:
         return (
@@ -446,6 +430,24 @@ class LatentGrammar(Stored):
         if self.levels and (self.levels[0].substates != 1).any():
             return "a first level that is refined"
         return self.lexicon.problem([level.substates[:first] for level in self.levels])
+
+
+class ScoredGrammar(Protocol):
+    """A latent grammar whose trees are scored again, such as `spans.model.SpanGrammar`."""
+
+    grammar: LatentGrammar
+    is_empty: bool
+    symbols: Symbols
+    weight: float
+    temperature: float
+
+    def scorers(self) -> list[Any]:
+        """Return the `hypergraph.Scorer`s that are stored with the grammar."""
+        ...
+
+    def description(self) -> list[str]:
+        """Return lines on what scores the trees."""
+        ...
 
 
 def check_storage(storage: str) -> None:
@@ -509,10 +511,9 @@ def dense(fields: dict[str, Any], size: int) -> NDArray[np.float32]:
 
 def signed(entries: Entries, size: int, storage: str) -> dict[str, Any]:
     """Pack a vector of this size with signs: its magnitudes as `sparse` does, and the signs."""
-    magnitudes = np.zeros(size, dtype=np.float32)
-    magnitudes[entries.places] = np.abs(entries.values)
+    magnitudes = entries._replace(values=np.abs(entries.values, dtype=np.float32))
     negative = np.packbits(entries.values < 0, bitorder="little")
-    return {"magnitudes": sparse(magnitudes, storage), "negative": negative}
+    return {"magnitudes": _packed(magnitudes, size, storage), "negative": negative}
 
 
 def from_signed(fields: dict[str, Any], size: int) -> Entries:

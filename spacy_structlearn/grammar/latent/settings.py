@@ -12,13 +12,7 @@ from ...learning.training import Trainer
 from ...parallel.shards import MakeEngine, make_engine
 from ...trees.tree import Tree
 from ..treebank.settings import LexiconSettings, Trees
-from ..treebank.symbols import (
-    BINARIZATIONS,
-    ROOT,
-    TreebankData,
-    binarize,
-    concatenate,
-)
+from ..treebank.symbols import BINARIZATIONS, ROOT, TreebankData, binarize, concatenate
 
 if TYPE_CHECKING:
     from .model import LatentGrammar
@@ -86,15 +80,9 @@ class LatentGrammarSettings(LexiconSettings):
 
     def encode(self, data: Trees) -> TreebankData:
         """Encode all trees of `data` as arrays."""
-        parts: list[TreebankData] = []
-        trees: list[Tree] = []
-        for part in data:
-            if isinstance(part, TreebankData):
-                parts.append(part)
-            elif isinstance(part, Tree):
-                trees.append(part)
-            else:
-                trees.extend(part)
+        parts = [part for part in data if isinstance(part, TreebankData)]
+        others = (part for part in data if not isinstance(part, TreebankData))
+        trees = [tree for part in others for tree in ([part] if isinstance(part, Tree) else part)]
         if trees or not parts:
             parts.append(binarize(trees, self.binarization, self.root))
         return concatenate(parts)
@@ -108,9 +96,7 @@ class LatentGrammarSettings(LexiconSettings):
     def initialize(
         self, data: Trees, labels: Sequence[str] = (), previous: LatentGrammar | None = None
     ) -> LatentGrammar:
-        """The treebank grammar, level 0.
-
-        The symbols are those of the trees; `labels` and `previous` are not used.
+        """The treebank grammar, level 0; `labels` and `previous` are not used.
 
         Raises StructlearnError if there are no trees.
         """

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...arrays import cumulative
-from ..treebank.symbols import Rules, TreebankData
+from ..treebank.symbols import TreebankData
 from .em import ProductionCounts, TreebankDerivations
 from .model import Level
 
@@ -37,11 +37,10 @@ def split(
     """
     factor = np.where(2 * level.substates <= occurrences, 2, 1).astype(np.int32)
     ancestors = [np.repeat(np.arange(n), f) for n, f in zip(level.substates, factor, strict=True)]
-    refined = Level(
+    refined = Level.zeros(
         level.rules,
         level.substates * factor,
         np.concatenate(ancestors) if ancestors else np.empty(0, np.int32),
-        *_nothing(level.rules, level.substates * factor),
     )
 
     def halves(block: NDArray[np.float32], factors: list[int]) -> NDArray[np.float64]:
@@ -83,7 +82,7 @@ def merge_losses(
 
     Returns the symbol, first substate and loss of each pair of halves.
     """
-    symbols, firsts, losses = [], [], []
+    symbols, firsts, losses = [np.empty(0, np.int32)], [np.empty(0, np.int64)], [np.empty(0)]
     for symbol in range(len(refined.substates)):
         begin, end = refined.offsets[symbol : symbol + 2]
         old = refined.ancestors[begin:end]
@@ -101,16 +100,10 @@ def merge_losses(
         rest = total - posterior[:, pairs] - posterior[:, pairs + 1]
         with np.errstate(divide="ignore", invalid="ignore"):
             change = np.log(total) - np.log(np.maximum(rest + merged, 1e-300))
-        symbols.append(np.full(len(pairs), symbol))
+        symbols.append(np.full(len(pairs), symbol, dtype=np.int32))
         firsts.append(pairs)
         losses.append(np.where(total > 0, change, 0.0).sum(axis=0))
-    if not symbols:
-        return np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0)
-    return (
-        np.concatenate(symbols).astype(np.int32),
-        np.concatenate(firsts),
-        np.concatenate(losses),
-    )
+    return np.concatenate(symbols), np.concatenate(firsts), np.concatenate(losses)
 
 
 def least_useful(losses: NDArray[np.float64], fraction: float) -> NDArray[np.int64]:
@@ -273,9 +266,3 @@ def smooth(level: Level, groups: NDArray[np.int64], amount: float) -> Level:
         mixed(level.unary, rules.unary, level.unary_offsets),
         level.root,
     )
-
-
-def _nothing(rules: Rules, substates: NDArray[np.int32]) -> list[NDArray[np.float32]]:
-    """All probabilities of a level with these substates, set to zero."""
-    sizes = rules.sizes(substates).values()
-    return [np.zeros(int(size.sum()), dtype=np.float32) for size in sizes]

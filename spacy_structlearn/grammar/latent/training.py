@@ -19,7 +19,7 @@ from ..treebank.lexicon import LexiconLearner, LexiconLevel
 from ..treebank.settings import Trees
 from ..treebank.symbols import TreebankData
 from .em import ProductionCounts, TreebankDerivations, grammar_of, m_step, treebank_level
-from .model import LatentGrammar, Level, dense, sparse
+from .model import LatentGrammar, Level
 from .settings import LatentGrammarSettings
 from .split_merge import Merging, branches, least_useful, merge_losses, smooth, split
 
@@ -101,18 +101,13 @@ class LatentGrammarTrainer(TreebankTrainer[LatentGrammarSettings]):
             self._current = self._split(number)
         current = self._current
         settings = self.settings
-        iterations = {
-            "split": settings.split_iterations,
-            "merge": settings.merge_iterations,
-            "smooth": settings.smooth_iterations,
-        }
         while current.phase in PHASES:
             phase = current.phase
             smoothed = phase == "smooth" and bool(
                 settings.rule_smoothing or settings.lexicon_smoothing
             )
             if phase != "smooth" or smoothed:
-                self._em(number, current, iterations[phase], smoothed)
+                self._em(number, current, getattr(settings, f"{phase}_iterations"), smoothed)
             if phase == "split":
                 self._merge(current)
             current.phase = (*PHASES, "")[PHASES.index(phase) + 1]
@@ -214,12 +209,7 @@ class LatentGrammarTrainer(TreebankTrainer[LatentGrammarSettings]):
         self._current = current
 
     def _read(self, part: dict[str, Any]) -> tuple[Level, LexiconLevel]:
-        rules, substates = self._data.rules, part["substates"]
-        if substates.shape != (self._data.symbols.size,) or (substates < 1).any():
-            raise ValueError("the substates of a level do not fit the symbols")
-        sizes = rules.sizes(substates)
-        arrays = [dense(part[name], int(size.sum())) for name, size in sizes.items()]
-        level = Level(rules, substates, part["ancestors"], *arrays)
+        level = Level.from_fields(self._data.rules, self._data.symbols.size, part)
         return level, LexiconLevel(part["own"], part["rows"])
 
 
@@ -235,11 +225,4 @@ class _Current:
 
 
 def _stored(level: Level, words: LexiconLevel) -> dict[str, Any]:
-    return {
-        "substates": level.substates,
-        "ancestors": level.ancestors,
-        "binary": sparse(level.binary, "float32"),
-        "unary": sparse(level.unary, "float32"),
-        "root": sparse(level.root, "float32"),
-        **words._asdict(),
-    }
+    return {**level.to_fields("float32"), **words._asdict()}

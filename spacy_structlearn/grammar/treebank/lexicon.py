@@ -23,20 +23,18 @@ class of the chain that occurred in training is used; after the last one comes U
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...arrays import cumulative
+from ...learning.stored import same
 from ...words.signatures import NORMALIZATIONS, SIGNATURES, registered
 from .settings import LexiconSettings
-from .symbols import (
-    TreebankData,
-    substate_columns,
-)
+from .symbols import TreebankData, substate_columns
 
 UNSEEN = 0.001  # simple lexicon: probability of an unseen signature under every tag
 _CACHE_SIZE = 100_000
@@ -80,6 +78,13 @@ class Backoff:
         # From coarse to fine.
         self.by_depth = [np.flatnonzero(depth == d) for d in range(1, int(depth.max()) + 1)]
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Backoff) and same(
+            [self.parents, self.weights], [other.parents, other.weights]
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
     def expand(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
         """The rows, from their own parts."""
         whole = rows.copy()
@@ -93,6 +98,7 @@ class Backoff:
             np.add.at(rows, self.parents[level], rows[level])
 
 
+@dataclass(eq=False, repr=False)
 class Lexicon:
     """P(w | T_x) of all levels: sparse pairs of a word and a tag, and rows that words share.
 
@@ -111,38 +117,28 @@ class Lexicon:
     levels: the probabilities.
     """
 
-    def __init__(
-        self,
-        words: Sequence[str],
-        word_offsets: NDArray[np.int64],
-        pair_tags: NDArray[np.int32],
-        pair_weights: NDArray[np.float32],
-        backoff_weights: NDArray[np.float32],
-        backoff_rows: NDArray[np.int32],
-        signatures: Sequence[str],
-        backoff: Backoff,
-        signature: str,
-        normalization: str,
-        tag_substates: Sequence[NDArray[np.int32]],
-        levels: Sequence[LexiconLevel],
-    ):
-        self.words = tuple(words)
-        self.word_offsets = word_offsets
-        self.pair_tags = pair_tags
-        self.pair_weights = pair_weights
-        self.backoff_weights = backoff_weights
-        self.backoff_rows = backoff_rows
-        self.signatures = tuple(signatures)
-        self.backoff = backoff
-        self.signature = signature
-        self.normalization = normalization
-        self.tag_substates = [np.ascontiguousarray(s, dtype=np.int32) for s in tag_substates]
-        self.levels = list(levels)
+    words: Sequence[str]
+    word_offsets: NDArray[np.int64]
+    pair_tags: NDArray[np.int32]
+    pair_weights: NDArray[np.float32]
+    backoff_weights: NDArray[np.float32]
+    backoff_rows: NDArray[np.int32]
+    signatures: Sequence[str]
+    backoff: Backoff
+    signature: str
+    normalization: str
+    tag_substates: Sequence[NDArray[np.int32]]
+    levels: Sequence[LexiconLevel]
+
+    def __post_init__(self) -> None:
+        self.words, self.signatures = tuple(self.words), tuple(self.signatures)
+        self.tag_substates = [np.ascontiguousarray(s, np.int32) for s in self.tag_substates]
+        self.levels = list(self.levels)
         self._rows = {name: len(self.words) + i for i, name in enumerate(self.signatures)}
-        self._signature = registered(SIGNATURES, "signature", signature)
+        self._signature = registered(SIGNATURES, "signature", self.signature)
         self._normalize = None
-        if normalization:
-            self._normalize = registered(NORMALIZATIONS, "normalization", normalization)
+        if self.normalization:
+            self._normalize = registered(NORMALIZATIONS, "normalization", self.normalization)
         self._unknown: dict[tuple[str, bool, int], int] = {}
         self._entries: dict[int, tuple[NDArray, NDArray, NDArray]] = {}
         self._whole: dict[int, NDArray[np.float32]] = {}
@@ -228,15 +224,6 @@ class Lexicon:
             self._entries[level] = (ends[self.word_offsets], column.astype(np.int32), values)
         return self._entries[level]
 
-    def truncated(self, n_levels: int) -> Lexicon:
-        """The lexicon with the first levels only."""
-        return self.with_levels(self.tag_substates[:n_levels], self.levels[:n_levels])
-
-    def rounded(self, function: Callable[[NDArray[np.float32]], NDArray[np.float32]]) -> Lexicon:
-        """The lexicon with each array of probabilities replaced by its `function`."""
-        levels = [LexiconLevel(*(function(array) for array in level)) for level in self.levels]
-        return self.with_levels(self.tag_substates, levels)
-
     def without(self, words: Container[str]) -> Lexicon:
         """The lexicon without these words, which become unknown words."""
         kept = np.array([word not in words for word in self.words], dtype=np.bool_)
@@ -247,7 +234,8 @@ class Lexicon:
         for level, substates in zip(self.levels, self.tag_substates, strict=True):
             sizes = substates[self.pair_tags[own]]
             levels.append(LexiconLevel(level.own[np.repeat(kept_pairs[own], sizes)], level.rows))
-        return self._replaced(
+        return replace(
+            self,
             words=[word for word in self.words if word not in words],
             word_offsets=cumulative(n_pairs[kept]),
             pair_tags=self.pair_tags[kept_pairs],
@@ -263,19 +251,11 @@ class Lexicon:
         levels: Sequence[LexiconLevel],
         backoff: Backoff | None = None,
     ) -> Lexicon:
-        """The lexicon of the same words with other levels.
-
-        substates: int32 (n_tags), for each level.
-        backoff: of their rows; None: as before.
-        """
+        """The lexicon of the same words with other levels, by default with the same `backoff`."""
         backoff = self.backoff if backoff is None else backoff
-        return self._replaced(tag_substates=substates, levels=levels, backoff=backoff)
+        return replace(self, tag_substates=substates, levels=levels, backoff=backoff)
 
-    def _replaced(self, **changes: Any) -> Lexicon:
-        fields = {name: getattr(self, name) for name in signature(Lexicon).parameters}
-        return Lexicon(**fields | changes)
-
-    def fields(self, sparse: Callable[[NDArray[np.float32]], Any]) -> dict[str, Any]:
+    def to_fields(self, sparse: Callable[[NDArray[np.float32]], Any]) -> dict[str, Any]:
         """The fields to store; `sparse` packs the probabilities of a level."""
         return {
             "words": self.words,
@@ -388,30 +368,18 @@ class Lexicon:
         return None
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Lexicon):
-            return NotImplemented
         return (
-            self.same_words(other)
-            and len(self.levels) == len(other.levels)
-            and all(
-                np.array_equal(a, b)
-                for one, another in zip(self.levels, other.levels, strict=True)
-                for a, b in zip(one, another, strict=True)
-            )
+            isinstance(other, Lexicon)
+            and self.same_words(other)
+            and same(self.levels, other.levels)
         )
 
     __hash__ = None  # type: ignore[assignment]
 
     def same_words(self, other: Lexicon) -> bool:
         """Whether everything but the levels is equal."""
-        names = ("words", "signatures", "signature", "normalization")
-        arrays = ("word_offsets", "pair_tags", "pair_weights", "backoff_weights", "backoff_rows")
-        return (
-            all(getattr(self, name) == getattr(other, name) for name in names)
-            and all(np.array_equal(getattr(self, a), getattr(other, a)) for a in arrays)
-            and np.array_equal(self.backoff.parents, other.backoff.parents)
-            and np.array_equal(self.backoff.weights, other.backoff.weights)
-        )
+        names = [field.name for field in fields(self)[:-2]]
+        return all(same(getattr(self, name), getattr(other, name)) for name in names)
 
 
 class LexiconLearner:
@@ -429,11 +397,12 @@ class LexiconLearner:
         index = {text: i for i, text in enumerate(texts)}
         word = np.array([index[text] for text in data.forms], dtype=np.int64)[data.pairs[:, 1]]
         counts = np.bincount(word, weights=data.pair_counts, minlength=len(texts)).astype(np.int64)
-        smoothed = settings.lexicon == "smoothed"
-        known = np.ones(len(texts), np.bool_) if smoothed else counts >= settings.rare_below
+        self._smoothed = settings.lexicon == "smoothed"
+        known = np.ones(len(texts), np.bool_) if self._smoothed else counts >= settings.rare_below
         self.words = tuple(text for text, kept in zip(texts, known.tolist(), strict=True) if kept)
         self._index = {text: i for i, text in enumerate(self.words)}
         self._number_signatures(data, (counts < settings.rare_below)[word])
+        self._last: _PairLayout | None = None
         self._number_pairs(data, (np.cumsum(known) - 1)[word], known[word], counts[known])
 
     def _number_signatures(self, data: TreebankData, rare: NDArray[np.bool_]) -> None:
@@ -457,7 +426,7 @@ class LexiconLearner:
         for form in np.unique(data.pairs[rare, 1]).tolist():
             of_form[form] = row(data.forms[form], bool(data.initial[form]))
         backoff = np.full(len(self.words), -1)
-        if settings.word_backoff == "signature" and settings.lexicon == "smoothed":
+        if settings.word_backoff == "signature" and self._smoothed:
             # The signature is that of the word within sentences, if it was ever seen there.
             later = dict(sorted(zip(data.forms, data.initial.tolist(), strict=True), reverse=True))
             for i, text in enumerate(self.words):
@@ -471,7 +440,7 @@ class LexiconLearner:
         self._pair_rows = form_rows[data.pairs[:, 1]]
         self._backoff_of_rows = Backoff(of_parent, np.zeros(n, dtype=np.float32))
         seen = self._add_up(self._pair_rows[rare], data.pair_counts[rare], 1)[:n, 0]
-        s0 = settings.signature_smoothing if settings.lexicon == "smoothed" else 0.0
+        s0 = settings.signature_smoothing if self._smoothed else 0.0
         self._seen = seen[:, None] + s0
         self._backoff_of_rows = Backoff(of_parent, (s0 / (seen + s0)).astype(np.float32))
         self._backoff_rows = np.where(backoff < 0, n, backoff).astype(np.int32)
@@ -485,10 +454,9 @@ class LexiconLearner:
     ) -> None:
         """Number the pairs of a known word and a tag, whether or not the word begins a sentence."""
         settings = self.settings
-        smoothed = settings.lexicon == "smoothed"
         keys = word[known] * max(self.n_tags, 1) + data.pairs[known, 0]
         distinct, inverse = np.unique(keys, return_inverse=True)
-        self._known_pairs = np.flatnonzero(known)
+        self._known = known
         self._known_as = inverse
         words = distinct // max(self.n_tags, 1)
         self._tags = (distinct % max(self.n_tags, 1)).astype(np.int32)
@@ -496,12 +464,14 @@ class LexiconLearner:
         s1 = np.where(
             counts > settings.frequent, settings.frequent_smoothing, settings.word_smoothing
         )
-        shrink = counts / (counts + s1) if smoothed else np.ones(len(counts))
-        self._backoff = (s1 * shrink if smoothed else np.zeros(len(counts))).astype(np.float32)
+        shrink = counts / (counts + s1) if self._smoothed else np.ones(len(counts))
+        self._backoff = (s1 * shrink if self._smoothed else np.zeros(len(counts))).astype(
+            np.float32
+        )
         self._shrink = shrink[words]
         pair_counts = np.bincount(inverse, weights=data.pair_counts[known], minlength=len(distinct))
         tied = np.zeros(len(distinct), dtype=np.bool_)
-        if smoothed and settings.tie_rare:
+        if self._smoothed and settings.tie_rare:
             tied = (counts < settings.rare_below - 1)[words]
         # P(T | S), which does not depend on substates.
         cells = self._pair_rows * self.n_tags + data.pairs[:, 0]
@@ -533,20 +503,19 @@ class LexiconLearner:
         width = layout.width
         total = np.bincount(layout.column, weights=counts, minlength=width)
         inverse = np.divide(1.0, total, out=np.zeros(width), where=total > 1e-20)
-        rows = self._add_up(layout.cell, counts[layout.rare], width)
+        rows = self._add_up(layout.rare_cell, counts[layout.rare], width)
         pairs = np.bincount(
             layout.known_as, weights=counts[layout.known], minlength=len(layout.pair_column)
         )
         # bincount returns integers if there are no pairs.
         pairs = pairs * (np.repeat(self._shrink, layout.pair_sizes) * inverse[layout.pair_column])
         own = pairs[layout.own]
-        if self.settings.lexicon == "simple":
-            # Signatures are words like any others, and the row of U is constant.
-            rows *= inverse
-            rows[-1] = UNSEEN
-        else:
+        if self._smoothed:
             self._judge(rows, total)
-            rows *= inverse
+        rows *= inverse
+        if not self._smoothed:
+            # Signatures are words like any others, and the row of U is constant.
+            rows[-1] = UNSEEN
         if smoothing and branches is not None:
             groups = layout.own_key * width + branches[layout.own_column]
             own = _smooth(own, groups, smoothing)
@@ -564,10 +533,7 @@ class LexiconLearner:
         return rows
 
     def _judge(self, rows: NDArray[np.float64], total: NDArray[np.float64]) -> None:
-        """Normalize c_U to the own part of P(T_x | S) and, last, P(T_x | U), in place.
-
-        total: counts of all words, used if no word is rare.
-        """
+        """Normalize c_U in place to own parts of P(T_x | S), or to `total` if no word is rare."""
         unknown = rows[-1] if rows[-1].any() else total
         rows[-1] = unknown / unknown.sum()
         rows[:-1] /= self._seen
@@ -575,11 +541,7 @@ class LexiconLearner:
     def split(
         self, level: LexiconLevel, substates: NDArray[np.int32], factor: NDArray[np.int32]
     ) -> LexiconLevel:
-        """Split substates; each part gets the probabilities of the whole.
-
-        substates: int32 (n_tags), the numbers of substates.
-        factor: int32 (n_tags), the number of parts of each.
-        """
+        """Split each substate into `factor` parts, which get the probabilities of the whole."""
         columns = np.repeat(factor, substates)
         return LexiconLevel(
             np.repeat(level.own, columns[self._layout(substates).own_column]),
@@ -594,7 +556,7 @@ class LexiconLearner:
         rows = self._backoff_of_rows.expand(level.rows)
         pairs = weights * rows[self._backoff_rows[words], layout.pair_column]
         pairs[layout.own] += level.own
-        emissions = rows.reshape(-1)[layout.all_cell]
+        emissions = rows.reshape(-1)[layout.cell]
         emissions[layout.known] = pairs[layout.known_as]
         return emissions
 
@@ -618,64 +580,36 @@ class LexiconLearner:
         )
 
     def _layout(self, substates: NDArray[np.int32]) -> _PairLayout:
-        substates = np.asarray(substates, dtype=np.int32)
-        last = getattr(self, "_last", None)
-        if last is None or not np.array_equal(last[0], substates):
-            self._last = last = (substates.copy(), self._new_layout(substates))
-        return last[1]
+        if self._last is None or not np.array_equal(self._last.substates, substates):
+            self._last = _PairLayout(self, substates)
+        return self._last
 
-    def _new_layout(self, substates: NDArray[np.int32]) -> _PairLayout:
-        width = int(substates.sum())
-        ends, column = substate_columns(self._pair_tags, substates)
+
+class _PairLayout:
+    """Layout of flat vectors of substates, for given numbers of substates of the tags."""
+
+    def __init__(self, learner: LexiconLearner, substates: NDArray[np.int32]):
+        self.substates = substates.copy()
+        self.width = int(substates.sum())
+        # Entries of data.pairs: substate; whether the word is rare; cell in rows.
+        ends, self.column = substate_columns(learner._pair_tags, substates)
         sizes = np.diff(ends)
-        rare = np.repeat(self._rare, sizes)
-        cell = np.repeat(self._pair_rows, sizes) * width + column
-        pair_ends, pair_column = substate_columns(self._tags, substates)
-        pair_sizes = np.diff(pair_ends)
-        known = np.zeros(len(sizes), dtype=np.bool_)
-        known[self._known_pairs] = True
+        self.rare = np.repeat(learner._rare, sizes)
+        self.cell = np.repeat(learner._pair_rows, sizes) * self.width + self.column
+        self.rare_cell = self.cell[self.rare]
+        # Pairs of known words and tags: their entries in data.pairs, and the entries of the pair.
+        pair_ends, self.pair_column = substate_columns(learner._tags, substates)
+        self.pair_sizes = np.diff(pair_ends)
         as_pair = np.zeros(len(sizes), dtype=np.int64)
-        as_pair[self._known_pairs] = self._known_as
-        known = np.repeat(known, sizes)
+        as_pair[learner._known] = learner._known_as
+        self.known = np.repeat(learner._known, sizes)
         # One more, since there may be no known pairs.
         shift = np.repeat(np.append(pair_ends[:-1], 0)[as_pair] - ends[:-1], sizes)
-        known_as = (np.arange(ends[-1]) + shift)[known]
-        own = np.repeat(self._own, pair_sizes)
-        key = np.repeat(np.arange(len(pair_sizes)), pair_sizes)
-        return _PairLayout(
-            width,
-            column,
-            rare,
-            cell[rare],
-            cell,
-            pair_sizes,
-            pair_column,
-            known,
-            known_as,
-            own,
-            pair_column[own],
-            key[own],
-        )
-
-
-class _PairLayout(NamedTuple):
-    """Layout of flat vectors of substates, for given numbers of substates."""
-
-    width: int
-    # Entries of data.pairs: substate; whether the word is rare; cell in rows (of rare words, all).
-    column: NDArray[np.int64]
-    rare: NDArray[np.bool_]
-    cell: NDArray[np.int64]
-    all_cell: NDArray[np.int64]
-    # Pairs of known words and tags: their entries in data.pairs, and the entries of the pair.
-    pair_sizes: NDArray[np.int64]
-    pair_column: NDArray[np.int64]
-    known: NDArray[np.bool_]
-    known_as: NDArray[np.int64]
-    # Their entries that are not tied.
-    own: NDArray[np.bool_]
-    own_column: NDArray[np.int64]
-    own_key: NDArray[np.int64]
+        self.known_as = (np.arange(ends[-1]) + shift)[self.known]
+        # Their entries that are not tied.
+        self.own = np.repeat(learner._own, self.pair_sizes)
+        self.own_column = self.pair_column[self.own]
+        self.own_key = np.repeat(np.arange(len(self.pair_sizes)), self.pair_sizes)[self.own]
 
 
 def _smooth(

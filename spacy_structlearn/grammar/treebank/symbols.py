@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from ...arrays import cumulative
 from ...errors import StructlearnError
+from ...learning.stored import same
 from ...trees.tree import Tree
 
 BINARIZATIONS = ("right", "left")
@@ -71,6 +72,12 @@ class Symbols:
         return {label: self.n_tags + i for i, label in enumerate(self.phrases)}
 
     @cached_property
+    def intermediate_index(self) -> dict[str, int]:
+        """The intermediate symbol of each phrase label that has one."""
+        first = self.n_tags + self.n_phrases
+        return {self.names[phrase]: first + i for i, phrase in enumerate(self.intermediates)}
+
+    @cached_property
     def tag_index(self) -> dict[str, int]:
         """The symbol of each tag."""
         return {tag: i for i, tag in enumerate(self.tags)}
@@ -79,10 +86,6 @@ class Symbols:
     def inserted_root(self) -> int:
         """The phrase inserted below a root with several children; -1 if there is none."""
         return self.phrase_index.get(self.root, -1)
-
-    def name(self, symbol: int) -> str:
-        """The name of a symbol."""
-        return self.names[symbol]
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,18 +107,12 @@ class Rules:
         return cls(np.empty((0, 3), np.int32), np.empty((0, 2), np.int32), np.empty(0, np.int32))
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Rules):
-            return NotImplemented
-        names = ("binary", "unary", "root")
-        return all(np.array_equal(getattr(self, n), getattr(other, n)) for n in names)
+        return isinstance(other, Rules) and same(vars(self), vars(other))
 
     __hash__ = None  # type: ignore[assignment]
 
     def sizes(self, substates: NDArray[np.int32]) -> dict[str, NDArray[np.int64]]:
-        """The numbers of refinements of "binary", "unary" and "root" rules.
-
-        substates: int32 (n_symbols).
-        """
+        """The numbers of refinements of "binary", "unary" and "root" rules into these substates."""
         wide = substates.astype(np.int64)
         return {
             "binary": wide[self.binary].prod(axis=1),
@@ -276,8 +273,12 @@ class TreebankData:
 
     @cached_property
     def chains(self) -> Chains:
-        """The most frequent labels between each collapsed (top, bottom)."""
-        return most_frequent_chains(self.chain_counts)
+        """The most frequent labels between each collapsed (top, bottom); ties: the shortest."""
+        best: dict[tuple[int, int], tuple[int, int, tuple[int, ...]]] = {}
+        for (top, bottom, between), count in self.chain_counts.items():
+            rank = (-count, len(between), between)
+            best[top, bottom] = min(rank, best.get((top, bottom), rank))
+        return {pair: best[pair][2] for pair in sorted(best) if best[pair][2]}
 
 
 def path_ends(step: NDArray[np.integer]) -> NDArray[np.integer]:
@@ -323,7 +324,8 @@ def concatenate(parts: Sequence[TreebankData]) -> TreebankData:
     nodes, words, counts = [], [], Counter()
     for part in parts:
         to = renumbering(part.symbols, symbols)
-        numbers = [forms.setdefault(form, len(forms)) for form in _forms(part)]
+        own = zip(part.forms, part.initial.tolist(), strict=True)
+        numbers = [forms.setdefault(form, len(forms)) for form in own]
         nodes.append(to[part.symbol])
         form = np.full(part.n_nodes, -1, dtype=np.int32)
         form[part.is_word] = np.array(numbers, dtype=np.int32)[
@@ -347,16 +349,6 @@ def concatenate(parts: Sequence[TreebankData]) -> TreebankData:
     )
 
 
-def most_frequent_chains(counts: Mapping[tuple[int, int, tuple[int, ...]], int]) -> Chains:
-    """The most frequent labels between each collapsed (top, bottom); ties: the shortest."""
-    best: dict[tuple[int, int], tuple[int, int, tuple[int, ...]]] = {}
-    for (top, bottom, between), count in counts.items():
-        rank = (-count, len(between), between)
-        if rank < best.get((top, bottom), (1, 0, ())):
-            best[top, bottom] = rank
-    return {pair: best[pair][2] for pair in sorted(best) if best[pair][2]}
-
-
 def restore(
     symbols: Symbols,
     chains: Mapping[tuple[int, int], tuple[int, ...]],
@@ -366,9 +358,8 @@ def restore(
 
     brackets: (symbol, start, end) of the nodes of one tree in pre-order, with or without tags.
 
-    Returns (phrase, start, end, source) in pre-order, without intermediates, tags and the inserted
-    root, and with collapsed chains expanded. source is the index in `brackets`; for the labels of
-    an expanded chain, that of its top.
+    Returns (phrase, start, end, source) in pre-order, with collapsed chains expanded. source is the
+    index in `brackets`; for the labels of an expanded chain, that of its top.
     """
     first, last = symbols.n_tags, symbols.n_tags + symbols.n_phrases
     inserted = symbols.inserted_root
@@ -400,18 +391,19 @@ def to_tree(
     return Tree.from_spans(words, tags, spans)
 
 
+_TAG, _PHRASE, _INTERMEDIATE = range(3)  # kinds of symbols
+
+
 class _Encoder:
-    """Collects the nodes of trees, with labels numbered in order of appearance."""
+    """Collects the nodes of trees, with symbols numbered in order of appearance."""
 
     def __init__(self, binarization: str, root: str):
         self.right_branching = binarization == "right"
         self.binarization = binarization
         self.root = root
-        self.tags: dict[str, int] = {}
-        self.phrases: dict[str, int] = {}
-        self.split: set[int] = set()  # phrases that have an intermediate
+        self.symbols: dict[tuple[int, str], int] = {}  # by kind and label
         self.forms: dict[tuple[str, bool], int] = {}
-        self.symbol: list[int] = []  # 3 i for tag i, 3 i + 1 for phrase i, 3 i + 2 for its @
+        self.symbol: list[int] = []
         self.left: list[int] = []
         self.right: list[int] = []
         self.form: list[int] = []
@@ -432,8 +424,7 @@ class _Encoder:
             elif item.word is not None:
                 key = (item.word, n_words == 0)
                 form = self.forms.setdefault(key, len(self.forms))
-                tag = self.tags.setdefault(item.label, len(self.tags))
-                done.append(self._node(3 * tag, -1, -1, form))
+                done.append(self._node(_TAG, item.label, -1, -1, form))
                 n_words += 1
             else:
                 labels = [item.label]
@@ -449,47 +440,43 @@ class _Encoder:
         """Put a phrase, with the chain of `labels`, above the last n nodes of `done`."""
         children = done[-n:]
         del done[-n:]
-        phrase = self.phrases.setdefault(labels[-1], len(self.phrases))
         if n == 1:
-            node = self._node(3 * phrase + 1, children[0], -1)
+            node = self._node(_PHRASE, labels[-1], children[0], -1)
         else:
-            if n > 2:
-                self.split.add(phrase)
             if not self.right_branching:
                 children.reverse()
             node = children.pop()
             while children:
-                symbol = 3 * phrase + (2 if len(children) > 1 else 1)
+                kind = _INTERMEDIATE if len(children) > 1 else _PHRASE
                 pair = (children.pop(), node)
-                node = self._node(symbol, *(pair if self.right_branching else pair[::-1]))
+                node = self._node(kind, labels[-1], *(pair if self.right_branching else pair[::-1]))
         if labels[0] != labels[-1]:
             # The labels between are symbols, too, even if they occur nowhere else.
-            top, *_ = (self.phrases.setdefault(name, len(self.phrases)) for name in labels)
+            for label in labels:
+                self._symbol(_PHRASE, label)
             self.chains[labels[0], labels[-1], tuple(labels[1:-1])] += 1
-            node = self._node(3 * top + 1, node, -1)
+            node = self._node(_PHRASE, labels[0], node, -1)
         done.append(node)
 
-    def _node(self, symbol: int, left: int, right: int, form: int = -1) -> int:
-        self.symbol.append(symbol)
+    def _symbol(self, kind: int, label: str) -> int:
+        return self.symbols.setdefault((kind, label), len(self.symbols))
+
+    def _node(self, kind: int, label: str, left: int, right: int, form: int = -1) -> int:
+        self.symbol.append(self._symbol(kind, label))
         self.left.append(left)
         self.right.append(right)
         self.form.append(form)
         return len(self.symbol) - 1
 
     def finish(self) -> TreebankData:
-        plain = list(self.phrases)
-        split = {plain[phrase] for phrase in self.split}
-        symbols = _symbols(sorted(self.tags), sorted(self.phrases), split, self.root)
-        to = np.zeros(3 * max(len(self.tags), len(self.phrases)), dtype=np.int32)
-        for tag, i in self.tags.items():
-            to[3 * i] = symbols.tag_index[tag]
-        for label, i in self.phrases.items():
-            to[3 * i + 1] = symbols.phrase_index[label]
-        places = {phrase: i for i, phrase in enumerate(symbols.intermediates)}
-        first = symbols.n_tags + symbols.n_phrases
-        for i in self.split:
-            to[3 * i + 2] = first + places[symbols.phrase_index[plain[i]]]
+        tags, phrases, split = (
+            sorted(label for other, label in self.symbols if other == kind)
+            for kind in (_TAG, _PHRASE, _INTERMEDIATE)
+        )
+        symbols = _symbols(tags, phrases, set(split), self.root)
         index = symbols.phrase_index
+        indexes = (symbols.tag_index, index, symbols.intermediate_index)
+        to = np.array([indexes[kind][label] for kind, label in self.symbols], dtype=np.int32)
         chains = {
             (index[top], index[bottom], tuple(index[label] for label in between)): count
             for (top, bottom, between), count in self.chains.items()
@@ -497,10 +484,7 @@ class _Encoder:
         return _number(
             symbols,
             to[np.array(self.symbol, dtype=np.int64)],
-            np.array(self.left, dtype=np.int64),
-            np.array(self.right, dtype=np.int64),
-            np.array(self.form, dtype=np.int64),
-            np.array(self.offsets, dtype=np.int64),
+            *(np.array(a, np.int64) for a in (self.left, self.right, self.form, self.offsets)),
             list(self.forms),
             chains,
             self.binarization,
@@ -515,16 +499,10 @@ def _symbols(tags: list[str], phrases: list[str], split: set[str], root: str) ->
 
 def renumbering(old: Symbols, new: Symbols) -> NDArray[np.int32]:
     """The new number of each old symbol: int32 (old.size). All old symbols are among the new."""
-    first = new.n_tags + new.n_phrases
-    places = {new.names[phrase]: first + i for i, phrase in enumerate(new.intermediates)}
     numbers = [new.tag_index[tag] for tag in old.tags]
     numbers += [new.phrase_index[label] for label in old.phrases]
-    numbers += [places[old.names[phrase]] for phrase in old.intermediates]
+    numbers += [new.intermediate_index[old.names[phrase]] for phrase in old.intermediates]
     return np.array(numbers, dtype=np.int32)
-
-
-def _forms(data: TreebankData) -> list[tuple[str, bool]]:
-    return list(zip(data.forms, data.initial.tolist(), strict=True))
 
 
 def _keys(columns: NDArray[np.integer], size: int) -> NDArray[np.int64]:

@@ -41,9 +41,14 @@ def coarse_items(grammar, rows, keep=0.0):
     forest = _chart.Chart().coarse_forest(compile_grammar(grammar), rows, nothing, keep, 0.0)
     if forest is None:
         return -np.inf, None
-    log_z, _, cells, symbols, *_ = forest
-    spans = np.repeat(cells[:-1, :2], np.diff(cells[:, 2]), axis=0)
-    return log_z, {(*span, a) for span, a in zip(spans.tolist(), symbols.tolist(), strict=True)}
+    log_z, _, arrays = forest
+    return log_z, items_of(arrays)
+
+
+def items_of(arrays):
+    sizes = np.diff(arrays["cell_item"])
+    starts, ends = (np.repeat(arrays[name], sizes).tolist() for name in ("cell_i", "cell_j"))
+    return set(zip(starts, ends, arrays["item_symbol"].tolist(), strict=True))
 
 
 def check_posteriors(grammar, words):

@@ -130,14 +130,12 @@ def test_coarse_forest_of_random_grammars(seed):
             if not q.total:
                 assert found is None
                 continue
-            z, made, cells, symbols, *_ = found
+            z, made, arrays = found
             assert made == n_made
             assert z == pytest.approx(np.log(q.total), abs=1e-5)
-            listed = {
-                (*cells[c, :2].tolist(), int(symbol))
-                for c in range(len(cells) - 1)
-                for symbol in symbols[slice(*cells[c : c + 2, 2])]
-            }
+            sizes = np.diff(arrays["cell_item"])
+            spans = (np.repeat(arrays[name], sizes).tolist() for name in ("cell_i", "cell_j"))
+            listed = set(zip(*spans, arrays["item_symbol"].tolist(), strict=True))
             best = np.maximum(q.lower, q.upper)
             sure = {tuple(x) for x in np.argwhere(best > keep * 1.001 + 1e-9).tolist()}
             assert sure <= listed

@@ -29,7 +29,7 @@ def test_symbols_are_tags_then_phrases_then_intermediates():
     assert symbols.phrases == ("NP", "PP", "S", "VP")
     assert symbols.names[symbols.n_tags + symbols.n_phrases :] == ("@S", "@VP")
     assert symbols.size == 10 == len(symbols.names)
-    assert symbols.name(symbols.intermediates[0]) == "S"
+    assert symbols.names[symbols.intermediates[0]] == "S"
 
 
 def test_right_binarisation_is_that_of_the_paper():
@@ -63,7 +63,7 @@ def test_treebanks_come_back(treebank, root, binarization):
     trees = treebank()
     data = binarize(trees, binarization, root)
     assert [to_tree(data, i) for i in range(len(trees))] == trees
-    assert root == "TOP" or data.symbols.name(data.symbols.inserted_root) == "R"
+    assert root == "TOP" or data.symbols.names[data.symbols.inserted_root] == "R"
 
 
 def test_a_tag_and_a_phrase_of_one_name_are_two_symbols():
