@@ -20,7 +20,7 @@ from itertools import accumulate, compress, zip_longest
 from ..errors import StructlearnError
 from ..trees.normalize import strip_function
 from ..trees.tree import Tree
-from .prf import PRF, Span, SpanScore, check_numbers, score_spans, span_score
+from .prf import Span, SpanScore, check_numbers, score_spans, span_score
 
 # The status of a sentence in EVALB: scored, remaining words differ, no predicted word remains.
 SCORED, ERROR, SKIPPED = 0, 1, 2
@@ -37,6 +37,8 @@ class EvalbParameters:
     separators: Labels of phrases are cut at the first of these characters (`strip_function`).
     labelled: LABELED. Whether labels are compared.
     cutoff: CUTOFF_LEN. Maximum length, in words, for the second summary of `EvalbScore.report`.
+
+    QUOTE_LABEL and QUOTE_TERM of new.prm have no counterpart; score with punctuation="gold".
     """
 
     deleted: frozenset[str] = frozenset()
@@ -172,11 +174,13 @@ class EvalbScore(_Percentages):
     @cached_property
     def brackets(self) -> SpanScore:
         """Counts summed over the rows."""
-        return _sum(row.brackets for row in self.rows)
-
-    def labels(self) -> dict[str, PRF]:
-        """Return the score of each label (from 0 to 1), in alphabetical order."""
-        return self.brackets.per_label
+        correct, predicted, gold = Counter(), Counter(), Counter()
+        for row in self.rows:
+            for label, counts in row.brackets.per_label.items():
+                correct[label] += counts.correct
+                predicted[label] += counts.predicted
+                gold[label] += counts.gold
+        return span_score(correct, predicted, gold)
 
     @property
     def words(self) -> int:
@@ -238,11 +242,7 @@ class EvalbScore(_Percentages):
         return self._count(lambda row: row.status == SKIPPED)
 
     def report(self) -> str:
-        """Return the text that EVALB prints.
-
-        It has one row per sentence, the totals, and summaries of all sentences and of those with at
-        most `cutoff` words.
-        """
+        """Return the text that EVALB prints: rows, totals, and summaries of all and short sentences."""
         rule = "=" * 76
         total = (
             f"{'':16}{self.recall:6.2f} {self.precision:6.2f} {self.brackets.correct:6d} "
@@ -368,7 +368,7 @@ def _score(
             number,
             length,
             ERROR if others else SKIPPED,
-            _sum([score_spans([wanted], [[]]), score_spans([[]], [given])]),
+            score_spans([wanted, []], [[], given]),
             words=len(leaves),
         )
     same = parameters.same
@@ -411,13 +411,11 @@ def _kept_as_in_gold(
 def _brackets(tree: Tree, kept: Sequence[bool], parameters: EvalbParameters) -> list[Span]:
     """Return the brackets over the kept leaves, in pre-order."""
     before = list(accumulate(kept, initial=0))
-    found: list[Span] = []
-    for label, start, end in tree.spans():
-        if before[start] < before[end]:
-            name = parameters.bracket_label(label)
-            if name is not None:
-                found.append((name, before[start], before[end]))
-    return found
+    return [
+        (name, before[start], before[end])
+        for label, start, end in tree.spans()
+        if before[start] < before[end] and (name := parameters.bracket_label(label)) is not None
+    ]
 
 
 def _crossing(gold: Sequence[Span], predicted: Iterable[Span], length: int) -> int:
@@ -440,17 +438,6 @@ def _crossing(gold: Sequence[Span], predicted: Iterable[Span], length: int) -> i
     return sum(
         innermost[start][1] < end or innermost[end][0] > start for _, start, end in predicted
     )
-
-
-def _sum(scores: Iterable[SpanScore]) -> SpanScore:
-    """Add up the counts of several scores."""
-    correct, predicted, gold = Counter(), Counter(), Counter()
-    for score in scores:
-        for label, counts in score.per_label.items():
-            correct[label] += counts.correct
-            predicted[label] += counts.predicted
-            gold[label] += counts.gold
-    return span_score(correct, predicted, gold)
 
 
 def _percent(part: int, whole: int) -> float:
