@@ -63,6 +63,4 @@ def conlleval(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]])
         tokens += len(wanted)
         correct_tags += sum(a == b for a, b in zip(wanted, given, strict=True))
     score = score_spans([chunks(tags) for tags in gold], [chunks(tags) for tags in predicted])
-    return ConllEval(
-        score.correct, score.predicted, score.gold, score.per_label, tokens, correct_tags
-    )
+    return ConllEval(**vars(score), tokens=tokens, correct_tags=correct_tags)

@@ -242,7 +242,7 @@ class EvalbScore(_Percentages):
         return self._count(lambda row: row.status == SKIPPED)
 
     def report(self) -> str:
-        """Return the text that EVALB prints: rows, totals, and summaries of all and short sentences."""
+        """Return the text that EVALB prints: a row for each sentence, totals, and two summaries."""
         rule = "=" * 76
         total = (
             f"{'':16}{self.recall:6.2f} {self.precision:6.2f} {self.brackets.correct:6d} "

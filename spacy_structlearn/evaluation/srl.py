@@ -13,15 +13,7 @@ from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ..errors import StructlearnError
-from .prf import (
-    PRF,
-    Span,
-    SpanScore,
-    character_spans,
-    check_documents,
-    check_numbers,
-    span_score,
-)
+from .prf import PRF, Span, SpanScore, character_spans, check_documents, check_numbers, span_score
 
 Frame = tuple[Hashable, Iterable[Span]]
 """A predicate, by its place in the sentence or text, and its arguments (label, start, end)."""
@@ -104,14 +96,9 @@ def score_roles(
         for arguments in right.values():
             given.update(label for label, _ in arguments.elements())
     score = span_score(correct, given, wanted)
+    identification = PRF(identified, score.predicted, score.gold)
     return RoleScore(
-        score.correct,
-        score.predicted,
-        score.gold,
-        score.per_label,
-        PRF(identified, given.total(), wanted.total()),
-        propositions,
-        perfect,
+        **vars(score), identification=identification, propositions=propositions, perfect=perfect
     )
 
 
