@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Iterator
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -11,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span, Token
 
-    from ..pipeline.extensions import Frame, PPAttachment
+    from ..pipeline.extensions import PPAttachment
 
 
 class Format(str, Enum):
@@ -24,6 +22,7 @@ class Format(str, Enum):
 
 def printed(doc: Doc, format: Format) -> Iterator[str]:
     """Yield the lines of a Doc; raise SL117 if overlapping frames do not fit into columns."""
+    from ..display import html
     from ..display.chunks import bracketed
     from ..display.frames import frame_columns, frame_text, plain_frame
     from ..pipeline.extensions import CONSTITUENTS, SRL
@@ -33,38 +32,33 @@ def printed(doc: Doc, format: Format) -> Iterator[str]:
 
         yield srsly.json_dumps(as_json(doc))
         return
-    attachments = {site.prep.i: _attachment_as_text(site) for site in doc._.pp_attachments}
-    frames: dict[int, list[Frame]] = defaultdict(list)  # by the index of the predicate
-    for frame in doc._.frames:
-        frames[frame.predicate.start].append(frame)
-    chunks = {chunk.start: chunk for chunk in doc._.np_chunks}
-    for sentence in _sentences(doc):
-        tokens = [token for token in sentence if not token.is_space]
-        if not tokens:
-            continue
-        positions = [t.i for t in tokens]
-        plain = [plain_frame(frame, positions) for i in positions for frame in frames.get(i, ())]
+    shown = html.sentences(doc)
+    layers = (
+        html.by_sentence(shown, doc._.np_chunks, lambda chunk: chunk.start),
+        html.by_sentence(shown, doc._.pp_attachments, lambda site: site.prep.i),
+        html.by_sentence(shown, doc._.frames, lambda frame: frame.predicate.start),
+    )
+    for sentence, chunks, sites, frames in zip(shown, *layers, strict=True):
+        words, tags = sentence.words(), sentence.tags()
+        plain = [
+            plain_frame(frame, sentence.positions)
+            for frame in frames
+            if not frame.predicate[0].is_space
+        ]
         if format is Format.conll:
-            n = len(tokens)
+            n = len(words)
             columns = frame_columns(n, plain) if SRL in doc.spans else [[]] * n
-            for token, cells in zip(tokens, columns, strict=True):
-                iob = token._.np_iob
-                tag = f"{iob}-NP" if iob in ("B", "I") else "O"
-                yield "\t".join((token.text, token.tag_, tag, *cells))
+            for i, word, tag, cells in zip(sentence.positions, words, tags, columns, strict=True):
+                iob = doc[i]._.np_iob
+                yield "\t".join((word, tag, f"{iob}-NP" if iob in ("B", "I") else "O", *cells))
             yield ""
             continue
         if CONSTITUENTS in doc.spans:
-            yield sentence._.tree.pretty()
-        spans = []
-        for i in range(sentence.start, sentence.end):
-            if i in chunks:
-                # White space at the ends of a chunk is left out.
-                start, end = (bisect_left(positions, j) for j in (i, chunks[i].end))
-                if start < end:
-                    spans.append((chunks[i].label_, start, end))
-        words = [t.text for t in tokens]
-        yield bracketed(words, [t.tag_ for t in tokens], spans)
-        yield from (attachments[i] for i in positions if i in attachments)
+            yield sentence.span._.tree.pretty()
+        # White space at the ends of a chunk is left out.
+        spans = [(chunk.label_, *sentence.place(chunk)) for chunk in chunks]
+        yield bracketed(words, tags, [span for span in spans if span[1] < span[2]])
+        yield from map(_attachment_as_text, sites)
         yield from (frame_text(words, *frame) for frame in plain)
 
 
