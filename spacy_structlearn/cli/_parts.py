@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from functools import cache
-from io import BytesIO
 from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -70,9 +69,10 @@ class Chunk(NamedTuple):
         return (next(docs) if text is None else text for text in self.texts)
 
     def singles(self) -> list[Chunk]:
-        """Divide the chunk into chunks of one text."""
+        """Divide the chunk into chunks of one text; without texts, return the chunk itself."""
         texts = map(Text, self.contents(), self.extras)
-        return [_chunk(self.target, [text], True, n) for n, text in enumerate(texts, self.first)]
+        found = [_chunk(self.target, [text], False, n) for n, text in enumerate(texts, self.first)]
+        return [*found[:-1], found[-1]._replace(is_last=self.is_last)] if found else [self]
 
 
 def chunks(target: str, texts: Iterable[Text], size: int) -> Iterator[Chunk]:
@@ -118,67 +118,49 @@ class ChunkParser:
         self.nlp = nlp or load(model)
 
     def parse(self, chunk: Chunk, format: Output) -> bytes:
-        """See `parse_chunk`."""
+        """Return lines of JSON or the bytes of a DocBin."""
+        import srsly
+        from spacy.tokens import DocBin
+
+        from ..pipeline.extensions import align
+        from ._documents import as_json
+
         # This count includes freed words.
         if len(self.nlp.vocab) > WORDS:
             del self.nlp
             gc.collect()
             self.nlp = load(self.model)
-        return parse_chunk(self.nlp, chunk, format)
-
-
-def parse_chunk(nlp: Language, chunk: Chunk, format: Output) -> bytes:
-    """Parse a chunk, and return lines of JSON or the bytes of a DocBin."""
-    import srsly
-    from spacy.tokens import DocBin
-
-    from ..pipeline.extensions import align
-    from ._documents import as_json
-
-    # The words of these texts are freed, so memory does not grow in a long run.
-    with nlp.memory_zone():
-        given = DocBin().from_bytes(chunk.docs).get_docs(nlp.vocab)
-        docs = nlp.pipe(next(given) if text is None else text for text in chunk.texts)
-        pairs = zip(docs, chunk.extras, strict=True)
-        if format is Output.docbin:
-            found = DocBin(store_user_data=True)
-            for doc, extra in pairs:
-                doc.user_data.update(extra)
-                align(doc)
-                _drop_what_cannot_be_stored(doc)
-                found.add(doc)
-            return found.to_bytes()
-        lines = [f"{srsly.json_dumps({**extra, **as_json(doc)})}\n" for doc, extra in pairs]
-    return "".join(lines).encode("utf8")
-
-
-def joined(results: Iterable[bytes], format: Output) -> bytes:
-    """Join the results of several chunks."""
-    whole = BytesIO()
-    for _ in write_chunks(whole, ((1, data) for data in results), format):
-        pass
-    return whole.getvalue()
+        # The words of these texts are freed, so memory does not grow in a long run.
+        with self.nlp.memory_zone():
+            given = DocBin().from_bytes(chunk.docs).get_docs(self.nlp.vocab)
+            docs = self.nlp.pipe(next(given) if text is None else text for text in chunk.texts)
+            pairs = zip(docs, chunk.extras, strict=True)
+            if format is Output.docbin:
+                found = DocBin(store_user_data=True)
+                for doc, extra in pairs:
+                    doc.user_data.update(extra)
+                    align(doc)
+                    _drop_what_cannot_be_stored(doc)
+                    found.add(doc)
+                return found.to_bytes()
+            lines = [f"{srsly.json_dumps({**extra, **as_json(doc)})}\n" for doc, extra in pairs]
+        return "".join(lines).encode("utf8")
 
 
 def write_chunks(
-    file: BinaryIO, results: Iterable[tuple[int, bytes]], format: Output, *, at_once: bool = False
+    file: BinaryIO, results: Iterable[tuple[Chunk, bytes]], format: Output
 ) -> Iterator[int]:
-    """Write the results of the chunks of one file, and yield the number of texts of each.
-
-    results: The number of texts of each chunk, and its result.
-    at_once: Whether to flush the file after each chunk.
-    """
+    """Write the results of the chunks of one file, and yield the number of texts of each."""
     from spacy.tokens import DocBin
 
     whole = DocBin(store_user_data=True)
-    for number, data in results:
+    for chunk, data in results:
         if format is Output.docbin:
             whole.merge(DocBin(store_user_data=True).from_bytes(data))
         else:
             file.write(data)
-            if at_once:
-                file.flush()
-        yield number
+            file.flush()
+        yield len(chunk.texts)
     if format is Output.docbin:
         file.write(whole.to_bytes())
 

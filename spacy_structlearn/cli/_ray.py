@@ -211,9 +211,9 @@ class PartParser:
             tries.end()
         return Outcome(sum(len(chunk.texts) for chunk in found), written=1, deaths=tries.deaths)
 
-    def _parsed(self, chunk: Chunk, tries: Tries) -> tuple[int, bytes]:
+    def _parsed(self, chunk: Chunk, tries: Tries) -> tuple[Chunk, bytes]:
         tries.at(chunk)
-        return len(chunk.texts), self.parser.parse(chunk, self.parsing.format)
+        return chunk, self.parser.parse(chunk, self.parsing.format)
 
 
 class Tries:

@@ -25,7 +25,7 @@ from threading import Lock
 from typing import NamedTuple, NoReturn
 
 from ..errors import StructlearnError
-from ._parts import Chunk, ChunkParser, Output, joined
+from ._parts import Chunk, ChunkParser, Output
 
 DEATHS = 3  # maximum number of processes that may die of a text; the last one runs alone
 
@@ -65,7 +65,7 @@ class Workers:
             worker.buried()
 
     def parse(self, chunks: Iterable[Chunk]) -> Iterator[tuple[Chunk, bytes]]:
-        """Yield the chunks in order with their results.
+        """Yield the chunks in order with their results; some are divided into single texts.
 
         Raises StructlearnError for a text that several processes died of, and errors of parsing.
         """
@@ -74,18 +74,18 @@ class Workers:
             waiting.append((chunk, self._threads.submit(self._tried, chunk)))
             # The input may be larger than memory.
             if len(waiting) > 2 * self.number:
-                yield self._next(waiting)
+                yield from self._next(waiting)
         while waiting:
-            yield self._next(waiting)
+            yield from self._next(waiting)
 
-    def _next(self, waiting: deque[tuple[Chunk, Future[bytes]]]) -> tuple[Chunk, bytes]:
+    def _next(self, waiting: deque[tuple[Chunk, Future[bytes]]]) -> list[tuple[Chunk, bytes]]:
         chunk, result = waiting.popleft()
         try:
-            return chunk, result.result()
+            return [(chunk, result.result())]
         except _Death:
             # Nothing else is submitted meanwhile, so all memory is available.
             wait([other for _, other in waiting])
-            return chunk, joined(map(self._alone, chunk.singles()), self.format)
+            return [(single, self._alone(single)) for single in chunk.singles()]
 
     def _tried(self, chunk: Chunk, tries: int = DEATHS - 1) -> bytes:
         """Parse a chunk, again if the process dies; raise _Death if all tries fail."""
