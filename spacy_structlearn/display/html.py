@@ -209,10 +209,9 @@ def spans_html(
     spans: in any order. Where two cross, one of them is drawn in pieces.
     tags: n strings, shown after the words. Tags that are "" or the word itself are left out.
     """
-    pieces, heights = _nested(list(spans))
     opening: list[list[str]] = [[] for _ in words]
     closing = [0] * len(words)
-    for (start, end, span, is_first), height in zip(pieces, heights, strict=True):
+    for start, end, span, is_first, height in _nested(list(spans)):
         opening[start].append(_opened(span, height, is_first))
         closing[end - 1] += 1
     written = []
@@ -224,35 +223,29 @@ def spans_html(
     return " ".join(written)
 
 
-def _nested(
-    spans: list[LabelledSpan],
-) -> tuple[list[tuple[int, int, LabelledSpan, bool]], list[int]]:
+def _nested(spans: list[LabelledSpan]) -> list[list[Any]]:
     """Cut spans where they cross, and sort the pieces in pre-order.
 
-    Returns (start, end, span, whether this is its first piece) of each piece, and its height: the
+    Returns start, end, span, whether this is its first piece, and the height of each piece: the
     number of levels of pieces nested in it.
     """
     pending = [(span.start, -span.end, number, True) for number, span in enumerate(spans)]
     heapify(pending)
-    pieces = []
-    parents: list[int] = []
-    opened: list[int] = []  # the pieces that are open at this place, outermost first
+    pieces: list[list[Any]] = []
+    opened: list[list[Any]] = []  # the pieces that are open at this place, outermost first
     while pending:
         start, minus_end, number, is_first = heappop(pending)
         end = -minus_end
-        while opened and pieces[opened[-1]][1] <= start:
+        while opened and opened[-1][1] <= start:
             opened.pop()
-        if opened and end > (limit := pieces[opened[-1]][1]):
+        if opened and end > (limit := opened[-1][1]):
             heappush(pending, (limit, -end, number, False))
             end = limit
-        parents.append(opened[-1] if opened else -1)
-        opened.append(len(pieces))
-        pieces.append((start, end, spans[number], is_first))
-    heights = [0] * len(pieces)
-    for i in reversed(range(len(pieces))):
-        if parents[i] >= 0:
-            heights[parents[i]] = max(heights[parents[i]], heights[i] + 1)
-    return pieces, heights
+        for height, piece in enumerate(reversed(opened), 1):
+            piece[-1] = max(piece[-1], height)
+        opened.append([start, end, spans[number], is_first, 0])
+        pieces.append(opened[-1])
+    return pieces
 
 
 def _opened(span: LabelledSpan, height: int, is_first: bool) -> str:
