@@ -114,15 +114,14 @@ def _read(
         return
     if spaces or props:
         raise typer.BadParameter("--spaces and --props belong to a treebank")
+    create = {
+        Reader.docbin: readers.create_docbin_reader,
+        Reader.conll2000: readers.create_conll_chunks_reader,
+        Reader.quadruples: readers.create_pp_quadruples_reader,
+    }[reader]
     # A reader takes a pipeline, but these use only its vocab.
     nlp = spacy.blank(vocab.lang or "xx", vocab=vocab)
-    if reader is Reader.docbin:
-        examples = readers.create_docbin_reader(path)(nlp)
-    elif reader is Reader.conll2000:
-        examples = readers.create_conll_chunks_reader(path)(nlp)
-    else:
-        examples = readers.create_pp_quadruples_reader(path)(nlp)
-    for number, example in enumerate(examples):
+    for number, example in enumerate(create(path)(nlp)):
         doc = example.reference
         if reader is Reader.quadruples:
             # The site is found by these groups, so the stored Doc must have them.

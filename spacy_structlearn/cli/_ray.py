@@ -18,13 +18,13 @@ import pickle
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import StructlearnError
-from ..parallel.cluster import connected, import_ray
+from ..parallel.cluster import connected
 from ._files import write_text, written
 from ._parts import Chunk, ChunkParser, Output, chunks, write_chunks
 from ._texts import Cutting, Source
@@ -74,16 +74,20 @@ def write_parts_by_ray(
     Returns counts, as `write_parts` does.
     Raises StructlearnError without Ray, if Ray fails, or for texts that several actors died of.
     """
-    import_ray()
     try:
         import ray.data
-    except ImportError:  # another package of the extra is missing
+        from ray.exceptions import RayError
+    except ImportError:
         raise StructlearnError("SL250") from None
     from tqdm import tqdm
 
     done: Counter[str] = Counter()
     with connected(address), tqdm(unit=" texts", disable=None) as progress:
-        _be_quiet()
+        context = ray.data.DataContext.get_current()
+        # In bytes. Each row is larger, and therefore a block of its own, the input of an actor.
+        context.target_max_block_size = 1
+        context.enable_progress_bars = False
+        logging.getLogger("ray.data").setLevel(logging.ERROR)
         n_process = n_process or max(1, int(ray.cluster_resources().get("CPU", 1)))
         found = ray.data.read_datasource(_datasource(sources, parsing), num_cpus=READING).map(
             PartParser,
@@ -92,7 +96,7 @@ def write_parts_by_ray(
             compute=ray.data.ActorPoolStrategy(min_size=1, max_size=n_process),
             num_cpus=1,
         )
-        with _ray_errors():
+        try:
             for row in found.iter_rows():
                 outcome = pickle.loads(row["outcome"])
                 if isinstance(outcome, Failure):
@@ -101,6 +105,10 @@ def write_parts_by_ray(
                     tqdm.write(f"structlearn: a worker died of {death}", file=sys.stderr)
                 done.update(texts=outcome.texts, written=outcome.written, skipped=outcome.skipped)
                 progress.update(outcome.texts)
+        except RayError as error:
+            first = str(error).strip().splitlines()[:1]
+            problem = ": ".join([type(error).__name__, *first])
+            raise StructlearnError("SL079", problem=problem) from error
     return done
 
 
@@ -253,28 +261,3 @@ class Tries:
     def end(self) -> None:
         """Remove the record when the part is written or given up."""
         self._path.unlink(missing_ok=True)
-
-
-# --- Ray itself -----------------------------------------------------------------------------------
-def _be_quiet() -> None:
-    """Keep rows separate, because each one is a part, and hide Ray's progress bars."""
-    from ray.data import DataContext
-
-    context = DataContext.get_current()
-    # In bytes. Each row is larger, and therefore a block of its own, the input of an actor.
-    context.target_max_block_size = 1
-    context.enable_progress_bars = False
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
-
-
-@contextmanager
-def _ray_errors() -> Iterator[None]:
-    """Convert errors of Ray to SL079, in one line."""
-    from ray.exceptions import RayError
-
-    try:
-        yield
-    except RayError as error:
-        first = str(error).strip().splitlines()[:1]
-        problem = ": ".join([type(error).__name__, *first])
-        raise StructlearnError("SL079", problem=problem) from error
