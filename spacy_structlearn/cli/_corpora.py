@@ -57,14 +57,11 @@ def gold_docs(
     spaces: Path | None = None,
     props: Path | None = None,
 ) -> Iterator[tuple[str, Doc]]:
-    """Yield the documents of a corpus as (name, gold Doc).
+    """Yield the documents of a corpus as (name, gold Doc); `convert` describes the names.
 
     source: A file, a folder whose files are all read, or "-" for standard input.
-    reader: The format; None recognizes it by the content of each file.
+    reader: None recognizes the format by the content of each file.
     spaces, props: Additional files of a treebank, as for `Treebank.v1`.
-
-    The name of a document comes from `props`, or is the name of its file in the folder without
-    extensions, or is the number of the sentence.
     Raises StructlearnError if a file is missing or cannot be read.
     """
     beside = {"spaces": spaces, "props": props}

@@ -33,22 +33,14 @@ WORDS = 1_000_000  # pipelines with a larger vocab are loaded again; see ChunkPa
 
 
 class Chunk(NamedTuple):
-    """Some texts of an output file.
-
-    target: The file.
-    texts: The texts; None for the next Doc of `docs`.
-    docs: The bytes of a DocBin.
-    extras: Additional keys of each text, for JSONL or the user data of a Doc.
-    is_last: Whether this is the last chunk of the file.
-    first: The number of the first text in the file, from 1.
-    """
+    """Some texts of an output file."""
 
     target: str
-    texts: list[str | None]
-    docs: bytes
-    extras: list[dict[str, Any]]
-    is_last: bool
-    first: int = 1
+    texts: list[str | None]  # None for the next Doc of `docs`
+    docs: bytes  # a DocBin
+    extras: list[dict[str, Any]]  # additional keys, for JSONL or the user data of a Doc
+    is_last: bool  # in the file
+    first: int = 1  # number of the first text in the file
 
     def place(self) -> str:
         """Describe the texts by their numbers and the first words."""
@@ -103,14 +95,10 @@ def _chunk(target: str, texts: list[Text], is_last: bool, first: int) -> Chunk:
 
 
 class ChunkParser:
-    """A pipeline that parses any number of chunks in bounded memory.
+    """A pipeline that parses any number of chunks in bounded memory. nlp: If it is loaded already.
 
     The words of texts are freed, but the hash table of the vocab keeps their slots: 16 to 50 bytes
-    for each, gigabytes over millions of texts. Therefore the pipeline is loaded again after WORDS
-    words.
-
-    model: The pipeline to load.
-    nlp: The pipeline, if it is loaded already.
+    for each, gigabytes over millions of texts. So the pipeline is loaded again after WORDS words.
     """
 
     def __init__(self, model: str | None, nlp: Language | None = None):
@@ -167,22 +155,16 @@ def write_chunks(
 
 def _drop_what_cannot_be_stored(doc: Doc) -> None:
     """Remove user data that cannot be stored, such as objects set by other components."""
+    import srsly
+
     for key, value in list(doc.user_data.items()):
-        if not _is_storable(key) or not _is_storable(value):
+        try:
+            srsly.msgpack_dumps([key, value])
+        except (TypeError, ValueError, OverflowError):
             # Values of extensions are stored as ("._.", name, start, end).
             is_extension = isinstance(key, tuple) and len(key) == 4 and key[0] == "._."
             _warn_of(f"._.{key[1]}" if is_extension else f"user_data[{key!r}]")
             del doc.user_data[key]
-
-
-def _is_storable(value: Any) -> bool:
-    import srsly
-
-    try:
-        srsly.msgpack_dumps(value)
-    except (TypeError, ValueError, OverflowError):
-        return False
-    return True
 
 
 @cache

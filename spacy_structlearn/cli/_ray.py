@@ -47,31 +47,23 @@ class Outcome(NamedTuple):
 
 
 class Parsing(NamedTuple):
-    """The settings of a run, for all machines.
-
-    model: The pipeline that actors load.
-    most: Maximum number of characters of a text.
-    run: The name of the run.
-    """
+    """The settings of a run, for all machines."""
 
     model: str
     cutting: Cutting
-    most: int
+    most: int  # maximum length of a text
     format: Output
     batch_size: int
     force: bool
-    run: str
+    run: str  # name of the run
 
 
 def write_parts_by_ray(
     sources: Sequence[Source], parsing: Parsing, *, address: str | None, n_process: int | None
 ) -> Counter[str]:
-    """Parse and write the parts of some files on the machines of a cluster.
+    """Parse and write the parts of some files, and return counts, as `write_parts` does.
 
-    address: See `parallel.cluster.connected`.
-    n_process: Maximum number of actors; None for one per processor.
-
-    Returns counts, as `write_parts` does.
+    address: See `parallel.cluster.connected`. n_process: None for one actor per processor.
     Raises StructlearnError without Ray, if Ray fails, or for texts that several actors died of.
     """
     try:

@@ -31,12 +31,7 @@ DEATHS = 3  # maximum number of processes that may die of a text; the last one r
 
 
 class Workers:
-    """A pool of processes that each load a pipeline. Leaving the context kills them.
-
-    model: The pipeline to load.
-    format: The output format.
-    number: The number of processes.
-    """
+    """A pool of processes that each load a pipeline. Leaving the context kills them."""
 
     def __init__(self, model: str | None, format: Output, number: int):
         self.model = model
