@@ -22,9 +22,9 @@ class Format(str, Enum):
 
 def printed(doc: Doc, format: Format) -> Iterator[str]:
     """Yield the lines of a Doc; raise SL117 if overlapping frames do not fit into columns."""
-    from ..display import html
     from ..display.chunks import bracketed
     from ..display.frames import frame_columns, frame_text, plain_frame
+    from ..display.html import by_layer
     from ..pipeline.extensions import CONSTITUENTS, SRL
 
     if format is Format.jsonl:
@@ -32,17 +32,11 @@ def printed(doc: Doc, format: Format) -> Iterator[str]:
 
         yield srsly.json_dumps(as_json(doc))
         return
-    shown = html.sentences(doc)
-    layers = (
-        html.by_sentence(shown, doc._.np_chunks, lambda chunk: chunk.start),
-        html.by_sentence(shown, doc._.pp_attachments, lambda site: site.prep.i),
-        html.by_sentence(shown, doc._.frames, lambda frame: frame.predicate.start),
-    )
-    for sentence, chunks, sites, frames in zip(shown, *layers, strict=True):
+    for sentence, layers in by_layer(doc, "np_chunks", "pp_attachments", "frames"):
         words, tags = sentence.words(), sentence.tags()
         plain = [
             plain_frame(frame, sentence.positions)
-            for frame in frames
+            for frame in layers.get("frames", ())
             if not frame.predicate[0].is_space
         ]
         if format is Format.conll:
@@ -56,9 +50,9 @@ def printed(doc: Doc, format: Format) -> Iterator[str]:
         if CONSTITUENTS in doc.spans:
             yield sentence.span._.tree.pretty()
         # White space at the ends of a chunk is left out.
-        spans = [(chunk.label_, *sentence.place(chunk)) for chunk in chunks]
+        spans = [(chunk.label_, *sentence.place(chunk)) for chunk in layers.get("np_chunks", ())]
         yield bracketed(words, tags, [span for span in spans if span[1] < span[2]])
-        yield from map(_attachment_as_text, sites)
+        yield from map(_attachment_as_text, layers.get("pp_attachments", ()))
         yield from (frame_text(words, *frame) for frame in plain)
 
 

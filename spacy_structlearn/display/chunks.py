@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..groups import NP_CHUNKS
-from .html import GRAY, Html, LabelledSpan, ShownSentence, fragment, items_by_sentence, spans_html
+from .html import GRAY, Html, LabelledSpan, ShownSentence, by_layer, fragment, spans_html
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
@@ -42,8 +41,9 @@ def chunks_html(doclike: Doc | Span) -> Html:
     no words. Raises StructlearnError if no chunker has run, if `doc._.np_chunks` is not registered,
     and for other objects than Docs and Spans.
     """
-    pairs = items_by_sentence(doclike, NP_CHUNKS, lambda chunk: chunk.start)
-    return fragment(doclike.doc, (chunk_line(*pair) for pair in pairs))
+    pairs = by_layer(doclike, "np_chunks", required=True)
+    lines = (chunk_line(sentence, layers["np_chunks"]) for sentence, layers in pairs)
+    return fragment(doclike.doc, lines)
 
 
 def chunk_line(sentence: ShownSentence, chunks: Iterable[Span]) -> str:

@@ -21,10 +21,9 @@ from .html import (
     LabelledSpan,
     Page,
     ShownSentence,
-    by_sentence,
+    by_layer,
     direction,
     printable,
-    sentences,
     spans_html,
 )
 
@@ -152,12 +151,10 @@ def frames_html(
     options = options or {}
     link = options.get("kb_url_template")
     inside = {token.i for token in doclike if not token.is_space}
-    shown = sentences(doclike)
-    groups = by_sentence(shown, doc._.frames, lambda frame: frame.predicate.start)
     figures = [
         _figure(sentence, frame, link)
-        for sentence, frames in zip(shown, groups, strict=True)
-        for frame in frames
+        for sentence, layers in by_layer(doclike, "frames")
+        for frame in layers["frames"]
         if frame.predicate.start in inside
     ]
     # Labels are not case-sensitive in displacy.

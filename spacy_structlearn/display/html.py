@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import unicodedata
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ..errors import StructlearnError
-from ..groups import NP_CHUNKS, PP_ATTACHMENTS
+from ..groups import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS, SRL
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
@@ -154,26 +154,35 @@ def by_sentence(
     return groups
 
 
-def items_by_sentence(
-    doclike: Doc | Span, key: str, token: Callable[[Any], int]
-) -> Iterator[tuple[ShownSentence, list[Any]]]:
-    """Return the sentences of `sentences`, each with its items of `doc._.<key>`.
-
-    token: see `by_sentence`.
-    Raises StructlearnError like `sentences` and `extension`, and if no component has set the layer.
-    """
-    shown = sentences(doclike)
-    doc = doclike.doc
-    if key not in doc.spans:
-        what, component = _SET_BY[key]
-        raise StructlearnError("SL142", text=doc.text[:40], what=what, component=component)
-    return zip(shown, by_sentence(shown, extension(doc, key), token), strict=True)
-
-
-_SET_BY = {
-    NP_CHUNKS: ("NP chunks", "np_chunker"),
-    PP_ATTACHMENTS: ("PP attachments", "pp_attacher"),
+# For each extension: its key in doc.spans, the token that places an item, and who sets the layer.
+_LAYERS = {
+    "parse_failures": (CONSTITUENTS, lambda span: span.start, ("trees", "constituency_parser")),
+    "np_chunks": (NP_CHUNKS, lambda chunk: chunk.start, ("NP chunks", "np_chunker")),
+    "pp_attachments": (PP_ATTACHMENTS, lambda s: s.prep.i, ("PP attachments", "pp_attacher")),
+    "frames": (SRL, lambda frame: frame.predicate.start, ("frames", "srl_labeler")),
 }
+
+
+def by_layer(
+    doclike: Doc | Span, *names: str, required: bool = False
+) -> list[tuple[ShownSentence, dict[str, list[Any]]]]:
+    """Return the sentences of `sentences`, each with its items of some layers that the Doc has.
+
+    names: of the extensions; default: all. required: whether the Doc must have the layers.
+    Raises StructlearnError like `sentences` and `extension`, and if a required layer is missing.
+    """
+    shown, doc = sentences(doclike), doclike.doc
+    layers = {}
+    for name in names or _LAYERS:
+        key, token, (what, component) = _LAYERS[name]
+        if key in doc.spans:
+            layers[name] = by_sentence(shown, extension(doc, name), token)
+        elif required:
+            raise StructlearnError("SL142", text=doc.text[:40], what=what, component=component)
+    return [
+        (sentence, {name: groups[index] for name, groups in layers.items()})
+        for index, sentence in enumerate(shown)
+    ]
 
 
 def extension(doclike: Doc | Span, name: str) -> Any:

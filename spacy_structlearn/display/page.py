@@ -17,7 +17,7 @@ from ..errors import StructlearnError
 from ..groups import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS, SRL
 from ..trees.tree import Tree
 from . import attachments, chunks, frames, html
-from .html import Page, ShownSentence, by_sentence, extension, printable, sentences
+from .html import Page, ShownSentence, by_layer, by_sentence, extension, printable
 from .trees import indented_text, tree_svg
 
 if TYPE_CHECKING:
@@ -92,13 +92,6 @@ place, ARGM-TMP a time, ARGM-MNR a manner, and so on.</p>
 """
 
 
-# The layers of a Doc by the names of their extensions: the key, and a token of an item.
-_EXTENSIONS = {
-    "parse_failures": (CONSTITUENTS, lambda span: span.start),
-    "np_chunks": (NP_CHUNKS, lambda chunk: chunk.start),
-    "pp_attachments": (PP_ATTACHMENTS, lambda site: site.prep.i),
-    "frames": (SRL, lambda frame: frame.predicate.start),
-}
 # A Doc, and its sentences with the items of each layer that the Doc has.
 _Drawn = tuple["Doc", list[tuple[ShownSentence, dict[str, list[Any]]]]]
 
@@ -156,18 +149,13 @@ def page(
 
 
 def _drawn(doclike: Doc | Span) -> _Drawn:
-    shown, doc = sentences(doclike), doclike.doc
-    layers = {
-        name: by_sentence(shown, extension(doc, name), token)
-        for name, (key, token) in _EXTENSIONS.items()
-        if key in doc.spans
-    }
+    pairs, doc = by_layer(doclike), doclike.doc
     if CONSTITUENTS in doc.spans:
-        layers["brackets"] = by_sentence(shown, _brackets(doc), lambda pair: pair[0].start)
-    return doc, [
-        (sentence, {name: groups[index] for name, groups in layers.items()})
-        for index, sentence in enumerate(shown)
-    ]
+        shown = [sentence for sentence, _ in pairs]
+        groups = by_sentence(shown, _brackets(doc), lambda pair: pair[0].start)
+        for (_, layers), group in zip(pairs, groups, strict=True):
+            layers["brackets"] = group
+    return doc, pairs
 
 
 def _brackets(doc: Doc) -> Iterable[tuple[Span, float | None]]:
