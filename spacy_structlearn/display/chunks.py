@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from .html import GRAY, Html, LabelledSpan, ShownSentence, by_layer, fragment, spans_html
+from .html import GRAY, Html, LabelledSpan, ShownSentence, by_layer, enclosed, fragment, spans_html
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
@@ -22,16 +22,8 @@ def bracketed(
     words, tags: n strings each. An empty tag is left out with its slash.
     spans: (label, start, end) over the words, sorted and without overlap.
     """
-    opening = {start: label for label, start, _ in spans}
-    closing = {end - 1 for _, _, end in spans}
-    pieces = []
-    for index, (word, tag) in enumerate(zip(words, tags, strict=True)):
-        if index in opening:
-            pieces.append(f"[{opening[index]}")
-        pieces.append(f"{word}/{tag}" if tag else word)
-        if index in closing:
-            pieces.append("]")
-    return " ".join(pieces)
+    tagged = [f"{word}/{tag}" if tag else word for word, tag in zip(words, tags, strict=True)]
+    return enclosed(tagged, ((start, end, f"[{label} ") for label, start, end in spans), " ]")
 
 
 def chunks_html(doclike: Doc | Span) -> Html:

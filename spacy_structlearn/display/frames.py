@@ -23,6 +23,7 @@ from .html import (
     ShownSentence,
     by_layer,
     direction,
+    enclosed,
     printable,
     spans_html,
 )
@@ -83,19 +84,14 @@ def frame_text(
     arguments: in any order.
     Raises StructlearnError for a predicate or argument outside the words.
     """
-    opening: list[list[str]] = [[] for _ in words]
-    closing = [0] * len(words)
-    spans = _spans(len(words), predicate, arguments)
-    for label, start, end in sorted(spans, key=lambda span: (span[1], -span[2])):
-        # If an argument begins with the predicate, the predicate opens last.
-        is_predicate = (label, start) == (PREDICATE, predicate)
-        opening[start].append(f"[{label} {roleset}" if is_predicate and roleset else f"[{label}")
-        closing[end - 1] += 1
-    pieces = []
-    for opened, word, closed in zip(opening, words, closing, strict=True):
-        pieces += opened
-        pieces.append(word + "]" * closed)
-    return " ".join(pieces)
+    # If an argument begins with the predicate, the predicate opens last.
+    spans = sorted(_spans(len(words), predicate, arguments), key=lambda s: (s[1], -s[2]))
+    sense = f"{roleset} " if roleset else ""
+    texts = [
+        (start, end, f"[{label} {sense if (label, start) == (PREDICATE, predicate) else ''}")
+        for label, start, end in spans
+    ]
+    return enclosed(words, texts, "]")
 
 
 def frame_columns(n: int, frames: Iterable[PlainFrame]) -> list[list[str]]:

@@ -218,18 +218,26 @@ def spans_html(
     spans: in any order. Where two cross, one of them is drawn in pieces.
     tags: n strings, shown after the words. Tags that are "" or the word itself are left out.
     """
-    opening: list[list[str]] = [[] for _ in words]
-    closing = [0] * len(words)
-    for start, end, span, is_first, height in _nested(list(spans)):
-        opening[start].append(_opened(span, height, is_first))
-        closing[end - 1] += 1
-    written = []
-    for i, word in enumerate(words):
-        has_tag = tags and tags[i] not in ("", word)
-        tag = f"<sub>{escape(printable(tags[i]))}</sub>" if has_tag else ""
-        opened = "".join(opening[i])
-        written.append(f"{opened}{escape(printable(word))}{tag}{'</mark>' * closing[i]}")
-    return " ".join(written)
+    shown = [
+        escape(printable(word))
+        + (f"<sub>{escape(printable(tag))}</sub>" if tag not in ("", word) else "")
+        for word, tag in zip(words, tags or words, strict=True)
+    ]
+    pieces = _nested(list(spans))
+    marks = [(start, end, _opened(span, *more)) for start, end, span, *more in pieces]
+    return enclosed(shown, marks, "</mark>")
+
+
+def enclosed(words: Iterable[str], spans: Iterable[tuple[int, int, str]], close: str) -> str:
+    """Join words, with texts before and after spans over them.
+
+    spans: (start, end, text before it); of those with the same start, outer ones come first.
+    """
+    pieces = [["", word, ""] for word in words]
+    for start, end, text in spans:
+        pieces[start][0] += text
+        pieces[end - 1][2] += close
+    return " ".join(map("".join, pieces))
 
 
 def _nested(spans: list[LabelledSpan]) -> list[list[Any]]:
@@ -257,7 +265,7 @@ def _nested(spans: list[LabelledSpan]) -> list[list[Any]]:
     return pieces
 
 
-def _opened(span: LabelledSpan, height: int, is_first: bool) -> str:
+def _opened(span: LabelledSpan, is_first: bool, height: int) -> str:
     note = span.note
     if note is None:
         note = span.label if span.probability is None else f"{span.label} {span.probability:.4f}"

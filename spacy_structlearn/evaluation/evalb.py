@@ -120,12 +120,6 @@ class Row(_Percentages):
     words: int = 0
     correct_tags: int = 0
 
-    @property
-    def complete(self) -> bool:
-        """Whether the sentence is scored and all its brackets match."""
-        counts = self.brackets
-        return self.status == SCORED and counts.gold == counts.predicted == counts.correct
-
     def __str__(self) -> str:
         return (
             f"{self.id:4d}  {self.length:3d}    {self.status:d}  {self.recall:6.2f} "
@@ -209,7 +203,9 @@ class EvalbScore(_Percentages):
         # A sentence of only punctuation cannot be missed, so `strict` does not count it either.
         strict = self._count(lambda row: row.status != SKIPPED or row.words > 0)
         sentences = strict if self.counts_failures else self.valid
-        return _percent(self._count(lambda row: row.complete), sentences)
+        scored = (row.brackets for row in self.sentences if row.status == SCORED)
+        complete = sum(counts.gold == counts.predicted == counts.correct for counts in scored)
+        return _percent(complete, sentences)
 
     @property
     def average_crossing(self) -> float:

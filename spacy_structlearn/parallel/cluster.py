@@ -18,7 +18,6 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import Any, TypeVar
 
 from ..errors import StructlearnError
@@ -41,20 +40,14 @@ def ray_cluster(address: str | None = None, workers: int | None = None) -> Itera
 
     Raises StructlearnError if Ray is not installed.
     """
+
+    def engines(make: Any, shared: Any, parts: Sequence[Any], threads: int = 1) -> Engine:
+        if len(parts) == 1:
+            return make_engine(make, shared, parts, threads)
+        return RayEngine(make, shared, parts, workers)
+
     with connected(address):
-        yield partial(_make_engine, workers)
-
-
-def _make_engine(
-    workers: int | None,
-    make: Callable[[Any, Any], Shard],
-    shared: Any,
-    parts: Sequence[Any],
-    threads: int = 1,
-) -> Engine:
-    if len(parts) == 1:
-        return make_engine(make, shared, parts, threads)
-    return RayEngine(make, shared, parts, workers)
+        yield engines
 
 
 @contextmanager

@@ -107,6 +107,11 @@ def test_particles_count_as_adverbs():
     assert score(gold, predicted, replace(COLLINS, equal_labels=())).f1 == 50
 
 
+def test_a_sentence_without_brackets_matches():
+    result = score("(TOP (NN a))", "(TOP (NN a))")
+    assert (result.valid, result.complete_match, result.f1) == (1, 100, 0)
+
+
 def test_function_tags_are_cut_and_the_outer_bracket_is_not_counted():
     result = score("(TOP (NP-SBJ-1 (NN a)))", "(NP=2 (NN a))")
     assert counts(result.rows[0]) == (1, 1, 1)
