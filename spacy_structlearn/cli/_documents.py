@@ -56,11 +56,6 @@ def printed(doc: Doc, format: Format) -> Iterator[str]:
         yield from (frame_text(words, *frame) for frame in plain)
 
 
-def _sentences(doc: Doc) -> list[Span]:
-    """Return the sentences, or the whole text if the pipeline sets none."""
-    return list(doc.sents) if doc.has_annotation("SENT_START") else [doc[:]]
-
-
 def _attachment_as_text(site: PPAttachment) -> str:
     """Format a site as "with -> ate (V 0.93)"."""
     prob = "" if site.prob is None else f" {site.prob:.2f}"
@@ -72,13 +67,14 @@ def as_json(doc: Doc) -> dict[str, Any]:
 
     Layers that no component has set are missing.
     """
-    from ..pipeline.extensions import CONSTITUENTS, PP_ATTACHMENTS, PP_ROLES, SRL, trimmed
+    from ..display.html import sentences
+    from ..pipeline.extensions import CONSTITUENTS, PP_ATTACHMENTS, PP_ROLES, SRL
 
-    words = (doc[slice(*trimmed(sentence))] for sentence in _sentences(doc))
+    positions = [sentence.positions for sentence in sentences(doc)]
     data = {
         "text": doc.text,
         "tokens": [{**_place(_span(t)), "tag": t.tag_} for t in doc if not t.is_space],
-        "sents": [_place(span) for span in words if len(span)],
+        "sents": [_place(doc[own[0] : own[-1] + 1]) for own in positions],
         "np_chunks": [_labelled(c, c.label_, c._.np_chunk_prob) for c in doc._.np_chunks],
     }
     if CONSTITUENTS in doc.spans:

@@ -16,6 +16,7 @@ from ._texts import Text
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
+    from spacy.vocab import Vocab
 
 
 class Output(str, Enum):
@@ -44,25 +45,28 @@ class Chunk(NamedTuple):
 
     def place(self) -> str:
         """Describe the texts by their numbers and the first words."""
+        from spacy.vocab import Vocab
+
         if not self.texts:
             return f"no texts, of {self.target}"
         last = self.first + len(self.texts) - 1
         which = f"text {last:,}" if last == self.first else f"texts {self.first:,} to {last:,}"
-        content = next(self.contents())
+        content = next(self.contents(Vocab()))
         words = (content if isinstance(content, str) else content.text).split()
         return f"{which} of {self.target} ({' '.join(words[:5])[:60]!r} ...)"
 
-    def contents(self) -> Iterator[str | Doc]:
+    def contents(self, vocab: Vocab) -> Iterator[str | Doc]:
         """Yield the texts and Docs in order."""
         from spacy.tokens import DocBin
-        from spacy.vocab import Vocab
 
-        docs = DocBin().from_bytes(self.docs).get_docs(Vocab())
+        docs = DocBin().from_bytes(self.docs).get_docs(vocab)
         return (next(docs) if text is None else text for text in self.texts)
 
     def singles(self) -> list[Chunk]:
         """Divide the chunk into chunks of one text; without texts, return the chunk itself."""
-        texts = map(Text, self.contents(), self.extras)
+        from spacy.vocab import Vocab
+
+        texts = map(Text, self.contents(Vocab()), self.extras)
         found = [_chunk(self.target, [text], False, n) for n, text in enumerate(texts, self.first)]
         return [*found[:-1], found[-1]._replace(is_last=self.is_last)] if found else [self]
 
@@ -120,8 +124,7 @@ class ChunkParser:
             self.nlp = load(self.model)
         # The words of these texts are freed, so memory does not grow in a long run.
         with self.nlp.memory_zone():
-            given = DocBin().from_bytes(chunk.docs).get_docs(self.nlp.vocab)
-            docs = self.nlp.pipe(next(given) if text is None else text for text in chunk.texts)
+            docs = self.nlp.pipe(chunk.contents(self.nlp.vocab))
             pairs = zip(docs, chunk.extras, strict=True)
             if format is Output.docbin:
                 found = DocBin(store_user_data=True)

@@ -42,8 +42,7 @@ def chunk_line(sentence: ShownSentence, chunks: Iterable[Span]) -> str:
     """Draw the chunks of a sentence; see `html.spans_html`."""
     spans = []
     for chunk in chunks:
-        start, end = sentence.place(chunk)
-        if start < end:
-            color = COLORS.get(chunk.label_, GRAY)
-            spans.append(LabelledSpan(start, end, chunk.label_, chunk._.np_chunk_prob, color))
+        label, probability = chunk.label_, chunk._.np_chunk_prob
+        color = COLORS.get(label, GRAY)
+        spans.append(LabelledSpan(*sentence.place(chunk), label, probability, color))
     return spans_html(sentence.words(), spans, sentence.tags())

@@ -107,7 +107,8 @@ def frame_columns(n: int, frames: Iterable[PlainFrame]) -> list[list[str]]:
         free = 0
         for label, start, end in sorted(_spans(n, predicate, arguments), key=lambda span: span[1]):
             if start < free:
-                _fail(n, f"{label} begins inside of another argument, at word {start}")
+                problem = f"{label} begins inside of another argument, at word {start}"
+                raise StructlearnError("SL117", n=n, problem=problem)
             free = end
             cells[start] = f"({label}*"
             cells[end - 1] += ")"
@@ -194,14 +195,12 @@ def _figure(sentence: ShownSentence, frame: Any, link: str | None) -> dict[str, 
 def frame_line(sentence: ShownSentence, frame: Any) -> str:
     """Draw a frame of `doc._.frames` over its sentence; see `html.spans_html`."""
     name = f"{PREDICATE} {frame.roleset}" if frame.roleset else PREDICATE
-    parts = [(frame.predicate, name, COLORS[PREDICATE], frame.prob)]
+    place = sentence.place(frame.predicate)
+    spans = [LabelledSpan(*place, name, frame.prob, COLORS[PREDICATE])]
     for span, label, probability in frame.arguments:
-        parts.append((span, label, _color(label, COLORS) or GRAY, probability))
-    spans = [
-        LabelledSpan(*sentence.place(span), label, probability, color)
-        for span, label, color, probability in parts
-    ]
-    return spans_html(sentence.words(), [span for span in spans if span.start < span.end])
+        color = _color(label, COLORS) or GRAY
+        spans.append(LabelledSpan(*sentence.place(span), label, probability, color))
+    return spans_html(sentence.words(), spans)
 
 
 def plain_frame(frame: Any, positions: Sequence[int]) -> PlainFrame:
@@ -224,12 +223,9 @@ def _spans(n: int, predicate: int, arguments: Iterable[Argument]) -> list[Argume
     spans = [*arguments, (PREDICATE, predicate, predicate + 1)]
     for label, start, end in spans:
         if not 0 <= start < end <= n:
-            _fail(n, f"{label} goes from word {start} to {end}")
+            problem = f"{label} goes from word {start} to {end}"
+            raise StructlearnError("SL117", n=n, problem=problem)
     return spans
-
-
-def _fail(n: int, problem: str) -> None:
-    raise StructlearnError("SL117", n=n, problem=problem)
 
 
 def _color(label: str, known: Mapping[str, str]) -> str | None:

@@ -215,7 +215,7 @@ def spans_html(
 
     The page needs `STYLE`. All texts are escaped.
     words: n strings.
-    spans: in any order. Where two cross, one of them is drawn in pieces.
+    spans: in any order; empty ones are left out. Where two cross, one of them is drawn in pieces.
     tags: n strings, shown after the words. Tags that are "" or the word itself are left out.
     """
     shown = [
@@ -223,7 +223,7 @@ def spans_html(
         + (f"<sub>{escape(printable(tag))}</sub>" if tag not in ("", word) else "")
         for word, tag in zip(words, tags or words, strict=True)
     ]
-    pieces = _nested(list(spans))
+    pieces = _nested([span for span in spans if span.start < span.end])
     marks = [(start, end, _opened(span, *more)) for start, end, span, *more in pieces]
     return enclosed(shown, marks, "</mark>")
 

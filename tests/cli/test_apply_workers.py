@@ -120,7 +120,7 @@ def test_chunks_of_single_texts_are_the_same_texts():
     assert [single.is_last for single in found] == [False, False, True]
     assert [single.texts for single in found] == [[None], ["Run!"], [None]]
     assert [single.extras for single in found] == [[{}], [{"id": 2}], [{"id": 3}]]
-    (doc,) = found[2].contents()
+    (doc,) = found[2].contents(Vocab())
     assert (doc.text, doc.user_data) == (docs[1].text, {"n": 1})
     assert found[2].place() == "text 3 of out.spacy ('My sister bought apples .' ...)"
     assert chunk.place().startswith("texts 1 to 3 of out.spacy ('The old dog")
