@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -66,7 +65,10 @@ def gold_docs(
     """
     beside = {"spaces": spaces, "props": props}
     if str(source) == STANDARD:
-        with _standard_input() as path:
+        # Readers open files by name.
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "stdin"
+            path.write_bytes(sys.stdin.buffer.read())
             yield from _read(vocab, path, reader, **beside)
     elif Path(source).is_dir():
         folder = Path(source)
@@ -145,12 +147,3 @@ def recognized(path: Path) -> Reader:
     if fields and fields[0].startswith("("):
         return Reader.treebank
     raise StructlearnError("SL060", path=path, known=", ".join(r.value for r in Reader))
-
-
-@contextmanager
-def _standard_input() -> Iterator[Path]:
-    """Copy standard input to a file, because readers open files by name."""
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "stdin"
-        path.write_bytes(sys.stdin.buffer.read())
-        yield path

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -121,6 +121,14 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
 
 
-def number(value: float) -> str:
-    """Format a score for a table: four digits for fractions, one for speeds and losses."""
-    return f"{value:.4f}" if abs(value) <= 1 else f"{value:,.1f}"
+def print_scores(scores: Mapping[str, Any]) -> None:
+    """Print the scores that are numbers: four digits for fractions, one for speeds and losses."""
+    from wasabi import msg
+
+    rows = [
+        (name, f"{value:.4f}" if abs(value) <= 1 else f"{value:,.1f}")
+        for name, value in scores.items()
+        if isinstance(value, (int, float)) and not isinstance(value, bool)
+    ]
+    if rows:
+        msg.table(rows, header=("score", "value"), divider=True, aligns=("l", "r"))

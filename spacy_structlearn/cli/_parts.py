@@ -141,7 +141,10 @@ class ChunkParser:
 def write_chunks(
     file: BinaryIO, results: Iterable[tuple[Chunk, bytes]], format: Output
 ) -> Iterator[int]:
-    """Write the results of the chunks of one file, and yield the number of texts of each."""
+    """Write results up to the last chunk of a file, and yield the number of texts of each chunk.
+
+    No more results are requested before the file is written, because that may raise an error.
+    """
     from spacy.tokens import DocBin
 
     whole = DocBin(store_user_data=True)
@@ -152,6 +155,8 @@ def write_chunks(
             file.write(data)
             file.flush()
         yield len(chunk.texts)
+        if chunk.is_last:
+            break
     if format is Output.docbin:
         file.write(whole.to_bytes())
 

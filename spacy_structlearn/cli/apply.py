@@ -175,24 +175,11 @@ def write_parts(
             parsed = workers.parse(wanted())
         for first in parsed:
             with written(first[0].target) as file:
-                for number in write_chunks(file, _of_one_file(first, parsed), format):
+                for number in write_chunks(file, chain([first], parsed), format):
                     done["texts"] += number
                     progress.update(number)
             done["written"] += 1
     return done
-
-
-def _of_one_file(
-    pair: tuple[Chunk, bytes], following: Iterator[tuple[Chunk, bytes]]
-) -> Iterator[tuple[Chunk, bytes]]:
-    """Yield this chunk and the others of its file.
-
-    The next file is not requested before this one is written, because it may raise an error.
-    """
-    yield pair
-    while not pair[0].is_last:
-        pair = next(following)
-        yield pair
 
 
 def _shard(text: str) -> Shard:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import StructlearnError
-from ._documents import number
+from ._documents import print_scores
 from ._pipelines import HELP, load
 
 if TYPE_CHECKING:
@@ -94,9 +94,7 @@ def _show_pipeline(nlp: Language) -> None:
         print(f"{_megabytes(folder)} MB in {folder}")
     if "all" in speed:
         print(f"{speed['all']:,.0f} words per CPU second, measured on {meta['speed'].get('cpu')}")
-    scores = [(name, number(value)) for name, value in _numbers(_part(meta, "performance")).items()]
-    if scores:
-        msg.table(scores, header=("score", "value"), divider=True, aligns=("l", "r"))
+    print_scores(_part(meta, "performance"))
 
 
 def _part(meta: dict[str, Any], key: str) -> dict[str, Any]:

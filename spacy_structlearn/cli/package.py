@@ -43,7 +43,9 @@ def package_cli(
     """
     from ..pipeline import digests
 
-    source = _directory(model)
+    source = directory(model)
+    if not all((source / name).is_file() for name in ("config.cfg", "meta.json")):
+        raise StructlearnError("SL071", path=model)
     digests.check(source)
     with TemporaryDirectory() as work:
         project = _project(source, Path(work), name, version)
@@ -53,14 +55,6 @@ def package_cli(
         with written(target) as file:
             file.write(wheel.read_bytes())
     print(target)
-
-
-def _directory(model: str) -> Path:
-    """Return the folder of the pipeline; raise SL071 if it is not one."""
-    path = directory(model)
-    if not all((path / name).is_file() for name in ("config.cfg", "meta.json")):
-        raise StructlearnError("SL071", path=model)
-    return path
 
 
 def _project(source: Path, work: Path, name: str | None, version: str | None) -> Path:
