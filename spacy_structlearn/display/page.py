@@ -27,8 +27,6 @@ LAYERS = (CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS, SRL)
 """The keys of the layers in `doc.spans`."""
 OPEN_SENTENCES = 10
 """The number of sentences that are open at first."""
-LEAST_NAVIGATION = 2
-"""The smallest number of Docs with a list of Docs."""
 LEAST_SCALE = 0.8
 """The smallest scale of trees that are too wide. Wider trees scroll."""
 MOST_LEVELS = 100
@@ -171,7 +169,7 @@ def _brackets(doc: Doc) -> Iterable[tuple[Span, float | None]]:
 
 
 def _navigation(drawn: list[_Drawn]) -> str:
-    if len(drawn) < LEAST_NAVIGATION:
+    if len(drawn) < 2:
         return ""
     items = []
     for number, (_, shown) in enumerate(drawn, 1):

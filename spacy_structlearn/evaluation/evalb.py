@@ -315,13 +315,22 @@ def score_trees(
     return EvalbScore(tuple(rows), cutoff=parameters.cutoff)
 
 
-def brackets(tree: Tree, parameters: EvalbParameters = COLLINS) -> list[Span]:
+def brackets(
+    tree: Tree, parameters: EvalbParameters = COLLINS, *, kept: Sequence[bool] | None = None
+) -> list[Span]:
     """Return the scored brackets as (label, start, end) in pre-order.
 
     start and end count the remaining words; end is exclusive. A unary chain has several brackets
     with the same words.
+    kept: Whether each leaf remains. None: all but those with deleted tags.
     """
-    return _brackets(tree, _kept(tree.leaves(), parameters), parameters)
+    kept = _kept(tree.leaves(), parameters) if kept is None else kept
+    before = list(accumulate(kept, initial=0))
+    return [
+        (name, before[start], before[end])
+        for label, start, end in tree.spans()
+        if before[start] < before[end] and (name := parameters.bracket_label(label)) is not None
+    ]
 
 
 def offset_brackets(
@@ -343,7 +352,7 @@ def offset_brackets(
     places = list(compress(offsets, kept))
     return [
         (label, places[start][0], places[end - 1][1])
-        for label, start, end in _brackets(tree, kept, parameters)
+        for label, start, end in brackets(tree, parameters, kept=kept)
         if places[start][0] != places[end - 1][1]
     ]
 
@@ -356,8 +365,8 @@ def _score(
     kept, others_kept = _kept(leaves, parameters), _kept(others, parameters)
     if predicted is not None and by_gold:
         others_kept = _kept_as_in_gold(leaves, others, parameters, number)
-    wanted = _brackets(gold, kept, parameters)
-    given = _brackets(predicted, others_kept, parameters) if predicted is not None else []
+    wanted = brackets(gold, parameters, kept=kept)
+    given = [] if predicted is None else brackets(predicted, parameters, kept=others_kept)
     leaves, others = list(compress(leaves, kept)), list(compress(others, others_kept))
     if not others or [leaf.word for leaf in leaves] != [leaf.word for leaf in others]:
         return Row(
@@ -402,16 +411,6 @@ def _kept_as_in_gold(
             )
     kept = iter(_kept(gold, parameters))
     return [leaf.label not in parameters.uncounted and next(kept) for leaf in others]
-
-
-def _brackets(tree: Tree, kept: Sequence[bool], parameters: EvalbParameters) -> list[Span]:
-    """Return the brackets over the kept leaves, in pre-order."""
-    before = list(accumulate(kept, initial=0))
-    return [
-        (name, before[start], before[end])
-        for label, start, end in tree.spans()
-        if before[start] < before[end] and (name := parameters.bracket_label(label)) is not None
-    ]
 
 
 def _crossing(gold: Sequence[Span], predicted: Iterable[Span], length: int) -> int:

@@ -79,9 +79,7 @@ def score_roles(
     Raises StructlearnError if the numbers of sentences differ, or for an empty span.
     """
     check_numbers(gold, predicted, "sentences")
-    correct: Counter[str] = Counter()
-    given: Counter[str] = Counter()
-    wanted: Counter[str] = Counter()
+    correct, given, wanted = Counter(), Counter(), Counter()
     identified = propositions = perfect = 0
     for wanted_frames, given_frames in zip(gold, predicted, strict=True):
         left, right = _by_predicate(wanted_frames, excluded), _by_predicate(given_frames, excluded)

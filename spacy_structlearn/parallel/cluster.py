@@ -27,7 +27,7 @@ R = TypeVar("R")
 
 _AHEAD = 2  # maximum number of evaluations for each actor that run or wait for earlier ones
 _DEATHS = 3  # maximum number for each shard without a result in between
-START_S = 60.0  # seconds that an actor may take to start before others get its shards
+_START_S = 60.0  # seconds that an actor may wait for a core before others get its shards
 
 
 @contextmanager
@@ -85,7 +85,6 @@ class RayEngine(Engine):
 
     make, shared, parts: see `shards.make_engine`.
     workers: see `ray_cluster`.
-    start_s: seconds that an actor may wait for a core before other actors get its shards.
 
     deaths is the number of actors that died. Arrays in results cannot be written to. Raises
     StructlearnError without parts or workers, if no actor can start, or if actors die again and
@@ -98,14 +97,12 @@ class RayEngine(Engine):
         shared: Any,
         parts: Sequence[Any],
         workers: int | None = None,
-        start_s: float = START_S,
     ):
         ray = import_ray()
         for name, value in (("shards", len(parts)), ("workers", workers)):
             if value is not None and value < 1:
                 raise StructlearnError("SL209", name=name, wanted="1 or more", value=value)
         self._ray = ray
-        self._start_s = start_s
         self._failures = (ray.exceptions.RayActorError, ray.exceptions.ObjectLostError)
         self._actor = ray.remote(num_cpus=1, scheduling_strategy="SPREAD")(_Actor)
         self.deaths = 0
@@ -122,7 +119,7 @@ class RayEngine(Engine):
         self._owners: list[int] = []  # actor of each shard
         begun = self._start(max(1, min(wanted, len(parts))))
         if not begun:
-            raise StructlearnError("SL251", seconds=start_s)
+            raise StructlearnError("SL251", seconds=_START_S)
         self._owners = [begun[number % len(begun)] for number in range(len(parts))]
         self._make(range(len(parts)))
 
@@ -206,7 +203,7 @@ class RayEngine(Engine):
         """Start n actors. Returns the numbers of those that got a core."""
         actors = {next(self._numbers): self._actor.remote() for _ in range(n)}
         references = {actor.ready.remote(): number for number, actor in actors.items()}
-        ready, _ = self._ray.wait(list(references), num_returns=n, timeout=self._start_s)
+        ready, _ = self._ray.wait(list(references), num_returns=n, timeout=_START_S)
         begun = []
         for reference in ready:
             with suppress(*self._failures):
@@ -245,7 +242,7 @@ class RayEngine(Engine):
             raise StructlearnError("SL252", deaths=self._deaths_in_a_row)
         begun = self._start(1) or list(self._actors)
         if not begun:
-            raise StructlearnError("SL251", seconds=self._start_s)
+            raise StructlearnError("SL251", seconds=_START_S)
         orphans = [number for number, of in enumerate(self._owners) if of == owner]
         for place, number in enumerate(orphans):
             self._owners[number] = begun[place % len(begun)]
