@@ -91,10 +91,7 @@ def _project(source: Path, work: Path, name: str | None, version: str | None) ->
 
 
 def _with_requirement(meta: dict[str, Any]) -> dict[str, Any]:
-    """Add this package to the requirements, because spaCy does not see it in a checkout.
-
-    As spaCy does, allow later versions up to the next minor one.
-    """
+    """Add this package to the requirements, because spaCy does not see it in a checkout."""
     from spacy.util import get_minor_version_range, split_requirement
 
     from ..about import __version__

@@ -12,7 +12,7 @@ characters, for text with other tokens or sentence boundaries.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, compress, zip_longest
@@ -194,18 +194,16 @@ class EvalbScore(_Percentages):
     @property
     def f1(self) -> float:
         """The harmonic mean of precision and recall."""
-        both = self.precision + self.recall
-        return 2 * self.precision * self.recall / both if both else 0.0
+        return 100 * self.brackets.f1
 
     @property
     def complete_match(self) -> float:
         """Percentage of sentences whose brackets all match."""
         # A sentence of only punctuation cannot be missed, so `strict` does not count it either.
-        strict = self._count(lambda row: row.status != SKIPPED or row.words > 0)
-        sentences = strict if self.counts_failures else self.valid
-        scored = (row.brackets for row in self.sentences if row.status == SCORED)
-        complete = sum(counts.gold == counts.predicted == counts.correct for counts in scored)
-        return _percent(complete, sentences)
+        strict = sum(row.status != SKIPPED or row.words > 0 for row in self.sentences)
+        found = [row.brackets for row in self._scored]
+        complete = sum(counts.gold == counts.predicted == counts.correct for counts in found)
+        return _percent(complete, strict if self.counts_failures else self.valid)
 
     @property
     def average_crossing(self) -> float:
@@ -215,27 +213,27 @@ class EvalbScore(_Percentages):
     @property
     def no_crossing(self) -> float:
         """Percentage of sentences without crossing brackets."""
-        return self._crossing_at_most(0)
+        return _percent(sum(row.crossing == 0 for row in self._scored), self.valid)
 
     @property
     def two_or_less_crossing(self) -> float:
         """Percentage of sentences with at most two crossing brackets."""
-        return self._crossing_at_most(2)
+        return _percent(sum(row.crossing <= 2 for row in self._scored), self.valid)
 
     @property
     def valid(self) -> int:
         """Number of sentences scored."""
-        return self._count(lambda row: row.status == SCORED)
+        return len(self._scored)
 
     @property
     def errors(self) -> int:
         """Number of sentences dropped because the remaining words differ."""
-        return self._count(lambda row: row.status == ERROR)
+        return sum(row.status == ERROR for row in self.sentences)
 
     @property
     def skipped(self) -> int:
         """Number of sentences dropped without a predicted word, including unparsed ones."""
-        return self._count(lambda row: row.status == SKIPPED)
+        return sum(row.status == SKIPPED for row in self.sentences)
 
     def report(self) -> str:
         """Return the text that EVALB prints: a row for each sentence, totals, and two summaries."""
@@ -278,12 +276,9 @@ class EvalbScore(_Percentages):
             f"Tagging accuracy          = {self.tag_accuracy:6.2f}",
         ]
 
-    def _count(self, condition: Callable[[Row], bool]) -> int:
-        return sum(map(condition, self.sentences))
-
-    def _crossing_at_most(self, most: int) -> float:
-        fine = self._count(lambda row: row.status == SCORED and row.crossing <= most)
-        return _percent(fine, self.valid)
+    @cached_property
+    def _scored(self) -> list[Row]:
+        return [row for row in self.sentences if row.status == SCORED]
 
 
 def score_trees(

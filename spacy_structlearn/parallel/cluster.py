@@ -81,14 +81,10 @@ def import_ray() -> Any:
 
 
 class RayEngine(Engine):
-    """An engine with shards in actors. Ray must be running.
+    """An engine with shards in actors; see `shards.make_engine` and `ray_cluster`.
 
-    make, shared, parts: see `shards.make_engine`.
-    workers: see `ray_cluster`.
-
-    deaths is the number of actors that died. Arrays in results cannot be written to. Raises
-    StructlearnError without parts or workers, if no actor can start, or if actors die again and
-    again.
+    Ray must be running. Arrays in results cannot be written to. `deaths` counts dead actors.
+    Raises StructlearnError without parts or workers, or if actors cannot start or die repeatedly.
     """
 
     def __init__(

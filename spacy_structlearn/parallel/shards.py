@@ -104,9 +104,7 @@ class Engine:
 
 
 class ThreadEngine(Engine):
-    """An engine with shards in the memory of this process.
-
-    shards: at least one. threads: number of threads, which does not change the results.
+    """An engine with shards in the memory of this process, whose threads do not change the results.
 
     Raises StructlearnError without shards or threads.
     """
