@@ -45,28 +45,25 @@ class Chunk(NamedTuple):
 
     def place(self) -> str:
         """Describe the texts by their numbers and the first words."""
-        from spacy.vocab import Vocab
-
         if not self.texts:
             return f"no texts, of {self.target}"
         last = self.first + len(self.texts) - 1
         which = f"text {last:,}" if last == self.first else f"texts {self.first:,} to {last:,}"
-        content = next(self.contents(Vocab()))
+        content = next(self.contents())
         words = (content if isinstance(content, str) else content.text).split()
         return f"{which} of {self.target} ({' '.join(words[:5])[:60]!r} ...)"
 
-    def contents(self, vocab: Vocab) -> Iterator[str | Doc]:
-        """Yield the texts and Docs in order."""
+    def contents(self, vocab: Vocab | None = None) -> Iterator[str | Doc]:
+        """Yield the texts and Docs in order. vocab: None: a new one."""
         from spacy.tokens import DocBin
+        from spacy.vocab import Vocab
 
-        docs = DocBin().from_bytes(self.docs).get_docs(vocab)
+        docs = DocBin().from_bytes(self.docs).get_docs(Vocab() if vocab is None else vocab)
         return (next(docs) if text is None else text for text in self.texts)
 
     def singles(self) -> list[Chunk]:
         """Divide the chunk into chunks of one text; without texts, return the chunk itself."""
-        from spacy.vocab import Vocab
-
-        texts = map(Text, self.contents(Vocab()), self.extras)
+        texts = map(Text, self.contents(), self.extras)
         found = [_chunk(self.target, [text], False, n) for n, text in enumerate(texts, self.first)]
         return [*found[:-1], found[-1]._replace(is_last=self.is_last)] if found else [self]
 

@@ -54,7 +54,7 @@ class Workers:
         with self._lock:
             self._is_closed = True
             for worker in self._alive:
-                worker.kill()
+                worker.process.kill()  # which breaks the pipe
         self._threads.shutdown(cancel_futures=True)
         for worker in self._alive:
             worker.buried()
@@ -163,8 +163,8 @@ class _Worker:
         # spawn: a forked process would inherit BLAS threads in an undefined state.
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=serve, args=(theirs, model, format))
-        self._process.start()
+        self.process = context.Process(target=serve, args=(theirs, model, format))
+        self.process.start()
         # The pipe breaks when the process dies, but only if this end is closed here.
         theirs.close()
 
@@ -180,16 +180,12 @@ class _Worker:
             return found
         found.raise_here()
 
-    def kill(self) -> None:
-        """Kill the process, which breaks the pipe."""
-        self._process.kill()
-
     def buried(self) -> str:
         """Kill the process, and describe how it ended, such as "killed by SIGKILL"."""
-        self._process.kill()
-        self._process.join()
+        self.process.kill()
+        self.process.join()
         self._pipe.close()
-        code = self._process.exitcode
+        code = self.process.exitcode
         if code is not None and code < 0:
             with suppress(ValueError):
                 return f"killed by {signal.Signals(-code).name}"

@@ -81,8 +81,11 @@ def tree_svg(
     small = 0.7 * font_size
     least = max((pixels(figure, small) for figure in figures), default=1)
     layout = _lay_out(tree, partial(pixels, font_size=font_size), gap=font_size, least=least)
-    if right_to_left:
-        layout = layout.mirrored()
+    if right_to_left:  # mirrored
+        right = layout.widths[0]
+        lefts = [right - left - w for left, w in zip(layout.lefts, layout.widths, strict=True)]
+        anchors = [right - 1 - anchor for anchor in layout.anchors]
+        layout = layout._replace(lefts=lefts, anchors=anchors)
     # Below the baseline of a label: its descenders and, if there is one, its probability.
     drop = round(font_size * (1.1 if any(figures) else 0.35))
     level_height = round(font_size * 2.0) + drop
@@ -227,12 +230,6 @@ class _TreeLayout(NamedTuple):
             return self.lefts[i] + (self.widths[i] - width) // 2
         last = self.lefts[i] + self.widths[i] - width
         return max(self.lefts[i], min(self.anchors[i] - (width - 1) // 2, last))
-
-    def mirrored(self) -> _TreeLayout:
-        """Mirror the layout, so that the first leaf is on the right."""
-        width = self.widths[0]
-        lefts = [width - left - own for left, own in zip(self.lefts, self.widths, strict=True)]
-        return self._replace(lefts=lefts, anchors=[width - 1 - anchor for anchor in self.anchors])
 
 
 def _lay_out(tree: Tree, measure: Callable[[str], int], gap: int, least: int = 1) -> _TreeLayout:

@@ -139,18 +139,16 @@ def score_token_roles(
 
 def _in_characters(words: Sequence[str], frames: Iterable[TokenFrame]) -> list[Frame]:
     """Convert frames from tokens to characters, and omit predicates of only white space."""
-    frames = [(token, list(arguments)) for token, arguments in frames]
-    converted: dict[int, tuple[Hashable, list[Span]]] = {}
     # All at once, because the characters of all words are counted; frames are numbered.
-    predicates = [(number, token, token + 1) for number, (token, _) in enumerate(frames)]
-    for number, start, end in character_spans(words, predicates):
-        converted[number] = ((start, end), [])
     pieces = [
         ((number, label), start, end)
-        for number, (_, arguments) in enumerate(frames)
-        for label, start, end in arguments
+        for number, (token, arguments) in enumerate(frames)
+        for label, start, end in ((None, token, token + 1), *arguments)
     ]
+    converted: dict[int, tuple[Hashable, list[Span]]] = {}
     for (number, label), start, end in character_spans(words, pieces):
-        if number in converted:
+        if label is None:
+            converted[number] = ((start, end), [])
+        elif number in converted:
             converted[number][1].append((label, start, end))
     return list(converted.values())

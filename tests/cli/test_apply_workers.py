@@ -69,7 +69,7 @@ def test_processes_end_with_the_one_that_started_them(model, tmp_path):
         "if __name__ == '__main__':\n"
         "    workers = Workers(sys.argv[1], Output.jsonl, 1)\n"
         "    next(workers.parse(chunks('x', [Text('Run!', {})], 1)))\n"
-        "    print(*(worker._process.pid for worker in workers._alive), flush=True)\n"
+        "    print(*(worker.process.pid for worker in workers._alive), flush=True)\n"
         "    os._exit(9)\n",
         encoding="utf8",
     )
@@ -120,7 +120,7 @@ def test_chunks_of_single_texts_are_the_same_texts():
     assert [single.is_last for single in found] == [False, False, True]
     assert [single.texts for single in found] == [[None], ["Run!"], [None]]
     assert [single.extras for single in found] == [[{}], [{"id": 2}], [{"id": 3}]]
-    (doc,) = found[2].contents(Vocab())
+    (doc,) = found[2].contents()
     assert (doc.text, doc.user_data) == (docs[1].text, {"n": 1})
     assert found[2].place() == "text 3 of out.spacy ('My sister bought apples .' ...)"
     assert chunk.place().startswith("texts 1 to 3 of out.spacy ('The old dog")
