@@ -224,18 +224,14 @@ class Tries:
 
     def __init__(self, target: str, run: str):
         self._path = Path(target).with_name(f".{Path(target).name}.tries")
-        self._state: dict[str, Any] = {"run": run, "deaths": []}
+        self.deaths: list[str] = []  # the texts that actors died of, in order
+        self._state: dict[str, Any] = {"run": run, "deaths": self.deaths}
         with suppress(OSError, ValueError):
             before = json.loads(self._path.read_text(encoding="utf8"))
             # Ignore the record of another run.
             if before["run"] == run:
                 Path(before["fresh"]).unlink(missing_ok=True)
-                self._state["deaths"] = [*before["deaths"], before["at"]]
-
-    @property
-    def deaths(self) -> list[str]:
-        """The texts that actors died of, in order."""
-        return self._state["deaths"]
+                self.deaths += [*before["deaths"], before["at"]]
 
     def begin(self, fresh: str) -> None:
         """Record the temporary file; raise SL072 if too many actors have died."""
