@@ -15,7 +15,7 @@ from spacy.training import Example
 from spacy.vocab import Vocab
 
 import spacy_structlearn
-from spacy_structlearn.cli._parts import Chunk, Output, parse_chunk
+from spacy_structlearn.cli._parts import Chunk, ChunkParser, Output
 from spacy_structlearn.display.page import page
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import extensions
@@ -394,7 +394,11 @@ MERGED = "My sister sold her new boat to a dealer. He left his old house"
 
 def test_a_merged_doc_is_stored(merging):
     chunk = Chunk("x", [MERGED], DocBin().to_bytes(), [{}], True)
-    (doc,) = DocBin().from_bytes(parse_chunk(merging, chunk, Output.docbin)).get_docs(Vocab())
+    (doc,) = (
+        DocBin()
+        .from_bytes(ChunkParser(None, merging).parse(chunk, Output.docbin))
+        .get_docs(Vocab())
+    )
     assert [chunk.text for chunk in doc.spans["np_chunks"]] == [
         "My sister",
         "her new boat",
@@ -402,7 +406,7 @@ def test_a_merged_doc_is_stored(merging):
         "He",
         "his old house",
     ]
-    (line,) = parse_chunk(merging, chunk, Output.jsonl).splitlines()
+    (line,) = ChunkParser(None, merging).parse(chunk, Output.jsonl).splitlines()
     assert [c["start"] for c in srsly.json_loads(line)["np_chunks"]] == [0, 15, 31, 41, 49]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from itertools import takewhile
 from pathlib import Path
@@ -12,7 +12,6 @@ from typing import Any
 
 import spacy
 from confection import Config
-from spacy.language import FactoryMeta
 from spacy.util import registry
 
 from ..errors import StructlearnError
@@ -96,10 +95,12 @@ def config_text(
         known = ", ".join(choice.value for choice in suitable)
         raise StructlearnError("SL062", component=component, reader=reader.value, known=known)
     name = component if architecture is None else f"{component}.{architecture}"
-    base, comments = _read(BASE)
-    given, more = _read(name)
+    base, comments, _ = _read(BASE)
+    given, more, about = _read(name)
     comments |= more
-    base["components"][component] = _defaults(component)
+    factory = spacy.blank("xx").get_factory_meta(component)  # also finds entry points
+    defaults = {key: of for key, of in factory.default_config.items() if key != "scorer"}
+    base["components"][component] = {"factory": component, **deepcopy(defaults)}
     config = base.merge(given)
     config["nlp"].update(lang=lang, pipeline=[component])
     _add_corpora(config, component, reader)
@@ -114,27 +115,21 @@ def config_text(
     section["model"] = registry.fill({"model": section["model"]}, validate=False)["model"]
     _link_seeds(section)
     comments |= _explained(section["model"], f"components.{component}.model", set())
-    config["training"]["score_weights"] = dict(_factory(component).default_score_weights)
-    about = _about(component if architecture is None else name, reader)
-    return about + _commented(Config(_in_order(config, base)).to_str(), comments)
+    config["training"]["score_weights"] = dict(factory.default_score_weights)
+    if reader is not Reader.docbin:
+        about = wrap(f"{' '.join(about).partition(' The DocBins')[0]} {ABOUT[reader]}", _WIDTH)
+    lines = _commented(Config(_in_order(config, base)).to_str().splitlines(), comments)
+    return "\n".join([*(f"# {line}" for line in about), *lines, ""])
 
 
-def _factory(component: str) -> FactoryMeta:
-    return spacy.blank("xx").get_factory_meta(component)  # also finds entry points
-
-
-def _defaults(component: str) -> dict[str, Any]:
-    """Return the section of a component from its factory, without the scorer."""
-    config = deepcopy(_factory(component).default_config)
-    return {"factory": component, **{key: of for key, of in config.items() if key != "scorer"}}
-
-
-def _read(name: str) -> tuple[Config, Comments]:
-    """Read a config of the package and its comments, except those at its beginning."""
+def _read(name: str) -> tuple[Config, Comments, list[str]]:
+    """Read a config of the package, its comments, and the comments at its beginning."""
     text = (CONFIGS / f"{name}.cfg").read_text(encoding="utf8")
+    lines = text.splitlines()
+    about = [line[2:] for line in takewhile(lambda line: line.startswith("#"), lines)]
     comments: Comments = {}
     section, held = "", []
-    for line in text[len(_beginning(text)) :].splitlines():
+    for line in lines[len(about) :]:
         if line.startswith("# "):
             held.append(line[2:])
             continue
@@ -145,7 +140,7 @@ def _read(name: str) -> tuple[Config, Comments]:
             key = line.partition(" = ")[0]
         if held and line:
             comments[section, key], held = held, []
-    return Config().from_str(text, interpolate=False), comments
+    return Config().from_str(text, interpolate=False), comments, about
 
 
 def _in_order(value: Any, like: Any) -> Any:
@@ -154,10 +149,6 @@ def _in_order(value: Any, like: Any) -> Any:
         return value
     keys = [key for key in like if key in value]
     return {key: _in_order(value[key], like.get(key)) for key in dict.fromkeys([*keys, *value])}
-
-
-def _beginning(text: str) -> str:
-    return "".join(takewhile(lambda line: line.startswith("#"), text.splitlines(keepends=True)))
 
 
 def _add_corpora(config: Config, component: str, reader: Reader) -> None:
@@ -210,17 +201,17 @@ def _explained(block: dict[str, Any], place: str, known: set[str]) -> Comments:
     return comments
 
 
-def _commented(text: str, comments: Comments) -> str:
+def _commented(text: Iterable[str], comments: Comments) -> list[str]:
     """Insert comments before the settings and sections of a config."""
     lines, section = [], ""
-    for line in text.splitlines():
+    for line in text:
         key = line.partition(" = ")[0]
         if line.startswith("["):
             section, key = line.strip("[]"), ""
         if line:
             lines += [f"# {comment}" for comment in comments.get((section, key), ())]
         lines.append(line)
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _predicate_tags(tags: Mapping[str, int]) -> tuple[list[str], list[str]]:
@@ -232,14 +223,3 @@ def _predicate_tags(tags: Mapping[str, int]) -> tuple[list[str], list[str]]:
     if left_out := [tag for tag in ranked if "$" in tag]:
         about += f" Omitted, because a config cannot contain tags with $: {', '.join(left_out)}."
     return [tag for tag in ranked if "$" not in tag], wrap(about, width=_WIDTH)
-
-
-def _about(name: str, reader: Reader) -> str:
-    """Return the comment at the beginning of a config, fitted to the format of its corpora."""
-    text = _beginning((CONFIGS / f"{name}.cfg").read_text(encoding="utf8"))
-    if reader is Reader.docbin:
-        return text
-    words = " ".join(line.lstrip("# ") for line in text.splitlines())
-    about = words.partition(" The DocBins")[0]
-    lines = wrap(f"{about} {ABOUT[reader]}", width=_WIDTH)
-    return "".join(f"# {line}\n" for line in lines)

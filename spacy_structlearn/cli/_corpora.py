@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -57,19 +56,19 @@ def gold_docs(
     spaces: Path | None = None,
     props: Path | None = None,
 ) -> Iterator[tuple[str, Doc]]:
-    """Yield the documents of a corpus as (name, gold Doc).
+    """Yield the documents of a corpus as (name, gold Doc); `convert` describes the names.
 
     source: A file, a folder whose files are all read, or "-" for standard input.
-    reader: The format; None recognizes it by the content of each file.
+    reader: None recognizes the format by the content of each file.
     spaces, props: Additional files of a treebank, as for `Treebank.v1`.
-
-    The name of a document comes from `props`, or is the name of its file in the folder without
-    extensions, or is the number of the sentence.
     Raises StructlearnError if a file is missing or cannot be read.
     """
     beside = {"spaces": spaces, "props": props}
     if str(source) == STANDARD:
-        with _standard_input() as path:
+        # Readers open files by name.
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "stdin"
+            path.write_bytes(sys.stdin.buffer.read())
             yield from _read(vocab, path, reader, **beside)
     elif Path(source).is_dir():
         folder = Path(source)
@@ -114,15 +113,14 @@ def _read(
         return
     if spaces or props:
         raise typer.BadParameter("--spaces and --props belong to a treebank")
+    create = {
+        Reader.docbin: readers.create_docbin_reader,
+        Reader.conll2000: readers.create_conll_chunks_reader,
+        Reader.quadruples: readers.create_pp_quadruples_reader,
+    }[reader]
     # A reader takes a pipeline, but these use only its vocab.
     nlp = spacy.blank(vocab.lang or "xx", vocab=vocab)
-    if reader is Reader.docbin:
-        examples = readers.create_docbin_reader(path)(nlp)
-    elif reader is Reader.conll2000:
-        examples = readers.create_conll_chunks_reader(path)(nlp)
-    else:
-        examples = readers.create_pp_quadruples_reader(path)(nlp)
-    for number, example in enumerate(examples):
+    for number, example in enumerate(create(path)(nlp)):
         doc = example.reference
         if reader is Reader.quadruples:
             # The site is found by these groups, so the stored Doc must have them.
@@ -149,12 +147,3 @@ def recognized(path: Path) -> Reader:
     if fields and fields[0].startswith("("):
         return Reader.treebank
     raise StructlearnError("SL060", path=path, known=", ".join(r.value for r in Reader))
-
-
-@contextmanager
-def _standard_input() -> Iterator[Path]:
-    """Copy standard input to a file, because readers open files by name."""
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "stdin"
-        path.write_bytes(sys.stdin.buffer.read())
-        yield path

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span, Token
 
-    from ..pipeline.extensions import Frame, PPAttachment
+    from ..pipeline.extensions import PPAttachment
 
 
 class Format(str, Enum):
@@ -26,6 +24,7 @@ def printed(doc: Doc, format: Format) -> Iterator[str]:
     """Yield the lines of a Doc; raise SL117 if overlapping frames do not fit into columns."""
     from ..display.chunks import bracketed
     from ..display.frames import frame_columns, frame_text, plain_frame
+    from ..display.html import by_layer
     from ..pipeline.extensions import CONSTITUENTS, SRL
 
     if format is Format.jsonl:
@@ -33,44 +32,28 @@ def printed(doc: Doc, format: Format) -> Iterator[str]:
 
         yield srsly.json_dumps(as_json(doc))
         return
-    attachments = {site.prep.i: _attachment_as_text(site) for site in doc._.pp_attachments}
-    frames: dict[int, list[Frame]] = defaultdict(list)  # by the index of the predicate
-    for frame in doc._.frames:
-        frames[frame.predicate.start].append(frame)
-    chunks = {chunk.start: chunk for chunk in doc._.np_chunks}
-    for sentence in _sentences(doc):
-        tokens = [token for token in sentence if not token.is_space]
-        if not tokens:
-            continue
-        positions = [t.i for t in tokens]
-        plain = [plain_frame(frame, positions) for i in positions for frame in frames.get(i, ())]
+    for sentence, layers in by_layer(doc, "np_chunks", "pp_attachments", "frames"):
+        words, tags = sentence.words(), sentence.tags()
+        plain = [
+            plain_frame(frame, sentence.positions)
+            for frame in layers.get("frames", ())
+            if not frame.predicate[0].is_space
+        ]
         if format is Format.conll:
-            n = len(tokens)
+            n = len(words)
             columns = frame_columns(n, plain) if SRL in doc.spans else [[]] * n
-            for token, cells in zip(tokens, columns, strict=True):
-                iob = token._.np_iob
-                tag = f"{iob}-NP" if iob in ("B", "I") else "O"
-                yield "\t".join((token.text, token.tag_, tag, *cells))
+            for i, word, tag, cells in zip(sentence.positions, words, tags, columns, strict=True):
+                iob = doc[i]._.np_iob
+                yield "\t".join((word, tag, f"{iob}-NP" if iob in ("B", "I") else "O", *cells))
             yield ""
             continue
         if CONSTITUENTS in doc.spans:
-            yield sentence._.tree.pretty()
-        spans = []
-        for i in range(sentence.start, sentence.end):
-            if i in chunks:
-                # White space at the ends of a chunk is left out.
-                start, end = (bisect_left(positions, j) for j in (i, chunks[i].end))
-                if start < end:
-                    spans.append((chunks[i].label_, start, end))
-        words = [t.text for t in tokens]
-        yield bracketed(words, [t.tag_ for t in tokens], spans)
-        yield from (attachments[i] for i in positions if i in attachments)
+            yield sentence.span._.tree.pretty()
+        # White space at the ends of a chunk is left out.
+        spans = [(chunk.label_, *sentence.place(chunk)) for chunk in layers.get("np_chunks", ())]
+        yield bracketed(words, tags, [span for span in spans if span[1] < span[2]])
+        yield from map(_attachment_as_text, layers.get("pp_attachments", ()))
         yield from (frame_text(words, *frame) for frame in plain)
-
-
-def _sentences(doc: Doc) -> list[Span]:
-    """Return the sentences, or the whole text if the pipeline sets none."""
-    return list(doc.sents) if doc.has_annotation("SENT_START") else [doc[:]]
 
 
 def _attachment_as_text(site: PPAttachment) -> str:
@@ -84,13 +67,14 @@ def as_json(doc: Doc) -> dict[str, Any]:
 
     Layers that no component has set are missing.
     """
-    from ..pipeline.extensions import CONSTITUENTS, PP_ATTACHMENTS, PP_ROLES, SRL, trimmed
+    from ..display.html import sentences
+    from ..pipeline.extensions import CONSTITUENTS, PP_ATTACHMENTS, PP_ROLES, SRL
 
-    words = (doc[slice(*trimmed(sentence))] for sentence in _sentences(doc))
+    positions = [sentence.positions for sentence in sentences(doc)]
     data = {
         "text": doc.text,
         "tokens": [{**_place(_span(t)), "tag": t.tag_} for t in doc if not t.is_space],
-        "sents": [_place(span) for span in words if len(span)],
+        "sents": [_place(doc[own[0] : own[-1] + 1]) for own in positions],
         "np_chunks": [_labelled(c, c.label_, c._.np_chunk_prob) for c in doc._.np_chunks],
     }
     if CONSTITUENTS in doc.spans:
@@ -137,6 +121,14 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
 
 
-def number(value: float) -> str:
-    """Format a score for a table: four digits for fractions, one for speeds and losses."""
-    return f"{value:.4f}" if abs(value) <= 1 else f"{value:,.1f}"
+def print_scores(scores: Mapping[str, Any]) -> None:
+    """Print the scores that are numbers: four digits for fractions, one for speeds and losses."""
+    from wasabi import msg
+
+    rows = [
+        (name, f"{value:.4f}" if abs(value) <= 1 else f"{value:,.1f}")
+        for name, value in scores.items()
+        if isinstance(value, (int, float)) and not isinstance(value, bool)
+    ]
+    if rows:
+        msg.table(rows, header=("score", "value"), divider=True, aligns=("l", "r"))

@@ -57,15 +57,11 @@ def lines_of(source: str) -> Iterator[str]:
 
 
 def looks_like_a_path(text: str) -> bool:
-    """Return whether the text looks like the name of a file, which need not exist.
+    """Return whether the text looks like the name of a file, which need not exist; see `parse`.
 
-    Such a name has no white space, and begins with /, ./, ../ or ~/, or lies in an existing folder,
-    or ends in a period and 2 to 5 lower-case or 2 to 5 upper-case letters. "Hello.", "e.g.", "Ph.D"
-    and "and/or" are texts.
+    "Hello.", "e.g.", "Ph.D" and "and/or" are texts.
     """
-    if re.search(r"\s", text):
-        return False
-    return (
+    return not re.search(r"\s", text) and (
         text.startswith(("/", "./", "../", "~/"))
         or os.path.isdir(os.path.dirname(text))
         or _ENDING.search(text) is not None

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from functools import cache
-from io import BytesIO
 from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -17,6 +16,7 @@ from ._texts import Text
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
+    from spacy.vocab import Vocab
 
 
 class Output(str, Enum):
@@ -34,22 +34,14 @@ WORDS = 1_000_000  # pipelines with a larger vocab are loaded again; see ChunkPa
 
 
 class Chunk(NamedTuple):
-    """Some texts of an output file.
-
-    target: The file.
-    texts: The texts; None for the next Doc of `docs`.
-    docs: The bytes of a DocBin.
-    extras: Additional keys of each text, for JSONL or the user data of a Doc.
-    is_last: Whether this is the last chunk of the file.
-    first: The number of the first text in the file, from 1.
-    """
+    """Some texts of an output file."""
 
     target: str
-    texts: list[str | None]
-    docs: bytes
-    extras: list[dict[str, Any]]
-    is_last: bool
-    first: int = 1
+    texts: list[str | None]  # None for the next Doc of `docs`
+    docs: bytes  # a DocBin
+    extras: list[dict[str, Any]]  # additional keys, for JSONL or the user data of a Doc
+    is_last: bool  # in the file
+    first: int = 1  # number of the first text in the file
 
     def place(self) -> str:
         """Describe the texts by their numbers and the first words."""
@@ -61,18 +53,19 @@ class Chunk(NamedTuple):
         words = (content if isinstance(content, str) else content.text).split()
         return f"{which} of {self.target} ({' '.join(words[:5])[:60]!r} ...)"
 
-    def contents(self) -> Iterator[str | Doc]:
-        """Yield the texts and Docs in order."""
+    def contents(self, vocab: Vocab | None = None) -> Iterator[str | Doc]:
+        """Yield the texts and Docs in order. vocab: None: a new one."""
         from spacy.tokens import DocBin
         from spacy.vocab import Vocab
 
-        docs = DocBin().from_bytes(self.docs).get_docs(Vocab())
+        docs = DocBin().from_bytes(self.docs).get_docs(Vocab() if vocab is None else vocab)
         return (next(docs) if text is None else text for text in self.texts)
 
     def singles(self) -> list[Chunk]:
-        """Divide the chunk into chunks of one text."""
+        """Divide the chunk into chunks of one text; without texts, return the chunk itself."""
         texts = map(Text, self.contents(), self.extras)
-        return [_chunk(self.target, [text], True, n) for n, text in enumerate(texts, self.first)]
+        found = [_chunk(self.target, [text], False, n) for n, text in enumerate(texts, self.first)]
+        return [*found[:-1], found[-1]._replace(is_last=self.is_last)] if found else [self]
 
 
 def chunks(target: str, texts: Iterable[Text], size: int) -> Iterator[Chunk]:
@@ -103,14 +96,10 @@ def _chunk(target: str, texts: list[Text], is_last: bool, first: int) -> Chunk:
 
 
 class ChunkParser:
-    """A pipeline that parses any number of chunks in bounded memory.
+    """A pipeline that parses any number of chunks in bounded memory. nlp: If it is loaded already.
 
     The words of texts are freed, but the hash table of the vocab keeps their slots: 16 to 50 bytes
-    for each, gigabytes over millions of texts. Therefore the pipeline is loaded again after WORDS
-    words.
-
-    model: The pipeline to load.
-    nlp: The pipeline, if it is loaded already.
+    for each, gigabytes over millions of texts. So the pipeline is loaded again after WORDS words.
     """
 
     def __init__(self, model: str | None, nlp: Language | None = None):
@@ -118,89 +107,69 @@ class ChunkParser:
         self.nlp = nlp or load(model)
 
     def parse(self, chunk: Chunk, format: Output) -> bytes:
-        """See `parse_chunk`."""
+        """Return lines of JSON or the bytes of a DocBin."""
+        import srsly
+        from spacy.tokens import DocBin
+
+        from ..pipeline.extensions import align
+        from ._documents import as_json
+
         # This count includes freed words.
         if len(self.nlp.vocab) > WORDS:
             del self.nlp
             gc.collect()
             self.nlp = load(self.model)
-        return parse_chunk(self.nlp, chunk, format)
-
-
-def parse_chunk(nlp: Language, chunk: Chunk, format: Output) -> bytes:
-    """Parse a chunk, and return lines of JSON or the bytes of a DocBin."""
-    import srsly
-    from spacy.tokens import DocBin
-
-    from ..pipeline.extensions import align
-    from ._documents import as_json
-
-    # The words of these texts are freed, so memory does not grow in a long run.
-    with nlp.memory_zone():
-        given = DocBin().from_bytes(chunk.docs).get_docs(nlp.vocab)
-        docs = nlp.pipe(next(given) if text is None else text for text in chunk.texts)
-        pairs = zip(docs, chunk.extras, strict=True)
-        if format is Output.docbin:
-            found = DocBin(store_user_data=True)
-            for doc, extra in pairs:
-                doc.user_data.update(extra)
-                align(doc)
-                _drop_what_cannot_be_stored(doc)
-                found.add(doc)
-            return found.to_bytes()
-        lines = [f"{srsly.json_dumps({**extra, **as_json(doc)})}\n" for doc, extra in pairs]
-    return "".join(lines).encode("utf8")
-
-
-def joined(results: Iterable[bytes], format: Output) -> bytes:
-    """Join the results of several chunks."""
-    whole = BytesIO()
-    for _ in write_chunks(whole, ((1, data) for data in results), format):
-        pass
-    return whole.getvalue()
+        # The words of these texts are freed, so memory does not grow in a long run.
+        with self.nlp.memory_zone():
+            docs = self.nlp.pipe(chunk.contents(self.nlp.vocab))
+            pairs = zip(docs, chunk.extras, strict=True)
+            if format is Output.docbin:
+                found = DocBin(store_user_data=True)
+                for doc, extra in pairs:
+                    doc.user_data.update(extra)
+                    align(doc)
+                    _drop_what_cannot_be_stored(doc)
+                    found.add(doc)
+                return found.to_bytes()
+            lines = [f"{srsly.json_dumps({**extra, **as_json(doc)})}\n" for doc, extra in pairs]
+        return "".join(lines).encode("utf8")
 
 
 def write_chunks(
-    file: BinaryIO, results: Iterable[tuple[int, bytes]], format: Output, *, at_once: bool = False
+    file: BinaryIO, results: Iterable[tuple[Chunk, bytes]], format: Output
 ) -> Iterator[int]:
-    """Write the results of the chunks of one file, and yield the number of texts of each.
+    """Write results up to the last chunk of a file, and yield the number of texts of each chunk.
 
-    results: The number of texts of each chunk, and its result.
-    at_once: Whether to flush the file after each chunk.
+    No more results are requested before the file is written, because that may raise an error.
     """
     from spacy.tokens import DocBin
 
     whole = DocBin(store_user_data=True)
-    for number, data in results:
+    for chunk, data in results:
         if format is Output.docbin:
             whole.merge(DocBin(store_user_data=True).from_bytes(data))
         else:
             file.write(data)
-            if at_once:
-                file.flush()
-        yield number
+            file.flush()
+        yield len(chunk.texts)
+        if chunk.is_last:
+            break
     if format is Output.docbin:
         file.write(whole.to_bytes())
 
 
 def _drop_what_cannot_be_stored(doc: Doc) -> None:
     """Remove user data that cannot be stored, such as objects set by other components."""
+    import srsly
+
     for key, value in list(doc.user_data.items()):
-        if not _is_storable(key) or not _is_storable(value):
+        try:
+            srsly.msgpack_dumps([key, value])
+        except (TypeError, ValueError, OverflowError):
             # Values of extensions are stored as ("._.", name, start, end).
             is_extension = isinstance(key, tuple) and len(key) == 4 and key[0] == "._."
             _warn_of(f"._.{key[1]}" if is_extension else f"user_data[{key!r}]")
             del doc.user_data[key]
-
-
-def _is_storable(value: Any) -> bool:
-    import srsly
-
-    try:
-        srsly.msgpack_dumps(value)
-    except (TypeError, ValueError, OverflowError):
-        return False
-    return True
 
 
 @cache

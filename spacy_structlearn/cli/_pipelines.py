@@ -71,12 +71,9 @@ def find_msgpack_hooks_once() -> None:
 
 
 def is_built_in(model: str | None) -> bool:
-    """Return whether this names the built-in pipeline.
-
-    A directory or an installed package with its name takes precedence.
-    """
-    if model is None:
-        return True
+    """Return whether this is the built-in pipeline, not a folder or package with its name."""
     from spacy.util import is_package
 
-    return model == BUILT_IN and not Path(model).exists() and not is_package(model)
+    return model is None or (
+        model == BUILT_IN and not Path(model).exists() and not is_package(model)
+    )

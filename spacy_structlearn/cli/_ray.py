@@ -18,13 +18,13 @@ import pickle
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import StructlearnError
-from ..parallel.cluster import connected, import_ray
+from ..parallel.cluster import connected
 from ._files import write_text, written
 from ._parts import Chunk, ChunkParser, Output, chunks, write_chunks
 from ._texts import Cutting, Source
@@ -47,43 +47,39 @@ class Outcome(NamedTuple):
 
 
 class Parsing(NamedTuple):
-    """The settings of a run, for all machines.
-
-    model: The pipeline that actors load.
-    most: Maximum number of characters of a text.
-    run: The name of the run.
-    """
+    """The settings of a run, for all machines."""
 
     model: str
     cutting: Cutting
-    most: int
+    most: int  # maximum length of a text
     format: Output
     batch_size: int
     force: bool
-    run: str
+    run: str  # name of the run
 
 
 def write_parts_by_ray(
     sources: Sequence[Source], parsing: Parsing, *, address: str | None, n_process: int | None
 ) -> Counter[str]:
-    """Parse and write the parts of some files on the machines of a cluster.
+    """Parse and write the parts of some files, and return counts, as `write_parts` does.
 
-    address: See `parallel.cluster.connected`.
-    n_process: Maximum number of actors; None for one per processor.
-
-    Returns counts, as `write_parts` does.
+    address: See `parallel.cluster.connected`. n_process: None for one actor per processor.
     Raises StructlearnError without Ray, if Ray fails, or for texts that several actors died of.
     """
-    import_ray()
     try:
         import ray.data
-    except ImportError:  # another package of the extra is missing
+        from ray.exceptions import RayError
+    except ImportError:
         raise StructlearnError("SL250") from None
     from tqdm import tqdm
 
     done: Counter[str] = Counter()
     with connected(address), tqdm(unit=" texts", disable=None) as progress:
-        _be_quiet()
+        context = ray.data.DataContext.get_current()
+        # In bytes. Each row is larger, and therefore a block of its own, the input of an actor.
+        context.target_max_block_size = 1
+        context.enable_progress_bars = False
+        logging.getLogger("ray.data").setLevel(logging.ERROR)
         n_process = n_process or max(1, int(ray.cluster_resources().get("CPU", 1)))
         found = ray.data.read_datasource(_datasource(sources, parsing), num_cpus=READING).map(
             PartParser,
@@ -92,7 +88,7 @@ def write_parts_by_ray(
             compute=ray.data.ActorPoolStrategy(min_size=1, max_size=n_process),
             num_cpus=1,
         )
-        with _ray_errors():
+        try:
             for row in found.iter_rows():
                 outcome = pickle.loads(row["outcome"])
                 if isinstance(outcome, Failure):
@@ -101,6 +97,10 @@ def write_parts_by_ray(
                     tqdm.write(f"structlearn: a worker died of {death}", file=sys.stderr)
                 done.update(texts=outcome.texts, written=outcome.written, skipped=outcome.skipped)
                 progress.update(outcome.texts)
+        except RayError as error:
+            first = str(error).strip().splitlines()[:1]
+            problem = ": ".join([type(error).__name__, *first])
+            raise StructlearnError("SL079", problem=problem) from error
     return done
 
 
@@ -211,9 +211,9 @@ class PartParser:
             tries.end()
         return Outcome(sum(len(chunk.texts) for chunk in found), written=1, deaths=tries.deaths)
 
-    def _parsed(self, chunk: Chunk, tries: Tries) -> tuple[int, bytes]:
+    def _parsed(self, chunk: Chunk, tries: Tries) -> tuple[Chunk, bytes]:
         tries.at(chunk)
-        return len(chunk.texts), self.parser.parse(chunk, self.parsing.format)
+        return chunk, self.parser.parse(chunk, self.parsing.format)
 
 
 class Tries:
@@ -224,18 +224,14 @@ class Tries:
 
     def __init__(self, target: str, run: str):
         self._path = Path(target).with_name(f".{Path(target).name}.tries")
-        self._state: dict[str, Any] = {"run": run, "deaths": []}
+        self.deaths: list[str] = []  # the texts that actors died of, in order
+        self._state: dict[str, Any] = {"run": run, "deaths": self.deaths}
         with suppress(OSError, ValueError):
             before = json.loads(self._path.read_text(encoding="utf8"))
             # Ignore the record of another run.
             if before["run"] == run:
                 Path(before["fresh"]).unlink(missing_ok=True)
-                self._state["deaths"] = [*before["deaths"], before["at"]]
-
-    @property
-    def deaths(self) -> list[str]:
-        """The texts that actors died of, in order."""
-        return self._state["deaths"]
+                self.deaths += [*before["deaths"], before["at"]]
 
     def begin(self, fresh: str) -> None:
         """Record the temporary file; raise SL072 if too many actors have died."""
@@ -253,28 +249,3 @@ class Tries:
     def end(self) -> None:
         """Remove the record when the part is written or given up."""
         self._path.unlink(missing_ok=True)
-
-
-# --- Ray itself -----------------------------------------------------------------------------------
-def _be_quiet() -> None:
-    """Keep rows separate, because each one is a part, and hide Ray's progress bars."""
-    from ray.data import DataContext
-
-    context = DataContext.get_current()
-    # In bytes. Each row is larger, and therefore a block of its own, the input of an actor.
-    context.target_max_block_size = 1
-    context.enable_progress_bars = False
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
-
-
-@contextmanager
-def _ray_errors() -> Iterator[None]:
-    """Convert errors of Ray to SL079, in one line."""
-    from ray.exceptions import RayError
-
-    try:
-        yield
-    except RayError as error:
-        first = str(error).strip().splitlines()[:1]
-        problem = ": ".join([type(error).__name__, *first])
-        raise StructlearnError("SL079", problem=problem) from error

@@ -45,15 +45,11 @@ class Text(NamedTuple):
 
 
 class Source(NamedTuple):
-    """An input file.
+    """An input file."""
 
-    place: Its index among all input files.
-    name: Its path relative to the input folder, from which the names of its parts are made.
-    """
-
-    place: int
+    place: int  # index among all input files
     path: str
-    name: str
+    name: str  # path relative to the input folder, from which the names of its parts are made
 
 
 Part: TypeAlias = "tuple[str, Iterable[Text]]"  # the output file and its texts
@@ -61,10 +57,7 @@ Shard: TypeAlias = "tuple[int, int]"  # the index of the shard, and the number o
 
 
 def texts(source: str, unit: Unit, most: int) -> Iterator[str]:
-    """Yield the texts of the argument of `parse`, without blank ones.
-
-    source: A text, the name of a file of text or JSONL, or "-" for standard input.
-    unit, most: See `read`.
+    """Yield the texts of the argument of `parse`, without blank ones; see `read`.
 
     Raises StructlearnError for a folder, a DocBin or the name of a missing file.
     """
@@ -84,10 +77,7 @@ def texts(source: str, unit: Unit, most: int) -> Iterator[str]:
 def read(path: str, kind: Input | None, unit: Unit, most: int) -> Iterator[Text]:
     """Yield the texts of a file or of standard input.
 
-    kind: The format; None recognizes it by the file extension.
-    unit: The unit of a text file that becomes a text.
-    most: Maximum number of characters of a text.
-
+    kind: None recognizes the format by the file extension. most: Maximum length of a text.
     Raises StructlearnError if the file is missing or damaged, or if a text is too long.
     """
     from spacy.vocab import Vocab
@@ -138,21 +128,14 @@ def _joined(lines: Iterable[str], most: int) -> str:
 
 
 class Cutting(NamedTuple):
-    """How input files are divided into the files of an output folder.
+    """How input files are divided into the files of an output folder."""
 
-    output: The folder.
-    ending: The extension of its files.
-    kind, unit: See `read`.
-    size: Maximum number of texts in one part.
-    shard: The shard whose parts are made.
-    """
-
-    output: Path
-    ending: str
+    output: Path  # the folder
+    ending: str  # extension of its files
     kind: Input | None
     unit: Unit
-    size: int
-    shard: Shard
+    size: int  # maximum number of texts in one part
+    shard: Shard  # the shard whose parts are made
 
     def parts(self, sources: Iterable[Source], most: int) -> Iterator[Part]:
         """Yield the parts of some files. most: Maximum number of characters of a text."""

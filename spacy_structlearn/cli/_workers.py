@@ -25,18 +25,13 @@ from threading import Lock
 from typing import NamedTuple, NoReturn
 
 from ..errors import StructlearnError
-from ._parts import Chunk, ChunkParser, Output, joined
+from ._parts import Chunk, ChunkParser, Output
 
 DEATHS = 3  # maximum number of processes that may die of a text; the last one runs alone
 
 
 class Workers:
-    """A pool of processes that each load a pipeline. Leaving the context kills them.
-
-    model: The pipeline to load.
-    format: The output format.
-    number: The number of processes.
-    """
+    """A pool of processes that each load a pipeline. Leaving the context kills them."""
 
     def __init__(self, model: str | None, format: Output, number: int):
         self.model = model
@@ -59,13 +54,13 @@ class Workers:
         with self._lock:
             self._is_closed = True
             for worker in self._alive:
-                worker.kill()
+                worker.process.kill()  # which breaks the pipe
         self._threads.shutdown(cancel_futures=True)
         for worker in self._alive:
             worker.buried()
 
     def parse(self, chunks: Iterable[Chunk]) -> Iterator[tuple[Chunk, bytes]]:
-        """Yield the chunks in order with their results.
+        """Yield the chunks in order with their results; some are divided into single texts.
 
         Raises StructlearnError for a text that several processes died of, and errors of parsing.
         """
@@ -74,18 +69,18 @@ class Workers:
             waiting.append((chunk, self._threads.submit(self._tried, chunk)))
             # The input may be larger than memory.
             if len(waiting) > 2 * self.number:
-                yield self._next(waiting)
+                yield from self._next(waiting)
         while waiting:
-            yield self._next(waiting)
+            yield from self._next(waiting)
 
-    def _next(self, waiting: deque[tuple[Chunk, Future[bytes]]]) -> tuple[Chunk, bytes]:
+    def _next(self, waiting: deque[tuple[Chunk, Future[bytes]]]) -> list[tuple[Chunk, bytes]]:
         chunk, result = waiting.popleft()
         try:
-            return chunk, result.result()
+            return [(chunk, result.result())]
         except _Death:
             # Nothing else is submitted meanwhile, so all memory is available.
             wait([other for _, other in waiting])
-            return chunk, joined(map(self._alone, chunk.singles()), self.format)
+            return [(single, self._alone(single)) for single in chunk.singles()]
 
     def _tried(self, chunk: Chunk, tries: int = DEATHS - 1) -> bytes:
         """Parse a chunk, again if the process dies; raise _Death if all tries fail."""
@@ -168,8 +163,8 @@ class _Worker:
         # spawn: a forked process would inherit BLAS threads in an undefined state.
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=serve, args=(theirs, model, format))
-        self._process.start()
+        self.process = context.Process(target=serve, args=(theirs, model, format))
+        self.process.start()
         # The pipe breaks when the process dies, but only if this end is closed here.
         theirs.close()
 
@@ -185,16 +180,12 @@ class _Worker:
             return found
         found.raise_here()
 
-    def kill(self) -> None:
-        """Kill the process, which breaks the pipe."""
-        self._process.kill()
-
     def buried(self) -> str:
         """Kill the process, and describe how it ended, such as "killed by SIGKILL"."""
-        self._process.kill()
-        self._process.join()
+        self.process.kill()
+        self.process.join()
         self._pipe.close()
-        code = self._process.exitcode
+        code = self.process.exitcode
         if code is not None and code < 0:
             with suppress(ValueError):
                 return f"killed by {signal.Signals(-code).name}"

@@ -13,6 +13,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
 from secrets import token_hex
@@ -117,7 +118,8 @@ def apply_cli(
     else:
         cutting = Cutting(Path(output), ENDINGS[format], input_format, unit, part_size, chosen)
         settings = {"format": format.value, "unit": unit.value, "part_size": part_size}
-        _check_settings(Path(output), {"model": _name(nlp), **settings}, force=force)
+        name = "{lang}_{name} {version}".format(**nlp.meta)
+        _check_settings(Path(output), {"model": name, **settings}, force=force)
         if ray:
             from ._ray import Parsing, write_parts_by_ray
 
@@ -152,60 +154,32 @@ def write_parts(
     Returns the numbers of `texts`, and of files `written` and `skipped`.
     Raises StructlearnError for a text that several processes died of.
     """
-    done: Counter[str] = Counter()
-    wanted = chain.from_iterable(
-        chunks(target, texts, batch_size) for target, texts in _not_there(parts, done, force=force)
-    )
-    if n_process == 1:
-        parser = ChunkParser(model, nlp)
-        parsed = ((chunk, parser.parse(chunk, format)) for chunk in wanted)
-        _write_parsed(parsed, format, done)
-    else:
-        with Workers(model, format, n_process) as workers:
-            _write_parsed(workers.parse(wanted), format, done)
-    return done
-
-
-def _not_there(parts: Iterable[Part], done: Counter[str], *, force: bool) -> Iterator[Part]:
-    """Yield the parts that must still be written, and count the others."""
-    for target, texts in parts:
-        if target != STANDARD and Path(target).exists() and not force:
-            done["skipped"] += 1
-        else:
-            yield target, texts
-
-
-def _write_parsed(
-    parsed: Iterator[tuple[Chunk, bytes]], format: Output, done: Counter[str]
-) -> None:
-    """Write chunks to their files, and count them."""
     from tqdm import tqdm
 
+    done: Counter[str] = Counter()
+
+    def wanted() -> Iterator[Chunk]:
+        for target, texts in parts:
+            if target != STANDARD and Path(target).exists() and not force:
+                done["skipped"] += 1
+            else:
+                yield from chunks(target, texts, batch_size)
+
     # None: no progress bar if standard error is not a terminal.
-    with tqdm(unit=" texts", disable=None) as progress:
+    with ExitStack() as stack, tqdm(unit=" texts", disable=None) as progress:
+        if n_process == 1:
+            parser = ChunkParser(model, nlp)
+            parsed = ((chunk, parser.parse(chunk, format)) for chunk in wanted())
+        else:
+            workers = stack.enter_context(Workers(model, format, n_process))
+            parsed = workers.parse(wanted())
         for first in parsed:
-            target = first[0].target
-            with written(target) as file:
-                group = _of_one_file(first, parsed)
-                for number in write_chunks(file, group, format, at_once=target == STANDARD):
+            with written(first[0].target) as file:
+                for number in write_chunks(file, chain([first], parsed), format):
                     done["texts"] += number
                     progress.update(number)
             done["written"] += 1
-
-
-def _of_one_file(
-    pair: tuple[Chunk, bytes], following: Iterator[tuple[Chunk, bytes]]
-) -> Iterator[tuple[int, bytes]]:
-    """Yield the sizes and results of this chunk and of the others of its file.
-
-    The next file is not requested before this one is written, because it may raise an error.
-    """
-    while True:
-        chunk, result = pair
-        yield len(chunk.texts), result
-        if chunk.is_last:
-            return
-        pair = next(following)
+    return done
 
 
 def _shard(text: str) -> Shard:
@@ -214,10 +188,6 @@ def _shard(text: str) -> Shard:
     if not 1 <= number <= of:
         raise typer.BadParameter(f"--shard is I/N, with I from 1 to N, not {text!r}")
     return number - 1, of
-
-
-def _name(nlp: Language) -> str:
-    return "{lang}_{name} {version}".format(**nlp.meta)
 
 
 def _check_settings(output: Path, settings: dict[str, Any], *, force: bool) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..errors import StructlearnError
 from ._corpora import PropsOption, ReaderOption, SpacesOption, gold_docs
-from ._documents import number
+from ._documents import print_scores
 from ._files import STANDARD, write_text
 from ._pipelines import HELP, load
 
@@ -56,7 +56,7 @@ def evaluate_cli(
 
         write_text(output, srsly.json_dumps(scores, indent=2) + "\n")
     if output != STANDARD:
-        _print_table(scores)
+        print_scores(scores)
 
 
 def example_of(nlp: Language, doc: Doc, *, gold_tokens: bool) -> Example:
@@ -74,13 +74,3 @@ def example_of(nlp: Language, doc: Doc, *, gold_tokens: bool) -> Example:
     example = to_example(doc, tags="token.tag" not in made, spans=given)
     with_norms(nlp, example.predicted)
     return example
-
-
-def _print_table(scores: dict[str, Any]) -> None:
-    """Print the scores that are single numbers; the JSON also has those of each label."""
-    from wasabi import msg
-
-    rows = [
-        (name, number(value)) for name, value in scores.items() if isinstance(value, (int, float))
-    ]
-    msg.table(rows, header=("score", "value"), divider=True, aligns=("l", "r"))

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..errors import StructlearnError
-from ._documents import number
+from ._documents import print_scores
 from ._pipelines import HELP, load
 
 if TYPE_CHECKING:
     from spacy.language import Language
-
-    from ..grammar.latent.describe import Grammar
-    from ..isbn.model import ISBN
 
 
 def info_cli(
@@ -54,12 +51,10 @@ def info_cli(
         return
     if component not in nlp.pipe_names:
         raise StructlearnError("SL017", component=component, names=", ".join(nlp.pipe_names))
-    parameters = getattr(nlp.get_pipe(component), "parameters", None)
-    if hasattr(parameters, "lexicon"):
-        network = getattr(nlp.get_pipe(component), "network", None)
-        _show_grammar(component, parameters, top, label, network)
-    elif hasattr(parameters, "derivations"):
-        _show_isbn(component, parameters, top, label)
+    pipe = nlp.get_pipe(component)
+    parameters = getattr(pipe, "parameters", None)
+    if hasattr(parameters, "lexicon") or hasattr(parameters, "derivations"):
+        _show_grammar(component, parameters, top, label, getattr(pipe, "network", None))
     elif hasattr(parameters, "describe") or hasattr(parameters, "strongest"):
         _show_features(component, parameters, top, label)
     else:
@@ -80,6 +75,7 @@ def _show_pipeline(nlp: Language) -> None:
     weights = _numbers({name: _part(size, name).get("weights") for name in size})
     # Columns from the model card; most pipelines have none.
     card = {head: of for head, of in (("weights", weights), ("words/CPU s", speed)) if of}
+    width = 16 if card else 40
     rows = [
         (
             name,
@@ -87,7 +83,7 @@ def _show_pipeline(nlp: Language) -> None:
             "-" if folder is None else _megabytes(folder / name),
             *(f"{of[name]:,.0f}" if name in of else "-" for of in card.values()),
             str(len(nlp.pipe_labels.get(name, ())) or "-"),
-            _few(nlp, name, 16 if card else 40),
+            shorten(" ".join(nlp.pipe_labels.get(name, ())), width, placeholder=" ..."),
         )
         for name in nlp.pipe_names
     ]
@@ -98,9 +94,7 @@ def _show_pipeline(nlp: Language) -> None:
         print(f"{_megabytes(folder)} MB in {folder}")
     if "all" in speed:
         print(f"{speed['all']:,.0f} words per CPU second, measured on {meta['speed'].get('cpu')}")
-    scores = [(name, number(value)) for name, value in _numbers(_part(meta, "performance")).items()]
-    if scores:
-        msg.table(scores, header=("score", "value"), divider=True, aligns=("l", "r"))
+    print_scores(_part(meta, "performance"))
 
 
 def _part(meta: dict[str, Any], key: str) -> dict[str, Any]:
@@ -122,13 +116,6 @@ def _megabytes(folder: Path) -> str:
     return f"{sum(path.stat().st_size for path in folder.rglob('*') if path.is_file()) / 1e6:.1f}"
 
 
-def _few(nlp: Language, name: str, width: int) -> str:
-    """Return the first labels of a component, as many as fit into `width`."""
-    from textwrap import shorten
-
-    return shorten(" ".join(nlp.pipe_labels.get(name, ())), width, placeholder=" ...")
-
-
 def _show_features(component: str, parameters: Any, top: int, label: str | None) -> None:
     from wasabi import msg
 
@@ -147,36 +134,27 @@ def _show_features(component: str, parameters: Any, top: int, label: str | None)
 
 
 def _show_grammar(
-    component: str, grammar: Grammar, top: int, label: str | None, network: Any | None
+    component: str, parameters: Any, top: int, label: str | None, network: Any | None
 ) -> None:
-    from ..grammar.latent import describe
+    is_isbn = hasattr(parameters, "derivations")
+    if is_isbn:
+        from ..isbn import describe
+    else:
+        from ..grammar.latent import describe
 
-    if label is not None and label not in describe.labels(grammar):
-        raise _unknown(component, label, describe.labels(grammar))
-    print(describe.describe(grammar))
-    if network is not None and not grammar.is_empty:
-        print(f"  network of {network.n_parameters:,} parameters")
-    for name in grammar.symbols.tags if label is None else [label]:
-        for line in _subcategory_lines(grammar, name, top):
-            print(line)
-
-
-def _show_isbn(component: str, model: ISBN, top: int, label: str | None) -> None:
-    from ..isbn import describe
-
-    if label is not None and label not in describe.labels(model):
-        raise _unknown(component, label, describe.labels(model))
-    print(describe.describe(model))
-    for name, found in describe.neighbours(model, top, label):
-        print(f"{name:8} " + ", ".join(f"{other} {cosine:.2f}" for cosine, other in found))
-
-
-def _subcategory_lines(grammar: Grammar, label: str, top: int) -> Iterator[str]:
-    """Yield lines such as "NNS-1  years 0.05, months 0.03"."""
-    from ..grammar.latent.describe import subcategories
-
-    for name, found in subcategories(grammar, label, top):
-        yield f"{name:8} " + ", ".join(f"{text} {_short(prob)}" for prob, text in found)
+    if label not in (None, *describe.labels(parameters)):
+        raise _unknown(component, label, describe.labels(parameters))
+    print(describe.describe(parameters))
+    if is_isbn:
+        rows = describe.neighbours(parameters, top, label)
+    else:
+        if network is not None and not parameters.is_empty:
+            print(f"  network of {network.n_parameters:,} parameters")
+        names = parameters.symbols.tags if label is None else [label]
+        rows = (row for name in names for row in describe.subcategories(parameters, name, top))
+    for name, found in rows:
+        texts = (f"{text} {f'{value:.2f}' if is_isbn else _short(value)}" for value, text in found)
+        print(f"{name:8} {', '.join(texts)}")
 
 
 def _short(value: float) -> str:

@@ -43,7 +43,9 @@ def package_cli(
     """
     from ..pipeline import digests
 
-    source = _directory(model)
+    source = directory(model)
+    if not all((source / name).is_file() for name in ("config.cfg", "meta.json")):
+        raise StructlearnError("SL071", path=model)
     digests.check(source)
     with TemporaryDirectory() as work:
         project = _project(source, Path(work), name, version)
@@ -53,14 +55,6 @@ def package_cli(
         with written(target) as file:
             file.write(wheel.read_bytes())
     print(target)
-
-
-def _directory(model: str) -> Path:
-    """Return the folder of the pipeline; raise SL071 if it is not one."""
-    path = directory(model)
-    if not all((path / name).is_file() for name in ("config.cfg", "meta.json")):
-        raise StructlearnError("SL071", path=model)
-    return path
 
 
 def _project(source: Path, work: Path, name: str | None, version: str | None) -> Path:
@@ -97,10 +91,7 @@ def _project(source: Path, work: Path, name: str | None, version: str | None) ->
 
 
 def _with_requirement(meta: dict[str, Any]) -> dict[str, Any]:
-    """Add this package to the requirements, because spaCy does not see it in a checkout.
-
-    As spaCy does, allow later versions up to the next minor one.
-    """
+    """Add this package to the requirements, because spaCy does not see it in a checkout."""
     from spacy.util import get_minor_version_range, split_requirement
 
     from ..about import __version__

@@ -6,6 +6,7 @@ trees, Bayesian networks, and Docs that components of this package have annotate
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,29 +18,25 @@ if TYPE_CHECKING:
 
 def load_ipython_extension(ipython: Any) -> None:
     """Let IPython display trees and fitted Bayesian networks as SVG, and annotated Docs as HTML."""
+    for mime, kind, draw in _drawings():
+        ipython.display_formatter.formatters[mime].for_type(kind, draw)
+
+
+def unload_ipython_extension(ipython: Any) -> None:
+    """Undo `load_ipython_extension`."""
+    for mime, kind, _ in _drawings():
+        ipython.display_formatter.formatters[mime].pop(kind, None)
+
+
+def _drawings() -> list[tuple[str, type, Callable[[Any], str | None]]]:
     from spacy.tokens import Doc
 
     from ..classification import BayesNet
     from ..trees.tree import Tree
     from .trees import tree_svg
 
-    formatters = ipython.display_formatter.formatters
-    formatters["image/svg+xml"].for_type(Tree, tree_svg)
-    formatters["image/svg+xml"].for_type(BayesNet, _net_svg)
-    formatters["text/html"].for_type(Doc, _doc_html)
-
-
-def unload_ipython_extension(ipython: Any) -> None:
-    """Undo `load_ipython_extension`."""
-    from spacy.tokens import Doc
-
-    from ..classification import BayesNet
-    from ..trees.tree import Tree
-
-    formatters = ipython.display_formatter.formatters
-    for type_ in (Tree, BayesNet):
-        formatters["image/svg+xml"].pop(type_, None)
-    formatters["text/html"].pop(Doc, None)
+    svg = "image/svg+xml"
+    return [(svg, Tree, tree_svg), (svg, BayesNet, _net_svg), ("text/html", Doc, _doc_html)]
 
 
 def _net_svg(net: BayesNet) -> Svg | None:

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..attachment.sites import NOUN, VERB
-from ..groups import PP_ATTACHMENTS
-from .html import Html, LabelledSpan, ShownSentence, fragment, items_by_sentence, spans_html
+from .html import Html, LabelledSpan, ShownSentence, by_layer, fragment, spans_html
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
@@ -24,8 +23,10 @@ def attachments_html(doclike: Doc | Span) -> Html:
     Returns "" if there are none. Raises StructlearnError if no attacher has run, if
     `doc._.pp_attachments` is not registered, and for other objects than Docs and Spans.
     """
-    pairs = items_by_sentence(doclike, PP_ATTACHMENTS, lambda site: site.prep.i)
-    lines = (attachment_line(sentence, site) for sentence, sites in pairs for site in sites)
+    pairs = by_layer(doclike, "pp_attachments", required=True)
+    lines = (
+        attachment_line(own, site) for own, layers in pairs for site in layers["pp_attachments"]
+    )
     return fragment(doclike.doc, lines)
 
 

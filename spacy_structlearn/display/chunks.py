@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..groups import NP_CHUNKS
-from .html import GRAY, Html, LabelledSpan, ShownSentence, fragment, items_by_sentence, spans_html
+from .html import GRAY, Html, LabelledSpan, ShownSentence, by_layer, enclosed, fragment, spans_html
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
@@ -23,16 +22,8 @@ def bracketed(
     words, tags: n strings each. An empty tag is left out with its slash.
     spans: (label, start, end) over the words, sorted and without overlap.
     """
-    opening = {start: label for label, start, _ in spans}
-    closing = {end - 1 for _, _, end in spans}
-    pieces = []
-    for index, (word, tag) in enumerate(zip(words, tags, strict=True)):
-        if index in opening:
-            pieces.append(f"[{opening[index]}")
-        pieces.append(f"{word}/{tag}" if tag else word)
-        if index in closing:
-            pieces.append("]")
-    return " ".join(pieces)
+    tagged = [f"{word}/{tag}" if tag else word for word, tag in zip(words, tags, strict=True)]
+    return enclosed(tagged, ((start, end, f"[{label} ") for label, start, end in spans), " ]")
 
 
 def chunks_html(doclike: Doc | Span) -> Html:
@@ -42,16 +33,16 @@ def chunks_html(doclike: Doc | Span) -> Html:
     no words. Raises StructlearnError if no chunker has run, if `doc._.np_chunks` is not registered,
     and for other objects than Docs and Spans.
     """
-    pairs = items_by_sentence(doclike, NP_CHUNKS, lambda chunk: chunk.start)
-    return fragment(doclike.doc, (chunk_line(*pair) for pair in pairs))
+    pairs = by_layer(doclike, "np_chunks", required=True)
+    lines = (chunk_line(sentence, layers["np_chunks"]) for sentence, layers in pairs)
+    return fragment(doclike.doc, lines)
 
 
 def chunk_line(sentence: ShownSentence, chunks: Iterable[Span]) -> str:
     """Draw the chunks of a sentence; see `html.spans_html`."""
     spans = []
     for chunk in chunks:
-        start, end = sentence.place(chunk)
-        if start < end:
-            color = COLORS.get(chunk.label_, GRAY)
-            spans.append(LabelledSpan(start, end, chunk.label_, chunk._.np_chunk_prob, color))
+        label, probability = chunk.label_, chunk._.np_chunk_prob
+        color = COLORS.get(label, GRAY)
+        spans.append(LabelledSpan(*sentence.place(chunk), label, probability, color))
     return spans_html(sentence.words(), spans, sentence.tags())

@@ -1,8 +1,8 @@
 """Drawings of semantic roles: frames as text, as columns of a PropBank file, and as HTML in the
 span style of spaCy's displacy.
 
-Only the extensions `doc._.frames` and `token._.srl` of a Doc are read, so frames of any origin can
-be drawn. White space tokens are never drawn.
+Only `doc._.frames` is read, so frames of any origin can be drawn. White space tokens are never
+drawn.
 """
 
 from __future__ import annotations
@@ -15,7 +15,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ..errors import StructlearnError
 from ..groups import SRL
 from ..roles.propositions import PREDICATE, PlainFrame, base_label
-from .html import GRAY, Html, LabelledSpan, Page, ShownSentence, printable, spans_html
+from .html import (
+    GRAY,
+    Html,
+    LabelledSpan,
+    Page,
+    ShownSentence,
+    by_layer,
+    direction,
+    enclosed,
+    printable,
+    spans_html,
+)
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
@@ -73,19 +84,14 @@ def frame_text(
     arguments: in any order.
     Raises StructlearnError for a predicate or argument outside the words.
     """
-    opening: list[list[str]] = [[] for _ in words]
-    closing = [0] * len(words)
-    spans = _spans(len(words), predicate, arguments)
-    for label, start, end in sorted(spans, key=lambda span: (span[1], -span[2])):
-        # If an argument begins with the predicate, the predicate opens last.
-        is_predicate = (label, start) == (PREDICATE, predicate)
-        opening[start].append(f"[{label} {roleset}" if is_predicate and roleset else f"[{label}")
-        closing[end - 1] += 1
-    pieces = []
-    for opened, word, closed in zip(opening, words, closing, strict=True):
-        pieces += opened
-        pieces.append(word + "]" * closed)
-    return " ".join(pieces)
+    # If an argument begins with the predicate, the predicate opens last.
+    spans = sorted(_spans(len(words), predicate, arguments), key=lambda s: (s[1], -s[2]))
+    sense = f"{roleset} " if roleset else ""
+    texts = [
+        (start, end, f"[{label} {sense if (label, start) == (PREDICATE, predicate) else ''}")
+        for label, start, end in spans
+    ]
+    return enclosed(words, texts, "]")
 
 
 def frame_columns(n: int, frames: Iterable[PlainFrame]) -> list[list[str]]:
@@ -101,7 +107,8 @@ def frame_columns(n: int, frames: Iterable[PlainFrame]) -> list[list[str]]:
         free = 0
         for label, start, end in sorted(_spans(n, predicate, arguments), key=lambda span: span[1]):
             if start < free:
-                _fail(n, f"{label} begins inside of another argument, at word {start}")
+                problem = f"{label} begins inside of another argument, at word {start}"
+                raise StructlearnError("SL117", n=n, problem=problem)
             free = end
             cells[start] = f"({label}*"
             cells[end - 1] += ")"
@@ -133,8 +140,23 @@ def frames_html(
     """
     from spacy import displacy
 
-    figures = frame_figures(doclike, options)
-    colors = _colors(figures, (options or {}).get("colors", {}))
+    doc = doclike.doc
+    if SRL not in doc.spans:
+        raise StructlearnError("SL118", text=doc.text[:40])
+    if not doc.has_extension("frames"):
+        raise StructlearnError("SL119")
+    options = options or {}
+    link = options.get("kb_url_template")
+    inside = {token.i for token in doclike if not token.is_space}
+    figures = [
+        _figure(sentence, frame, link)
+        for sentence, layers in by_layer(doclike, "frames")
+        for frame in layers["frames"]
+        if frame.predicate.start in inside
+    ]
+    # Labels are not case-sensitive in displacy.
+    known = {**COLORS, **{name.upper(): of for name, of in options.get("colors", {}).items()}}
+    labels = {span["label"] for figure in figures for span in figure["spans"]}
     drawn = displacy.render(
         figures,
         style="span",
@@ -142,71 +164,43 @@ def frames_html(
         page=page,
         minify=minify,
         jupyter=False,  # or it shows the drawing and returns nothing
-        options={"template": _TEMPLATES, **(options or {}), "colors": colors},
+        options={
+            "template": _TEMPLATES,
+            **options,
+            "colors": {label: color for label in labels if (color := _color(label, known))},
+        },
     )
     return Page(drawn) if page else Html(drawn)
 
 
-def frame_figures(
-    doclike: Doc | Span, options: Mapping[str, Any] | None = None
-) -> list[dict[str, Any]]:
-    """Make the input of displacy with style="span" and manual=True, one dict per frame.
-
-    Labels and links are escaped, because displacy only escapes words. Arguments and errors are
-    those of `frames_html`.
-    """
-    from spacy.tokens import Span
-
-    doc = doclike.doc if isinstance(doclike, Span) else doclike
-    if SRL not in doc.spans:
-        raise StructlearnError("SL118", text=doc.text[:40])
-    if not doc.has_extension("frames"):
-        raise StructlearnError("SL119")
-    if isinstance(doclike, Span):
-        frames = [frame for frame in (token._.srl for token in doclike) if frame is not None]
-    else:
-        frames = doc._.frames
-    frames = [frame for frame in frames if not frame.predicate[0].is_space]
-    link = (options or {}).get("kb_url_template")
-    settings = {
-        "lang": doc.lang_,
-        "direction": doc.vocab.writing_system.get("direction", "ltr"),
-    }
-    has_sentences = doc.has_annotation("SENT_START")
-    figures = []
-    for frame in frames:
-        sentence = frame.predicate.sent if has_sentences else doc[:]
-        tokens = [token for token in sentence if not token.is_space]
-        predicate, roleset, arguments = plain_frame(frame, [token.i for token in tokens])
-        url = escape(link.format(roleset)) if link and roleset else "#"
-        spans = [
-            {
-                "start_token": start,
-                "end_token": end,
-                "label": escape(printable(label)),
-                "kb_id": escape(printable(roleset or "")) if label == PREDICATE else "",
-                "kb_url": url,
-            }
-            for label, start, end in _spans(len(tokens), predicate, arguments)
-        ]
-        words = [printable(token.text) for token in tokens]
-        figures.append(
-            {"text": " ".join(words), "tokens": words, "spans": spans, "settings": settings}
-        )
-    return figures
+def _figure(sentence: ShownSentence, frame: Any, link: str | None) -> dict[str, Any]:
+    """Make the input of displacy. Labels and links are escaped, as displacy only escapes words."""
+    predicate, roleset, arguments = plain_frame(frame, sentence.positions)
+    words = list(map(printable, sentence.words()))
+    spans = [
+        {
+            "start_token": start,
+            "end_token": end,
+            "label": escape(printable(label)),
+            "kb_id": escape(printable(roleset or "")) if label == PREDICATE else "",
+            "kb_url": escape(link.format(roleset)) if link and roleset else "#",
+        }
+        for label, start, end in _spans(len(words), predicate, arguments)
+    ]
+    doc = sentence.span.doc
+    settings = {"lang": doc.lang_, "direction": direction(doc)}
+    return {"text": " ".join(words), "tokens": words, "spans": spans, "settings": settings}
 
 
 def frame_line(sentence: ShownSentence, frame: Any) -> str:
     """Draw a frame of `doc._.frames` over its sentence; see `html.spans_html`."""
     name = f"{PREDICATE} {frame.roleset}" if frame.roleset else PREDICATE
-    parts = [(frame.predicate, name, COLORS[PREDICATE], frame.prob)]
+    place = sentence.place(frame.predicate)
+    spans = [LabelledSpan(*place, name, frame.prob, COLORS[PREDICATE])]
     for span, label, probability in frame.arguments:
-        parts.append((span, label, _color(label, COLORS) or GRAY, probability))
-    spans = [
-        LabelledSpan(*sentence.place(span), label, probability, color)
-        for span, label, color, probability in parts
-    ]
-    return spans_html(sentence.words(), [span for span in spans if span.start < span.end])
+        color = _color(label, COLORS) or GRAY
+        spans.append(LabelledSpan(*sentence.place(span), label, probability, color))
+    return spans_html(sentence.words(), spans)
 
 
 def plain_frame(frame: Any, positions: Sequence[int]) -> PlainFrame:
@@ -229,19 +223,9 @@ def _spans(n: int, predicate: int, arguments: Iterable[Argument]) -> list[Argume
     spans = [*arguments, (PREDICATE, predicate, predicate + 1)]
     for label, start, end in spans:
         if not 0 <= start < end <= n:
-            _fail(n, f"{label} goes from word {start} to {end}")
+            problem = f"{label} goes from word {start} to {end}"
+            raise StructlearnError("SL117", n=n, problem=problem)
     return spans
-
-
-def _fail(n: int, problem: str) -> None:
-    raise StructlearnError("SL117", n=n, problem=problem)
-
-
-def _colors(figures: Iterable[dict[str, Any]], chosen: Mapping[str, str]) -> dict[str, str]:
-    """Find the colour of each label in the figures. Labels are not case-sensitive in displacy."""
-    known = {**COLORS, **{label.upper(): color for label, color in chosen.items()}}
-    labels = {span["label"] for figure in figures for span in figure["spans"]}
-    return {label: color for label in labels if (color := _color(label, known))}
 
 
 def _color(label: str, known: Mapping[str, str]) -> str | None:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import unicodedata
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ..errors import StructlearnError
-from ..groups import NP_CHUNKS, PP_ATTACHMENTS
+from ..groups import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS, SRL
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
@@ -154,26 +154,35 @@ def by_sentence(
     return groups
 
 
-def items_by_sentence(
-    doclike: Doc | Span, key: str, token: Callable[[Any], int]
-) -> Iterator[tuple[ShownSentence, list[Any]]]:
-    """Return the sentences of `sentences`, each with its items of `doc._.<key>`.
-
-    token: see `by_sentence`.
-    Raises StructlearnError like `sentences` and `extension`, and if no component has set the layer.
-    """
-    shown = sentences(doclike)
-    doc = doclike.doc
-    if key not in doc.spans:
-        what, component = _SET_BY[key]
-        raise StructlearnError("SL142", text=doc.text[:40], what=what, component=component)
-    return zip(shown, by_sentence(shown, extension(doc, key), token), strict=True)
-
-
-_SET_BY = {
-    NP_CHUNKS: ("NP chunks", "np_chunker"),
-    PP_ATTACHMENTS: ("PP attachments", "pp_attacher"),
+# For each extension: its key in doc.spans, the token that places an item, and who sets the layer.
+_LAYERS = {
+    "parse_failures": (CONSTITUENTS, lambda span: span.start, ("trees", "constituency_parser")),
+    "np_chunks": (NP_CHUNKS, lambda chunk: chunk.start, ("NP chunks", "np_chunker")),
+    "pp_attachments": (PP_ATTACHMENTS, lambda s: s.prep.i, ("PP attachments", "pp_attacher")),
+    "frames": (SRL, lambda frame: frame.predicate.start, ("frames", "srl_labeler")),
 }
+
+
+def by_layer(
+    doclike: Doc | Span, *names: str, required: bool = False
+) -> list[tuple[ShownSentence, dict[str, list[Any]]]]:
+    """Return the sentences of `sentences`, each with its items of some layers that the Doc has.
+
+    names: of the extensions; default: all. required: whether the Doc must have the layers.
+    Raises StructlearnError like `sentences` and `extension`, and if a required layer is missing.
+    """
+    shown, doc = sentences(doclike), doclike.doc
+    layers = {}
+    for name in names or _LAYERS:
+        key, token, (what, component) = _LAYERS[name]
+        if key in doc.spans:
+            layers[name] = by_sentence(shown, extension(doc, name), token)
+        elif required:
+            raise StructlearnError("SL142", text=doc.text[:40], what=what, component=component)
+    return [
+        (sentence, {name: groups[index] for name, groups in layers.items()})
+        for index, sentence in enumerate(shown)
+    ]
 
 
 def extension(doclike: Doc | Span, name: str) -> Any:
@@ -206,56 +215,57 @@ def spans_html(
 
     The page needs `STYLE`. All texts are escaped.
     words: n strings.
-    spans: in any order. Where two cross, one of them is drawn in pieces.
+    spans: in any order; empty ones are left out. Where two cross, one of them is drawn in pieces.
     tags: n strings, shown after the words. Tags that are "" or the word itself are left out.
     """
-    pieces, heights = _nested(list(spans))
-    opening: list[list[str]] = [[] for _ in words]
-    closing = [0] * len(words)
-    for (start, end, span, is_first), height in zip(pieces, heights, strict=True):
-        opening[start].append(_opened(span, height, is_first))
-        closing[end - 1] += 1
-    written = []
-    for i, word in enumerate(words):
-        has_tag = tags and tags[i] not in ("", word)
-        tag = f"<sub>{escape(printable(tags[i]))}</sub>" if has_tag else ""
-        opened = "".join(opening[i])
-        written.append(f"{opened}{escape(printable(word))}{tag}{'</mark>' * closing[i]}")
-    return " ".join(written)
+    shown = [
+        escape(printable(word))
+        + (f"<sub>{escape(printable(tag))}</sub>" if tag not in ("", word) else "")
+        for word, tag in zip(words, tags or words, strict=True)
+    ]
+    pieces = _nested([span for span in spans if span.start < span.end])
+    marks = [(start, end, _opened(span, *more)) for start, end, span, *more in pieces]
+    return enclosed(shown, marks, "</mark>")
 
 
-def _nested(
-    spans: list[LabelledSpan],
-) -> tuple[list[tuple[int, int, LabelledSpan, bool]], list[int]]:
+def enclosed(words: Iterable[str], spans: Iterable[tuple[int, int, str]], close: str) -> str:
+    """Join words, with texts before and after spans over them.
+
+    spans: (start, end, text before it); of those with the same start, outer ones come first.
+    """
+    pieces = [["", word, ""] for word in words]
+    for start, end, text in spans:
+        pieces[start][0] += text
+        pieces[end - 1][2] += close
+    return " ".join(map("".join, pieces))
+
+
+def _nested(spans: list[LabelledSpan]) -> list[list[Any]]:
     """Cut spans where they cross, and sort the pieces in pre-order.
 
-    Returns (start, end, span, whether this is its first piece) of each piece, and its height: the
+    Returns start, end, span, whether this is its first piece, and the height of each piece: the
     number of levels of pieces nested in it.
     """
     pending = [(span.start, -span.end, number, True) for number, span in enumerate(spans)]
     heapify(pending)
-    pieces = []
-    parents: list[int] = []
-    opened: list[int] = []  # the pieces that are open at this place, outermost first
+    pieces: list[list[Any]] = []
+    opened: list[list[Any]] = []  # the pieces that are open at this place, outermost first
     while pending:
         start, minus_end, number, is_first = heappop(pending)
         end = -minus_end
-        while opened and pieces[opened[-1]][1] <= start:
+        while opened and opened[-1][1] <= start:
             opened.pop()
-        if opened and end > (limit := pieces[opened[-1]][1]):
+        if opened and end > (limit := opened[-1][1]):
             heappush(pending, (limit, -end, number, False))
             end = limit
-        parents.append(opened[-1] if opened else -1)
-        opened.append(len(pieces))
-        pieces.append((start, end, spans[number], is_first))
-    heights = [0] * len(pieces)
-    for i in reversed(range(len(pieces))):
-        if parents[i] >= 0:
-            heights[parents[i]] = max(heights[parents[i]], heights[i] + 1)
-    return pieces, heights
+        for height, piece in enumerate(reversed(opened), 1):
+            piece[-1] = max(piece[-1], height)
+        opened.append([start, end, spans[number], is_first, 0])
+        pieces.append(opened[-1])
+    return pieces
 
 
-def _opened(span: LabelledSpan, height: int, is_first: bool) -> str:
+def _opened(span: LabelledSpan, is_first: bool, height: int) -> str:
     note = span.note
     if note is None:
         note = span.label if span.probability is None else f"{span.label} {span.probability:.4f}"

@@ -8,13 +8,17 @@ from a node to its children share their slots.
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from html import escape
+from itertools import groupby, pairwise
 from math import ceil, sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import StructlearnError
 from .html import Svg, printable, svg_document, svg_group, svg_text
@@ -56,27 +60,29 @@ def network_svg(
     """
     if not font_size > 0:
         raise StructlearnError("SL116", value=font_size)
-    network = _Network.of(parents, target, names or {})
-    picture = _lay_out(network, font_size)
-    factors = network.factors()
-    nodes = []
-    for node, text in enumerate(network.names):
-        x, y = picture.centres[node], picture.tops[picture.layers[node]]
-        width = picture.widths[node]
+    network = _network(parents, target, names or {})
+    layout = _lay_out(network, font_size)
+    height = round(2.0 * font_size)
+    nodes, factors = [], []
+    for node, (text, above) in enumerate(zip(network.names, network.parents, strict=True)):
+        given = ", ".join(network.names[parent] for parent in above)
+        factors.append(f"P({text} | {given})" if above else f"P({text})")
+        x, y, width = layout.centres[node], layout.tops[node], layout.widths[node]
         strong = ' fill-opacity="0.12" stroke-width="2"' if node == 0 else ""
         nodes.append(
             f"<g><title>{escape(factors[node])}</title>"
             f'<rect x="{x - width / 2:g}" y="{y:g}" width="{width}" '
-            f'height="{picture.height_of_node:g}" rx="{font_size / 2:g}"{strong}/>'
+            f'height="{height:g}" rx="{font_size / 2:g}"{strong}/>'
             f"{svg_text(x, y + 1.35 * font_size, text, _TEXT)}</g>"
         )
     return svg_document(
         " ".join(factors) if title is None else title,
-        picture.width,
-        picture.height,
+        ceil(max(layout.centres + layout.widths / 2)) + font_size,
+        ceil(max(layout.tops)) + height + font_size,
         _STYLE,
         svg_group(
-            'fill="none" stroke="currentColor" stroke-width="1.2"', _svg_arcs(picture, network)
+            'fill="none" stroke="currentColor" stroke-width="1.2"',
+            _svg_arcs(layout, len(nodes), height),
         ),
         svg_group(
             'fill="currentColor" fill-opacity="0" stroke="currentColor" font-family="sans-serif" '
@@ -96,7 +102,7 @@ def network_dot(
     names: Mapping[str, str] | None = None,
 ) -> str:
     """Draw a network in the DOT language of Graphviz; see `network_svg`."""
-    network = _Network.of(parents, target, names or {})
+    network = _network(parents, target, names or {})
     ids: list[str] = []
     for name in network.ids:
         id_ = _dot_quoted(printable(name))
@@ -118,42 +124,30 @@ def _dot_quoted(text: str) -> str:
 
 
 class _Network(NamedTuple):
-    """A network whose nodes are numbered. 0 is the class, and variables follow their parents.
+    """A network whose nodes are numbered: 0 is the class, and variables follow their parents.
 
-    ids: names of the nodes.
-    names: names in the drawing.
-    parents: the parents of each node, the class first.
+    ids, names: names in the arguments and in the drawing. parents: of each node, the class first.
     """
 
     ids: list[str]
     names: list[str]
     parents: list[list[int]]
 
-    @classmethod
-    def of(
-        cls, parents: Mapping[str, Sequence[str]], target: str, names: Mapping[str, str]
-    ) -> _Network:
-        if problem := _problem(parents, target):
-            raise StructlearnError("SL115", problem=problem)
-        try:
-            order = TopologicalSorter({v: (target, *above) for v, above in parents.items()})
-            places = {
-                name: i for i, name in enumerate(order.static_order() if parents else [target])
-            }
-        except CycleError as error:
-            problem = f"there is a circle among {', '.join(sorted(map(repr, set(error.args[1]))))}"
-            raise StructlearnError("SL115", problem=problem) from None
-        arcs = [sorted({0, *(places[p] for p in parents[v])}) for v in list(places)[1:]]
-        shown = [printable(str(names.get(name, name))) for name in places]
-        return cls(list(map(str, places)), shown, [[], *arcs])
 
-    def factors(self) -> list[str]:
-        """Format the factor of each node, such as "P(n1 | class, p)"."""
-        found = []
-        for name, above in zip(self.names, self.parents, strict=True):
-            given = ", ".join(self.names[parent] for parent in above)
-            found.append(f"P({name} | {given})" if above else f"P({name})")
-        return found
+def _network(
+    parents: Mapping[str, Sequence[str]], target: str, names: Mapping[str, str]
+) -> _Network:
+    if problem := _problem(parents, target):
+        raise StructlearnError("SL115", problem=problem)
+    try:
+        order = TopologicalSorter({target: (), **{v: (target, *parents[v]) for v in parents}})
+        places = {name: i for i, name in enumerate(order.static_order())}
+    except CycleError as error:
+        problem = f"there is a circle among {', '.join(sorted(map(repr, set(error.args[1]))))}"
+        raise StructlearnError("SL115", problem=problem) from None
+    arcs = [sorted({0, *(places[p] for p in parents[v])}) for v in list(places)[1:]]
+    shown = [printable(str(names.get(name, name))) for name in places]
+    return _Network(list(map(str, places)), shown, [[], *arcs])
 
 
 def _problem(parents: Mapping[str, Sequence[str]], target: str) -> str | None:
@@ -172,72 +166,23 @@ def _problem(parents: Mapping[str, Sequence[str]], target: str) -> str | None:
     return None
 
 
-@dataclass
-class _NetworkLayout:
-    """The places of the nodes, and of the slots of lines that pass a layer, in pixels.
+class _Layout(NamedTuple):
+    """The nodes, followed by the slots of lines that pass a layer; all places are in pixels.
 
-    Slots are numbered after the nodes.
     sources: for each slot, the node where its lines begin; for each node, its own number.
-    layers: the layer of each node and slot.
-    rows: nodes and slots of each layer, from left to right.
     lines: (from, to), between nodes and slots of adjacent layers.
-    widths, centres: of nodes and slots.
-    tops: of the layers.
     """
 
     sources: list[int]
-    layers: list[int]
-    rows: list[list[int]]
     lines: list[tuple[int, int]]
-    widths: list[int]
-    centres: list[float]
-    tops: list[float]
-    height_of_node: float
-    width: int = 0
-    height: int = 0
+    widths: NDArray[np.int64]
+    centres: NDArray[np.float64]
+    tops: NDArray[np.float64]
 
 
-def _lay_out(network: _Network, font_size: int) -> _NetworkLayout:
-    layout = _layered(network, font_size)
-    _order(layout)
-    _place(layout, font_size)
-    margin = font_size
-    layout.centres = [margin + centre for centre in layout.centres]
-    ends = zip(layout.centres, layout.widths, strict=True)
-    layout.width = margin + ceil(max(centre + width / 2 for centre, width in ends))
-    y = float(margin)
-    for row in range(len(layout.rows)):
-        layout.tops.append(y)
-        # Long lines need height; otherwise they would be almost horizontal and close together.
-        reach = max(
-            (
-                abs(layout.centres[a] - layout.centres[b])
-                for a, b in layout.lines
-                if layout.layers[a] == row
-            ),
-            default=0,
-        )
-        y += layout.height_of_node + round(min(max(2.8 * font_size, reach / 5), 9 * font_size))
-    layout.height = ceil(layout.tops[-1] + layout.height_of_node + margin)
-    return layout
-
-
-def _layered(network: _Network, font_size: int) -> _NetworkLayout:
-    """Put each node into a layer below its parents, and cut lines where they pass a layer."""
+def _lay_out(network: _Network, font_size: int) -> _Layout:
     n = len(network.names)
-    most = max(LEAST_ROW, ceil(sqrt(2 * n)))
-    most = ceil(n / ceil(n / most))  # 7, 7, 6 instead of 9, 9, 2
-    layers, sizes = [0] * n, {0: 1}
-    for node in range(1, n):
-        layer = 1 + max(layers[parent] for parent in network.parents[node])
-        while sizes.get(layer, 0) == most:
-            layer += 1
-        layers[node] = layer
-        sizes[layer] = sizes.get(layer, 0) + 1
-    children: list[list[int]] = [[] for _ in range(n)]
-    for node, above in enumerate(network.parents):
-        for parent in above:
-            children[parent].append(node)
+    layers = _layers(network)
     # A node must be wide enough for the heads of its arrows.
     widths = [
         max(pixels(name, font_size) + 2 * font_size, (len(above) + 1) * font_size)
@@ -246,8 +191,8 @@ def _layered(network: _Network, font_size: int) -> _NetworkLayout:
     sources = list(range(n))
     lines = []
     for source in range(n):
-        last, below = source, children[source]
-        deepest = max((layers[child] for child in below), default=0)
+        below = [node for node in range(n) if source in network.parents[node]]
+        last, deepest = source, max((layers[child] for child in below), default=0)
         for layer in range(layers[source] + 1, deepest + 1):
             lines += [(last, child) for child in below if layers[child] == layer]
             if layer < deepest:
@@ -258,179 +203,161 @@ def _layered(network: _Network, font_size: int) -> _NetworkLayout:
                 lines.append((last, slot))
                 last = slot
     rows: list[list[int]] = [[] for _ in range(max(layers) + 1)]
-    for node in range(n):
-        rows[layers[node]].append(node)
-    for slot in range(n, len(layers)):
-        row = rows[layers[slot]]
-        row.insert(len(row) // 2, slot)
-    centres = [0.0] * len(layers)
-    return _NetworkLayout(sources, layers, rows, lines, widths, centres, [], round(2.0 * font_size))
+    for place, layer in enumerate(layers):
+        row = rows[layer]
+        row.insert(len(row) if place < n else len(row) // 2, place)
+    centres = _centres(_ordered(rows, lines), lines, np.array(widths), n, font_size)
+    heights = []
+    for layer in range(len(rows)):
+        # Long lines need height; otherwise they would be almost horizontal and close together.
+        reach = max(
+            (abs(centres[a] - centres[b]) for a, b in lines if layers[a] == layer), default=0
+        )
+        heights.append(
+            round(2.0 * font_size) + round(min(max(2.8 * font_size, reach / 5), 9 * font_size))
+        )
+    tops = np.cumsum([float(font_size), *heights])
+    return _Layout(sources, lines, np.array(widths), centres, tops[layers])
 
 
-def _neighbours(layout: _NetworkLayout) -> tuple[list[list[int]], list[list[int]]]:
-    """List the nodes and slots above, and those below, that each one has a line to."""
-    above: list[list[int]] = [[] for _ in layout.layers]
-    below: list[list[int]] = [[] for _ in layout.layers]
-    for a, b in layout.lines:
-        above[b].append(a)
-        below[a].append(b)
-    return above, below
+def _layers(network: _Network) -> list[int]:
+    """Return the layer of each node, below those of its parents."""
+    n = len(network.names)
+    most = max(LEAST_ROW, ceil(sqrt(2 * n)))
+    most = ceil(n / ceil(n / most))  # 7, 7, 6 instead of 9, 9, 2
+    layers = [0]
+    for above in network.parents[1:]:
+        layer = 1 + max(layers[parent] for parent in above)
+        while layers.count(layer) == most:
+            layer += 1
+        layers.append(layer)
+    return layers
 
 
-def _order(layout: _NetworkLayout) -> None:
+def _ordered(rows: list[list[int]], lines: list[tuple[int, int]]) -> list[list[int]]:
     """Order each layer by the barycenters of the layer above, then of the layer below, and so on.
 
     The order with the fewest crossings is kept.
     """
-    above, below = _neighbours(layout)
-    best, fewest = layout.rows, _crossings(layout.rows, below)
-    rows = [list(row) for row in layout.rows]
+    above: dict[int, list[int]] = defaultdict(list)
+    below: dict[int, list[int]] = defaultdict(list)
+    for a, b in lines:
+        above[b].append(a)
+        below[a].append(b)
+    best, fewest = rows, _crossings(rows, below)
+    rows = [list(row) for row in rows]
     for sweep in range(SWEEPS):
         down = sweep % 2 == 0
         neighbours = above if down else below
-        for layer in range(len(rows)) if down else reversed(range(len(rows))):
-            beside = layer - 1 if down else layer + 1
-            if not 0 <= beside < len(rows):
-                continue
-            place = {node: i for i, node in enumerate(rows[beside])}
+        for beside, row in pairwise(rows if down else rows[::-1]):
+            place = {node: i for i, node in enumerate(beside)}
             keys = {}
-            for i, node in enumerate(rows[layer]):
+            for i, node in enumerate(row):
                 found = [place[other] for other in neighbours[node]]
                 # Without a neighbour there, a node stays about in place.
-                scale = len(rows[beside]) / len(rows[layer])
-                keys[node] = sum(found) / len(found) if found else i * scale
-            rows[layer].sort(key=keys.__getitem__)
-        _swap_neighbours(rows, above, below)
+                keys[node] = sum(found) / len(found) if found else i * len(beside) / len(row)
+            row.sort(key=keys.__getitem__)
+        # Adjacent nodes and slots are swapped if their lines then cross less.
+        places = {node: i for row in rows for i, node in enumerate(row)}
+        for row in rows:
+            for i in range(len(row) - 1):
+                a, b = row[i : i + 2]
+                ends = [(x, y) for n in (above, below) for x in n[a] for y in n[b]]
+                if sum((places[x] > places[y]) - (places[x] < places[y]) for x, y in ends) > 0:
+                    row[i : i + 2] = b, a
+                    places[a], places[b] = i + 1, i
         crossings = _crossings(rows, below)
         if crossings < fewest:
             best, fewest = [list(row) for row in rows], crossings
-    layout.rows = best
+    return best
 
 
-def _swap_neighbours(rows: list[list[int]], above: list[list[int]], below: list[list[int]]) -> None:
-    """Swap adjacent nodes and slots if their lines then cross less."""
-    for layer, row in enumerate(rows):
-        places = {}
-        for beside in (layer - 1, layer + 1):
-            if 0 <= beside < len(rows):
-                places.update({node: i for i, node in enumerate(rows[beside])})
-        for i in range(len(row) - 1):
-            a, b = row[i], row[i + 1]
-            gain = 0
-            for neighbours in (above, below):
-                pairs = [(places[x], places[y]) for x in neighbours[a] for y in neighbours[b]]
-                gain += sum((x > y) - (x < y) for x, y in pairs)
-            if gain > 0:
-                row[i], row[i + 1] = b, a
-
-
-def _crossings(rows: list[list[int]], below: list[list[int]]) -> int:
+def _crossings(rows: list[list[int]], below: Mapping[int, list[int]]) -> int:
     """Count the pairs of lines that cross, as inversions."""
     found = 0
-    for layer in range(len(rows) - 1):
-        place = {node: i for i, node in enumerate(rows[layer + 1])}
+    for row, following in pairwise(rows):
+        place = {node: i for i, node in enumerate(following)}
         seen: list[int] = []
-        for node in rows[layer]:
+        for node in row:
             ends = sorted(place[child] for child in below[node])
             found += sum(len(seen) - bisect_right(seen, end) for end in ends)
-            for end in ends:
-                insort(seen, end)
+            seen = sorted(seen + ends)
     return found
 
 
-def _place(layout: _NetworkLayout, font_size: int) -> None:
-    """Set the centres: short lines, straight long lines, no overlap."""
-    above, below = _neighbours(layout)
-    nodes = sum(source == place for place, source in enumerate(layout.sources))
-    for row in layout.rows:
-        _settle(layout, row, [0.0] * len(row), [1.0] * len(row), font_size)
+def _centres(
+    rows: list[list[int]],
+    lines: list[tuple[int, int]],
+    widths: NDArray[np.int64],
+    n: int,
+    font_size: int,
+) -> NDArray[np.float64]:
+    """Place the nodes and slots of each layer: short lines, straight long lines, no overlap."""
+    # A node without lines stays in place.
+    pulls = 1e-6 * np.eye(len(widths))
+    for a, b in lines:
+        # A straight line matters more between two slots than at a node.
+        pulls[a, b] = pulls[b, a] = 1 + 2 * (a >= n) + 2 * (b >= n)
+    weights = pulls.sum(axis=1)
+    centres = np.zeros(len(widths))
+    for row in rows:
+        centres[row] = _settled(np.zeros(len(row)), np.ones(len(row)), widths[row], font_size)
     for sweep in range(2 * SWEEPS):
-        order = layout.rows if sweep % 2 == 0 else layout.rows[::-1]
-        for row in order:
-            wanted, weights = [], []
-            for place in row:
-                # A node without lines stays in place.
-                weight = 1e-6
-                total = weight * layout.centres[place]
-                for other in (*above[place], *below[place]):
-                    # A straight line matters more between two slots than at a node.
-                    pull = 1 + 2 * (place >= nodes) + 2 * (other >= nodes)
-                    total += pull * layout.centres[other]
-                    weight += pull
-                wanted.append(total / weight)
-                weights.append(weight)
-            _settle(layout, row, wanted, weights, font_size)
-    least = min(
-        centre - width / 2 for centre, width in zip(layout.centres, layout.widths, strict=True)
-    )
-    layout.centres = [float(round(centre - least)) for centre in layout.centres]
+        for row in rows[:: 1 if sweep % 2 == 0 else -1]:
+            wanted = pulls[row] @ centres / weights[row]
+            centres[row] = _settled(wanted, weights[row], widths[row], font_size)
+    return np.round(centres - min(centres - widths / 2)) + font_size
 
 
-def _settle(
-    layout: _NetworkLayout, row: list[int], wanted: list[float], weights: list[float], gap: float
-) -> None:
+def _settled(
+    wanted: NDArray[Any], weights: NDArray[Any], widths: NDArray[Any], gap: int
+) -> NDArray[np.float64]:
     """Put a row as near to the wanted centres as its order and the gap allow.
 
     This is weighted least squares under order constraints, by pooling adjacent violators.
     """
-    offsets, offset = [], 0.0
-    for i, place in enumerate(row):
-        if i:
-            offset += (layout.widths[row[i - 1]] + layout.widths[place]) / 2 + gap
-        offsets.append(offset)
-    pools: list[list[float]] = []  # mean, weight, count
-    for target, weight, offset in zip(wanted, weights, offsets, strict=True):
-        pools.append([target - offset, weight, 1])
-        while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
-            mean, weight, count = pools.pop()
-            last = pools[-1]
-            last[0] = (last[0] * last[1] + mean * weight) / (last[1] + weight)
-            last[1] += weight
-            last[2] += count
-    settled = [mean for mean, _, count in pools for _ in range(int(count))]
-    for place, mean, offset in zip(row, settled, offsets, strict=True):
-        layout.centres[place] = mean + offset
+    offsets = np.cumsum([0, *((widths[1:] + widths[:-1]) / 2 + gap)])
+    pools: list[tuple[float, float, int]] = []  # mean, weight, count
+    for mean, weight in zip(wanted - offsets, weights, strict=True):
+        count = 1
+        while pools and pools[-1][0] > mean:
+            other, more, others = pools.pop()
+            mean = (other * more + mean * weight) / (more + weight)
+            weight, count = weight + more, count + others
+        pools.append((mean, weight, count))
+    means, _, counts = zip(*pools, strict=True)
+    return np.repeat(means, counts) + offsets
 
 
-def _svg_arcs(layout: _NetworkLayout, network: _Network) -> list[str]:
-    """Draw one path of lines and one of arrow heads for each node with children."""
-    n = len(network.names)
+def _svg_arcs(layout: _Layout, n: int, height: int) -> Iterable[str]:
+    """Draw one path of lines and one of arrow heads for each of the n nodes with children."""
     ports = _ports(layout, n)
-    drawn: dict[int, tuple[list[str], list[str]]] = {}
-    bottom = layout.height_of_node
-    head = layout.height_of_node / 4
-    for a, b in layout.lines:
-        lines, heads = drawn.setdefault(layout.sources[a], ([], []))
-        x, y = layout.centres[a], layout.tops[layout.layers[a]] + bottom
-        end, tip = ports.get((a, b), layout.centres[b]), layout.tops[layout.layers[b]]
-        if b < n:
-            heads.append(f"M{end:g},{tip:g}l{-head / 2:g},{-head:g}h{head:g}z")
-            tip -= head
-        middle = (y + tip) / 2
-        line = f"M{x:g},{y:g}C{x:g},{middle:g} {end:g},{middle:g} {end:g},{tip:g}"
-        lines.append(line if b < n else f"{line}v{bottom:g}")
-    paths = []
-    for source in sorted(drawn):
-        lines, heads = drawn[source]
+    head = height / 4
+    for source, group in groupby(layout.lines, key=lambda line: layout.sources[line[0]]):
+        lines, heads = [], []
+        for a, b in group:
+            x, y = layout.centres[a], layout.tops[a] + height
+            end, tip = ports.get((a, b), layout.centres[b]), layout.tops[b]
+            if b < n:
+                heads.append(f"M{end:g},{tip:g}l{-head / 2:g},{-head:g}h{head:g}z")
+                tip -= head
+            middle = (y + tip) / 2
+            line = f"M{x:g},{y:g}C{x:g},{middle:g} {end:g},{middle:g} {end:g},{tip:g}"
+            lines.append(line if b < n else f"{line}v{height:g}")
         faint = 0.35 if source == 0 else 0.85
-        paths.append(f'<path stroke-opacity="{faint}" d="{"".join(lines)}"/>')
+        yield f'<path stroke-opacity="{faint}" d="{"".join(lines)}"/>'
         # Without a stroke, heads end exactly at their nodes.
         shade = f'stroke="none" fill="currentColor" fill-opacity="{faint}"'
-        paths.append(f'<path {shade} d="{"".join(heads)}"/>')
-    return paths
+        yield f'<path {shade} d="{"".join(heads)}"/>'
 
 
-def _ports(layout: _NetworkLayout, n: int) -> dict[tuple[int, int], float]:
+def _ports(layout: _Layout, n: int) -> dict[tuple[int, int], float]:
     """Find the ends of the lines into each node, side by side in the order of their origins."""
-    arriving: dict[int, list[int]] = {}
-    for a, b in layout.lines:
-        if b < n:
-            arriving.setdefault(b, []).append(a)
+    arriving = sorted((b, layout.centres[a], a) for a, b in layout.lines if b < n)
     ports = {}
-    for node, others in arriving.items():
-        others.sort(key=layout.centres.__getitem__)
-        step = layout.widths[node] / (len(others) + 1)
-        left = layout.centres[node] - layout.widths[node] / 2
+    for node, group in groupby(arriving, key=lambda line: line[0]):
+        others = [other for *_, other in group]
+        left, width = layout.centres[node] - layout.widths[node] / 2, layout.widths[node]
         for i, other in enumerate(others, 1):
-            ports[other, node] = left + i * step
+            ports[other, node] = left + i * width / (len(others) + 1)
     return ports

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..errors import StructlearnError
 from ..groups import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS, SRL
 from ..trees.tree import Tree
 from . import attachments, chunks, frames, html
-from .html import Page, ShownSentence, by_sentence, extension, printable, sentences
+from .html import Page, ShownSentence, by_layer, by_sentence, extension, printable
 from .trees import indented_text, tree_svg
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ LAYERS = (CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS, SRL)
 """The keys of the layers in `doc.spans`."""
 OPEN_SENTENCES = 10
 """The number of sentences that are open at first."""
-LEAST_NAVIGATION = 2
-"""The smallest number of Docs with a list of Docs."""
 LEAST_SCALE = 0.8
 """The smallest scale of trees that are too wide. Wider trees scroll."""
 MOST_LEVELS = 100
@@ -92,19 +90,8 @@ place, ARGM-TMP a time, ARGM-MNR a manner, and so on.</p>
 """
 
 
-class _Drawn(NamedTuple):
-    """The layers of a Doc or Span, one entry per sentence; None if the Doc does not have the layer.
-
-    brackets: with their probabilities, None if unknown.
-    """
-
-    doc: Doc
-    sentences: list[ShownSentence]
-    brackets: list[list[tuple[Span, float | None]]] | None
-    failures: list[list[Span]]
-    chunks: list[list[Span]] | None
-    sites: list[list[Any]] | None
-    frames: list[list[Any]] | None
+# A Doc, and its sentences with the items of each layer that the Doc has.
+_Drawn = tuple["Doc", list[tuple[ShownSentence, dict[str, list[Any]]]]]
 
 
 def page(
@@ -136,7 +123,7 @@ def page(
     sections = []
     for number, item in enumerate(drawn, 1):
         sections.append("".join(_document(item, number, len(drawn) == 1, open_sentences, lang)))
-        open_sentences -= len(item.sentences)
+        open_sentences -= len(item[1])
     return Page(f"""\
 <!DOCTYPE html>
 <html lang="en">
@@ -160,47 +147,33 @@ def page(
 
 
 def _drawn(doclike: Doc | Span) -> _Drawn:
-    found = sentences(doclike)
-    doc = doclike.doc
-
-    def layer(key: str, name: str, token: Any) -> list | None:
-        return by_sentence(found, extension(doc, name), token) if key in doc.spans else None
-
-    failures = layer(CONSTITUENTS, "parse_failures", lambda span: span.start)
-    return _Drawn(
-        doc,
-        found,
-        _brackets(doc, found),
-        failures or [[] for _ in found],
-        layer(NP_CHUNKS, "np_chunks", lambda chunk: chunk.start),
-        layer(PP_ATTACHMENTS, "pp_attachments", lambda site: site.prep.i),
-        layer(SRL, "frames", lambda frame: frame.predicate.start),
-    )
+    pairs, doc = by_layer(doclike), doclike.doc
+    if CONSTITUENTS in doc.spans:
+        shown = [sentence for sentence, _ in pairs]
+        groups = by_sentence(shown, _brackets(doc), lambda pair: pair[0].start)
+        for (_, layers), group in zip(pairs, groups, strict=True):
+            layers["brackets"] = group
+    return doc, pairs
 
 
-def _brackets(doc: Doc, found: list[ShownSentence]) -> list[list[tuple[Span, float | None]]] | None:
-    if CONSTITUENTS not in doc.spans:
-        return None
+def _brackets(doc: Doc) -> Iterable[tuple[Span, float | None]]:
+    """Return the brackets with their probabilities, None if unknown."""
     if len(doc):
         # Getters realign the groups if tokens were merged since.
         extension(doc[:1], "is_constituent")
     group = doc.spans[CONSTITUENTS]
     scores = group.attrs.get("scores")
     if scores is None or len(scores) != len(group):
-        scores = [None] * len(group)
-    pairs = (
-        (span, None if score is None else float(score))
-        for span, score in zip(group, scores, strict=True)
-    )
-    return by_sentence(found, pairs, lambda pair: pair[0].start)
+        return ((span, None) for span in group)
+    return zip(group, map(float, scores), strict=True)
 
 
 def _navigation(drawn: list[_Drawn]) -> str:
-    if len(drawn) < LEAST_NAVIGATION:
+    if len(drawn) < 2:
         return ""
     items = []
-    for number, item in enumerate(drawn, 1):
-        text = item.sentences[0].text() if item.sentences else ""
+    for number, (_, shown) in enumerate(drawn, 1):
+        text = shown[0][0].text() if shown else ""
         short = text if len(text) <= 80 else f"{text[:79]}\N{HORIZONTAL ELLIPSIS}"
         name = f'<span dir="auto">{escape(printable(short))}</span>' if short else "(empty)"
         items.append(f'<li><a href="#d{number}">{name}</a></li>')
@@ -215,65 +188,60 @@ def _navigation(drawn: list[_Drawn]) -> str:
 def _document(
     item: _Drawn, number: int, alone: bool, open_sentences: int, lang: str | None
 ) -> Iterator[str]:
+    doc, shown = item
     # A single document has no heading, so all other headings are one level higher.
     level = 2 if alone else 3
     yield f'<section id="d{number}"' + (' class="alone"' if alone else "") + ">\n"
     if not alone:
         yield f"<h2>Document {number}</h2>\n"
-    if not item.sentences:
+    if not shown:
         yield "<p>This document is empty.</p>\n"
-    attributes = f'lang="{escape(item.doc.lang_ if lang is None else lang)}" '
-    attributes += f'dir="{html.direction(item.doc)}"'
-    for index, sentence in enumerate(item.sentences):
+    attributes = f'lang="{escape(doc.lang_ if lang is None else lang)}" '
+    attributes += f'dir="{html.direction(doc)}"'
+    for index, (sentence, layers) in enumerate(shown):
         state = " open" if index < open_sentences else ""
         text = escape(printable(sentence.text()))
         yield (
             f'<details class="sentence structlearn" id="d{number}s{index + 1}"{state}>\n'
             f"<summary {attributes}><h{level}>{text}</h{level}></summary>\n"
         )
-        for heading, body in _layers(item, index, attributes):
+        for heading, body in _layers(sentence, layers, attributes):
             yield f"<h{level + 1}>{heading}</h{level + 1}>\n{body}\n"
         yield "</details>\n"
     yield "</section>\n"
 
 
-def _layers(item: _Drawn, index: int, attributes: str) -> Iterator[tuple[str, str]]:
+def _layers(
+    sentence: ShownSentence, layers: dict[str, list[Any]], attributes: str
+) -> Iterator[tuple[str, str]]:
     """Yield heading and HTML of each layer of a sentence."""
-    sentence = item.sentences[index]
-    if item.brackets is not None:
-        yield "Tree", "".join(_tree(item, index, attributes))
-    if item.chunks is not None:
-        line = chunks.chunk_line(sentence, item.chunks[index])
-        yield "Chunks", f"<p {attributes}>{line}</p>"
-    elif item.brackets is None and any(sentence.tags()):
+    if "brackets" in layers:
+        yield "Tree", "".join(_tree(sentence, layers, attributes))
+    if "np_chunks" in layers:
+        yield "Chunks", f"<p {attributes}>{chunks.chunk_line(sentence, layers['np_chunks'])}</p>"
+    elif "brackets" not in layers and any(sentence.tags()):
         yield "Tags", f"<p {attributes}>{chunks.chunk_line(sentence, [])}</p>"
-    if item.sites is not None and item.sites[index]:
-        lines = (attachments.attachment_line(sentence, site) for site in item.sites[index])
-        yield "Attachments", _list(lines, attributes)
-    if item.frames is not None and item.frames[index]:
-        lines = (frames.frame_line(sentence, frame) for frame in item.frames[index])
-        yield "Roles", _list(lines, attributes)
+    for heading, name, line in (
+        ("Attachments", "pp_attachments", attachments.attachment_line),
+        ("Roles", "frames", frames.frame_line),
+    ):
+        if items := layers.get(name):
+            lines = "\n".join(f"<li>{line(sentence, item)}</li>" for item in items)
+            yield heading, f"<ul {attributes}>\n{lines}\n</ul>"
 
 
-def _list(lines: Iterable[str], attributes: str) -> str:
-    items = "\n".join(f"<li>{line}</li>" for line in lines)
-    return f"<ul {attributes}>\n{items}\n</ul>"
-
-
-def _tree(item: _Drawn, index: int, attributes: str) -> Iterator[str]:
-    sentence = item.sentences[index]
+def _tree(sentence: ShownSentence, layers: dict[str, list[Any]], attributes: str) -> Iterator[str]:
     tree: Tree = sentence.span._.tree
-    for kind in dict.fromkeys(span.label_ for span in item.failures[index]):
+    for kind in dict.fromkeys(span.label_ for span in layers["parse_failures"]):
         yield f'<p class="note">{escape(FAILURES.get(kind, kind))}</p>\n'
     # The topmost bracket of a unary chain comes first in both. The bracket over a tree with several
     # tops is only in the tree.
     scores = defaultdict(deque)
-    for span, score in item.brackets[index]:
+    for span, score in layers["brackets"]:
         scores[(span.label_, *sentence.place(span))].append(score)
     probabilities = [scores[key].popleft() if scores[key] else None for key in tree.spans()]
-    svg = tree_svg(
-        tree, probabilities=probabilities, right_to_left=html.direction(item.doc) == "rtl"
-    )
+    right_to_left = html.direction(sentence.span.doc) == "rtl"
+    svg = tree_svg(tree, probabilities=probabilities, right_to_left=right_to_left)
     # Scrolling elements must be reachable by keyboard, and therefore need a role and a name.
     yield f'<div class="scroll" role="group" aria-label="Tree" tabindex="0" {attributes}>\n'
     sizes = f"width: {svg.width:g}px; min-width: {LEAST_SCALE * svg.width:g}px"

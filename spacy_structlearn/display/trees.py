@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Sequence
+from functools import partial
 from html import escape
 from typing import NamedTuple
 
@@ -40,17 +41,13 @@ def indented_text(
 
     probabilities: shown after the labels, see `tree_svg`.
     """
-    figures = _figures(tree, probabilities)
+    figures = iter(_figures(tree, probabilities))
     fork, corner, passing = ("+- ", "+- ", "|  ") if ascii else ("├─ ", "└─ ", "│  ")
     lines: list[str] = []
-    phrases = 0
     stack = [(tree, "", "")]  # node, prefix of its line, prefix of its children
     while stack:
         node, before, below = stack.pop()
-        name = node.label if node.word is None else f"{node.label} {node.word}"
-        if figures and node.word is None:
-            name += f" {figures[phrases]}"
-            phrases += 1
+        name = f"{node.label} {next(figures) if node.word is None else node.word}"
         lines.append((before + printable(name)).rstrip())
         if node.children:
             *others, last = node.children
@@ -78,17 +75,17 @@ def tree_svg(
     right_to_left: whether the first word is on the right.
     Raises StructlearnError for another number of probabilities than brackets.
     """
-    spans = tree.spans()
     figures = _figures(tree, probabilities)
+    numbers = figures if probabilities is None else probabilities
+    brackets = zip(tree.spans(), figures, numbers, strict=True)
     small = 0.7 * font_size
-
-    def measure(text: str) -> int:
-        return pixels(text, font_size)
-
     least = max((pixels(figure, small) for figure in figures), default=1)
-    layout = _lay_out(tree, measure, gap=font_size, least=least)
-    if right_to_left:
-        layout = layout.mirrored()
+    layout = _lay_out(tree, partial(pixels, font_size=font_size), gap=font_size, least=least)
+    if right_to_left:  # mirrored
+        right = layout.widths[0]
+        lefts = [right - left - w for left, w in zip(layout.lefts, layout.widths, strict=True)]
+        anchors = [right - 1 - anchor for anchor in layout.anchors]
+        layout = layout._replace(lefts=lefts, anchors=anchors)
     # Below the baseline of a label: its descenders and, if there is one, its probability.
     drop = round(font_size * (1.1 if any(figures) else 0.35))
     level_height = round(font_size * 2.0) + drop
@@ -98,20 +95,20 @@ def tree_svg(
     def baseline(level: int) -> int:
         return margin + font_size + (top - level) * level_height
 
+    def centred(i: int, y: float, text: str, size: float = font_size, attributes: str = "") -> str:
+        width = pixels(text, size)
+        return svg_text(margin + layout.start(i, width) + width / 2, y, text, attributes)
+
     word_line = baseline(1) + round(1.4 * font_size)
     lines: list[str] = []
     texts: list[str] = []
-    phrases = 0
     for i, node in enumerate(layout.nodes):
         text = printable(node.label)
         level = layout.levels[i]
-        x = margin + layout.start(i, measure(text)) + measure(text) / 2
         y = baseline(level)
-        label = svg_text(x, y, text)
+        label = centred(i, y, text)
         if node.word is not None:
-            word = printable(node.word)
-            x = margin + layout.start(i, measure(word)) + measure(word) / 2
-            texts += [label, svg_text(x, word_line, word)]
+            texts += [label, centred(i, word_line, printable(node.word))]
             continue
         # The bar is above the labels of the next level. From there the lines go down inside the
         # blocks of the children, where there are no other labels.
@@ -121,15 +118,12 @@ def tree_svg(
             for child in layout.children[i]
         ]
         lines.append(_svg_bracket(margin + layout.anchors[i], y + drop, bar, ends))
-        if figures and figures[phrases]:
-            _, begin, stop = spans[phrases]
-            tip = f"{text} [{begin}:{stop}] {probabilities[phrases]:.4f}"
-            figure = figures[phrases]
-            x = margin + layout.start(i, pixels(figure, small)) + pixels(figure, small) / 2
-            figure = svg_text(x, y + 0.85 * font_size, figure, f' font-size="{small:g}"')
+        (_, begin, stop), figure, probability = next(brackets)
+        if figure:
+            tip = f"{text} [{begin}:{stop}] {probability:.4f}"
+            figure = centred(i, y + 0.85 * font_size, figure, small, f' font-size="{small:g}"')
             label = f"<g><title>{escape(tip)}</title>{label}{figure}</g>"
         texts.append(label)
-        phrases += 1
     return svg_document(
         " ".join(tree.words()) if title is None else title,
         layout.widths[0] + 2 * margin,
@@ -145,9 +139,9 @@ def tree_svg(
 
 def _figures(tree: Tree, probabilities: Sequence[float | None] | None) -> list[str]:
     """Format the probability of each bracket, "" for None; raise SL113 for a wrong number."""
-    if probabilities is None:
-        return []
     brackets = sum(node.word is None for node in tree.subtrees())
+    if probabilities is None:
+        return [""] * brackets
     if len(probabilities) != brackets:
         raise StructlearnError("SL113", brackets=brackets, found=len(probabilities))
     return ["" if p is None else f"{p:.2f}" for p in probabilities]
@@ -236,12 +230,6 @@ class _TreeLayout(NamedTuple):
             return self.lefts[i] + (self.widths[i] - width) // 2
         last = self.lefts[i] + self.widths[i] - width
         return max(self.lefts[i], min(self.anchors[i] - (width - 1) // 2, last))
-
-    def mirrored(self) -> _TreeLayout:
-        """Mirror the layout, so that the first leaf is on the right."""
-        width = self.widths[0]
-        lefts = [width - left - own for left, own in zip(self.lefts, self.widths, strict=True)]
-        return self._replace(lefts=lefts, anchors=[width - 1 - anchor for anchor in self.anchors])
 
 
 def _lay_out(tree: Tree, measure: Callable[[str], int], gap: int, least: int = 1) -> _TreeLayout:

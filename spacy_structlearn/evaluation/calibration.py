@@ -4,12 +4,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ..errors import StructlearnError
 
@@ -48,26 +47,16 @@ def reliability(
         raise StructlearnError("SL311", place=int(wrong[0]), value=probabilities[wrong[0]])
     if not isinstance(bins, Integral) or bins < 1:
         raise StructlearnError("SL312", bins=bins)
-    members: Iterable[tuple[int, NDArray[np.int64]]]
-    if equal_mass:
-        order = np.argsort(probabilities, kind="stable")
-        members = enumerate(np.array_split(order, max(1, min(bins, len(order)))))
-    else:
-        place = np.clip((probabilities * bins).astype(int), 0, bins - 1)
-        # Compare with the reported bounds, because 0.29 * 100 is less than 29.
-        place += (place + 1 < bins) & ((place + 1) / bins <= probabilities)
-        place -= (place > 0) & (place / bins > probabilities)
-        members = ((int(number), np.flatnonzero(place == number)) for number in np.unique(place))
+    order = np.argsort(probabilities, kind="stable")
+    edges = np.arange(bins + 1) / bins
+    cuts = np.searchsorted(probabilities[order], edges[1:-1])
     table = []
-    for number, part in members:
-        if not len(part):
-            continue
-        inside = probabilities[part]
-        low, high = (
-            (inside.min(), inside.max()) if equal_mass else (number / bins, (number + 1) / bins)
-        )
-        mean, accuracy = float(inside.mean()), float(right[part].mean())
-        table.append(Bin(float(low), float(high), mean, accuracy, len(part)))
+    for number, part in enumerate(np.array_split(order, bins if equal_mass else cuts)):
+        if len(part):
+            inside = probabilities[part]
+            low, high = inside[[0, -1]] if equal_mass else edges[number : number + 2]
+            mean, accuracy = float(inside.mean()), float(right[part].mean())
+            table.append(Bin(float(low), float(high), mean, accuracy, len(part)))
     return table
 
 

@@ -32,20 +32,14 @@ def chunks(tags: Sequence[str]) -> list[Span]:
     Raises StructlearnError for other tags.
     """
     found: list[Span] = []
-    start = 0
-    current: str | None = None  # the type of the open chunk
     for position, tag in enumerate(tags):
         prefix, _, label = tag.partition("-")
         if prefix not in ("B", "I", "O"):
             raise StructlearnError("SL303", tag=tag, position=position)
-        if prefix == "I" and label == current:
-            continue
-        if current is not None:
-            found.append((current, start, position))
-        current = None if prefix == "O" else label
-        start = position
-    if current is not None:
-        found.append((current, start, len(tags)))
+        if prefix == "I" and found and (found[-1][0], found[-1][2]) == (label, position):
+            found[-1] = (label, found[-1][1], position + 1)
+        elif prefix != "O":
+            found.append((label, position, position + 1))
     return found
 
 
@@ -63,6 +57,4 @@ def conlleval(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]])
         tokens += len(wanted)
         correct_tags += sum(a == b for a, b in zip(wanted, given, strict=True))
     score = score_spans([chunks(tags) for tags in gold], [chunks(tags) for tags in predicted])
-    return ConllEval(
-        score.correct, score.predicted, score.gold, score.per_label, tokens, correct_tags
-    )
+    return ConllEval(**vars(score), tokens=tokens, correct_tags=correct_tags)

@@ -12,7 +12,7 @@ characters, for text with other tokens or sentence boundaries.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, compress, zip_longest
@@ -20,7 +20,7 @@ from itertools import accumulate, compress, zip_longest
 from ..errors import StructlearnError
 from ..trees.normalize import strip_function
 from ..trees.tree import Tree
-from .prf import PRF, Span, SpanScore, check_numbers, score_spans, span_score
+from .prf import Span, SpanScore, check_numbers, score_spans, span_score
 
 # The status of a sentence in EVALB: scored, remaining words differ, no predicted word remains.
 SCORED, ERROR, SKIPPED = 0, 1, 2
@@ -37,6 +37,8 @@ class EvalbParameters:
     separators: Labels of phrases are cut at the first of these characters (`strip_function`).
     labelled: LABELED. Whether labels are compared.
     cutoff: CUTOFF_LEN. Maximum length, in words, for the second summary of `EvalbScore.report`.
+
+    QUOTE_LABEL and QUOTE_TERM of new.prm have no counterpart; score with punctuation="gold".
     """
 
     deleted: frozenset[str] = frozenset()
@@ -118,12 +120,6 @@ class Row(_Percentages):
     words: int = 0
     correct_tags: int = 0
 
-    @property
-    def complete(self) -> bool:
-        """Whether the sentence is scored and all its brackets match."""
-        counts = self.brackets
-        return self.status == SCORED and counts.gold == counts.predicted == counts.correct
-
     def __str__(self) -> str:
         return (
             f"{self.id:4d}  {self.length:3d}    {self.status:d}  {self.recall:6.2f} "
@@ -172,11 +168,13 @@ class EvalbScore(_Percentages):
     @cached_property
     def brackets(self) -> SpanScore:
         """Counts summed over the rows."""
-        return _sum(row.brackets for row in self.rows)
-
-    def labels(self) -> dict[str, PRF]:
-        """Return the score of each label (from 0 to 1), in alphabetical order."""
-        return self.brackets.per_label
+        correct, predicted, gold = Counter(), Counter(), Counter()
+        for row in self.rows:
+            for label, counts in row.brackets.per_label.items():
+                correct[label] += counts.correct
+                predicted[label] += counts.predicted
+                gold[label] += counts.gold
+        return span_score(correct, predicted, gold)
 
     @property
     def words(self) -> int:
@@ -196,16 +194,16 @@ class EvalbScore(_Percentages):
     @property
     def f1(self) -> float:
         """The harmonic mean of precision and recall."""
-        both = self.precision + self.recall
-        return 2 * self.precision * self.recall / both if both else 0.0
+        return 100 * self.brackets.f1
 
     @property
     def complete_match(self) -> float:
         """Percentage of sentences whose brackets all match."""
         # A sentence of only punctuation cannot be missed, so `strict` does not count it either.
-        strict = self._count(lambda row: row.status != SKIPPED or row.words > 0)
-        sentences = strict if self.counts_failures else self.valid
-        return _percent(self._count(lambda row: row.complete), sentences)
+        strict = sum(row.status != SKIPPED or row.words > 0 for row in self.sentences)
+        found = [row.brackets for row in self._scored]
+        complete = sum(counts.gold == counts.predicted == counts.correct for counts in found)
+        return _percent(complete, strict if self.counts_failures else self.valid)
 
     @property
     def average_crossing(self) -> float:
@@ -215,34 +213,30 @@ class EvalbScore(_Percentages):
     @property
     def no_crossing(self) -> float:
         """Percentage of sentences without crossing brackets."""
-        return self._crossing_at_most(0)
+        return _percent(sum(row.crossing == 0 for row in self._scored), self.valid)
 
     @property
     def two_or_less_crossing(self) -> float:
         """Percentage of sentences with at most two crossing brackets."""
-        return self._crossing_at_most(2)
+        return _percent(sum(row.crossing <= 2 for row in self._scored), self.valid)
 
     @property
     def valid(self) -> int:
         """Number of sentences scored."""
-        return self._count(lambda row: row.status == SCORED)
+        return len(self._scored)
 
     @property
     def errors(self) -> int:
         """Number of sentences dropped because the remaining words differ."""
-        return self._count(lambda row: row.status == ERROR)
+        return sum(row.status == ERROR for row in self.sentences)
 
     @property
     def skipped(self) -> int:
         """Number of sentences dropped without a predicted word, including unparsed ones."""
-        return self._count(lambda row: row.status == SKIPPED)
+        return sum(row.status == SKIPPED for row in self.sentences)
 
     def report(self) -> str:
-        """Return the text that EVALB prints.
-
-        It has one row per sentence, the totals, and summaries of all sentences and of those with at
-        most `cutoff` words.
-        """
+        """Return the text that EVALB prints: a row for each sentence, totals, and two summaries."""
         rule = "=" * 76
         total = (
             f"{'':16}{self.recall:6.2f} {self.precision:6.2f} {self.brackets.correct:6d} "
@@ -282,12 +276,9 @@ class EvalbScore(_Percentages):
             f"Tagging accuracy          = {self.tag_accuracy:6.2f}",
         ]
 
-    def _count(self, condition: Callable[[Row], bool]) -> int:
-        return sum(map(condition, self.sentences))
-
-    def _crossing_at_most(self, most: int) -> float:
-        fine = self._count(lambda row: row.status == SCORED and row.crossing <= most)
-        return _percent(fine, self.valid)
+    @cached_property
+    def _scored(self) -> list[Row]:
+        return [row for row in self.sentences if row.status == SCORED]
 
 
 def score_trees(
@@ -319,13 +310,22 @@ def score_trees(
     return EvalbScore(tuple(rows), cutoff=parameters.cutoff)
 
 
-def brackets(tree: Tree, parameters: EvalbParameters = COLLINS) -> list[Span]:
+def brackets(
+    tree: Tree, parameters: EvalbParameters = COLLINS, *, kept: Sequence[bool] | None = None
+) -> list[Span]:
     """Return the scored brackets as (label, start, end) in pre-order.
 
     start and end count the remaining words; end is exclusive. A unary chain has several brackets
     with the same words.
+    kept: Whether each leaf remains. None: all but those with deleted tags.
     """
-    return _brackets(tree, _kept(tree.leaves(), parameters), parameters)
+    kept = _kept(tree.leaves(), parameters) if kept is None else kept
+    before = list(accumulate(kept, initial=0))
+    return [
+        (name, before[start], before[end])
+        for label, start, end in tree.spans()
+        if before[start] < before[end] and (name := parameters.bracket_label(label)) is not None
+    ]
 
 
 def offset_brackets(
@@ -347,7 +347,7 @@ def offset_brackets(
     places = list(compress(offsets, kept))
     return [
         (label, places[start][0], places[end - 1][1])
-        for label, start, end in _brackets(tree, kept, parameters)
+        for label, start, end in brackets(tree, parameters, kept=kept)
         if places[start][0] != places[end - 1][1]
     ]
 
@@ -360,15 +360,15 @@ def _score(
     kept, others_kept = _kept(leaves, parameters), _kept(others, parameters)
     if predicted is not None and by_gold:
         others_kept = _kept_as_in_gold(leaves, others, parameters, number)
-    wanted = _brackets(gold, kept, parameters)
-    given = _brackets(predicted, others_kept, parameters) if predicted is not None else []
+    wanted = brackets(gold, parameters, kept=kept)
+    given = [] if predicted is None else brackets(predicted, parameters, kept=others_kept)
     leaves, others = list(compress(leaves, kept)), list(compress(others, others_kept))
     if not others or [leaf.word for leaf in leaves] != [leaf.word for leaf in others]:
         return Row(
             number,
             length,
             ERROR if others else SKIPPED,
-            _sum([score_spans([wanted], [[]]), score_spans([[]], [given])]),
+            score_spans([wanted, []], [[], given]),
             words=len(leaves),
         )
     same = parameters.same
@@ -408,18 +408,6 @@ def _kept_as_in_gold(
     return [leaf.label not in parameters.uncounted and next(kept) for leaf in others]
 
 
-def _brackets(tree: Tree, kept: Sequence[bool], parameters: EvalbParameters) -> list[Span]:
-    """Return the brackets over the kept leaves, in pre-order."""
-    before = list(accumulate(kept, initial=0))
-    found: list[Span] = []
-    for label, start, end in tree.spans():
-        if before[start] < before[end]:
-            name = parameters.bracket_label(label)
-            if name is not None:
-                found.append((name, before[start], before[end]))
-    return found
-
-
 def _crossing(gold: Sequence[Span], predicted: Iterable[Span], length: int) -> int:
     """Count the predicted brackets that cross a gold bracket: they overlap, and neither is inside.
 
@@ -440,17 +428,6 @@ def _crossing(gold: Sequence[Span], predicted: Iterable[Span], length: int) -> i
     return sum(
         innermost[start][1] < end or innermost[end][0] > start for _, start, end in predicted
     )
-
-
-def _sum(scores: Iterable[SpanScore]) -> SpanScore:
-    """Add up the counts of several scores."""
-    correct, predicted, gold = Counter(), Counter(), Counter()
-    for score in scores:
-        for label, counts in score.per_label.items():
-            correct[label] += counts.correct
-            predicted[label] += counts.predicted
-            gold[label] += counts.gold
-    return span_score(correct, predicted, gold)
 
 
 def _percent(part: int, whole: int) -> float:

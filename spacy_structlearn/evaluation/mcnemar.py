@@ -43,10 +43,8 @@ def mcnemar(
     """
     for predicted in (a, b):
         check_numbers(gold, predicted, "labels")
-    only_a = only_b = 0
-    for right, one, other in zip(gold, a, b, strict=True):
-        only_a += bool(one == right and other != right)
-        only_b += bool(other == right and one != right)
+    rights = [(one == right, other == right) for right, one, other in zip(gold, a, b, strict=True)]
+    only_a, only_b = rights.count((True, False)), rights.count((False, True))
     number = only_a + only_b
     if exact is None:
         exact = number < FEW

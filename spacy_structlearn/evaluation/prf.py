@@ -75,14 +75,11 @@ def score_spans(
     the same on both sides. Raises StructlearnError if the numbers of documents differ.
     """
     check_numbers(gold_docs, predicted_docs, "documents")
-    correct: Counter[str] = Counter()
-    predicted: Counter[str] = Counter()
-    gold: Counter[str] = Counter()
+    correct, predicted, gold = Counter(), Counter(), Counter()
     for wanted, given in zip(gold_docs, predicted_docs, strict=True):
         wanted, given = Counter(wanted), Counter(given)
         for counts, spans in ((gold, wanted), (predicted, given), (correct, wanted & given)):
-            for (label, _, _), count in spans.items():
-                counts[label] += count
+            counts.update(label for label, _, _ in spans.elements())
     return span_score(correct, predicted, gold)
 
 

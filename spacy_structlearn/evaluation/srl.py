@@ -13,15 +13,7 @@ from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ..errors import StructlearnError
-from .prf import (
-    PRF,
-    Span,
-    SpanScore,
-    character_spans,
-    check_documents,
-    check_numbers,
-    span_score,
-)
+from .prf import PRF, Span, SpanScore, character_spans, check_documents, check_numbers, span_score
 
 Frame = tuple[Hashable, Iterable[Span]]
 """A predicate, by its place in the sentence or text, and its arguments (label, start, end)."""
@@ -87,9 +79,7 @@ def score_roles(
     Raises StructlearnError if the numbers of sentences differ, or for an empty span.
     """
     check_numbers(gold, predicted, "sentences")
-    correct: Counter[str] = Counter()
-    given: Counter[str] = Counter()
-    wanted: Counter[str] = Counter()
+    correct, given, wanted = Counter(), Counter(), Counter()
     identified = propositions = perfect = 0
     for wanted_frames, given_frames in zip(gold, predicted, strict=True):
         left, right = _by_predicate(wanted_frames, excluded), _by_predicate(given_frames, excluded)
@@ -104,14 +94,9 @@ def score_roles(
         for arguments in right.values():
             given.update(label for label, _ in arguments.elements())
     score = span_score(correct, given, wanted)
+    identification = PRF(identified, score.predicted, score.gold)
     return RoleScore(
-        score.correct,
-        score.predicted,
-        score.gold,
-        score.per_label,
-        PRF(identified, given.total(), wanted.total()),
-        propositions,
-        perfect,
+        **vars(score), identification=identification, propositions=propositions, perfect=perfect
     )
 
 
@@ -154,18 +139,16 @@ def score_token_roles(
 
 def _in_characters(words: Sequence[str], frames: Iterable[TokenFrame]) -> list[Frame]:
     """Convert frames from tokens to characters, and omit predicates of only white space."""
-    frames = [(token, list(arguments)) for token, arguments in frames]
-    converted: dict[int, tuple[Hashable, list[Span]]] = {}
     # All at once, because the characters of all words are counted; frames are numbered.
-    predicates = [(number, token, token + 1) for number, (token, _) in enumerate(frames)]
-    for number, start, end in character_spans(words, predicates):
-        converted[number] = ((start, end), [])
     pieces = [
         ((number, label), start, end)
-        for number, (_, arguments) in enumerate(frames)
-        for label, start, end in arguments
+        for number, (token, arguments) in enumerate(frames)
+        for label, start, end in ((None, token, token + 1), *arguments)
     ]
+    converted: dict[int, tuple[Hashable, list[Span]]] = {}
     for (number, label), start, end in character_spans(words, pieces):
-        if number in converted:
+        if label is None:
+            converted[number] = ((start, end), [])
+        elif number in converted:
             converted[number][1].append((label, start, end))
     return list(converted.values())

@@ -45,10 +45,6 @@ class Workspaces(Generic[R]):
         for _ in range(threads):
             self._free.put(make())
 
-    def __len__(self) -> int:
-        """Number of free workspaces."""
-        return self._free.qsize()
-
     @contextmanager
     def borrowed(self) -> Iterator[R]:
         """Borrow a workspace; wait until one is free."""

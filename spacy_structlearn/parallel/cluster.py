@@ -18,7 +18,6 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import Any, TypeVar
 
 from ..errors import StructlearnError
@@ -28,7 +27,7 @@ R = TypeVar("R")
 
 _AHEAD = 2  # maximum number of evaluations for each actor that run or wait for earlier ones
 _DEATHS = 3  # maximum number for each shard without a result in between
-START_S = 60.0  # seconds that an actor may take to start before others get its shards
+_START_S = 60.0  # seconds that an actor may wait for a core before others get its shards
 
 
 @contextmanager
@@ -41,20 +40,14 @@ def ray_cluster(address: str | None = None, workers: int | None = None) -> Itera
 
     Raises StructlearnError if Ray is not installed.
     """
+
+    def engines(make: Any, shared: Any, parts: Sequence[Any], threads: int = 1) -> Engine:
+        if len(parts) == 1:
+            return make_engine(make, shared, parts, threads)
+        return RayEngine(make, shared, parts, workers)
+
     with connected(address):
-        yield partial(_make_engine, workers)
-
-
-def _make_engine(
-    workers: int | None,
-    make: Callable[[Any, Any], Shard],
-    shared: Any,
-    parts: Sequence[Any],
-    threads: int = 1,
-) -> Engine:
-    if len(parts) == 1:
-        return make_engine(make, shared, parts, threads)
-    return RayEngine(make, shared, parts, workers)
+        yield engines
 
 
 @contextmanager
@@ -88,15 +81,10 @@ def import_ray() -> Any:
 
 
 class RayEngine(Engine):
-    """An engine with shards in actors. Ray must be running.
+    """An engine with shards in actors; see `shards.make_engine` and `ray_cluster`.
 
-    make, shared, parts: see `shards.make_engine`.
-    workers: see `ray_cluster`.
-    start_s: seconds that an actor may wait for a core before other actors get its shards.
-
-    deaths is the number of actors that died. Arrays in results cannot be written to. Raises
-    StructlearnError without parts or workers, if no actor can start, or if actors die again and
-    again.
+    Ray must be running. Arrays in results cannot be written to. `deaths` counts dead actors.
+    Raises StructlearnError without parts or workers, or if actors cannot start or die repeatedly.
     """
 
     def __init__(
@@ -105,14 +93,12 @@ class RayEngine(Engine):
         shared: Any,
         parts: Sequence[Any],
         workers: int | None = None,
-        start_s: float = START_S,
     ):
         ray = import_ray()
         for name, value in (("shards", len(parts)), ("workers", workers)):
             if value is not None and value < 1:
                 raise StructlearnError("SL209", name=name, wanted="1 or more", value=value)
         self._ray = ray
-        self._start_s = start_s
         self._failures = (ray.exceptions.RayActorError, ray.exceptions.ObjectLostError)
         self._actor = ray.remote(num_cpus=1, scheduling_strategy="SPREAD")(_Actor)
         self.deaths = 0
@@ -129,7 +115,7 @@ class RayEngine(Engine):
         self._owners: list[int] = []  # actor of each shard
         begun = self._start(max(1, min(wanted, len(parts))))
         if not begun:
-            raise StructlearnError("SL251", seconds=start_s)
+            raise StructlearnError("SL251", seconds=_START_S)
         self._owners = [begun[number % len(begun)] for number in range(len(parts))]
         self._make(range(len(parts)))
 
@@ -213,7 +199,7 @@ class RayEngine(Engine):
         """Start n actors. Returns the numbers of those that got a core."""
         actors = {next(self._numbers): self._actor.remote() for _ in range(n)}
         references = {actor.ready.remote(): number for number, actor in actors.items()}
-        ready, _ = self._ray.wait(list(references), num_returns=n, timeout=self._start_s)
+        ready, _ = self._ray.wait(list(references), num_returns=n, timeout=_START_S)
         begun = []
         for reference in ready:
             with suppress(*self._failures):
@@ -252,7 +238,7 @@ class RayEngine(Engine):
             raise StructlearnError("SL252", deaths=self._deaths_in_a_row)
         begun = self._start(1) or list(self._actors)
         if not begun:
-            raise StructlearnError("SL251", seconds=self._start_s)
+            raise StructlearnError("SL251", seconds=_START_S)
         orphans = [number for number, of in enumerate(self._owners) if of == owner]
         for place, number in enumerate(orphans):
             self._owners[number] = begun[place % len(begun)]

@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, closing
+from functools import partial
 from itertools import islice, pairwise
+from operator import methodcaller
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -88,7 +90,7 @@ class Engine:
 
     def expected_counts(self, parameters: Any) -> tuple[float, Arrays]:
         """Return the log-likelihood, in nats, and the expected counts."""
-        return _total(self.stream(_expected_counts, parameters))
+        return _total(self.stream(methodcaller("expected_counts", parameters)))
 
     def close(self) -> None:
         """Close the shards; may be called twice."""
@@ -102,9 +104,7 @@ class Engine:
 
 
 class ThreadEngine(Engine):
-    """An engine with shards in the memory of this process.
-
-    shards: at least one. threads: number of threads, which does not change the results.
+    """An engine with shards in the memory of this process, whose threads do not change the results.
 
     Raises StructlearnError without shards or threads.
     """
@@ -170,11 +170,7 @@ class Pool:
                 yield result
                 del result
         finally:
-            for future in waiting:
-                future.cancel()
-            for future in waiting:
-                if not future.cancelled():
-                    future.exception()
+            wait([future for future in waiting if not future.cancel()])
 
     def close(self) -> None:
         """End the threads. Later work is done by the caller."""
@@ -195,21 +191,13 @@ def make_engine(
     make: a function of a module. shared, parts: picklable data that is not changed. threads: see
     `ThreadEngine`.
     """
-    pool = Pool(threads)
-    try:
-        shards = pool.map(lambda part: make(shared, part), parts)
-    finally:
-        pool.close()
-    return ThreadEngine(shards, threads)
+    with closing(Pool(threads)) as pool:
+        return ThreadEngine(pool.map(partial(make, shared), parts), threads)
 
 
 def _value_and_grad(shard: Shard, x: Vector) -> tuple[float, tuple[Vector]]:
     value, gradient = shard.value_and_grad(x)
     return value, (gradient,)
-
-
-def _expected_counts(shard: Shard, parameters: Any) -> tuple[float, Arrays]:
-    return shard.expected_counts(parameters)
 
 
 def _total(parts: Iterator[tuple[float, Arrays]]) -> tuple[float, Arrays]:

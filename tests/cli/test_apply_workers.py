@@ -1,18 +1,16 @@
 """`structlearn apply` with processes that die: nothing is lost, and nothing is written twice."""
 
-import json
 import os
 import subprocess
 import sys
 import time
 
 import pytest
-from spacy.tokens import DocBin
 from spacy.vocab import Vocab
 from toys import deadly_model, gold_docs, install_deadly, left
 
 from spacy_structlearn.cli import _parts
-from spacy_structlearn.cli._parts import ChunkParser, Output, chunks, joined
+from spacy_structlearn.cli._parts import ChunkParser, Output, chunks
 from spacy_structlearn.cli._texts import Text
 from spacy_structlearn.cli._workers import Failure
 
@@ -71,7 +69,7 @@ def test_processes_end_with_the_one_that_started_them(model, tmp_path):
         "if __name__ == '__main__':\n"
         "    workers = Workers(sys.argv[1], Output.jsonl, 1)\n"
         "    next(workers.parse(chunks('x', [Text('Run!', {})], 1)))\n"
-        "    print(*(worker._process.pid for worker in workers._alive), flush=True)\n"
+        "    print(*(worker.process.pid for worker in workers._alive), flush=True)\n"
         "    os._exit(9)\n",
         encoding="utf8",
     )
@@ -119,6 +117,7 @@ def test_chunks_of_single_texts_are_the_same_texts():
     (chunk,) = chunks("out.spacy", texts, 5)
     found = chunk.singles()
     assert [single.first for single in found] == [1, 2, 3]
+    assert [single.is_last for single in found] == [False, False, True]
     assert [single.texts for single in found] == [[None], ["Run!"], [None]]
     assert [single.extras for single in found] == [[{}], [{"id": 2}], [{"id": 3}]]
     (doc,) = found[2].contents()
@@ -144,13 +143,3 @@ def test_a_pipeline_is_loaded_anew_before_its_vocab_has_grown(model, monkeypatch
     monkeypatch.setattr(_parts, "WORDS", 10_000)
     parser.parse(chunk, Output.jsonl)
     assert parser.nlp is second
-
-
-@pytest.mark.parametrize("n", [0, 1, 3])
-def test_results_of_single_texts_are_joined(n):
-    lines = [json.dumps({"n": number}).encode() + b"\n" for number in range(n)]
-    assert joined(lines, Output.jsonl) == b"".join(lines)
-    docs = list(gold_docs(Vocab()))[:n]
-    whole = joined([DocBin(docs=[doc]).to_bytes() for doc in docs], Output.docbin)
-    found = DocBin().from_bytes(whole).get_docs(Vocab())
-    assert [doc.to_json() for doc in found] == [doc.to_json() for doc in docs]

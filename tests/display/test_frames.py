@@ -12,7 +12,6 @@ from spacy.tokens import Doc
 from spacy_structlearn.display.frames import (
     COLORS,
     frame_columns,
-    frame_figures,
     frame_text,
     frames_html,
     plain_frame,
@@ -298,7 +297,6 @@ def test_a_doc_without_frames():
     assert frames_html(doc) == ""
     assert Page(frames_html(doc, page=True)).figures == []
     assert frames_html(framed([], [])) == ""
-    assert frame_figures(doc) == []
 
 
 # --- colours --------------------------------------------------------------------------------------

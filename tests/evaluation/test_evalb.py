@@ -103,8 +103,13 @@ def test_particles_count_as_adverbs():
     gold, predicted = "(S (VB go) (PRT (RP on)))", "(S (VB go) (ADVP (RP on)))"
     result = score(gold, predicted)
     assert result.complete_match == result.f1 == 100
-    assert result.labels() == {"ADVP": PRF(1, 1, 1), "S": PRF(1, 1, 1)}
+    assert result.brackets.per_label == {"ADVP": PRF(1, 1, 1), "S": PRF(1, 1, 1)}
     assert score(gold, predicted, replace(COLLINS, equal_labels=())).f1 == 50
+
+
+def test_a_sentence_without_brackets_matches():
+    result = score("(TOP (NN a))", "(TOP (NN a))")
+    assert (result.valid, result.complete_match, result.f1) == (1, 100, 0)
 
 
 def test_function_tags_are_cut_and_the_outer_bracket_is_not_counted():
@@ -204,7 +209,7 @@ def test_unparsed_sentences_are_counted_both_ways():
     assert [counts(row) for row in strict.rows] == [(4, 4, 4), (0, 4, 0), (0, 4, 0)]
     assert strict.precision == 100
     assert strict.recall == strict.complete_match == strict.tag_accuracy == pytest.approx(100 / 3)
-    assert strict.labels()["NP"] == PRF(2, 2, 6)
+    assert strict.brackets.per_label["NP"] == PRF(2, 2, 6)
     assert strict.no_crossing == 100
     assert strict.up_to(40).f1 == strict.f1 == 50
 
@@ -220,7 +225,7 @@ def test_up_to_a_length():
 def test_nothing_to_score():
     result = score_trees([], [])
     assert result.f1 == result.complete_match == result.average_crossing == 0
-    assert result.labels() == {}
+    assert result.brackets.per_label == {}
     assert len(result.report().splitlines()) == 34
 
 
@@ -302,7 +307,7 @@ def test_characters_agree_with_words_where_the_words_are_the_same(pair):
     places = offsets(gold.words())
     result = score_spans([offset_brackets(gold, places)], [offset_brackets(predicted, places)])
     wanted = score_trees([gold], [predicted])
-    assert result.per_label == wanted.labels()
+    assert result.per_label == wanted.brackets.per_label
     assert sorted(offset_brackets(gold, places)) == sorted(
         character_spans(gold.words(), brackets(gold))
     )
