@@ -354,10 +354,6 @@ def joint_log_probabilities(model: ISBN, trees: Iterable[Tree], threads: int = 1
     with ThreadPoolExecutor(threads) as pool:
         shards = np.array_split(np.arange(len(kept)), 4 * threads)
         values = np.concatenate(list(pool.map(run, shards)))
-    words = np.flatnonzero(derivations.signatures >= 0)
-    owner = np.searchsorted(derivations.word_offsets, words, side="right") - 1
-    more = model.signature_log_probs[derivations.tags[words], derivations.signatures[words]]
-    values += np.bincount(owner, more.astype(np.float64), len(kept))
     scores = np.full(len(own), -np.inf)
-    scores[kept] = values
+    scores[kept] = values + model.signature_scores(derivations)
     return scores

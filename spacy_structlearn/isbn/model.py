@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from ..errors import StructlearnError
 from ..learning.stored import Stored
-from .derivation import RELATIONS, DerivationSymbols
+from .derivation import RELATIONS, DerivationSymbols, LeftCornerDerivations
 from .settings import FEATURES, MEANS, SEARCHES, ISBNSettings
 
 if TYPE_CHECKING:
@@ -186,6 +186,13 @@ class ISBN(Stored):
             features=self.features,
             mean_field=self.means == "mean_field",
         )
+
+    def signature_scores(self, derivations: LeftCornerDerivations) -> NDArray[np.float64]:
+        """Return log P of the signatures of each derivation, float64 (N)."""
+        words = np.flatnonzero(derivations.signatures >= 0)
+        owner = np.searchsorted(derivations.word_offsets, words, side="right") - 1
+        log_probs = self.signature_log_probs[derivations.tags[words], derivations.signatures[words]]
+        return np.bincount(owner, log_probs.astype(np.float64), len(derivations))
 
     def to_fields(self) -> tuple[int, dict[str, Any]]:
         fields = self.fields() | {"symbols": self.symbols.to_fields()}

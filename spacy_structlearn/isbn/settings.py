@@ -176,7 +176,6 @@ class ISBNSettings(Settings):
         parameters: ISBN | None,
         data: Data,
         *,
-        validation_trees: Sequence[Tree] | None = None,
         make_engine: MakeEngine = make_engine,
     ) -> ISBNTrainer:
         """Return a trainer that starts from these parameters.
@@ -184,7 +183,6 @@ class ISBNSettings(Settings):
         parameters: None or empty parameters: start from `initialize`.
         data: normalised trees, lists of them, or derivations of the symbols of `parameters`. Their
             order does not matter.
-        validation_trees: the trees parsed after each pass, instead of a share of `data`.
 
         Raises StructlearnError if there is nothing to train on.
         """
@@ -192,6 +190,4 @@ class ISBNSettings(Settings):
 
         if parameters is None or parameters.is_empty:
             parameters = self.initialize(data)
-        return ISBNTrainer(
-            self, parameters, data, validation_trees=validation_trees, make_engine=make_engine
-        )
+        return ISBNTrainer(self, parameters, data, make_engine=make_engine)
