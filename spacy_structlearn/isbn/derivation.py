@@ -241,13 +241,12 @@ class DerivationSymbols:
             return word
         return self._cached_form(word, before & 1) if self.normalization else None
 
-    def __getstate__(self) -> dict[str, Any]:
-        # Without caches: a registered function may not be picklable.
-        return self.to_fields()
-
     def to_fields(self) -> dict[str, Any]:
         """Return the fields to be stored."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    # Without caches: a registered function may not be picklable.
+    __getstate__ = to_fields
 
     @classmethod
     def from_fields(cls, stored: dict[str, Any]) -> DerivationSymbols:
@@ -260,10 +259,9 @@ class DerivationSymbols:
         return cls(**stored | nested | flat)
 
     def _problem(self) -> str | None:
-        texts = [self.signature_kind, self.normalization, self.root, self.top_label]
-        texts += [*self.tags, *self.signatures]
-        texts += [text for group in (*self.chains, *self.words) for text in group]
-        if not all(isinstance(text, str) for text in texts):
+        texts = (self.signature_kind, self.normalization, self.root, self.top_label)
+        groups = (texts, self.tags, self.signatures, *self.chains, *self.words)
+        if not all(isinstance(text, str) for group in groups for text in group):
             return "a name that is no string"
         # "" sorts before all other words.
         for names in (self.tags, self.chains, *self.words):
@@ -613,14 +611,13 @@ def encode(
     """
     walk = _walk(trees, symbols.root)
     offsets, moves, labels = walk.moves(symbols.chain_index)
-    tags, items, signatures = _leaves(symbols, walk)
-    every = LeftCornerDerivations(
-        offsets, walk.word_offsets, moves, labels, tags, items, signatures
-    )
-    projects = moves == PROJECT
-    wrong = (projects & (labels < 0)) | (_runs(moves) > symbols.max_projects)
+    leaves = _leaves(symbols, walk)
+    every = LeftCornerDerivations(offsets, walk.word_offsets, moves, labels, *leaves)
+    wrong = ((moves == PROJECT) & (labels < 0)) | (_runs(moves) > symbols.max_projects)
     bad = np.zeros(len(every), dtype=bool)
     bad[np.searchsorted(offsets, np.flatnonzero(wrong), side="right") - 1] = True
-    bad[np.searchsorted(walk.word_offsets, np.flatnonzero(items < 0), side="right") - 1] = True
+    bad[np.searchsorted(walk.word_offsets, np.flatnonzero(every.items < 0), side="right") - 1] = (
+        True
+    )
     kept = np.flatnonzero(~bad)
     return (every if len(kept) == len(every) else every.subset(kept)), kept

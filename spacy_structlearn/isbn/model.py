@@ -13,7 +13,6 @@ bias; outputs, the W; output_bias, the b.
 
 from __future__ import annotations
 
-from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +45,7 @@ class ISBN(Stored):
     beam, branching, search: see `decode.DerivationParser`.
     storage: the precision of stored weights, "float32" or "float16" (0.05 %, see `compact`).
 
-    Raises StructlearnError if the parts are inconsistent.
+    Raises StructlearnError if the parts are inconsistent, or out of the bounds of `ISBNSettings`.
     """
 
     kind = "isbn"
@@ -79,6 +78,16 @@ class ISBN(Stored):
         self.branching = branching
         self.search = search
         self.storage = storage
+        ISBNSettings(  # raises
+            state_size=state_size or int(self.is_empty),
+            means=means,
+            features=features,
+            beam=beam,
+            branching=branching,
+            search=search,
+            signature="",
+            normalization="",
+        )
         problem = self._problem()
         if problem:
             raise StructlearnError("SL604", problem=problem)
@@ -169,10 +178,6 @@ class ISBN(Stored):
 
     def network(self) -> Network:
         """Return the network as an object of the kernel."""
-        return self._network
-
-    @cached_property
-    def _network(self) -> Network:
         from ._network import Network
 
         symbols = self.symbols
@@ -219,22 +224,8 @@ class ISBN(Stored):
 
     def _problem(self) -> str | None:
         symbols = self.symbols
-        numbers = {"state_size": 0 if self.is_empty else 1, "beam": 1, "branching": 1}
-        for name, least in numbers.items():
-            value = getattr(self, name)
-            if type(value) is not int or value < least:
-                return f"{name} of {value!r}"
-        if self.means not in MEANS:
-            return f"the means {self.means!r}"
-        if self.search not in SEARCHES:
-            return f"the search {self.search!r}"
         if self.storage not in STORAGES:
             return f"the storage {self.storage!r}"
-        features = self.features
-        if not isinstance(features, str) or features != "".join(
-            x for x in FEATURES if x in features
-        ):
-            return f"the features {features!r}"
         if not (np.isfinite(self.temperature) and self.temperature > 0):
             return f"a temperature of {self.temperature}"
         if self.weights.shape != (self.n_weights,):

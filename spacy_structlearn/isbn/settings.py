@@ -115,11 +115,13 @@ class ISBNSettings(Settings):
     beam: int = setting(
         10,
         ge=1,
+        le=4096,
         help="Maximum number of hypotheses after each word. It is stored with the weights.",
     )
     branching: int = setting(
         10,
         ge=1,
+        le=4096,
         help="Maximum number of moves that are followed from each hypothesis. It is stored with "
         "the weights.",
     )
