@@ -55,17 +55,12 @@ cdef class BayesNetKernel:
     ):
         cdef Py_ssize_t i, s, width
         cdef Py_ssize_t n_sets = len(seeds), n_levels = len(context_sets)
-        _check_starts(starts, n_sets, len(keys))
-        _check_starts(column_starts, n_sets, len(columns))
-        _check_starts(table_starts, len(uniform), n_levels)
-        _check_starts(distinct_starts, n_levels, len(distinct))
-        if len(counts) != len(keys) or len(event_sets) != n_levels or len(d) != n_levels:
-            raise ValueError("there must be a count for each key, and a d for each level")
+        if len(counts) != len(keys) or len(starts) != n_sets + 1:
+            raise ValueError("there must be a count for each key, and keys for each set")
+        if len(d) != n_levels or len(distinct_starts) != n_levels + 1:
+            raise ValueError("there must be a d and numbers of values for each level")
         if (np.asarray(counts) <= 0).any() or (np.asarray(distinct) <= 0).any():
             raise ValueError("what was not seen cannot have a count")
-        for sets in (context_sets, event_sets):
-            if len(sets) and not 0 <= np.min(sets) <= np.max(sets) < n_sets:
-                raise ValueError("there is no such set of variables")
         self.index = KeyIndex(keys)
         self.counts, self.starts, self.seeds = counts, starts, seeds
         self.columns, self.column_starts = columns, column_starts
@@ -154,8 +149,3 @@ cdef class BayesNetKernel:
                 ratio = self.distinct[self.distinct_starts[level] + context - self.starts[s]] / count
                 p = p + (relative - p) / (1.0 + self.d[level] * ratio)
         return p if p > LEAST else LEAST
-
-
-def _check_starts(starts, Py_ssize_t n, Py_ssize_t end):
-    if len(starts) != n + 1 or starts[0] != 0 or starts[n] != end or np.less(starts[1:], starts[:len(starts) - 1]).any():
-        raise ValueError("starts do not say where each part begins")

@@ -20,17 +20,15 @@ from ..learning.training import Trainer, array_digest
 from ..parallel.shards import MakeEngine, make_engine
 from ..serialization import nested
 from .bayes_net import BayesNet
+from .classifier import Classifier
 from .features import ClassificationData, Table
 from .log_linear import LogLinear
 from .settings import BayesNetSettings, LogLinearSettings, StagesSettings
 
-Classifier: TypeAlias = "BayesNet | LogLinear"
 StagesData: TypeAlias = "Mapping[str, ClassificationData]"
 """Labelled instances of stages; a stage that has none may be missing."""
 
-_CLASSIFIERS: dict[str, type[BayesNet] | type[LogLinear]] = {
-    kind.kind: kind for kind in (BayesNet, LogLinear)
-}
+_CLASSIFIERS: dict[str, type[Classifier]] = {kind.kind: kind for kind in (BayesNet, LogLinear)}
 
 
 class Stages(Stored):
@@ -44,7 +42,7 @@ class Stages(Stored):
 
     def __init__(self, classifiers: Mapping[str, Classifier]):
         for stage, classifier in classifiers.items():
-            if not isinstance(classifier, tuple(_CLASSIFIERS.values())):
+            if not isinstance(classifier, Classifier):
                 raise StructlearnError("SL531", stage=stage, found=type(classifier).__name__)
         self.classifiers = dict(classifiers)
 

@@ -18,6 +18,7 @@ from ..optimize.lbfgs import LBFGS
 from ..parallel.shards import MakeEngine, make_engine
 from ..serialization import nested
 from .bayes_net import BayesNet
+from .classifier import Progress
 from .conditional import BIAS, Estimate, LogLinearLikelihood, Template, Workshop
 from .features import (
     MISSING,
@@ -30,7 +31,6 @@ from .features import (
 )
 from .log_linear import LogLinear, TemplateStep, template_name
 from .settings import BayesNetSettings, ClassifierSettings, LogLinearSettings
-from .structure import Progress
 
 S = TypeVar("S", bound=ClassifierSettings)
 KeyedWeights = tuple[NDArray[np.uint64], NDArray[np.float64]]
@@ -200,7 +200,7 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
 
     def restore(self, state: dict[str, Any]) -> None:
         phase, estimate, optimizer = state["phase"], state["estimate"], state["optimizer"]
-        steps = [TemplateStep.of(step) for step in state["steps"]]
+        steps = [TemplateStep(tuple(name), *rest) for name, *rest in state["steps"]]
         l2, previous = float(state["l2"]), state["previous"]
         if phase not in PHASES or (phase == "new") != (estimate is None):
             raise ValueError("a phase that there is not")

@@ -70,14 +70,11 @@ class OWLQN(LBFGS):
         direction[astray] = 0.0
         return direction
 
-    def _search(self, value_and_grad: ValueAndGradient, direction: Vector) -> Point | None:
+    def _line_search(
+        self, value_and_grad: ValueAndGradient, start: Point, direction: Vector, step: float
+    ) -> Point | None:
         """Return the first point that is low enough, halving the step, or None."""
-        assert self.value is not None
-        slope = dot(self.gradient, direction)
-        if not -np.inf < slope < 0:
-            return None
         orthant = np.sign(np.where(self.x != 0, self.x, -self.gradient))
-        step = self._first_step(direction)
         for _ in range(self.max_line_search):
             x = self.x + step * direction
             x[self._penalised() & (np.sign(x) != orthant)] = 0.0
