@@ -199,7 +199,7 @@ class BayesNet(Classifier):
         parents = structure.ordered(dict(fields["parents"]), variables)
         if list(parents) != [name for name, _ in fields["parents"]]:
             raise ValueError("a variable stands before its parents")
-        tables = Tables.from_fields(tuple(variables), parents, **fields["tables"])
+        tables = Tables.from_fields(tuple(variables), parents, fields["tables"])
         if d and [array.shape for array in d] != [(len(table),) for table in tables.contexts]:
             raise ValueError("there is not one d for each level")
         fields |= {
@@ -335,18 +335,11 @@ class Tables(NamedTuple):
 
     @classmethod
     def from_fields(
-        cls,
-        variables: tuple[str, ...],
-        parents: Parents,
-        *,
-        subsets: list[list[int]],
-        keys: list[NDArray[np.uint64]],
-        counts: list[NDArray[np.unsignedinteger]],
-        contexts: list[list[list[int]]],
-        distinct: list[list[NDArray[np.unsignedinteger]]],
-        n_values: list[int],
+        cls, variables: tuple[str, ...], parents: Parents, stored: Mapping[str, Any]
     ) -> Tables:
-        """Return the tables of `fields`. Raises ValueError or TypeError if they do not fit."""
+        """Return the tables of `fields`. Raises an error in `DAMAGE` if they do not fit."""
+        keys, counts, n_values = stored["keys"], stored["counts"], stored["n_values"]
+        contexts, distinct = stored["contexts"], stored["distinct"]
         used = tuple(variable for variable in variables if variable in parents)
         nodes = (len(used), *map(used.index, parents))
         if not len(contexts) == len(distinct) == len(n_values) == len(nodes) or min(n_values) < 0:
@@ -358,7 +351,7 @@ class Tables(NamedTuple):
         return cls(
             used,
             nodes,
-            tuple(map(tuple, subsets)),
+            tuple(map(tuple, stored["subsets"])),
             tuple(keys),
             tuple(array.astype(np.int32) for array in counts),
             tuple(tuple(map(tuple, table)) for table in contexts),

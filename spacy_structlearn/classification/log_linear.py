@@ -230,8 +230,10 @@ class LogLinear(Classifier):
         If two labels have opposite weights, only those of the first one are stored. If many weights
         are zero, only the others are stored, with a bit for each weight.
         """
-        mirrored = _is_mirrored(self.weights)
-        weights = (self.weights[:, :1] if mirrored else self.weights).astype(self.storage)
+        weights = self.weights.astype(self.storage)
+        mirrored = len(self.labels) == 2 and np.array_equal(weights[:, 0], -weights[:, 1])
+        if mirrored:
+            weights = np.ascontiguousarray(weights[:, :1])
         sparse = _sparse(weights)
         named = sorted(self.names)
         settings = self.settings.stored()
@@ -305,10 +307,6 @@ class LogLinear(Classifier):
             f"<LogLinear: {len(self.labels)} labels, {len(self.keys)} features, "
             f"templates {templates or 'none'}>"
         )
-
-
-def _is_mirrored(weights: NDArray[np.floating]) -> bool:
-    return weights.shape[1] == 2 and np.array_equal(weights[:, 0], -weights[:, 1])
 
 
 def _sparse(weights: NDArray[np.floating]) -> dict[str, NDArray] | None:

@@ -56,11 +56,6 @@ class ClassifierSettings(Settings):
                 values[name] = [list(pair) for pair in value.items()]
         return values
 
-    @classmethod
-    def of(cls: type[C], stored: Mapping[str, Any]) -> C:
-        """Return the settings from what `stored` returned."""
-        return cls(**stored)
-
     def kept(self: C) -> C:
         """Return the settings without the file of word classes, as a model holds them."""
         return self.part(type(self), classes=None)
@@ -123,6 +118,7 @@ class BayesNetSettings(ClassifierSettings):
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> BayesNetSettings:
+        """Return the settings from what `stored` returned."""
         values = dict(stored)
         if isinstance(values["structure"], list):
             values["structure"] = dict(values["structure"])
@@ -213,6 +209,7 @@ class LogLinearSettings(ClassifierSettings):
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> LogLinearSettings:
+        """Return the settings from what `stored` returned."""
         base = stored.get("base")
         return cls(**{**stored, "base": None if base is None else BayesNetSettings.of(base)})
 

@@ -133,6 +133,9 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
         self._progress = progress
         self._phase = "new"
         self._previous: KeyedWeights | None = None
+        self.steps: list[TemplateStep]
+        self._estimate: Estimate | None
+        self._optimizer: LBFGS | None
         super().__init__(settings, model, data, make_engine=make_engine)
 
     def take(self, data: Sequence[ClassificationData]) -> None:
@@ -140,6 +143,7 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
             self._previous = self._weights_by_key()
         super().take(data)
         self._phase = "new"
+        self.l2, self.steps, self._estimate, self._optimizer = 0.0, [], None, None
 
     def data_digest(self) -> bytes:
         held_out = self._held_out()
@@ -185,9 +189,6 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
         )
 
     def state(self) -> dict[str, Any]:
-        if self._phase == "new":
-            state = {"l2": 0.0, "steps": [], "estimate": None, "optimizer": None}
-            return {"phase": self._phase, **state, "previous": self._previous}
         optimizer = self._optimizer
         return {
             "phase": self._phase,
@@ -221,7 +222,6 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
 
     # --- the steps -------------------------------------------------------------------------------
     def _held_out(self) -> LabelledTable | None:
-        """Return the development data, if they were given."""
         return None if self._dev is None else self._sorted(self._dev)
 
     def _begin(self) -> None:
@@ -229,10 +229,8 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
         if self._phase != "new":
             return
         settings, train, dev = self.settings, self.instances, self._held_out()
-        self.steps: list[TemplateStep] = []
         self.l2 = settings.search_l2
         self._likelihood: LogLinearLikelihood | None = None
-        self._optimizer: LBFGS | None = None
         # The data of the last phase, if they are not those of the others.
         self._all: LabelledTable | None = None
         if settings.needs_dev and dev is None:

@@ -255,16 +255,11 @@ cdef object view(arrays_t *out, Network network, const double[::1] weights,
     cdef int64_t i, k, number, n_sentences = offsets.shape[0] - 1, n_words = tags.shape[0]
     cdef const isbn_t *net = &network.net
     cdef const char *problem = NULL
-    if weights.shape[0] != network.n_weights:
-        problem = "weights of another network"
-    elif n_sentences < 0 or word_offsets.shape[0] != offsets.shape[0]:
-        problem = "offsets of different numbers of sentences"
-    elif labels.shape[0] != moves.shape[0]:
-        problem = "not one label for each move"
-    elif items.shape[0] != n_words or signatures.shape[0] != n_words:
-        problem = "not one tag, item and signature for each word"
-    elif moves.shape[0] >= 2**31 or n_words >= 2**31:
-        problem = "too many moves or words"
+    if (weights.shape[0] != network.n_weights or n_sentences < 0
+            or word_offsets.shape[0] != offsets.shape[0] or labels.shape[0] != moves.shape[0]
+            or not items.shape[0] == signatures.shape[0] == n_words < 2**31
+            or moves.shape[0] >= 2**31):
+        problem = "arrays of different sizes"
     else:
         for i in range(sentences.shape[0]):
             number = sentences[i]
@@ -333,17 +328,10 @@ cdef class Network:
         cdef int k, leaves
         cdef isbn_t net
         offsets = np.array(item_offsets, dtype=np.int64)
-        problem = ""
         if not 1 <= state_size <= MOST_STATE_SIZE:
-            problem = f"a state size of {state_size}"
-        elif n_tags < 1 or n_labels < 0 or n_signatures < 0 or max_projects < 0:
-            problem = "a negative number of symbols, or no tags"
-        elif offsets.shape != (n_tags + 1,) or offsets[0] != 0 or (np.diff(offsets) < 1).any():
-            problem = "item_offsets that do not give each tag an item"
-        elif max(n_labels, n_tags, n_signatures, max_projects, int(offsets[n_tags])) > MOST_SYMBOLS:
-            problem = "more than 2^24 symbols"
-        if problem:
-            raise StructlearnError("SL640", problem=problem)
+            raise StructlearnError("SL640", problem=f"a state size of {state_size}")
+        if max(n_labels, n_signatures, max_projects, offsets[n_tags]) > MOST_SYMBOLS:
+            raise StructlearnError("SL640", problem="more than 2^24 symbols")
         memset(&net, 0, sizeof(isbn_t))
         net.n = <int> state_size
         net.n_labels, net.n_tags = <int> n_labels, <int> n_tags

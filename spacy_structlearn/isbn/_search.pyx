@@ -62,7 +62,7 @@ cdef enum:
 cdef struct node_t:
     state_t state
     double score  # log P of the moves so far, with the bonus of each word
-    int parent
+    int parent, n_moves
     int taken  # of the alternatives here
     int candidate  # of the word shifted to get here
     int made
@@ -166,6 +166,7 @@ cdef int new_node(workspace_t *r, int parent, double score) except -1 nogil:
         r.n_nodes += 1
     node = r.nodes + number
     node.parent, node.score = parent, score
+    node.n_moves = r.nodes[parent].n_moves + 1 if parent >= 0 else 0
     node.taken = node.made = node.kept = 0
     node.candidate = -1
     return number
@@ -358,13 +359,6 @@ cdef int prior_of(search_t *s, int number, double *p) noexcept nogil:
     return legal
 
 
-cdef inline int ends_too_early(search_t *s, int number) noexcept nogil:
-    """Whether attaching the top would end the derivation before the last word."""
-    cdef const state_t *state = &s.workspace.nodes[number].state
-    return (state.n_words < s.n_words
-            and s.workspace.nodes[state.below].state.symbol == s.net.n_labels)
-
-
 # --- entries -------------------------------------------------------------------------------------
 cdef int expand(search_t *s, int number) except -1 nogil:
     """Add the moves of a state to the agenda."""
@@ -382,7 +376,9 @@ cdef int expand(search_t *s, int number) except -1 nogil:
                 push(r, exact + s.best_bonus[word], exact, SHIFT_ANY, number, 0)
         elif move == PROJECT:
             push(r, exact, exact, PROJECT_ANY, number, 0)
-        elif move == MODIFY or not ends_too_early(s, number):
+        elif (move == MODIFY or word == s.n_words
+                or r.nodes[r.nodes[number].state.below].state.symbol != s.net.n_labels):
+            # Attaching to the root ends the derivation.
             push(r, exact, exact, MAKE, number, move)
     return 0
 
@@ -526,16 +522,6 @@ cdef void rank(search_t *s, int first, int most) noexcept nogil:
     s.n_found = min(s.n_found, most)
 
 
-cdef inline int is_behind(const search_t *s, double score, int n_found, int most,
-                          int is_last) noexcept nogil:
-    """Whether a score is too low, given the first `n_found` nodes, which are sorted."""
-    cdef const node_t *nodes = s.workspace.nodes
-    if n_found == most and score <= nodes[s.found[most - 1]].score:
-        return 1
-    return (is_last and n_found and n_found >= s.k
-            and score <= nodes[s.found[0]].score - s.margin)
-
-
 cdef int in_layers(search_t *s, int is_last) except -1 nogil:
     """Like `best_first`, but hypotheses advance together, move by move."""
     cdef workspace_t *r = s.workspace
@@ -553,7 +539,11 @@ cdef int in_layers(search_t *s, int is_last) except -1 nogil:
             if s.n_layer + s.n_found - before >= 2 * most:
                 s.only_ends = 1
             entry = pop(r)
-            if is_behind(s, entry.score, before, most, is_last):
+            # Too low, given the nodes of the layers before, which are sorted.
+            if before == most and entry.score <= r.nodes[s.found[most - 1]].score:
+                break
+            if (is_last and before and before >= s.k
+                    and entry.score <= r.nodes[s.found[0]].score - s.margin):
                 break
             take(s, &entry)
         r.n_heap = 0
@@ -708,22 +698,12 @@ cdef class Workspace:
         forget(&self.memory)
 
 
-cdef int path_length(const workspace_t *r, int number) noexcept nogil:
-    cdef int length = 0
-    while r.nodes[number].parent >= 0:
-        length += 1
-        number = r.nodes[number].parent
-    return length
-
-
 cdef class Searcher:
     """A network with its weights, to search with.
 
     weights: float64 (n_weights).
     chains: the phrases of each label, topmost first.
     root: the phrase that is omitted at the top of a tree, or -1.
-
-    Raises ValueError if the weights or labels are of another network.
     """
 
     cdef isbn_t net
@@ -735,9 +715,6 @@ cdef class Searcher:
 
     def __init__(self, Network network not None, const double[::1] weights, chains, int root):
         lengths = [len(chain) for chain in chains]
-        if (weights.shape[0] != network.n_weights or len(lengths) != network.net.n_labels
-                or not all(lengths)):
-            raise ValueError("weights or labels of another network")
         self.chain_offsets = np.cumsum([0, *lengths], dtype=np.int64)
         self.chains = np.array([phrase for chain in chains for phrase in chain], np.int32)
         self.root, self.longest_chain = root, max(lengths, default=0)
@@ -821,7 +798,7 @@ cdef class Searcher:
         cdef int8_t[::1] moves
         cdef int32_t[::1] labels
         cdef int32_t[:, ::1] words
-        lengths = [path_length(r, s.found[i]) for i in range(s.n_found)]
+        lengths = [r.nodes[s.found[i]].n_moves for i in range(s.n_found)]
         found = (
             np.empty(s.n_found),
             np.empty(sum(lengths), dtype=np.int8),

@@ -150,16 +150,6 @@ class DerivationSymbols:
         sizes = {"moves": len(MOVES), "labels": self.n_labels}
         return _blocks({**sizes, "tags": self.n_tags, "items": self.n_items})
 
-    @property
-    def n_inputs(self) -> int:
-        """Rows of inputs, R."""
-        return self.input_blocks["d.signatures"].stop
-
-    @property
-    def n_outputs(self) -> int:
-        """Rows of outputs, D."""
-        return self.output_blocks["items"].stop
-
     def item(self, tag: int, word: str, initial: bool = False, before: int = 0) -> tuple[int, int]:
         """Return the item and the signature of a word under a tag, each -1 if it has none.
 
@@ -340,26 +330,18 @@ class LeftCornerDerivations:
         chosen = np.asarray(indices, dtype=np.int64)
         offsets, moves = _places(self.offsets, chosen)
         word_offsets, words = _places(self.word_offsets, chosen)
-        return LeftCornerDerivations(
-            offsets,
-            word_offsets,
-            self.moves[moves],
-            self.labels[moves],
-            self.tags[words],
-            self.items[words],
-            self.signatures[words],
-        )
+        of_moves = (array[moves] for array in self.arrays[2:4])
+        of_words = (array[words] for array in self.arrays[4:])
+        return LeftCornerDerivations(offsets, word_offsets, *of_moves, *of_words)
 
     @staticmethod
     def concatenate(parts: Sequence[LeftCornerDerivations]) -> LeftCornerDerivations:
         """Concatenate derivations of the same symbols."""
-        joined = []
-        for offsets in ([p.offsets for p in parts], [p.word_offsets for p in parts]):
-            joined.append(cumulative(np.concatenate([np.diff(o) for o in offsets])))
-        names = [field.name for field in fields(LeftCornerDerivations)][2:]
-        return LeftCornerDerivations(
-            *joined, *(np.concatenate([getattr(part, name) for part in parts]) for name in names)
+        ends, word_ends, *others = zip(*(part.arrays for part in parts), strict=True)
+        offsets = (
+            cumulative(np.concatenate([*map(np.diff, arrays)])) for arrays in (ends, word_ends)
         )
+        return LeftCornerDerivations(*offsets, *map(np.concatenate, others))
 
 
 def _places(

@@ -96,7 +96,9 @@ class ISBN(Stored):
     def empty(cls) -> ISBN:
         """Return a network without symbols, for untrained components."""
         symbols = DerivationSymbols()
-        return cls(symbols, 0, MEANS[0], np.zeros(symbols.n_outputs), np.zeros((0, 0)))
+        return cls(
+            symbols, 0, MEANS[0], np.zeros(symbols.output_blocks["items"].stop), np.zeros((0, 0))
+        )
 
     @classmethod
     def initialize(
@@ -167,14 +169,10 @@ class ISBN(Stored):
 
     def parts(self, weights: NDArray[Any] | None = None) -> dict[str, NDArray[Any]]:
         """Return views of each part of the weights, by default those of the network."""
-        vector = self.weights if weights is None else weights
-        parts = {}
-        begin = 0
-        for name, shape in self.shapes.items():
-            end = begin + prod(shape)
-            parts[name] = vector[begin:end].reshape(shape)
-            begin = end
-        return parts
+        ends = np.cumsum([prod(shape) for shape in self.shapes.values()])[:-1]
+        views = np.split(self.weights if weights is None else weights, ends)
+        pairs = zip(views, self.shapes.items(), strict=True)
+        return {name: view.reshape(shape) for view, (name, shape) in pairs}
 
     def network(self) -> Network:
         """Return the network as an object of the kernel."""
@@ -241,10 +239,12 @@ class ISBN(Stored):
 
 
 def _shapes(symbols: DerivationSymbols, n: int) -> dict[str, tuple[int, ...]]:
+    n_inputs = symbols.input_blocks["d.signatures"].stop
+    n_outputs = symbols.output_blocks["items"].stop
     return {
         "recurrent": (len(RELATIONS), n, n),
-        "inputs": (symbols.n_inputs, n),
+        "inputs": (n_inputs, n),
         "bias": (n,),
-        "outputs": (symbols.n_outputs, n),
-        "output_bias": (symbols.n_outputs,),
+        "outputs": (n_outputs, n),
+        "output_bias": (n_outputs,),
     }

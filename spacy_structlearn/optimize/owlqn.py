@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from .lbfgs import (
     LBFGS,
@@ -66,7 +66,7 @@ class OWLQN(LBFGS):
     def _direction(self) -> Vector:
         direction = two_loop_recursion(self.gradient, self._pairs)
         # The other components descend: equation 6 of Andrew & Gao.
-        astray = self._penalised() & (direction * self.gradient >= 0)
+        astray = np.greater(self.l1, 0.0) & (direction * self.gradient >= 0)
         direction[astray] = 0.0
         return direction
 
@@ -77,7 +77,7 @@ class OWLQN(LBFGS):
         orthant = np.sign(np.where(self.x != 0, self.x, -self.gradient))
         for _ in range(self.max_line_search):
             x = self.x + step * direction
-            x[self._penalised() & (np.sign(x) != orthant)] = 0.0
+            x[np.greater(self.l1, 0.0) & (np.sign(x) != orthant)] = 0.0
             value, gradient = self._evaluate(value_and_grad, x)
             point = Point(step, value, dot(self.gradient, x - self.x), x, gradient)
             if self._is_low_enough(point):
@@ -96,9 +96,6 @@ class OWLQN(LBFGS):
         if abs(point.value - self.value) > ROUNDING * abs(self.value):
             return False
         return norm(pseudo_gradient(point.x, point.gradient, self.l1)) < norm(self.gradient)
-
-    def _penalised(self) -> NDArray[np.bool_] | np.bool_:
-        return np.greater(self.l1, 0.0)
 
 
 def pseudo_gradient(x: Vector, gradient: Vector, l1: float | Vector) -> Vector:

@@ -192,10 +192,10 @@ def shapes(symbols, size):
     """The parts of weights, in their order."""
     return {
         "recurrent": (4, size, size),
-        "inputs": (symbols.n_inputs, size),
+        "inputs": (symbols.input_blocks["d.signatures"].stop, size),
         "bias": (size,),
-        "outputs": (symbols.n_outputs, size),
-        "output_bias": (symbols.n_outputs,),
+        "outputs": (symbols.output_blocks["items"].stop, size),
+        "output_bias": (symbols.output_blocks["items"].stop,),
     }
 
 

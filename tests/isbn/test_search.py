@@ -251,7 +251,7 @@ def test_what_does_not_fit_together(wrong):
         kernel.search(**given, workspace=workspace)
 
 
-def test_sentences_and_networks_that_are_none():
+def test_a_sentence_without_words():
     own = symbols(3)
     network = Network(own, 2, np.zeros(sum(map(np.prod, shapes(own, 2).values()))))
     nothing = sentence(own, 1, np.random.default_rng(0))
@@ -259,11 +259,6 @@ def test_sentences_and_networks_that_are_none():
     empty = [x[:0] for x in nothing[1:]]
     with pytest.raises(ValueError, match="must have candidates"):
         searcher(network).search(nothing.offsets, *empty, 1, 1, 1, 1, 0.0, _search.Workspace())
-    with pytest.raises(ValueError, match="weights"):
-        _search.Searcher(kernel_of(network), network.weights[1:], [[0]] * 3, -1)
-    for labels in ([[0]] * 2, [[0], [1], []]):
-        with pytest.raises(ValueError, match="labels"):
-            _search.Searcher(kernel_of(network), network.weights, labels, -1)
 
 
 # --- phrases -------------------------------------------------------------------------------------
