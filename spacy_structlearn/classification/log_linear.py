@@ -114,11 +114,6 @@ class LogLinear(Classifier):
             used.update(self.base.used)
         return tuple(variable for variable in self.variables if variable in used)
 
-    @property
-    def n_features(self) -> int:
-        """Number of features with a weight."""
-        return len(self.keys)
-
     def _fitted(
         self,
         train: ClassificationData,

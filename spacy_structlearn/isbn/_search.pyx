@@ -105,7 +105,6 @@ cdef struct search_t:
     int64_t max_pops, limit
     double margin
     int64_t pops, all_pops
-    int n_capped
     int only_ends  # whether only shifts and final moves are considered
     int *found  # nodes that have shifted the word, or complete nodes, best first
     int n_found
@@ -503,7 +502,6 @@ cdef int best_first(search_t *s, int is_last) except -1 nogil:
         if s.pops >= s.limit and not s.only_ends:
             # Every state seen so far gets its shift.
             s.only_ends = 1
-            s.n_capped += 1
     r.n_heap = 0
     return 0
 
@@ -529,7 +527,6 @@ cdef int in_layers(search_t *s, int is_last) except -1 nogil:
     cdef int most = max(s.beam, s.k) if is_last else s.beam, i, before
     while s.n_layer:
         if s.pops >= s.limit and (s.n_found or is_last):
-            s.n_capped += 1
             break
         for i in range(s.n_layer):
             expand(s, s.layer[i])
@@ -741,9 +738,9 @@ cdef class Searcher:
 
         Returns scores, float64 (m); moves, int8, and labels, int32, of all derivations; their
         offsets, int64 (m + 1); the candidates of their words, int32 (m, n); whether the only
-        derivation is a fallback, in which all open nodes were attached; the number of states, and
-        how often it reached the limit; the phrases of all trees in pre-order, each its label, first
-        word and end, int32 (n, 3), and their offsets, int64 (m + 1). The GIL is released.
+        derivation is a fallback, in which all open nodes were attached; the number of states; the
+        phrases of all trees in pre-order, each its label, first word and end, int32 (n, 3), and
+        their offsets, int64 (m + 1). The GIL is released.
         Raises ValueError if the arrays are inconsistent, and MemoryError.
         """
         cdef search_t s
@@ -821,7 +818,7 @@ cdef class Searcher:
                     words[i, word] = r.nodes[number].candidate
                 number = r.nodes[number].parent
         trees = self.trees(moves, labels, begins)
-        return (*found, bool(is_fallback), s.all_pops, s.n_capped, *trees)
+        return (*found, bool(is_fallback), s.all_pops, *trees)
 
     cdef object trees(self, const int8_t[::1] moves, const int32_t[::1] labels,
                       const int64_t[::1] begins):

@@ -179,7 +179,7 @@ class DerivationParser:
         if candidates is None:
             return None
         with self._workspaces.borrowed() as workspace:
-            scores, *_, chosen, is_fallback, _, _, brackets, bounds = self._searcher.search(
+            scores, *_, chosen, is_fallback, _, brackets, bounds = self._searcher.search(
                 *candidates,
                 beam=self.model.beam,
                 branching=self.model.branching,

@@ -282,9 +282,7 @@ def _blocks(sizes: dict[str, int]) -> dict[str, slice]:
 
 
 def segments(chain: tuple[str, ...], index: dict[tuple[str, ...], int]) -> tuple[int, ...] | None:
-    """Return the labels that a unary chain is projected by, the lowest first.
-
-    They are the longest known ones, from the bottom upwards; None if a label is not known.
+    """Return the longest known labels of a unary chain, the lowest first, or None.
 
     chain: labels of phrases, topmost first. index: see `DerivationSymbols.chain_index`.
     """

@@ -106,19 +106,17 @@ class ISBN(Stored):
         symbols: DerivationSymbols,
         signature_log_probs: NDArray[np.floating],
         settings: ISBNSettings,
-        *,
-        scale: float = 1.0,
     ) -> ISBN:
         """Return a network with random weights.
 
-        scale: the weights are uniform between -+ scale sqrt(3 / k), where k is the number of terms
-            in a sum. Biases are 0.
+        They are uniform between -+ sqrt(3 / k), where k is the number of terms in a sum. Biases are
+        0.
         """
         generator = np.random.default_rng(settings.seed)
         n = settings.state_size
         fan_in = {"recurrent": len(RELATIONS) * n, "inputs": _ROWS_READ, "outputs": n}
         drawn = [
-            generator.uniform(-1.0, 1.0, shape) * scale * np.sqrt(3 / fan_in[name])
+            generator.uniform(-1.0, 1.0, shape) * np.sqrt(3 / fan_in[name])
             if name in fan_in
             else np.zeros(shape)
             for name, shape in _shapes(symbols, n).items()
@@ -158,20 +156,16 @@ class ISBN(Stored):
         return self.symbols.top_label
 
     @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of each part of the weights, in order."""
-        return _shapes(self.symbols, self.state_size)
-
-    @property
     def n_weights(self) -> int:
         """Number of weights."""
-        return sum(prod(shape) for shape in self.shapes.values())
+        return sum(map(prod, _shapes(self.symbols, self.state_size).values()))
 
     def parts(self, weights: NDArray[Any] | None = None) -> dict[str, NDArray[Any]]:
         """Return views of each part of the weights, by default those of the network."""
-        ends = np.cumsum([prod(shape) for shape in self.shapes.values()])[:-1]
+        shapes = _shapes(self.symbols, self.state_size)
+        ends = np.cumsum([*map(prod, shapes.values())])[:-1]
         views = np.split(self.weights if weights is None else weights, ends)
-        pairs = zip(views, self.shapes.items(), strict=True)
+        pairs = zip(views, shapes.items(), strict=True)
         return {name: view.reshape(shape) for view, (name, shape) in pairs}
 
     def network(self) -> Network:

@@ -93,7 +93,7 @@ class ISBNTrainer(Trainer[ISBNSettings]):
         self._all = [trees, *parts]
         self._held = [trees[number] for number in kept[held].tolist()]
         self._data = derivations.subset(order[n_held:])
-        self.left_out = left_out
+        self.left_out, self.n_sentences = left_out, len(self._data)
         self._lengths = np.diff(self._data.offsets)
         self._constants = self._start.signature_scores(self._data)
         self._set(self._first_state())
@@ -106,11 +106,6 @@ class ISBNTrainer(Trainer[ISBNSettings]):
         self.scores: list[float] = []
         self.value = 0.0
         self.n_iterations = 0
-
-    @property
-    def n_sentences(self) -> int:
-        """Number of sentences trained on."""
-        return len(self._data)
 
     def iterate(self) -> bool:
         """Run an epoch. Raises StructlearnError if the weights diverge."""

@@ -158,13 +158,11 @@ class LBFGS(Resumable):
     def _line_search(
         self, value_and_grad: ValueAndGradient, start: Point, direction: Vector, step: float
     ) -> Point | None:
-        """Return a point that meets the strong Wolfe conditions, or None.
-
-        Nocedal & Wright (2006), algorithms 3.5 and 3.6 in one loop. `low` is the best point so far
-        with sufficient decrease. The minimum is between `low` and `high`; while `high` is None, the
-        step grows. Near the minimum, where values differ only by rounding errors, only the slopes
-        are used (Hager & Zhang 2005, equation 4.1).
-        """
+        """Return a point that meets the strong Wolfe conditions, or None."""
+        # Algorithms 3.5 and 3.6 in one loop. `low` is the best point so far with sufficient
+        # decrease. The minimum is between it and `high`; while `high` is None, the step grows. Near
+        # the minimum, where values differ only by rounding errors, only the slopes are used (Hager
+        # & Zhang 2005, equation 4.1).
         low, high = start, None
         for _ in range(self.max_line_search):
             x = self.x + step * direction
@@ -230,34 +228,19 @@ class Point(NamedTuple):
 
 
 def minimize(
-    value_and_grad: ValueAndGradient,
-    x0: ArrayLike,
-    *,
-    max_iterations: int,
-    callback: Callable[[LBFGS], object] | None = None,
-    **settings: Any,
+    value_and_grad: ValueAndGradient, x0: ArrayLike, *, max_iterations: int, **settings: Any
 ) -> LBFGS:
-    """Run L-BFGS to convergence or for at most `max_iterations`.
+    """Run L-BFGS to convergence or for at most `max_iterations`, and return it.
 
-    callback: called with the optimizer after each iteration; a true result stops the run.
-    settings: see `LBFGS`. Returns the optimizer.
+    settings: see `LBFGS`.
     """
-    return run(LBFGS(x0, **settings), value_and_grad, max_iterations, callback)
+    return run(LBFGS(x0, **settings), value_and_grad, max_iterations)
 
 
-def run(
-    optimizer: Optimizer,
-    value_and_grad: ValueAndGradient,
-    max_iterations: int,
-    callback: Callable[[Optimizer], object] | None = None,
-) -> Optimizer:
+def run(optimizer: Optimizer, value_and_grad: ValueAndGradient, max_iterations: int) -> Optimizer:
     """Run an optimizer like `minimize`, and return it."""
-    more = True
-    while more and optimizer.n_iterations < max_iterations:
-        before = optimizer.n_iterations
-        more = optimizer.step(value_and_grad)
-        if callback and optimizer.n_iterations > before and callback(optimizer):
-            break
+    while optimizer.n_iterations < max_iterations and optimizer.step(value_and_grad):
+        pass
     return optimizer
 
 

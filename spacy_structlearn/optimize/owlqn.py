@@ -79,23 +79,19 @@ class OWLQN(LBFGS):
             x = self.x + step * direction
             x[np.greater(self.l1, 0.0) & (np.sign(x) != orthant)] = 0.0
             value, gradient = self._evaluate(value_and_grad, x)
-            point = Point(step, value, dot(self.gradient, x - self.x), x, gradient)
-            if self._is_low_enough(point):
-                return point
+            slope = dot(self.gradient, x - self.x)
+            point = Point(step, value, slope, x, gradient)
+            if point.is_finite and np.isfinite(gradient).all() and slope < 0:
+                if value <= start.value + SUFFICIENT_DECREASE * slope:
+                    return point
+                # If values differ only by rounding errors, the gradient decides.
+                if abs(value - start.value) <= ROUNDING * abs(start.value):
+                    ahead = pseudo_gradient(x, gradient, self.l1)
+                    if norm(ahead) < norm(self.gradient):
+                        return point
             # An infinite value does not tell by how much the step is too long.
             step *= 0.5 if point.is_finite else 0.1
         return None
-
-    def _is_low_enough(self, point: Point) -> bool:
-        assert self.value is not None
-        if not (point.is_finite and np.isfinite(point.gradient).all()) or not point.slope < 0:
-            return False
-        if point.value <= self.value + SUFFICIENT_DECREASE * point.slope:
-            return True
-        # If values differ only by rounding errors, the gradient decides.
-        if abs(point.value - self.value) > ROUNDING * abs(self.value):
-            return False
-        return norm(pseudo_gradient(point.x, point.gradient, self.l1)) < norm(self.gradient)
 
 
 def pseudo_gradient(x: Vector, gradient: Vector, l1: float | Vector) -> Vector:

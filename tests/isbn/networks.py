@@ -60,7 +60,8 @@ def symbols_of(trees, *, root=ROOT, **settings):
 
 def initialized(symbols, signature_log_probs, *, scale=1.0, **settings):
     """A network with random weights."""
-    return ISBN.initialize(symbols, signature_log_probs, ISBNSettings(**settings), scale=scale)
+    model = ISBN.initialize(symbols, signature_log_probs, ISBNSettings(**settings))
+    return model.replaced(weights=scale * model.weights)
 
 
 class Decision(NamedTuple):
