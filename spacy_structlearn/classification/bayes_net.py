@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from ..errors import StructlearnError
 from ..optimize.lbfgs import minimize
@@ -175,8 +175,8 @@ class BayesNet(Classifier):
             )
         return "\n".join(lines)
 
-    def compact(self) -> BayesNet:
-        """Return the network without its training instances."""
+    def compact(self, dtype: DTypeLike = "float16", threshold: float = 0.0) -> BayesNet:
+        """Return the network without its training instances; the arguments are not used."""
         return self.replaced()
 
     def to_fields(self) -> tuple[int, dict[str, Any]]:
@@ -299,10 +299,9 @@ class Tables(NamedTuple):
         def moved(subset: Subset) -> Subset:
             return tuple(place[i] for i in subset)
 
-        nodes = [node for _, node, _ in _nodes(variables, parents)]
+        _, nodes, of = zip(*_nodes(variables, parents), strict=True)
         contexts = [
-            witten_bell.contexts(counts, node, of, smoothing)
-            for _, node, of in _nodes(variables, parents)
+            witten_bell.contexts(counts, *pair, smoothing) for pair in zip(nodes, of, strict=True)
         ]
         levels = [(node, c) for node, table in zip(nodes, contexts, strict=True) for c in table]
         needed = {subset for node, context in levels for subset in (context, join(context, node))}
@@ -310,7 +309,7 @@ class Tables(NamedTuple):
         groups = [counts.group(subset) for subset in subsets]
         return cls(
             used,
-            moved(tuple(nodes)),
+            moved(nodes),
             tuple(map(moved, subsets)),
             tuple(group.keys for group in groups),
             tuple(group.counts.astype(np.int32) for group in groups),

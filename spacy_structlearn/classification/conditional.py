@@ -192,10 +192,10 @@ class Workshop:
         if settings.base is not None and len(labels) > 1 and len(train[0]):
             given_structure = {} if structure is None else {"structure": structure}
             own = settings.base.part(BayesNetSettings, recount=False, **given_structure)
-            held_out = (dev[0], _names_of(dev[1], labels)) if len(dev[0]) else None
-            self.base = BayesNet(own).fit(
-                train[0], _names_of(train[1], labels), dev=held_out, known_labels=labels
+            (rows, names), held_out = (
+                (table, [labels[label] for label in label_ids]) for table, label_ids in (train, dev)
             )
+            self.base = BayesNet(own).fit(rows, names, dev=held_out, known_labels=labels)
             self.base.settings = settings.base.kept()
             given = base_scores(self.base.log_joint_left_out())
             dev_given = base_scores(self.base.log_joint(dev[0]))
@@ -312,10 +312,6 @@ def _side_by_side(columns: Sequence[_Column], part: str) -> NDArray[np.int32]:
         numbered[:, place] = np.where(features >= 0, features + begin, -1)
         begin += len(column.keys)
     return numbered
-
-
-def _names_of(label_ids: NDArray[np.int32], labels: tuple[str, ...]) -> list[str]:
-    return [labels[label] for label in label_ids]
 
 
 def base_scores(log_joint: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -226,11 +226,6 @@ class LogLinearSettings(ClassifierSettings):
         return tuple(sorted({float(value) for value in values}, reverse=True))
 
     @property
-    def search_l2(self) -> float:
-        """The value of l2 during a template search."""
-        return self.l2_values[0] if len(self.l2_values) == 1 else SEARCH_L2
-
-    @property
     def needs_dev(self) -> bool:
         """Whether something is selected on development data."""
         return self.templates == "search" or len(self.l2_values) > 1

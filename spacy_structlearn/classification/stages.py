@@ -81,14 +81,7 @@ class Stages(Stored):
         own = threshold if isinstance(threshold, Mapping) else dict.fromkeys(self, threshold)
         for stage in own:
             self[stage]  # raises
-        return Stages(
-            {
-                stage: classifier.compact(dtype, own.get(stage, 0.0))
-                if isinstance(classifier, LogLinear)
-                else classifier.compact()
-                for stage, classifier in self.classifiers.items()
-            }
-        )
+        return Stages({stage: self[stage].compact(dtype, own.get(stage, 0.0)) for stage in self})
 
     def describe(self) -> str:
         """Return a description of each stage."""

@@ -30,7 +30,7 @@ from .features import (
     sorted_rows,
 )
 from .log_linear import LogLinear, TemplateStep, template_name
-from .settings import BayesNetSettings, ClassifierSettings, LogLinearSettings
+from .settings import SEARCH_L2, BayesNetSettings, ClassifierSettings, LogLinearSettings
 
 S = TypeVar("S", bound=ClassifierSettings)
 KeyedWeights = tuple[NDArray[np.uint64], NDArray[np.float64]]
@@ -229,7 +229,8 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
         if self._phase != "new":
             return
         settings, train, dev = self.settings, self.instances, self._held_out()
-        self.l2 = settings.search_l2
+        values = settings.l2_values
+        self.l2 = values[0] if len(values) == 1 else SEARCH_L2
         self._likelihood: LogLinearLikelihood | None = None
         # The data of the last phase, if they are not those of the others.
         self._all: LabelledTable | None = None
@@ -348,7 +349,13 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
             for template in chosen.templates:
                 self._estimate = self._workshop.extended(self._estimate, template)
         if self._previous is not None:
-            self._adopt(*self._previous)
+            # Start with these weights for features that the model has.
+            keys, weights = self._previous
+            places = KeyIndex(keys).find(self._workshop.keys(chosen.templates))
+            begin = self._estimate.weights.copy()
+            if weights.shape[1] == begin.shape[1]:
+                begin[places >= 0] = weights[places[places >= 0]]
+            self._estimate = self._estimate._replace(weights=begin)
         self._likelihood = self._workshop.likelihood(chosen.templates, self.l2)
         self._optimizer = self._workshop.optimizer(self._likelihood, self._estimate)
 
@@ -364,14 +371,6 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
         keys = self._workshop.keys(self._estimate.templates)
         order = np.argsort(keys)
         return keys[order], self._present()[0][order]
-
-    def _adopt(self, keys: NDArray[np.uint64], weights: NDArray[np.float64]) -> None:
-        """Start with these weights for features that the model has."""
-        places = KeyIndex(keys).find(self._workshop.keys(self._estimate.templates))
-        begin = self._estimate.weights.copy()
-        if weights.shape[1] == begin.shape[1]:
-            begin[places >= 0] = weights[places[places >= 0]]
-        self._estimate = self._estimate._replace(weights=begin)
 
     def _present(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the current weights, float64 (n_features, n_columns), and coefficients."""

@@ -77,12 +77,12 @@ cdef int64_t n_probs_of(const isbn_t *net, const sentence_t *s) noexcept nogil:
     return 2 * total
 
 
-cdef int advance(const isbn_t *net, const sentence_t *s, int t, int word, work_t *w) noexcept nogil:
+cdef int advance(const isbn_t *net, const sentence_t *s, int t, work_t *w) noexcept nogil:
     """Compute state t + 1 and the block of each decision. Returns 0 if the move is illegal."""
     cdef state_t *state = w.states + t
     cdef const state_t *below = NULL
     cdef step_t *step = w.steps + t
-    cdef int move = s.moves[t], label = -1, legal
+    cdef int move = s.moves[t], label = -1, word = state.n_words, legal
     cdef leaf_t leaf
     leaf.tag = leaf.item = leaf.signature = -1
     if state.below >= 0:
@@ -117,7 +117,7 @@ cdef int advance(const isbn_t *net, const sentence_t *s, int t, int word, work_t
 
 cdef double forward(const isbn_t *net, const sentence_t *s, work_t *w, int *wrong) noexcept nogil:
     """Return the log-likelihood of a derivation. wrong: the number of an illegal move, or -1."""
-    cdef int n = net.n, t, k, tau, word = 0, related
+    cdef int n = net.n, t, k, tau, related
     cdef int64_t used = 0
     cdef double total = 0.0, log_sum
     cdef double *phi
@@ -131,11 +131,9 @@ cdef double forward(const isbn_t *net, const sentence_t *s, work_t *w, int *wron
     for t in range(s.n_moves):
         state = w.states + t
         step = w.steps + t
-        if not advance(net, s, t, word, w):
+        if not advance(net, s, t, w):
             wrong[0] = t
             return NAN
-        if s.moves[t] == SHIFT:
-            word += 1
         phi = w.phi + <int64_t> t * STAGES * n
         mu = w.mu + <int64_t> t * STAGES * n
         memset(phi, 0, n * sizeof(double))
@@ -167,9 +165,8 @@ cdef double forward(const isbn_t *net, const sentence_t *s, work_t *w, int *wron
             dropout_mask(p, n, w.dropout, w.seed, s.number, t)
             for k in range(n):
                 w.read[<int64_t> (t + 1) * n + k] *= p[k]
-    if word != s.n_words:
-        wrong[0] = s.n_moves
-    elif net.n_labels and not w.states[s.n_moves].is_done:
+    state = w.states + s.n_moves
+    if state.n_words != s.n_words or (net.n_labels and not state.is_done):
         wrong[0] = s.n_moves
     return total
 

@@ -745,15 +745,26 @@ cdef class Searcher:
         """
         cdef search_t s
         cdef int64_t most = max(beam, k)
+        cdef int64_t n_words = offsets.shape[0] - 1, n = tags.shape[0], i
         cdef int is_fallback
-        self.check(offsets, tags, items, signatures, bonus)
+        cdef const int32_t *first = self.net.item_offsets
+        cdef bint sound = (n_words >= 1 and offsets[0] == 0 and offsets[n_words] == n
+                           and items.shape[0] == signatures.shape[0] == bonus.shape[0] == n
+                           and bool((np.diff(offsets) > 0).all()))
+        for i in range(n if sound else 0):
+            sound = (sound and 0 <= tags[i] < self.net.n_tags
+                     and first[tags[i]] <= items[i] < first[tags[i] + 1]
+                     and -1 <= signatures[i] < self.net.n_signatures
+                     and bonus[i] <= 0 and isfinite(bonus[i]))
+        if not sound:
+            raise ValueError("each word must have candidates that the network knows")
         cdef int[:, ::1] nodes = np.empty((2, 2 * most), dtype=np.intc)
         cdef int[::1] ranks = np.empty(branching, dtype=np.intc)
         cdef double[::1] ranked = np.empty(branching)
         cdef double[::1] best_bonus = np.maximum.reduceat(bonus, offsets[:offsets.shape[0] - 1])
         memset(&s, 0, sizeof(search_t))
         s.net, s.workspace = self.net, &workspace.memory
-        s.n_words = <int> best_bonus.shape[0]
+        s.n_words = <int> n_words
         s.offsets, s.tags, s.items = &offsets[0], &tags[0], &items[0]
         s.signatures, s.bonus, s.best_bonus = &signatures[0], &bonus[0], &best_bonus[0]
         s.beam, s.branching, s.k = beam, branching, k
@@ -768,23 +779,6 @@ cdef class Searcher:
         finally:
             if s.workspace.capacity * s.workspace.stride * <int64_t> sizeof(double) > KEPT_BYTES:
                 forget(s.workspace)
-
-    cdef object check(self, const int64_t[::1] offsets, const int32_t[::1] tags,
-                      const int32_t[::1] items, const int32_t[::1] signatures,
-                      const double[::1] bonus):
-        cdef int64_t n_words = offsets.shape[0] - 1, n = tags.shape[0], i
-        cdef const int32_t *first = self.net.item_offsets
-        cdef bint sound = (n_words >= 1 and n < 2**31 and offsets[0] == 0 and offsets[n_words] == n
-                           and items.shape[0] == signatures.shape[0] == bonus.shape[0] == n)
-        for i in range(n_words if sound else 0):
-            sound = sound and offsets[i] < offsets[i + 1]
-        for i in range(n if sound else 0):
-            sound = (sound and 0 <= tags[i] < self.net.n_tags
-                     and first[tags[i]] <= items[i] < first[tags[i] + 1]
-                     and -1 <= signatures[i] < self.net.n_signatures
-                     and bonus[i] <= 0 and isfinite(bonus[i]))
-        if not sound:
-            raise ValueError("each word must have candidates that the network knows")
 
     cdef object results(self, search_t *s, int is_fallback):
         cdef workspace_t *r = s.workspace

@@ -112,11 +112,9 @@ class DerivationParser:
         Raises StructlearnError if tag_weight is below 0 or there is not one tag for each word.
         """
         words = [list(sentence) for sentence in sentences]
-        given: list[Sequence[GivenTag] | None] = [None] * len(words)
-        if tags is not None:
-            given = [list(row) for row in tags]
-            if [len(row) for row in given] != [len(sentence) for sentence in words]:
-                raise StructlearnError("SL632")
+        given = [None] * len(words) if tags is None else [list(row) for row in tags]
+        if tags is not None and [*map(len, given)] != [*map(len, words)]:
+            raise StructlearnError("SL632")
         _check("tag_weight", tag_weight, "0 or more nats", tag_weight >= 0)
 
         def run(batch: slice) -> list[Parse]:

@@ -265,10 +265,11 @@ class DerivationSymbols:
             return "a tag without words"
         if self.chains and (self.unknown < 0).any():
             return "a tag without an item for unknown words"
-        if len(set(self.signatures)) != len(self.signatures):
-            return "a signature that occurs twice"
-        if self.signatures and self.signatures[0] != "":
-            return 'signatures of which the first is not ""'
+        if len(set(self.signatures)) != len(self.signatures) or self.signatures[:1] not in (
+            (),
+            ("",),
+        ):
+            return 'signatures that are not different, or of which the first is not ""'
         if self.signatures and not self.signature_kind:
             return "signatures without the function that finds them"
         if type(self.max_projects) is not int or self.max_projects < bool(self.chains):
@@ -356,18 +357,15 @@ class _Walk(NamedTuple):
 
     codes: int64, -1 - move for other moves than projects; 2 i for the first project of chain i, and
         2 i + 1 for its other projects, if there are any.
-    offsets, word_offsets: int64 (N + 1), of the codes, and of words and tags.
-    chains: labels, topmost first.
-    tops: the counts of the labels right below the root.
     """
 
     codes: NDArray[np.int64]
-    offsets: NDArray[np.int64]
-    word_offsets: NDArray[np.int64]
+    offsets: NDArray[np.int64]  # (N + 1), of the codes
+    word_offsets: NDArray[np.int64]  # (N + 1), of words and tags
     words: list[str]
     tags: list[str]
-    chains: list[tuple[str, ...]]
-    tops: Counter[str]
+    chains: list[tuple[str, ...]]  # topmost label first
+    tops: Counter[str]  # of the labels right below the root
 
     def moves(
         self, index: dict[tuple[str, ...], int]

@@ -97,8 +97,15 @@ class LBFGS(Resumable):
         """
         if self.status != "running":
             return False
-        if self.value is None and not self._start(value_and_grad):
-            return False
+        if self.value is None:
+            value, gradient = self._evaluate(value_and_grad, self.x)
+            if not np.isfinite(value) or not np.isfinite(gradient).all():
+                raise StructlearnError("SL220", value=value, shape=gradient.shape, n=len(self.x))
+            self._move(self.x, value, gradient)
+            self._values = [value]
+            self._test_convergence()
+            if self.status != "running":
+                return False
         point = self._search(value_and_grad)
         if point is None and self._pairs:
             # With old curvature the direction may not descend; the steepest descent always does.
@@ -113,15 +120,6 @@ class LBFGS(Resumable):
     def _is_sound(self) -> bool:
         shape = self.x.shape
         return all(s.shape == y.shape == shape for s, y, _ in self._pairs)
-
-    def _start(self, value_and_grad: ValueAndGradient) -> bool:
-        value, gradient = self._evaluate(value_and_grad, self.x)
-        if not np.isfinite(value) or not np.isfinite(gradient).all():
-            raise StructlearnError("SL220", value=value, shape=gradient.shape, n=len(self.x))
-        self._move(self.x, value, gradient)
-        self._values = [value]
-        self._test_convergence()
-        return self.status == "running"
 
     def _evaluate(self, value_and_grad: ValueAndGradient, x: Vector) -> tuple[float, Vector]:
         self.n_evaluations += 1
