@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
+from textwrap import indent
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -85,11 +86,8 @@ class Stages(Stored):
 
     def describe(self) -> str:
         """Return a description of each stage."""
-        lines = []
-        for stage, classifier in self.classifiers.items():
-            lines.append(f"{stage}:")
-            lines.extend("  " + line for line in classifier.describe().splitlines())
-        return "\n".join(lines) or "no stages"
+        parts = (f"{stage}:\n{indent(self[stage].describe(), '  ')}" for stage in self)
+        return "\n".join(parts) or "no stages"
 
     def strongest(
         self, n: int, label: str | None = None, named: bool = True

@@ -811,22 +811,17 @@ cdef class Searcher:
                     word -= 1
                     words[i, word] = r.nodes[number].candidate
                 number = r.nodes[number].parent
-        trees = self.trees(moves, labels, begins)
-        return (*found, bool(is_fallback), s.all_pops, *trees)
-
-    cdef object trees(self, const int8_t[::1] moves, const int32_t[::1] labels,
-                      const int64_t[::1] begins):
-        """Return the phrases of derivations and their offsets, see `search`."""
-        cdef int64_t n_trees = begins.shape[0] - 1, most = np.diff(begins).max(initial=0), i
+        cdef int64_t most = max(lengths, default=0)
         cdef uint8_t[::1] stack = np.empty((most + 1) * sizeof(open_t), dtype=np.uint8)
         cdef int[::1] modifiers = np.empty(2 * most, dtype=np.intc)
         # A node has at most its chain and its modifiers, each of which is a move.
-        found = np.empty(((most + 1) * (self.longest_chain + 1), 3), dtype=np.intc)
-        cdef int[:, ::1] out = found
+        rows = np.empty(((most + 1) * (self.longest_chain + 1), 3), dtype=np.intc)
+        cdef int[:, ::1] out = rows
         trees = [np.empty((0, 3), dtype=np.intc)]
-        for i in range(n_trees):
+        for i in range(s.n_found):
             count = brackets(moves, labels, begins[i], begins[i + 1], &self.chain_offsets[0],
                              &self.chains[0], self.root, <open_t *> &stack[0], &modifiers[0],
                              <bracket_t *> &out[0, 0])
-            trees.append(found[:count].copy())
-        return np.concatenate(trees), np.cumsum([*map(len, trees)])
+            trees.append(rows[:count].copy())
+        phrases = np.concatenate(trees), np.cumsum([*map(len, trees)])
+        return (*found, bool(is_fallback), s.all_pops, *phrases)
