@@ -24,18 +24,16 @@ cdef inline uint64_t extend(uint64_t key, uint64_t symbol) noexcept nogil:
 
 
 cdef class BayesNetKernel:
-    """The tables of a Bayes net over m variables and L labels.
+    """The tables of a Bayesian network over m variables and L labels.
 
-    A set of variables, number s of S, has the keys `keys[starts[s]:starts[s + 1]]`, uint64, with
-    the counts of as many values, int32, both of one length; its variables are the columns
-    `columns[column_starts[s]:column_starts[s + 1]]`, int32, ascending, where m is the class; seeds:
-    uint64 (S), of its keys.
-    A table, number t, has the levels from table_starts[t] to table_starts[t + 1], from the smallest
-    context to the whole one. A level has the number of the set of its context and of the context
-    with the value, int32, its d, float64, and, from distinct_starts on in `distinct`, int32, the
-    number of values that were seen in each of the context's values. uniform: float64, 1 / V of each
-    table.
-    uniform_weight: that of 1 / V in the ablation without back-off; negative for Witten-Bell.
+    Set s of variables consists of the `columns` (int32, ascending; m is the class) from
+    column_starts[s] on. Its values have the `keys` (uint64) with this seed (uint64) and the
+    `counts` (int32) from starts[s] on.
+    Table t has the levels from table_starts[t] on, the smallest context first, and 1 / V in
+    `uniform` (float64). A level has the numbers of the sets of its context and of the context with
+    the value (int32), its d (float64), and the number of different values in each of the context's
+    values in `distinct` (int32), from distinct_starts on.
+    uniform_weight: the weight of 1 / V in the ablation; negative for Witten-Bell.
     symbols: uint64 (L), of the labels.
     Raises ValueError if the arrays do not fit together.
     """
@@ -55,17 +53,12 @@ cdef class BayesNetKernel:
     ):
         cdef Py_ssize_t i, s, width
         cdef Py_ssize_t n_sets = len(seeds), n_levels = len(context_sets)
-        _check_starts(starts, n_sets, len(keys))
-        _check_starts(column_starts, n_sets, len(columns))
-        _check_starts(table_starts, len(uniform), n_levels)
-        _check_starts(distinct_starts, n_levels, len(distinct))
-        if len(counts) != len(keys) or len(event_sets) != n_levels or len(d) != n_levels:
-            raise ValueError("there must be a count for each key, and a d for each level")
+        if len(counts) != len(keys) or len(starts) != n_sets + 1:
+            raise ValueError("there must be a count for each key, and keys for each set")
+        if len(d) != n_levels or len(distinct_starts) != n_levels + 1:
+            raise ValueError("there must be a d and numbers of values for each level")
         if (np.asarray(counts) <= 0).any() or (np.asarray(distinct) <= 0).any():
             raise ValueError("what was not seen cannot have a count")
-        for sets in (context_sets, event_sets):
-            if len(sets) and not 0 <= np.min(sets) <= np.max(sets) < n_sets:
-                raise ValueError("there is no such set of variables")
         self.index = KeyIndex(keys)
         self.counts, self.starts, self.seeds = counts, starts, seeds
         self.columns, self.column_starts = columns, column_starts
@@ -89,7 +82,7 @@ cdef class BayesNetKernel:
 
         rows: uint64 (n, m). out: float64 (n, L).
         """
-        cdef Py_ssize_t i, n_labels = self.symbols.shape[0]
+        cdef Py_ssize_t i, y, table, n_labels = self.symbols.shape[0]
         if rows.shape[1] != self.n_columns:
             raise ValueError("rows must have the net's columns")
         if out.shape[0] != rows.shape[0] or out.shape[1] != n_labels:
@@ -100,7 +93,10 @@ cdef class BayesNetKernel:
         with nogil:
             for i in range(rows.shape[0]):
                 self.look_up(rows, i, places)
-                self.add_up(places, &out[i, 0])
+                for y in range(n_labels):
+                    out[i, y] = 0.0
+                    for table in range(self.uniform.shape[0]):
+                        out[i, y] += log(self.probability(table, y, places))
 
     cdef void look_up(
         self, const uint64_t[:, ::1] rows, Py_ssize_t row, int32_t[:, ::1] places
@@ -127,13 +123,6 @@ cdef class BayesNetKernel:
         # A key of another set, which nothing but an accident or damage makes equal, is none here.
         return place if self.starts[s] <= place < self.starts[s + 1] else -1
 
-    cdef void add_up(self, const int32_t[:, ::1] places, double* out) noexcept nogil:
-        cdef Py_ssize_t table, level, y
-        for y in range(places.shape[1]):
-            out[y] = 0.0
-            for table in range(self.uniform.shape[0]):
-                out[y] += log(self.probability(table, y, places))
-
     cdef inline double probability(
         self, Py_ssize_t table, Py_ssize_t y, const int32_t[:, ::1] places
     ) noexcept nogil:
@@ -154,8 +143,3 @@ cdef class BayesNetKernel:
                 ratio = self.distinct[self.distinct_starts[level] + context - self.starts[s]] / count
                 p = p + (relative - p) / (1.0 + self.d[level] * ratio)
         return p if p > LEAST else LEAST
-
-
-def _check_starts(starts, Py_ssize_t n, Py_ssize_t end):
-    if len(starts) != n + 1 or starts[0] != 0 or starts[n] != end or np.less(starts[1:], starts[:len(starts) - 1]).any():
-        raise ValueError("starts do not say where each part begins")

@@ -18,10 +18,6 @@ ctypedef fused weight_t:
     double
 
 
-cdef struct Shape:
-    Py_ssize_t n_templates, n_columns, n_given
-
-
 cdef class Instances:
     """Labelled instances, checked once, of which likelihoods are taken again and again.
 
@@ -35,7 +31,6 @@ cdef class Instances:
     cdef const double[::1] counts
     cdef const double[:, :, ::1] given
     cdef Py_ssize_t n_features
-    cdef Shape shape
 
     def __init__(
         self, const int32_t[:, ::1] features, Py_ssize_t n_features, const int32_t[::1] labels,
@@ -56,7 +51,6 @@ cdef class Instances:
         self.counts = counts
         self.given = given
         self.n_features = n_features
-        self.shape = Shape(features.shape[1], given.shape[1], given.shape[2])
 
     def value_and_gradient(
         self, const double[:, ::1] weights, const double[::1] coefficients,
@@ -67,32 +61,48 @@ cdef class Instances:
         weights, gradient: float64 (n_features, n_columns). coefficients, coefficient_gradient:
         float64 (n_given).
         """
-        cdef Shape shape = self.shape
-        cdef Py_ssize_t n = self.features.shape[0]
-        cdef double value
-        if weights.shape[0] != self.n_features or weights.shape[1] != shape.n_columns:
+        cdef Py_ssize_t n_columns = self.given.shape[1], n_given = self.given.shape[2]
+        cdef Py_ssize_t n_templates = self.features.shape[1], i, k, c
+        cdef double value = 0.0
+        if weights.shape[0] != self.n_features or weights.shape[1] != n_columns:
             raise ValueError("weights must be of shape (n_features, n_columns)")
-        if gradient.shape[0] != self.n_features or gradient.shape[1] != shape.n_columns:
+        if gradient.shape[0] != self.n_features or gradient.shape[1] != n_columns:
             raise ValueError("gradient must have the shape of weights")
-        if not (coefficients.shape[0] == coefficient_gradient.shape[0] == shape.n_given):
+        if not (coefficients.shape[0] == coefficient_gradient.shape[0] == n_given):
             raise ValueError("there must be a coefficient of each given score")
         gradient[:, :] = 0.0
         coefficient_gradient[:] = 0.0
-        if n == 0:
-            return 0.0
-        cdef double[::1] work = np.empty(shape.n_columns)
+        cdef double[::1] scores = np.empty(n_columns)
+        cdef double* work = &scores[0]
         # Of empty arrays no element has an address; theirs are never read.
-        cdef const int32_t* features = &self.features[0, 0] if shape.n_templates else NULL
-        cdef const double* given = &self.given[0, 0, 0] if shape.n_given else NULL
+        cdef const int32_t* row = &self.features[0, 0] if self.features.size else NULL
+        cdef const double* own = &self.given[0, 0, 0] if self.given.size else NULL
         cdef const double* weight = &weights[0, 0] if self.n_features else NULL
         cdef double* out = &gradient[0, 0] if self.n_features else NULL
-        cdef const double* coefficient = &coefficients[0] if shape.n_given else NULL
-        cdef double* given_out = &coefficient_gradient[0] if shape.n_given else NULL
         with nogil:
-            value = _likelihood(
-                n, shape, features, &self.labels[0], &self.counts[0], given, weight, coefficient,
-                out, given_out, &work[0],
-            )
+            for i in range(self.features.shape[0]):
+                memset(work, 0, n_columns * sizeof(double))
+                for c in range(n_columns):
+                    for k in range(n_given):
+                        work[c] += own[c * n_given + k] * coefficients[k]
+                for k in range(n_templates):
+                    if row[k] >= 0:
+                        for c in range(n_columns):
+                            work[c] += weight[row[k] * n_columns + c]
+                if n_columns == 1:
+                    value += self.counts[i] * _logistic(work, self.labels[i])
+                else:
+                    value += self.counts[i] * _softmax(work, n_columns, self.labels[i])
+                for c in range(n_columns):
+                    work[c] *= self.counts[i]
+                    for k in range(n_given):
+                        coefficient_gradient[k] += own[c * n_given + k] * work[c]
+                for k in range(n_templates):
+                    if row[k] >= 0:
+                        for c in range(n_columns):
+                            out[row[k] * n_columns + c] += work[c]
+                row += n_templates
+                own += n_columns * n_given
         return value
 
 
@@ -114,43 +124,6 @@ def add_scores(
                 if features[i, k] >= 0:
                     for c in range(n_columns):
                         out[i, c] += weights[features[i, k], c]
-
-
-cdef double _likelihood(
-    Py_ssize_t n, Shape shape, const int32_t* features, const int32_t* labels,
-    const double* counts, const double* given, const double* weights, const double* coefficients,
-    double* gradient, double* given_gradient, double* work,
-) noexcept nogil:
-    """Minus the log-likelihood; work holds n_columns numbers, first scores, then derivatives."""
-    cdef Py_ssize_t i, k, c
-    cdef Py_ssize_t n_columns = shape.n_columns, n_given = shape.n_given
-    cdef const int32_t* row
-    cdef const double* own
-    cdef double value = 0.0
-    for i in range(n):
-        row = features + i * shape.n_templates
-        own = given + i * n_columns * n_given
-        memset(work, 0, n_columns * sizeof(double))
-        for c in range(n_columns):
-            for k in range(n_given):
-                work[c] += own[c * n_given + k] * coefficients[k]
-        for k in range(shape.n_templates):
-            if row[k] >= 0:
-                for c in range(n_columns):
-                    work[c] += weights[row[k] * n_columns + c]
-        if n_columns == 1:
-            value += counts[i] * _logistic(work, labels[i])
-        else:
-            value += counts[i] * _softmax(work, n_columns, labels[i])
-        for c in range(n_columns):
-            work[c] *= counts[i]
-            for k in range(n_given):
-                given_gradient[k] += own[c * n_given + k] * work[c]
-        for k in range(shape.n_templates):
-            if row[k] >= 0:
-                for c in range(n_columns):
-                    gradient[row[k] * n_columns + c] += work[c]
-    return value
 
 
 cdef inline double _logistic(double* score, int32_t label) noexcept nogil:

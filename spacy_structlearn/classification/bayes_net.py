@@ -10,42 +10,35 @@ the paper) of held-out data, or of the training data with each instance left out
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from ..errors import StructlearnError
-from ..learning.stored import Stored
 from ..optimize.lbfgs import minimize
 from . import structure, witten_bell
 from ._counts import BayesNetKernel
+from .classifier import Classifier, Progress
 from .counts import CountedInstances, JointCounts, Subset, join, seed_of
-from .features import (
-    Labelled,
-    Rows,
-    Table,
-    concatenate,
-    is_by_name,
-    label_ids_of,
-    symbol,
-    training_data,
-)
+from .features import ClassificationData, Rows, Table, concatenate, is_by_name, label_ids_of, symbol
 from .settings import BayesNetSettings
-from .structure import Parents, PlacementStep, Progress
+from .structure import Parents, PlacementStep
 
 _MAX_ITERATIONS = 200
 
 D = dict[str | None, NDArray[np.float64]]
 
 
-class BayesNet(Stored):
+class BayesNet(Classifier):
     """A Bayesian network over nominal variables and a class, which is a parent of every variable.
 
+    `fit` chooses the structure and the d on `dev`, which `recount` requires, or on the training
+    data, with each instance left out of its own counts.
+
     settings: None: the defaults. All other arguments are learned by `fit`.
-    labels: the classes in ascending order, as in the columns of all scores.
-    variables: those at fit, including those that the structure does not use.
+    labels, variables: see `Classifier`.
     parents: of each variable that is used, without the class, in order of placement.
     d: of each table, float64 (n_levels), from the empty to the full context. The class has the name
         None. Empty with the smoothing "uniform".
@@ -78,11 +71,6 @@ class BayesNet(Stored):
         self._counts: JointCounts | None = None
 
     @property
-    def is_empty(self) -> bool:
-        """Whether there are no labels, so that nothing can be classified."""
-        return not self.labels
-
-    @property
     def used(self) -> tuple[str, ...]:
         """The variables that prediction reads, in order."""
         return self.tables.variables
@@ -92,47 +80,30 @@ class BayesNet(Stored):
         """How many tuples of values have a count."""
         return sum(len(keys) for keys in self.tables.keys)
 
-    def fit(
+    def _fitted(
         self,
-        rows: Rows,
-        labels: Sequence[str],
-        *,
-        dev: Labelled | None = None,
-        variables: Sequence[str] | None = None,
-        known_labels: Iterable[str] = (),
-        progress: Progress | None = None,
+        train: ClassificationData,
+        dev: ClassificationData | None,
+        labels: tuple[str, ...],
+        progress: Progress | None,
     ) -> BayesNet:
-        """Choose the structure, count, and fit the d; returns the network itself.
-
-        rows, labels: the training data; see `features.Table.of`.
-        dev: rows and labels on which the structure is chosen and the d are fitted. None, or no
-            rows: the training data, with each instance left out of its own counts.
-        variables: their names; None: those of the rows.
-        known_labels: labels, in addition to those in `labels` and `dev`.
-        progress: called with a line of text after each step of a search.
-        Raises StructlearnError if rows, labels and structure do not fit together, and for `recount`
-        without `dev`.
-        """
-        train, held_out, names = training_data(rows, labels, dev, variables, known_labels)
-        if self.settings.recount and held_out is None:
+        if self.settings.recount and dev is None:
             raise StructlearnError("SL514")
-        counts = JointCounts(train.table, label_ids_of(train.labels, names), names)
-        if held_out is None:
+        counts = JointCounts(train.table, label_ids_of(train.labels, labels), labels)
+        if dev is None:
             instances = CountedInstances.left_out(counts)
         else:
-            own = label_ids_of(held_out.labels, names)
-            instances = CountedInstances(counts, held_out.table.symbols, own)
+            own = label_ids_of(dev.labels, labels)
+            instances = CountedInstances(counts, dev.table.symbols, own)
         parents, steps = self._choose(instances, progress)
         d = self._fit(instances, parents)
-        if self.settings.recount and held_out is not None:
-            both = concatenate([train, held_out])
-            counts = JointCounts(both.table, label_ids_of(both.labels, names), names)
+        if self.settings.recount and dev is not None:
+            both = concatenate([train, dev])
+            counts = JointCounts(both.table, label_ids_of(both.labels, labels), labels)
         tables = Tables.of(counts, parents, self.settings.smoothing)
-        # An earlier fit is only replaced after everything that can fail.
-        fitted = BayesNet(self.settings, names, train.table.variables, parents, d, steps, tables)
-        vars(self).update(vars(fitted))
-        self._counts = counts
-        return self
+        net = BayesNet(self.settings, labels, train.table.variables, parents, d, steps, tables)
+        net._counts = counts
+        return net
 
     def log_joint(self, rows: Rows) -> NDArray[np.float64]:
         """Return log P(x, y) for each instance and label, float64 (n, n_labels).
@@ -204,8 +175,8 @@ class BayesNet(Stored):
             )
         return "\n".join(lines)
 
-    def compact(self) -> BayesNet:
-        """Return the network without its training instances."""
+    def compact(self, dtype: DTypeLike = "float16", threshold: float = 0.0) -> BayesNet:
+        """Return the network without its training instances; the arguments are not used."""
         return self.replaced()
 
     def to_fields(self) -> tuple[int, dict[str, Any]]:
@@ -228,7 +199,7 @@ class BayesNet(Stored):
         parents = structure.ordered(dict(fields["parents"]), variables)
         if list(parents) != [name for name, _ in fields["parents"]]:
             raise ValueError("a variable stands before its parents")
-        tables = Tables.from_fields(tuple(variables), parents, **fields["tables"])
+        tables = Tables.from_fields(tuple(variables), parents, fields["tables"])
         if d and [array.shape for array in d] != [(len(table),) for table in tables.contexts]:
             raise ValueError("there is not one d for each level")
         fields |= {
@@ -258,13 +229,7 @@ class BayesNet(Stored):
         if isinstance(settings.structure, Mapping):
             return structure.ordered(settings.structure, variables), []
         search = structure.greedy if settings.structure == "search" else structure.exhaustive
-        return search(
-            instances,
-            max_parents=settings.max_parents,
-            min_gain=settings.min_gain,
-            smoothing=settings.smoothing,
-            progress=progress,
-        )
+        return search(instances, settings, progress)
 
     def _families(
         self, instances: CountedInstances, parents: Parents
@@ -334,10 +299,9 @@ class Tables(NamedTuple):
         def moved(subset: Subset) -> Subset:
             return tuple(place[i] for i in subset)
 
-        nodes = [node for _, node, _ in _nodes(variables, parents)]
+        _, nodes, of = zip(*_nodes(variables, parents), strict=True)
         contexts = [
-            witten_bell.contexts(counts, node, of, smoothing)
-            for _, node, of in _nodes(variables, parents)
+            witten_bell.contexts(counts, *pair, smoothing) for pair in zip(nodes, of, strict=True)
         ]
         levels = [(node, c) for node, table in zip(nodes, contexts, strict=True) for c in table]
         needed = {subset for node, context in levels for subset in (context, join(context, node))}
@@ -345,7 +309,7 @@ class Tables(NamedTuple):
         groups = [counts.group(subset) for subset in subsets]
         return cls(
             used,
-            moved(tuple(nodes)),
+            moved(nodes),
             tuple(map(moved, subsets)),
             tuple(group.keys for group in groups),
             tuple(group.counts.astype(np.int32) for group in groups),
@@ -370,18 +334,11 @@ class Tables(NamedTuple):
 
     @classmethod
     def from_fields(
-        cls,
-        variables: tuple[str, ...],
-        parents: Parents,
-        *,
-        subsets: list[list[int]],
-        keys: list[NDArray[np.uint64]],
-        counts: list[NDArray[np.unsignedinteger]],
-        contexts: list[list[list[int]]],
-        distinct: list[list[NDArray[np.unsignedinteger]]],
-        n_values: list[int],
+        cls, variables: tuple[str, ...], parents: Parents, stored: Mapping[str, Any]
     ) -> Tables:
-        """Return the tables of `fields`. Raises ValueError or TypeError if they do not fit."""
+        """Return the tables of `fields`. Raises an error in `DAMAGE` if they do not fit."""
+        keys, counts, n_values = stored["keys"], stored["counts"], stored["n_values"]
+        contexts, distinct = stored["contexts"], stored["distinct"]
         used = tuple(variable for variable in variables if variable in parents)
         nodes = (len(used), *map(used.index, parents))
         if not len(contexts) == len(distinct) == len(n_values) == len(nodes) or min(n_values) < 0:
@@ -393,7 +350,7 @@ class Tables(NamedTuple):
         return cls(
             used,
             nodes,
-            tuple(map(tuple, subsets)),
+            tuple(map(tuple, stored["subsets"])),
             tuple(keys),
             tuple(array.astype(np.int32) for array in counts),
             tuple(tuple(map(tuple, table)) for table in contexts),

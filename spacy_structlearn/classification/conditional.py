@@ -190,7 +190,13 @@ class Workshop:
             dev = train[0].take(np.empty(0, dtype=np.int64)), train[1][:0]
         dev_given = np.empty((len(dev[0]), *given.shape[1:]))
         if settings.base is not None and len(labels) > 1 and len(train[0]):
-            self.base = _trained(settings.base, labels, train, dev, structure)
+            given_structure = {} if structure is None else {"structure": structure}
+            own = settings.base.part(BayesNetSettings, recount=False, **given_structure)
+            (rows, names), held_out = (
+                (table, [labels[label] for label in label_ids]) for table, label_ids in (train, dev)
+            )
+            self.base = BayesNet(own).fit(rows, names, dev=held_out, known_labels=labels)
+            self.base.settings = settings.base.kept()
             given = base_scores(self.base.log_joint_left_out())
             dev_given = base_scores(self.base.log_joint(dev[0]))
         self.train = _Sample.of(*train, given)
@@ -306,26 +312,6 @@ def _side_by_side(columns: Sequence[_Column], part: str) -> NDArray[np.int32]:
         numbered[:, place] = np.where(features >= 0, features + begin, -1)
         begin += len(column.keys)
     return numbered
-
-
-def _trained(
-    base: BayesNetSettings,
-    labels: tuple[str, ...],
-    train: LabelledTable,
-    dev: LabelledTable,
-    structure: Mapping[str, Sequence[str]] | None,
-) -> BayesNet:
-    """Return a network trained with these settings."""
-    given = {} if structure is None else {"structure": structure}
-    net = BayesNet(base.part(BayesNetSettings, recount=False, **given))
-    held_out = (dev[0], _names_of(dev[1], labels)) if len(dev[0]) else None
-    net.fit(train[0], _names_of(train[1], labels), dev=held_out, known_labels=labels)
-    net.settings = base.kept()
-    return net
-
-
-def _names_of(label_ids: NDArray[np.int32], labels: tuple[str, ...]) -> list[str]:
-    return [labels[label] for label in label_ids]
 
 
 def base_scores(log_joint: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -184,37 +184,6 @@ def checked_labels(labels: Iterable[str], n_rows: int) -> tuple[str, ...]:
     return tuple(map(str.__str__, labels))
 
 
-def training_data(
-    rows: Rows,
-    labels: Sequence[str],
-    dev: Labelled | None,
-    variables: Sequence[str] | None,
-    known_labels: Iterable[str],
-) -> tuple[ClassificationData, ClassificationData | None, tuple[str, ...]]:
-    """Check the arguments of `fit`.
-
-    Returns the training data, the development data or None, and all labels in ascending order.
-    Raises StructlearnError for arguments that do not fit together.
-    """
-    table = Table.of(rows, variables)
-    train = ClassificationData(table, checked_labels(labels, len(table)))
-    held_out = None
-    if dev is not None:
-        if not isinstance(dev, (tuple, list)) or len(dev) != 2:
-            found = f"{len(dev)} parts" if isinstance(dev, (tuple, list)) else type(dev).__name__
-            raise StructlearnError("SL507", found=found)
-        dev_table = Table.of(dev[0], table.variables)
-        held_out = ClassificationData(dev_table, checked_labels(dev[1], len(dev_table)))
-    if isinstance(known_labels, str) or not isinstance(known_labels, Iterable):
-        raise StructlearnError("SL508", found=repr(known_labels))
-    known = set(train.labels if held_out is None else train.labels + held_out.labels)
-    for label in known_labels:
-        if not isinstance(label, str):
-            raise StructlearnError("SL508", found=repr(label))
-        known.add(str.__str__(label))
-    return train, held_out if held_out and held_out.labels else None, tuple(sorted(known))
-
-
 def label_ids_of(found: Sequence[str], labels: Sequence[str]) -> NDArray[np.int32]:
     """Return the index of each label in `labels`, int32 (n)."""
     places = {label: place for place, label in enumerate(labels)}

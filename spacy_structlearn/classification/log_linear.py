@@ -18,7 +18,7 @@ too, from leave-one-out probabilities of the training data, which are as good as
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from typing import Any, NamedTuple
 
@@ -27,14 +27,13 @@ from numpy.typing import DTypeLike, NDArray
 
 from ..errors import StructlearnError
 from ..kernels.index import KeyIndex
-from ..learning.stored import Stored
 from ..serialization import nested
 from ._log_linear import add_scores
 from .bayes_net import BayesNet
+from .classifier import Classifier, Progress
 from .conditional import Template, base_scores, feature_keys, log_softmax
-from .features import Labelled, Rows, Table, is_by_name, training_data
+from .features import ClassificationData, Rows, Table, is_by_name
 from .settings import LogLinearSettings
-from .structure import Progress
 
 _DENSE, _SPARSE = 1, 2  # format versions, by how weights are stored
 _SPARSE_OVERHEAD = 64  # maximum number of bytes for the name of an array
@@ -52,23 +51,20 @@ class TemplateStep(NamedTuple):
     log_likelihood: float
     n_fits: int
 
-    @classmethod
-    def of(cls, fields: Sequence[Any]) -> TemplateStep:
-        """Return a stored step."""
-        template, *rest = fields
-        return cls(tuple(template), *rest)
-
 
 def template_name(template: Template) -> str:
     """Return a template as in table 7 of the paper, "<p,n1>"."""
     return f"<{','.join(template)}>"
 
 
-class LogLinear(Stored):
+class LogLinear(Classifier):
     """A conditional log-linear model.
 
+    `fit` chooses templates and l2 on `dev`, or on a tenth of the training data, in the order of a
+    hash, which is added again before the weights are estimated. The order of rows does not matter.
+
     settings: None: the defaults. All other arguments are learned by `fit`.
-    labels: ascending. variables: those at fit. templates: tuples of variables.
+    labels, variables: see `Classifier`. templates: tuples of variables.
     keys, weights: uint64 (n_features), ascending, and floating (n_features, n_labels).
     bias: float64 (n_labels). coefficients: float64 (1) with a base, otherwise (0).
     base: the trained network. l2: the chosen value. steps: of the search.
@@ -111,11 +107,6 @@ class LogLinear(Stored):
         self._index = KeyIndex(self.keys)
 
     @property
-    def is_empty(self) -> bool:
-        """Whether there are no labels."""
-        return not self.labels
-
-    @property
     def used(self) -> tuple[str, ...]:
         """The variables that prediction reads, in order."""
         used = {variable for template in self.templates for variable in template}
@@ -123,39 +114,21 @@ class LogLinear(Stored):
             used.update(self.base.used)
         return tuple(variable for variable in self.variables if variable in used)
 
-    @property
-    def n_features(self) -> int:
-        """Number of features with a weight."""
-        return len(self.keys)
-
-    def fit(
+    def _fitted(
         self,
-        rows: Rows,
-        labels: Sequence[str],
-        *,
-        dev: Labelled | None = None,
-        variables: Sequence[str] | None = None,
-        known_labels: Iterable[str] = (),
-        progress: Progress | None = None,
+        train: ClassificationData,
+        dev: ClassificationData | None,
+        labels: tuple[str, ...],
+        progress: Progress | None,
     ) -> LogLinear:
-        """Learn from labelled rows; returns the model itself.
-
-        The arguments and errors are those of `BayesNet.fit`. Templates and l2 are chosen on `dev`,
-        or on a tenth of the training data, in the order of a hash, which is added again before the
-        weights are estimated. The order of the rows does not matter.
-        """
         # Only training needs this import.
         from .training import LogLinearTrainer
 
-        train, held_out, names = training_data(rows, labels, dev, variables, known_labels)
-        untrained = LogLinear(self.settings, names, train.table.variables)
-        trainer = LogLinearTrainer(
-            self.settings, untrained, [train], dev=held_out, progress=progress
-        )
+        untrained = LogLinear(self.settings, labels, train.table.variables)
+        trainer = LogLinearTrainer(self.settings, untrained, [train], dev=dev, progress=progress)
         while trainer.step():
             pass
-        vars(self).update(vars(trainer.learned()))
-        return self
+        return trainer.learned()
 
     def log_proba(self, rows: Rows) -> NDArray[np.float64]:
         """Return log P(y | x), float64 (n, n_labels); see `BayesNet.log_joint`."""
@@ -252,8 +225,10 @@ class LogLinear(Stored):
         If two labels have opposite weights, only those of the first one are stored. If many weights
         are zero, only the others are stored, with a bit for each weight.
         """
-        mirrored = _is_mirrored(self.weights)
-        weights = (self.weights[:, :1] if mirrored else self.weights).astype(self.storage)
+        weights = self.weights.astype(self.storage)
+        mirrored = len(self.labels) == 2 and np.array_equal(weights[:, 0], -weights[:, 1])
+        if mirrored:
+            weights = np.ascontiguousarray(weights[:, :1])
         sparse = _sparse(weights)
         named = sorted(self.names)
         settings = self.settings.stored()
@@ -315,7 +290,7 @@ class LogLinear(Stored):
             "templates": tuple(map(tuple, fields["templates"])),
             "weights": weights,
             "base": base,
-            "steps": [TemplateStep.of(step) for step in fields["steps"]],
+            "steps": [TemplateStep(tuple(name), *rest) for name, *rest in fields["steps"]],
             "names": dict(zip(named_keys.tolist(), fields["names"], strict=True)),
             "storage": storage,
         }
@@ -327,10 +302,6 @@ class LogLinear(Stored):
             f"<LogLinear: {len(self.labels)} labels, {len(self.keys)} features, "
             f"templates {templates or 'none'}>"
         )
-
-
-def _is_mirrored(weights: NDArray[np.floating]) -> bool:
-    return weights.shape[1] == 2 and np.array_equal(weights[:, 0], -weights[:, 1])
 
 
 def _sparse(weights: NDArray[np.floating]) -> dict[str, NDArray] | None:

@@ -56,11 +56,6 @@ class ClassifierSettings(Settings):
                 values[name] = [list(pair) for pair in value.items()]
         return values
 
-    @classmethod
-    def of(cls: type[C], stored: Mapping[str, Any]) -> C:
-        """Return the settings from what `stored` returned."""
-        return cls(**stored)
-
     def kept(self: C) -> C:
         """Return the settings without the file of word classes, as a model holds them."""
         return self.part(type(self), classes=None)
@@ -123,6 +118,7 @@ class BayesNetSettings(ClassifierSettings):
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> BayesNetSettings:
+        """Return the settings from what `stored` returned."""
         values = dict(stored)
         if isinstance(values["structure"], list):
             values["structure"] = dict(values["structure"])
@@ -213,6 +209,7 @@ class LogLinearSettings(ClassifierSettings):
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> LogLinearSettings:
+        """Return the settings from what `stored` returned."""
         base = stored.get("base")
         return cls(**{**stored, "base": None if base is None else BayesNetSettings.of(base)})
 
@@ -227,11 +224,6 @@ class LogLinearSettings(ClassifierSettings):
             return tuple(1.0 / variance for variance in VARIANCES)
         values = self.l2 if isinstance(self.l2, tuple) else (self.l2,)
         return tuple(sorted({float(value) for value in values}, reverse=True))
-
-    @property
-    def search_l2(self) -> float:
-        """The value of l2 during a template search."""
-        return self.l2_values[0] if len(self.l2_values) == 1 else SEARCH_L2
 
     @property
     def needs_dev(self) -> bool:

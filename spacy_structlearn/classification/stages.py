@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
+from textwrap import indent
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,17 +21,15 @@ from ..learning.training import Trainer, array_digest
 from ..parallel.shards import MakeEngine, make_engine
 from ..serialization import nested
 from .bayes_net import BayesNet
+from .classifier import Classifier
 from .features import ClassificationData, Table
 from .log_linear import LogLinear
 from .settings import BayesNetSettings, LogLinearSettings, StagesSettings
 
-Classifier: TypeAlias = "BayesNet | LogLinear"
 StagesData: TypeAlias = "Mapping[str, ClassificationData]"
 """Labelled instances of stages; a stage that has none may be missing."""
 
-_CLASSIFIERS: dict[str, type[BayesNet] | type[LogLinear]] = {
-    kind.kind: kind for kind in (BayesNet, LogLinear)
-}
+_CLASSIFIERS: dict[str, type[Classifier]] = {kind.kind: kind for kind in (BayesNet, LogLinear)}
 
 
 class Stages(Stored):
@@ -44,7 +43,7 @@ class Stages(Stored):
 
     def __init__(self, classifiers: Mapping[str, Classifier]):
         for stage, classifier in classifiers.items():
-            if not isinstance(classifier, tuple(_CLASSIFIERS.values())):
+            if not isinstance(classifier, Classifier):
                 raise StructlearnError("SL531", stage=stage, found=type(classifier).__name__)
         self.classifiers = dict(classifiers)
 
@@ -83,22 +82,12 @@ class Stages(Stored):
         own = threshold if isinstance(threshold, Mapping) else dict.fromkeys(self, threshold)
         for stage in own:
             self[stage]  # raises
-        return Stages(
-            {
-                stage: classifier.compact(dtype, own.get(stage, 0.0))
-                if isinstance(classifier, LogLinear)
-                else classifier.compact()
-                for stage, classifier in self.classifiers.items()
-            }
-        )
+        return Stages({stage: self[stage].compact(dtype, own.get(stage, 0.0)) for stage in self})
 
     def describe(self) -> str:
         """Return a description of each stage."""
-        lines = []
-        for stage, classifier in self.classifiers.items():
-            lines.append(f"{stage}:")
-            lines.extend("  " + line for line in classifier.describe().splitlines())
-        return "\n".join(lines) or "no stages"
+        parts = (f"{stage}:\n{indent(self[stage].describe(), '  ')}" for stage in self)
+        return "\n".join(parts) or "no stages"
 
     def strongest(
         self, n: int, label: str | None = None, named: bool = True

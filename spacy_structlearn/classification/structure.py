@@ -10,7 +10,7 @@ tries all acyclic structures in which a variable has one of these sets of parent
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from math import comb
 from typing import NamedTuple, TypeAlias
@@ -19,14 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StructlearnError
+from .classifier import Progress
 from .counts import Cache, CountedInstances, Subset
+from .settings import BayesNetSettings
 from .witten_bell import TIE, best_labels, family, probabilities
 
 Parents: TypeAlias = "dict[str, tuple[str, ...]]"
 """The parents of each variable, without the class, in order of placement."""
 Structure: TypeAlias = "dict[int, Subset]"
 """The same by the indices of variables."""
-Progress: TypeAlias = "Callable[[str], object]"
 
 MAX_STRUCTURES = 2_000_000
 """The maximum number of structures for the exhaustive search."""
@@ -137,29 +138,24 @@ def ordered(structure: Mapping[str, Sequence[str]], variables: Sequence[str]) ->
 
 
 def greedy(
-    instances: CountedInstances,
-    *,
-    max_parents: int = 3,
-    min_gain: float = 0.0,
-    smoothing: str = "witten_bell",
-    progress: Progress | None = None,
+    instances: CountedInstances, settings: BayesNetSettings, progress: Progress | None = None
 ) -> tuple[Parents, list[PlacementStep]]:
     """Place one variable at a time, as long as the accuracy increases.
 
     instances: evaluation instances.
-    max_parents: maximum number of parents of a variable, including the class.
-    min_gain: a step must increase the accuracy by more than this. Of equally accurate candidates
-        that with the highest conditional log-likelihood is taken, then that with the fewest
-        parents, then the first.
+    Of equally accurate candidates that with the highest conditional log-likelihood is taken, then
+    that with the fewest parents, then the first.
     Returns the structure and the steps, beginning with the class alone.
     """
-    evaluator = Evaluator(instances, smoothing)
+    evaluator = Evaluator(instances, settings.smoothing)
     scores = evaluator.prior
     steps = [evaluator.step(None, (), scores, 1)]
     placed: Structure = {}
     while len(placed) < len(evaluator.variables):
-        best, accuracy, n_candidates = _best_candidate(evaluator, scores, placed, max_parents)
-        if accuracy - steps[-1].accuracy <= min_gain:
+        best, accuracy, n_candidates = _best_candidate(
+            evaluator, scores, placed, settings.max_parents
+        )
+        if accuracy - steps[-1].accuracy <= settings.min_gain:
             break
         placed[best[0]] = best[1]
         scores = scores + evaluator.scores(*best)
@@ -191,21 +187,15 @@ def _best_candidate(
 
 
 def exhaustive(
-    instances: CountedInstances,
-    *,
-    max_parents: int = 3,
-    min_gain: float = 0.0,
-    smoothing: str = "witten_bell",
-    progress: Progress | None = None,
+    instances: CountedInstances, settings: BayesNetSettings, progress: Progress | None = None
 ) -> tuple[Parents, list[PlacementStep]]:
     """Return the best of all acyclic structures; see `greedy` for the arguments and the result.
 
-    min_gain: the variables must increase the accuracy by more than this on average. Of equal
-        structures that with the highest conditional log-likelihood is best, then that with the
-        fewest parents.
+    The variables must increase the accuracy by more than `min_gain` on average. Of equal structures
+    that with the highest conditional log-likelihood is best, then that with the fewest parents.
     Raises StructlearnError if there are too many structures.
     """
-    evaluator = Evaluator(instances, smoothing)
+    evaluator, max_parents = Evaluator(instances, settings.smoothing), settings.max_parents
     n = len(evaluator.variables)
     # Counted first, because the sets of parents may not fit in memory.
     n_choices = 1 + sum(comb(n - 1, size) for size in range(min(max_parents, n))) if n else 1
@@ -221,7 +211,7 @@ def exhaustive(
     n_candidates = 0
     for structure, scores in _structures(evaluator, choices, evaluator.prior):
         n_candidates += 1
-        value = evaluator.accuracy(scores) - min_gain * len(structure)
+        value = evaluator.accuracy(scores) - settings.min_gain * len(structure)
         if value < best_value:
             continue
         rank = None

@@ -18,6 +18,7 @@ from ..optimize.lbfgs import LBFGS
 from ..parallel.shards import MakeEngine, make_engine
 from ..serialization import nested
 from .bayes_net import BayesNet
+from .classifier import Progress
 from .conditional import BIAS, Estimate, LogLinearLikelihood, Template, Workshop
 from .features import (
     MISSING,
@@ -29,8 +30,7 @@ from .features import (
     sorted_rows,
 )
 from .log_linear import LogLinear, TemplateStep, template_name
-from .settings import BayesNetSettings, ClassifierSettings, LogLinearSettings
-from .structure import Progress
+from .settings import SEARCH_L2, BayesNetSettings, ClassifierSettings, LogLinearSettings
 
 S = TypeVar("S", bound=ClassifierSettings)
 KeyedWeights = tuple[NDArray[np.uint64], NDArray[np.float64]]
@@ -133,6 +133,9 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
         self._progress = progress
         self._phase = "new"
         self._previous: KeyedWeights | None = None
+        self.steps: list[TemplateStep]
+        self._estimate: Estimate | None
+        self._optimizer: LBFGS | None
         super().__init__(settings, model, data, make_engine=make_engine)
 
     def take(self, data: Sequence[ClassificationData]) -> None:
@@ -140,6 +143,7 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
             self._previous = self._weights_by_key()
         super().take(data)
         self._phase = "new"
+        self.l2, self.steps, self._estimate, self._optimizer = 0.0, [], None, None
 
     def data_digest(self) -> bytes:
         held_out = self._held_out()
@@ -185,9 +189,6 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
         )
 
     def state(self) -> dict[str, Any]:
-        if self._phase == "new":
-            state = {"l2": 0.0, "steps": [], "estimate": None, "optimizer": None}
-            return {"phase": self._phase, **state, "previous": self._previous}
         optimizer = self._optimizer
         return {
             "phase": self._phase,
@@ -200,7 +201,7 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
 
     def restore(self, state: dict[str, Any]) -> None:
         phase, estimate, optimizer = state["phase"], state["estimate"], state["optimizer"]
-        steps = [TemplateStep.of(step) for step in state["steps"]]
+        steps = [TemplateStep(tuple(name), *rest) for name, *rest in state["steps"]]
         l2, previous = float(state["l2"]), state["previous"]
         if phase not in PHASES or (phase == "new") != (estimate is None):
             raise ValueError("a phase that there is not")
@@ -221,7 +222,6 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
 
     # --- the steps -------------------------------------------------------------------------------
     def _held_out(self) -> LabelledTable | None:
-        """Return the development data, if they were given."""
         return None if self._dev is None else self._sorted(self._dev)
 
     def _begin(self) -> None:
@@ -229,10 +229,9 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
         if self._phase != "new":
             return
         settings, train, dev = self.settings, self.instances, self._held_out()
-        self.steps: list[TemplateStep] = []
-        self.l2 = settings.search_l2
+        values = settings.l2_values
+        self.l2 = values[0] if len(values) == 1 else SEARCH_L2
         self._likelihood: LogLinearLikelihood | None = None
-        self._optimizer: LBFGS | None = None
         # The data of the last phase, if they are not those of the others.
         self._all: LabelledTable | None = None
         if settings.needs_dev and dev is None:
@@ -350,7 +349,13 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
             for template in chosen.templates:
                 self._estimate = self._workshop.extended(self._estimate, template)
         if self._previous is not None:
-            self._adopt(*self._previous)
+            # Start with these weights for features that the model has.
+            keys, weights = self._previous
+            places = KeyIndex(keys).find(self._workshop.keys(chosen.templates))
+            begin = self._estimate.weights.copy()
+            if weights.shape[1] == begin.shape[1]:
+                begin[places >= 0] = weights[places[places >= 0]]
+            self._estimate = self._estimate._replace(weights=begin)
         self._likelihood = self._workshop.likelihood(chosen.templates, self.l2)
         self._optimizer = self._workshop.optimizer(self._likelihood, self._estimate)
 
@@ -366,14 +371,6 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
         keys = self._workshop.keys(self._estimate.templates)
         order = np.argsort(keys)
         return keys[order], self._present()[0][order]
-
-    def _adopt(self, keys: NDArray[np.uint64], weights: NDArray[np.float64]) -> None:
-        """Start with these weights for features that the model has."""
-        places = KeyIndex(keys).find(self._workshop.keys(self._estimate.templates))
-        begin = self._estimate.weights.copy()
-        if weights.shape[1] == begin.shape[1]:
-            begin[places >= 0] = weights[places[places >= 0]]
-        self._estimate = self._estimate._replace(weights=begin)
 
     def _present(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the current weights, float64 (n_features, n_columns), and coefficients."""

@@ -59,12 +59,9 @@ def contexts(
     """
     if variable == counts.target:
         return ((),)
-    # Sort the class before the variables, whose indices begin at 0.
-    order = sorted(
-        (counts.n_values(parent), -1 if parent == counts.target else parent)
-        for parent in (*parents, counts.target)
+    places = sorted(
+        (*parents, counts.target), key=lambda i: (counts.n_values(i), i != counts.target, i)
     )
-    places = [counts.target if place < 0 else place for _, place in order]
     sets = tuple(tuple(sorted(places[:k])) for k in range(len(places) + 1))
     return sets if smoothing == "witten_bell" else sets[-1:]
 

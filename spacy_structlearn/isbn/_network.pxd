@@ -281,12 +281,10 @@ cdef inline double softmax(const block_t *block, const double *mu, int n,
 # --- mean field ----------------------------------------------------------------------------------
 cdef inline void set_solver(solver_t *s, double *workspace, int n) noexcept nogil:
     """workspace: SOLVER_VECTORS * n doubles, and as many as the largest block has."""
-    cdef int64_t wide = n
-    s.force, s.trial, s.slopes = workspace, workspace + wide, workspace + 2 * wide
-    s.wbar, s.x = workspace + 3 * wide, workspace + 4 * wide
-    s.direction, s.residual = workspace + 5 * wide, workspace + 6 * wide
-    s.product, s.applied = workspace + 7 * wide, workspace + 8 * wide
-    s.old, s.scores = workspace + 9 * wide, workspace + SOLVER_VECTORS * wide
+    cdef double **vectors = &s.force
+    cdef int k
+    for k in range(SOLVER_VECTORS + 1):
+        vectors[k] = workspace + <int64_t> k * n
 
 
 cdef inline void clamp(double *phi, int n) noexcept nogil:

@@ -10,7 +10,6 @@ maximum by implicit differentiation (their section 5.3). The equations are in `_
 
 from libc.math cimport NAN, log
 from libc.stdint cimport int8_t, int32_t, int64_t, uint64_t
-from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from spacy_structlearn.kernels.doubles cimport add_outer, add_to, matvec, vecmat
@@ -22,7 +21,6 @@ from ..errors import StructlearnError
 cdef enum:
     MOST_DECISIONS = 3  # elementary ones of a move: shift, tag, word
     STAGES = 4  # of the means of a state: before each decision, and after the last
-    OUT_OF_MEMORY = -2
 
 
 cdef struct sentence_t:
@@ -51,7 +49,6 @@ cdef struct step_t:
 cdef struct work_t:
     state_t *states  # (m + 1)
     step_t *steps  # (m + 1)
-    double *memory  # of all that follows
     double *phi  # (m + 1, STAGES, n)
     double *mu  # (m + 1, STAGES, n)
     double *read  # (m + 1, n): final means as later states read them, by the number of the next one
@@ -80,41 +77,12 @@ cdef int64_t n_probs_of(const isbn_t *net, const sentence_t *s) noexcept nogil:
     return 2 * total
 
 
-cdef int allocate(const isbn_t *net, int64_t n_moves, int64_t n_probs, work_t *w) noexcept nogil:
-    """Allocate the workspace. Returns 0, or OUT_OF_MEMORY."""
-    cdef int64_t n = net.n, m = n_moves + 1, size
-    memset(w, 0, sizeof(work_t))
-    size = (2 * STAGES + 3) * m * n + (2 + SOLVER_VECTORS) * n + largest_block(net) + n_probs
-    w.states = <state_t *> malloc(m * sizeof(state_t))
-    w.steps = <step_t *> malloc(m * sizeof(step_t))
-    w.memory = <double *> malloc(size * sizeof(double))
-    if w.states == NULL or w.steps == NULL or w.memory == NULL:
-        release(w)
-        return OUT_OF_MEMORY
-    w.phi = w.memory
-    w.mu = w.phi + m * STAGES * n
-    w.read = w.mu + m * STAGES * n
-    w.mask = w.read + m * n
-    w.d_read = w.mask + m * n
-    w.g = w.d_read + m * n
-    w.h = w.g + n
-    w.probs = w.h + n
-    set_solver(&w.solver, w.probs + n_probs, net.n)
-    return 0
-
-
-cdef void release(work_t *w) noexcept nogil:
-    free(w.states)
-    free(w.steps)
-    free(w.memory)
-
-
-cdef int advance(const isbn_t *net, const sentence_t *s, int t, int word, work_t *w) noexcept nogil:
+cdef int advance(const isbn_t *net, const sentence_t *s, int t, work_t *w) noexcept nogil:
     """Compute state t + 1 and the block of each decision. Returns 0 if the move is illegal."""
     cdef state_t *state = w.states + t
     cdef const state_t *below = NULL
     cdef step_t *step = w.steps + t
-    cdef int move = s.moves[t], label = -1, legal
+    cdef int move = s.moves[t], label = -1, word = state.n_words, legal
     cdef leaf_t leaf
     leaf.tag = leaf.item = leaf.signature = -1
     if state.below >= 0:
@@ -149,7 +117,7 @@ cdef int advance(const isbn_t *net, const sentence_t *s, int t, int word, work_t
 
 cdef double forward(const isbn_t *net, const sentence_t *s, work_t *w, int *wrong) noexcept nogil:
     """Return the log-likelihood of a derivation. wrong: the number of an illegal move, or -1."""
-    cdef int n = net.n, t, k, tau, word = 0, related
+    cdef int n = net.n, t, k, tau, related
     cdef int64_t used = 0
     cdef double total = 0.0, log_sum
     cdef double *phi
@@ -163,11 +131,9 @@ cdef double forward(const isbn_t *net, const sentence_t *s, work_t *w, int *wron
     for t in range(s.n_moves):
         state = w.states + t
         step = w.steps + t
-        if not advance(net, s, t, word, w):
+        if not advance(net, s, t, w):
             wrong[0] = t
             return NAN
-        if s.moves[t] == SHIFT:
-            word += 1
         phi = w.phi + <int64_t> t * STAGES * n
         mu = w.mu + <int64_t> t * STAGES * n
         memset(phi, 0, n * sizeof(double))
@@ -199,9 +165,8 @@ cdef double forward(const isbn_t *net, const sentence_t *s, work_t *w, int *wron
             dropout_mask(p, n, w.dropout, w.seed, s.number, t)
             for k in range(n):
                 w.read[<int64_t> (t + 1) * n + k] *= p[k]
-    if word != s.n_words:
-        wrong[0] = s.n_moves
-    elif net.n_labels and not w.states[s.n_moves].is_done:
+    state = w.states + s.n_moves
+    if state.n_words != s.n_words or (net.n_labels and not state.is_done):
         wrong[0] = s.n_moves
     return total
 
@@ -272,15 +237,10 @@ cdef void backward(const isbn_t *net, const sentence_t *s, work_t *w, double sca
 
 
 cdef struct arrays_t:
-    # Weights, and the derivations of many sentences
-    const double *weights
+    # The derivations of many sentences; `all`: as if they were one
     const int64_t *offsets
     const int64_t *word_offsets
-    const int8_t *moves
-    const int32_t *labels
-    const int32_t *tags
-    const int32_t *items
-    const int32_t *signatures
+    sentence_t all
 
 
 cdef object view(arrays_t *out, Network network, const double[::1] weights,
@@ -292,16 +252,11 @@ cdef object view(arrays_t *out, Network network, const double[::1] weights,
     cdef int64_t i, k, number, n_sentences = offsets.shape[0] - 1, n_words = tags.shape[0]
     cdef const isbn_t *net = &network.net
     cdef const char *problem = NULL
-    if weights.shape[0] != network.n_weights:
-        problem = "weights of another network"
-    elif n_sentences < 0 or word_offsets.shape[0] != offsets.shape[0]:
-        problem = "offsets of different numbers of sentences"
-    elif labels.shape[0] != moves.shape[0]:
-        problem = "not one label for each move"
-    elif items.shape[0] != n_words or signatures.shape[0] != n_words:
-        problem = "not one tag, item and signature for each word"
-    elif moves.shape[0] >= 2**31 or n_words >= 2**31:
-        problem = "too many moves or words"
+    if (weights.shape[0] != network.n_weights or n_sentences < 0
+            or word_offsets.shape[0] != offsets.shape[0] or labels.shape[0] != moves.shape[0]
+            or not items.shape[0] == signatures.shape[0] == n_words < 2**31
+            or moves.shape[0] >= 2**31):
+        problem = "arrays of different sizes"
     else:
         for i in range(sentences.shape[0]):
             number = sentences[i]
@@ -324,57 +279,22 @@ cdef object view(arrays_t *out, Network network, const double[::1] weights,
         raise StructlearnError("SL641", problem=problem.decode())
     # An empty view has no first element to point to.
     memset(out, 0, sizeof(arrays_t))
-    out.weights = &weights[0]
     out.offsets, out.word_offsets = &offsets[0], &word_offsets[0]
     if moves.shape[0]:
-        out.moves, out.labels = &moves[0], &labels[0]
+        out.all.moves, out.all.labels = &moves[0], &labels[0]
     if n_words:
-        out.tags, out.items, out.signatures = &tags[0], &items[0], &signatures[0]
+        out.all.tags, out.all.items, out.all.signatures = &tags[0], &items[0], &signatures[0]
 
 
 cdef sentence_t sentence(const arrays_t *a, int64_t number) noexcept nogil:
-    cdef sentence_t s
+    cdef sentence_t s = a.all
     cdef int64_t first = a.offsets[number], word = a.word_offsets[number]
     s.n_moves = <int> (a.offsets[number + 1] - first)
     s.n_words = <int> (a.word_offsets[number + 1] - word)
     s.number = <uint64_t> number
-    s.moves, s.labels = a.moves + first, a.labels + first
-    s.tags, s.items, s.signatures = a.tags + word, a.items + word, a.signatures + word
+    s.moves, s.labels = s.moves + first, s.labels + first
+    s.tags, s.items, s.signatures = s.tags + word, s.items + word, s.signatures + word
     return s
-
-
-cdef int run(const isbn_t *shape, const arrays_t *arrays, const int64_t[::1] sentences, double *out,
-             double *gradient, double scale, double dropout, uint64_t seed,
-             int64_t *at) noexcept nogil:
-    """Go through all sentences; `out` gets log-likelihoods.
-
-    Returns 0, OUT_OF_MEMORY, or 1 if move at[1] of sentence at[0] is illegal.
-    """
-    cdef isbn_t net = shape[0]
-    cdef work_t w
-    cdef sentence_t s
-    cdef int64_t i, most = 0, n_probs = 0
-    cdef int wrong = -1, status = 0
-    set_weights(&net, arrays.weights)
-    for i in range(sentences.shape[0]):
-        s = sentence(arrays, sentences[i])
-        most = max(most, s.n_moves)
-        n_probs = max(n_probs, n_probs_of(&net, &s))
-    status = allocate(&net, most, n_probs, &w)
-    if status:
-        return status
-    w.dropout, w.seed = dropout, seed
-    for i in range(sentences.shape[0]):
-        s = sentence(arrays, sentences[i])
-        out[i] = forward(&net, &s, &w, &wrong)
-        if wrong >= 0:
-            at[0], at[1] = sentences[i], wrong
-            status = 1
-            break
-        if gradient != NULL:
-            backward(&net, &s, &w, scale, gradient)
-    release(&w)
-    return status
 
 
 cdef class Network:
@@ -405,17 +325,10 @@ cdef class Network:
         cdef int k, leaves
         cdef isbn_t net
         offsets = np.array(item_offsets, dtype=np.int64)
-        problem = ""
         if not 1 <= state_size <= MOST_STATE_SIZE:
-            problem = f"a state size of {state_size}"
-        elif n_tags < 1 or n_labels < 0 or n_signatures < 0 or max_projects < 0:
-            problem = "a negative number of symbols, or no tags"
-        elif offsets.shape != (n_tags + 1,) or offsets[0] != 0 or (np.diff(offsets) < 1).any():
-            problem = "item_offsets that do not give each tag an item"
-        elif max(n_labels, n_tags, n_signatures, max_projects, int(offsets[n_tags])) > MOST_SYMBOLS:
-            problem = "more than 2^24 symbols"
-        if problem:
-            raise StructlearnError("SL640", problem=problem)
+            raise StructlearnError("SL640", problem=f"a state size of {state_size}")
+        if max(n_labels, n_signatures, max_projects, offsets[n_tags]) > MOST_SYMBOLS:
+            raise StructlearnError("SL640", problem="more than 2^24 symbols")
         memset(&net, 0, sizeof(isbn_t))
         net.n = <int> state_size
         net.n_labels, net.n_tags = <int> n_labels, <int> n_tags
@@ -457,26 +370,48 @@ cdef class Network:
         The GIL is released. Raises StructlearnError if an index is out of range or a move is not
         legal.
         """
-        cdef int status
-        cdef int64_t[2] at
+        cdef isbn_t net = self.net
         cdef arrays_t arrays
-        cdef double *slope = NULL
-        cdef double[::1] out
+        cdef sentence_t s
+        cdef work_t w
+        cdef int wrong = -1
+        cdef int64_t i, n = net.n, m = 1, n_probs = 0
+        cdef double[::1] out = np.empty(sentences.shape[0])
         view(&arrays, self, weights, offsets, word_offsets, moves, labels, tags, items, signatures,
              sentences)
-        if gradient is not None:
-            if gradient.shape[0] != self.n_weights:
-                raise StructlearnError("SL641", problem="a gradient of the wrong size")
-            slope = &gradient[0]
+        if gradient is not None and gradient.shape[0] != self.n_weights:
+            raise StructlearnError("SL641", problem="a gradient of the wrong size")
         if not 0 <= dropout < 1:
             raise StructlearnError("SL641", problem=f"a dropout of {dropout}")
-        values = np.empty(sentences.shape[0])
-        out = values
-        if sentences.shape[0]:
-            with nogil:
-                status = run(&self.net, &arrays, sentences, &out[0], slope, scale, dropout, seed, at)
-            if status == OUT_OF_MEMORY:
-                raise MemoryError
-            if status:
-                raise StructlearnError("SL642", sentence=at[0], move=at[1])
-        return values
+        for i in range(sentences.shape[0]):
+            s = sentence(&arrays, sentences[i])
+            m = max(m, s.n_moves + 1)
+            n_probs = max(n_probs, n_probs_of(&net, &s))
+        cdef char[::1] states = np.empty(m * sizeof(state_t), dtype=np.int8)
+        cdef char[::1] steps = np.empty(m * sizeof(step_t), dtype=np.int8)
+        cdef double[::1] memory = np.empty(
+            (2 * STAGES + 3) * m * n + (2 + SOLVER_VECTORS) * n + n_probs + largest_block(&net)
+        )
+        w.states, w.steps = <state_t *> &states[0], <step_t *> &steps[0]
+        w.phi = &memory[0]
+        w.mu = w.phi + m * STAGES * n
+        w.read = w.mu + m * STAGES * n
+        w.mask = w.read + m * n
+        w.d_read = w.mask + m * n
+        w.g = w.d_read + m * n
+        w.h = w.g + n
+        w.probs = w.h + n
+        set_solver(&w.solver, w.probs + n_probs, net.n)
+        w.dropout, w.seed = dropout, seed
+        set_weights(&net, &weights[0])
+        with nogil:
+            for i in range(sentences.shape[0]):
+                s = sentence(&arrays, sentences[i])
+                out[i] = forward(&net, &s, &w, &wrong)
+                if wrong >= 0:
+                    break
+                if gradient is not None:
+                    backward(&net, &s, &w, scale, &gradient[0])
+        if wrong >= 0:
+            raise StructlearnError("SL642", sentence=s.number, move=wrong)
+        return np.asarray(out)

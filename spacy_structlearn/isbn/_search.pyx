@@ -44,36 +44,25 @@ cdef enum:
     # Vectors of a node, each of n doubles. PRIOR: means before the first decision. The mean field
     # has more: natural parameters of the prior; both after the first decision of a shift and of a
     # project; and READ, the final means of the state before, as they are after the move to here.
-    FF_PRIOR = 0
-    FF_PRODUCTS = 1
-    FF_VECTORS = 5
-    MF_PRIOR_PHI = 0
-    MF_PRIOR = 1
-    MF_SHIFT_PHI = 2
-    MF_SHIFT = 3
-    MF_PROJECT_PHI = 4
-    MF_PROJECT = 5
-    MF_READ_PHI = 6
-    MF_READ = 7
-    MF_PRODUCTS = 8
-    MF_VECTORS = 12
+    PRIOR = 0
+    PRODUCTS = 1
+    FEED_FORWARD_VECTORS = 5
+    PRIOR_PHI = 5
+    AFTER_SHIFT_PHI = 6
+    AFTER_PROJECT_PHI = 8
+    READ_PHI = 10
+    READ = 11
+    MEAN_FIELD_VECTORS = 12
 
 cdef enum:
     FIRST_CAPACITY = 256  # of nodes
     KEPT_BYTES = 33554432  # maximum size of vectors kept after a search
-    MOST_AT_ONCE = 1048576  # derivations
-    MOST_BEAM = 4096  # hypotheses after a word, alternatives of a state
     HAS_READ = 16  # the other bits of `made` are the products
-
-cdef enum:
-    DONE = 0
-    OUT_OF_MEMORY = -1
-
 
 cdef struct node_t:
     state_t state
     double score  # log P of the moves so far, with the bonus of each word
-    int parent
+    int parent, n_moves
     int taken  # of the alternatives here
     int candidate  # of the word shifted to get here
     int made
@@ -98,9 +87,7 @@ cdef struct workspace_t:
     int n_nodes, n_spare
     entry_t *heap
     int64_t heap_capacity, n_heap, order
-    double *p
-    double *solver_memory
-    int64_t p_capacity, solver_capacity
+    double *p  # of a block; the solver's vectors follow
 
 
 cdef struct search_t:
@@ -118,7 +105,6 @@ cdef struct search_t:
     int64_t max_pops, limit
     double margin
     int64_t pops, all_pops
-    int n_capped
     int only_ends  # whether only shifts and final moves are considered
     int *found  # nodes that have shifted the word, or complete nodes, best first
     int n_found
@@ -135,57 +121,51 @@ cdef void forget(workspace_t *r) noexcept nogil:
     free(r.spare)
     free(r.heap)
     free(r.p)
-    free(r.solver_memory)
     memset(r, 0, sizeof(workspace_t))
 
 
-cdef int add_nodes(workspace_t *r) noexcept nogil:
-    """Make space for twice the nodes. Returns whether there was enough memory."""
-    cdef int64_t capacity = max(2 * r.capacity, <int64_t> FIRST_CAPACITY)
-    if (capacity > 2**30 or grow(<void **> &r.nodes, capacity, sizeof(node_t))
-            or grow(<void **> &r.spare, capacity, sizeof(int))
-            or grow(<void **> &r.vectors, capacity * r.stride, sizeof(double))):
-        return 0
-    r.capacity = capacity
-    return 1
+cdef int resize(void **data, int64_t n, size_t item) except -1 nogil:
+    if grow(data, n, item):
+        with gil:
+            raise MemoryError
+    return 0
 
 
-cdef int prepare(search_t *s) noexcept nogil:
-    """Empty the workspace for a new sentence. Returns whether there was enough memory."""
+cdef int prepare(search_t *s) except -1 nogil:
+    """Empty the workspace for a new sentence."""
     cdef workspace_t *r = s.workspace
     cdef int64_t n = s.net.n, largest = largest_block(&s.net)
-    cdef int64_t stride = n * (MF_VECTORS if s.net.mean_field else FF_VECTORS)
+    cdef int64_t stride = n * (MEAN_FIELD_VECTORS if s.net.mean_field else FEED_FORWARD_VECTORS)
     if r.stride != stride:
         forget(r)
         r.stride = stride
-    if r.p_capacity < largest:
-        if grow(<void **> &r.p, largest, sizeof(double)):
-            return 0
-        r.p_capacity = largest
-    if r.solver_capacity < SOLVER_VECTORS * n + largest:
-        if grow(<void **> &r.solver_memory, SOLVER_VECTORS * n + largest, sizeof(double)):
-            return 0
-        r.solver_capacity = SOLVER_VECTORS * n + largest
-    set_solver(&s.solver, r.solver_memory, s.net.n)
+    resize(<void **> &r.p, SOLVER_VECTORS * n + 2 * largest, sizeof(double))
+    set_solver(&s.solver, r.p + largest, s.net.n)
     r.n_nodes = r.n_spare = 0
     r.n_heap = r.order = 0
-    return 1
+    return 0
 
 
-cdef int new_node(workspace_t *r, int parent, double score) noexcept nogil:
-    """Return the number of a new node, or OUT_OF_MEMORY. Invalidates pointers to nodes."""
+cdef int new_node(workspace_t *r, int parent, double score) except -1 nogil:
+    """Return the number of a new node. Invalidates pointers to nodes."""
     cdef int number
+    cdef int64_t capacity
     cdef node_t *node
     if r.n_spare:
         r.n_spare -= 1
         number = r.spare[r.n_spare]
     else:
-        if r.n_nodes == r.capacity and not add_nodes(r):
-            return OUT_OF_MEMORY
+        if r.n_nodes == r.capacity:
+            capacity = max(2 * r.capacity, <int64_t> FIRST_CAPACITY)
+            resize(<void **> &r.nodes, capacity, sizeof(node_t))
+            resize(<void **> &r.spare, capacity, sizeof(int))
+            resize(<void **> &r.vectors, capacity * r.stride, sizeof(double))
+            r.capacity = capacity
         number = r.n_nodes
         r.n_nodes += 1
     node = r.nodes + number
     node.parent, node.score = parent, score
+    node.n_moves = r.nodes[parent].n_moves + 1 if parent >= 0 else 0
     node.taken = node.made = node.kept = 0
     node.candidate = -1
     return number
@@ -217,14 +197,14 @@ cdef inline int comes_before(const entry_t *a, const entry_t *b) noexcept nogil:
     return a.score > b.score or (a.score == b.score and a.order < b.order)
 
 
-cdef int push(workspace_t *r, double score, double exact, int kind, int node, int value) noexcept nogil:
-    """Add an entry. Returns whether there was enough memory."""
+cdef int push(workspace_t *r, double score, double exact, int kind, int node,
+              int value) except -1 nogil:
+    """Add an entry."""
     cdef entry_t entry
     cdef int64_t place, above, capacity
     if r.n_heap == r.heap_capacity:
         capacity = max(2 * r.heap_capacity, <int64_t> FIRST_CAPACITY)
-        if grow(<void **> &r.heap, capacity, sizeof(entry_t)):
-            return 0
+        resize(<void **> &r.heap, capacity, sizeof(entry_t))
         r.heap_capacity = capacity
     entry.score, entry.exact, entry.order = score, exact, r.order
     entry.kind, entry.node, entry.value = kind, node, value
@@ -238,7 +218,7 @@ cdef int push(workspace_t *r, double score, double exact, int kind, int node, in
         r.heap[place] = r.heap[above]
         place = above
     r.heap[place] = entry
-    return 1
+    return 0
 
 
 cdef entry_t pop(workspace_t *r) noexcept nogil:
@@ -271,15 +251,13 @@ cdef inline int legal_here(search_t *s, int number) noexcept nogil:
 
 
 cdef int follow(search_t *s, int parent, double score, int move, int label,
-                int candidate) noexcept nogil:
-    """Add the node after a move. Returns its number, or OUT_OF_MEMORY."""
+                int candidate) except -1 nogil:
+    """Add the node after a move. Returns its number."""
     cdef workspace_t *r = s.workspace
     cdef int number = new_node(r, parent, score)
     cdef state_t *state
     cdef const state_t *below = NULL
     cdef leaf_t leaf
-    if number < 0:
-        return OUT_OF_MEMORY
     leaf.tag = leaf.item = leaf.signature = -1
     if candidate >= 0:
         leaf.tag, leaf.item = s.tags[candidate], s.items[candidate]
@@ -304,12 +282,12 @@ cdef void decide(search_t *s, const block_t *block, int chosen, const double *ph
 cdef const double *means_after(search_t *s, int number, int move) noexcept nogil:
     """Return the means of a state after the decision to shift or to project."""
     cdef workspace_t *r = s.workspace
-    cdef int n = s.net.n, phi = MF_SHIFT_PHI if move == SHIFT else MF_PROJECT_PHI
+    cdef int n = s.net.n, phi = AFTER_SHIFT_PHI if move == SHIFT else AFTER_PROJECT_PHI
     cdef block_t block
     if not s.net.mean_field:
-        return vector(r, number, FF_PRIOR, n)
+        return vector(r, number, PRIOR, n)
     block = move_block(&s.net, legal_here(s, number))
-    decide(s, &block, move, vector(r, number, MF_PRIOR_PHI, n), vector(r, number, MF_PRIOR, n),
+    decide(s, &block, move, vector(r, number, PRIOR_PHI, n), vector(r, number, PRIOR, n),
            vector(r, number, phi, n), vector(r, number, phi + 1, n))
     return vector(r, number, phi + 1, n)
 
@@ -319,8 +297,8 @@ cdef void end_step(search_t *s, int number) noexcept nogil:
     cdef workspace_t *r = s.workspace
     cdef node_t *node = r.nodes + number
     cdef int n = s.net.n, move = node.state.move, chosen, parent = node.parent
-    cdef double *phi = vector(r, number, MF_READ_PHI, n)
-    cdef double *mu = vector(r, number, MF_READ, n)
+    cdef double *phi = vector(r, number, READ_PHI, n)
+    cdef double *mu = vector(r, number, READ, n)
     cdef block_t block
     if node.made & HAS_READ or parent < 0:
         return
@@ -331,26 +309,26 @@ cdef void end_step(search_t *s, int number) noexcept nogil:
         decide(s, &block, chosen, phi, mu, phi, mu)
     elif move == PROJECT:
         block = label_block(&s.net)
-        decide(s, &block, node.state.label, vector(r, parent, MF_PROJECT_PHI, n),
-               vector(r, parent, MF_PROJECT, n), phi, mu)
+        decide(s, &block, node.state.label, vector(r, parent, AFTER_PROJECT_PHI, n),
+               vector(r, parent, AFTER_PROJECT_PHI + 1, n), phi, mu)
     else:
         block = move_block(&s.net, legal_here(s, parent))
-        decide(s, &block, move, vector(r, parent, MF_PRIOR_PHI, n),
-               vector(r, parent, MF_PRIOR, n), phi, mu)
+        decide(s, &block, move, vector(r, parent, PRIOR_PHI, n), vector(r, parent, PRIOR, n), phi,
+               mu)
 
 
 cdef const double *product(search_t *s, int tau, int number) noexcept nogil:
     """Return J^tau times the final means that are stored for a node."""
     cdef workspace_t *r = s.workspace
-    cdef int n = s.net.n, owner = number, prior = MF_READ, first = MF_PRODUCTS
+    cdef int n = s.net.n, owner = number, means = READ
     cdef double *out
     if not s.net.mean_field:
         # The means do not depend on the move.
-        owner, prior, first = r.nodes[number].parent, FF_PRIOR, FF_PRODUCTS
-    out = vector(r, owner, first + tau, n)
+        owner, means = r.nodes[number].parent, PRIOR
+    out = vector(r, owner, PRODUCTS + tau, n)
     if not r.nodes[owner].made >> tau & 1:
         r.nodes[owner].made |= 1 << tau
-        matvec(out, s.net.recurrent + <int64_t> tau * n * n, vector(r, owner, prior, n), n, n, 0)
+        matvec(out, s.net.recurrent + <int64_t> tau * n * n, vector(r, owner, means, n), n, n, 0)
     return out
 
 
@@ -363,9 +341,9 @@ cdef int prior_of(search_t *s, int number, double *p) noexcept nogil:
     cdef node_t *node = r.nodes + number
     cdef int n = s.net.n, tau, related, legal
     cdef block_t block
-    cdef double *mu = vector(r, number, MF_PRIOR if s.net.mean_field else FF_PRIOR, n)
+    cdef double *mu = vector(r, number, PRIOR, n)
     # The feed-forward approximation does not keep phi and does not use the solver.
-    cdef double *phi = vector(r, number, MF_PRIOR_PHI, n) if s.net.mean_field else r.solver_memory
+    cdef double *phi = vector(r, number, PRIOR_PHI, n) if s.net.mean_field else s.solver.force
     if s.net.mean_field:
         end_step(s, number)
     memset(phi, 0, n * sizeof(double))
@@ -380,16 +358,9 @@ cdef int prior_of(search_t *s, int number, double *p) noexcept nogil:
     return legal
 
 
-cdef inline int ends_too_early(search_t *s, int number) noexcept nogil:
-    """Whether attaching the top would end the derivation before the last word."""
-    cdef const state_t *state = &s.workspace.nodes[number].state
-    return (state.n_words < s.n_words
-            and s.workspace.nodes[state.below].state.symbol == s.net.n_labels)
-
-
 # --- entries -------------------------------------------------------------------------------------
-cdef int expand(search_t *s, int number) noexcept nogil:
-    """Add the moves of a state to the agenda. Returns DONE or OUT_OF_MEMORY."""
+cdef int expand(search_t *s, int number) except -1 nogil:
+    """Add the moves of a state to the agenda."""
     cdef workspace_t *r = s.workspace
     cdef double p[4]
     cdef int legal = prior_of(s, number, p), move, word = r.nodes[number].state.n_words
@@ -400,21 +371,19 @@ cdef int expand(search_t *s, int number) noexcept nogil:
             continue
         exact = score + log(p[move])
         if move == SHIFT:
-            if word == s.n_words:
-                continue
-            if not push(r, exact + s.best_bonus[word], exact, SHIFT_ANY, number, 0):
-                return OUT_OF_MEMORY
+            if word < s.n_words:
+                push(r, exact + s.best_bonus[word], exact, SHIFT_ANY, number, 0)
         elif move == PROJECT:
-            if not push(r, exact, exact, PROJECT_ANY, number, 0):
-                return OUT_OF_MEMORY
-        elif move == MODIFY or not ends_too_early(s, number):
-            if not push(r, exact, exact, MAKE, number, move):
-                return OUT_OF_MEMORY
-    return DONE
+            push(r, exact, exact, PROJECT_ANY, number, 0)
+        elif (move == MODIFY or word == s.n_words
+                or r.nodes[r.nodes[number].state.below].state.symbol != s.net.n_labels):
+            # Attaching to the root ends the derivation.
+            push(r, exact, exact, MAKE, number, move)
+    return 0
 
 
-cdef int tags_of(search_t *s, int number, double exact) noexcept nogil:
-    """Score the tags of a shift. Returns DONE or OUT_OF_MEMORY."""
+cdef int tags_of(search_t *s, int number, double exact) except -1 nogil:
+    """Score the tags of a shift."""
     cdef workspace_t *r = s.workspace
     cdef int n = s.net.n, word = r.nodes[number].state.n_words
     cdef int64_t c
@@ -424,38 +393,34 @@ cdef int tags_of(search_t *s, int number, double exact) noexcept nogil:
     softmax(&block, mu, n, r.p)
     for c in range(s.offsets[word], s.offsets[word + 1]):
         score = exact + log(r.p[s.tags[c]])
-        if not push(r, score + s.bonus[c], score, SHIFT_TAG, number, <int> c):
-            return OUT_OF_MEMORY
-    return DONE
+        push(r, score + s.bonus[c], score, SHIFT_TAG, number, <int> c)
+    return 0
 
 
-cdef int word_of(search_t *s, int parent, int candidate, double exact) noexcept nogil:
-    """Score the word of a shift with its tag. Returns DONE or OUT_OF_MEMORY."""
+cdef int word_of(search_t *s, int parent, int candidate, double exact) except -1 nogil:
+    """Score the word of a shift with its tag."""
     cdef workspace_t *r = s.workspace
     cdef int n = s.net.n, tag = s.tags[candidate]
     cdef int number = follow(s, parent, 0.0, SHIFT, -1, candidate)
-    cdef const double *mu
+    cdef double *mu = vector(r, parent, PRIOR, n)
     cdef block_t block
     cdef double score
-    if number < 0:
-        return OUT_OF_MEMORY
     if s.net.mean_field:
+        mu = vector(r, number, READ, n)
         block = tag_block(&s.net)
-        decide(s, &block, tag, vector(r, parent, MF_SHIFT_PHI, n),
-               vector(r, parent, MF_SHIFT, n), vector(r, number, MF_READ_PHI, n),
-               vector(r, number, MF_READ, n))
-        mu = vector(r, number, MF_READ, n)
-    else:
-        mu = vector(r, parent, FF_PRIOR, n)
+        decide(s, &block, tag, vector(r, parent, AFTER_SHIFT_PHI, n),
+               vector(r, parent, AFTER_SHIFT_PHI + 1, n), vector(r, number, READ_PHI, n),
+               mu)
     block = item_block(&s.net, tag)
     softmax(&block, mu, n, r.p)
     score = exact + log(r.p[s.items[candidate] - s.net.item_offsets[tag]]) + s.bonus[candidate]
     r.nodes[number].score = score
-    return DONE if push(r, score, score, SHIFT_WORD, number, 0) else OUT_OF_MEMORY
+    push(r, score, score, SHIFT_WORD, number, 0)
+    return 0
 
 
-cdef int labels_of(search_t *s, int number, double exact) noexcept nogil:
-    """Score the `branching` best labels of a project. Returns DONE or OUT_OF_MEMORY."""
+cdef int labels_of(search_t *s, int number, double exact) except -1 nogil:
+    """Score the `branching` best labels of a project."""
     cdef workspace_t *r = s.workspace
     cdef int n = s.net.n, label, place, count = 0
     cdef double p
@@ -476,66 +441,56 @@ cdef int labels_of(search_t *s, int number, double exact) noexcept nogil:
         count += 1
     for place in range(count):
         p = exact + log(s.ranked[place])
-        if not push(r, p, p, MAKE, number, N_MOVES + s.ranks[place]):
-            return OUT_OF_MEMORY
-    return DONE
+        push(r, p, p, MAKE, number, N_MOVES + s.ranks[place])
+    return 0
 
 
-cdef int take(search_t *s, const entry_t *entry) noexcept nogil:
-    """Process the best entry. Returns DONE or OUT_OF_MEMORY."""
+cdef int take(search_t *s, const entry_t *entry) except -1 nogil:
+    """Process the best entry."""
     cdef workspace_t *r = s.workspace
-    cdef int move = entry.value, label = -1, number, parent
+    cdef int move = entry.value, label = -1, number = entry.node, parent = entry.node
     if entry.kind == SHIFT_ANY:
-        return tags_of(s, entry.node, entry.exact)
+        return tags_of(s, number, entry.exact)
     if entry.kind == SHIFT_TAG:
-        return word_of(s, entry.node, entry.value, entry.exact)
-    parent = r.nodes[entry.node].parent if entry.kind == SHIFT_WORD else entry.node
+        return word_of(s, number, entry.value, entry.exact)
     if entry.kind == SHIFT_WORD:
-        if r.nodes[parent].taken < s.branching or s.only_ends:
-            r.nodes[parent].taken += 1
-            s.found[s.n_found] = entry.node
-            s.n_found += 1
-        return DONE
-    if s.only_ends and not (entry.kind == MAKE and move == ATTACH
-                            and r.nodes[r.nodes[parent].state.below].state.symbol
-                            == s.net.n_labels):
-        return DONE
+        parent = r.nodes[number].parent
+    elif s.only_ends and not (
+        entry.kind == MAKE and move == ATTACH
+        and r.nodes[r.nodes[parent].state.below].state.symbol == s.net.n_labels
+    ):
+        return 0
     if entry.kind == OPEN:
-        return expand(s, entry.node)
+        return expand(s, number)
     if entry.kind == PROJECT_ANY:
-        return labels_of(s, entry.node, entry.exact)
+        return labels_of(s, number, entry.exact)
     if r.nodes[parent].taken >= s.branching and not s.only_ends:
-        return DONE
+        return 0
     r.nodes[parent].taken += 1
-    if move >= N_MOVES:
-        move, label = PROJECT, move - N_MOVES
-    number = follow(s, parent, entry.score, move, label, -1)
-    if number < 0:
-        return OUT_OF_MEMORY
-    if r.nodes[number].state.is_done:
-        s.found[s.n_found] = number
-        s.n_found += 1
-        return DONE
-    if s.synchronous:
-        s.layer[s.n_layer] = number
-        s.n_layer += 1
-        return DONE
-    return expand(s, number)
+    if entry.kind == MAKE:
+        if move >= N_MOVES:
+            move, label = PROJECT, move - N_MOVES
+        number = follow(s, parent, entry.score, move, label, -1)
+        if not r.nodes[number].state.is_done:
+            if not s.synchronous:
+                return expand(s, number)
+            s.layer[s.n_layer] = number
+            s.n_layer += 1
+            return 0
+    s.found[s.n_found] = number
+    s.n_found += 1
+    return 0
 
 
 # --- search --------------------------------------------------------------------------------------
-cdef int best_first(search_t *s, int is_last) noexcept nogil:
-    """Process entries until the beam is full, or at the end enough derivations are complete.
-
-    Returns DONE or OUT_OF_MEMORY.
-    """
+cdef int best_first(search_t *s, int is_last) except -1 nogil:
+    """Process entries until the beam is full, or at the end enough derivations are complete."""
     cdef workspace_t *r = s.workspace
     cdef entry_t entry
     cdef int most = max(s.beam, s.k) if is_last else s.beam, i, number
     for i in range(s.n_layer):
         number = s.layer[i]
-        if not push(r, r.nodes[number].score, r.nodes[number].score, OPEN, number, 0):
-            return OUT_OF_MEMORY
+        push(r, r.nodes[number].score, r.nodes[number].score, OPEN, number, 0)
     while r.n_heap and s.n_found < most:
         if is_last and s.n_found >= s.k and (
             s.n_found >= s.beam
@@ -543,14 +498,12 @@ cdef int best_first(search_t *s, int is_last) noexcept nogil:
         ):
             break
         entry = pop(r)
-        if take(s, &entry) != DONE:
-            return OUT_OF_MEMORY
+        take(s, &entry)
         if s.pops >= s.limit and not s.only_ends:
             # Every state seen so far gets its shift.
             s.only_ends = 1
-            s.n_capped += 1
     r.n_heap = 0
-    return DONE
+    return 0
 
 
 cdef void rank(search_t *s, int first, int most) noexcept nogil:
@@ -567,45 +520,36 @@ cdef void rank(search_t *s, int first, int most) noexcept nogil:
     s.n_found = min(s.n_found, most)
 
 
-cdef inline int is_behind(const search_t *s, double score, int n_found, int most,
-                          int is_last) noexcept nogil:
-    """Whether a score is too low, given the first `n_found` nodes, which are sorted."""
-    cdef const node_t *nodes = s.workspace.nodes
-    if n_found == most and score <= nodes[s.found[most - 1]].score:
-        return 1
-    return (is_last and n_found and n_found >= s.k
-            and score <= nodes[s.found[0]].score - s.margin)
-
-
-cdef int in_layers(search_t *s, int is_last) noexcept nogil:
+cdef int in_layers(search_t *s, int is_last) except -1 nogil:
     """Like `best_first`, but hypotheses advance together, move by move."""
     cdef workspace_t *r = s.workspace
     cdef entry_t entry
     cdef int most = max(s.beam, s.k) if is_last else s.beam, i, before
     while s.n_layer:
         if s.pops >= s.limit and (s.n_found or is_last):
-            s.n_capped += 1
             break
         for i in range(s.n_layer):
-            if expand(s, s.layer[i]) != DONE:
-                return OUT_OF_MEMORY
+            expand(s, s.layer[i])
         s.n_layer, before = 0, s.n_found
         s.only_ends = 0
         while r.n_heap and s.n_found - before < most:
             if s.n_layer + s.n_found - before >= 2 * most:
                 s.only_ends = 1
             entry = pop(r)
-            if is_behind(s, entry.score, before, most, is_last):
+            # Too low, given the nodes of the layers before, which are sorted.
+            if before == most and entry.score <= r.nodes[s.found[most - 1]].score:
                 break
-            if take(s, &entry) != DONE:
-                return OUT_OF_MEMORY
+            if (is_last and before and before >= s.k
+                    and entry.score <= r.nodes[s.found[0]].score - s.margin):
+                break
+            take(s, &entry)
         r.n_heap = 0
         rank(s, before, most)
-    return DONE
+    return 0
 
 
-cdef int complete(search_t *s, int number) noexcept nogil:
-    """Attach everything on the stack. Returns DONE or OUT_OF_MEMORY."""
+cdef int complete(search_t *s, int number) except -1 nogil:
+    """Attach everything on the stack."""
     cdef workspace_t *r = s.workspace
     cdef double p[4]
     cdef int legal, move
@@ -615,27 +559,19 @@ cdef int complete(search_t *s, int number) noexcept nogil:
         if not legal >> ATTACH & 1 or (legal >> MODIFY & 1 and p[MODIFY] > p[ATTACH]):
             move = MODIFY
         number = follow(s, number, r.nodes[number].score + log(p[move]), move, -1, -1)
-        if number < 0:
-            return OUT_OF_MEMORY
     s.found[0] = number
     s.n_found = 1
-    return DONE
+    return 0
 
 
-cdef int run(search_t *s, int *is_fallback) noexcept nogil:
-    """Search for derivations. Returns DONE or OUT_OF_MEMORY."""
-    cdef workspace_t *r = s.workspace
-    cdef int word, number, is_last, status, best = -1
+cdef int run(search_t *s) except -1 nogil:
+    """Search for derivations. Returns whether the only one is a fallback."""
+    cdef int word, is_last, best = -1
     cdef int *before
-    is_fallback[0] = 0
-    if not prepare(s):
-        return OUT_OF_MEMORY
-    number = new_node(r, -1, 0.0)
-    if number < 0:
-        return OUT_OF_MEMORY
-    first_state(&s.net, &r.nodes[number].state)
-    s.found[0] = number
+    prepare(s)
+    s.found[0] = new_node(s.workspace, -1, 0.0)
     s.n_found = 1
+    first_state(&s.net, &s.workspace.nodes[s.found[0]].state)
     for word in range(s.n_words + (s.net.n_labels > 0)):
         best = s.found[0]
         is_last = word == s.n_words or (s.net.n_labels == 0 and word == s.n_words - 1)
@@ -648,19 +584,20 @@ cdef int run(search_t *s, int *is_fallback) noexcept nogil:
         s.layer, s.n_layer = s.found, s.n_found
         s.found, s.n_found = before, 0
         s.pops = s.only_ends = 0
-        status = in_layers(s, is_last) if s.synchronous else best_first(s, is_last)
-        if status != DONE:
-            return status
+        if s.synchronous:
+            in_layers(s, is_last)
+        else:
+            best_first(s, is_last)
         s.all_pops += s.pops
         if word == s.n_words:
             break
         if not s.n_found:
-            return DONE
+            return 0
         keep_paths(s, word)
-    if not s.n_found:
-        is_fallback[0] = 1
-        return complete(s, best)
-    return DONE
+    if s.n_found:
+        return 0
+    complete(s, best)
+    return 1
 
 
 # --- brackets ------------------------------------------------------------------------------------
@@ -758,22 +695,12 @@ cdef class Workspace:
         forget(&self.memory)
 
 
-cdef int path_length(const workspace_t *r, int number) noexcept nogil:
-    cdef int length = 0
-    while r.nodes[number].parent >= 0:
-        length += 1
-        number = r.nodes[number].parent
-    return length
-
-
 cdef class Searcher:
     """A network with its weights, to search with.
 
     weights: float64 (n_weights).
     chains: the phrases of each label, topmost first.
     root: the phrase that is omitted at the top of a tree, or -1.
-
-    Raises ValueError if the weights or labels are of another network.
     """
 
     cdef isbn_t net
@@ -785,9 +712,6 @@ cdef class Searcher:
 
     def __init__(self, Network network not None, const double[::1] weights, chains, int root):
         lengths = [len(chain) for chain in chains]
-        if (weights.shape[0] != network.n_weights or len(lengths) != network.net.n_labels
-                or not all(lengths)):
-            raise ValueError("weights or labels of another network")
         self.chain_offsets = np.cumsum([0, *lengths], dtype=np.int64)
         self.chains = np.array([phrase for chain in chains for phrase in chain], np.int32)
         self.root, self.longest_chain = root, max(lengths, default=0)
@@ -796,8 +720,8 @@ cdef class Searcher:
 
     def search(self, const int64_t[::1] offsets, const int32_t[::1] tags,
                const int32_t[::1] items, const int32_t[::1] signatures, const double[::1] bonus,
-               int beam, int branching, int k, int64_t max_pops, double margin, Workspace workspace not None,
-               bint synchronous=False):
+               int beam, int branching, int k, int64_t max_pops, double margin,
+               Workspace workspace not None, bint synchronous=False):
         """Return the likeliest derivations of a sentence of n words, best first.
 
         offsets: int64 (n + 1), of the candidates of each word, at least one.
@@ -814,51 +738,19 @@ cdef class Searcher:
 
         Returns scores, float64 (m); moves, int8, and labels, int32, of all derivations; their
         offsets, int64 (m + 1); the candidates of their words, int32 (m, n); whether the only
-        derivation is a fallback, in which all open nodes were attached; the number of states, and
-        how often it reached the limit; the phrases of all trees in pre-order, each its label, first
-        word and end, int32 (n, 3), and their offsets, int64 (m + 1). The GIL is released. Raises ValueError if the arrays are
-        inconsistent, and MemoryError.
+        derivation is a fallback, in which all open nodes were attached; the number of states; the
+        phrases of all trees in pre-order, each its label, first word and end, int32 (n, 3), and
+        their offsets, int64 (m + 1). The GIL is released.
+        Raises ValueError if the arrays are inconsistent, and MemoryError.
         """
         cdef search_t s
         cdef int64_t most = max(beam, k)
-        cdef int i, status, is_fallback = 0
-        self.check(offsets, tags, items, signatures, bonus)
-        if not (1 <= beam <= MOST_BEAM and 1 <= branching <= MOST_BEAM and 0 <= k <= MOST_AT_ONCE
-                and max_pops >= 1 and margin >= 0):
-            raise ValueError("beam, branching, k, max_pops and margin must be in their ranges")
-        cdef int[:, ::1] nodes = np.empty((2, 2 * most), dtype=np.intc)
-        cdef int[::1] ranks = np.empty(branching, dtype=np.intc)
-        cdef double[::1] ranked = np.empty(branching)
-        cdef double[::1] best_bonus = np.maximum.reduceat(bonus, offsets[:offsets.shape[0] - 1])
-        memset(&s, 0, sizeof(search_t))
-        s.net, s.workspace = self.net, &workspace.memory
-        s.n_words = <int> best_bonus.shape[0]
-        s.offsets, s.tags, s.items = &offsets[0], &tags[0], &items[0]
-        s.signatures, s.bonus, s.best_bonus = &signatures[0], &bonus[0], &best_bonus[0]
-        s.beam, s.branching, s.k = beam, branching, k
-        s.max_pops, s.margin = min(max_pops, <int64_t> 2**40), margin
-        s.synchronous = synchronous
-        s.found, s.layer = &nodes[0, 0], &nodes[1, 0]
-        s.ranked, s.ranks = &ranked[0], &ranks[0]
-        try:
-            with nogil:
-                status = run(&s, &is_fallback)
-            if status != DONE:
-                raise MemoryError
-            return self.results(&s, is_fallback)
-        finally:
-            if s.workspace.capacity * s.workspace.stride * <int64_t> sizeof(double) > KEPT_BYTES:
-                forget(s.workspace)
-
-    cdef object check(self, const int64_t[::1] offsets, const int32_t[::1] tags,
-                      const int32_t[::1] items, const int32_t[::1] signatures,
-                      const double[::1] bonus):
         cdef int64_t n_words = offsets.shape[0] - 1, n = tags.shape[0], i
+        cdef int is_fallback
         cdef const int32_t *first = self.net.item_offsets
-        cdef bint sound = (n_words >= 1 and n < 2**31 and offsets[0] == 0 and offsets[n_words] == n
-                           and items.shape[0] == signatures.shape[0] == bonus.shape[0] == n)
-        for i in range(n_words if sound else 0):
-            sound = sound and offsets[i] < offsets[i + 1]
+        cdef bint sound = (n_words >= 1 and offsets[0] == 0 and offsets[n_words] == n
+                           and items.shape[0] == signatures.shape[0] == bonus.shape[0] == n
+                           and bool((np.diff(offsets) > 0).all()))
         for i in range(n if sound else 0):
             sound = (sound and 0 <= tags[i] < self.net.n_tags
                      and first[tags[i]] <= items[i] < first[tags[i] + 1]
@@ -866,6 +758,27 @@ cdef class Searcher:
                      and bonus[i] <= 0 and isfinite(bonus[i]))
         if not sound:
             raise ValueError("each word must have candidates that the network knows")
+        cdef int[:, ::1] nodes = np.empty((2, 2 * most), dtype=np.intc)
+        cdef int[::1] ranks = np.empty(branching, dtype=np.intc)
+        cdef double[::1] ranked = np.empty(branching)
+        cdef double[::1] best_bonus = np.maximum.reduceat(bonus, offsets[:offsets.shape[0] - 1])
+        memset(&s, 0, sizeof(search_t))
+        s.net, s.workspace = self.net, &workspace.memory
+        s.n_words = <int> n_words
+        s.offsets, s.tags, s.items = &offsets[0], &tags[0], &items[0]
+        s.signatures, s.bonus, s.best_bonus = &signatures[0], &bonus[0], &best_bonus[0]
+        s.beam, s.branching, s.k = beam, branching, k
+        s.max_pops, s.margin = max_pops, margin
+        s.synchronous = synchronous
+        s.found, s.layer = &nodes[0, 0], &nodes[1, 0]
+        s.ranked, s.ranks = &ranked[0], &ranks[0]
+        try:
+            with nogil:
+                is_fallback = run(&s)
+            return self.results(&s, is_fallback)
+        finally:
+            if s.workspace.capacity * s.workspace.stride * <int64_t> sizeof(double) > KEPT_BYTES:
+                forget(s.workspace)
 
     cdef object results(self, search_t *s, int is_fallback):
         cdef workspace_t *r = s.workspace
@@ -876,7 +789,7 @@ cdef class Searcher:
         cdef int8_t[::1] moves
         cdef int32_t[::1] labels
         cdef int32_t[:, ::1] words
-        lengths = [path_length(r, s.found[i]) for i in range(s.n_found)]
+        lengths = [r.nodes[s.found[i]].n_moves for i in range(s.n_found)]
         found = (
             np.empty(s.n_found),
             np.empty(sum(lengths), dtype=np.int8),
@@ -898,22 +811,17 @@ cdef class Searcher:
                     word -= 1
                     words[i, word] = r.nodes[number].candidate
                 number = r.nodes[number].parent
-        trees = self.trees(moves, labels, begins)
-        return (*found, bool(is_fallback), s.all_pops, s.n_capped, *trees)
-
-    cdef object trees(self, const int8_t[::1] moves, const int32_t[::1] labels,
-                      const int64_t[::1] begins):
-        """Return the phrases of derivations and their offsets, see `search`."""
-        cdef int64_t n_trees = begins.shape[0] - 1, most = np.diff(begins).max(initial=0), i
+        cdef int64_t most = max(lengths, default=0)
         cdef uint8_t[::1] stack = np.empty((most + 1) * sizeof(open_t), dtype=np.uint8)
         cdef int[::1] modifiers = np.empty(2 * most, dtype=np.intc)
         # A node has at most its chain and its modifiers, each of which is a move.
-        found = np.empty(((most + 1) * (self.longest_chain + 1), 3), dtype=np.intc)
-        cdef int[:, ::1] out = found
+        rows = np.empty(((most + 1) * (self.longest_chain + 1), 3), dtype=np.intc)
+        cdef int[:, ::1] out = rows
         trees = [np.empty((0, 3), dtype=np.intc)]
-        for i in range(n_trees):
+        for i in range(s.n_found):
             count = brackets(moves, labels, begins[i], begins[i + 1], &self.chain_offsets[0],
                              &self.chains[0], self.root, <open_t *> &stack[0], &modifiers[0],
                              <bracket_t *> &out[0, 0])
-            trees.append(found[:count].copy())
-        return np.concatenate(trees), np.cumsum([*map(len, trees)])
+            trees.append(rows[:count].copy())
+        phrases = np.concatenate(trees), np.cumsum([*map(len, trees)])
+        return (*found, bool(is_fallback), s.all_pops, *phrases)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import cumulative
 from ..errors import StructlearnError
 from ..parallel.batches import Workspaces, in_batches
 from ..trees.parse import GivenTag, Parse, calibrate, tag_shares
@@ -31,12 +32,10 @@ from .settings import SEARCHES
 # All decoders of grammars are accepted, but there are only two different ones here: the tree with
 # the most expected brackets, or the most probable tree.
 MOST_BRACKETS = ("max_rule_sum", "labelled_recall")
-MOST_PROBABLE = ("viterbi", "max_rule_product", "variational")
-DECODERS = (*MOST_PROBABLE, *MOST_BRACKETS)
+DECODERS = ("viterbi", "max_rule_product", "variational", *MOST_BRACKETS)
 # Minimum probability of a useful bracket.
 BRACKET_COST = 0.5
 _MOST = 1_000_000  # trees
-_MOST_BEAM = 4_096  # a wider beam takes minutes for a sentence
 # Maximum number of states between two words, for each hypothesis of the beam. With more states, the
 # best-first search is slower and hardly better: one hypothesis fills the beam with its shifts.
 _POPS = 50
@@ -77,24 +76,12 @@ class DerivationParser:
     ):
         if model.is_empty:
             raise StructlearnError("SL630")
-        beam = model.beam if beam is None else beam
-        branching = model.branching if branching is None else branching
-        search = model.search if search is None else search
-        for name, value, wanted, sound in (
-            ("decoder", decoder, "one of " + ", ".join(DECODERS), decoder in DECODERS),
-            ("threads", threads, "1 or more", threads >= 1),
-            ("beam", beam, f"from 1 to {_MOST_BEAM:,}", 1 <= beam <= _MOST_BEAM),
-            ("branching", branching, f"from 1 to {_MOST_BEAM:,}", 1 <= branching <= _MOST_BEAM),
-            ("search", search, " or ".join(SEARCHES), search in SEARCHES),
-        ):
-            if not sound:
-                raise StructlearnError("SL631", name=name, value=value, wanted=wanted)
-        self.model = model
+        changes = {"beam": beam, "branching": branching, "search": search}
+        self.model = model.replaced(**{k: v for k, v in changes.items() if v is not None})
+        _check("decoder", decoder, "one of " + ", ".join(DECODERS), decoder in DECODERS)
+        _check("threads", threads, "1 or more", threads >= 1)
         self.decoder = decoder
         self.threads = threads
-        self.beam = beam
-        self.branching = branching
-        self.search = search
         symbols = model.symbols
         weights = model.weights.astype(np.float64)
         index = {label: i for i, label in enumerate(symbols.phrases)}
@@ -125,12 +112,10 @@ class DerivationParser:
         Raises StructlearnError if tag_weight is below 0 or there is not one tag for each word.
         """
         words = [list(sentence) for sentence in sentences]
-        given: list[Sequence[GivenTag] | None] = [None] * len(words)
-        if tags is not None:
-            given = [list(row) for row in tags]
-            if [len(row) for row in given] != [len(sentence) for sentence in words]:
-                raise StructlearnError("SL632")
-        self._check(tag_weight)
+        given = [None] * len(words) if tags is None else [list(row) for row in tags]
+        if tags is not None and [*map(len, given)] != [*map(len, words)]:
+            raise StructlearnError("SL632")
+        _check("tag_weight", tag_weight, "0 or more nats", tag_weight >= 0)
 
         def run(batch: slice) -> list[Parse]:
             pairs = zip(words[batch], given[batch], strict=True)
@@ -157,7 +142,7 @@ class DerivationParser:
         k = min(k, _MOST)
         if given is not None and len(given) != len(words):
             raise StructlearnError("SL632")
-        self._check(tag_weight)
+        _check("tag_weight", tag_weight, "0 or more nats", tag_weight >= 0)
         if not words or k < 1:
             return [self._parse(words, given, tag_weight)][: max(k, 0)]
         wanted = k
@@ -169,12 +154,6 @@ class DerivationParser:
             if len(found.trees) >= k or found.n_derivations < wanted or wanted > _MOST:
                 return [self._read(found, tree) for tree in found.trees[:k]]
             wanted *= 2
-
-    def _check(self, tag_weight: float) -> None:
-        if not tag_weight >= 0:
-            raise StructlearnError(
-                "SL631", name="tag_weight", value=tag_weight, wanted="0 or more nats"
-            )
 
     def _parse(
         self, words: list[str], given: Sequence[GivenTag] | None, tag_weight: float
@@ -198,20 +177,20 @@ class DerivationParser:
         if candidates is None:
             return None
         with self._workspaces.borrowed() as workspace:
-            scores, *_, chosen, is_fallback, _, _, brackets, bounds = self._searcher.search(
+            scores, *_, chosen, is_fallback, _, brackets, bounds = self._searcher.search(
                 *candidates,
-                beam=self.beam,
-                branching=self.branching,
+                beam=self.model.beam,
+                branching=self.model.branching,
                 k=k,
-                max_pops=_POPS * self.beam,
+                max_pops=_POPS * self.model.beam,
                 margin=_MARGIN,
                 workspace=workspace,
-                synchronous=self.search != SEARCHES[0],
+                synchronous=self.model.search != SEARCHES[0],
             )
         top = scores.max()
         log_likelihood = float(top + np.log(np.exp(scores - top).sum()))
         shares = np.exp(scores - log_likelihood).tolist()
-        tags = candidates.tags[chosen]
+        tags = candidates[1][chosen]
         sizes = np.array([(len(words) + 1) ** 2, len(words) + 1, 1], dtype=np.int64)
         keys = (brackets @ sizes).tolist()
         trees: dict[tuple[bytes, bytes], _Tree] = {}
@@ -229,8 +208,11 @@ class DerivationParser:
 
     def _candidates(
         self, words: list[str], given: Sequence[GivenTag] | None, tag_weight: float
-    ) -> _Candidates | None:
-        """Return the possible items of each word; None if a word has no item."""
+    ) -> tuple[NDArray[Any], ...] | None:
+        """Return the possible items of each word, as arguments of the kernel.
+
+        None if a word has no item.
+        """
         symbols = self.model.symbols
         items, signatures = symbols.candidates(words)
         unknown = items == symbols.unknown
@@ -253,8 +235,8 @@ class DerivationParser:
         if not counts.all():
             return None
         tags = np.nonzero(allowed)[1]
-        return _Candidates(
-            np.concatenate([[0], np.cumsum(counts)]),
+        return (
+            cumulative(counts),
             tags.astype(np.int32),
             items[allowed],
             np.where(unknown, signatures[:, None], -1)[allowed].astype(np.int32),
@@ -290,16 +272,6 @@ class DerivationParser:
         return Parse(*brackets, tags, failed=True, root=symbols.root)
 
 
-class _Candidates(NamedTuple):
-    """See `_search.Searcher.search`."""
-
-    offsets: NDArray[np.int64]
-    tags: NDArray[np.int32]
-    items: NDArray[np.int32]
-    signatures: NDArray[np.int32]
-    bonus: Floats
-
-
 @dataclass(eq=False)
 class _Tree:
     """A tree. keys: of its brackets, in order. share: P(tree | words)."""
@@ -322,6 +294,11 @@ class _Found(NamedTuple):
     def worth(self, tree: _Tree) -> float:
         """Return the expected number of correct brackets minus their costs."""
         return sum(self.of_bracket[key] - BRACKET_COST for key in tree.keys)
+
+
+def _check(name: str, value: Any, wanted: str, sound: bool) -> None:
+    if not sound:
+        raise StructlearnError("SL631", name=name, value=value, wanted=wanted)
 
 
 def _numbered(keys: list[int]) -> list[Any]:
@@ -354,10 +331,6 @@ def joint_log_probabilities(model: ISBN, trees: Iterable[Tree], threads: int = 1
     with ThreadPoolExecutor(threads) as pool:
         shards = np.array_split(np.arange(len(kept)), 4 * threads)
         values = np.concatenate(list(pool.map(run, shards)))
-    words = np.flatnonzero(derivations.signatures >= 0)
-    owner = np.searchsorted(derivations.word_offsets, words, side="right") - 1
-    more = model.signature_log_probs[derivations.tags[words], derivations.signatures[words]]
-    values += np.bincount(owner, more.astype(np.float64), len(kept))
     scores = np.full(len(own), -np.inf)
-    scores[kept] = values
+    scores[kept] = values + model.signature_scores(derivations)
     return scores

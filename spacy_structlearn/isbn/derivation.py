@@ -150,16 +150,6 @@ class DerivationSymbols:
         sizes = {"moves": len(MOVES), "labels": self.n_labels}
         return _blocks({**sizes, "tags": self.n_tags, "items": self.n_items})
 
-    @property
-    def n_inputs(self) -> int:
-        """Rows of inputs, R."""
-        return self.input_blocks["d.signatures"].stop
-
-    @property
-    def n_outputs(self) -> int:
-        """Rows of outputs, D."""
-        return self.output_blocks["items"].stop
-
     def item(self, tag: int, word: str, initial: bool = False, before: int = 0) -> tuple[int, int]:
         """Return the item and the signature of a word under a tag, each -1 if it has none.
 
@@ -241,13 +231,12 @@ class DerivationSymbols:
             return word
         return self._cached_form(word, before & 1) if self.normalization else None
 
-    def __getstate__(self) -> dict[str, Any]:
-        # Without caches: a registered function may not be picklable.
-        return self.to_fields()
-
     def to_fields(self) -> dict[str, Any]:
         """Return the fields to be stored."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    # Without caches: a registered function may not be picklable.
+    __getstate__ = to_fields
 
     @classmethod
     def from_fields(cls, stored: dict[str, Any]) -> DerivationSymbols:
@@ -260,10 +249,9 @@ class DerivationSymbols:
         return cls(**stored | nested | flat)
 
     def _problem(self) -> str | None:
-        texts = [self.signature_kind, self.normalization, self.root, self.top_label]
-        texts += [*self.tags, *self.signatures]
-        texts += [text for group in (*self.chains, *self.words) for text in group]
-        if not all(isinstance(text, str) for text in texts):
+        texts = (self.signature_kind, self.normalization, self.root, self.top_label)
+        groups = (texts, self.tags, self.signatures, *self.chains, *self.words)
+        if not all(isinstance(text, str) for group in groups for text in group):
             return "a name that is no string"
         # "" sorts before all other words.
         for names in (self.tags, self.chains, *self.words):
@@ -277,10 +265,11 @@ class DerivationSymbols:
             return "a tag without words"
         if self.chains and (self.unknown < 0).any():
             return "a tag without an item for unknown words"
-        if len(set(self.signatures)) != len(self.signatures):
-            return "a signature that occurs twice"
-        if self.signatures and self.signatures[0] != "":
-            return 'signatures of which the first is not ""'
+        if len(set(self.signatures)) != len(self.signatures) or self.signatures[:1] not in (
+            (),
+            ("",),
+        ):
+            return 'signatures that are not different, or of which the first is not ""'
         if self.signatures and not self.signature_kind:
             return "signatures without the function that finds them"
         if type(self.max_projects) is not int or self.max_projects < bool(self.chains):
@@ -294,9 +283,7 @@ def _blocks(sizes: dict[str, int]) -> dict[str, slice]:
 
 
 def segments(chain: tuple[str, ...], index: dict[tuple[str, ...], int]) -> tuple[int, ...] | None:
-    """Return the labels that a unary chain is projected by, the lowest first.
-
-    They are the longest known ones, from the bottom upwards; None if a label is not known.
+    """Return the longest known labels of a unary chain, the lowest first, or None.
 
     chain: labels of phrases, topmost first. index: see `DerivationSymbols.chain_index`.
     """
@@ -342,26 +329,18 @@ class LeftCornerDerivations:
         chosen = np.asarray(indices, dtype=np.int64)
         offsets, moves = _places(self.offsets, chosen)
         word_offsets, words = _places(self.word_offsets, chosen)
-        return LeftCornerDerivations(
-            offsets,
-            word_offsets,
-            self.moves[moves],
-            self.labels[moves],
-            self.tags[words],
-            self.items[words],
-            self.signatures[words],
-        )
+        of_moves = (array[moves] for array in self.arrays[2:4])
+        of_words = (array[words] for array in self.arrays[4:])
+        return LeftCornerDerivations(offsets, word_offsets, *of_moves, *of_words)
 
     @staticmethod
     def concatenate(parts: Sequence[LeftCornerDerivations]) -> LeftCornerDerivations:
         """Concatenate derivations of the same symbols."""
-        joined = []
-        for offsets in ([p.offsets for p in parts], [p.word_offsets for p in parts]):
-            joined.append(cumulative(np.concatenate([np.diff(o) for o in offsets])))
-        names = [field.name for field in fields(LeftCornerDerivations)][2:]
-        return LeftCornerDerivations(
-            *joined, *(np.concatenate([getattr(part, name) for part in parts]) for name in names)
+        ends, word_ends, *others = zip(*(part.arrays for part in parts), strict=True)
+        offsets = (
+            cumulative(np.concatenate([*map(np.diff, arrays)])) for arrays in (ends, word_ends)
         )
+        return LeftCornerDerivations(*offsets, *map(np.concatenate, others))
 
 
 def _places(
@@ -378,18 +357,15 @@ class _Walk(NamedTuple):
 
     codes: int64, -1 - move for other moves than projects; 2 i for the first project of chain i, and
         2 i + 1 for its other projects, if there are any.
-    offsets, word_offsets: int64 (N + 1), of the codes, and of words and tags.
-    chains: labels, topmost first.
-    tops: the counts of the labels right below the root.
     """
 
     codes: NDArray[np.int64]
-    offsets: NDArray[np.int64]
-    word_offsets: NDArray[np.int64]
+    offsets: NDArray[np.int64]  # (N + 1), of the codes
+    word_offsets: NDArray[np.int64]  # (N + 1), of words and tags
     words: list[str]
     tags: list[str]
-    chains: list[tuple[str, ...]]
-    tops: Counter[str]
+    chains: list[tuple[str, ...]]  # topmost label first
+    tops: Counter[str]  # of the labels right below the root
 
     def moves(
         self, index: dict[tuple[str, ...], int]
@@ -613,14 +589,13 @@ def encode(
     """
     walk = _walk(trees, symbols.root)
     offsets, moves, labels = walk.moves(symbols.chain_index)
-    tags, items, signatures = _leaves(symbols, walk)
-    every = LeftCornerDerivations(
-        offsets, walk.word_offsets, moves, labels, tags, items, signatures
-    )
-    projects = moves == PROJECT
-    wrong = (projects & (labels < 0)) | (_runs(moves) > symbols.max_projects)
+    leaves = _leaves(symbols, walk)
+    every = LeftCornerDerivations(offsets, walk.word_offsets, moves, labels, *leaves)
+    wrong = ((moves == PROJECT) & (labels < 0)) | (_runs(moves) > symbols.max_projects)
     bad = np.zeros(len(every), dtype=bool)
     bad[np.searchsorted(offsets, np.flatnonzero(wrong), side="right") - 1] = True
-    bad[np.searchsorted(walk.word_offsets, np.flatnonzero(items < 0), side="right") - 1] = True
+    bad[np.searchsorted(walk.word_offsets, np.flatnonzero(every.items < 0), side="right") - 1] = (
+        True
+    )
     kept = np.flatnonzero(~bad)
     return (every if len(kept) == len(every) else every.subset(kept)), kept

@@ -13,7 +13,6 @@ bias; outputs, the W; output_bias, the b.
 
 from __future__ import annotations
 
-from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 
 from ..errors import StructlearnError
 from ..learning.stored import Stored
-from .derivation import RELATIONS, DerivationSymbols
+from .derivation import RELATIONS, DerivationSymbols, LeftCornerDerivations
 from .settings import FEATURES, MEANS, SEARCHES, ISBNSettings
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ class ISBN(Stored):
     beam, branching, search: see `decode.DerivationParser`.
     storage: the precision of stored weights, "float32" or "float16" (0.05 %, see `compact`).
 
-    Raises StructlearnError if the parts are inconsistent.
+    Raises StructlearnError if the parts are inconsistent, or out of the bounds of `ISBNSettings`.
     """
 
     kind = "isbn"
@@ -79,6 +78,16 @@ class ISBN(Stored):
         self.branching = branching
         self.search = search
         self.storage = storage
+        ISBNSettings(  # raises
+            state_size=state_size or int(self.is_empty),
+            means=means,
+            features=features,
+            beam=beam,
+            branching=branching,
+            search=search,
+            signature="",
+            normalization="",
+        )
         problem = self._problem()
         if problem:
             raise StructlearnError("SL604", problem=problem)
@@ -87,7 +96,9 @@ class ISBN(Stored):
     def empty(cls) -> ISBN:
         """Return a network without symbols, for untrained components."""
         symbols = DerivationSymbols()
-        return cls(symbols, 0, MEANS[0], np.zeros(symbols.n_outputs), np.zeros((0, 0)))
+        return cls(
+            symbols, 0, MEANS[0], np.zeros(symbols.output_blocks["items"].stop), np.zeros((0, 0))
+        )
 
     @classmethod
     def initialize(
@@ -95,19 +106,17 @@ class ISBN(Stored):
         symbols: DerivationSymbols,
         signature_log_probs: NDArray[np.floating],
         settings: ISBNSettings,
-        *,
-        scale: float = 1.0,
     ) -> ISBN:
         """Return a network with random weights.
 
-        scale: the weights are uniform between -+ scale sqrt(3 / k), where k is the number of terms
-            in a sum. Biases are 0.
+        They are uniform between -+ sqrt(3 / k), where k is the number of terms in a sum. Biases are
+        0.
         """
         generator = np.random.default_rng(settings.seed)
         n = settings.state_size
         fan_in = {"recurrent": len(RELATIONS) * n, "inputs": _ROWS_READ, "outputs": n}
         drawn = [
-            generator.uniform(-1.0, 1.0, shape) * scale * np.sqrt(3 / fan_in[name])
+            generator.uniform(-1.0, 1.0, shape) * np.sqrt(3 / fan_in[name])
             if name in fan_in
             else np.zeros(shape)
             for name, shape in _shapes(symbols, n).items()
@@ -147,32 +156,20 @@ class ISBN(Stored):
         return self.symbols.top_label
 
     @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of each part of the weights, in order."""
-        return _shapes(self.symbols, self.state_size)
-
-    @property
     def n_weights(self) -> int:
         """Number of weights."""
-        return sum(prod(shape) for shape in self.shapes.values())
+        return sum(map(prod, _shapes(self.symbols, self.state_size).values()))
 
     def parts(self, weights: NDArray[Any] | None = None) -> dict[str, NDArray[Any]]:
         """Return views of each part of the weights, by default those of the network."""
-        vector = self.weights if weights is None else weights
-        parts = {}
-        begin = 0
-        for name, shape in self.shapes.items():
-            end = begin + prod(shape)
-            parts[name] = vector[begin:end].reshape(shape)
-            begin = end
-        return parts
+        shapes = _shapes(self.symbols, self.state_size)
+        ends = np.cumsum([*map(prod, shapes.values())])[:-1]
+        views = np.split(self.weights if weights is None else weights, ends)
+        pairs = zip(views, shapes.items(), strict=True)
+        return {name: view.reshape(shape) for view, (name, shape) in pairs}
 
     def network(self) -> Network:
         """Return the network as an object of the kernel."""
-        return self._network
-
-    @cached_property
-    def _network(self) -> Network:
         from ._network import Network
 
         symbols = self.symbols
@@ -186,6 +183,13 @@ class ISBN(Stored):
             features=self.features,
             mean_field=self.means == "mean_field",
         )
+
+    def signature_scores(self, derivations: LeftCornerDerivations) -> NDArray[np.float64]:
+        """Return log P of the signatures of each derivation, float64 (N)."""
+        words = np.flatnonzero(derivations.signatures >= 0)
+        owner = np.searchsorted(derivations.word_offsets, words, side="right") - 1
+        log_probs = self.signature_log_probs[derivations.tags[words], derivations.signatures[words]]
+        return np.bincount(owner, log_probs.astype(np.float64), len(derivations))
 
     def to_fields(self) -> tuple[int, dict[str, Any]]:
         fields = self.fields() | {"symbols": self.symbols.to_fields()}
@@ -212,22 +216,8 @@ class ISBN(Stored):
 
     def _problem(self) -> str | None:
         symbols = self.symbols
-        numbers = {"state_size": 0 if self.is_empty else 1, "beam": 1, "branching": 1}
-        for name, least in numbers.items():
-            value = getattr(self, name)
-            if type(value) is not int or value < least:
-                return f"{name} of {value!r}"
-        if self.means not in MEANS:
-            return f"the means {self.means!r}"
-        if self.search not in SEARCHES:
-            return f"the search {self.search!r}"
         if self.storage not in STORAGES:
             return f"the storage {self.storage!r}"
-        features = self.features
-        if not isinstance(features, str) or features != "".join(
-            x for x in FEATURES if x in features
-        ):
-            return f"the features {features!r}"
         if not (np.isfinite(self.temperature) and self.temperature > 0):
             return f"a temperature of {self.temperature}"
         if self.weights.shape != (self.n_weights,):
@@ -243,10 +233,12 @@ class ISBN(Stored):
 
 
 def _shapes(symbols: DerivationSymbols, n: int) -> dict[str, tuple[int, ...]]:
+    n_inputs = symbols.input_blocks["d.signatures"].stop
+    n_outputs = symbols.output_blocks["items"].stop
     return {
         "recurrent": (len(RELATIONS), n, n),
-        "inputs": (symbols.n_inputs, n),
+        "inputs": (n_inputs, n),
         "bias": (n,),
-        "outputs": (symbols.n_outputs, n),
-        "output_bias": (symbols.n_outputs,),
+        "outputs": (n_outputs, n),
+        "output_bias": (n_outputs,),
     }

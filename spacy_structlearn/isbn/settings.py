@@ -115,11 +115,13 @@ class ISBNSettings(Settings):
     beam: int = setting(
         10,
         ge=1,
+        le=4096,
         help="Maximum number of hypotheses after each word. It is stored with the weights.",
     )
     branching: int = setting(
         10,
         ge=1,
+        le=4096,
         help="Maximum number of moves that are followed from each hypothesis. It is stored with "
         "the weights.",
     )
@@ -139,8 +141,9 @@ class ISBNSettings(Settings):
     def constraints(self) -> Iterable[tuple[str, str, Any]]:
         in_order = "".join(name for name in FEATURES if name in self.features)
         yield "features", f"some of {FEATURES}, in this order", self.features == in_order
-        optional = ("signature", "normalization")
-        yield from spelling_constraints(self.signature, self.normalization, optional)
+        if self.signature or self.normalization:  # looking for functions takes a while
+            optional = ("signature", "normalization")
+            yield from spelling_constraints(self.signature, self.normalization, optional)
 
     @property
     def n_reports(self) -> int:
@@ -176,7 +179,6 @@ class ISBNSettings(Settings):
         parameters: ISBN | None,
         data: Data,
         *,
-        validation_trees: Sequence[Tree] | None = None,
         make_engine: MakeEngine = make_engine,
     ) -> ISBNTrainer:
         """Return a trainer that starts from these parameters.
@@ -184,7 +186,6 @@ class ISBNSettings(Settings):
         parameters: None or empty parameters: start from `initialize`.
         data: normalised trees, lists of them, or derivations of the symbols of `parameters`. Their
             order does not matter.
-        validation_trees: the trees parsed after each pass, instead of a share of `data`.
 
         Raises StructlearnError if there is nothing to train on.
         """
@@ -192,6 +193,4 @@ class ISBNSettings(Settings):
 
         if parameters is None or parameters.is_empty:
             parameters = self.initialize(data)
-        return ISBNTrainer(
-            self, parameters, data, validation_trees=validation_trees, make_engine=make_engine
-        )
+        return ISBNTrainer(self, parameters, data, make_engine=make_engine)

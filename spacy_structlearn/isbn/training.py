@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from hashlib import blake2b
 from typing import Any
 
@@ -57,13 +56,11 @@ class ISBNTrainer(Trainer[ISBNSettings]):
         parameters: ISBN,
         data: Data,
         *,
-        validation_trees: Sequence[Tree] | None = None,
         make_engine: MakeEngine = make_engine,
     ):
         super().__init__(settings, make_engine=make_engine)
         self._start = parameters
         self._network = parameters.network()
-        self._given = validation_trees
         self._all: Data = ()
         self.add(data)
 
@@ -80,7 +77,7 @@ class ISBNTrainer(Trainer[ISBNSettings]):
         # An order that does not depend on the order of the data
         digests = _digests(derivations)
         order = np.array(sorted(range(len(digests)), key=digests.__getitem__), dtype=np.int64)
-        share = self.settings.validation if self._given is None else 0
+        share = self.settings.validation
         n_held = 0
         if share and digests:
             # Equal sentences stay together.
@@ -94,16 +91,12 @@ class ISBNTrainer(Trainer[ISBNSettings]):
         if (held >= len(kept)).any():
             raise StructlearnError("SL621", problem="derivations alone and hold some of them out")
         self._all = [trees, *parts]
-        self._held: list[Tree] = (
-            [trees[number] for number in kept[held].tolist()]
-            if self._given is None
-            else list(self._given)
-        )
+        self._held = [trees[number] for number in kept[held].tolist()]
         self._data = derivations.subset(order[n_held:])
-        self.left_out = left_out
+        self.left_out, self.n_sentences = left_out, len(self._data)
         self._lengths = np.diff(self._data.offsets)
-        self._constants = _signature_sums(self._data, self._start.signature_log_probs)
-        self._set_vectors(self._first_vectors(), 0)
+        self._constants = self._start.signature_scores(self._data)
+        self._set(self._first_state())
         self._wide = np.empty(self._network.n_weights)
         self._narrow = np.empty(self._network.n_weights, dtype=np.float32)
         self._best: dict[str, Any] | None = None
@@ -113,11 +106,6 @@ class ISBNTrainer(Trainer[ISBNSettings]):
         self.scores: list[float] = []
         self.value = 0.0
         self.n_iterations = 0
-
-    @property
-    def n_sentences(self) -> int:
-        """Number of sentences trained on."""
-        return len(self._data)
 
     def iterate(self) -> bool:
         """Run an epoch. Raises StructlearnError if the weights diverge."""
@@ -129,8 +117,7 @@ class ISBNTrainer(Trainer[ISBNSettings]):
         """Return the network with the best weights if there are held-out sentences, otherwise with
         the current weights, in both cases averaged if the settings ask for it.
         """
-        state = self._state() if self._best is None else self._best
-        return self._start.replaced(weights=self._learned(state))
+        return self._model(self._state() if self._best is None else self._best)
 
     @property
     def _done(self) -> bool:
@@ -179,8 +166,16 @@ class ISBNTrainer(Trainer[ISBNSettings]):
         while len(self._gradients) < len(shards):
             self._gradients.append(np.empty(self._network.n_weights))
         np.copyto(self._wide, self._weights)
-        work = partial(self._add_gradient, self._wide, dropout_seed, -1 / len(batch))
-        value = sum(run(work, shards, self._gradients)) + self._constants[batch].sum()
+
+        def differentiate(sentences: NDArray[np.int64], gradient: NDArray[np.float64]) -> float:
+            gradient.fill(0)
+            own = np.ascontiguousarray(sentences)
+            drawn = settings.dropout, dropout_seed, -1 / len(batch)
+            return self._network.log_likelihoods(
+                self._wide, *self._data.arrays, own, gradient, *drawn
+            ).sum()
+
+        value = sum(run(differentiate, shards, self._gradients)) + self._constants[batch].sum()
         self._sum += float(value)
         summed = self._gradients[0]
         for other in self._gradients[1 : len(shards)]:
@@ -202,27 +197,10 @@ class ISBNTrainer(Trainer[ISBNSettings]):
         for begin in range(0, len(self._weights), _BLOCK):
             yield (begin, "weights"), slice(begin, begin + _BLOCK)
 
-    def _add_gradient(
-        self,
-        weights: NDArray[np.float64],
-        seed: int,
-        scale: float,
-        sentences: NDArray[np.int64],
-        gradient: NDArray[np.float64],
-    ) -> np.float64:
-        """Set `gradient` to the gradient of some sentences. Returns their log-likelihood."""
-        gradient.fill(0)
-        numbers = np.ascontiguousarray(sentences)
-        dropout = self.settings.dropout
-        return self._network.log_likelihoods(
-            weights, *self._data.arrays, numbers, gradient, dropout, seed, scale
-        ).sum()
-
     def _validate(self) -> None:
         """Parse the held-out sentences, and return to the best state if the score drops."""
         state = self._state()
-        model = self._start.replaced(weights=self._learned(state))
-        score = self._score(model, self._held)
+        score = self._score(self._model(state), self._held)
         if self._best is None or score >= max(self.scores):
             self._best = state
         else:
@@ -242,19 +220,22 @@ class ISBNTrainer(Trainer[ISBNSettings]):
             n_parsed += len(parse.spans)
         return 2 * right / max(n_gold + n_parsed, 1)
 
-    def _first_vectors(self) -> dict[str, NDArray[np.float32]]:
+    def _first_state(self) -> dict[str, Any]:
         """Return the initial weights and the initial state of the optimiser."""
         weights = self._start.weights
-        vectors = {"weights": weights}
+        state = {"n_updates": 0, "weights": weights}
         if self.settings.optimizer == "adam":
-            vectors |= {"mom1": np.zeros_like(weights), "mom2": np.zeros_like(weights)}
+            state |= {"mom1": np.zeros_like(weights), "mom2": np.zeros_like(weights)}
         if self.settings.averages:
             # In thinc averages begin at 0, which has an effect for a dozen updates.
-            vectors["averages"] = weights
-        return vectors
+            state["averages"] = weights
+        return state
 
-    def _set_vectors(self, vectors: dict[str, NDArray[np.float32]], n_updates: int) -> None:
-        """Continue from copies of these vectors, which a new optimiser changes in place."""
+    def _set(self, state: dict[str, Any]) -> None:
+        """Continue with a new optimiser from a copy of a state.
+
+        Raises ValueError if it is of another network.
+        """
         settings = self.settings
         # The decay of thinc is decoupled: after the step, weights shrink by the share learn_rate *
         # L2. For SGD that is the gradient of the prior, except that it is not clipped. The clipping
@@ -267,13 +248,15 @@ class ISBNTrainer(Trainer[ISBNSettings]):
             grad_clip=0.0,
             use_averages=settings.averages,
         )
-        own = {name: self._checked(vectors[name]).copy() for name in self._first_vectors()}
+        own = {name: state[name].copy() for name in self._first_state().keys() - {"n_updates"}}
+        if any(v.dtype != np.float32 or v.shape != self._start.weights.shape for v in own.values()):
+            raise ValueError("weights of another network")
         self._vectors, self._weights = own, own["weights"]
-        self._optimizer, self._n_updates = optimizer, n_updates
+        self._optimizer, self._n_updates = optimizer, int(state["n_updates"])
         for key, block in self._blocks():
             for name in own.keys() - {"weights"}:
                 getattr(optimizer, name)[key] = own[name][block]
-            optimizer.nr_update[key] = n_updates
+            optimizer.nr_update[key] = self._n_updates
 
     # --- state --------------------------------------------------------------------------------
     def _state(self) -> dict[str, Any]:
@@ -281,17 +264,9 @@ class ISBNTrainer(Trainer[ISBNSettings]):
         arrays = {name: vector.copy() for name, vector in self._vectors.items()}
         return {"n_updates": self._n_updates, **arrays}
 
-    def _set(self, state: dict[str, Any]) -> None:
-        """Set a state. Raises ValueError if it is of another network."""
-        self._set_vectors(state, int(state["n_updates"]))
-
-    def _learned(self, state: dict[str, Any]) -> NDArray[np.float32]:
-        return state["averages" if self.settings.averages else "weights"]
-
-    def _checked(self, array: NDArray[Any]) -> NDArray[np.float32]:
-        if array.dtype != np.float32 or array.shape != self._start.weights.shape:
-            raise ValueError("weights of another network")
-        return array
+    def _model(self, state: dict[str, Any]) -> ISBN:
+        weights = state["averages" if self.settings.averages else "weights"]
+        return self._start.replaced(weights=weights)
 
     def state(self) -> dict[str, Any]:
         return {
@@ -304,15 +279,12 @@ class ISBNTrainer(Trainer[ISBNSettings]):
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        best, scores = state["best"], [*map(float, state["scores"])]
-        if best is not None:  # the state that training may return to
-            for name in self._first_vectors():
-                self._checked(best[name])
-            int(best["n_updates"])
+        self._best, self.scores = state["best"], [*map(float, state["scores"])]
         self.factor, self._sum = float(state["factor"]), float(state["sum"])
         self._batch = int(state["batch"])
+        if self._best is not None:
+            self._set(self._best)  # raises, if training cannot return to it
         self._set(state["state"])
-        self._best, self.scores = best, scores
 
     def data_digest(self) -> bytes:
         held = sorted(map(str, self._held))
@@ -321,16 +293,9 @@ class ISBNTrainer(Trainer[ISBNSettings]):
 
 def _digests(derivations: LeftCornerDerivations) -> list[bytes]:
     """Return a digest of each derivation."""
-    d = derivations
-    columns = (
-        (d.offsets.tolist(), (d.moves, d.labels)),
-        (d.word_offsets.tolist(), (d.tags, d.items, d.signatures)),
-    )
-    parts = (
-        [array[ends[i] : ends[i + 1]].tobytes() for ends, arrays in columns for array in arrays]
-        for i in range(len(d))
-    )
-    return [blake2b(b"".join(part), digest_size=8).digest() for part in parts]
+    parts = (derivations.subset([i]).arrays[2:] for i in range(len(derivations)))
+    digests = (blake2b(b"".join(map(np.ndarray.tobytes, part)), digest_size=8) for part in parts)
+    return [digest.digest() for digest in digests]
 
 
 def trees_of(part: Any) -> Iterable[Tree]:
@@ -341,14 +306,3 @@ def trees_of(part: Any) -> Iterable[Tree]:
             problem = f"something of the type {type(tree).__name__}"
             raise StructlearnError("SL621", problem=problem)
     return found
-
-
-def _signature_sums(
-    derivations: LeftCornerDerivations, log_probs: NDArray[np.floating]
-) -> NDArray[np.float64]:
-    """Return log P of the signatures of each sentence, float64 (N)."""
-    sums = np.zeros(len(derivations.signatures) + 1)
-    has = derivations.signatures >= 0
-    sums[1:][has] = log_probs[derivations.tags[has], derivations.signatures[has]]
-    cumulative = np.cumsum(sums)
-    return np.diff(cumulative[derivations.word_offsets])

@@ -44,11 +44,6 @@ def epoch(
     """
     cdef Py_ssize_t n = indptr.shape[0] - 1, n_steps = order.shape[0], k, i, p
     cdef double score, curvature, new, change, gap = 0.0
-    _check_rows(indptr, indices, data, w.shape[0])
-    if norms.shape[0] != n or alpha.shape[0] != n:
-        raise ValueError("norms and alpha must have a number for each row")
-    if n_steps and (np.min(order) < 0 or np.max(order) >= n):
-        raise ValueError("order must be of rows")
     with nogil:
         for k in range(n_steps):
             i = order[k]

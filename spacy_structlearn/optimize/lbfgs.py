@@ -97,13 +97,20 @@ class LBFGS(Resumable):
         """
         if self.status != "running":
             return False
-        if self.value is None and not self._start(value_and_grad):
-            return False
-        point = self._search(value_and_grad, self._direction())
+        if self.value is None:
+            value, gradient = self._evaluate(value_and_grad, self.x)
+            if not np.isfinite(value) or not np.isfinite(gradient).all():
+                raise StructlearnError("SL220", value=value, shape=gradient.shape, n=len(self.x))
+            self._move(self.x, value, gradient)
+            self._values = [value]
+            self._test_convergence()
+            if self.status != "running":
+                return False
+        point = self._search(value_and_grad)
         if point is None and self._pairs:
             # With old curvature the direction may not descend; the steepest descent always does.
             self._pairs.clear()
-            point = self._search(value_and_grad, self._direction())
+            point = self._search(value_and_grad)
         if point is None:
             self.status = "line_search"
             return False
@@ -113,15 +120,6 @@ class LBFGS(Resumable):
     def _is_sound(self) -> bool:
         shape = self.x.shape
         return all(s.shape == y.shape == shape for s, y, _ in self._pairs)
-
-    def _start(self, value_and_grad: ValueAndGradient) -> bool:
-        value, gradient = self._evaluate(value_and_grad, self.x)
-        if not np.isfinite(value) or not np.isfinite(gradient).all():
-            raise StructlearnError("SL220", value=value, shape=gradient.shape, n=len(self.x))
-        self._move(self.x, value, gradient)
-        self._values = [value]
-        self._test_convergence()
-        return self.status == "running"
 
     def _evaluate(self, value_and_grad: ValueAndGradient, x: Vector) -> tuple[float, Vector]:
         self.n_evaluations += 1
@@ -143,25 +141,48 @@ class LBFGS(Resumable):
     def _direction(self) -> Vector:
         return two_loop_recursion(self.gradient, self._pairs)
 
-    def _search(self, value_and_grad: ValueAndGradient, direction: Vector) -> Point | None:
-        """Return a lower point along `direction` (strong Wolfe conditions), or None."""
+    def _search(self, value_and_grad: ValueAndGradient) -> Point | None:
+        """Return a lower point along the direction of the step, or None."""
         assert self.value is not None
+        direction = self._direction()
         slope = dot(self.gradient, direction)
         if not -np.inf < slope < 0:
             return None
-        first = self._first_step(direction)
+        # Without curvature the norm of the gradient has no meaning: move by at most one.
+        step = 1.0 if self._pairs else min(1.0, 1.0 / float(np.sqrt(dot(direction, direction))))
+        start = Point(0.0, self.value, slope, self.x, self.gradient)
+        return self._line_search(value_and_grad, start, direction, step)
 
-        def evaluate(step: float) -> Point:
+    def _line_search(
+        self, value_and_grad: ValueAndGradient, start: Point, direction: Vector, step: float
+    ) -> Point | None:
+        """Return a point that meets the strong Wolfe conditions, or None."""
+        # Algorithms 3.5 and 3.6 in one loop. `low` is the best point so far with sufficient
+        # decrease. The minimum is between it and `high`; while `high` is None, the step grows. Near
+        # the minimum, where values differ only by rounding errors, only the slopes are used (Hager
+        # & Zhang 2005, equation 4.1).
+        low, high = start, None
+        for _ in range(self.max_line_search):
             x = self.x + step * direction
             value, gradient = self._evaluate(value_and_grad, x)
-            return Point(step, value, dot(gradient, direction), x, gradient)
-
-        start = Point(0.0, self.value, slope, self.x, self.gradient)
-        return _line_search(evaluate, start, first, self.max_line_search)
-
-    def _first_step(self, direction: Vector) -> float:
-        # Without curvature the norm of the gradient has no meaning: move by at most one.
-        return 1.0 if self._pairs else min(1.0, 1.0 / float(np.sqrt(dot(direction, direction))))
+            point = Point(step, value, dot(gradient, direction), x, gradient)
+            is_flat = abs(point.slope) <= -_CURVATURE * start.slope
+            if is_flat and abs(value - start.value) <= ROUNDING * abs(start.value):
+                return point
+            enough = start.value + SUFFICIENT_DECREASE * step * start.slope
+            if not point.is_finite or value > enough or value >= low.value:
+                high = point
+            else:
+                if is_flat:
+                    return point
+                ahead = 1.0 if high is None else high.step - step
+                if point.slope * ahead >= 0:
+                    high = low
+                low = point
+            step = _next_step(low, high)
+            if step == low.step:  # the interval is empty
+                break
+        return low if low is not start else None
 
     def _accept(self, point: Point) -> None:
         s, y = point.x - self.x, point.gradient - self._smooth
@@ -205,34 +226,19 @@ class Point(NamedTuple):
 
 
 def minimize(
-    value_and_grad: ValueAndGradient,
-    x0: ArrayLike,
-    *,
-    max_iterations: int,
-    callback: Callable[[LBFGS], object] | None = None,
-    **settings: Any,
+    value_and_grad: ValueAndGradient, x0: ArrayLike, *, max_iterations: int, **settings: Any
 ) -> LBFGS:
-    """Run L-BFGS to convergence or for at most `max_iterations`.
+    """Run L-BFGS to convergence or for at most `max_iterations`, and return it.
 
-    callback: called with the optimizer after each iteration; a true result stops the run.
-    settings: see `LBFGS`. Returns the optimizer.
+    settings: see `LBFGS`.
     """
-    return run(LBFGS(x0, **settings), value_and_grad, max_iterations, callback)
+    return run(LBFGS(x0, **settings), value_and_grad, max_iterations)
 
 
-def run(
-    optimizer: Optimizer,
-    value_and_grad: ValueAndGradient,
-    max_iterations: int,
-    callback: Callable[[Optimizer], object] | None = None,
-) -> Optimizer:
+def run(optimizer: Optimizer, value_and_grad: ValueAndGradient, max_iterations: int) -> Optimizer:
     """Run an optimizer like `minimize`, and return it."""
-    more = True
-    while more and optimizer.n_iterations < max_iterations:
-        before = optimizer.n_iterations
-        more = optimizer.step(value_and_grad)
-        if callback and optimizer.n_iterations > before and callback(optimizer):
-            break
+    while optimizer.n_iterations < max_iterations and optimizer.step(value_and_grad):
+        pass
     return optimizer
 
 
@@ -255,38 +261,6 @@ def two_loop_recursion(gradient: Vector, pairs: list[Pair]) -> Vector:
         beta = dot(y, direction) / s_dot_y
         direction += np.multiply(alpha - beta, s, out=scaled)
     return direction
-
-
-def _line_search(
-    evaluate: Callable[[float], Point], start: Point, step: float, max_evaluations: int
-) -> Point | None:
-    """Nocedal & Wright (2006), algorithms 3.5 and 3.6 in one loop.
-
-    `low` is the best point so far with sufficient decrease. The minimum is between `low` and
-    `high`; while `high` is None, the step grows. Near the minimum, where values differ only by
-    rounding errors, only the slopes are used (Hager & Zhang 2005, equation 4.1).
-    """
-    low, high = start, None
-    for _ in range(max_evaluations):
-        point = evaluate(step)
-        if abs(point.value - start.value) <= ROUNDING * abs(start.value) and (
-            abs(point.slope) <= -_CURVATURE * start.slope
-        ):
-            return point
-        enough = start.value + SUFFICIENT_DECREASE * step * start.slope
-        if not point.is_finite or point.value > enough or point.value >= low.value:
-            high = point
-        else:
-            if abs(point.slope) <= -_CURVATURE * start.slope:
-                return point
-            ahead = 1.0 if high is None else high.step - point.step
-            if point.slope * ahead >= 0:
-                high = low
-            low = point
-        step = _next_step(low, high)
-        if step == low.step:  # the interval is empty
-            break
-    return low if low is not start else None
 
 
 def _next_step(low: Point, high: Point | None) -> float:

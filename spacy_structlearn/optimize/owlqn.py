@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from .lbfgs import (
     LBFGS,
@@ -66,42 +66,32 @@ class OWLQN(LBFGS):
     def _direction(self) -> Vector:
         direction = two_loop_recursion(self.gradient, self._pairs)
         # The other components descend: equation 6 of Andrew & Gao.
-        astray = self._penalised() & (direction * self.gradient >= 0)
+        astray = np.greater(self.l1, 0.0) & (direction * self.gradient >= 0)
         direction[astray] = 0.0
         return direction
 
-    def _search(self, value_and_grad: ValueAndGradient, direction: Vector) -> Point | None:
+    def _line_search(
+        self, value_and_grad: ValueAndGradient, start: Point, direction: Vector, step: float
+    ) -> Point | None:
         """Return the first point that is low enough, halving the step, or None."""
-        assert self.value is not None
-        slope = dot(self.gradient, direction)
-        if not -np.inf < slope < 0:
-            return None
         orthant = np.sign(np.where(self.x != 0, self.x, -self.gradient))
-        step = self._first_step(direction)
         for _ in range(self.max_line_search):
             x = self.x + step * direction
-            x[self._penalised() & (np.sign(x) != orthant)] = 0.0
+            x[np.greater(self.l1, 0.0) & (np.sign(x) != orthant)] = 0.0
             value, gradient = self._evaluate(value_and_grad, x)
-            point = Point(step, value, dot(self.gradient, x - self.x), x, gradient)
-            if self._is_low_enough(point):
-                return point
+            slope = dot(self.gradient, x - self.x)
+            point = Point(step, value, slope, x, gradient)
+            if point.is_finite and np.isfinite(gradient).all() and slope < 0:
+                if value <= start.value + SUFFICIENT_DECREASE * slope:
+                    return point
+                # If values differ only by rounding errors, the gradient decides.
+                if abs(value - start.value) <= ROUNDING * abs(start.value):
+                    ahead = pseudo_gradient(x, gradient, self.l1)
+                    if norm(ahead) < norm(self.gradient):
+                        return point
             # An infinite value does not tell by how much the step is too long.
             step *= 0.5 if point.is_finite else 0.1
         return None
-
-    def _is_low_enough(self, point: Point) -> bool:
-        assert self.value is not None
-        if not (point.is_finite and np.isfinite(point.gradient).all()) or not point.slope < 0:
-            return False
-        if point.value <= self.value + SUFFICIENT_DECREASE * point.slope:
-            return True
-        # If values differ only by rounding errors, the gradient decides.
-        if abs(point.value - self.value) > ROUNDING * abs(self.value):
-            return False
-        return norm(pseudo_gradient(point.x, point.gradient, self.l1)) < norm(self.gradient)
-
-    def _penalised(self) -> NDArray[np.bool_] | np.bool_:
-        return np.greater(self.l1, 0.0)
 
 
 def pseudo_gradient(x: Vector, gradient: Vector, l1: float | Vector) -> Vector:

@@ -185,7 +185,5 @@ def test_keys_of_features_never_change():
 
 def test_grid_of_l2():
     assert LogLinearSettings(l2="search").l2_values[0] == pytest.approx(10)
-    assert LogLinearSettings(l2="search").search_l2 == 1.0
     assert LogLinearSettings(l2=[0.5, 4]).l2_values == (4.0, 0.5)
-    assert LogLinearSettings(l2=0.25).search_l2 == 0.25
     assert not LogLinearSettings(templates="pairs", l2=[2.0]).needs_dev

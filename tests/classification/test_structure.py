@@ -18,7 +18,7 @@ from nets import (
     tables,
 )
 
-from spacy_structlearn.classification import structure
+from spacy_structlearn.classification import BayesNetSettings, structure
 from spacy_structlearn.classification.counts import CountedInstances, JointCounts
 from spacy_structlearn.classification.features import Table
 from spacy_structlearn.errors import StructlearnError
@@ -74,9 +74,8 @@ def slow_greedy(table, dev, max_parents, min_gain):
 )
 def test_greedy(table, dev, max_parents, min_gain):
     placed, values = slow_greedy(table, dev, max_parents, min_gain)
-    found, steps = structure.greedy(
-        instances_of(table, dev), max_parents=max_parents, min_gain=min_gain
-    )
+    own = BayesNetSettings(max_parents=max_parents, min_gain=min_gain)
+    found, steps = structure.greedy(instances_of(table, dev), own)
     assert list(found.items()) == list(named(placed).items())
     assert [(step.variable, step.parents) for step in steps] == [(None, ()), *found.items()]
     for step, (accuracy, likelihood, _) in zip(steps, values, strict=True):
@@ -124,7 +123,9 @@ def all_structures(max_parents):
 @given(tables(min_size=3, max_size=7), tables(max_size=5), st.integers(1, 3))
 def test_exhaustive(table, dev, max_parents):
     best = max(judge(table, dev, one) for one in all_structures(max_parents))
-    found, steps = structure.exhaustive(instances_of(table, dev), max_parents=max_parents)
+    found, steps = structure.exhaustive(
+        instances_of(table, dev), BayesNetSettings(max_parents=max_parents)
+    )
     places = {VARIABLES.index(v): tuple(map(VARIABLES.index, of)) for v, of in found.items()}
     accuracy, likelihood, _ = judge(table, dev, places)
     assert (accuracy, likelihood) == pytest.approx(best[:2], abs=1e-5)
@@ -139,10 +140,10 @@ def test_a_variable_must_be_worth_its_gain():
     rows = [("x", "x", "q"), ("y", "y", "q")] * 10
     table = (rows, ["N", "V"] * 10)
     for search in (structure.greedy, structure.exhaustive):
-        assert list(search(instances_of(table, table), min_gain=0.1)[0]) == ["a"]
-        assert search(instances_of(table, table), min_gain=0.6)[0] == {}
+        assert list(search(instances_of(table, table), BayesNetSettings(min_gain=0.1))[0]) == ["a"]
+        assert search(instances_of(table, table), BayesNetSettings(min_gain=0.6))[0] == {}
     # Equal accuracy: greedy stops.
-    assert list(structure.greedy(instances_of(table, table))[0]) == ["a"]
+    assert list(structure.greedy(instances_of(table, table), BayesNetSettings())[0]) == ["a"]
 
 
 def test_what_needs_two_variables():
@@ -150,17 +151,17 @@ def test_what_needs_two_variables():
     rows = [(a, b, "q") for a in "xy" for b in "xy"] * 5
     labels = ["N" if a == b else "V" for a, b, _ in rows]
     instances = instances_of((rows, labels), (rows, labels))
-    assert structure.greedy(instances)[1][-1].accuracy == 0.5
-    found, steps = structure.exhaustive(instances)
+    assert structure.greedy(instances, BayesNetSettings())[1][-1].accuracy == 0.5
+    found, steps = structure.exhaustive(instances, BayesNetSettings())
     assert steps[-1].accuracy == 1.0
     assert set(found) >= {"a", "b"}
-    assert structure.exhaustive(instances, max_parents=1)[1][-1].accuracy == 0.5
+    assert structure.exhaustive(instances, BayesNetSettings(max_parents=1))[1][-1].accuracy == 0.5
 
 
 def test_progress_and_candidates():
     table = ([("x", "x", "q"), ("y", "z", "q"), ("y", "x", "q")] * 4, ["N", "V", "O"] * 4)
     lines = []
-    _, steps = structure.greedy(instances_of(table, table), progress=lines.append)
+    _, steps = structure.greedy(instances_of(table, table), BayesNetSettings(), lines.append)
     assert len(lines) == len(steps) - 1 >= 1
     assert lines[0].startswith(f"{steps[1].variable} | y")
     assert "% right" in lines[0]
@@ -201,9 +202,9 @@ def test_too_many_structures():
     rows = [tuple("abcdefgh")]
     counts = JointCounts(Table.of(rows), np.zeros(1, np.int64), ("N",))
     with pytest.raises(StructlearnError) as caught:
-        structure.exhaustive(CountedInstances.left_out(counts))
+        structure.exhaustive(CountedInstances.left_out(counts), BayesNetSettings())
     assert caught.value.code == "SL512"
     # Their number has more digits than Python prints, and their parents more sets than fit.
     counts = JointCounts(Table.of([("a",) * 1000]), np.zeros(1, np.int64), ("N",))
     with pytest.raises(StructlearnError, match="1000 variables"):
-        structure.exhaustive(CountedInstances.left_out(counts), max_parents=12)
+        structure.exhaustive(CountedInstances.left_out(counts), BayesNetSettings(max_parents=12))

@@ -60,7 +60,8 @@ def symbols_of(trees, *, root=ROOT, **settings):
 
 def initialized(symbols, signature_log_probs, *, scale=1.0, **settings):
     """A network with random weights."""
-    return ISBN.initialize(symbols, signature_log_probs, ISBNSettings(**settings), scale=scale)
+    model = ISBN.initialize(symbols, signature_log_probs, ISBNSettings(**settings))
+    return model.replaced(weights=scale * model.weights)
 
 
 class Decision(NamedTuple):
@@ -192,10 +193,10 @@ def shapes(symbols, size):
     """The parts of weights, in their order."""
     return {
         "recurrent": (4, size, size),
-        "inputs": (symbols.n_inputs, size),
+        "inputs": (symbols.input_blocks["d.signatures"].stop, size),
         "bias": (size,),
-        "outputs": (symbols.n_outputs, size),
-        "output_bias": (symbols.n_outputs,),
+        "outputs": (symbols.output_blocks["items"].stop, size),
+        "output_bias": (symbols.output_blocks["items"].stop,),
     }
 
 

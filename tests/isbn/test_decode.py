@@ -395,7 +395,7 @@ def test_threads_do_not_change_anything():
 )
 def test_settings_out_of_range(settings):
     (name,) = settings
-    with pytest.raises(StructlearnError, match=f"SL631.*{name}"):
+    with pytest.raises(StructlearnError, match=f"(SL631|SL043).*{name}"):
         DerivationParser(model(), **settings)
 
 

@@ -19,7 +19,7 @@ from spacy_structlearn.isbn.derivation import (
     encode,
     segments,
 )
-from spacy_structlearn.trees.brackets import parse_tree
+from spacy_structlearn.trees.brackets import load_trees, parse_tree
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
 
@@ -385,5 +385,12 @@ def test_any_tree_comes_back(trees, fuse, signature):
 
 def test_the_sample_comes_back():
     symbols, derivations = round_trip(sample(), min_chain_count=3)
+    assert MODIFY in derivations.moves.tolist()
+    assert any(len(chain) > 1 for chain in symbols.chains)
+
+
+def test_a_treebank_comes_back(corpora):
+    trees = [normalize(tree) for tree in load_trees(corpora / "ewt" / "train.trees.gz")[::10]]
+    symbols, derivations = round_trip(trees, min_chain_count=50, signature="shape")
     assert MODIFY in derivations.moves.tolist()
     assert any(len(chain) > 1 for chain in symbols.chains)

@@ -61,7 +61,7 @@ def run(network, words, beam, branching, k, max_pops=WIDE, margin=np.inf, synchr
         *words, beam, branching, k, max_pops, margin, workspace, synchronous
     )
     check_phrases(network, found, words)
-    return found[0], moves_of(found, words), found[5:8]
+    return found[0], moves_of(found, words), found[5:7]
 
 
 def check_phrases(network, found, words):
@@ -121,11 +121,10 @@ def test_same_as_the_plain_search(problem, beam, branching, k, max_pops, margin,
     network, words = problem
     plain = PLAIN[synchronous]
     wanted, n_states = plain(network, words, beam, branching, k, max_pops, margin)
-    scores, found, (is_fallback, n_nodes, n_capped) = run(
+    scores, found, (is_fallback, n_nodes) = run(
         network, words, beam, branching, k, max_pops, margin, synchronous
     )
     assert n_nodes == n_states
-    assert max_pops < WIDE or not n_capped
     if is_fallback:
         assert not wanted
         assert len(found) == 1
@@ -180,12 +179,12 @@ def test_what_is_not_finished_is_put_together(mean_field, synchronous):
     network = Network(own, 3, weights_of(own, 3, rng, 0.3), mean_field)
     network.parts["output_bias"][:4] = 0.0, 30.0, -30.0, -10.0
     words = sentence(own, 5, rng)
-    scores, (moves,), (is_fallback, n_states, n_capped) = run(
+    scores, (moves,), (is_fallback, n_states) = run(
         network, words, 3, 10, 3, 40, synchronous=synchronous
     )
     assert is_fallback
-    assert n_capped == 5  # only before the first word there is nothing to project
-    assert n_states < 6 * 60
+    # Only before the first word there is nothing to project.
+    assert 5 * 40 <= n_states < 6 * 60
     np.testing.assert_allclose(scores, likelihoods(network, words, [moves]), atol=1e-8)
     # Modifying is more likely than attaching, and there are so many left.
     last = [move.move for move in moves][-5:]
@@ -234,14 +233,6 @@ def test_other_threads_go_on(synchronous):
         {"bonus": np.nan},
         {"bonus": -np.inf},
         {"offsets": 7},
-        {"beam": 0},
-        {"beam": 2**31 - 1},
-        {"branching": 0},
-        {"branching": 2**31 - 1},
-        {"k": -1},
-        {"k": 2**31 - 1},
-        {"max_pops": 0},
-        {"margin": np.nan},
     ],
 )
 def test_what_does_not_fit_together(wrong):
@@ -249,20 +240,17 @@ def test_what_does_not_fit_together(wrong):
     own = symbols(3, n_tags=3, n_signatures=2)
     network = Network(own, 2, weights_of(own, 2, rng))
     given = sentence(own, 4, rng)._asdict()
-    given |= {"beam": 2, "branching": 2, "k": 2, "max_pops": 2**63 - 1, "margin": 12.0}
+    given |= {"beam": 2, "branching": 2, "k": 2, "max_pops": 2**40, "margin": 12.0}
     kernel, workspace = searcher(network), _search.Workspace()
     assert len(kernel.search(**given, workspace=workspace)[0])
     for name, value in wrong.items():
-        if isinstance(given[name], np.ndarray):
-            given[name] = given[name].copy()
-            given[name][1] = value
-        else:
-            given[name] = value
+        given[name] = given[name].copy()
+        given[name][1] = value
     with pytest.raises(ValueError, match="must"):
         kernel.search(**given, workspace=workspace)
 
 
-def test_sentences_and_networks_that_are_none():
+def test_a_sentence_without_words():
     own = symbols(3)
     network = Network(own, 2, np.zeros(sum(map(np.prod, shapes(own, 2).values()))))
     nothing = sentence(own, 1, np.random.default_rng(0))
@@ -270,11 +258,6 @@ def test_sentences_and_networks_that_are_none():
     empty = [x[:0] for x in nothing[1:]]
     with pytest.raises(ValueError, match="must have candidates"):
         searcher(network).search(nothing.offsets, *empty, 1, 1, 1, 1, 0.0, _search.Workspace())
-    with pytest.raises(ValueError, match="weights"):
-        _search.Searcher(kernel_of(network), network.weights[1:], [[0]] * 3, -1)
-    for labels in ([[0]] * 2, [[0], [1], []]):
-        with pytest.raises(ValueError, match="labels"):
-            _search.Searcher(kernel_of(network), network.weights, labels, -1)
 
 
 # --- phrases -------------------------------------------------------------------------------------

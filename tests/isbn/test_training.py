@@ -184,7 +184,8 @@ def test_decay_means_the_same_for_batches_of_all_sizes(monkeypatch, copies, batc
     own["max_iterations"] = 800 // -(-copies // batch_size)
     trees = toy()[:1]
     model = small(**own).initialize(toy())
-    trainer = small(**own).trainer(model, trees * copies, validation_trees=trees)
+    trainer = small(**own).trainer(model, trees * copies)
+    trainer._held = trees
     found = finish(trainer).parameters()
     assert trainer.factor == 1
     # Decay comes after the step, so it is of weights that are larger.
