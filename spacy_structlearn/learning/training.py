@@ -232,21 +232,17 @@ class Estimator(Protocol):
     @property
     def attributes(self) -> tuple[str, ...]:
         """The token attributes that the learner reads."""
-        ...
 
     def empty(self) -> Any:
         """Return the model of an untrained component."""
-        ...
 
     def initialize(self, data: Sequence[Any], labels: Sequence[str], previous: Any = None) -> Any:
         """Return initial parameters for the features of `data`. previous: an earlier model."""
-        ...
 
     def trainer(
         self, parameters: Any, data: Sequence[Any], *, make_engine: MakeEngine = make_engine
     ) -> Trainer:
         """Return a trainer that starts from `parameters`."""
-        ...
 
 
 def array_digest(*parts: Any) -> bytes:
