@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 from spacy.tokens import Doc
@@ -62,9 +61,13 @@ def architecture(
     name = stored_as or _WORD.sub("_", kind.name).lower()
 
     def build(**values: Any) -> Model:
-        settings = kind(**{key: _without_models(value) for key, value in values.items()})
-        classes = _held_classes(settings.classes) if holds_classes else None
-        return learner_model(name, settings.empty(), settings, classes)
+        settings: Any = kind(**{key: _without_models(value) for key, value in values.items()})
+        attrs = {}
+        if holds_classes:
+            # Never None, because thinc loads an attribute as the type that it has.
+            path = settings.classes
+            attrs["classes"] = WordClasses.empty() if path is None else read_classes(path)
+        return learner_model(name, settings.empty(), settings, **attrs)
 
     build.__name__ = build.__qualname__ = f"build_{name}"
     return _documented(kind)(build)
@@ -174,21 +177,9 @@ def _default_tok2vec(seed: int) -> Model[list[Doc], list[Floats2d]]:
     return build_Tok2Vec_model(embed, build_bilstm_encoder(seed=seed))
 
 
-def _held_classes(path: Path | None) -> WordClasses:
-    # Never None, because thinc loads an attribute as the type that it has.
-    return WordClasses.empty() if path is None else read_classes(path)
-
-
-def learner_model(
-    name: str, parameters: Any, estimator: Estimator, classes: WordClasses | None = None
-) -> Model:
-    """Make a `thinc.Model` that holds a learner of this package.
-
-    classes: word classes, for learners whose parameters do not hold them.
-    """
-    attrs = {"parameters": parameters, "estimator": estimator}
-    if classes is not None:
-        attrs["classes"] = classes
+def learner_model(name: str, parameters: Any, estimator: Estimator, **attrs: Any) -> Model:
+    """Make a `thinc.Model` that holds a learner of this package."""
+    attrs = {"parameters": parameters, "estimator": estimator, **attrs}
     model = Model(name, _forward, attrs=attrs)
     let_be_stored(model)
     return model
