@@ -7,9 +7,8 @@ with any other batcher the data is complete after one epoch, and the optimum is 
 are converted to arrays once. The key is the reference Doc: spaCy keeps it, but copies the predicted
 Doc.
 
-The learned parameters are one object of the family. It is the attribute "parameters" of the
-component's `thinc.Model`, next to the "estimator" that learns it. It is stored by spaCy's own
-`to_disk`, `to_bytes` and pickle.
+The learned parameters are stored by spaCy's own `to_disk`, `to_bytes` and pickle, as an attribute
+of the component's `thinc.Model` (`architectures`).
 """
 
 from __future__ import annotations
@@ -188,8 +187,6 @@ class BatchTrainable(TrainablePipe):
         Loaded parameters are kept if the examples have no gold annotation. spaCy calls this
         when it assembles a pipeline.
 
-        get_examples: function that returns the training examples.
-        nlp: the pipeline; not used.
         labels: the labels, as from `spacy init labels`. None: those of the examples.
         Raises StructlearnError if there is neither gold annotation nor parameters.
         """
@@ -219,7 +216,6 @@ class BatchTrainable(TrainablePipe):
     ) -> dict[str, float]:
         """Add new examples, then run `iterations_per_step` iterations over all examples so far.
 
-        examples: the examples.
         drop, sgd: ignored; the objective is deterministic.
         losses: updated with the objective, under the name of the component.
         Returns losses.
@@ -249,7 +245,6 @@ class BatchTrainable(TrainablePipe):
     ) -> float:
         """Train on these examples alone, from the current parameters to the optimum.
 
-        examples: the training examples.
         make_engine: makes the engine that holds the shards of the data, see `parallel.shards`.
         options: progress and checkpoints, see `learning.training.Trainer.run`.
         Returns the objective at the optimum. Raises StructlearnError if no example has gold

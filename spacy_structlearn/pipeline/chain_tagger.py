@@ -46,10 +46,12 @@ SMALLEST = 0.01  # less probable tags are not candidates
 class Tags(NamedTuple):
     """The tags of one Doc.
 
-    tags: uint64 (n_tokens), symbols of the tags, 0 for white space.
+    positions: int64 (n), indices of the words.
+    tags: uint64 (n), symbols of their tags.
     tokens, symbols, probabilities: of the candidates, the most probable one of a token first.
     """
 
+    positions: NDArray[np.int64]
     tags: NDArray[np.uint64]
     tokens: list[int]
     symbols: list[int]
@@ -118,14 +120,13 @@ class ChainTagger(BatchTrainable):
         words, tags = words.tolist(), symbols[found.best()]
         return [
             Tags(
-                _placed(tags[begin:end], tokens.positions[begin:end], len(doc)),
+                tokens.positions[begin:end],
+                tags[begin:end],
                 indices[first:last],
                 rival_symbols[first:last],
                 rivals.probabilities[first:last],
             )
-            for doc, (begin, end), (first, last) in zip(
-                docs, pairwise(words), pairwise(firsts), strict=True
-            )
+            for (begin, end), (first, last) in zip(pairwise(words), pairwise(firsts), strict=True)
         ]
 
     def set_annotations(self, docs: Sequence[Doc], tags: Sequence[Tags]) -> None:
@@ -137,18 +138,11 @@ class ChainTagger(BatchTrainable):
                     doc.vocab.strings.add(tag)
             # A symbol of 0 does not change the tag.
             if len(doc):
-                doc.from_array([TAG], found.tags[:, None])
+                table = np.zeros((len(doc), 1), dtype=np.uint64)
+                table[found.positions, 0] = found.tags
+                doc.from_array([TAG], table)
             spans = ((s, t, t + 1) for s, t in zip(found.symbols, found.tokens, strict=True))
             set_spans(doc, TAG_CANDIDATES, spans, found.probabilities.copy())
-
-
-def _placed(
-    tags: NDArray[np.uint64], positions: NDArray[np.int64], n_tokens: int
-) -> NDArray[np.uint64]:
-    """Put the tags of words at their positions; 0 elsewhere. uint64 (n_tokens)."""
-    placed = np.zeros(n_tokens, dtype=np.uint64)
-    placed[positions] = tags
-    return placed
 
 
 make_chain_tagger = factory(

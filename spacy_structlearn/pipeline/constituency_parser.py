@@ -9,7 +9,6 @@ is not the model's.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -36,8 +35,7 @@ from .extensions import (
     N_TOKENS,
     OF_SPANS_AND_TOKENS,
     PARSE_FAILURES,
-    aligned_group,
-    group_scores,
+    scored_group,
     set_spans,
 )
 from .scorers import constituency_score
@@ -49,24 +47,17 @@ SAMPLED = 10  # number of sentences from which the layers of a network infer the
 # Where long sentences are cut: after strong punctuation, or else after a comma.
 BOUNDARIES = (re.compile(r"[;:.!?…。；：！？]+|--+|[—–]"), re.compile(r"[,،、，]"))
 
-logger = logging.getLogger("spacy_structlearn")
-
 Bracket = tuple[str, int, int, float]  # label, start, end, probability
 
 extensions.register()
 
 
 class Reading(NamedTuple):
-    """The parse of a Doc, over its tokens.
-
-    brackets: (label, start, end, probability), in pre-order.
-    tags: (token, tag) of each word.
-    failures: (label, start, end), see `extensions.parse_failures`.
-    """
+    """The parse of a Doc, over its tokens; brackets are in pre-order."""
 
     brackets: list[Bracket]
-    tags: list[tuple[int, str]]
-    failures: list[tuple[str, int, int]]
+    tags: list[tuple[int, str]]  # token, tag
+    failures: list[tuple[str, int, int]]  # label, start, end
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,14 +215,16 @@ class ConstituencyParser(BatchTrainable):
         # The positions of the words of each piece of each sentence of each Doc.
         pieces = [[positions[piece] for piece in pieces] for pieces in sentences]
         by_doc = [pieces[first:last] for first, last in pairwise(tokens.docs.tolist())]
-        own = None
+        layers_input = None
         if self.network is not None:
             pairs = zip(docs, by_doc, strict=True)
-            own = [part for doc, of in pairs for part in sentence_docs(doc, chain(*of))]
+            layers_input = [
+                piece for doc, own in pairs for piece in sentence_docs(doc, chain(*own))
+            ]
         parses: Iterator[Parse] = iter(())
         if words:
-            parses = iter(self._parser().parse(words, tokens=own, **self._tags(*tags)))
-        return [self._reading(of_doc, parses) for of_doc in by_doc]
+            parses = iter(self._parser().parse(words, tokens=layers_input, **self._tags(*tags)))
+        return [self._reading(own, parses) for own in by_doc]
 
     def _reading(self, sentences: list[list[list[int]]], parses: Iterator[Parse]) -> Reading:
         """Read the parses of the pieces of the sentences of one Doc."""
@@ -274,7 +267,6 @@ class ConstituencyParser(BatchTrainable):
 
         With a sigmoid belief network, the trees that its search finds are ranked by probability.
         doclike: a Doc of one sentence, or any Span, which is read as one sentence.
-        k: the number of trees.
         Returns log P(tree | words) and the tree of each; none for white space. Raises
         StructlearnError for a Doc of several sentences and for more than `max_length` words.
         """
@@ -303,8 +295,7 @@ class ConstituencyParser(BatchTrainable):
     def calibrate(self, examples: Iterable[Example]) -> float:
         """Fit the temperature of the probabilities to gold trees that were not trained on.
 
-        examples: Examples. Only those whose predicted Docs have the tokens of the reference are
-            used.
+        examples: only those whose predicted Docs have the tokens of the reference are used.
         Returns the temperature. Raises StructlearnError unless some predicted brackets are right
         and some are wrong.
         """
@@ -342,8 +333,7 @@ class ConstituencyParser(BatchTrainable):
         searched = hasattr(parameters, "derivations")
         settings: dict[str, Any] = {"decoder": self.decoder, "threads": self.threads}
         if searched:
-            own = ("beam", "branching", "search")
-            settings |= {name: getattr(parameters, name) for name in own}
+            settings |= {n: getattr(parameters, n) for n in ("beam", "branching", "search")}
         else:
             thresholds = THRESHOLDS if self.thresholds is None else tuple(self.thresholds)
             settings["thresholds"] = thresholds
@@ -418,8 +408,7 @@ def _with_candidates(doc: Doc, indices: list[int], tags: list[GivenTag]) -> list
 
     A token whose tag is no longer the first candidate keeps it: another component has set it.
     """
-    group = aligned_group(doc, TAG_CANDIDATES)
-    scores = None if group is None else group_scores(group)
+    group, scores = scored_group(doc, TAG_CANDIDATES)
     if scores is None:
         return tags
     candidates: dict[int, dict[str, float]] = {}

@@ -58,7 +58,7 @@ def sent_start_prob(token: Token) -> float | None:
 
     None if no sentence splitter has run, or if the scores are missing (see `group_scores`).
     """
-    group, scores = _scored(token.doc, SENTENCE_STARTS)
+    group, scores = scored_group(token.doc, SENTENCE_STARTS)
     if scores is None:
         return None
     index = _last_starting_by(group, token.i)
@@ -72,10 +72,12 @@ def tag_probs(token: Token) -> dict[str, float] | None:
     None for a token without a tag, if no tagger with probabilities has run, or if the scores are
     missing.
     """
-    group, scores = _scored(token.doc, TAG_CANDIDATES)
+    group, scores = scored_group(token.doc, TAG_CANDIDATES)
     if scores is None or not token.tag:
         return None
-    first, last = (_last_starting_by(group, start) for start in (token.i - 1, token.i))
+    first = last = _last_starting_by(group, token.i)
+    while first >= 0 and group[first].start == token.i:
+        first -= 1
     probabilities = {group[i].label_: float(scores[i]) for i in range(first + 1, last + 1)}
     return probabilities or {token.tag_: 1.0}
 
@@ -104,7 +106,7 @@ def np_chunk_prob(span: Span) -> float | None:
 
     None if the span is not one of the predicted chunks, or if the scores are missing.
     """
-    group, scores = _scored(span.doc, NP_CHUNKS)
+    group, scores = scored_group(span.doc, NP_CHUNKS)
     index = -1 if scores is None else _last_starting_by(group, span.start)
     if index < 0 or (group[index].start, group[index].end) != (span.start, span.end):
         return None
@@ -211,8 +213,6 @@ def parent(span: Span) -> Span | None:
 
 def is_constituent(span: Span) -> bool:
     """Check whether the span is a constituent, a word or a sentence. Never raises."""
-    if CONSTITUENTS not in span.doc.spans:
-        return False
     node = _find(span)
     return node is not None and node.start < node.end
 
@@ -223,7 +223,7 @@ def constituent_prob(span: Span) -> float | None:
     In a unary chain, this is the bracket with the label of the span, or else the topmost one. None
     if there is no bracket or the scores are missing. Never raises.
     """
-    node = _find(span) if CONSTITUENTS in span.doc.spans else None
+    node = _find(span)
     if node is None or node.first == node.last:
         return None
     scores = group_scores(node.group)
@@ -260,23 +260,24 @@ def constituent_tags(doc: Doc, positions: Sequence[int]) -> list[str]:
     return [tags.get(i) or doc[i].tag_ or UNKNOWN_TAG for i in positions]
 
 
-def _parsed(doc: Doc) -> SpanGroup:
-    group = aligned_group(doc, CONSTITUENTS)
-    if group is None:
+def _parsed(doc: Doc) -> None:
+    if CONSTITUENTS not in doc.spans:
         raise StructlearnError("SL020", text=doc.text[:40])
-    return group
 
 
 def _constituent(span: Span) -> _Node:
     node = _find(span)
     if node is None:
+        _parsed(span.doc)
         raise NonConstituentException("SL021", text=span.text)
     return node
 
 
 def _find(span: Span) -> _Node | None:
-    """Find the constituent of this span; None if the span is not a constituent."""
-    doc, group = span.doc, _parsed(span.doc)
+    """Find the constituent of this span; None if it is not a constituent, or without a parser."""
+    doc, group = span.doc, aligned_group(span.doc, CONSTITUENTS)
+    if group is None:
+        return None
     start, end = trimmed(span)
     if start == end:
         return _Node(doc, group, start, end, 0, 0)
@@ -395,8 +396,7 @@ def site_spans(sites: Iterable[Site]) -> Iterator[tuple[str, int, int]]:
     """Iterate over the spans of `doc.spans["pp_attachments"]`: (label, start, end), five a site."""
     for site in sites:
         yield site.label, site.start, site.end
-        heads = (site.verb, site.noun, site.preposition, site.object)
-        yield from ((role, head, head + 1) for role, head in zip(PP_ROLES, heads, strict=True))
+        yield from ((role, head, head + 1) for role, head in zip(PP_ROLES, site[:4], strict=True))
 
 
 def _n_sites(group: SpanGroup) -> int:
@@ -420,7 +420,6 @@ def _attachment(group: SpanGroup, number: int) -> PPAttachment:
 class FrameArgument(NamedTuple):
     """An argument of a frame, or one piece of a discontinuous argument.
 
-    span: the words.
     label: "ARG0" to "ARG5", "ARGA", "ARGM-TMP" and so on, with the prefix "R-" for relative
         pronouns and "C-" for the second and later pieces of an argument.
     prob: probability of exactly this span with this label; None if the scores are missing.
@@ -434,9 +433,7 @@ class FrameArgument(NamedTuple):
 class Frame(NamedTuple):
     """A predicate and its arguments.
 
-    predicate: a span of one token.
     roleset: the sense of the predicate, such as "give.01"; None if it is not known.
-    arguments: from left to right.
     prob: probability that the token is a predicate; None if the scores are missing.
     """
 
@@ -530,7 +527,8 @@ def set_spans(
     scores: float32, one per span.
     """
     group = [
-        Span(doc, start, end, label, kb_id=of[0] if of else 0) for label, start, end, *of in spans
+        Span(doc, start, end, label, kb_id=kb_id[0] if kb_id else 0)
+        for label, start, end, *kb_id in spans
     ]
     attrs = None if scores is None else {"scores": scores}
     doc.spans[key] = SpanGroup(doc, name=key, spans=group, attrs=attrs)
@@ -661,7 +659,7 @@ def group_scores(group: SpanGroup) -> NDArray | None:
     return np.asarray(scores)
 
 
-def _scored(doc: Doc, key: str) -> tuple[SpanGroup | None, NDArray | None]:
+def scored_group(doc: Doc, key: str) -> tuple[SpanGroup | None, NDArray | None]:
     """Get a group and its scores; None if missing."""
     group = aligned_group(doc, key)
     return group, None if group is None else group_scores(group)

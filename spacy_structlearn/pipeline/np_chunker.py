@@ -12,6 +12,7 @@ the marker.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -100,22 +101,14 @@ class NPChunker(BatchTrainable):
         if self.key not in example.reference.spans:
             return None
         tokens = read_tokens([example.predicted], self.estimator.attributes, self.name)
-        gold = [
-            span
-            for span in example.get_aligned_spans_y2x(example.reference.spans[self.key])
-            if span.label_ in self.labels
-        ]
-        starts = np.searchsorted(tokens.positions, [span.start for span in gold])
-        ends = np.searchsorted(tokens.positions, [span.end for span in gold])
-        first, last = (
-            np.searchsorted(tokens.offsets, places, side="right") for places in (starts, ends - 1)
-        )
-        spans = [
-            (span.label_, int(start), int(end))
-            for span, start, end, within in zip(gold, starts, ends, first == last, strict=True)
-            if within
-        ]
-        tags = encode(spans, len(tokens.positions), self.estimator.encoding)
+        positions, offsets, labels = tokens.positions.tolist(), tokens.offsets.tolist(), self.labels
+        spans = []
+        for span in example.get_aligned_spans_y2x(example.reference.spans[self.key]):
+            start, end = (bisect_left(positions, place) for place in (span.start, span.end))
+            within = bisect_right(offsets, start) == bisect_right(offsets, end - 1)
+            if within and span.label_ in labels:
+                spans.append((span.label_, start, end))
+        tags = encode(spans, len(positions), self.estimator.encoding)
         columns = template_columns(tokens.columns, self.parameters, self.estimator, training=True)
         return SequenceData(columns, tokens.offsets, tuple(tags))
 
@@ -151,8 +144,6 @@ class NPChunker(BatchTrainable):
         """Find the n most probable chunkings of a Doc of one sentence, best first.
 
         Brackets of a parser are ignored here.
-        doc: the sentence.
-        n: the number of chunkings.
         known: tags of some tokens by their index: "O", "B-NP" and so on, in the encoding of the
             model. The result agrees with them.
         Returns the log probability, given the known tags, and the chunks of each chunking. Raises

@@ -130,7 +130,7 @@ class PPAttacher(BatchTrainable):
         self.require_parameters()
         all_sites = [self.sites(doc) for doc in docs]
         words = [
-            tuple(doc[i].text for i in (site.verb, site.noun, site.preposition, site.object))
+            tuple(doc[i].text for i in site[:4])
             for doc, candidates in zip(docs, all_sites, strict=True)
             for site in candidates
         ]
@@ -182,8 +182,7 @@ def variables(
 ) -> Table:
     """Get the variables that the classifier reads of each quadruple.
 
-    quadruples: verb, noun, preposition, noun. Their normal forms are the variables "v", "n1", "p"
-        and "n2".
+    quadruples: their normal forms are the variables "v", "n1", "p" and "n2".
     lemmatizer: adds the lemmas ("v_lemma").
     classes: adds the classes of the words as they stand, or else of their shapes ("v_class").
     """

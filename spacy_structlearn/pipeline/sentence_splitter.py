@@ -124,10 +124,8 @@ class SentenceSplitter(BatchTrainable):
     def n_best(self, doc: Doc, n: int = 5) -> list[tuple[float, list[Span]]]:
         """Find the n most probable ways to split a text into sentences, best first.
 
-        doc: the text. Boundaries that are already set are kept.
-        n: the number of splits.
-        Returns the log probability and the sentences of each split, without white space around
-        sentences.
+        Boundaries that are already set are kept. Returns the log probability and the sentences of
+        each split, without white space around sentences.
         """
         self.require_parameters()
         text = self._read([doc])

@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby, islice
+from itertools import accumulate, groupby, islice
 from operator import itemgetter
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
@@ -75,8 +75,8 @@ DEFAULT_MODEL = {
     },
 }
 BATCH = 500  # number of sentences that go through the stages together
-# Maximal number of candidates that are classified together: a sentence of thousands of words can
-# have a million.
+# About how many candidates are classified together: a sentence of thousands of words can have a
+# million.
 ROWS = 10_000
 # Labels of the stages before the roles.
 IS_PREDICATE, IS_ARGUMENT, NONE = "PREDICATE", "ARG", "NONE"
@@ -138,13 +138,7 @@ class FrameReading(NamedTuple):
 
 
 class _Sentence(NamedTuple):
-    """A sentence whose roles are to be found.
-
-    nodes: the nodes of its tree, over its words.
-    positions: the token of each word.
-    brackets: the probability of each bracket of the Doc by (start, end) in tokens; the topmost one
-        of a unary chain. None if brackets have no probabilities.
-    """
+    """A tree, the token of each word, and the result of `_bracket_probabilities`."""
 
     nodes: RoleTree
     positions: Sequence[int]
@@ -163,10 +157,6 @@ class _Sentence(NamedTuple):
         if self.brackets is None:
             return [1.0 for _ in nodes]
         return [self.brackets.get(self.tokens(node), 1.0) for node in nodes]
-
-
-# The number of a sentence, the word of a predicate in it, and the nodes that are candidates.
-_Site: TypeAlias = tuple[int, int, list[int]]
 
 
 class _Predicate(NamedTuple):
@@ -238,8 +228,7 @@ class SRLLabeler(BatchTrainable):
         if SRL not in doc.spans or CONSTITUENTS not in doc.spans:
             return None
         frames = {frame.predicate.start: frame for frame in self._gold_frames(doc)}
-        brackets = _bracket_probabilities(doc)
-        sentences = [self._sentence(*pair, brackets) for pair in gold_trees(doc, self.name)]
+        sentences = list(self._sentences(doc, gold_trees(doc, self.name)))
         return {
             **self._gold_predicates(sentences, frames),
             **self._gold_arguments(sentences, frames),
@@ -362,7 +351,6 @@ class SRLLabeler(BatchTrainable):
             example
             for example in examples
             if SRL in example.reference.spans
-            and CONSTITUENTS in example.predicted.spans
             and _bracket_probabilities(example.predicted) is not None
             and has_gold_tokens(example)
         ]
@@ -405,7 +393,7 @@ class SRLLabeler(BatchTrainable):
         pairs = (
             (reading, sentence)
             for doc, reading in zip(docs, readings, strict=True)
-            for sentence in self._sentences(doc)
+            for sentence in self._parsed(doc)
         )
         with uncollected():
             while batch := list(islice(pairs, BATCH)):
@@ -416,22 +404,21 @@ class SRLLabeler(BatchTrainable):
                     self._read(reading, sentence, *own)
         return readings
 
-    def _sentences(self, doc: Doc) -> Iterator[_Sentence]:
+    def _parsed(self, doc: Doc) -> Iterator[_Sentence]:
         if all(token.is_space for token in doc):
             return
         self._check(doc)
         sure = self.attachment_confidence
         trees = extensions.trees(doc) if sure is None else reattached(doc, sure)
-        brackets = _bracket_probabilities(doc)
         spans = (s for s in extensions.sentences(doc) if not all(token.is_space for token in s))
-        for sentence, tree in zip(spans, trees, strict=True):
-            yield self._sentence(sentence, tree, brackets)
+        yield from self._sentences(doc, zip(spans, trees, strict=True))
 
-    def _sentence(
-        self, sentence: Span, tree: Tree, brackets: Mapping[tuple[int, int], float] | None
-    ) -> _Sentence:
-        positions = [token.i for token in sentence if not token.is_space]
-        return _Sentence(RoleTree(tree, self.head_rules, self.role_labels), positions, brackets)
+    def _sentences(self, doc: Doc, pairs: Iterable[tuple[Span, Tree]]) -> Iterator[_Sentence]:
+        brackets = _bracket_probabilities(doc)
+        for sentence, tree in pairs:
+            positions = [token.i for token in sentence if not token.is_space]
+            nodes = RoleTree(tree, self.head_rules, self.role_labels)
+            yield _Sentence(nodes, positions, brackets)
 
     def _check(self, doc: Doc) -> None:
         """Raise StructlearnError for a Doc without trees, or without tags."""
@@ -522,7 +509,15 @@ class SRLLabeler(BatchTrainable):
         labels = self.parameters.labels if self.once else ()
         once = {place for place, label in enumerate(labels) if label in self.role_labels.core}
         found: list[list[list[_Role]]] = [[] for _ in sentences]
-        for sites in _portions(sentences, predicates):
+        all_sites = [
+            (number, predicate.word, candidates(sentence.nodes, predicate.word))
+            for number, (sentence, own) in enumerate(zip(sentences, predicates, strict=True))
+            for predicate in own
+        ]
+        totals = accumulate(len(nodes) for _, _, nodes in all_sites)
+        portions = groupby(zip(all_sites, totals, strict=True), lambda pair: pair[1] // ROWS)
+        for _, portion in portions:
+            sites = [site for site, _ in portion]
             parts = (
                 features(
                     sentences[number].nodes,
@@ -616,24 +611,6 @@ class SRLLabeler(BatchTrainable):
             set_spans(doc, SRL, frame_spans(frames), np.array(scores, dtype=np.float32))
 
 
-def _portions(
-    sentences: Sequence[_Sentence], predicates: Sequence[list[_Predicate]]
-) -> Iterator[list[_Site]]:
-    """Iterate over the sites of all predicates, about `ROWS` candidates at a time."""
-    sites: list[_Site] = []
-    n = 0
-    for number, (sentence, own) in enumerate(zip(sentences, predicates, strict=True)):
-        for predicate in own:
-            nodes = candidates(sentence.nodes, predicate.word)
-            if sites and n + len(nodes) > ROWS:
-                yield sites
-                sites, n = [], 0
-            sites.append((number, predicate.word, nodes))
-            n += len(nodes)
-    if sites:
-        yield sites
-
-
 def _of_label(stage: Any, probabilities: NDArray[np.float64], label: str) -> NDArray[np.float64]:
     """Get the probabilities of one label, (n); 0 if the classifier has never seen it."""
     if label not in stage.labels:
@@ -642,9 +619,11 @@ def _of_label(stage: Any, probabilities: NDArray[np.float64], label: str) -> NDA
 
 
 def _bracket_probabilities(doc: Doc) -> dict[tuple[int, int], float] | None:
-    """Get the probability of each bracket by (start, end), the topmost of a unary chain."""
-    group = extensions.aligned_group(doc, CONSTITUENTS)
-    scores = extensions.group_scores(group)
+    """Get the probability of each bracket by (start, end), the topmost of a unary chain.
+
+    None if brackets have no probabilities.
+    """
+    group, scores = extensions.scored_group(doc, CONSTITUENTS)
     if scores is None:
         return None
     probabilities: dict[tuple[int, int], float] = {}
