@@ -42,13 +42,11 @@ class Trainer(Generic[S]):
     `state` and `restore` if its state is more than the attributes in `kept`. Its constructor ends
     with `self.add(data)`.
 
-    settings: the settings of the learner.
     make_engine: creates the engine with the shards of the data, see `parallel.shards`.
 
     Attributes:
     value: the objective at the current parameters; smaller is better.
     n_iterations: number of steps so far.
-    finished: whether training has ended.
     on_iteration: called between the parts of a long step, when the state may be saved.
     """
 

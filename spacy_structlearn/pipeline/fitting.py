@@ -39,10 +39,8 @@ def train(
     """Fit the components of this package in a config, evaluate, and save the pipeline.
 
     A training that was killed is resumed by a call with the same arguments, with the same result.
-    config_path: a config as for `spacy train`.
     output: directory of the pipeline, replaced as a whole once everything is written.
     overrides: changes of the config, such as {"paths.train": "train.spacy"}.
-    progress: whether to show progress bars.
     make_engine: makes the engine that holds the shards of the data, see `parallel.shards`.
     Returns the pipeline, with its scores on the dev corpus in `nlp.meta["performance"]`. Raises
     StructlearnError if a component to be trained is not of this package, if `output` exists and is

@@ -80,7 +80,7 @@ def create_treebank_reader(
     NP chunks are derived from the trees by the CoNLL-2000 convention, attachments of prepositional
     phrases by the rules of `attachment.sites`. `doc.spans["constituents"]` has the brackets of the
     normalised trees (`trees.normalize`).
-    path: the trees, plain or .gz.
+    path: the trees. All files may be plain or .gz.
     spaces: a line per sentence with a digit per token: 0 no space follows, 1 a space, 2 a blank
         line, which becomes a white space token at the end of the sentence, as in spaCy's tokenizer.
         A Doc does not end with a blank line.
@@ -108,10 +108,7 @@ def create_treebank_reader(
 def create_docbin_reader(path: Path, tags: bool = True, spans: list[str] | None = None) -> Reader:
     """Read Docs with span groups from a .spacy file, whole and with their own tokens.
 
-    path: the file.
-    tags: whether the predicted Docs have the tags of the file.
-    spans: span groups that the predicted Docs have too, for components that read them, such as
-        ["constituents"].
+    tags, spans: see `create_treebank_reader`.
     Raises StructlearnError for a missing file and for a file that is not a DocBin.
     """
 
@@ -252,10 +249,9 @@ def _plain_frames(
 
 
 def to_example(doc: Doc, *, tags: bool = True, spans: Iterable[str] = ()) -> Example:
-    """Make an Example of a gold Doc.
+    """Make an Example of a gold Doc and a predicted Doc that also has its sentence boundaries.
 
-    The predicted Doc has its words, spaces, sentence boundaries and (`tags`) tags, and its groups
-    `spans`. Missing annotation stays missing.
+    tags, spans: see `create_treebank_reader`. Missing annotation stays missing.
     """
     predicted = Doc(
         doc.vocab,

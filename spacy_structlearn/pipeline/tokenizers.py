@@ -196,10 +196,7 @@ _IN_CAPITALS = re.compile(r"(?i)'|n(?:o?t|a)$|ta$")
 
 
 def create_english_tokenizer() -> Callable[[Language], Tokenizer]:
-    """Get a factory of spaCy Tokenizers that split English like its treebanks.
-
-    In a config: `[nlp.tokenizer]`, `@tokenizers = "spacy_structlearn.english_tokenizer.v1"`.
-    """
+    """Get a factory of spaCy Tokenizers that split English like its treebanks."""
     return make_english_tokenizer
 
 

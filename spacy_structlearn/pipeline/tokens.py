@@ -140,8 +140,7 @@ def template_columns(
     """Compute the columns that the templates of a chain model read, uint64 (n, k).
 
     columns: the columns of the estimator's `attributes`.
-    parameters: the chain model. Its word classes are used if it has any.
-    estimator: its word classes are used otherwise.
+    parameters: the chain model, whose word classes are used if it has any.
     training: keep all symbols, of which learners make vocabularies, not only known symbols.
     """
     if not training:
