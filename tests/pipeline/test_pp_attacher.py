@@ -62,12 +62,7 @@ def training_examples(nlp):
 
 
 def trained(**config):
-    nlp = spacy.blank("en")
-    nlp.add_pipe("pp_attacher", config=config)
-    examples = training_examples(nlp)
-    nlp.initialize(lambda: examples)
-    nlp.get_pipe("pp_attacher").fit(examples)
-    return nlp
+    return parsed.fitted("pp_attacher", training_examples, config)
 
 
 @pytest.fixture(scope="module")
