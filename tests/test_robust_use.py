@@ -18,7 +18,7 @@ from spacy_structlearn.cli._parts import Chunk, Output, parse_chunk
 from spacy_structlearn.display.page import page
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import extensions
-from spacy_structlearn.pipeline.scorers import span_score
+from spacy_structlearn.pipeline.scorers import np_chunk_score
 from spacy_structlearn.trees.brackets import parse_tree
 
 KEYS = ("np_chunks", "constituents", "pp_attachments", "srl")
@@ -403,7 +403,7 @@ def test_a_merged_doc_is_scored(nlp, merging):
     reference = merge(doc.copy(), [(0, 2)])
     extensions.realign(reference, "mine")
     merge(doc, [(0, 2)])
-    assert span_score([Example(doc, reference)], "mine", "mine")["mine_f"] == 1.0
+    assert np_chunk_score([Example(doc, reference)], spans_key="mine")["np_chunk_f"] == 1.0
 
 
 # --- benepar in the same process ------------------------------------------------------------------

@@ -47,17 +47,12 @@ def np_chunk_score(
     The scores equal conlleval's on gold tokens. On predicted tokens, a chunk is right if it covers
     the same characters other than white space.
     """
-    return span_score(examples, spans_key, "np_chunk")
-
-
-def span_score(examples: Iterable[Example], key: str, prefix: str) -> dict[str, Any]:
-    """Score the group `doc.spans[key]`; names of scores begin with `prefix`."""
     gold, predicted = [], []
     for example in examples:
-        if key in example.reference.spans:
-            gold.append(_labelled_spans(example.reference, key))
-            predicted.append(_labelled_spans(example.predicted, key))
-    names = [f"{prefix}_{measure}" for measure in ("p", "r", "f", "per_type")]
+        if spans_key in example.reference.spans:
+            gold.append(_labelled_spans(example.reference, spans_key))
+            predicted.append(_labelled_spans(example.predicted, spans_key))
+    names = [f"np_chunk_{measure}" for measure in ("p", "r", "f", "per_type")]
     if not gold:
         return dict.fromkeys(names)
     scores = score_token_spans(gold, predicted)
