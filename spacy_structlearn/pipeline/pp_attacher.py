@@ -226,17 +226,14 @@ def _sites_of_trees(doc: Doc) -> Iterator[Site]:
 
 
 def _sites_of_chunks(doc: Doc) -> Iterator[Site]:
-    chunks = iter(extensions.np_chunks(doc))
-    chunk = next(chunks, None)
+    chunks = [(chunk.start, chunk.end) for chunk in extensions.np_chunks(doc)]
     for sentence in extensions.sentences(doc):
         positions = [token.i for token in sentence if not token.is_space]
-        inside = []
-        while chunk is not None and chunk.start < sentence.end:
-            bounds = tuple(bisect_left(positions, place) for place in (chunk.start, chunk.end))
-            # A chunk may consist of white space, or cross the end of the sentence.
-            if bounds[0] < bounds[1] and chunk.end <= sentence.end:
-                inside.append(bounds)
-            chunk = next(chunks, None)
+        begin, end = (bisect_left(chunks, (i,)) for i in (sentence.start, sentence.end))
+        # A chunk may consist of white space, or cross the end of the sentence.
+        places = (chunk for chunk in chunks[begin:end] if chunk[1] <= sentence.end)
+        bounds = (tuple(bisect_left(positions, i) for i in chunk) for chunk in places)
+        inside = [(first, last) for first, last in bounds if first < last]
         tags = [doc[i].tag_ for i in positions]
         yield from (_shifted(site, positions) for site in sites_from_chunks(tags, inside))
 

@@ -252,8 +252,7 @@ class SRLLabeler(BatchTrainable):
         self, sentences: Sequence[_Sentence], frames: Mapping[int, Frame]
     ) -> dict[str, ClassificationData]:
         """Get the words that can be predicates, and the senses of the gold predicates."""
-        words = [self._words(sentence) for sentence in sentences]
-        columns = self._predicate_columns(sentences, words, PREDICATE_FEATURES)
+        words, columns = self._predicate_columns(sentences, PREDICATE_FEATURES)
         if not columns:
             return {}
         of_words = [
@@ -436,9 +435,11 @@ class SRLLabeler(BatchTrainable):
         return [word for word, leaf in enumerate(nodes.leaves) if nodes.labels[leaf] in tags]
 
     def _predicate_columns(
-        self, sentences: Sequence[_Sentence], words: Sequence[list[int]], names: Sequence[str]
-    ) -> dict[str, list[str | None]]:
-        return join_columns(
+        self, sentences: Sequence[_Sentence], names: Sequence[str]
+    ) -> tuple[list[list[int]], dict[str, list[str | None]]]:
+        """Get the words of each sentence that can be predicates, and the features of all."""
+        words = [self._words(sentence) for sentence in sentences]
+        return words, join_columns(
             predicate_features(sentence.nodes, own, names, lemmatize=self.lemmatizer)
             for sentence, own in zip(sentences, words, strict=True)
             if own
@@ -456,9 +457,8 @@ class SRLLabeler(BatchTrainable):
 
     def _predicates(self, sentences: Sequence[_Sentence]) -> list[list[_Predicate]]:
         """Find the predicates of each sentence."""
-        words = [self._words(sentence) for sentence in sentences]
         names = {"lemma", *self._used(PREDICATES, SENSES)}
-        columns = self._predicate_columns(sentences, words, sorted(names))
+        words, columns = self._predicate_columns(sentences, sorted(names))
         if not columns:
             return [[] for _ in sentences]
         table = Table.of(columns)
