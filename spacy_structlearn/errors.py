@@ -251,7 +251,6 @@ MESSAGES = {
     "and smooth a model that forbids unseen transitions.",
     "SL220": "The objective is {value} with a gradient of shape {shape} at the starting point. "
     "Both must be finite, with one partial derivative for each of {n} parameters.",
-    "SL221": "Expected a vector of {n} parameters; got shape {shape}.",
     "SL226": "There are no examples to estimate from. Give at least one labelled sentence.",
     "SL245": "The parts of a base distribution do not match: there is {problem}.",
     "SL246": "The base distribution has {problem}. Give every reachable label a probability of "

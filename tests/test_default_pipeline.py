@@ -68,11 +68,8 @@ def test_card():
     assert meta["version"] == spacy_structlearn.__version__
     assert meta["description"]
     performance = meta["performance"]
-    for name in ("tag_acc", "sents_f", "np_chunk_f", "np_chunk_p", "np_chunk_r"):
-        assert 0.5 < performance[name] <= 1.0
-    for name in ("constituents_f", "constituents_p", "constituents_r", "pp_attachment_acc"):
-        assert 0.5 < performance[name] <= 1.0
-    for name in ("srl_f", "srl_p", "srl_r", "srl_sense_acc"):
+    names = [f"{layer}_{score}" for layer in ("np_chunk", "constituents", "srl") for score in "fpr"]
+    for name in ("tag_acc", "sents_f", "pp_attachment_acc", "srl_sense_acc", *names):
         assert 0.5 < performance[name] <= 1.0
     for name in ("np_chunk", "constituents", "pp_attachment", "srl"):
         assert 0.0 < performance[f"{name}_ece"] < 0.1
@@ -138,12 +135,6 @@ def test_chunks_of_simple_sentences(nlp, text, expected):
     assert chunks(nlp(text)) == expected
 
 
-def test_a_long_text(nlp):
-    doc = nlp(" ".join([TEXT] * 60))
-    assert len(doc.spans["np_chunks"]) >= 298
-    assert np.isfinite(doc.spans["np_chunks"].attrs["scores"]).all()
-
-
 # --- parses ---------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "tree",
@@ -171,15 +162,6 @@ def test_every_bracket_has_a_probability(nlp):
     assert scores.max() <= 1.0
     assert doc[0:2]._.constituent_prob > 0.9
     assert doc[1:3]._.constituent_prob is None
-
-
-def test_k_best_trees(nlp):
-    doc = nlp("She saw the man with a telescope.")
-    found = nlp.get_pipe("constituency_parser").k_best(doc, 4)
-    assert found[0][1] == doc._.trees[0]
-    assert len({str(tree) for _, tree in found}) == 4
-    # The tree that is most probable as a whole need not be the one of the best brackets.
-    assert all(log_probability < 0 for log_probability, _ in found)
 
 
 def test_a_sentence_of_600_words_is_cut(nlp):
@@ -258,15 +240,6 @@ def test_rolesets(nlp):
     assert nlp("She blorked the lamp.")[1]._.srl.roleset is None
 
 
-def test_every_verb_keeps_its_frame(nlp):
-    doc = nlp("It has been raining.")
-    assert [(f.predicate.text, f.roleset) for f in doc._.frames][:2] == [
-        ("has", "have.01"),
-        ("been", "be.03"),
-    ]
-    assert [frame.arguments for frame in doc._.frames][:2] == [(), ()]
-
-
 def test_roles_and_attachments_agree(nlp):
     for text in ("She ate the pizza with a fork.", "She ate the pizza with olives."):
         doc = nlp(text)
@@ -276,11 +249,9 @@ def test_roles_and_attachments_agree(nlp):
 
 
 # --- storage --------------------------------------------------------------------------------------
-@pytest.mark.parametrize("store", ["bytes", "pickle", "disk"])
+@pytest.mark.parametrize("store", ["pickle", "disk"])
 def test_the_pipeline_itself_can_be_stored(nlp, store, tmp_path):
-    if store == "bytes":
-        again = spacy_structlearn.load().from_bytes(nlp.to_bytes())
-    elif store == "pickle":
+    if store == "pickle":
         again = pickle.loads(pickle.dumps(nlp))
     else:
         nlp.to_disk(tmp_path / "model")

@@ -84,18 +84,11 @@ def test_some_errors_pass():
 
 def test_attributes_are_restored_with_their_types():
     optimizer = LBFGS([1.0])
-    restore(
-        optimizer,
-        ("n_iterations", "value", "status"),
-        {"n_iterations": 3, "value": 1.5, "status": "a"},
-    )
+    state = {"n_iterations": 3, "value": 1.5, "status": "a"}
+    restore(optimizer, state, state)
     assert (optimizer.n_iterations, optimizer.value, optimizer.status) == (3, 1.5, "a")
-    for name, value in (
-        ("n_iterations", "3"),
-        ("n_iterations", True),
-        ("status", None),
-        ("x", [1]),
-    ):
+    bad = [("n_iterations", "3"), ("n_iterations", True), ("status", None), ("x", [1])]
+    for name, value in bad:
         with pytest.raises(TypeError, match=name):
             restore(optimizer, (name,), {name: value})
     for value in (1, "yes", None):
@@ -151,16 +144,11 @@ def test_golden_bytes():
     )
 
 
-def test_every_cut_is_found():
+def test_every_cut_and_every_flipped_byte_is_found():
     data = pack("test", 1, FIELDS)
-    for length in range(len(data)):
-        assert code_of(data[:length]) in ("SL050", "SL051")
     assert code_of(data + b"\0") == "SL051"
-
-
-def test_every_flipped_byte_is_found():
-    data = pack("test", 1, FIELDS)
     for i in range(len(data)):
+        assert code_of(data[:i]) in ("SL050", "SL051")
         flipped = bytearray(data)
         flipped[i] ^= 0x41
         assert code_of(bytes(flipped)) in ("SL050", "SL051")
@@ -229,16 +217,8 @@ def test_bool_bytes_are_normalised():
 @pytest.mark.parametrize(
     "value",
     [
-        b"bytes",
-        object(),
-        2**65,
-        "\ud800",
-        np.array(["a"]),
-        np.array([None]),
-        np.array([1j]),
-        {1: 2},
-        {"__array__": 1},
-        [{"a": {1, 2}}],
+        *(b"bytes", object(), 2**65, "\ud800", {1: 2}, {"__array__": 1}, [{"a": {1, 2}}]),
+        *(np.array([value]) for value in ("a", None, 1j)),
     ],
 )
 def test_values_that_cannot_be_stored(value):

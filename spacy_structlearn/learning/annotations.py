@@ -33,7 +33,9 @@ def fits(value: Any, annotation: Any) -> bool:
     if annotation is float:
         return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
     if origin is np.ndarray:
-        return isinstance(value, np.ndarray) and _has_elements(value, arguments[1])
+        (wanted,) = get_args(arguments[1]) or (Any,)
+        whatever = wanted is Any or not isinstance(wanted, type)
+        return isinstance(value, np.ndarray) and (whatever or np.issubdtype(value.dtype, wanted))
     if origin is tuple or annotation is tuple:
         return isinstance(value, (tuple, list)) and _fit_in_tuple(value, arguments)
     if origin in (Sequence, list):
@@ -45,11 +47,6 @@ def fits(value: Any, annotation: Any) -> bool:
         )
     kind = origin or annotation
     return isinstance(value, kind) if isinstance(kind, type) else True
-
-
-def _has_elements(array: np.ndarray, dtype: Any) -> bool:
-    (wanted,) = get_args(dtype) or (Any,)
-    return wanted is Any or not isinstance(wanted, type) or np.issubdtype(array.dtype, wanted)
 
 
 def _fit_in_tuple(value: Sequence[Any], arguments: tuple[Any, ...]) -> bool:

@@ -17,6 +17,7 @@ the training data.
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from hashlib import blake2b
@@ -33,6 +34,13 @@ from ..errors import StructlearnError
 from .annotations import annotations, fits, shown
 
 S = TypeVar("S", bound="Settings")
+
+_BOUNDS = {
+    "ge": (operator.ge, "at least"),
+    "gt": (operator.gt, "more than"),
+    "le": (operator.le, "at most"),
+    "lt": (operator.lt, "less than"),
+}
 
 L1 = "l1 |w|_1"
 """The penalty of a Laplace prior, with which most weights become 0."""
@@ -64,7 +72,8 @@ def setting(
     exposed: whether the registered architecture has this setting.
     compare: whether it takes part in comparisons of settings.
     """
-    bounds = {"ge": ge, "gt": gt, "le": le, "lt": lt, "choices": tuple(choices)}
+    given = {"ge": ge, "gt": gt, "le": le, "lt": lt, "choices": tuple(choices)}
+    bounds = {name: bound for name, bound in given.items() if bound is not None}
     metadata = {"help": help, "bounds": bounds, "identity": identity, "exposed": exposed}
     return field(
         default=default, default_factory=default_factory, compare=compare, metadata=metadata
@@ -256,14 +265,8 @@ def _problem(value: Any, annotation: Any, metadata: Mapping[str, Any]) -> str | 
     if isinstance(value, kinds) and value not in choices:
         return limits
     numbers = _numbers(value)
-    sound = all(
-        isfinite(number)
-        and (bounds.get("ge") is None or number >= bounds["ge"])
-        and (bounds.get("gt") is None or number > bounds["gt"])
-        and (bounds.get("le") is None or number <= bounds["le"])
-        and (bounds.get("lt") is None or number < bounds["lt"])
-        for number in numbers
-    )
+    limited = [(holds, bounds[name]) for name, (holds, _) in _BOUNDS.items() if name in bounds]
+    sound = all(isfinite(n) and all(holds(n, bound) for holds, bound in limited) for n in numbers)
     return None if sound else limits or "finite"
 
 
@@ -283,9 +286,7 @@ def _limits(metadata: Mapping[str, Any], *, sentence: bool = True) -> list[str]:
     found = []
     if bounds.get("choices"):
         found.append("one of " + ", ".join(map(repr, bounds["choices"])))
-    lower = [(bounds.get("ge"), "at least"), (bounds.get("gt"), "more than")]
-    upper = [(bounds.get("le"), "at most"), (bounds.get("lt"), "less than")]
-    words = [f"{word} {bound:g}" for bound, word in lower + upper if bound is not None]
+    words = [f"{word} {bounds[name]:g}" for name, (_, word) in _BOUNDS.items() if name in bounds]
     if words:
         found.append(" and ".join(words))
     return [f"{text[0].upper()}{text[1:]}." for text in found] if sentence else found

@@ -42,13 +42,11 @@ class Trainer(Generic[S]):
     `state` and `restore` if its state is more than the attributes in `kept`. Its constructor ends
     with `self.add(data)`.
 
-    settings: the settings of the learner.
     make_engine: creates the engine with the shards of the data, see `parallel.shards`.
 
     Attributes:
     value: the objective at the current parameters; smaller is better.
     n_iterations: number of steps so far.
-    finished: whether training has ended.
     on_iteration: called between the parts of a long step, when the state may be saved.
     """
 
@@ -232,21 +230,17 @@ class Estimator(Protocol):
     @property
     def attributes(self) -> tuple[str, ...]:
         """The token attributes that the learner reads."""
-        ...
 
     def empty(self) -> Any:
         """Return the model of an untrained component."""
-        ...
 
     def initialize(self, data: Sequence[Any], labels: Sequence[str], previous: Any = None) -> Any:
         """Return initial parameters for the features of `data`. previous: an earlier model."""
-        ...
 
     def trainer(
         self, parameters: Any, data: Sequence[Any], *, make_engine: MakeEngine = make_engine
     ) -> Trainer:
         """Return a trainer that starts from `parameters`."""
-        ...
 
 
 def array_digest(*parts: Any) -> bytes:

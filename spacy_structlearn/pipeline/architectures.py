@@ -11,8 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from spacy.tokens import Doc
 from thinc.api import Model
@@ -43,40 +42,37 @@ from ..sequence.settings import (
 )
 from .batch_trainable import let_be_stored
 
-F = TypeVar("F", bound=Callable)
-
 _WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
-def architecture(
-    kind: type[Settings], stored_as: str | None = None, *, holds_classes: bool = False
-) -> Callable[..., Model]:
+def architecture(kind: type[Settings], stored_as: str | None = None) -> Callable[..., Model]:
     """Make the architecture of a learner from its settings, which are its arguments.
 
     A learner in a block of its own, which is a Model, is replaced by its settings.
-    kind: the settings.
     stored_as: the name of the Model. None: the name of the learner in snake case.
-    holds_classes: whether the Model holds the word classes of the setting `classes`, because the
-        parameters do not.
     """
     name = stored_as or _WORD.sub("_", kind.name).lower()
 
     def build(**values: Any) -> Model:
-        settings = kind(**{key: _without_models(value) for key, value in values.items()})
-        classes = _held_classes(settings.classes) if holds_classes else None
-        return learner_model(name, settings.empty(), settings, classes)
+        settings: Any = kind(**{key: _without_models(value) for key, value in values.items()})
+        parameters, attrs = settings.empty(), {}
+        if hasattr(settings, "classes") and not hasattr(parameters, "classes"):
+            # Never None, because thinc loads an attribute as the type that it has.
+            path = settings.classes
+            attrs["classes"] = WordClasses.empty() if path is None else read_classes(path)
+        return learner_model(name, parameters, settings, **attrs)
 
     build.__name__ = build.__qualname__ = f"build_{name}"
     return _documented(kind)(build)
 
 
-def _documented(kind: type[Settings]) -> Callable[[F], F]:
+def _documented(kind: type[Settings]) -> Callable[[Callable], Any]:
     """Give a function the signature and documentation of the settings that are its arguments."""
 
-    def decorated(function: F) -> F:
+    def decorated(function: Any) -> Any:
         function.__doc__ = document(kind)
-        function.__signature__ = signature(kind)  # type: ignore[attr-defined]
-        function.settings = kind  # type: ignore[attr-defined]
+        function.__signature__ = signature(kind)
+        function.settings = kind
         return function
 
     return decorated
@@ -103,8 +99,8 @@ build_conditional_grammar = architecture(ConditionalGrammarSettings)
 build_span_grammar = architecture(SpanGrammarSettings)
 build_m_estimated_grammar = architecture(MEstimatedGrammarSettings, stored_as="m_estimated_grammar")
 build_isbn = architecture(ISBNSettings)
-build_bayes_net = architecture(BayesNetSettings, holds_classes=True)
-build_log_linear = architecture(LogLinearSettings, holds_classes=True)
+build_bayes_net = architecture(BayesNetSettings)
+build_log_linear = architecture(LogLinearSettings)
 build_stages = architecture(StagesSettings)
 
 
@@ -174,21 +170,9 @@ def _default_tok2vec(seed: int) -> Model[list[Doc], list[Floats2d]]:
     return build_Tok2Vec_model(embed, build_bilstm_encoder(seed=seed))
 
 
-def _held_classes(path: Path | None) -> WordClasses:
-    # Never None, because thinc loads an attribute as the type that it has.
-    return WordClasses.empty() if path is None else read_classes(path)
-
-
-def learner_model(
-    name: str, parameters: Any, estimator: Estimator, classes: WordClasses | None = None
-) -> Model:
-    """Make a `thinc.Model` that holds a learner of this package.
-
-    classes: word classes, for learners whose parameters do not hold them.
-    """
-    attrs = {"parameters": parameters, "estimator": estimator}
-    if classes is not None:
-        attrs["classes"] = classes
+def learner_model(name: str, parameters: Any, estimator: Estimator, **attrs: Any) -> Model:
+    """Make a `thinc.Model` that holds a learner of this package."""
+    attrs = {"parameters": parameters, "estimator": estimator, **attrs}
     model = Model(name, _forward, attrs=attrs)
     let_be_stored(model)
     return model

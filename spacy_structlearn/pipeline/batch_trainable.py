@@ -7,16 +7,14 @@ with any other batcher the data is complete after one epoch, and the optimum is 
 are converted to arrays once. The key is the reference Doc: spaCy keeps it, but copies the predicted
 Doc.
 
-The learned parameters are one object of the family. It is the attribute "parameters" of the
-component's `thinc.Model`, next to the "estimator" that learns it. It is stored by spaCy's own
-`to_disk`, `to_bytes` and pickle.
+The learned parameters are stored by spaCy's own `to_disk`, `to_bytes` and pickle, as an attribute
+of the component's `thinc.Model` (`architectures`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
-from functools import partial
 from inspect import Parameter, Signature
 from typing import Any, ClassVar
 
@@ -27,10 +25,11 @@ from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.vocab import Vocab
-from thinc.api import Config, Model
+from thinc.api import Model
 from thinc.model import deserialize_attr, serialize_attr
 
 from ..errors import StructlearnError
+from ..learning.annotations import fits
 from ..learning.settings import Settings, document, setting, signature
 from ..learning.training import Estimator, Trainer
 from ..parallel.shards import MakeEngine, make_engine
@@ -38,17 +37,21 @@ from ..serialization import DAMAGE
 from . import digests
 
 
-class _Training:
-    """The running training of one component. It is not pickled."""
+class Transient:
+    """State of a component that is not pickled: a copy begins without."""
+
+    def __reduce__(self) -> tuple:
+        return type(self), ()
+
+
+class _Training(Transient):
+    """The running training of one component."""
 
     def __init__(self, make_engine: MakeEngine = make_engine) -> None:
         self.make_engine = make_engine
         self.trainer: Trainer | None = None
         # Keeps the references alive, so that their id() cannot be reused.
         self.seen: dict[int, Doc] = {}
-
-    def __reduce__(self) -> tuple:
-        return (_Training, ())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,15 +66,16 @@ class ComponentSettings(Settings):
 class BatchTrainable(TrainablePipe):
     """A component whose learner is an `Estimator`.
 
-    Subclasses convert Docs to the data of the family. They implement `annotation`, `gold_labels`,
-    `gold_data`, `predict` and `set_annotations`.
+    Subclasses convert Docs to the data of the family. They implement `gold_data`, `predict` and
+    `set_annotations`, and `annotation` and `gold_labels` unless these are spans with labels.
     settings: the settings of `settings_kind`, by name.
     Raises StructlearnError for a model of another family and for settings out of range.
     """
 
     parameter: str = "is_empty"  # an attribute that only parameters of the right family have
-    interned: tuple[str, ...] = ()  # labels that are written whatever is learned
+    key: str = ""  # the span group with the gold annotation
     settings_kind: ClassVar[type[ComponentSettings]] = ComponentSettings
+    cfg_types: ClassVar[dict[str, Any]] = {"labels": list[str]}
 
     def __init__(
         self,
@@ -98,17 +102,17 @@ class BatchTrainable(TrainablePipe):
             setattr(self, part.name, getattr(checked, part.name))
         self.cfg: dict[str, Any] = {"labels": []}
         self._training = _Training()
-        self._intern(self.interned)
+        self._intern()
 
     # --- for the subclass ---------------------------------------------------------------------
     @property
     def annotation(self) -> str:
         """The annotation that reference Docs must have, as error messages name it."""
-        raise NotImplementedError
+        return f'doc.spans["{self.key}"]'
 
     def gold_labels(self, example: Example) -> Iterable[str]:
         """Get the labels in the reference of one example."""
-        raise NotImplementedError
+        return {span.label_ for span in example.reference.spans.get(self.key, ())}
 
     def gold_data(self, example: Example) -> Any | None:
         """Convert one example to the data of the family; None if the reference is not annotated."""
@@ -154,14 +158,15 @@ class BatchTrainable(TrainablePipe):
 
     def _set_labels(self, labels: Iterable[str]) -> None:
         self.cfg["labels"] = sorted(set(labels))
-        self._intern(self.cfg["labels"])
+        self._intern()
 
-    def _intern(self, strings: Iterable[str]) -> None:
-        """Add strings to the vocab before they are needed.
+    def _strings(self) -> Iterable[str]:
+        """Get the strings that may be written to a Doc."""
+        return self.labels
 
-        A string that is first added in a memory zone is removed at the end of the zone.
-        """
-        for string in strings:
+    def _intern(self) -> None:
+        # A string that is first added in a memory zone is removed at the end of the zone.
+        for string in self._strings():
             self.vocab.strings.add(string)
 
     def require_parameters(self) -> None:
@@ -182,8 +187,6 @@ class BatchTrainable(TrainablePipe):
         Loaded parameters are kept if the examples have no gold annotation. spaCy calls this
         when it assembles a pipeline.
 
-        get_examples: function that returns the training examples.
-        nlp: the pipeline; not used.
         labels: the labels, as from `spacy init labels`. None: those of the examples.
         Raises StructlearnError if there is neither gold annotation nor parameters.
         """
@@ -198,6 +201,7 @@ class BatchTrainable(TrainablePipe):
         data = [gold for example in examples if (gold := self.gold_data(example)) is not None]
         self._training = _Training()
         self._initialize(data)
+        self._intern()
 
     def _initialize(self, data: list) -> None:
         self.parameters = self.estimator.initialize(data, self.labels, self.parameters)
@@ -212,7 +216,6 @@ class BatchTrainable(TrainablePipe):
     ) -> dict[str, float]:
         """Add new examples, then run `iterations_per_step` iterations over all examples so far.
 
-        examples: the examples.
         drop, sgd: ignored; the objective is deterministic.
         losses: updated with the objective, under the name of the component.
         Returns losses.
@@ -242,7 +245,6 @@ class BatchTrainable(TrainablePipe):
     ) -> float:
         """Train on these examples alone, from the current parameters to the optimum.
 
-        examples: the training examples.
         make_engine: makes the engine that holds the shards of the data, see `parallel.shards`.
         options: progress and checkpoints, see `learning.training.Trainer.run`.
         Returns the objective at the optimum. Raises StructlearnError if no example has gold
@@ -311,8 +313,7 @@ class BatchTrainable(TrainablePipe):
         except DAMAGE as error:
             raise self._damaged(place, error) from error
         util.from_dict(stored, setters, exclude)
-        self._check_labels(place, exclude)
-        return self._loaded()
+        return self._loaded(place, exclude)
 
     def from_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> BatchTrainable:
         """Load a folder written by `to_disk`.
@@ -328,23 +329,21 @@ class BatchTrainable(TrainablePipe):
             "model": lambda file: self._read_model(file.read_bytes(), file),
         }
         util.from_disk(path, readers, exclude)
-        self._check_labels(path / "cfg", exclude)
-        return self._loaded()
+        return self._loaded(path / "cfg", exclude)
 
     def _read_model(self, data: bytes, place: object) -> None:
         let_be_stored(self.model)
         try:
             stored = srsly.msgpack_loads(data)
             # No checksum covers these parts, and thinc ignores those that it does not know.
-            if _outline(stored) != _outline(self.model.to_dict()):
-                raise StructlearnError(
-                    "SL082", place=place, component=self.name, architecture=self.model.name
-                )
-            self.model.from_dict(stored)
+            of_this_kind = _outline(stored) == _outline(self.model.to_dict())
+            if of_this_kind:
+                self.model.from_dict(stored)
         except DAMAGE as error:
-            if isinstance(error, StructlearnError) and error.code == "SL082":
-                raise
             raise self._damaged(place, error) from error
+        if not of_this_kind:
+            name = self.model.name
+            raise StructlearnError("SL082", place=place, component=self.name, architecture=name)
 
     def _damaged(self, place: object, error: Exception) -> StructlearnError:
         # Errors of this package already say how to mend the problem.
@@ -357,35 +356,25 @@ class BatchTrainable(TrainablePipe):
 
     def _read_cfg(self, data: str | bytes, place: object) -> None:
         try:
-            cfg = srsly.json_loads(data)
-            sound = isinstance(cfg, dict) and self._is_sound(cfg)
-        except ValueError as error:  # not JSON, or not UTF-8
+            cfg = {**self.cfg, "labels": None, **srsly.json_loads(data)}
+        except (ValueError, TypeError) as error:  # not JSON, not UTF-8, or not a dict
             raise StructlearnError("SL081", place=place, problem=str(error)) from error
-        if not sound:
+        if not all(fits(cfg[name], kind) for name, kind in self.cfg_types.items()):
             raise StructlearnError("SL081", place=place, problem="its values are of other types")
         self.cfg.update(cfg)
-
-    def _is_sound(self, cfg: dict[str, Any]) -> bool:
-        """Check whether the values of a stored `cfg` have the right types."""
-        labels = cfg.get("labels")
-        return isinstance(labels, list) and all(isinstance(label, str) for label in labels)
 
     def _answers(self) -> Iterable[str]:
         """Get the labels that the parameters, which are not empty, can predict."""
         return self.parameters.labels
 
-    def _check_labels(self, place: object, exclude: Iterable[str]) -> None:
+    def _loaded(self, place: object, exclude: Iterable[str]) -> BatchTrainable:
         """Raise StructlearnError if the model can predict labels that are missing in `cfg`."""
-        if self.parameters.is_empty or not {"cfg", "model"}.isdisjoint(exclude):
-            return
-        unknown = sorted(set(self._answers()).difference(self.cfg["labels"]))
-        if unknown:
-            problem = f"without labels that the model gives: {', '.join(unknown[:5])}"
-            raise StructlearnError("SL081", place=place, problem=problem)
-
-    def _loaded(self) -> BatchTrainable:
+        if not self.parameters.is_empty and {"cfg", "model"}.isdisjoint(exclude):
+            unknown = sorted(set(self._answers()).difference(self.cfg["labels"]))
+            if unknown:
+                problem = f"without labels that the model gives: {', '.join(unknown[:5])}"
+                raise StructlearnError("SL081", place=place, problem=problem)
         self._set_labels(self.cfg["labels"])
-        self._intern(self.interned)  # the vocab may be another one now
         self._training = _Training()
         return self
 
@@ -393,7 +382,7 @@ class BatchTrainable(TrainablePipe):
 def factory(
     component: type[BatchTrainable],
     *,
-    model: str,
+    model: dict[str, Any],
     scorer: str,
     scores: Sequence[str],
     further_scores: Sequence[str] = (),
@@ -403,7 +392,7 @@ def factory(
 ) -> Callable[..., BatchTrainable]:
     """Register the factory of a component, with the settings of its class.
 
-    model: the default architecture, as a section [model] of a config.
+    model: the default architecture, as in a config.
     scorer: the registered name of the default scorer.
     scores: names of the scores. The first one has weight 1 in training, all others 0.
     further_scores: names of scores without a weight, which `spacy train` does not show.
@@ -430,7 +419,7 @@ def factory(
         assigns=list(assigns),
         requires=list(requires),
         default_config={
-            "model": Config().from_str(model)["model"],
+            "model": model,
             **defaults,
             "scorer": {"@scorers": scorer},
         },
@@ -452,16 +441,8 @@ def let_be_stored(model: Model) -> None:
     for name in ("parameters", "classes"):
         kind = type(model.attrs.get(name))
         if hasattr(kind, "from_bytes") and kind not in serialize_attr.registry:
-            serialize_attr.register(kind, _stored)
-            deserialize_attr.register(kind, partial(_restored, kind))
-
-
-def _stored(_: Any, value: Any, name: str, model: Model) -> bytes:
-    return value.to_bytes()
-
-
-def _restored(kind: type, _: Any, value: bytes, name: str, model: Model) -> Any:
-    return kind.from_bytes(value)
+            serialize_attr.register(kind, lambda _, value, *place: value.to_bytes())
+            deserialize_attr.register(kind, lambda held, data, *place: type(held).from_bytes(data))
 
 
 def _outline(stored: dict[str, list]) -> list:

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from spacy.attrs import TAG
 from spacy.pipeline.tagger import tagger_score
-from spacy.tokens import Doc, Span, SpanGroup
+from spacy.tokens import Doc
 from spacy.training import Example
 
 from ..groups import TAG_CANDIDATES
@@ -25,18 +25,20 @@ from ..sequence.data import SequenceData
 from ..sequence.stochastic_crf import candidates
 from . import extensions
 from .batch_trainable import BatchTrainable, ComponentSettings, factory
+from .extensions import set_spans
 from .tokens import check_attributes, read_tokens, template_columns
 
-DEFAULT_MODEL = """
-[model]
-@architectures = "spacy_structlearn.StochasticCRF.v2"
-encoding = "none"
-templates = ["bias","ORTH[0]","LOWER[0]","LOWER[-1]","LOWER[1]","LOWER[-2]","LOWER[2]",\
-"LOWER[-1]|LOWER[0]","LOWER[0]|LOWER[1]","LOWER[-1]|LOWER[1]","PREFIX1[0]","PREFIX2[0]",\
-"PREFIX3[0]","PREFIX4[0]","SUFFIX1[0]","SUFFIX2[0]","SUFFIX3[0]","SUFFIX4[0]","SUFFIX5[0]",\
-"SUFFIX3[-1]","SUFFIX3[1]","SHAPE[0]","SHAPE[-1]","SHAPE[1]","FLAGS[0]",\
-"FLAGS[-1]|FLAGS[0]|FLAGS[1]"]
+_TEMPLATES = """
+    bias ORTH[0] LOWER[0] LOWER[-1] LOWER[1] LOWER[-2] LOWER[2] LOWER[-1]|LOWER[0]
+    LOWER[0]|LOWER[1] LOWER[-1]|LOWER[1] PREFIX1[0] PREFIX2[0] PREFIX3[0] PREFIX4[0] SUFFIX1[0]
+    SUFFIX2[0] SUFFIX3[0] SUFFIX4[0] SUFFIX5[0] SUFFIX3[-1] SUFFIX3[1] SHAPE[0] SHAPE[-1]
+    SHAPE[1] FLAGS[0] FLAGS[-1]|FLAGS[0]|FLAGS[1]
 """
+DEFAULT_MODEL = {
+    "@architectures": "spacy_structlearn.StochasticCRF.v2",
+    "encoding": "none",
+    "templates": _TEMPLATES.split(),
+}
 CERTAIN = 0.99  # a tag with at least this probability is stored without candidates
 SMALLEST = 0.01  # less probable tags are not candidates
 
@@ -44,12 +46,12 @@ SMALLEST = 0.01  # less probable tags are not candidates
 class Tags(NamedTuple):
     """The tags of one Doc.
 
-    tags: uint64 (n_tokens), symbols of the tags, 0 for white space.
-    tokens: indices of the candidates' tokens, the most probable candidate of a token first.
-    symbols: symbols of the candidates.
-    probabilities: float32, of the candidates.
+    positions: int64 (n), indices of the words.
+    tags: uint64 (n), symbols of their tags.
+    tokens, symbols, probabilities: of the candidates, the most probable one of a token first.
     """
 
+    positions: NDArray[np.int64]
     tags: NDArray[np.uint64]
     tokens: list[int]
     symbols: list[int]
@@ -90,8 +92,8 @@ class ChainTagger(BatchTrainable):
         tokens = read_tokens([example.predicted], self.estimator.attributes, self.name)
         tags = np.array(example.get_aligned("TAG", as_string=True), dtype=object)[tokens.positions]
         known = np.array([tag in self.cfg["labels"] for tag in tags], dtype=bool)
-        bounds = zip(tokens.offsets[:-1].tolist(), tokens.offsets[1:].tolist(), strict=True)
-        whole = [slice(begin, end) for begin, end in bounds if known[begin:end].all()]
+        sentences = (slice(*bounds) for bounds in pairwise(tokens.offsets.tolist()))
+        whole = [sentence for sentence in sentences if known[sentence].all()]
         if not whole:
             return None
         columns = template_columns(tokens.columns, self.parameters, self.estimator, training=True)
@@ -118,14 +120,13 @@ class ChainTagger(BatchTrainable):
         words, tags = words.tolist(), symbols[found.best()]
         return [
             Tags(
-                _placed(tags[begin:end], tokens.positions[begin:end], len(doc)),
+                tokens.positions[begin:end],
+                tags[begin:end],
                 indices[first:last],
                 rival_symbols[first:last],
                 rivals.probabilities[first:last],
             )
-            for doc, begin, end, first, last in zip(
-                docs, words[:-1], words[1:], firsts[:-1], firsts[1:], strict=True
-            )
+            for (begin, end), (first, last) in zip(pairwise(words), pairwise(firsts), strict=True)
         ]
 
     def set_annotations(self, docs: Sequence[Doc], tags: Sequence[Tags]) -> None:
@@ -137,23 +138,11 @@ class ChainTagger(BatchTrainable):
                     doc.vocab.strings.add(tag)
             # A symbol of 0 does not change the tag.
             if len(doc):
-                doc.from_array([TAG], found.tags[:, None])
-            ends = [token + 1 for token in found.tokens]
-            doc.spans[TAG_CANDIDATES] = SpanGroup(
-                doc,
-                name=TAG_CANDIDATES,
-                spans=list(map(Span, repeat(doc), found.tokens, ends, found.symbols)),
-                attrs={"scores": found.probabilities.copy()},
-            )
-
-
-def _placed(
-    tags: NDArray[np.uint64], positions: NDArray[np.int64], n_tokens: int
-) -> NDArray[np.uint64]:
-    """Put the tags of words at their positions; 0 elsewhere. uint64 (n_tokens)."""
-    placed = np.zeros(n_tokens, dtype=np.uint64)
-    placed[positions] = tags
-    return placed
+                table = np.zeros((len(doc), 1), dtype=np.uint64)
+                table[found.positions, 0] = found.tags
+                doc.from_array([TAG], table)
+            spans = ((s, t, t + 1) for s, t in zip(found.symbols, found.tokens, strict=True))
+            set_spans(doc, TAG_CANDIDATES, spans, found.probabilities.copy())
 
 
 make_chain_tagger = factory(

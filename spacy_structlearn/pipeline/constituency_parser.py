@@ -9,11 +9,10 @@ is not the model's.
 
 from __future__ import annotations
 
-import logging
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -28,7 +27,7 @@ from ..serialization import DAMAGE
 from ..trees.parse import GivenTag, Parse, fit_temperature
 from ..trees.tree import Tree
 from . import extensions
-from .batch_trainable import BatchTrainable, ComponentSettings, factory
+from .batch_trainable import BatchTrainable, ComponentSettings, Transient, factory
 from .doc_trees import gold_trees, has_gold_tokens
 from .extensions import (
     CONSTITUENT_TAGS,
@@ -36,24 +35,17 @@ from .extensions import (
     N_TOKENS,
     OF_SPANS_AND_TOKENS,
     PARSE_FAILURES,
-    aligned_group,
-    group_scores,
+    scored_group,
     set_spans,
 )
 from .scorers import constituency_score
-from .tokens import Tokens, distinct_words, read_tokens, sentence_docs
+from .tokens import distinct_words, read_tokens, sentence_docs
 
-DEFAULT_MODEL = """
-[model]
-@architectures = "spacy_structlearn.LatentGrammar.v2"
-"""
 TAGS = ("ignore", "prior", "require")
 FALLBACK, CUT = "fallback", "cut"
 SAMPLED = 10  # number of sentences from which the layers of a network infer their sizes
 # Where long sentences are cut: after strong punctuation, or else after a comma.
 BOUNDARIES = (re.compile(r"[;:.!?…。；：！？]+|--+|[—–]"), re.compile(r"[,،、，]"))
-
-logger = logging.getLogger("spacy_structlearn")
 
 Bracket = tuple[str, int, int, float]  # label, start, end, probability
 
@@ -61,16 +53,11 @@ extensions.register()
 
 
 class Reading(NamedTuple):
-    """The parse of a Doc, over its tokens.
-
-    brackets: (label, start, end, probability), in pre-order.
-    tags: (token, tag) of each word.
-    failures: (label, start, end), see `extensions.parse_failures`.
-    """
+    """The parse of a Doc, over its tokens; brackets are in pre-order."""
 
     brackets: list[Bracket]
-    tags: list[tuple[int, str]]
-    failures: list[tuple[str, int, int]]
+    tags: list[tuple[int, str]]  # token, tag
+    failures: list[tuple[str, int, int]]  # label, start, end
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,16 +119,12 @@ class ConstituencyParserSettings(ComponentSettings):
     )
 
 
-class _Held:
-    """The parser for the current parameters and settings. It is not pickled."""
+class _Held(Transient):
+    """The parser for the current parameters and settings."""
 
-    def __init__(self) -> None:
-        self.parameters: Any = None
-        self.settings: dict[str, Any] = {}
-        self.parser: Any = None
-
-    def __reduce__(self) -> tuple:
-        return (_Held, ())
+    parameters: Any = None
+    settings: Any = None
+    parser: Any = None
 
 
 class ConstituencyParser(BatchTrainable):
@@ -152,8 +135,7 @@ class ConstituencyParser(BatchTrainable):
     """
 
     parameter = "symbols"  # tags and phrases, which all models of trees have
-    interned = (FALLBACK, CUT)
-
+    key = CONSTITUENTS
     settings_kind = ConstituencyParserSettings
 
     def __init__(self, *args: Any, scorer: Callable | None = constituency_score, **settings: Any):
@@ -161,13 +143,6 @@ class ConstituencyParser(BatchTrainable):
         self._held = _Held()
 
     # --- training -----------------------------------------------------------------------------
-    @property
-    def annotation(self) -> str:
-        return f'doc.spans["{CONSTITUENTS}"]'
-
-    def gold_labels(self, example: Example) -> Iterable[str]:
-        return {span.label_ for span in example.reference.spans.get(CONSTITUENTS, ())}
-
     @property
     def network(self) -> Any | None:
         """The network that scores spans in addition to the parameters; None if there is none."""
@@ -185,18 +160,13 @@ class ConstituencyParser(BatchTrainable):
             return None
         if CONSTITUENT_TAGS not in doc.spans and not doc.has_annotation("TAG") and len(doc):
             raise StructlearnError("SL022", component=self.name, text=doc.text[:40])
-        found = gold_trees(doc, self.name)
-        if self.network is None:
-            return [tree for _, tree in found] or None
-        return _with_tokens(example, found) or None
+        gold = gold_trees(doc, self.name)
+        trees = [tree for _, tree in gold]
+        return (trees if self.network is None else _with_tokens(example, gold)) or None
 
     def _take_in(self, examples: list[Example]) -> None:
         # `spacy train` shuffles the examples, and sums of floats depend on the order.
         super()._take_in(sorted(examples, key=_content))
-
-    def initialize(self, get_examples: Callable, **kwargs: Any) -> None:
-        super().initialize(get_examples, **kwargs)
-        self._intern_symbols()
 
     def _initialize(self, data: list) -> None:
         super()._initialize(data)
@@ -208,11 +178,9 @@ class ConstituencyParser(BatchTrainable):
         symbols = self.parameters.symbols
         return set(symbols.phrases) - {symbols.root}
 
-    def _loaded(self) -> ConstituencyParser:
-        super()._loaded()
-        self._held = _Held()
-        self._intern_symbols()
-        return self
+    def _strings(self) -> Iterable[str]:
+        symbols = self.parameters.symbols
+        return (FALLBACK, CUT, *self.labels, *symbols.tags, *symbols.phrases)
 
     def _read_model(self, data: bytes, place: object) -> None:
         super()._read_model(data, place)
@@ -222,11 +190,6 @@ class ConstituencyParser(BatchTrainable):
                 self.network.check()
             except DAMAGE as error:
                 raise self._damaged(place, error) from error
-
-    def _intern_symbols(self) -> None:
-        if not self.parameters.is_empty:
-            symbols = self.parameters.symbols
-            self._intern((*symbols.tags, *symbols.phrases))
 
     # --- prediction ---------------------------------------------------------------------------
     def predict(self, docs: Sequence[Doc]) -> list[Reading]:
@@ -238,46 +201,49 @@ class ConstituencyParser(BatchTrainable):
         tokens = read_tokens(docs, attributes, self.name, optional=optional)
         distinct = [distinct_words(docs, column) for column in tokens.columns.T]
         texts: list[list[Any]] = [[words[i] for i in ids.tolist()] for words, ids in distinct]
+        positions = tokens.positions.tolist()
         if self.tags == "prior":
             ends = tokens.offsets[tokens.docs].tolist()
             for doc, (begin, end) in zip(docs, pairwise(ends), strict=True):
-                texts[1][begin:end] = _with_candidates(
-                    doc, tokens.positions[begin:end].tolist(), texts[1][begin:end]
-                )
-        bounds = [
-            [begin, *(begin + length for length in cut(texts[0][begin:end], self.max_length))]
-            for begin, end in pairwise(tokens.offsets.tolist())
-        ]
-        pieces = [piece for ends in bounds for piece in pairwise(ends)]
-        positions = tokens.positions.tolist()
-        words, *tags = ([text[b:e] for b, e in pieces] for text in texts)
-        own = None
+                part = slice(begin, end)
+                texts[1][part] = _with_candidates(doc, positions[part], texts[1][part])
+        sentences = []
+        for begin, end in pairwise(tokens.offsets.tolist()):
+            ends = cut(texts[0][begin:end], self.max_length)
+            sentences.append([slice(begin + b, begin + e) for b, e in pairwise([0, *ends])])
+        words, *tags = ([text[piece] for pieces in sentences for piece in pieces] for text in texts)
+        # The positions of the words of each piece of each sentence of each Doc.
+        pieces = [[positions[piece] for piece in pieces] for pieces in sentences]
+        by_doc = [pieces[first:last] for first, last in pairwise(tokens.docs.tolist())]
+        layers_input = None
         if self.network is not None:
-            own = _pieces(docs, tokens, bounds, positions)
-        parses = iter(self._parse(words, *tags, tokens=own))
-        readings = []
-        for first, last in pairwise(tokens.docs.tolist()):
-            reading = Reading([], [], [])
-            for ends in bounds[first:last]:
-                self._read(reading, [positions[b:e] for b, e in pairwise(ends)], parses)
-            readings.append(reading)
-        return readings
+            pairs = zip(docs, by_doc, strict=True)
+            layers_input = [
+                piece for doc, own in pairs for piece in sentence_docs(doc, chain(*own))
+            ]
+        parses: Iterator[Parse] = iter(())
+        if words:
+            parses = iter(self._parser().parse(words, tokens=layers_input, **self._tags(*tags)))
+        return [self._reading(own, parses) for own in by_doc]
 
-    def _read(self, reading: Reading, pieces: list[list[int]], parses: Iterable[Parse]) -> None:
-        """Add one sentence, parsed in pieces, to the reading of its Doc."""
-        first, end = pieces[0][0], pieces[-1][-1] + 1
-        if len(pieces) > 1:
-            # The bracket that joins the pieces does not come from the model.
-            reading.brackets.append((self.parameters.top_label, first, end, 0.0))
-            reading.failures.append((CUT, first, end))
-        for piece, parse in zip(pieces, parses, strict=False):
-            starts = [piece[start] for start in parse.starts]
-            ends = [piece[end - 1] + 1 for end in parse.ends]
-            probabilities = np.asarray(parse.probabilities).tolist()
-            reading.brackets.extend(zip(parse.labels, starts, ends, probabilities, strict=True))
-            reading.tags.extend(zip(piece, parse.tags, strict=True))
-            if parse.failed:
-                reading.failures.append((FALLBACK, piece[0], piece[-1] + 1))
+    def _reading(self, sentences: list[list[list[int]]], parses: Iterator[Parse]) -> Reading:
+        """Read the parses of the pieces of the sentences of one Doc."""
+        brackets, tags, failures = reading = Reading([], [], [])
+        for pieces in sentences:
+            first, end = pieces[0][0], pieces[-1][-1] + 1
+            if len(pieces) > 1:
+                # The bracket that joins the pieces does not come from the model.
+                brackets.append((self.parameters.top_label, first, end, 0.0))
+                failures.append((CUT, first, end))
+            for piece, parse in zip(pieces, parses, strict=False):
+                starts = [piece[start] for start in parse.starts]
+                ends = [piece[end - 1] + 1 for end in parse.ends]
+                probabilities = np.asarray(parse.probabilities).tolist()
+                brackets += zip(parse.labels, starts, ends, probabilities, strict=True)
+                tags += zip(piece, parse.tags, strict=True)
+                if parse.failed:
+                    failures.append((FALLBACK, piece[0], piece[-1] + 1))
+        return reading
 
     def set_annotations(self, docs: Sequence[Doc], readings: Sequence[Reading]) -> None:
         """Write the groups of each Doc, replacing existing ones."""
@@ -301,7 +267,6 @@ class ConstituencyParser(BatchTrainable):
 
         With a sigmoid belief network, the trees that its search finds are ranked by probability.
         doclike: a Doc of one sentence, or any Span, which is read as one sentence.
-        k: the number of trees.
         Returns log P(tree | words) and the tree of each; none for white space. Raises
         StructlearnError for a Doc of several sentences and for more than `max_length` words.
         """
@@ -330,8 +295,7 @@ class ConstituencyParser(BatchTrainable):
     def calibrate(self, examples: Iterable[Example]) -> float:
         """Fit the temperature of the probabilities to gold trees that were not trained on.
 
-        examples: Examples. Only those whose predicted Docs have the tokens of the reference are
-            used.
+        examples: only those whose predicted Docs have the tokens of the reference are used.
         Returns the temperature. Raises StructlearnError unless some predicted brackets are right
         and some are wrong.
         """
@@ -357,34 +321,19 @@ class ConstituencyParser(BatchTrainable):
         parameters.temperature = temperature
         return temperature
 
-    def _parse(
-        self,
-        words: list[list[str]],
-        tags: list[list[GivenTag]] | None = None,
-        tokens: list[Doc] | None = None,
-    ) -> list[Parse]:
-        if not words:
-            return []
-        return self._parser().parse(words, tokens=tokens, **self._tags(tags))
-
-    def _tags(self, tags: list | None) -> dict[str, Any]:
+    def _tags(self, tags: list | None = None) -> dict[str, Any]:
         """Get the arguments of the parser for the tags."""
         if self.tags == "ignore":
             return {}
         return {"tags": tags, "tag_weight": self.tag_weight if self.tags == "prior" else np.inf}
 
     def _parser(self) -> Any:
-        """Get the parser, rebuilt if the parameters or the settings have changed.
-
-        The two families differ only here: a grammar has levels, whose chart is pruned by
-        thresholds; a sigmoid belief network searches for derivations.
-        """
+        """Get the parser, rebuilt if the parameters or the settings have changed."""
         held, parameters = self._held, self.parameters
         searched = hasattr(parameters, "derivations")
         settings: dict[str, Any] = {"decoder": self.decoder, "threads": self.threads}
         if searched:
-            own = ("beam", "branching", "search")
-            settings |= {name: getattr(parameters, name) for name in own}
+            settings |= {n: getattr(parameters, n) for n in ("beam", "branching", "search")}
         else:
             thresholds = THRESHOLDS if self.thresholds is None else tuple(self.thresholds)
             settings["thresholds"] = thresholds
@@ -439,19 +388,6 @@ def cut(words: Sequence[str], max_length: int) -> list[int]:
     return [*ends, len(words)]
 
 
-def _pieces(
-    docs: Sequence[Doc], tokens: Tokens, bounds: list[list[int]], positions: list[int]
-) -> list[Doc]:
-    """Make a Doc of each piece. bounds: of the pieces of each sentence."""
-    return [
-        own
-        for doc, (first, last) in zip(docs, pairwise(tokens.docs.tolist()), strict=True)
-        for own in sentence_docs(
-            doc, [positions[b:e] for ends in bounds[first:last] for b, e in pairwise(ends)]
-        )
-    ]
-
-
 def _with_tokens(example: Example, found: list[tuple[Span, Tree]]) -> list[tuple[Doc, Tree]]:
     """Pair each gold tree with the tokens of its sentence as a Doc."""
     reference, predicted = example.reference, example.predicted
@@ -472,8 +408,7 @@ def _with_candidates(doc: Doc, indices: list[int], tags: list[GivenTag]) -> list
 
     A token whose tag is no longer the first candidate keeps it: another component has set it.
     """
-    group = aligned_group(doc, TAG_CANDIDATES)
-    scores = None if group is None else group_scores(group)
+    group, scores = scored_group(doc, TAG_CANDIDATES)
     if scores is None:
         return tags
     candidates: dict[int, dict[str, float]] = {}
@@ -492,7 +427,7 @@ def _content(example: Example) -> tuple:
 
 make_constituency_parser = factory(
     ConstituencyParser,
-    model=DEFAULT_MODEL,
+    model={"@architectures": "spacy_structlearn.LatentGrammar.v2"},
     scorer="spacy_structlearn.constituency_scorer.v1",
     scores=[
         *("constituents_f", "constituents_p", "constituents_r"),

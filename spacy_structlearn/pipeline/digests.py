@@ -15,6 +15,7 @@ check. Each component of this package writes and checks digests of its own folde
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
@@ -46,8 +47,20 @@ def check(folder: Path, *, exclude: Collection[str] = ()) -> None:
     """
     held = _read(folder / DIGESTS)
     _compare(folder, held, exclude, folder / DIGESTS)
-    if held:
-        _check_meta(folder / META, folder / DIGESTS)
+    if not held:
+        return
+    from spacy.schemas import ModelMetaSchema, validate
+    from spacy.util import load_meta
+
+    meta = folder / META
+    if not meta.is_file():
+        raise _damaged(meta, "is missing", folder / DIGESTS)
+    try:
+        problems = validate(ModelMetaSchema, load_meta(meta))
+    except Exception as error:  # of spaCy, srsly or packaging
+        problems = [f"{type(error).__name__}: {error}"]
+    if problems:
+        raise _damaged(meta, f"is damaged ({problems[0].strip()})", folder / DIGESTS)
 
 
 def check_component(folder: Path, *, exclude: Collection[str] = ()) -> None:
@@ -69,12 +82,9 @@ def forget(folder: Path, component: str) -> None:
 
     Other files with that name are left alone.
     """
-    try:
-        stale = any(name.startswith(f"{component}/") for name in _read(folder / DIGESTS))
-    except StructlearnError:
-        return
-    if stale:
-        (folder / DIGESTS).unlink(missing_ok=True)
+    with suppress(StructlearnError):
+        if any(name.startswith(f"{component}/") for name in _read(folder / DIGESTS)):
+            (folder / DIGESTS).unlink(missing_ok=True)
 
 
 def _read(file: Path) -> dict[str, str]:
@@ -99,21 +109,6 @@ def _compare(folder: Path, digests: dict[str, str], exclude: Collection[str], fi
             raise _damaged(path, "is missing", file)
         if _digest(path) != digest:
             raise _damaged(path, "is not what was saved: it was cut short or changed", file)
-
-
-def _check_meta(path: Path, digests: Path) -> None:
-    """Raise StructlearnError if spaCy cannot read the metadata of the pipeline."""
-    from spacy.schemas import ModelMetaSchema, validate
-    from spacy.util import load_meta
-
-    if not path.is_file():
-        raise _damaged(path, "is missing", digests)
-    try:
-        problems = validate(ModelMetaSchema, load_meta(path))
-    except Exception as error:  # of spaCy, srsly or packaging
-        problems = [f"{type(error).__name__}: {error}"]
-    if problems:
-        raise _damaged(path, f"is damaged ({problems[0].strip()})", digests)
 
 
 def _damaged(path: Path, problem: str, digests: Path) -> StructlearnError:

@@ -6,10 +6,7 @@ one, because lambdas cannot be pickled for `n_process` under spawn. A name that 
 taken is left to that package.
 
 `doc.retokenize()` does not update `doc.spans`: the spans then cover other tokens, or none
-(explosion/spaCy#12024). A getter that finds a group out of step with the tokens calls `realign`. It
-checks the last span of the group, the last of the parser's tags, and the number of tokens that were
-parsed. It therefore misses a merge and a split whose shifts cancel, and, without a parser, changes
-after the last span of a group.
+(explosion/spaCy#12024). A getter that finds a group out of step with the tokens calls `realign`.
 
 Constituents are the brackets of `doc.spans["constituents"]`, single words, and whole sentences.
 White space around them is ignored. Their extensions have the names and the behaviour of benepar's
@@ -61,7 +58,7 @@ def sent_start_prob(token: Token) -> float | None:
 
     None if no sentence splitter has run, or if the scores are missing (see `group_scores`).
     """
-    group, scores = _scored(token.doc, SENTENCE_STARTS)
+    group, scores = scored_group(token.doc, SENTENCE_STARTS)
     if scores is None:
         return None
     index = _last_starting_by(group, token.i)
@@ -75,11 +72,10 @@ def tag_probs(token: Token) -> dict[str, float] | None:
     None for a token without a tag, if no tagger with probabilities has run, or if the scores are
     missing.
     """
-    group, scores = _scored(token.doc, TAG_CANDIDATES)
+    group, scores = scored_group(token.doc, TAG_CANDIDATES)
     if scores is None or not token.tag:
         return None
-    last = _last_starting_by(group, token.i)
-    first = last
+    first = last = _last_starting_by(group, token.i)
     while first >= 0 and group[first].start == token.i:
         first -= 1
     probabilities = {group[i].label_: float(scores[i]) for i in range(first + 1, last + 1)}
@@ -110,7 +106,7 @@ def np_chunk_prob(span: Span) -> float | None:
 
     None if the span is not one of the predicted chunks, or if the scores are missing.
     """
-    group, scores = _scored(span.doc, NP_CHUNKS)
+    group, scores = scored_group(span.doc, NP_CHUNKS)
     index = -1 if scores is None else _last_starting_by(group, span.start)
     if index < 0 or (group[index].start, group[index].end) != (span.start, span.end):
         return None
@@ -217,8 +213,6 @@ def parent(span: Span) -> Span | None:
 
 def is_constituent(span: Span) -> bool:
     """Check whether the span is a constituent, a word or a sentence. Never raises."""
-    if CONSTITUENTS not in span.doc.spans:
-        return False
     node = _find(span)
     return node is not None and node.start < node.end
 
@@ -229,7 +223,7 @@ def constituent_prob(span: Span) -> float | None:
     In a unary chain, this is the bracket with the label of the span, or else the topmost one. None
     if there is no bracket or the scores are missing. Never raises.
     """
-    node = _find(span) if CONSTITUENTS in span.doc.spans else None
+    node = _find(span)
     if node is None or node.first == node.last:
         return None
     scores = group_scores(node.group)
@@ -266,23 +260,24 @@ def constituent_tags(doc: Doc, positions: Sequence[int]) -> list[str]:
     return [tags.get(i) or doc[i].tag_ or UNKNOWN_TAG for i in positions]
 
 
-def _parsed(doc: Doc) -> SpanGroup:
-    group = aligned_group(doc, CONSTITUENTS)
-    if group is None:
+def _parsed(doc: Doc) -> None:
+    if CONSTITUENTS not in doc.spans:
         raise StructlearnError("SL020", text=doc.text[:40])
-    return group
 
 
 def _constituent(span: Span) -> _Node:
     node = _find(span)
     if node is None:
+        _parsed(span.doc)
         raise NonConstituentException("SL021", text=span.text)
     return node
 
 
 def _find(span: Span) -> _Node | None:
-    """Find the constituent of this span; None if the span is not a constituent."""
-    doc, group = span.doc, _parsed(span.doc)
+    """Find the constituent of this span; None if it is not a constituent, or without a parser."""
+    doc, group = span.doc, aligned_group(span.doc, CONSTITUENTS)
+    if group is None:
+        return None
     start, end = trimmed(span)
     if start == end:
         return _Node(doc, group, start, end, 0, 0)
@@ -353,12 +348,8 @@ def _tree(node: _Node, escape: Callable[[str], str] = str) -> Tree:
 class PPAttachment(NamedTuple):
     """A prepositional phrase after a verb and its object, and the one that it attaches to.
 
-    pp: the phrase.
     label: "V" or "N".
-    verb: the verb.
-    noun: the head of the verb's object.
-    prep: the preposition.
-    object: the head of the preposition's object.
+    noun, object: the heads of the objects of the verb and of the preposition.
     prob: probability of the label; None if the scores are missing.
     """
 
@@ -394,10 +385,9 @@ def pp_head(token: Token) -> Token | None:
     group = aligned_group(token.doc, PP_ATTACHMENTS)
     if group is None:
         return None
-    prep = 1 + PP_ROLES.index("prep")
-    n = _n_sites(group)
-    number = bisect_left(range(n), token.i, key=lambda k: group[k * PP_SITE + prep].start)
-    if number == n or group[number * PP_SITE + prep].start != token.i:
+    preps = range(1 + PP_ROLES.index("prep"), _n_sites(group) * PP_SITE, PP_SITE)
+    number = bisect_left(preps, token.i, key=lambda index: group[index].start)
+    if number == len(preps) or group[preps[number]].start != token.i:
         return None
     return _attachment(group, number).head
 
@@ -406,8 +396,7 @@ def site_spans(sites: Iterable[Site]) -> Iterator[tuple[str, int, int]]:
     """Iterate over the spans of `doc.spans["pp_attachments"]`: (label, start, end), five a site."""
     for site in sites:
         yield site.label, site.start, site.end
-        heads = (site.verb, site.noun, site.preposition, site.object)
-        yield from ((role, head, head + 1) for role, head in zip(PP_ROLES, heads, strict=True))
+        yield from ((role, head, head + 1) for role, head in zip(PP_ROLES, site[:4], strict=True))
 
 
 def _n_sites(group: SpanGroup) -> int:
@@ -431,7 +420,6 @@ def _attachment(group: SpanGroup, number: int) -> PPAttachment:
 class FrameArgument(NamedTuple):
     """An argument of a frame, or one piece of a discontinuous argument.
 
-    span: the words.
     label: "ARG0" to "ARG5", "ARGA", "ARGM-TMP" and so on, with the prefix "R-" for relative
         pronouns and "C-" for the second and later pieces of an argument.
     prob: probability of exactly this span with this label; None if the scores are missing.
@@ -445,9 +433,7 @@ class FrameArgument(NamedTuple):
 class Frame(NamedTuple):
     """A predicate and its arguments.
 
-    predicate: a span of one token.
     roleset: the sense of the predicate, such as "give.01"; None if it is not known.
-    arguments: from left to right.
     prob: probability that the token is a predicate; None if the scores are missing.
     """
 
@@ -466,10 +452,10 @@ def frames(doc: Doc) -> tuple[Frame, ...]:
 
     Raises StructlearnError if the group is malformed.
     """
-    group = aligned_group(doc, SRL)
+    group = aligned_group(doc, SRL) or ()
     all_frames: list[Frame] = []
     index = 0
-    while group is not None and index < len(group):
+    while index < len(group):
         all_frames.append(_frame(group, index))
         index += 1 + len(all_frames[-1].arguments)
     return tuple(all_frames)
@@ -514,17 +500,16 @@ def _predicate(group: SpanGroup, index: int) -> int:
 def _frame(group: SpanGroup, first: int) -> Frame:
     """Read the frame that begins at the index `first`."""
     predicate, scores = group[first], group_scores(group)
-    following = None
+    sound = predicate.label_ == PREDICATE
     arguments = []
     for index in range(first + 1, len(group)):
         span = group[index]
         if span.label_ == PREDICATE:
-            following = span
+            sound = sound and span.start >= predicate.start
             break
         prob = None if scores is None else float(scores[index])
         arguments.append(FrameArgument(span, span.label_, prob))
-    disordered = following is not None and following.start < predicate.start
-    if predicate.label_ != PREDICATE or disordered:
+    if not sound:
         raise StructlearnError("SL033", text=predicate.doc.text[:40])
     prob = None if scores is None else float(scores[first])
     return Frame(predicate, predicate.kb_id_ or None, tuple(arguments), prob)
@@ -534,7 +519,7 @@ def _frame(group: SpanGroup, first: int) -> Frame:
 def set_spans(
     doc: Doc,
     key: str,
-    spans: Iterable[tuple[str, int, int] | tuple[str, int, int, str]],
+    spans: Iterable[tuple[str | int, int, int] | tuple[str | int, int, int, str]],
     scores: NDArray | None = None,
 ) -> None:
     """Replace `doc.spans[key]` by spans given as (label, start, end) or (label, start, end, kb_id).
@@ -542,7 +527,7 @@ def set_spans(
     scores: float32, one per span.
     """
     group = [
-        Span(doc, start, end, label, kb_id=kb_id[0] if kb_id else "")
+        Span(doc, start, end, label, kb_id=kb_id[0] if kb_id else 0)
         for label, start, end, *kb_id in spans
     ]
     attrs = None if scores is None else {"scores": scores}
@@ -608,11 +593,10 @@ def _roles_left(spans: Sequence[Span]) -> list[int]:
     left, predicate = [], None
     for index, span in enumerate(spans):
         place = (span.start, span.end)
+        if span.label_ == PREDICATE or place != predicate:
+            left.append(index)
         if span.label_ == PREDICATE:
             predicate = place
-        elif place == predicate:
-            continue
-        left.append(index)
     return left
 
 
@@ -624,8 +608,8 @@ def aligned_group(doc: Doc, key: str) -> SpanGroup | None:
     group = doc.spans.get(key)
     if group is None:
         return None
-    # The last tag and the number of parsed tokens show changes behind the last span of a group
-    # whose spans nest.
+    # Checks of single spans keep look-ups fast. They miss a merge and a split whose shifts cancel
+    # and, without a parser, changes after the last span of a group.
     tags, brackets = (doc.spans.get(other) for other in (CONSTITUENT_TAGS, CONSTITUENTS))
     same = brackets is None or brackets.attrs.get(N_TOKENS, len(doc)) == len(doc)
     if same and _in_step(group) and (tags is None or _in_step(tags)):
@@ -646,8 +630,7 @@ def align(doc: Doc) -> None:
 def _in_step(group: SpanGroup, *, every: bool = False) -> bool:
     """Check whether the last span, or every span, still covers the tokens that it was made from.
 
-    Only the last span is checked by default, so that a look-up does not take longer in a Doc with
-    more spans. Empty spans are always in step.
+    Empty spans are always in step.
     """
     for index in range(len(group) - 1, -1, -1):
         try:
@@ -676,17 +659,14 @@ def group_scores(group: SpanGroup) -> NDArray | None:
     return np.asarray(scores)
 
 
-def _scored(doc: Doc, key: str) -> tuple[SpanGroup | None, NDArray | None]:
-    """Get a group and its scores; None for each that is missing."""
+def scored_group(doc: Doc, key: str) -> tuple[SpanGroup | None, NDArray | None]:
+    """Get a group and its scores; None if missing."""
     group = aligned_group(doc, key)
     return group, None if group is None else group_scores(group)
 
 
 def _last_starting_by(group: SpanGroup, start: int) -> int:
-    """Get the index of the last span that starts at or before `start`; -1 if there is none.
-
-    `group` is sorted by start; components write it so, and joining documents keeps the order.
-    """
+    """Get the index of the last span that starts at or before `start`; -1 if there is none."""
     return bisect_right(range(len(group)), start, key=lambda index: group[index].start) - 1
 
 

@@ -39,19 +39,15 @@ def train(
     """Fit the components of this package in a config, evaluate, and save the pipeline.
 
     A training that was killed is resumed by a call with the same arguments, with the same result.
-    config_path: a config as for `spacy train`.
     output: directory of the pipeline, replaced as a whole once everything is written.
     overrides: changes of the config, such as {"paths.train": "train.spacy"}.
-    progress: whether to show progress bars.
     make_engine: makes the engine that holds the shards of the data, see `parallel.shards`.
     Returns the pipeline, with its scores on the dev corpus in `nlp.meta["performance"]`. Raises
     StructlearnError if a component to be trained is not of this package, if `output` exists and is
     not a pipeline, if the config has no [training], and for a damaged checkpoint.
     """
     if output is not None:
-        output = Path(output).resolve()
-        _restore(output)
-        _check_replaceable(output)
+        output = _replaceable(Path(output))
     config = load_config(config_path, overrides=overrides or {}, interpolate=False)
     if "training" not in config:
         raise StructlearnError("SL015", path=config_path)
@@ -61,15 +57,14 @@ def train(
         nlp.config.interpolate(), [settings["train_corpus"], settings["dev_corpus"]]
     )
     frozen = set(settings["frozen_components"])
-    losses = fit_components(
-        nlp,
-        list(corpora[0](nlp)),
-        frozen=frozen,
-        progress=progress,
-        checkpoints=output,
-        make_engine=make_engine,
-    )
-    record_performance(nlp, list(corpora[1](nlp)), weights=settings["score_weights"], losses=losses)
+    losses = _fit(nlp, list(corpora[0](nlp)), frozen, progress, output, make_engine)
+    dev = list(corpora[1](nlp))
+    scores, weights = nlp.evaluate(dev) if dev else {}, settings["score_weights"]
+    # As `spacy train` does.
+    nlp.meta["performance"] = {
+        **{name: scores.get(name) for name, weight in weights.items() if weight is not None},
+        **{f"{name}_loss": value for name, value in losses.items()},
+    }
     if output is not None:
         save(nlp, output)
         for name in losses:
@@ -77,21 +72,17 @@ def train(
     return nlp
 
 
-def fit_components(
+def _fit(
     nlp: Language,
     examples: list[Example],
-    *,
-    frozen: set[str] = frozenset(),
-    progress: bool = True,
-    checkpoints: Path | None = None,
-    make_engine: MakeEngine = make_engine,
+    frozen: set[str],
+    progress: bool,
+    checkpoints: Path | None,
+    make_engine: MakeEngine,
 ) -> dict[str, float]:
-    """Fit the trainable components of `nlp` one after another.
+    """Fit the components of `nlp` one after another, and return the objective of each.
 
-    frozen: names of components that are not trained.
-    checkpoints: path next to which hidden files keep the state of each component's training, from
-        which the next call resumes. The caller removes them after saving `nlp`.
-    Returns the objective of each component.
+    The caller removes the checkpoints, which are next to `checkpoints`, after saving `nlp`.
     """
     trained = {
         name: component
@@ -153,21 +144,6 @@ def _bar(
         yield update
 
 
-def record_performance(
-    nlp: Language,
-    examples: list[Example],
-    *,
-    weights: dict[str, float | None],
-    losses: dict[str, float],
-) -> dict[str, Any]:
-    """Evaluate, and write the scores to `nlp.meta["performance"]` as `spacy train` does."""
-    scores = nlp.evaluate(examples) if examples else {}
-    performance = {name: scores.get(name) for name, weight in weights.items() if weight is not None}
-    performance.update({f"{name}_loss": value for name, value in losses.items()})
-    nlp.meta["performance"] = performance
-    return scores
-
-
 def save(nlp: Language, output: Path, *, extra: dict[str, str] | None = None) -> None:
     """Write the pipeline next to `output`, then rename it, so that nothing is left half-written.
 
@@ -187,9 +163,7 @@ def replaced_whole(output: Path) -> Iterator[Path]:
 
     Raises StructlearnError if `output` exists and is not a pipeline.
     """
-    output = output.resolve()
-    _restore(output)
-    _check_replaceable(output)
+    output = _replaceable(output)
     output.parent.mkdir(parents=True, exist_ok=True)
     fresh, old = output.with_name(f".{output.name}.new"), _old(output)
     for leftover in (fresh, old):
@@ -211,18 +185,17 @@ def _old(output: Path) -> Path:
     return output.with_name(f".{output.name}.old")
 
 
-def _restore(output: Path) -> None:
-    """Restore the old pipeline if `save` was killed after it had moved it away."""
-    if not output.exists() and _is_pipeline(_old(output)):
-        _old(output).rename(output)
-
-
 def _is_pipeline(folder: Path) -> bool:
     return all((folder / name).is_file() for name in ("meta.json", "config.cfg"))
 
 
-def _check_replaceable(output: Path) -> None:
+def _replaceable(output: Path) -> Path:
     """Raise StructlearnError unless `output` is a pipeline, an empty directory or missing."""
+    output = output.resolve()
+    # The old pipeline, if `save` was killed after it had moved it away.
+    if not output.exists() and _is_pipeline(_old(output)):
+        _old(output).rename(output)
     empty = output.is_dir() and not any(output.iterdir())
     if output.exists() and not empty and not _is_pipeline(output):
         raise StructlearnError("SL014", path=output)
+    return output

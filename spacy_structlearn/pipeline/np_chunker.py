@@ -12,6 +12,7 @@ the marker.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,7 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from spacy.attrs import TAG
-from spacy.tokens import Doc, Span, SpanGroup
+from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from ..errors import StructlearnError
@@ -31,14 +32,9 @@ from ..sequence.features import UNKNOWN
 from ..trees.chunks import PENN
 from . import extensions
 from .batch_trainable import BatchTrainable, ComponentSettings, factory
-from .extensions import CONSTITUENTS, NP_CHUNKS
+from .extensions import CONSTITUENTS, NP_CHUNKS, set_spans
 from .scorers import np_chunk_score
 from .tokens import Tokens, check_attributes, read_tokens, template_columns
-
-DEFAULT_MODEL = """
-[model]
-@architectures = "spacy_structlearn.CRF.v2"
-"""
 
 Chunk = tuple[str, int, int, float]  # label, start, end, probability
 
@@ -76,8 +72,8 @@ class NPChunker(BatchTrainable):
     """
 
     parameter = "encoding"
-
     settings_kind = NPChunkerSettings
+    cfg_types: ClassVar[dict[str, Any]] = {**BatchTrainable.cfg_types, "spans_key": str}
 
     def __init__(self, *args: Any, scorer: Callable | None = np_chunk_score, **settings: Any):
         super().__init__(*args, scorer=scorer, **settings)
@@ -87,24 +83,14 @@ class NPChunker(BatchTrainable):
         if self.set_noun_chunks:
             self.vocab.get_noun_chunks = noun_chunks
 
-    def _is_sound(self, cfg: dict[str, Any]) -> bool:
-        return super()._is_sound(cfg) and isinstance(cfg.get("spans_key", ""), str)
-
     def _answers(self) -> Iterable[str]:
         tags = (tag.partition("-") for tag in self.parameters.labels)
         return {label for _, _, label in tags if label}
 
     @property
-    def key(self) -> str:
+    def key(self) -> str:  # type: ignore[override]
         """The span group that the component learns from and writes."""
         return self.cfg["spans_key"]
-
-    @property
-    def annotation(self) -> str:
-        return f'doc.spans["{self.key}"]'
-
-    def gold_labels(self, example: Example) -> Iterable[str]:
-        return {span.label_ for span in example.reference.spans.get(self.key, ())}
 
     def gold_data(self, example: Example) -> SequenceData | None:
         """Convert the example to label sequences over the tokens of its predicted Doc.
@@ -115,22 +101,14 @@ class NPChunker(BatchTrainable):
         if self.key not in example.reference.spans:
             return None
         tokens = read_tokens([example.predicted], self.estimator.attributes, self.name)
-        gold = [
-            span
-            for span in example.get_aligned_spans_y2x(example.reference.spans[self.key])
-            if span.label_ in self.labels
-        ]
-        starts = np.searchsorted(tokens.positions, [span.start for span in gold])
-        ends = np.searchsorted(tokens.positions, [span.end for span in gold])
-        first, last = (
-            np.searchsorted(tokens.offsets, places, side="right") for places in (starts, ends - 1)
-        )
-        spans = [
-            (span.label_, int(start), int(end))
-            for span, start, end, within in zip(gold, starts, ends, first == last, strict=True)
-            if within
-        ]
-        tags = encode(spans, len(tokens.positions), self.estimator.encoding)
+        positions, offsets, labels = tokens.positions.tolist(), tokens.offsets.tolist(), self.labels
+        spans = []
+        for span in example.get_aligned_spans_y2x(example.reference.spans[self.key]):
+            start, end = (bisect_left(positions, place) for place in (span.start, span.end))
+            within = bisect_right(offsets, start) == bisect_right(offsets, end - 1)
+            if within and span.label_ in labels:
+                spans.append((span.label_, start, end))
+        tags = encode(spans, len(positions), self.estimator.encoding)
         columns = template_columns(tokens.columns, self.parameters, self.estimator, training=True)
         return SequenceData(columns, tokens.offsets, tuple(tags))
 
@@ -143,8 +121,7 @@ class NPChunker(BatchTrainable):
             self.parameters, self._derive(tokens), tokens.offsets, brackets=brackets
         )
         firsts = tokens.positions[segments.starts].tolist()
-        lasts = tokens.positions[segments.ends - 1].tolist()
-        ends = [last + 1 for last in lasts]
+        ends = (tokens.positions[segments.ends - 1] + 1).tolist()
         probabilities = segments.probabilities.tolist()
         chunks = list(zip(segments.labels, firsts, ends, probabilities, strict=True))
         # Where the chunks of each Doc begin among all chunks.
@@ -157,12 +134,9 @@ class NPChunker(BatchTrainable):
         for strings in {id(doc.vocab): doc.vocab.strings for doc in docs}.values():
             ids = {label: strings.add(label) for label in self.labels}
         for doc, found in zip(docs, chunks, strict=True):
-            doc.spans[self.key] = SpanGroup(
-                doc,
-                name=self.key,
-                spans=[Span(doc, start, end, ids[label]) for label, start, end, _ in found],
-                attrs={"scores": np.array([chunk[3] for chunk in found], dtype=np.float32)},
-            )
+            scores = np.array([chunk[3] for chunk in found], dtype=np.float32)
+            spans = ((ids[label], start, end) for label, start, end, _ in found)
+            set_spans(doc, self.key, spans, scores)
 
     def n_best(
         self, doc: Doc, n: int = 5, *, known: dict[int, str] | None = None
@@ -170,8 +144,6 @@ class NPChunker(BatchTrainable):
         """Find the n most probable chunkings of a Doc of one sentence, best first.
 
         Brackets of a parser are ignored here.
-        doc: the sentence.
-        n: the number of chunkings.
         known: tags of some tokens by their index: "O", "B-NP" and so on, in the encoding of the
             model. The result agrees with them.
         Returns the log probability, given the known tags, and the chunks of each chunking. Raises
@@ -190,15 +162,12 @@ class NPChunker(BatchTrainable):
             allowed[place] = labels.index(tag)
         ids, scores = n_best(self.parameters, self._derive(tokens), tokens.offsets, n, allowed)
         readings = []
+        positions = tokens.positions.tolist()
         for row, score in zip(ids, scores.sum(axis=1).tolist(), strict=True):
             if score == -np.inf:
                 break
             spans = decode([labels[i] for i in row.tolist()], self.parameters.encoding)
-            ends = tokens.positions + 1
-            chunks = [
-                Span(doc, int(tokens.positions[start]), int(ends[end - 1]), label)
-                for label, start, end in spans
-            ]
+            chunks = [Span(doc, positions[s], positions[e - 1] + 1, label) for label, s, e in spans]
             readings.append((score, chunks))
         return readings
 
@@ -267,7 +236,7 @@ def noun_chunks(doclike: Doc | Span) -> Iterator[tuple[int, int, int]]:
 
 make_np_chunker = factory(
     NPChunker,
-    model=DEFAULT_MODEL,
+    model={"@architectures": "spacy_structlearn.CRF.v2"},
     scorer="spacy_structlearn.np_chunk_scorer.v1",
     scores=["np_chunk_f", "np_chunk_p", "np_chunk_r"],
     assigns=["doc.spans", "doc._.np_chunks", "token._.np_iob", "span._.np_chunk_prob"],

@@ -45,10 +45,6 @@ from .extensions import (
 )
 from .scorers import pp_attachment_score
 
-DEFAULT_MODEL = """
-[model]
-@architectures = "spacy_structlearn.BayesNet.v2"
-"""
 AUTO = "auto"
 SOURCES = (AUTO, CONSTITUENTS, NP_CHUNKS)
 VARIABLES = ("v", "n1", "p", "n2")
@@ -91,18 +87,16 @@ class PPAttacher(BatchTrainable):
     """
 
     parameter = "predict_proba"
-    interned = PP_ROLES
-
+    key = PP_ATTACHMENTS
     settings_kind = PPAttacherSettings
 
     def __init__(self, *args: Any, scorer: Callable | None = pp_attachment_score, **settings: Any):
         super().__init__(*args, scorer=scorer, **settings)
 
-    # --- training -----------------------------------------------------------------------------
-    @property
-    def annotation(self) -> str:
-        return f'doc.spans["{PP_ATTACHMENTS}"]'
+    def _strings(self) -> Iterable[str]:
+        return (*PP_ROLES, *self.labels)
 
+    # --- training -----------------------------------------------------------------------------
     def gold_labels(self, example: Example) -> Iterable[str]:
         return {gold.label for gold in extensions.pp_attachments(example.reference)}
 
@@ -136,36 +130,29 @@ class PPAttacher(BatchTrainable):
         self.require_parameters()
         all_sites = [self.sites(doc) for doc in docs]
         words = [
-            tuple(doc[i].text for i in (site.verb, site.noun, site.preposition, site.object))
+            tuple(doc[i].text for i in site[:4])
             for doc, candidates in zip(docs, all_sites, strict=True)
             for site in candidates
         ]
         if not words:
             return [[] for _ in docs]
-        probabilities = self._probabilities(words)
-        best = probabilities.argmax(axis=1)
-        labels = [self.parameters.labels[i] for i in best.tolist()]
-        decided = zip(labels, probabilities[np.arange(len(best)), best].tolist(), strict=True)
-        return [self._decided(candidates, decided) for candidates in all_sites]
-
-    def _probabilities(self, words: Sequence[Quadruple]) -> np.ndarray:
         try:
-            return self.parameters.predict_proba(self._variables(words))
+            probabilities = self.parameters.predict_proba(self._variables(words))
         except StructlearnError as error:
             if error.code != "SL503":
                 raise
             variable = error.fields["variable"]
             raise StructlearnError("SL030", component=self.name, variable=variable) from error
-
-    def _decided(
-        self, candidates: list[Site], decided: Iterator[tuple[str, float]]
-    ) -> list[Attachment]:
-        """Pair the sites of one Doc with the next decisions."""
-        labelled = [
-            (site._replace(label=label), probability)
-            for site, (label, probability) in zip(candidates, decided, strict=False)
+        labels = [self.parameters.labels[i] for i in probabilities.argmax(axis=1).tolist()]
+        decided = zip(labels, probabilities.max(axis=1).tolist(), strict=True)
+        return [
+            [
+                (site._replace(label=label), probability)
+                for site, (label, probability) in zip(candidates, decided, strict=False)
+                if probability >= self.min_confidence
+            ]
+            for candidates in all_sites
         ]
-        return [found for found in labelled if found[1] >= self.min_confidence]
 
     def sites(self, doc: Doc) -> list[Site]:
         """Find the sites of a Doc in order, over its tokens, with the labels of its constituents.
@@ -195,8 +182,7 @@ def variables(
 ) -> Table:
     """Get the variables that the classifier reads of each quadruple.
 
-    quadruples: verb, noun, preposition, noun. Their normal forms are the variables "v", "n1", "p"
-        and "n2".
+    quadruples: their normal forms are the variables "v", "n1", "p" and "n2".
     lemmatizer: adds the lemmas ("v_lemma").
     classes: adds the classes of the words as they stand, or else of their shapes ("v_class").
     """
@@ -240,33 +226,27 @@ def _sites_of_trees(doc: Doc) -> Iterator[Site]:
 
 
 def _sites_of_chunks(doc: Doc) -> Iterator[Site]:
-    chunks = iter(extensions.np_chunks(doc))
-    chunk = next(chunks, None)
+    chunks = [(chunk.start, chunk.end) for chunk in extensions.np_chunks(doc)]
     for sentence in extensions.sentences(doc):
         positions = [token.i for token in sentence if not token.is_space]
-        inside = []
-        while chunk is not None and chunk.start < sentence.end:
-            bounds = tuple(bisect_left(positions, place) for place in (chunk.start, chunk.end))
-            # A chunk may consist of white space, or cross the end of the sentence.
-            if bounds[0] < bounds[1] and chunk.end <= sentence.end:
-                inside.append(bounds)
-            chunk = next(chunks, None)
+        begin, end = (bisect_left(chunks, (i,)) for i in (sentence.start, sentence.end))
+        # A chunk may consist of white space, or cross the end of the sentence.
+        places = (chunk for chunk in chunks[begin:end] if chunk[1] <= sentence.end)
+        bounds = (tuple(bisect_left(positions, i) for i in chunk) for chunk in places)
+        inside = [(first, last) for first, last in bounds if first < last]
         tags = [doc[i].tag_ for i in positions]
         yield from (_shifted(site, positions) for site in sites_from_chunks(tags, inside))
 
 
 def _shifted(site: Site, positions: Sequence[int]) -> Site:
-    """Convert a site over the words of a sentence to one over the tokens of the Doc.
-
-    positions: the token of each word.
-    """
+    """Convert a site over words to one over tokens. positions: the token of each word."""
     heads = (positions[i] for i in site[:4])
     return Site(*heads, positions[site.start], positions[site.end - 1] + 1, site.label)
 
 
 make_pp_attacher = factory(
     PPAttacher,
-    model=DEFAULT_MODEL,
+    model={"@architectures": "spacy_structlearn.BayesNet.v2"},
     scorer="spacy_structlearn.pp_attachment_scorer.v1",
     scores=["pp_attachment_acc", "pp_attachment_p", "pp_attachment_r", "pp_attachment_f"],
     assigns=["doc.spans", "doc._.pp_attachments", "token._.pp_head"],

@@ -21,7 +21,7 @@ from spacy.vocab import Vocab
 from ..attachment.sites import NOUN, VERB, Site, sites
 from ..errors import StructlearnError
 from ..evaluation.conlleval import chunks
-from ..roles.propositions import SPLIT, PlainFrame, Proposition, Sentence, read_props
+from ..roles.propositions import SPLIT, PlainFrame, Proposition, read_props
 from ..trees.brackets import read_trees, text_lines
 from ..trees.chunks import base_noun_phrases
 from ..trees.normalize import normalize
@@ -80,7 +80,7 @@ def create_treebank_reader(
     NP chunks are derived from the trees by the CoNLL-2000 convention, attachments of prepositional
     phrases by the rules of `attachment.sites`. `doc.spans["constituents"]` has the brackets of the
     normalised trees (`trees.normalize`).
-    path: the trees, plain or .gz.
+    path: the trees. All files may be plain or .gz.
     spaces: a line per sentence with a digit per token: 0 no space follows, 1 a space, 2 a blank
         line, which becomes a white space token at the end of the sentence, as in spaCy's tokenizer.
         A Doc does not end with a blank line.
@@ -108,10 +108,7 @@ def create_treebank_reader(
 def create_docbin_reader(path: Path, tags: bool = True, spans: list[str] | None = None) -> Reader:
     """Read Docs with span groups from a .spacy file, whole and with their own tokens.
 
-    path: the file.
-    tags: whether the predicted Docs have the tags of the file.
-    spans: span groups that the predicted Docs have too, for components that read them, such as
-        ["constituents"].
+    tags, spans: see `create_treebank_reader`.
     Raises StructlearnError for a missing file and for a file that is not a DocBin.
     """
 
@@ -154,7 +151,7 @@ def read_treebank(
     """
     # With function tags, which tell what is an object.
     trees = (normalize(tree, strip_functions=False) for tree in read_trees(_existing(path)))
-    blocks = _numbered_props(props) if props else None
+    blocks = read_props(_existing(props)) if props else None
     marks = _lines(spaces) if spaces else None
     sentences = []
     missing = object()
@@ -175,9 +172,8 @@ def read_treebank(
             raise StructlearnError("SL038", path=spaces, line=number + 1, text=digits[:40])
         name, propositions = str(number), None
         if blocks:
-            line, sentence = block
-            _check_words(tree.words(), sentence.words, props, line, path, number + 1)
-            name, propositions = sentence.document, sentence.propositions
+            _check_words(tree.words(), block.words, props, path, number)
+            name, propositions = block.document, block.propositions
         sentences.append((name, tree, digits, propositions))
     for name, group in groupby(sentences, key=lambda sentence: sentence[0]):
         yield name, _gold_doc(vocab, [sentence[1:] for sentence in group])
@@ -253,10 +249,9 @@ def _plain_frames(
 
 
 def to_example(doc: Doc, *, tags: bool = True, spans: Iterable[str] = ()) -> Example:
-    """Make an Example of a gold Doc.
+    """Make an Example of a gold Doc and a predicted Doc that also has its sentence boundaries.
 
-    The predicted Doc has its words, spaces, sentence boundaries and (`tags`) tags, and its groups
-    `spans`. Missing annotation stays missing.
+    tags, spans: see `create_treebank_reader`. Missing annotation stays missing.
     """
     predicted = Doc(
         doc.vocab,
@@ -327,43 +322,19 @@ def _read_docbin(path: Path, vocab: Vocab) -> Iterator[Doc]:
         raise StructlearnError("SL013", path=path, problem=problem) from error
 
 
-class _CountedLines:
-    """The lines of a file.
-
-    name: name of the file, for the error messages of `read_props`.
-    read: number of lines read so far.
-    blank: whether the last line read was blank.
-    """
-
-    def __init__(self, path: Path):
-        self.name, self.read, self.blank = str(path), 0, True
-
-    def __iter__(self) -> Iterator[str]:
-        for line in _lines(Path(self.name)):
-            self.read += 1
-            self.blank = not line.strip()
-            yield line
-
-
-def _numbered_props(props: Path) -> Iterator[tuple[int, Sentence]]:
-    """Iterate over sentences with the numbers of their first lines."""
-    lines = _CountedLines(props)
-    for sentence in read_props(lines):
-        # The sentence ends before the blank line that was read last, or with the file.
-        yield lines.read - len(sentence.words) + (not lines.blank), sentence
-
-
 def _check_words(
-    wanted: Sequence[str], found: Sequence[str], props: Path, line: int, trees: Path, number: int
+    wanted: Sequence[str], found: Sequence[str], props: Path, trees: Path, index: int
 ) -> None:
-    """Raise StructlearnError unless the words are equal. line: of the first word in `props`."""
+    """Raise StructlearnError unless the words of the sentence with this index are equal."""
     for place, (word, other) in enumerate(zip_longest(wanted, found)):
         if word != other:
+            blank = [True, *(not line.strip() for line in _lines(props))]
+            firsts = [n for n in range(1, len(blank)) if blank[n - 1] and not blank[n]]
             raise StructlearnError(
                 "SL034",
                 path=props,
-                line=line + place,
-                number=number,
+                line=firsts[index] + place,
+                number=index + 1,
                 found="no token" if other is None else repr(other),
                 wanted="no token" if word is None else repr(word),
                 trees=trees,

@@ -69,7 +69,7 @@ def rendered(doc: Doc, rendering: str, width: int = 72, seed: int | None = None)
         space changes.
     """
     words = [token for token in doc if not token.is_space]
-    starts = {sentence[0].i for sentence in _sentences(doc)}
+    starts = {next((t.i for t in sent if not t.is_space), -1) for sent in doc.sents}
     whole, random = doc.text, Random(seed or 0)
     text = SpacedText(
         [token.text for token in words],
@@ -79,14 +79,6 @@ def rendered(doc: Doc, rendering: str, width: int = 72, seed: int | None = None)
     if seed is not None and rendering != "as_it_is" and random.random() < 0.5:
         text = text._replace(words=list(_curly(text.words)))
     return _doc(doc, RENDERINGS[rendering](text, width, random))
-
-
-def _sentences(doc: Doc) -> Iterator[list]:
-    """Iterate over the words of each sentence that has any."""
-    for sentence in doc.sents:
-        words = [token for token in sentence if not token.is_space]
-        if words:
-            yield words
 
 
 class SpacedText(NamedTuple):
@@ -100,10 +92,6 @@ class SpacedText(NamedTuple):
     words: list[str]
     behind: list[str]
     ends: list[bool]
-
-    def spaced(self, behind: list[str]) -> SpacedText:
-        """Replace the white space."""
-        return self._replace(behind=behind)
 
 
 def _doc(doc: Doc, text: SpacedText) -> Doc:
@@ -144,19 +132,19 @@ def as_it_is(text: SpacedText, width: int, random: Random) -> SpacedText:
 
 def flat(text: SpacedText, width: int, random: Random) -> SpacedText:
     """Replace all white space by one space."""
-    return text.spaced([space and BLANK for space in text.behind])
+    return text._replace(behind=[space and BLANK for space in text.behind])
 
 
 def lines(text: SpacedText, width: int, random: Random) -> SpacedText:
     """Replace blank lines between paragraphs by line breaks."""
-    return text.spaced([LINE_BREAK if _is_blank_line(s) else s for s in text.behind])
+    return text._replace(behind=[LINE_BREAK if _is_blank_line(s) else s for s in text.behind])
 
 
 def sentence_lines(text: SpacedText, width: int, random: Random) -> SpacedText:
     """Put each sentence of a paragraph on its own line."""
     pairs = zip(text.behind, text.ends, strict=True)
-    return text.spaced(
-        [LINE_BREAK if end and s and not _is_blank_line(s) else s for s, end in pairs]
+    return text._replace(
+        behind=[LINE_BREAK if end and s and not _is_blank_line(s) else s for s, end in pairs]
     )
 
 
@@ -175,7 +163,7 @@ def wrapped(text: SpacedText, width: int, random: Random) -> SpacedText:
                 column, since, blank = 0, 0, None
             elif space:
                 column, since, blank = column + len(space), 0, index
-    return text.spaced(gaps)
+    return text._replace(behind=gaps)
 
 
 def wrapped_lines(text: SpacedText, width: int, random: Random) -> SpacedText:

@@ -17,7 +17,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from ..evaluation.evalb import COLLINS, EvalbParameters
-from ..evaluation.prf import PRF, Span, character_spans, score_spans, score_token_spans
+from ..evaluation.prf import PRF, Span, SpanScore, character_spans, score_spans, score_token_spans
 from ..evaluation.srl import TokenFrame, score_token_roles
 from .extensions import (
     CONSTITUENTS,
@@ -47,28 +47,26 @@ def np_chunk_score(
     The scores equal conlleval's on gold tokens. On predicted tokens, a chunk is right if it covers
     the same characters other than white space.
     """
-    return span_score(examples, spans_key, "np_chunk")
-
-
-def span_score(examples: Iterable[Example], key: str, prefix: str) -> dict[str, Any]:
-    """Score the group `doc.spans[key]`; names of scores begin with `prefix`."""
     gold, predicted = [], []
     for example in examples:
-        if key in example.reference.spans:
-            gold.append(_labelled_spans(example.reference, key))
-            predicted.append(_labelled_spans(example.predicted, key))
-    names = [f"{prefix}_{measure}" for measure in ("p", "r", "f", "per_type")]
+        if spans_key in example.reference.spans:
+            gold.append(_labelled_spans(example.reference, spans_key))
+            predicted.append(_labelled_spans(example.predicted, spans_key))
+    names = [f"np_chunk_{measure}" for measure in ("p", "r", "f", "per_type")]
     if not gold:
         return dict.fromkeys(names)
     scores = score_token_spans(gold, predicted)
-    per_type = _per_type(scores.per_label)
-    return dict(zip(names, (scores.precision, scores.recall, scores.f1, per_type), strict=True))
+    return dict(zip(names, (*_fractions(scores), _per_type(scores)), strict=True))
 
 
-def _per_type(per_label: dict[str, PRF]) -> dict[str, dict[str, float]]:
+def _fractions(prf: PRF) -> tuple[float, float, float]:
+    return prf.precision, prf.recall, prf.f1
+
+
+def _per_type(scores: SpanScore) -> dict[str, dict[str, float]]:
     return {
-        label: {"p": prf.precision, "r": prf.recall, "f": prf.f1}
-        for label, prf in per_label.items()
+        label: dict(zip("prf", _fractions(prf), strict=True))
+        for label, prf in scores.per_label.items()
     }
 
 
@@ -133,8 +131,8 @@ def constituency_score(
         counts[part] / counts[whole] if counts[whole] else 0.0
         for part, whole in (("complete", "sentences"), ("tags", "words"))
     )
-    values = (scores.precision, scores.recall, scores.f1, exact, tag_acc)
-    return dict(zip(names, (*values, _per_type(scores.per_label)), strict=True))
+    values = (*_fractions(scores), exact, tag_acc, _per_type(scores))
+    return dict(zip(names, values, strict=True))
 
 
 def _kept_letters(gold: Doc, parameters: EvalbParameters) -> list[bool]:
@@ -150,10 +148,7 @@ def _kept_letters(gold: Doc, parameters: EvalbParameters) -> list[bool]:
 def _scored(
     doc: Doc, kept: Iterator[bool], parameters: EvalbParameters
 ) -> tuple[list[str], list[Span], list[str]]:
-    """Get what is left of each token, the brackets that count, and the tags by the parser.
-
-    kept: for each character of `doc` other than white space, whether it counts.
-    """
+    """Get what is left of each token, the brackets that count, and the tags by the parser."""
     words = ["".join(compress("".join(token.text.split()), kept)) for token in doc]
     group = aligned_group(doc, CONSTITUENTS)
     if group is None:
@@ -223,12 +218,8 @@ def pp_attachment_score(examples: Iterable[Example], **cfg: Any) -> dict[str, An
 
 
 def _measures(attached: PRF, n_shared: int) -> dict[str, float]:
-    return {
-        "acc": attached.correct / n_shared if n_shared else 0.0,
-        "p": attached.precision,
-        "r": attached.recall,
-        "f": attached.f1,
-    }
+    accuracy = attached.correct / n_shared if n_shared else 0.0
+    return {"acc": accuracy, **dict(zip("prf", _fractions(attached), strict=True))}
 
 
 def _attachments(doc: Doc) -> tuple[list[str], list[tuple[str, str, int]]]:
@@ -300,7 +291,7 @@ def srl_score(
         roles.classification,
         *_fractions(predicates),
         _sense_accuracy([pairs for _, pairs in gold], [pairs for _, pairs in predicted]),
-        _per_type(roles.per_label),
+        _per_type(roles),
     )
     return dict(zip(names, values, strict=True))
 
@@ -338,7 +329,3 @@ def _sense_accuracy(
         if place in senses
     ]
     return sum(right) / len(right) if right else 0.0
-
-
-def _fractions(prf: PRF) -> tuple[float, float, float]:
-    return prf.precision, prf.recall, prf.f1

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from spacy.attrs import IDS
 from spacy.pipeline.senter import senter_score
-from spacy.tokens import Doc, Span, SpanGroup
+from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from ..groups import SENTENCE_STARTS
@@ -27,23 +27,26 @@ from ..sequence.data import SequenceData
 from ..sequence.decode import marginals, n_best
 from . import extensions
 from .batch_trainable import BatchTrainable, ComponentSettings, factory
+from .extensions import set_spans
 from .tokens import check_attributes, distinct_words, read_tokens, template_columns
 
-DEFAULT_MODEL = """
-[model]
-@architectures = "spacy_structlearn.CRF.v2"
-encoding = "none"
-min_count = 2
-templates = ["bias","LOWER[-2]","LOWER[-1]","LOWER[0]","LOWER[1]","KIND[-3]","KIND[-2]","KIND[-1]",\
-"KIND[0]","KIND[1]","KIND[2]","LOWER[-1]|GAP[0]","ORTH[0]|GAP[0]","KIND[-1]|GAP[0]|ORTH[0]",\
-"LOWER[-2]|KIND[-1]|KIND[0]","KIND[-2]|KIND[-1]|GAP[0]|KIND[0]|KIND[1]",\
-"KIND[-1]|GAP[0]|KIND[0]|KIND[1]","KIND[-2]|KIND[-1]|GAP[0]|KIND[0]","SHAPE[-1]|GAP[0]|SHAPE[0]",\
-"BREAK[0]|KIND[-1]|KIND[0]","BREAK[0]|KIND[-1]","BREAK[0]|KIND[0]","LINE[0]|KIND[-1]|KIND[0]",\
-"GAP[0]|KIND[0]|KIND[1]|PLACE[0]","QUOTE[0]|KIND[-2]|KIND[-1]|KIND[0]",\
-"QUOTE[0]|KIND[-1]|GAP[0]|KIND[0]|KIND[1]","BRACKET[0]|KIND[-1]|KIND[0]",\
-"CASE[0]|KIND[-1]|GAP[0]","CASE[-2]|KIND[-1]|KIND[0]","CAPITALS[0]|KIND[-1]|KIND[0]",\
-"BEHIND[0]|KIND[-1]|KIND[0]","AHEAD[0]|KIND[-1]|KIND[0]","PLACE[-1]|KIND[-1]|KIND[0]"]
+_TEMPLATES = """
+    bias LOWER[-2] LOWER[-1] LOWER[0] LOWER[1] KIND[-3] KIND[-2] KIND[-1] KIND[0] KIND[1]
+    KIND[2] LOWER[-1]|GAP[0] ORTH[0]|GAP[0] KIND[-1]|GAP[0]|ORTH[0] LOWER[-2]|KIND[-1]|KIND[0]
+    KIND[-2]|KIND[-1]|GAP[0]|KIND[0]|KIND[1] KIND[-1]|GAP[0]|KIND[0]|KIND[1]
+    KIND[-2]|KIND[-1]|GAP[0]|KIND[0] SHAPE[-1]|GAP[0]|SHAPE[0] BREAK[0]|KIND[-1]|KIND[0]
+    BREAK[0]|KIND[-1] BREAK[0]|KIND[0] LINE[0]|KIND[-1]|KIND[0] GAP[0]|KIND[0]|KIND[1]|PLACE[0]
+    QUOTE[0]|KIND[-2]|KIND[-1]|KIND[0] QUOTE[0]|KIND[-1]|GAP[0]|KIND[0]|KIND[1]
+    BRACKET[0]|KIND[-1]|KIND[0] CASE[0]|KIND[-1]|GAP[0] CASE[-2]|KIND[-1]|KIND[0]
+    CAPITALS[0]|KIND[-1]|KIND[0] BEHIND[0]|KIND[-1]|KIND[0] AHEAD[0]|KIND[-1]|KIND[0]
+    PLACE[-1]|KIND[-1]|KIND[0]
 """
+DEFAULT_MODEL = {
+    "@architectures": "spacy_structlearn.CRF.v2",
+    "encoding": "none",
+    "min_count": 2,
+    "templates": _TEMPLATES.split(),
+}
 SMALLEST = 0.01  # less probable boundaries are not stored
 _BEGINS, _GOES_ON = (LABELS.index(label) for label in ("B", "I"))
 _START, _NO_START = 1, 2**64 - 1  # spaCy's codes of SENT_START, as `Doc.from_array` takes them
@@ -115,20 +118,14 @@ class SentenceSplitter(BatchTrainable):
         for doc, (starts, likely) in zip(docs, found, strict=True):
             if len(doc):
                 doc.from_array([IDS["SENT_START"]], starts[:, None])
-            doc.spans[SENTENCE_STARTS] = SpanGroup(
-                doc,
-                name=SENTENCE_STARTS,
-                spans=[Span(doc, token, token + 1) for token, _ in likely],
-                attrs={"scores": np.array([p for _, p in likely], dtype=np.float32)},
-            )
+            scores = np.array([p for _, p in likely], dtype=np.float32)
+            set_spans(doc, SENTENCE_STARTS, [(0, token, token + 1) for token, _ in likely], scores)
 
     def n_best(self, doc: Doc, n: int = 5) -> list[tuple[float, list[Span]]]:
         """Find the n most probable ways to split a text into sentences, best first.
 
-        doc: the text. Boundaries that are already set are kept.
-        n: the number of splits.
-        Returns the log probability and the sentences of each split, without white space around
-        sentences.
+        Boundaries that are already set are kept. Returns the log probability and the sentences of
+        each split, without white space around sentences.
         """
         self.require_parameters()
         text = self._read([doc])
@@ -230,13 +227,10 @@ def _line_breaks(
         own[:, 1].astype(np.int64) + first for own, first in zip(spaces, before, strict=False)
     ]
     orth = np.concatenate([np.zeros(0, dtype=np.uint64), *(own[:, 2] for own in spaces)])
-    total = np.cumsum(np.append(0, _by_type(docs, orth, _count_line_breaks)))
+    breaks = _by_type(docs, orth, lambda space: len(f"{space}.".splitlines()) - 1)
+    total = np.cumsum(np.append(0, breaks))
     found = np.searchsorted(np.concatenate([np.zeros(0, dtype=np.int64), *places]), starts)
     return np.diff(total[found], prepend=0)
-
-
-def _count_line_breaks(space: str) -> int:
-    return len(f"{space}.".splitlines()) - 1
 
 
 def _by_type(

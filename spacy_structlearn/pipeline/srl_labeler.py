@@ -13,8 +13,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby, islice
-from math import isfinite
+from itertools import accumulate, groupby, islice
 from operator import itemgetter
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
@@ -63,35 +62,24 @@ from .extensions import CONSTITUENT_TAGS, CONSTITUENTS, SRL, Frame, frame_spans,
 from .scorers import srl_score
 from .srl_templates import IDENTIFICATION, PREDICATES, ROLES, SENSES, STAGES
 
-DEFAULT_MODEL = """
-[model]
-@architectures = "spacy_structlearn.Stages.v1"
-order = ["predicates", "senses", "identification", "roles"]
-
-[model.stages]
-"""
-DEFAULT_MODEL += "".join(
-    f"""
-[model.stages.{stage}]
-@architectures = "spacy_structlearn.LogLinear.v1"
-l2 = 1.0
-
-[model.stages.{stage}.templates]
-@misc = "spacy_structlearn.srl_templates.v1"
-stage = "{stage}"
-"""
-    for stage in STAGES
-)
-
+DEFAULT_MODEL = {
+    "@architectures": "spacy_structlearn.Stages.v1",
+    "order": list(STAGES),
+    "stages": {
+        stage: {
+            "@architectures": "spacy_structlearn.LogLinear.v1",
+            "l2": 1.0,
+            "templates": {"@misc": "spacy_structlearn.srl_templates.v1", "stage": stage},
+        }
+        for stage in STAGES
+    },
+}
 BATCH = 500  # number of sentences that go through the stages together
-# Maximal number of candidates that are classified together: a sentence of thousands of words can
-# have a million.
+# About how many candidates are classified together: a sentence of thousands of words can have a
+# million.
 ROWS = 10_000
-IS_PREDICATE, IS_ARGUMENT, NONE = (
-    "PREDICATE",
-    "ARG",
-    "NONE",
-)  # labels of the stages before the roles
+# Labels of the stages before the roles.
+IS_PREDICATE, IS_ARGUMENT, NONE = "PREDICATE", "ARG", "NONE"
 
 extensions.register()
 
@@ -150,13 +138,7 @@ class FrameReading(NamedTuple):
 
 
 class _Sentence(NamedTuple):
-    """A sentence whose roles are to be found.
-
-    nodes: the nodes of its tree, over its words.
-    positions: the token of each word.
-    brackets: the probability of each bracket of the Doc by (start, end) in tokens; the topmost one
-        of a unary chain. None if brackets have no probabilities.
-    """
+    """A tree, the token of each word, and the result of `_bracket_probabilities`."""
 
     nodes: RoleTree
     positions: Sequence[int]
@@ -177,10 +159,6 @@ class _Sentence(NamedTuple):
         return [self.brackets.get(self.tokens(node), 1.0) for node in nodes]
 
 
-# The number of a sentence, the word of a predicate in it, and the nodes that are candidates.
-_Site: TypeAlias = tuple[int, int, list[int]]
-
-
 class _Predicate(NamedTuple):
     """The number of a word, its roleset if known, and the probability that it is a predicate."""
 
@@ -189,37 +167,9 @@ class _Predicate(NamedTuple):
     probability: float
 
 
-class _Scores(NamedTuple):
-    """Log probabilities of n candidates, m of which can be chosen as arguments.
-
-    argument, none: log P that a candidate is an argument, or is not, float64 (n).
-    rows: the candidates that can be chosen, ascending, (m).
-    roles: log P(label | argument) of these, float64 (m, n_labels).
-    """
-
-    argument: NDArray[np.float64]
-    none: NDArray[np.float64]
-    rows: NDArray[np.intp]
-    roles: NDArray[np.float64]
-
-    def part(self, begin: int, end: int) -> _Scores:
-        """Select the candidates from `begin` to `end`."""
-        first, last = np.searchsorted(self.rows, (begin, end))
-        rows = self.rows[first:last] - begin
-        return _Scores(self.argument[begin:end], self.none[begin:end], rows, self.roles[first:last])
-
-
-class _Role(NamedTuple):
-    """An argument of a predicate.
-
-    label: its label without R- and C-.
-    node: its node.
-    marginal: its probability according to the classifiers and the other arguments.
-    """
-
-    label: str
-    node: int
-    marginal: float
+# The label of an argument without R- and C-, its node, and its probability according to the
+# classifiers and the other arguments.
+_Role: TypeAlias = tuple[str, int, float]
 
 
 class SRLLabeler(BatchTrainable):
@@ -230,9 +180,12 @@ class SRLLabeler(BatchTrainable):
     """
 
     parameter = "stages"
-    interned = (PREDICATE,)
-
     settings_kind = SRLLabelerSettings
+    cfg_types: ClassVar[dict[str, Any]] = {
+        **BatchTrainable.cfg_types,
+        "rolesets": dict[str, dict[str, str]],
+        "calibration": tuple[float, float] | None,
+    }
 
     def __init__(self, *args: Any, scorer: Callable | None = srl_score, **settings: Any):
         super().__init__(*args, scorer=scorer, **settings)
@@ -272,10 +225,10 @@ class SRLLabeler(BatchTrainable):
         has a tag and if the frames are malformed.
         """
         doc = example.reference
-        if not _is_annotated(doc):
+        if SRL not in doc.spans or CONSTITUENTS not in doc.spans:
             return None
         frames = {frame.predicate.start: frame for frame in self._gold_frames(doc)}
-        sentences = self._gold_sentences(doc)
+        sentences = list(self._sentences(doc, gold_trees(doc, self.name)))
         return {
             **self._gold_predicates(sentences, frames),
             **self._gold_arguments(sentences, frames),
@@ -283,7 +236,7 @@ class SRLLabeler(BatchTrainable):
 
     def _gold_frames(self, doc: Doc) -> list[Frame]:
         """Get the gold frames whose predicates have the right tags, without C-V arguments."""
-        if not _is_annotated(doc):
+        if SRL not in doc.spans or CONSTITUENTS not in doc.spans:
             return []
         self._check(doc)
         tags, wanted = extensions.constituent_tags(doc, range(len(doc))), self.tags
@@ -295,16 +248,11 @@ class SRLLabeler(BatchTrainable):
             if tags[frame.predicate.start] in wanted
         ]
 
-    def _gold_sentences(self, doc: Doc) -> list[_Sentence]:
-        brackets = _bracket_probabilities(doc)
-        return [self._sentence(*pair, brackets) for pair in gold_trees(doc, self.name)]
-
     def _gold_predicates(
         self, sentences: Sequence[_Sentence], frames: Mapping[int, Frame]
     ) -> dict[str, ClassificationData]:
         """Get the words that can be predicates, and the senses of the gold predicates."""
-        words = [self._words(sentence) for sentence in sentences]
-        columns = self._predicate_columns(sentences, words, PREDICATE_FEATURES)
+        words, columns = self._predicate_columns(sentences, PREDICATE_FEATURES)
         if not columns:
             return {}
         of_words = [
@@ -317,7 +265,7 @@ class SRLLabeler(BatchTrainable):
         known = [row for row, frame in enumerate(of_words) if frame is not None and frame.roleset]
         data = {PREDICATES: ClassificationData(table, labels)}
         if known:
-            numbers = tuple(_number(of_words[row].roleset) for row in known)
+            numbers = tuple(of_words[row].roleset.rpartition(".")[-1] for row in known)
             data[SENSES] = ClassificationData(table.take(known), numbers)
         return data
 
@@ -352,55 +300,31 @@ class SRLLabeler(BatchTrainable):
         super().initialize(get_examples, **kwargs)
         frames = [frame for e in get_examples() for frame in self._gold_frames(e.reference)]
         # Without any argument there are no labels, and loaded parameters are kept.
-        if any(frame.arguments for frame in frames):
-            self._set_rolesets(frames)
-            self.calibration = None  # a loaded calibration belongs to other parameters
-
-    def _set_rolesets(self, frames: Iterable[Frame]) -> None:
-        """Collect the rolesets of these frames, the most frequent one for each lemma and number."""
+        if not any(frame.arguments for frame in frames):
+            return
+        self.calibration = None  # a loaded calibration belongs to other parameters
+        # The most frequent roleset for each lemma and number.
         counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
         for frame in frames:
             if frame.roleset:
                 token = frame.predicate[0]
                 (tag,) = extensions.constituent_tags(token.doc, [token.i])
                 base = (self.lemmatizer or lower)(token.text, tag)
-                counts[base, _number(frame.roleset)][frame.roleset] += 1
+                counts[base, frame.roleset.rpartition(".")[-1]][frame.roleset] += 1
         rolesets: dict[str, dict[str, str]] = {}
         for (base, number), names in sorted(counts.items()):
             # The first by name if several are equally frequent.
             best = min(names, key=lambda roleset: (-names[roleset], roleset))
             rolesets.setdefault(base, {})[number] = best
         self.cfg["rolesets"] = rolesets
-        self._intern_rolesets()
+        self._intern()
 
-    def _set_labels(self, labels: Iterable[str]) -> None:
-        super()._set_labels(labels)
-        for mark in (REFERENCE, CONTINUATION):
-            self._intern(mark + label for label in self.labels)
-
-    def _is_sound(self, cfg: dict[str, Any]) -> bool:
-        rolesets, calibration = cfg.get("rolesets", {}), cfg.get("calibration")
-        if not isinstance(rolesets, dict) or not isinstance(calibration, (list, type(None))):
-            return False
-        if not all(isinstance(numbers, dict) for numbers in rolesets.values()):
-            return False
-        names = (name for numbers in rolesets.values() for name in numbers.values())
-        weights = calibration or [0, 0]
-        return (
-            super()._is_sound(cfg)
-            and all(isinstance(name, str) for name in names)
-            and len(weights) == 2
-            and all(isinstance(weight, (int, float)) and isfinite(weight) for weight in weights)
-        )
-
-    def _loaded(self) -> SRLLabeler:
-        super()._loaded()
-        self._intern_rolesets()
-        return self
-
-    def _intern_rolesets(self) -> None:
-        for numbers in self.cfg["rolesets"].values():
-            self._intern(numbers.values())
+    def _strings(self) -> Iterable[str]:
+        yield PREDICATE
+        for label in self.labels:
+            yield from (label, REFERENCE + label, CONTINUATION + label)
+        for numbers in self.cfg.get("rolesets", {}).values():
+            yield from numbers.values()
 
     @property
     def calibration(self) -> tuple[float, float] | None:
@@ -426,7 +350,6 @@ class SRLLabeler(BatchTrainable):
             example
             for example in examples
             if SRL in example.reference.spans
-            and CONSTITUENTS in example.predicted.spans
             and _bracket_probabilities(example.predicted) is not None
             and has_gold_tokens(example)
         ]
@@ -469,7 +392,7 @@ class SRLLabeler(BatchTrainable):
         pairs = (
             (reading, sentence)
             for doc, reading in zip(docs, readings, strict=True)
-            for sentence in self._sentences(doc)
+            for sentence in self._parsed(doc)
         )
         with uncollected():
             while batch := list(islice(pairs, BATCH)):
@@ -480,22 +403,21 @@ class SRLLabeler(BatchTrainable):
                     self._read(reading, sentence, *own)
         return readings
 
-    def _sentences(self, doc: Doc) -> Iterator[_Sentence]:
+    def _parsed(self, doc: Doc) -> Iterator[_Sentence]:
         if all(token.is_space for token in doc):
             return
         self._check(doc)
         sure = self.attachment_confidence
         trees = extensions.trees(doc) if sure is None else reattached(doc, sure)
-        brackets = _bracket_probabilities(doc)
         spans = (s for s in extensions.sentences(doc) if not all(token.is_space for token in s))
-        for sentence, tree in zip(spans, trees, strict=True):
-            yield self._sentence(sentence, tree, brackets)
+        yield from self._sentences(doc, zip(spans, trees, strict=True))
 
-    def _sentence(
-        self, sentence: Span, tree: Tree, brackets: Mapping[tuple[int, int], float] | None
-    ) -> _Sentence:
-        positions = [token.i for token in sentence if not token.is_space]
-        return _Sentence(RoleTree(tree, self.head_rules, self.role_labels), positions, brackets)
+    def _sentences(self, doc: Doc, pairs: Iterable[tuple[Span, Tree]]) -> Iterator[_Sentence]:
+        brackets = _bracket_probabilities(doc)
+        for sentence, tree in pairs:
+            positions = [token.i for token in sentence if not token.is_space]
+            nodes = RoleTree(tree, self.head_rules, self.role_labels)
+            yield _Sentence(nodes, positions, brackets)
 
     def _check(self, doc: Doc) -> None:
         """Raise StructlearnError for a Doc without trees, or without tags."""
@@ -513,9 +435,11 @@ class SRLLabeler(BatchTrainable):
         return [word for word, leaf in enumerate(nodes.leaves) if nodes.labels[leaf] in tags]
 
     def _predicate_columns(
-        self, sentences: Sequence[_Sentence], words: Sequence[list[int]], names: Sequence[str]
-    ) -> dict[str, list[str | None]]:
-        return join_columns(
+        self, sentences: Sequence[_Sentence], names: Sequence[str]
+    ) -> tuple[list[list[int]], dict[str, list[str | None]]]:
+        """Get the words of each sentence that can be predicates, and the features of all."""
+        words = [self._words(sentence) for sentence in sentences]
+        return words, join_columns(
             predicate_features(sentence.nodes, own, names, lemmatize=self.lemmatizer)
             for sentence, own in zip(sentences, words, strict=True)
             if own
@@ -523,8 +447,8 @@ class SRLLabeler(BatchTrainable):
 
     def _stage(self, name: str) -> Any | None:
         """Get a classifier; None if there is none, or it has learned nothing."""
-        held = name in self.parameters.stages and not self.parameters[name].is_empty
-        return self.parameters[name] if held else None
+        stage = self.parameters[name] if name in self.parameters.stages else None
+        return None if stage is None or stage.is_empty else stage
 
     def _used(self, *stages: str) -> tuple[str, ...]:
         """Get the variables that these stages read."""
@@ -533,9 +457,8 @@ class SRLLabeler(BatchTrainable):
 
     def _predicates(self, sentences: Sequence[_Sentence]) -> list[list[_Predicate]]:
         """Find the predicates of each sentence."""
-        words = [self._words(sentence) for sentence in sentences]
         names = {"lemma", *self._used(PREDICATES, SENSES)}
-        columns = self._predicate_columns(sentences, words, sorted(names))
+        words, columns = self._predicate_columns(sentences, sorted(names))
         if not columns:
             return [[] for _ in sentences]
         table = Table.of(columns)
@@ -579,13 +502,22 @@ class SRLLabeler(BatchTrainable):
         self, sentences: Sequence[_Sentence], predicates: Sequence[list[_Predicate]]
     ) -> list[list[list[_Role]]]:
         """Find the arguments of each predicate of each sentence."""
-        if self._stage(IDENTIFICATION) is None:  # no candidate in training
+        stage = self._stage(IDENTIFICATION)
+        if stage is None:  # no candidate in training
             return [[[] for _ in own] for own in predicates]
         names = self._used(IDENTIFICATION, ROLES) or FEATURES[:1]
         labels = self.parameters.labels if self.once else ()
         once = {place for place, label in enumerate(labels) if label in self.role_labels.core}
         found: list[list[list[_Role]]] = [[] for _ in sentences]
-        for sites in _portions(sentences, predicates):
+        all_sites = [
+            (number, predicate.word, candidates(sentence.nodes, predicate.word))
+            for number, (sentence, own) in enumerate(zip(sentences, predicates, strict=True))
+            for predicate in own
+        ]
+        totals = accumulate(len(nodes) for _, _, nodes in all_sites)
+        portions = groupby(zip(all_sites, totals, strict=True), lambda pair: pair[1] // ROWS)
+        for _, portion in portions:
+            sites = [site for site, _ in portion]
             parts = (
                 features(
                     sentences[number].nodes,
@@ -600,68 +532,53 @@ class SRLLabeler(BatchTrainable):
                 for number, _, nodes in sites
                 for probability in sentences[number].probabilities(nodes)
             ]
-            scores = self._scores(Table.of(join_columns(parts), names), brackets)
+            table = Table.of(join_columns(parts), names)
+            probabilities = _of_label(stage, stage.predict_proba(table), IS_ARGUMENT)
+            argument, none = log_probabilities(probabilities, brackets)
+            # The others cannot be arguments, whatever their role.
+            rows = np.flatnonzero(argument + self.bias > none)
+            with np.errstate(divide="ignore"):
+                roles = np.log(self.parameters[ROLES].predict_proba(table.take(rows)))
             end = 0
             for number, word, nodes in sites:
                 begin, end = end, end + len(nodes)
-                part = scores.part(begin, end)
-                found[number].append(self._chosen(sentences[number].nodes, word, nodes, part, once))
+                part, own = slice(begin, end), slice(*np.searchsorted(rows, (begin, end)))
+                scores = none[part], argument[part], rows[own] - begin, roles[own]
+                found[number].append(
+                    self._chosen(sentences[number].nodes, word, nodes, scores, once)
+                )
         return found
-
-    def _scores(self, table: Table, brackets: Sequence[float]) -> _Scores:
-        """Classify candidates.
-
-        table: one row per candidate.
-        brackets: the probability that each candidate is a constituent.
-        """
-        stage = self.parameters[IDENTIFICATION]
-        probabilities = _of_label(stage, stage.predict_proba(table), IS_ARGUMENT)
-        argument, none = log_probabilities(probabilities, brackets)
-        # The others cannot be arguments, whatever their role.
-        rows = np.flatnonzero(argument + self.bias > none)
-        with np.errstate(divide="ignore"):
-            roles = np.log(self.parameters[ROLES].predict_proba(table.take(rows)))
-        return _Scores(argument, none, rows, roles)
 
     def _chosen(
         self,
         nodes: RoleTree,
         word: int,
         below: Sequence[int],
-        scores: _Scores,
+        scores: tuple[NDArray, NDArray, NDArray, NDArray],
         once: Collection[int],
     ) -> list[_Role]:
-        """Choose the best arguments of one predicate among the candidates `below`.
+        """Choose the best arguments of one predicate among the n candidates `below`.
 
+        scores: log P that a candidate is no argument and that it is one, (n); the candidates that
+            can be chosen, ascending, (m); log P(label | argument) of these, (m, n_labels).
         once: numbers of labels that at most one argument gets.
         """
-        rows, labels = scores.rows, self.parameters.labels
+        none, argument, rows, roles = scores
         possible = [below[row] for row in rows.tolist()]
         chosen = decode(
             nodes,
             word,
             possible,
-            scores.none[rows],
-            scores.argument[rows, None] + self.bias + scores.roles,
+            none[rows],
+            argument[rows, None] + self.bias + roles,
             once=once,
             exempt=[i for i, node in enumerate(possible) if once and is_relative(nodes, node)],
         )
         if not chosen:
             return []
-        probabilities = role_probabilities(
-            nodes, word, below, scores.none, scores.argument, rows, scores.roles
-        ).tolist()
-        return [_Role(labels[label], possible[i], probabilities[i][label]) for i, label in chosen]
-
-    def _probabilities(
-        self, sentence: _Sentence, predicate: _Predicate, roles: Sequence[_Role]
-    ) -> list[float]:
-        """Get the probabilities of the arguments of one predicate that are reported."""
-        products = [role.marginal * predicate.probability for role in roles]
-        # Calibration is for predicted trees.
-        if self.calibration is None or sentence.brackets is None or not products:
-            return products
-        return pooled([[probability] for probability in products], self.calibration).tolist()
+        labels = self.parameters.labels
+        probabilities = role_probabilities(nodes, word, below, *scores).tolist()
+        return [(labels[label], possible[i], probabilities[i][label]) for i, label in chosen]
 
     def _read(
         self,
@@ -672,10 +589,13 @@ class SRLLabeler(BatchTrainable):
     ) -> None:
         """Add the frames of one sentence to the reading of its Doc."""
         for predicate, own in zip(predicates, roles, strict=True):
-            probabilities = self._probabilities(sentence, predicate, own)
+            probabilities = [marginal * predicate.probability for _, _, marginal in own]
+            # Calibration is for predicted trees.
+            if own and self.calibration is not None and sentence.brackets is not None:
+                probabilities = pooled([[p] for p in probabilities], self.calibration).tolist()
             kept = {
-                role.node: (role.label, probability)
-                for role, probability in zip(own, probabilities, strict=True)
+                node: (label, probability)
+                for (label, node, _), probability in zip(own, probabilities, strict=True)
                 if probability >= self.min_confidence
             }
             marked = mark_pieces(sentence.nodes, [(label, n) for n, (label, _) in kept.items()])
@@ -691,24 +611,6 @@ class SRLLabeler(BatchTrainable):
             set_spans(doc, SRL, frame_spans(frames), np.array(scores, dtype=np.float32))
 
 
-def _portions(
-    sentences: Sequence[_Sentence], predicates: Sequence[list[_Predicate]]
-) -> Iterator[list[_Site]]:
-    """Iterate over the sites of all predicates, about `ROWS` candidates at a time."""
-    sites: list[_Site] = []
-    n = 0
-    for number, (sentence, own) in enumerate(zip(sentences, predicates, strict=True)):
-        for predicate in own:
-            nodes = candidates(sentence.nodes, predicate.word)
-            if sites and n + len(nodes) > ROWS:
-                yield sites
-                sites, n = [], 0
-            sites.append((number, predicate.word, nodes))
-            n += len(nodes)
-    if sites:
-        yield sites
-
-
 def _of_label(stage: Any, probabilities: NDArray[np.float64], label: str) -> NDArray[np.float64]:
     """Get the probabilities of one label, (n); 0 if the classifier has never seen it."""
     if label not in stage.labels:
@@ -717,9 +619,11 @@ def _of_label(stage: Any, probabilities: NDArray[np.float64], label: str) -> NDA
 
 
 def _bracket_probabilities(doc: Doc) -> dict[tuple[int, int], float] | None:
-    """Get the probability of each bracket by (start, end), the topmost of a unary chain."""
-    group = extensions.aligned_group(doc, CONSTITUENTS)
-    scores = extensions.group_scores(group)
+    """Get the probability of each bracket by (start, end), the topmost of a unary chain.
+
+    None if brackets have no probabilities.
+    """
+    group, scores = extensions.scored_group(doc, CONSTITUENTS)
     if scores is None:
         return None
     probabilities: dict[tuple[int, int], float] = {}
@@ -728,25 +632,12 @@ def _bracket_probabilities(doc: Doc) -> dict[tuple[int, int], float] | None:
     return probabilities
 
 
-def _is_annotated(doc: Doc) -> bool:
-    return SRL in doc.spans and CONSTITUENTS in doc.spans
-
-
 def _arguments_in_words(frame: Frame, positions: Sequence[int]) -> Iterator[Argument]:
-    """Iterate over the arguments of a frame, in words of its sentence.
-
-    Arguments that cross the ends of the sentence are left out.
-    positions: the token of each word.
-    """
+    """Iterate over the arguments, in words, that lie within the sentence of these tokens."""
     for span, label, _ in frame.arguments:
         start, end = (bisect_left(positions, place) for place in (span.start, span.end))
         if start < end and positions[0] <= span.start and span.end <= positions[-1] + 1:
             yield Argument(label, start, end)
-
-
-def _number(roleset: str) -> str:
-    """Get the number of a roleset: "01" of "give.01"."""
-    return roleset.rpartition(".")[-1]
 
 
 make_srl_labeler = factory(

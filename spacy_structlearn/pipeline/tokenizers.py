@@ -81,13 +81,9 @@ def _any(words: Iterable[str]) -> str:
     return f"(?:{longer})" + ("?" if "" in tails else "")
 
 
-def _abbreviations() -> list[str]:
-    """Get the words that keep their full stop: spaCy's exceptions of that form, and ours."""
-    known = (text[:-1] for text in TOKENIZER_EXCEPTIONS if re.fullmatch(r"[A-Za-z][a-z]+\.", text))
-    return [*known, *_ABBREVIATIONS.split()]
-
-
 _PREFIX = _any(form for word in _PREFIXES.split() for form in (word, word.title()))
+_SPACY_ABBREVIATIONS = filter(re.compile(r"[A-Za-z][a-z]+\.").fullmatch, TOKENIZER_EXCEPTIONS)
+_ABBREVIATION = _any([*(text[:-1] for text in _SPACY_ABBREVIATIONS), *_ABBREVIATIONS.split()])
 _EXTENSION = _any(form for word in _EXTENSIONS.split() for form in (word, word.upper()))
 _CLITIC = rf"{_APOSTROPHE}(?:[sSmMdD]|[rRvV][eE]|[lL][lL]){_END}"
 # The rest of a URL: round brackets in pairs, no punctuation at its end.
@@ -100,7 +96,7 @@ _WITH_FULL_STOP = "|".join(
         rf"Ph\.D\.?{_END}",
         r"(?:[A-Z]\.)+(?=[A-Z][a-z])",
         r"[A-HJ-Z]\.(?<!\w..)(?![\w.])",
-        rf"{_any(_abbreviations())}\.(?![.a-z])",
+        rf"{_ABBREVIATION}\.(?![.a-z])",
         r"[Ee]tc\.(?=[),;:'\"])",
     )
 )
@@ -181,7 +177,7 @@ _TOKEN = "|".join(
     )
 )
 
-# Exceptions that spaCy does not have, as (token, norm) pairs.
+# Exceptions that spaCy does not have, as (token, norm) pairs; they hold with a capital too.
 _EXTRA = (
     (("ar", "are"), ("nt", "not")),
     (("du", "do"), ("n", "not"), ("no", "know")),
@@ -200,10 +196,7 @@ _IN_CAPITALS = re.compile(r"(?i)'|n(?:o?t|a)$|ta$")
 
 
 def create_english_tokenizer() -> Callable[[Language], Tokenizer]:
-    """Get a factory of spaCy Tokenizers that split English like its treebanks.
-
-    In a config: `[nlp.tokenizer]`, `@tokenizers = "spacy_structlearn.english_tokenizer.v1"`.
-    """
+    """Get a factory of spaCy Tokenizers that split English like its treebanks."""
     return make_english_tokenizer
 
 
@@ -220,7 +213,16 @@ def _exceptions(plain: Tokenizer) -> dict[str, list[dict]]:
 
     The others would only cost time, because a Tokenizer looks for exceptions in every Doc.
     """
-    known = {**_spacy_exceptions(), **_extra_exceptions()}
+    known = {
+        text: tokens
+        for text, tokens in TOKENIZER_EXCEPTIONS.items()
+        # The patterns cover the others.
+        if (len(tokens) > 1 or NORM in tokens[0]) and text not in _LEFT_OUT
+    }
+    for (first, norm), *rest in _EXTRA:
+        for spelled in (first, first.title()):
+            pairs = ((spelled, norm), *rest)
+            known["".join(orth for orth, _ in pairs)] = [{ORTH: o, NORM: n} for o, n in pairs]
     for text in [text for text in known if _IN_CAPITALS.search(text)]:
         known[text.upper()] = [
             {ORTH: token[ORTH].upper(), NORM: token.get(NORM, token[ORTH].lower())}
@@ -228,25 +230,6 @@ def _exceptions(plain: Tokenizer) -> dict[str, list[dict]]:
         ]
     known = expand_exc(known, "'", "’")
     return {text: tokens for text, tokens in known.items() if _changes(plain, text, tokens)}
-
-
-def _spacy_exceptions() -> dict[str, list[dict]]:
-    """Get spaCy's exceptions with several tokens or a norm; the patterns cover the others."""
-    return {
-        text: tokens
-        for text, tokens in TOKENIZER_EXCEPTIONS.items()
-        if (len(tokens) > 1 or NORM in tokens[0]) and text not in _LEFT_OUT
-    }
-
-
-def _extra_exceptions() -> dict[str, list[dict]]:
-    """Get the exceptions of `_EXTRA`, also with a capital."""
-    exceptions = {}
-    for (first, norm), *rest in _EXTRA:
-        for spelled in (first, first.title()):
-            tokens = [{ORTH: orth, NORM: norm} for orth, norm in ((spelled, norm), *rest)]
-            exceptions["".join(token[ORTH] for token in tokens)] = tokens
-    return exceptions
 
 
 def _changes(plain: Tokenizer, text: str, tokens: list[dict]) -> bool:

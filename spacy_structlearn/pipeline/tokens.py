@@ -9,8 +9,7 @@ spaCy get a Doc of each sentence.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,22 +21,14 @@ from ..kernels.index import number_keys
 from ..sequence.words import is_word_column, word_columns
 
 # Attributes that are set by a component before ours; the others are lexical.
-SET_BY_COMPONENTS = {
-    "TAG": "token.tag",
-    "POS": "token.pos",
-    "LEMMA": "token.lemma",
-    "MORPH": "token.morph",
-    "DEP": "token.dep",
-    "ENT_TYPE": "token.ent_type",
-}
+SET_BY_COMPONENTS = ("TAG", "POS", "LEMMA", "MORPH", "DEP", "ENT_TYPE")
 # Attributes that are copied to the Doc of a sentence, in addition to the words.
 _KEPT = [IDS[name] for name in ("NORM", "TAG", "POS", "LEMMA", "MORPH", "ENT_IOB", "ENT_TYPE")]
 _IOB = _KEPT.index(IDS["ENT_IOB"])
 _MISSING, _INSIDE, _OUTSIDE, _BEGIN = range(4)  # spaCy's codes of ENT_IOB
 
 
-@dataclass(frozen=True)
-class Tokens:
+class Tokens(NamedTuple):
     """The tokens of some Docs that are not white space, in order.
 
     columns: uint64 (n, k), one column per attribute.
@@ -71,9 +62,8 @@ def read_tokens(
     Raises StructlearnError if an attribute set by another component is missing in a whole Doc.
     """
     made = [name for name in attributes if is_word_column(name)]
-    if made:
-        return _with_word_columns(docs, attributes, made, component, optional)
-    ids = [IDS[name] for name in attributes]
+    read = [name for name in attributes if name not in made]
+    ids = [IDS[name] for name in (*read, *["ORTH"] * bool(made))]
     # One table for all Docs, because operations on each of many short Docs are slow.
     tables = [doc.to_array([*ids, IS_SPACE, SENT_START]) for doc in docs]
     table = np.concatenate([np.zeros((0, len(ids) + 2), dtype=np.uint64), *tables])
@@ -81,9 +71,14 @@ def read_tokens(
     doc_of = np.repeat(np.arange(len(docs)), lengths)
     firsts = np.cumsum(lengths) - lengths
     kept = np.flatnonzero(table[:, -2] == 0)
-    columns = np.ascontiguousarray(table[kept, : len(ids)])
+    columns = np.ascontiguousarray(table[kept, : len(read)])
     doc_of_kept = doc_of[kept]
-    _check_annotated(docs, columns, doc_of_kept, attributes, component, optional)
+    _check_annotated(docs, columns, doc_of_kept, read, component, optional)
+    if made:
+        lexical, columns = columns, np.empty((len(kept), len(attributes)), dtype=np.uint64)
+        words, numbers = distinct_words(docs, table[kept, len(read)])
+        columns[:, [attributes.index(name) for name in read]] = lexical
+        columns[:, [attributes.index(name) for name in made]] = word_columns(words, made)[numbers]
     # Number the sentences over all tokens, because one may begin with white space.
     begins = table[:, -1] == 1
     begins[firsts[lengths > 0]] = True
@@ -95,24 +90,6 @@ def read_tokens(
         positions=kept - firsts[doc_of_kept],
         docs=np.searchsorted(doc_of_kept[starts], np.arange(len(docs) + 1)).astype(np.int64),
     )
-
-
-def _with_word_columns(
-    docs: Sequence[Doc],
-    attributes: Sequence[str],
-    made: Sequence[str],
-    component: str,
-    optional: Sequence[str],
-) -> Tokens:
-    """Read tokens with some columns that are computed from the strings of words."""
-    read = [name for name in attributes if name not in made]
-    tokens = read_tokens(docs, [*read, "ORTH"], component, optional=optional)
-    columns = np.empty((len(tokens.columns), len(attributes)), dtype=np.uint64)
-    places = {name: column for column, name in enumerate(attributes)}
-    columns[:, [places[name] for name in read]] = tokens.columns[:, :-1]
-    words, numbers = distinct_words(docs, tokens.columns[:, -1])
-    columns[:, [places[name] for name in made]] = word_columns(words, made)[numbers]
-    return replace(tokens, columns=columns)
 
 
 def distinct_words(
@@ -152,7 +129,7 @@ def _check_annotated(
                 raise StructlearnError(
                     "SL001",
                     component=component,
-                    attribute=f"{SET_BY_COMPONENTS[name]}_",
+                    attribute=f"token.{name.lower()}_",
                     text=docs[i].text[:40],
                 )
 
@@ -163,8 +140,7 @@ def template_columns(
     """Compute the columns that the templates of a chain model read, uint64 (n, k).
 
     columns: the columns of the estimator's `attributes`.
-    parameters: the chain model. Its word classes are used if it has any.
-    estimator: its word classes are used otherwise.
+    parameters: the chain model, whose word classes are used if it has any.
     training: keep all symbols, of which learners make vocabularies, not only known symbols.
     """
     if not training:

@@ -50,15 +50,13 @@ def _inverse(value: float | None) -> float:
     return 0.0 if value is None else 1 / value
 
 
-def _one_more(value: int | None) -> int | None:
-    return None if value is None else value + 1
-
-
 _CHAIN = {"min_frequency": Change("min_count")}
 _L2 = {"l2": Change("l2", _twice, "twice the value, of l2 |w|^2 / 2")}
 _C = Change("l2", _inverse, "1 / c")
 _EPOCHS = {"epochs": Change("max_iterations")}
-_RARE = {"rare": Change("min_word_count", _one_more, "one more")}
+_RARE = {
+    "rare": Change("min_word_count", lambda n: None if n is None else n + 1, "one more"),
+}
 _SPANS = {"min_count": Change("min_word_count"), "l1": Change("l1_per_sentence")}
 CHANGES: dict[str, dict[str, Change]] = {
     "CRF": _CHAIN | _L2,
@@ -96,8 +94,6 @@ CHANGES: dict[str, dict[str, Change]] = {
 }
 """The changed settings of version 1 of each architecture."""
 
-_REGISTRIES = {"@architectures": "architectures", "@misc": "misc"}
-
 
 def upgraded(config: Mapping[str, Any], place: str = "") -> dict[str, Any]:
     """Convert a config, or a section of one, to the current architectures and settings.
@@ -108,7 +104,7 @@ def upgraded(config: Mapping[str, Any], place: str = "") -> dict[str, Any]:
     """
     changes: Mapping[str, Change] = {}
     section = dict(config)
-    for kind in _REGISTRIES:
+    for kind in ("@architectures", "@misc"):
         learner = _learner(section.get(kind))
         if learner is not None:
             section[kind] = current(learner)

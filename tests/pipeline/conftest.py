@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import spacy
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
@@ -70,12 +69,9 @@ def make_chunker(make_examples):
     """A pipeline with a trained chunker, and a rule-based tagger and splitter before it."""
 
     def make(**config):
-        nlp = spacy.blank("en")
-        nlp.add_pipe("np_chunker", config=config)
-        examples = make_examples(nlp)
-        nlp.initialize(lambda: examples)
-        nlp.get_pipe("np_chunker").fit(examples)
-        return nlp
+        from parsed import fitted
+
+        return fitted("np_chunker", make_examples, config)
 
     return make
 

@@ -1,5 +1,6 @@
-"""Docs as a parser leaves them."""
+"""Docs as a parser leaves them, and trained components."""
 
+import spacy
 from spacy.tokens import Doc
 
 from spacy_structlearn.pipeline.readers import set_gold_spans
@@ -31,3 +32,13 @@ def parsed_doc(vocab, *trees, sents=True, space=()):
     doc = Doc(vocab, words=words, tags=tags, sent_starts=starts if sents else None)
     set_gold_spans(doc, "constituents", spans)
     return doc
+
+
+def fitted(factory, make_examples, config):
+    """An English pipeline of one component, fitted to the examples that are made for it."""
+    nlp = spacy.blank("en")
+    component = nlp.add_pipe(factory, config=config)
+    examples = make_examples(nlp)
+    nlp.initialize(lambda: examples)
+    component.fit(examples)
+    return nlp

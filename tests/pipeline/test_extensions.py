@@ -39,10 +39,10 @@ def texts(spans):
 # --- benepar's ------------------------------------------------------------------------------------
 
 
-def test_parse_string_escapes_brackets():
-    doc = Doc(Vocab(), words=["(", "a{1}", "]"], tags=["-LRB-", "NN", "-RRB-"])
+def test_parse_string_escapes_brackets_and_names_missing_tags():
+    doc = Doc(Vocab(), words=["(", "a{1}", "]"], tags=["-LRB-", "", "-RRB-"])
     set_gold_spans(doc, "constituents", [("PRN", 0, 3)])
-    assert doc[:]._.parse_string == "(PRN (-LRB- -LRB-) (NN a-LCB-1-RCB-) (-RRB- -RSB-))"
+    assert doc[:]._.parse_string == "(PRN (-LRB- -LRB-) (XX a-LCB-1-RCB-) (-RRB- -RSB-))"
     assert doc[:]._.tree.words() == ["(", "a{1}", "]"]
 
 
@@ -192,12 +192,6 @@ def test_the_tags_of_the_parser_go_before_those_of_the_tokens():
     assert doc[0:2]._.parse_string == "(NP (PRP$ My) (NNS dog))"
     assert doc[2]._.parse_string == "(VBZ ate)"
     assert doc[2].tag_ == "VBD"
-
-
-def test_a_word_without_any_tag():
-    doc = Doc(Vocab(), words=["a", "b"])
-    set_gold_spans(doc, "constituents", [("X", 0, 2)])
-    assert doc[:]._.parse_string == "(X (XX a) (XX b))"
 
 
 def test_probabilities():
@@ -395,15 +389,10 @@ def tagged_doc():
 @pytest.mark.parametrize(
     ("make", "read"),
     [
-        (tagged_doc, lambda doc: [s._.parse_string for s in doc.sents]),
-        (tagged_doc, lambda doc: doc._.trees),
-        (tagged_doc, lambda doc: [list(s._.constituents) for s in doc.sents]),
-        (tagged_doc, lambda doc: [list(s._.children) for s in doc.sents]),
+        (tagged_doc, lambda doc: (doc._.trees, [s._.parse_string for s in doc.sents])),
+        (tagged_doc, lambda doc: [(*s._.constituents, *s._.children) for s in doc.sents]),
         (tagged_doc, lambda doc: [(t._.parent, t._.labels, t._.parse_string) for t in doc]),
-        (
-            tagged_doc,
-            lambda doc: [(t.sent._.is_constituent, t.sent._.constituent_prob) for t in doc],
-        ),
+        (tagged_doc, lambda doc: [t.sent._.constituent_prob for t in doc]),
         (attached_doc, lambda doc: doc._.pp_attachments),
         (attached_doc, lambda doc: [token._.pp_head for token in doc]),
         (framed_doc, lambda doc: doc._.frames),

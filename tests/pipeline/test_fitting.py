@@ -36,9 +36,6 @@ def dev_examples(nlp, paths):
     return list(create_docbin_reader(Path(paths["paths.dev"]))(nlp))
 
 
-# --- two doors, one optimum -----------------------------------------------------------------------
-
-
 def test_progress_is_shown_on_terminals_alone(paths, monkeypatch, capsys):
     overrides = paths | {"components.constituency_parser.model.rounds": 1}
     fitting.train(PARSER_CONFIG, overrides=overrides)

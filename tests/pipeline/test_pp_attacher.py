@@ -62,12 +62,7 @@ def training_examples(nlp):
 
 
 def trained(**config):
-    nlp = spacy.blank("en")
-    nlp.add_pipe("pp_attacher", config=config)
-    examples = training_examples(nlp)
-    nlp.initialize(lambda: examples)
-    nlp.get_pipe("pp_attacher").fit(examples)
-    return nlp
+    return parsed.fitted("pp_attacher", training_examples, config)
 
 
 @pytest.fixture(scope="module")
@@ -83,10 +78,6 @@ def attacher(nlp):
 
 def group(doc):
     return [(span.label_, span.text) for span in doc.spans["pp_attachments"]]
-
-
-def scores(doc):
-    return doc.spans["pp_attachments"].attrs["scores"]
 
 
 def readable(doc):
@@ -108,12 +99,11 @@ def test_the_group_of_a_doc(attacher, nlp):
         ("prep", "of"),
         ("object", "bread"),
     ]
-    assert scores(doc).dtype == np.float32
-    assert len(scores(doc)) == 10
-    assert (scores(doc)[:5] == scores(doc)[0]).all()
-    assert (scores(doc)[5:] == scores(doc)[5]).all()
-    assert (scores(doc) > 0.5).all()
-    assert (scores(doc) <= 1).all()
+    probabilities = [attachment.prob for attachment in doc._.pp_attachments]
+    assert all(0.5 < probability <= 1 for probability in probabilities)
+    scores = doc.spans["pp_attachments"].attrs["scores"]
+    assert scores.dtype == np.float32
+    assert scores.tolist() == np.repeat(probabilities, 5).tolist()
 
 
 def test_what_the_tree_says_of_the_attachment_makes_no_difference(attacher, nlp):
@@ -214,12 +204,6 @@ def test_what_is_missing_is_named(nlp, attacher, monkeypatch, source, groups, ta
     assert "\n" not in str(error.value)
 
 
-def test_chunks_of_an_untagged_doc_without_chunks_in_it_need_no_tags(attacher, nlp):
-    doc = Doc(nlp.vocab, words=["\n"])
-    doc.spans["np_chunks"] = []
-    assert attacher(doc)._.pp_attachments == ()
-
-
 # --- settings -------------------------------------------------------------------------------------
 def test_attachments_below_the_confidence_are_not_reported(attacher, nlp):
     docs = [parsed_doc(nlp.vocab, s) for s in (*SENTENCES, verb_phrase("a", "b", "c", "V"))]
@@ -285,24 +269,16 @@ def test_classes_are_part_of_the_model(tmp_path):
 
 
 def test_variables():
-    table = variables([("Ate", "1994", "With", "Forks"), ("saw", "3.5", "of", "them")])
-    assert table.variables == ("v", "n1", "p", "n2")
-    names = [[table.names[symbol] for symbol in row] for row in table.symbols.tolist()]
-    assert names == [["ate", "YEAR", "with", "forks"], ["saw", "NUM", "of", "them"]]
+    quadruples = [("Ate", "1994", "With", "Forks"), ("saw", "3.5", "of", "them")]
+    for lemmatize in (None, lambda word, tag: f"{tag[0]}:{word[:2]}"):
+        table = variables(quadruples, lemmatize)
+        names = [[table.names[symbol] for symbol in row] for row in table.symbols.tolist()]
+        assert table.variables[:4] == ("v", "n1", "p", "n2")
+        assert names[0][:4] == ["ate", "YEAR", "with", "forks"]
+        assert names[1][:4] == ["saw", "NUM", "of", "them"]
+    assert table.variables[4:] == ("v_lemma", "n1_lemma", "n2_lemma")
+    assert [name.lower() for name in names[1][4:]] == ["v:sa", "num", "n:th"]
     assert len(variables([])) == 0
-
-
-def shortened(word, tag):
-    """A lemmatizer for a test."""
-    return f"{tag[0]}:{word[:2]}"
-
-
-def test_base_forms_are_variables_beside_the_words():
-    table = variables([("ate", "pizza", "with", "forks")], shortened)
-    (row,) = table.symbols.tolist()
-    assert table.variables == ("v", "n1", "p", "n2", "v_lemma", "n1_lemma", "n2_lemma")
-    assert [table.names[s] for s in row[:4]] == ["ate", "pizza", "with", "forks"]
-    assert [table.names[s].lower() for s in row[4:]] == ["v:at", "n:pi", "n:fo"]
 
 
 def test_a_lemmatizer_from_the_registry():

@@ -166,19 +166,9 @@ def test_treebank_without_other_files_a_sentence_is_a_doc(treebank):
 def test_treebank_brackets_of_the_normalised_trees(treebank):
     news, _ = docs(create_treebank_reader(**treebank))
     assert group(news, "constituents") == [
-        ("S", 0, 5),
-        ("NP", 0, 2),
-        ("VP", 2, 4),
-        ("NP", 3, 4),
-        ("S", 5, 14),
-        ("NP", 5, 6),
-        ("VP", 6, 13),
-        ("VP", 7, 13),
-        ("PP", 8, 13),
-        ("NP", 9, 13),
-        ("NP", 9, 11),
-        ("PP", 11, 13),
-        ("NP", 12, 13),
+        *(("S", 0, 5), ("NP", 0, 2), ("VP", 2, 4), ("NP", 3, 4)),
+        *(("S", 5, 14), ("NP", 5, 6), ("VP", 6, 13), ("VP", 7, 13), ("PP", 8, 13)),
+        *(("NP", 9, 13), ("NP", 9, 11), ("PP", 11, 13), ("NP", 12, 13)),
     ]
     for example in create_treebank_reader(**treebank)(NLP):
         assert "constituents" not in example.predicted.spans
@@ -210,16 +200,8 @@ def test_treebank_attachments_of_prepositional_phrases(tmp_path):
     )
     (doc,) = docs(reader)
     assert group(doc, "pp_attachments") == [
-        ("V", 3, 5),
-        ("verb", 1, 2),
-        ("noun", 2, 3),
-        ("prep", 3, 4),
-        ("object", 4, 5),
-        ("N", 8, 10),
-        ("verb", 6, 7),
-        ("noun", 7, 8),
-        ("prep", 8, 9),
-        ("object", 9, 10),
+        *(("V", 3, 5), ("verb", 1, 2), ("noun", 2, 3), ("prep", 3, 4), ("object", 4, 5)),
+        *(("N", 8, 10), ("verb", 6, 7), ("noun", 7, 8), ("prep", 8, 9), ("object", 9, 10)),
     ]
 
 
@@ -251,12 +233,8 @@ def test_treebank_blank_lines_are_white_space_tokens(treebank):
     assert examples[1].reference.text == "Cats purr!"
     for example in examples:
         for left, right in zip(example.predicted, example.reference, strict=True):
-            assert (left.text, left.tag_, left.whitespace_, left.is_sent_start) == (
-                right.text,
-                right.tag_,
-                right.whitespace_,
-                right.is_sent_start,
-            )
+            for name in ("text", "tag_", "whitespace_", "is_sent_start"):
+                assert getattr(left, name) == getattr(right, name), name
 
 
 def test_treebank_spaces_of_other_digits_name_the_line(treebank):

@@ -113,12 +113,8 @@ def training_examples(nlp, sentences=SENTENCES):
 
 
 def trained(sentences=SENTENCES, **config):
-    nlp = spacy.blank("en")
-    nlp.add_pipe("srl_labeler", config={"model": stages()} | config)
-    examples = training_examples(nlp, sentences)
-    nlp.initialize(lambda: examples)
-    nlp.get_pipe("srl_labeler").fit(examples)
-    return nlp
+    config = {"model": stages()} | config
+    return parsed.fitted("srl_labeler", lambda nlp: training_examples(nlp, sentences), config)
 
 
 @pytest.fixture(scope="module")
@@ -263,7 +259,6 @@ def test_pipe_equals_call(labeler, nlp, monkeypatch):
     texts = [SENTENCES[:2], [], SENTENCES[3:], [YES]] * 3
     docs = [parsed_doc(nlp.vocab, *sentences) for sentences in texts]
     alone = [exact(labeler(doc.copy())) for doc in docs]
-    assert [exact(doc) for doc in labeler.pipe([d.copy() for d in docs], batch_size=5)] == alone
     monkeypatch.setattr(srl_labeler, "BATCH", 2)  # sentences of one Doc in several batches
     assert [exact(doc) for doc in labeler.pipe(docs, batch_size=5)] == alone
 
@@ -732,20 +727,6 @@ def test_labels_and_rolesets_are_known_beforehand(labeler, loaded):
         fresh.initialize(lambda: examples)
     for text in ("V", "ARG0", "R-ARG0", "C-ARG1", "ARGM-MNR", "eat.01", "run.02"):
         assert text in fresh.vocab.strings
-
-
-def test_the_collector_is_on_again(labeler, nlp):
-    import gc
-
-    with pytest.raises(StructlearnError):
-        labeler(nlp.make_doc("no trees"))
-    assert gc.isenabled()
-    gc.disable()
-    try:
-        labeler(parsed_doc(nlp.vocab, ATE))
-        assert not gc.isenabled()
-    finally:
-        gc.enable()
 
 
 # --- registered functions -------------------------------------------------------------------------
