@@ -9,7 +9,7 @@ only its decoding. All this is exact in integers.
 
 The score of a state at a token is the sum of weights[row, column] over the rows of the token and
 the columns of the state. Paths follow arcs: `arcs` (n_arcs) has the states before state y from
-starts[y] on, in ascending order, so that the lowest states win ties. Callers check all arrays.
+starts[y] on, in ascending order, so that the lowest states win ties.
 """
 
 from libc.math cimport INFINITY
@@ -17,6 +17,8 @@ from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
 import numpy as np
+
+from spacy_structlearn.kernels.checks cimport check, check_ids, check_starts, check_table
 
 
 cdef struct Shape:
@@ -42,6 +44,27 @@ def epoch(
     """
     cdef Shape shape = Shape(rows.shape[1], weights.shape[1], columns.shape[0], columns.shape[1])
     cdef Py_ssize_t i, begin, length, n_wrong = 0
+    check(shape.n_columns > 0 < shape.n_states and shape.per_state > 0, "there are no states")
+    check_starts(offsets, rows.shape[0])
+    check(gold.shape[0] == rows.shape[0], "gold must be as long as rows")
+    check_ids(gold, 0, shape.n_states, "a gold state is out of range")
+    check_ids(order, 0, offsets.shape[0] - 1, "a sentence is out of range")
+    check_table(rows, -2**31, weights.shape[0], "a row is out of range")
+    check_table(columns, 0, shape.n_columns, "a column is out of range")
+    check(
+        initial.shape[0] == final.shape[0] == starts.shape[0] - 1 == shape.n_states,
+        "initial, final and starts must have one number for each state",
+    )
+    check_starts(starts, arcs.shape[0])
+    check_ids(arcs, 0, shape.n_states, "an arc is out of range")
+    check(
+        totals.shape[0] == weights.shape[0] and totals.shape[1] == weights.shape[1],
+        "totals must have the shape of weights",
+    )
+    check(
+        arc_weights.shape[0] == arc_totals.shape[0] == arcs.shape[0],
+        "arc_weights and arc_totals must be as long as arcs",
+    )
     if rows.shape[0] == 0 or order.shape[0] == 0:
         return 0
     cdef Py_ssize_t longest = np.diff(offsets).max()
