@@ -47,7 +47,6 @@ ALLOWED = {
     # Between processes of one run, which have started one another; never from a file of a user.
     "cli/_ray.py": {"pickle"},
     "cli/_workers.py": {"pickle"},
-    "parallel/cluster.py": {"pickle", "cloudpickle"},
 }
 
 
