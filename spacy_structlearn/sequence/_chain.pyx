@@ -252,15 +252,6 @@ cdef class Chain:
     column; -inf forbids. All may be -inf, none +inf or nan.
     """
 
-    cdef const double[::1] initial, final
-    cdef const double[:, ::1] transitions
-    cdef double[::1] first, last  # exp(initial) and exp(final), each up to a factor
-    cdef double[:, ::1] factors, transposed  # exp(transitions), up to a factor
-    cdef int32_t[::1] low, high  # the allowed successors of a state are low, ..., high - 1
-    cdef Py_ssize_t n_states
-    cdef double highest, ends, spread, safe_range
-    cdef bint dense
-
     def __init__(
         self, const double[::1] initial, const double[:, ::1] transitions, const double[::1] final
     ):
@@ -739,60 +730,12 @@ def viterbi(
             if length == 0:
                 continue
             if n_states == 3:
-                total += _viterbi(chain, &scores[begin, 0], length, 3, &best[0, 0], &out[begin])
+                total += best_path(chain, &scores[begin, 0], length, 3, &best[0, 0], &out[begin])
             else:
-                total += _viterbi(
+                total += best_path(
                     chain, &scores[begin, 0], length, n_states, &best[0, 0], &out[begin]
                 )
     return total
-
-
-cdef inline double _viterbi(
-    Chain chain, const double* scores, Py_ssize_t n, Py_ssize_t n_states, double* best,
-    int32_t* out,
-) noexcept nogil:
-    """Find the best path of a sentence. best[t, y] is the score of the best path to y at t.
-
-    Predecessors are recomputed for the best path only, which keeps the loop over pairs fast.
-    """
-    cdef const double* transitions = &chain.transitions[0, 0]
-    cdef const int32_t* low = &chain.low[0]
-    cdef const int32_t* high = &chain.high[0]
-    cdef Py_ssize_t t, x, y, state = 0
-    cdef double value, highest = -INFINITY
-    cdef double* before
-    cdef double* here = best
-    for y in range(n_states):
-        here[y] = scores[y] + chain.initial[y]
-    for t in range(1, n):
-        before = here
-        here += n_states
-        scores += n_states
-        for y in range(n_states):
-            here[y] = -INFINITY
-        for x in range(n_states):
-            for y in range(0 if chain.dense else low[x], n_states if chain.dense else high[x]):
-                value = before[x] + transitions[x * n_states + y]
-                here[y] = value if value > here[y] else here[y]
-        for y in range(n_states):
-            here[y] += scores[y]
-    for y in range(n_states):
-        value = here[y] + chain.final[y]
-        if value > highest:
-            highest = value
-            state = y
-    for t in range(n - 1, -1, -1):
-        out[t] = <int32_t>state
-        if t > 0:
-            y = state
-            state = 0
-            here -= n_states
-            value = here[0] + transitions[y]
-            for x in range(1, n_states):
-                if here[x] + transitions[x * n_states + y] > value:
-                    value = here[x] + transitions[x * n_states + y]
-                    state = x
-    return highest
 
 
 def best_paths(
@@ -1050,19 +993,6 @@ cdef Layout _layout(Py_ssize_t width, const int32_t[::1] labels, Py_ssize_t n_la
     return layout
 
 
-def count_cells(
-    const int32_t[:, ::1] cells, const int32_t[::1] places, double[:, ::1] out
-):
-    """Count the gold cells: out[cells[t, k], places[t]] += 1 for each token t and cell k."""
-    cdef Py_ssize_t t, k, n = cells.shape[0]
-    check(places.shape[0] == n, "there must be a place for each token")
-    check_ids(places, 0, out.shape[1], "a place is out of range")
-    check_table(cells, 0, out.shape[0], "a cell is out of range")
-    for t in range(n):
-        for k in range(cells.shape[1]):
-            out[cells[t, k], places[t]] += 1.0
-
-
 def expected_counts(
     Chain chain not None, const int32_t[:, ::1] cells, const int64_t[::1] offsets,
     const double[:, ::1] weights, const int32_t[::1] labels, double[:, ::1] out,
@@ -1078,7 +1008,6 @@ def expected_counts(
     """
     cdef Py_ssize_t n_states = chain.n_states, width = weights.shape[1], n = cells.shape[0], s
     cdef Py_ssize_t n_groups = cells.shape[1]
-    cdef const int32_t* label_of = NULL
     cdef double total = 0.0
     check_starts(offsets, n)
     _check_shape(out, weights.shape[0], width)
@@ -1089,54 +1018,50 @@ def expected_counts(
     else:
         check(labels.shape[0] == n_states, "there must be a label for each state")
         check_ids(labels, 0, width, "a label is out of range")
-        label_of = &labels[0]
     expectations[:, :] = 0.0
     if n == 0:
         return 0.0
     longest = _longest(offsets)
     cdef Workspace space = Workspace(chain, longest)
-    cdef double[:, ::1] scores = np.empty((longest, n_states))
-    cdef double[::1] sums = np.empty(width)
-    cdef const int32_t* sentence = NULL
-    cdef const double* rows = NULL
-    cdef double* counts = NULL
-    if n_groups:
-        sentence = &cells[0, 0]
-        rows = &weights[0, 0]
-        counts = &out[0, 0]
-    cdef Py_ssize_t length, n_left
+    cdef double[:, ::1] sums = np.empty((longest, width))
+    cdef double[:, ::1] scores = sums if labels is None else np.empty((longest, n_states))
+    cdef const int32_t* sentence = &cells[0, 0] if n_groups else NULL
+    cdef const double* rows = &weights[0, 0] if n_groups else NULL
+    cdef double* counts = &out[0, 0] if n_groups else NULL
+    cdef Py_ssize_t length, n_left, t, y
     with nogil:
         for s in range(offsets.shape[0] - 1):
             length = offsets[s + 1] - offsets[s]
             n_left = n - offsets[s]
             if length == 0:
                 continue
-            if label_of != NULL:
-                _score_labels(
-                    sentence, length, n_groups, n_left, rows, width, label_of, n_states, &sums[0],
-                    &scores[0, 0],
-                )
-            elif n_states == 3:
-                _score_cells(sentence, length, n_groups, n_left, rows, 3, &scores[0, 0])
-            elif n_states == 8:
-                _score_cells(sentence, length, n_groups, n_left, rows, 8, &scores[0, 0])
+            # The compiler specialises the frequent sizes: three labels, and their pairs.
+            if width == 3:
+                _score_cells(sentence, length, n_groups, n_left, rows, 3, &sums[0, 0])
+            elif width == 8:
+                _score_cells(sentence, length, n_groups, n_left, rows, 8, &sums[0, 0])
             else:
-                _score_cells(sentence, length, n_groups, n_left, rows, n_states, &scores[0, 0])
+                _score_cells(sentence, length, n_groups, n_left, rows, width, &sums[0, 0])
+            if labels is not None:
+                for t in range(length):
+                    for y in range(n_states):
+                        scores[t, y] = sums[t, labels[y]]
             # The marginals replace the scores.
             total += space.sentence(
                 &scores[0, 0], length, &scores[0, 0], &expectations[0, 0], NULL, NULL
             )
-            if label_of != NULL:
-                _add_labels_to_cells(
-                    sentence, length, n_groups, n_left, counts, width, label_of, n_states,
-                    &sums[0], &scores[0, 0],
-                )
-            elif n_states == 3:
-                _add_to_cells(sentence, length, n_groups, n_left, counts, 3, &scores[0, 0])
-            elif n_states == 8:
-                _add_to_cells(sentence, length, n_groups, n_left, counts, 8, &scores[0, 0])
+            if labels is not None:
+                for t in range(length):
+                    for y in range(width):
+                        sums[t, y] = 0.0
+                    for y in range(n_states):
+                        sums[t, labels[y]] += scores[t, y]
+            if width == 3:
+                _add_to_cells(sentence, length, n_groups, n_left, counts, 3, &sums[0, 0])
+            elif width == 8:
+                _add_to_cells(sentence, length, n_groups, n_left, counts, 8, &sums[0, 0])
             else:
-                _add_to_cells(sentence, length, n_groups, n_left, counts, n_states, &scores[0, 0])
+                _add_to_cells(sentence, length, n_groups, n_left, counts, width, &sums[0, 0])
             sentence += length * n_groups
         space.add_pairs(&expectations[0, 0])
     return total
@@ -1177,29 +1102,3 @@ cdef inline void _add_to_cells(
                 row[c] += marginals[c]
         cells += n_groups
         marginals += width
-
-
-cdef void _score_labels(
-    const int32_t* cells, Py_ssize_t n, Py_ssize_t n_groups, Py_ssize_t n_left,
-    const double* weights, Py_ssize_t width, const int32_t* labels, Py_ssize_t n_states,
-    double* sums, double* scores,
-) noexcept nogil:
-    cdef Py_ssize_t t, y
-    for t in range(n):
-        _score_cells(cells + t * n_groups, 1, n_groups, n_left - t, weights, width, sums)
-        for y in range(n_states):
-            scores[t * n_states + y] = sums[labels[y]]
-
-
-cdef void _add_labels_to_cells(
-    const int32_t* cells, Py_ssize_t n, Py_ssize_t n_groups, Py_ssize_t n_left, double* counts,
-    Py_ssize_t width, const int32_t* labels, Py_ssize_t n_states, double* sums,
-    const double* marginals,
-) noexcept nogil:
-    cdef Py_ssize_t t, c, y
-    for t in range(n):
-        for c in range(width):
-            sums[c] = 0.0
-        for y in range(n_states):
-            sums[labels[y]] += marginals[t * n_states + y]
-        _add_to_cells(cells + t * n_groups, 1, n_groups, n_left - t, counts, width, sums)

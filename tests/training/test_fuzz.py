@@ -28,7 +28,7 @@ ANY_LENGTH = {
     **{"Segmenter.best": (2,), "Segmenter.begins": (2,)},
 }
 IDS = {
-    **{"count_cells": (0, 1), "expected_counts": (1, 2), "exchange": (0, 2, 5, 8), "epoch": (2, 3)},
+    **{"expected_counts": (1, 2), "exchange": (0, 2, 5, 8), "epoch": (2, 3)},
     **{"next_states": (2, 4), "each_label": (3, 5, 6, 7), "segment_probabilities": (5,)},
 }
 EXAMPLES = settings(
