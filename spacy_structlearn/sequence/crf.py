@@ -20,6 +20,7 @@ counts of cells are unfolded. The gradient is the same.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter, methodcaller
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -29,14 +30,7 @@ from ..errors import StructlearnError
 from ..kernels.index import number_keys
 from ..learning.training import array_digest
 from ..optimize.lbfgs import dot
-from ..parallel.shards import (
-    Engine,
-    MakeEngine,
-    Pool,
-    balance,
-    make_engine,
-    split,
-)
+from ..parallel.shards import Engine, MakeEngine, Pool, balance, make_engine, split
 from . import _chain
 from .data import AnyInts, Floats, Ids, Ints, Symbols
 from .features import Templates
@@ -142,18 +136,14 @@ class ChainShard:
         self._weights = _aligned_zeros((n_slots, self._width))
         self._counts = _aligned_zeros((threads, n_slots, self._width))
         transitions = self._count_gold(folding.cells, self._counts[0])
-        n_weights = len(numbering.column)
-        # Features that no slot has: of predicates that are not in this data, and of transitions.
-        in_slots = np.zeros(numbering.n_parameters, dtype=np.bool_)
-        self._empirical = np.zeros(numbering.n_parameters)
-        nothing = np.zeros(numbering.n_parameters)
+        n_weights, n_parameters = len(numbering.column), numbering.n_parameters
+        self._empirical, nothing = np.zeros((2, n_parameters))
         for group in folding.groups:
             self._unfold(group, nothing, 0.0, nothing, self._empirical)
-        seen = np.zeros(len(self.model.keys) + 1, dtype=np.bool_)
-        seen[folding.rows] = True
-        in_slots[:n_weights] = seen[numbering.feature_rows()]
-        self._rest = np.flatnonzero(~in_slots)
         self._empirical[n_weights:] = transitions.reshape(-1)[numbering.transitions]
+        # Features that no slot has: of predicates that are not in this data, and of transitions.
+        unseen = ~np.isin(numbering.feature_rows(), folding.rows)
+        self._rest = np.append(np.flatnonzero(unseen), np.arange(n_weights, n_parameters))
 
     def value_and_grad(self, theta: Floats) -> tuple[float, Floats]:
         """Return the part of f and of the gradient, float64 (n_parameters), at `theta`."""
@@ -203,9 +193,8 @@ class ChainShard:
 
         def count(task: tuple[int, slice]) -> tuple[float, Floats]:
             place, chosen = task
-            offsets = self._offsets[chosen.start : chosen.stop + 1]
-            tokens = slice(offsets[0], offsets[-1])
-            part = Part(tokens, offsets - offsets[0], folding.cells[tokens])
+            tokens, offsets = _inside(self._offsets, chosen)
+            part = Part(tokens, offsets, folding.cells[tokens])
             pairs = np.empty_like(transitions)
             return self._partial_loss(part, transitions, self._counts[place], pairs), pairs
 
@@ -285,7 +274,7 @@ class ChainLikelihood:
         if model.supported is None or model.supported_transitions is None:
             model.support(self._columns, self._offsets, self._label_ids)
         folded = self._folded()
-        rows, *others = folded.map(_rows_of)
+        rows, *others = folded.map(attrgetter("folding.rows"))
         if others:
             rows, _ = _number(np.concatenate([rows, *others]))
         self._numbering = Numbering(model, rows)
@@ -362,9 +351,8 @@ class ChainLikelihood:
         """Shards of all data, which cannot be asked for the loss yet."""
         parts = []
         for chosen in split(self._offsets, self._n_shards):
-            offsets = self._offsets[chosen.start : chosen.stop + 1]
-            tokens = slice(offsets[0], offsets[-1])
-            sentences = self._columns[tokens], offsets - offsets[0], self._label_ids[tokens]
+            tokens, offsets = _inside(self._offsets, chosen)
+            sentences = self._columns[tokens], offsets, self._label_ids[tokens]
             parts.append((sentences, not parts))
         threads = self._threads if self._n_shards == 1 else 1
         shared = (self.shard, self.model, threads)
@@ -373,7 +361,7 @@ class ChainLikelihood:
     def _numbered(self, folded: Engine) -> Engine:
         """The same, with the prior and the numbering of parameters."""
         folded.update(_set_prior, self._l2)
-        folded.update(_number_shard, self._numbering)
+        folded.update(methodcaller("number", self._numbering))
         return folded
 
     def _check(self, columns: Symbols, offsets: Ints, label_ids: AnyInts) -> LabelledSentences:
@@ -386,23 +374,19 @@ class ChainLikelihood:
 def _make_shard(
     shared: tuple[type[ChainShard], ChainModel, int], part: tuple[LabelledSentences, bool]
 ) -> ChainShard:
-    """part: of the data, and whether it is the first."""
-    kind, model, threads = shared
-    sentences, is_first = part
+    (kind, model, threads), (sentences, is_first) = shared, part
     return kind(model, *sentences, is_first=is_first, threads=threads)
-
-
-def _rows_of(shard: ChainShard) -> Ids:
-    return shard.folding.rows
-
-
-def _number_shard(shard: ChainShard, numbering: Numbering) -> None:
-    shard.number(numbering)
 
 
 def _set_prior(shard: ChainShard, l2: float) -> None:
     # It is counted once, by the first shard.
     shard.l2 = l2 if shard.is_first else 0.0
+
+
+def _inside(offsets: Ints, chosen: slice) -> tuple[slice, Ints]:
+    """Return the tokens of some sentences, and their offsets from the first of these tokens."""
+    offsets = offsets[chosen.start : chosen.stop + 1]
+    return slice(offsets[0], offsets[-1]), offsets - offsets[0]
 
 
 class _Group(NamedTuple):
@@ -452,10 +436,8 @@ class Folding:
         self.groups: list[_Group] = []
         rows, begin = [], 0
         for place, own in enumerate(owners):
-            columns_of_rows = np.empty((len(own), len(implied[place])), dtype=np.int32)
-            for i, column in enumerate(implied[place]):
-                columns_of_rows[:, i] = column
-            found, links = _number(columns_of_rows)
+            shape = len(implied[place]), len(own)
+            found, links = _number(np.array(implied[place], dtype=np.int32).reshape(shape).T)
             links[links >= 0] += begin
             self.groups.append(_Group(begin, len(found), links))
             rows += [found, own]

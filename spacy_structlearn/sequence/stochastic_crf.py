@@ -75,15 +75,8 @@ def candidates(model: ChainModel, columns: Symbols, offsets: Ints) -> Candidates
     starts = np.empty(len(scores) + 1, dtype=np.int64)
     labels = np.empty(scores.size, dtype=np.int32)
     probabilities = np.empty(scores.size, dtype=np.float32)
-    _stochastic_crf.posteriors(
-        model.transitions,
-        scores,
-        offsets,
-        model.margin,
-        starts,
-        labels,
-        probabilities,
-    )
+    out = starts, labels, probabilities
+    _stochastic_crf.posteriors(model.transitions, scores, offsets, model.margin, *out)
     return Candidates(starts, labels[: starts[-1]], probabilities[: starts[-1]])
 
 
