@@ -53,12 +53,11 @@ class Numbering:
     """The supported features of a model as a parameter vector.
 
     First come the (predicate, column) pairs, then the (state, next state) pairs.
-    rows: integers, rows of predicates in the model, -1 for none. Their features come first, so that
-        what is needed together lies together; then those of all other predicates.
-    Attributes: order, int32 (n_predicates), their rows in that order; column, int16 (n_weights), of
-    the model's weights, and transitions, int64, places in the flattened transitions, of each
-    parameter; n_parameters; first_of_row, int64 (n_predicates + 1), and count_of_row, int16
-    (n_predicates + 1): the parameters of each row of the model, and none of row -1.
+    rows: integers, rows of predicates in the model, or -1. Their features come first.
+    Attributes: order, int32 (n_predicates), rows in the order of the parameters; column, int16
+    (n_weights), of each weight; transitions, int64, places in the flattened transitions;
+    first_of_row, int64 (n_predicates + 1), and count_of_row, int16 (n_predicates + 1): the
+    parameters of each row, none for row -1.
     """
 
     def __init__(self, model: ChainModel, rows: Ids):
@@ -91,12 +90,8 @@ class ChainShard:
     """A part of the sentences of a `ChainLikelihood`, prepared for training.
 
     Subclasses with other losses override `_partial_loss` and `_count_gold`. `number` must be called
-    before the first loss.
-    model: its weights are not used; they come with the parameter vectors.
-    columns, offsets, label_ids: as in `ChainLikelihood`.
-    is_first: whether this is the first shard, which adds the prior.
-    threads: number of threads that share the sentences; results differ by rounding errors only.
-    Attributes: folding, of the columns; l2, strength of the prior, 0 except in the first shard.
+    before the first loss. The weights of the model are not used; l2 is 0 except in the first shard.
+    Arguments are those of `ChainLikelihood`.
     """
 
     def __init__(
@@ -160,19 +155,11 @@ class ChainShard:
     ) -> float:
         """Return the loss of some sentences, without the gold scores: the sum of log Z.
 
-        transitions: float64 (n_states, n_states), of the present weights; -inf forbids.
-        Adds the derivatives by cells, float64 (n_slots, width), to `counts`, and writes those by
-        transitions, float64 (n_states, n_states), to `pairs`.
+        Adds its derivatives by cells to `counts`, and writes those by `transitions` to `pairs`.
         """
-        return _chain.expected_counts(
-            _chain.Chain(self.model.initial, transitions, self.model.final),
-            part.cells,
-            part.offsets,
-            self._weights,
-            self._labels_of_states,
-            counts,
-            pairs,
-        )
+        chain = _chain.Chain(self.model.initial, transitions, self.model.final)
+        features = part.cells, part.offsets, self._weights, self._labels_of_states
+        return _chain.expected_counts(chain, *features, counts, pairs)
 
     def _count_gold(self, cells: Ids, counts: Floats) -> NDArray[np.number]:
         """Add the cells of the gold paths to `counts`; returns the counts of transitions."""
@@ -214,7 +201,6 @@ class ChainShard:
         return sum(value for value, _ in found)
 
     def _layout_of(self, group: _Group) -> tuple:
-        """What `_chain.fold` and `_chain.unfold` have to know of a group."""
         features = (self._first, self._count, self.numbering.column)
         slots = (group.links, group.begin, group.n_implied)
         return (*features, *slots, self._labels, len(self.model.labels))
@@ -392,10 +378,8 @@ def _inside(offsets: Ints, chosen: slice) -> tuple[slice, Ints]:
 class _Group(NamedTuple):
     """A maximal template with the templates that it implies.
 
-    begin: the first slot. Slots of implied predicates come first, then slots of cells.
-    n_implied: number of implied predicates.
-    links: int32 (n_cells, n_templates), the slots of the predicates that a cell implies, -1 for
-        predicates that the model does not know.
+    begin: the first slot; slots of n_implied implied predicates come first, then slots of cells.
+    links: int32 (n_cells, n_templates), the slots of the predicates that a cell implies, or -1.
     """
 
     begin: int
@@ -411,10 +395,8 @@ class _Group(NamedTuple):
 class Folding:
     """The cells of some data, and the predicates that their weights come from.
 
-    groups: see `_Group`.
-    rows: int32 (n_slots), the row of each slot's predicate in the model, -1 for a cell without one.
-    cells: int32 (n_tokens, n_groups), slots. Slots of a group are in order of first occurrence, so
-        that new ones, which are most, are adjacent in memory.
+    groups: see `_Group`. rows: int32 (n_slots), the row of each predicate in the model, or -1.
+    cells: int32 (n_tokens, n_groups), slots; those of a group are in order of first occurrence.
     """
 
     def __init__(self, model: ChainModel, columns: Symbols, offsets: Ints):

@@ -30,7 +30,7 @@ from . import encoding as encodings
 from .classes import WordClasses, derive_columns
 from .data import AnyFloats, AnyInts, Floats, Ids, Ints, Mask, Symbols
 from .encoding import check_choice
-from .features import UNKNOWN, Templates, check_offsets, find_symbols
+from .features import Templates, check_offsets, close
 from .states import START, allowed_transitions, label_states, pair_states, previous_labels
 
 _PRUNED_VERSION = 4
@@ -327,13 +327,7 @@ class ChainModel(Stored):
         place of what the vocabularies do not have.
         """
         derived = derive_columns(columns, self.templates.columns, self.classes)
-        names = [name for name in self.templates.columns if closed and name in self.vocabularies]
-        if names:
-            derived = derived.copy()  # it may be the caller's
-        for name in names:
-            symbols, known = derived[:, self.templates.columns.index(name)], self.vocabularies[name]
-            symbols[find_symbols(symbols, known) == len(known)] = UNKNOWN
-        return derived
+        return close(derived, self.templates.columns, self.vocabularies) if closed else derived
 
     def adopt(self, other: ChainModel) -> None:
         """Take over the weights of the features that `other` shares, as a start of training.

@@ -41,20 +41,9 @@ class PerceptronTrainer(OnlineTrainer):
         self._transition_totals = np.zeros_like(self._transitions)
 
     def iterate(self) -> bool:
-        n_wrong = _perceptron.epoch(
-            self._rows,
-            self._offsets,
-            self._gold,
-            self.shuffled(),
-            self._columns,
-            self.model.initial,
-            self.model.final,
-            self._weights,
-            self._totals,
-            self._transitions,
-            self._transition_totals,
-            float(self.n_averaged),
-        )
+        fixed = self._columns, self.model.initial, self.model.final
+        weights = self._weights, self._totals, self._transitions, self._transition_totals
+        n_wrong = _perceptron.epoch(*self.sentences(), *fixed, *weights, float(self.n_averaged))
         self.value = float(n_wrong)
         self.n_iterations += 1
         self.n_averaged += self.n_sentences

@@ -19,7 +19,7 @@ from ..learning import settings
 from ..learning.settings import Settings, setting
 from ..parallel.shards import MakeEngine, make_engine
 from .classes import WordClasses, derive_columns, read_classes, source_columns
-from .data import SequenceData, Symbols, arranged, concatenate
+from .data import Parts, Symbols, arranged, concatenate
 from .encoding import PLAIN, SCHEMES, tag_set
 from .features import SHA_PEREIRA, Templates
 from .model import ChainModel
@@ -53,11 +53,7 @@ class SequenceSettings(Settings):
         return ChainModel.empty()
 
     def trainer(
-        self,
-        parameters: ChainModel,
-        data: Sequence[SequenceData],
-        *,
-        make_engine: MakeEngine = make_engine,
+        self, parameters: ChainModel, data: Parts, *, make_engine: MakeEngine = make_engine
     ) -> Trainer:
         """Return a trainer on `data`; it starts from `parameters` if the learner needs it."""
         from . import hmm, m_estimation, perceptron, stochastic_crf, training
@@ -145,10 +141,7 @@ class ChainSettings(SequenceSettings):
         return derive_columns(columns, self.columns, self.word_classes)
 
     def initialize(
-        self,
-        data: Sequence[SequenceData],
-        labels: Sequence[str],
-        previous: ChainModel | None = None,
+        self, data: Parts, labels: Sequence[str], previous: ChainModel | None = None
     ) -> ChainModel:
         """Return an untrained model with the features of `data`.
 
@@ -320,10 +313,7 @@ class HMMSettings(SequenceSettings):
         return columns
 
     def initialize(
-        self,
-        data: Sequence[SequenceData],
-        labels: Sequence[str],
-        previous: ChainModel | None = None,
+        self, data: Parts, labels: Sequence[str], previous: ChainModel | None = None
     ) -> ChainModel:
         """Return a model of the labels; its states come with the counts.
 
@@ -402,10 +392,7 @@ class MEstimationSettings(ChainSettings):
         return Templates(tuple(dict.fromkeys([*own.texts, *further])))
 
     def initialize(
-        self,
-        data: Sequence[SequenceData],
-        labels: Sequence[str],
-        previous: ChainModel | None = None,
+        self, data: Parts, labels: Sequence[str], previous: ChainModel | None = None
     ) -> ChainModel:
         """Return a model of labels and vocabularies; training adds the features and q0.
 

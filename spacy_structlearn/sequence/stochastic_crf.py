@@ -114,19 +114,9 @@ class StochasticCRFTrainer(OnlineTrainer):
     def iterate(self) -> bool:
         settings = self.settings
         l1 = settings.l1 / max(self.n_sentences, 1)  # the penalty of one sentence
-        self.value = _stochastic_crf.epoch(
-            self._rows,
-            self._offsets,
-            self._gold,
-            self.shuffled(),
-            self._weights["predicate"].learner,
-            self._weights["transition"].learner,
-            settings.margin,
-            settings.learn_rate,
-            settings.damping,
-            l1,
-            float(self.n_seen),
-        )
+        learners = (weights.learner for weights in self._weights.values())
+        rule = settings.margin, settings.learn_rate, settings.damping, l1
+        self.value = _stochastic_crf.epoch(*self.sentences(), *learners, *rule, float(self.n_seen))
         self.n_iterations += 1
         self.n_seen += self.n_sentences
         self.n_averaged += 1
