@@ -14,6 +14,13 @@ cdef inline int check(bint sound, str message) except -1:
     return 0
 
 
+cdef inline int check_shape(
+    const double[:, ::1] array, Py_ssize_t n_rows, Py_ssize_t n_columns
+) except -1:
+    cdef bint sound = array.shape[0] == n_rows and array.shape[1] == n_columns
+    return check(sound, "an array has a wrong shape")
+
+
 cdef inline int check_starts(const integer[::1] starts, Py_ssize_t total) except -1:
     """Refuse offsets that do not ascend from 0 to `total`."""
     cdef Py_ssize_t i, n = starts.shape[0] - 1

@@ -17,18 +17,15 @@ from libc.string cimport memset
 
 import numpy as np
 
-from spacy_structlearn.kernels.checks cimport check, check_ids, check_starts, check_table
+from spacy_structlearn.kernels.checks cimport (
+    check, check_ids, check_shape, check_starts, check_table,
+)
 from spacy_structlearn.kernels.hashing cimport mix
 from spacy_structlearn.kernels.index cimport KeyIndex
+from spacy_structlearn.kernels.prefetch cimport PREFETCH
 
 cdef extern from *:
     """
-    #if defined(__GNUC__)
-    #define PREFETCH(address) __builtin_prefetch(address)
-    #else
-    #define PREFETCH(address) ((void)0)
-    #endif
-
     #include <stdint.h>
     #include <string.h>
 
@@ -60,7 +57,6 @@ cdef extern from *:
         return p * power;
     }
     """
-    void PREFETCH(const void* address) noexcept nogil
     double exp_of_negative(double x) noexcept nogil
 
 ctypedef fused real:
@@ -181,10 +177,7 @@ def predicate_scores(
     check(index.is_sorted, "the keys are not ascending")
     check(out.shape[0] == n and out.shape[1] == width, "out must have the shape (n_tokens, n_columns)")
     if with_unknown:
-        check(
-            unknown.shape[0] == n_templates and unknown.shape[1] == width,
-            "unknown must have the shape (n_templates, n_columns)",
-        )
+        check_shape(unknown, n_templates, width)
     if n == 0 or width == 0:
         return
     out[:, :] = 0
@@ -256,10 +249,8 @@ cdef class Chain:
         self, const double[::1] initial, const double[:, ::1] transitions, const double[::1] final
     ):
         cdef Py_ssize_t n = initial.shape[0]
-        check(
-            n > 0 and final.shape[0] == n and transitions.shape[0] == transitions.shape[1] == n,
-            "initial, transitions and final must be of one size and not empty",
-        )
+        check_shape(transitions, n, n)
+        check(final.shape[0] == n > 0, "initial and final must be of one size and not empty")
         self.initial, self.transitions, self.final, self.n_states = initial, transitions, final, n
         allowed = np.isfinite(transitions)
         self.highest, spread = _highest_and_spread(transitions)
@@ -306,10 +297,6 @@ cdef int _check_scores(
     return check(scores.shape[1] == chain.n_states, "scores must have one column for each state")
 
 
-cdef int _check_shape(const double[:, ::1] array, Py_ssize_t n, Py_ssize_t width) except -1:
-    return check(array.shape[0] == n and array.shape[1] == width, "an array has a wrong shape")
-
-
 cdef Py_ssize_t _longest(const int64_t[::1] offsets) noexcept nogil:
     cdef Py_ssize_t s, longest = 0
     for s in range(offsets.shape[0] - 1):
@@ -344,12 +331,12 @@ def forward_backward(
     cdef bint with_pairs = expectations is not None, with_messages = messages is not None
     cdef double total = 0.0
     _check_scores(chain, scores, offsets)
-    _check_shape(marginals, n, n_states)
+    check_shape(marginals, n, n_states)
     if with_messages:
-        _check_shape(messages, n, n_states)
+        check_shape(messages, n, n_states)
         check(in_logs.shape[0] == offsets.shape[0] - 1, "in_logs must have one for each sentence")
     if with_pairs:
-        _check_shape(expectations, n_states, n_states)
+        check_shape(expectations, n_states, n_states)
         expectations[:, :] = 0.0
     if n == 0:
         return 0.0
@@ -613,8 +600,8 @@ def segment_probabilities(
     cdef Py_ssize_t i, n = marginals.shape[0], n_states = chain.n_states
     cdef double[:, ::1] work = np.empty((3, n_states))
     cdef const int64_t* at
-    _check_shape(marginals, n, n_states)
-    _check_shape(messages, n, n_states)
+    check_shape(marginals, n, n_states)
+    check_shape(messages, n, n_states)
     check(
         goes_on.shape[0] == goes_on.shape[1] == types.shape[0] == n_states
         and segments.shape[1] == 5 and segments.shape[0] == out.shape[0],
@@ -750,7 +737,7 @@ def best_paths(
     cdef Py_ssize_t n = scores.shape[0], n_states = chain.n_states, k = out.shape[0], t, x, y, r
     cdef double value
     cdef int64_t at
-    _check_shape(scores, n, n_states)
+    check_shape(scores, n, n_states)
     check(n > 0 and out.shape[1] == n, "out must have the shape (k, n_tokens)")
     check(out_scores.shape[0] == k, "out_scores must have k numbers")
     # The r-th best path to (t, y) comes from back = state * k + rank at t - 1.
@@ -928,30 +915,18 @@ def unfold(
                         other = &counts[0, links[i, k], 0]
                         for c in range(width):
                             other[c] += row[c]
-            if layout.labels == NULL:
-                _collect(
-                    row, first[slot], count[slot], column, theta, shrinkage, empirical, out
-                )
-            elif count[slot] > 0:
+            other = row
+            if layout.labels != NULL and count[slot] > 0:
+                other = &work[0]
                 for c in range(layout.n_labels):
                     work[c] = 0.0
                 for c in range(width):
                     work[layout.labels[c]] += row[c]
                     work[layout.n_labels + c] = row[c]
-                _collect(
-                    &work[0], first[slot], count[slot], column, theta, shrinkage, empirical, out
-                )
+            for k in range(first[slot], first[slot] + count[slot]):
+                out[k] = other[column[k]] + shrinkage * theta[k] - empirical[k]
             for c in range(width):
                 row[c] = 0.0
-
-
-cdef inline void _collect(
-    const double* row, int64_t first, Py_ssize_t count, const int16_t[::1] column,
-    const double[::1] theta, double shrinkage, const double[::1] empirical, double[::1] out,
-) noexcept nogil:
-    cdef Py_ssize_t j
-    for j in range(first, first + count):
-        out[j] = row[column[j]] + shrinkage * theta[j] - empirical[j]
 
 
 cdef Py_ssize_t _check_group(
@@ -1010,8 +985,8 @@ def expected_counts(
     cdef Py_ssize_t n_groups = cells.shape[1]
     cdef double total = 0.0
     check_starts(offsets, n)
-    _check_shape(out, weights.shape[0], width)
-    _check_shape(expectations, n_states, n_states)
+    check_shape(out, weights.shape[0], width)
+    check_shape(expectations, n_states, n_states)
     check_table(cells, 0, weights.shape[0], "a cell is out of range")
     if labels is None:
         check(width == n_states, "weights must have one column for each state")

@@ -12,17 +12,10 @@ from libc.stdint cimport int32_t, int64_t
 
 import numpy as np
 
-from spacy_structlearn.kernels.checks cimport check, check_ids, check_starts, check_table
-
-cdef extern from *:
-    """
-    #if defined(__GNUC__)
-    #define PREFETCH(address) __builtin_prefetch(address)
-    #else
-    #define PREFETCH(address) ((void)0)
-    #endif
-    """
-    void PREFETCH(const void* address) noexcept nogil
+from spacy_structlearn.kernels.checks cimport (
+    check, check_ids, check_shape, check_starts, check_table,
+)
+from spacy_structlearn.kernels.prefetch cimport PREFETCH
 
 cdef enum:
     AHEAD = 4  # tokens whose cells are asked for beforehand
@@ -66,15 +59,10 @@ cdef Slots _slots(
     """Check the arrays that both losses read, and return the slots."""
     cdef Slots slots
     cdef Py_ssize_t n_states = transitions.shape[0]
-    check(
-        transitions.shape[1] == initial.shape[0] == final.shape[0] == n_states
-        and pairs.shape[0] == pairs.shape[1] == n_states,
-        "there must be scores and counts for each state and each pair of states",
-    )
-    check(
-        counts.shape[0] == weights.shape[0] and counts.shape[1] == weights.shape[1],
-        "counts must have the shape of weights",
-    )
+    check_shape(transitions, n_states, n_states)
+    check_shape(pairs, n_states, n_states)
+    check_shape(counts, weights.shape[0], weights.shape[1])
+    check(initial.shape[0] == final.shape[0] == n_states, "there must be a score for each state")
     check_table(cells, 0, weights.shape[0], "a cell is out of range")
     check_starts(offsets, cells.shape[0])
     check(state_ids.shape[0] == cells.shape[0], "there must be a state for each token")

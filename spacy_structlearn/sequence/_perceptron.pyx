@@ -16,7 +16,9 @@ from libc.string cimport memset
 
 import numpy as np
 
-from spacy_structlearn.kernels.checks cimport check, check_ids, check_starts, check_table
+from spacy_structlearn.kernels.checks cimport (
+    check, check_ids, check_shape, check_starts, check_table,
+)
 from spacy_structlearn.sequence._chain cimport Chain, best_path
 
 
@@ -45,12 +47,9 @@ def epoch(
     cdef Chain chain = Chain(initial, transitions, final)
     check(shape.n_columns > 0 < shape.per_state, "there are no columns of weights")
     check(gold.shape[0] == rows.shape[0], "gold must be as long as rows")
-    check(
-        transition_totals.shape[0] == transition_totals.shape[1] == chain.n_states
-        and shape.n_states == chain.n_states
-        and totals.shape[0] == weights.shape[0] and totals.shape[1] == weights.shape[1],
-        "columns or totals has a wrong shape",
-    )
+    check(shape.n_states == chain.n_states, "columns must have one row for each state")
+    check_shape(transition_totals, chain.n_states, chain.n_states)
+    check_shape(totals, weights.shape[0], weights.shape[1])
     check_starts(offsets, rows.shape[0])
     check_ids(gold, 0, shape.n_states, "a gold state is out of range")
     check_ids(order, 0, offsets.shape[0] - 1, "a sentence is out of range")

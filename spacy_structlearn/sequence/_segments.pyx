@@ -19,7 +19,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 import numpy as np
 
-from spacy_structlearn.kernels.checks cimport check, check_starts
+from spacy_structlearn.kernels.checks cimport check, check_shape, check_starts
 
 cdef double LEAST = 1e-200  # smaller sums of exponentials may have lost terms to underflow
 
@@ -151,11 +151,8 @@ cdef class Segmenter:
         """
         cdef Py_ssize_t s, k = 0
         self.check(scores, offsets, brackets)
-        check(
-            out.shape[0] == scores.shape[0] and out.shape[1] == self.n_states
-            and totals.shape[0] == offsets.shape[0] - 1,
-            "out or totals has a wrong shape",
-        )
+        check_shape(out, scores.shape[0], self.n_states)
+        check(totals.shape[0] == offsets.shape[0] - 1, "there must be a total for each sentence")
         cdef Pass work = Pass(self, offsets, brackets)
         with nogil:
             for s in range(offsets.shape[0] - 1):
@@ -182,12 +179,11 @@ def segment_probabilities(
     """
     cdef Py_ssize_t i, t, y, n_states = segmenter.n_states, n = scores.shape[0]
     cdef double total
-    check(
-        scores.shape[1] == begins.shape[1] == ends.shape[1] == types.shape[0] == n_states
-        and begins.shape[0] == ends.shape[0] == n
-        and segments.shape[1] == 4 and segments.shape[0] == out.shape[0],
-        "an array has a wrong shape",
-    )
+    check_shape(scores, n, n_states)
+    check_shape(begins, n, n_states)
+    check_shape(ends, n, n_states)
+    check(types.shape[0] == n_states, "types must have one type for each state")
+    check(segments.shape[1] == 4 and segments.shape[0] == out.shape[0], "out must fit segments")
     for i in range(segments.shape[0]):
         check(
             0 <= segments[i, 0] < segments[i, 1] <= n and 0 <= segments[i, 3] < totals.shape[0],

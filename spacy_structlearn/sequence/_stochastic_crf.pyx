@@ -21,16 +21,7 @@ from libc.stdint cimport int32_t, int64_t
 import numpy as np
 
 from spacy_structlearn.kernels.checks cimport check, check_ids, check_starts, check_table
-
-cdef extern from *:
-    """
-    #if defined(__GNUC__)
-    #define PREFETCH(address) __builtin_prefetch(address)
-    #else
-    #define PREFETCH(address) ((void)0)
-    #endif
-    """
-    void PREFETCH(const void* address) noexcept nogil
+from spacy_structlearn.kernels.prefetch cimport PREFETCH
 
 # Larger transitions are clipped, so that products of three exponentials stay within range.
 cdef double MOST = 200.0
@@ -233,7 +224,7 @@ def epoch(
     l1: the penalty of one sentence. n_before: number of sentences before this epoch.
     """
     cdef Py_ssize_t n_labels = transitions.weights.shape[0], n_templates = rows.shape[1]
-    cdef Py_ssize_t s, t, k, y, begin, n
+    cdef Py_ssize_t s, t, j, k, y, begin, n
     cdef double loss = 0
     cdef const float* row
     cdef Rule rule = Rule(rate, damping, 0)
@@ -279,7 +270,11 @@ def epoch(
                 _learn_pair(t, gold[begin + t - 1], gold[begin + t], lattice, transitions, factors, rule)
             # Last, because the messages use the old factors.
             for t in range(1, n):
-                _refresh(t, lattice, transitions, factors)
+                for j in range(lattice.starts[t - 1], lattice.starts[t]):
+                    row = &transitions.weights[lattice.labels[j], 0]
+                    for k in range(lattice.starts[t], lattice.starts[t + 1]):
+                        y = lattice.labels[k]
+                        factors[lattice.labels[j], y] = exp(fmin(fmax(row[y], -MOST), MOST))
     return loss
 
 
@@ -321,14 +316,3 @@ cdef inline void _learn_pair(
             ) - (a == gold_before and b == gold)
             if fabs(derivative) > LEAST_DERIVATIVE:
                 transitions.learn(a, b, derivative, rule)
-
-
-cdef inline void _refresh(
-    Py_ssize_t t, Lattice lattice, Learner transitions, double[:, ::1] factors
-) noexcept nogil:
-    cdef Py_ssize_t i, j
-    cdef int32_t a, b
-    for i in range(lattice.starts[t - 1], lattice.starts[t]):
-        for j in range(lattice.starts[t], lattice.starts[t + 1]):
-            a, b = lattice.labels[i], lattice.labels[j]
-            factors[a, b] = exp(fmin(fmax(transitions.weights[a, b], -MOST), MOST))
