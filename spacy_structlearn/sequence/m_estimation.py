@@ -280,9 +280,19 @@ class ChainStatistics:
         self.counts = GoldCounts(
             self.model, columns, offsets, label_ids, input_only=settings.input_only
         )
-        self.expectations = self.counts.vector(
-            *_expectations(settings, self.base, self.model, columns, offsets)
-        )
+        data = self.model, columns, offsets
+        found: tuple[Floats, ...]
+        if settings.base == "empirical":
+            found = self.base.posterior_expectations(*data)
+        elif settings.samples:
+            found = self.base.sampled_expectations(
+                self.model, settings.samples, settings.seed, smoothing=_SAMPLE_SMOOTHING
+            )
+        else:
+            found = self.base.expectations(*data)
+        if settings.input_only:
+            found = *found, self.base.predicate_expectations(*data)
+        self.expectations = self.counts.vector(*found)
 
     @cached_property
     def distinct(self) -> tuple[scipy.sparse.csr_array, Floats]:
@@ -336,24 +346,6 @@ def correct(base: BaseDistribution, model: ChainModel) -> ChainModel:
         classes=model.classes,
         vocabularies=chain.vocabularies,
     )
-
-
-def _expectations(
-    settings: Any, base: BaseDistribution, model: ChainModel, *sentences: Any
-) -> tuple[Floats, ...]:
-    """Return E[f] of a model's features and, if `input_only`, E of its predicates."""
-    found: tuple[Floats, ...]
-    if settings.base == "empirical":
-        found = base.posterior_expectations(model, *sentences)
-    elif settings.samples:
-        found = base.sampled_expectations(
-            model, settings.samples, settings.seed, smoothing=_SAMPLE_SMOOTHING
-        )
-    else:
-        found = base.expectations(model, *sentences)
-    if not settings.input_only:
-        return found
-    return *found, base.predicate_expectations(model, *sentences)
 
 
 class Minimization:
