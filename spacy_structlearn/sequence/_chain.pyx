@@ -4,7 +4,7 @@
 Lafferty, McCallum & Pereira (2001), section 3; Sha & Pereira (2003), section 3.1. s_t(y), the score
 of state y at token t, is the sum of the weights of the predicates at t with y. The score of the
 states y_1..y_n is i(y_1) + sum s_t(y_t) + sum a(y_{t-1}, y_t) + f(y_n). Tokens of all sentences are
-in one array; `offsets` (n_sentences + 1) has the start of each sentence. Callers check all arrays.
+in one array; `offsets` (n_sentences + 1) has the start of each sentence.
 
 A transition of -inf is forbidden. Loops over the successors of a state go from the first to the
 last. If states are pairs of labels in ascending order, the successors (b, c) of (a, b) are
@@ -17,17 +17,15 @@ from libc.string cimport memset
 
 import numpy as np
 
+from spacy_structlearn.kernels.checks cimport (
+    check, check_ids, check_shape, check_starts, check_table,
+)
 from spacy_structlearn.kernels.hashing cimport mix
 from spacy_structlearn.kernels.index cimport KeyIndex
+from spacy_structlearn.kernels.prefetch cimport PREFETCH
 
 cdef extern from *:
     """
-    #if defined(__GNUC__)
-    #define PREFETCH(address) __builtin_prefetch(address)
-    #else
-    #define PREFETCH(address) ((void)0)
-    #endif
-
     #include <stdint.h>
     #include <string.h>
 
@@ -59,7 +57,6 @@ cdef extern from *:
         return p * power;
     }
     """
-    void PREFETCH(const void* address) noexcept nogil
     double exp_of_negative(double x) noexcept nogil
 
 ctypedef fused real:
@@ -95,6 +92,7 @@ cdef class Hasher:
     cdef const uint64_t[::1] seeds, before, after
     cdef const int32_t[::1] starts, term_columns, term_offsets
     cdef readonly Py_ssize_t n_templates
+    cdef Py_ssize_t n_columns
     cdef readonly uint64_t mask
 
     def __init__(
@@ -104,16 +102,35 @@ cdef class Hasher:
         self.mask = mask
         self.seeds, self.before, self.after = seeds, before, after
         self.starts, self.term_columns, self.term_offsets = starts, term_columns, term_offsets
+        cdef Py_ssize_t n_terms = len(term_columns), reach = len(before)
         self.n_templates = len(seeds)
+        self.n_columns = int(np.max(term_columns, initial=-1)) + 1
+        check_starts(self.starts, n_terms)
+        check(len(starts) == len(seeds) + 1, "starts must have one number for each template")
+        check(len(term_offsets) == n_terms, "there must be an offset for each term")
+        check(len(after) == reach, "before and after must be of one length")
+        check_ids(self.term_columns, 0, self.n_columns, "a column is negative")
+        check_ids(self.term_offsets, -reach, reach + 1, "an offset is out of reach")
 
     def __reduce__(self):
         return Hasher, (*self.arrays, self.mask)
+
+    cdef int check_columns(
+        self, const uint64_t[:, ::1] columns, const int64_t[::1] offsets
+    ) except -1:
+        check_starts(offsets, columns.shape[0])
+        return check(columns.shape[1] >= self.n_columns, "a template reads a missing column")
 
     def keys(
         self, const uint64_t[:, ::1] columns, const int64_t[::1] offsets, uint64_t[:, ::1] out
     ):
         """Write the key of each template's predicate into out (n_tokens, n_templates)."""
         cdef Py_ssize_t s, t
+        self.check_columns(columns, offsets)
+        check(
+            out.shape[0] == columns.shape[0] and out.shape[1] == self.n_templates,
+            "out must have the shape (n_tokens, n_templates)",
+        )
         if out.shape[0] == 0 or out.shape[1] == 0:
             return
         with nogil:
@@ -155,6 +172,12 @@ def predicate_scores(
     cdef Py_ssize_t n = columns.shape[0], width = weights.shape[1], s, t, block, k, j, c
     cdef Py_ssize_t n_templates = hasher.n_templates
     cdef bint with_unknown = unknown is not None
+    hasher.check_columns(columns, offsets)
+    check(weights.shape[0] == index.known.shape[0], "there must be a row of weights for each key")
+    check(index.is_sorted, "the keys are not ascending")
+    check(out.shape[0] == n and out.shape[1] == width, "out must have the shape (n_tokens, n_columns)")
+    if with_unknown:
+        check_shape(unknown, n_templates, width)
     if n == 0 or width == 0:
         return
     out[:, :] = 0
@@ -222,19 +245,12 @@ cdef class Chain:
     column; -inf forbids. All may be -inf, none +inf or nan.
     """
 
-    cdef const double[::1] initial, final
-    cdef const double[:, ::1] transitions
-    cdef double[::1] first, last  # exp(initial) and exp(final), each up to a factor
-    cdef double[:, ::1] factors, transposed  # exp(transitions), up to a factor
-    cdef int32_t[::1] low, high  # the allowed successors of a state are low, ..., high - 1
-    cdef Py_ssize_t n_states
-    cdef double highest, ends, spread, safe_range
-    cdef bint dense
-
     def __init__(
         self, const double[::1] initial, const double[:, ::1] transitions, const double[::1] final
     ):
         cdef Py_ssize_t n = initial.shape[0]
+        check_shape(transitions, n, n)
+        check(final.shape[0] == n > 0, "initial and final must be of one size and not empty")
         self.initial, self.transitions, self.final, self.n_states = initial, transitions, final, n
         allowed = np.isfinite(transitions)
         self.highest, spread = _highest_and_spread(transitions)
@@ -274,6 +290,13 @@ def _steps_to_mix(allowed):
     return np.inf
 
 
+cdef int _check_scores(
+    Chain chain, const double[:, ::1] scores, const int64_t[::1] offsets
+) except -1:
+    check_starts(offsets, scores.shape[0])
+    return check(scores.shape[1] == chain.n_states, "scores must have one column for each state")
+
+
 cdef Py_ssize_t _longest(const int64_t[::1] offsets) noexcept nogil:
     cdef Py_ssize_t s, longest = 0
     for s in range(offsets.shape[0] - 1):
@@ -304,12 +327,18 @@ def forward_backward(
     exp(k (range of s_t + range of a)), so below 500 nothing is lost to underflow. Other sentences
     are computed in log space.
     """
-    cdef Py_ssize_t s
+    cdef Py_ssize_t n = scores.shape[0], n_states = chain.n_states, s
     cdef bint with_pairs = expectations is not None, with_messages = messages is not None
     cdef double total = 0.0
+    _check_scores(chain, scores, offsets)
+    check_shape(marginals, n, n_states)
+    if with_messages:
+        check_shape(messages, n, n_states)
+        check(in_logs.shape[0] == offsets.shape[0] - 1, "in_logs must have one for each sentence")
     if with_pairs:
+        check_shape(expectations, n_states, n_states)
         expectations[:, :] = 0.0
-    if scores.shape[0] == 0:
+    if n == 0:
         return 0.0
     cdef Workspace space = Workspace(chain, _longest(offsets))
     with nogil:
@@ -568,8 +597,23 @@ def segment_probabilities(
     exp(a(a, b)) message_{t+1}(b). A chunk has a first state of its type that does not continue the
     chunk before, then states that continue it, then a state that does not.
     """
-    cdef Py_ssize_t i
-    cdef double[:, ::1] work = np.empty((3, chain.n_states))
+    cdef Py_ssize_t i, n = marginals.shape[0], n_states = chain.n_states
+    cdef double[:, ::1] work = np.empty((3, n_states))
+    cdef const int64_t* at
+    check_shape(marginals, n, n_states)
+    check_shape(messages, n, n_states)
+    check(
+        goes_on.shape[0] == goes_on.shape[1] == types.shape[0] == n_states
+        and segments.shape[1] == 5 and segments.shape[0] == out.shape[0],
+        "goes_on, types, segments or out has a wrong shape",
+    )
+    for i in range(segments.shape[0]):
+        at = &segments[i, 0]
+        check(
+            0 <= at[0] < at[1] <= n and 0 <= at[3] < in_logs.shape[0]
+            and (at[0] > 0 or at[4] & 1) and (at[1] < n or at[4] & 2),
+            "a segment is empty or outside its sentence",
+        )
     with nogil:
         for i in range(segments.shape[0]):
             out[i] = _segment_probability(
@@ -661,6 +705,8 @@ def viterbi(
     """
     cdef Py_ssize_t n_states = chain.n_states, s, begin, length
     cdef double total = 0.0
+    _check_scores(chain, scores, offsets)
+    check(out.shape[0] == scores.shape[0], "out must be as long as scores")
     if out.shape[0] == 0:
         return 0.0
     cdef double[:, ::1] best = np.empty((_longest(offsets), n_states))
@@ -671,60 +717,12 @@ def viterbi(
             if length == 0:
                 continue
             if n_states == 3:
-                total += _viterbi(chain, &scores[begin, 0], length, 3, &best[0, 0], &out[begin])
+                total += best_path(chain, &scores[begin, 0], length, 3, &best[0, 0], &out[begin])
             else:
-                total += _viterbi(
+                total += best_path(
                     chain, &scores[begin, 0], length, n_states, &best[0, 0], &out[begin]
                 )
     return total
-
-
-cdef inline double _viterbi(
-    Chain chain, const double* scores, Py_ssize_t n, Py_ssize_t n_states, double* best,
-    int32_t* out,
-) noexcept nogil:
-    """Find the best path of a sentence. best[t, y] is the score of the best path to y at t.
-
-    Predecessors are recomputed for the best path only, which keeps the loop over pairs fast.
-    """
-    cdef const double* transitions = &chain.transitions[0, 0]
-    cdef const int32_t* low = &chain.low[0]
-    cdef const int32_t* high = &chain.high[0]
-    cdef Py_ssize_t t, x, y, state = 0
-    cdef double value, highest = -INFINITY
-    cdef double* before
-    cdef double* here = best
-    for y in range(n_states):
-        here[y] = scores[y] + chain.initial[y]
-    for t in range(1, n):
-        before = here
-        here += n_states
-        scores += n_states
-        for y in range(n_states):
-            here[y] = -INFINITY
-        for x in range(n_states):
-            for y in range(0 if chain.dense else low[x], n_states if chain.dense else high[x]):
-                value = before[x] + transitions[x * n_states + y]
-                here[y] = value if value > here[y] else here[y]
-        for y in range(n_states):
-            here[y] += scores[y]
-    for y in range(n_states):
-        value = here[y] + chain.final[y]
-        if value > highest:
-            highest = value
-            state = y
-    for t in range(n - 1, -1, -1):
-        out[t] = <int32_t>state
-        if t > 0:
-            y = state
-            state = 0
-            here -= n_states
-            value = here[0] + transitions[y]
-            for x in range(1, n_states):
-                if here[x] + transitions[x * n_states + y] > value:
-                    value = here[x] + transitions[x * n_states + y]
-                    state = x
-    return highest
 
 
 def best_paths(
@@ -739,6 +737,9 @@ def best_paths(
     cdef Py_ssize_t n = scores.shape[0], n_states = chain.n_states, k = out.shape[0], t, x, y, r
     cdef double value
     cdef int64_t at
+    check_shape(scores, n, n_states)
+    check(n > 0 and out.shape[1] == n, "out must have the shape (k, n_tokens)")
+    check(out_scores.shape[0] == k, "out_scores must have k numbers")
     # The r-th best path to (t, y) comes from back = state * k + rank at t - 1.
     cdef double[:, :, ::1] best = np.full((2, n_states + 1, k), -np.inf)
     cdef int64_t[:, :, ::1] back = np.zeros((n, n_states + 1, k), dtype=np.int64)
@@ -828,7 +829,9 @@ def fold(
     cdef double* row
     cdef const double* other
     layout = _layout(weights.shape[1], labels, n_labels)
-    end = begin + n_implied + links.shape[0]
+    end = _check_group(
+        layout, first, count, column, theta.shape[0], links, begin, n_implied, weights.shape[0]
+    )
     cdef double[::1] work = np.empty(layout.n_columns)
     if end == begin or layout.width == 0:
         return
@@ -885,7 +888,14 @@ def unfold(
     cdef double* row
     cdef double* other
     layout = _layout(width, labels, n_labels)
-    end = begin + n_implied + links.shape[0]
+    end = _check_group(
+        layout, first, count, column, theta.shape[0], links, begin, n_implied, counts.shape[1]
+    )
+    check(n_parts > 0, "there must be counts of one part or more")
+    check(
+        theta.shape[0] == empirical.shape[0] == out.shape[0],
+        "theta, empirical and out must be of one length",
+    )
     cdef double[::1] work = np.empty(layout.n_columns)
     if end == begin or width == 0:
         return
@@ -905,52 +915,57 @@ def unfold(
                         other = &counts[0, links[i, k], 0]
                         for c in range(width):
                             other[c] += row[c]
-            if layout.labels == NULL:
-                _collect(
-                    row, first[slot], count[slot], column, theta, shrinkage, empirical, out
-                )
-            elif count[slot] > 0:
+            other = row
+            if layout.labels != NULL and count[slot] > 0:
+                other = &work[0]
                 for c in range(layout.n_labels):
                     work[c] = 0.0
                 for c in range(width):
                     work[layout.labels[c]] += row[c]
                     work[layout.n_labels + c] = row[c]
-                _collect(
-                    &work[0], first[slot], count[slot], column, theta, shrinkage, empirical, out
-                )
+            for k in range(first[slot], first[slot] + count[slot]):
+                out[k] = other[column[k]] + shrinkage * theta[k] - empirical[k]
             for c in range(width):
                 row[c] = 0.0
 
 
-cdef inline void _collect(
-    const double* row, int64_t first, Py_ssize_t count, const int16_t[::1] column,
-    const double[::1] theta, double shrinkage, const double[::1] empirical, double[::1] out,
-) noexcept nogil:
-    cdef Py_ssize_t j
-    for j in range(first, first + count):
-        out[j] = row[column[j]] + shrinkage * theta[j] - empirical[j]
+cdef Py_ssize_t _check_group(
+    Layout layout, const int64_t[::1] first, const int16_t[::1] count, const int16_t[::1] column,
+    Py_ssize_t n_features, const int32_t[:, ::1] links, Py_ssize_t begin, Py_ssize_t n_implied,
+    Py_ssize_t n_slots,
+) except -1:
+    """Return the slot after the group."""
+    cdef Py_ssize_t slot, j, n = column.shape[0]
+    cdef bint sound = 0 <= begin <= n_slots and 0 <= n_implied <= n_slots - begin
+    check(sound and links.shape[0] <= n_slots - begin - n_implied, "a group is beyond the slots")
+    check(first.shape[0] == count.shape[0] == n_slots, "first and count must have n_slots numbers")
+    check(n <= n_features, "there are columns of missing features")
+    cdef Py_ssize_t end = begin + n_implied + links.shape[0]
+    for slot in range(begin, end):
+        check(
+            count[slot] == 0 or (count[slot] > 0 and 0 <= first[slot] <= n - count[slot]),
+            "a feature is out of range",
+        )
+        for j in range(first[slot], first[slot] + count[slot]):
+            sound &= 0 <= column[j] < layout.n_columns
+    check(sound, "a column is out of range")
+    check_table(links, -1, n_slots, "a link is out of range")
+    return end
 
 
-cdef Layout _layout(Py_ssize_t width, const int32_t[::1] labels, Py_ssize_t n_labels) noexcept:
+cdef Layout _layout(Py_ssize_t width, const int32_t[::1] labels, Py_ssize_t n_labels) except *:
     cdef Layout layout
     layout.width = layout.n_columns = width
     layout.n_labels = n_labels
     layout.labels = NULL
     if labels is not None:
+        check(labels.shape[0] == width, "there must be a label for each state")
+        check(n_labels + width < 2**15, "there are too many labels for columns of int16")
+        check_ids(labels, 0, n_labels, "a label is out of range")
         layout.n_columns = n_labels + width
         if width:
             layout.labels = &labels[0]
     return layout
-
-
-def count_cells(
-    const int32_t[:, ::1] cells, const int32_t[::1] places, double[:, ::1] out
-):
-    """Count the gold cells: out[cells[t, k], places[t]] += 1 for each token t and cell k."""
-    cdef Py_ssize_t t, k
-    for t in range(cells.shape[0]):
-        for k in range(cells.shape[1]):
-            out[cells[t, k], places[t]] += 1.0
 
 
 def expected_counts(
@@ -968,57 +983,60 @@ def expected_counts(
     """
     cdef Py_ssize_t n_states = chain.n_states, width = weights.shape[1], n = cells.shape[0], s
     cdef Py_ssize_t n_groups = cells.shape[1]
-    cdef const int32_t* label_of = NULL
     cdef double total = 0.0
-    if labels is not None:
-        label_of = &labels[0]
+    check_starts(offsets, n)
+    check_shape(out, weights.shape[0], width)
+    check_shape(expectations, n_states, n_states)
+    check_table(cells, 0, weights.shape[0], "a cell is out of range")
+    if labels is None:
+        check(width == n_states, "weights must have one column for each state")
+    else:
+        check(labels.shape[0] == n_states, "there must be a label for each state")
+        check_ids(labels, 0, width, "a label is out of range")
     expectations[:, :] = 0.0
     if n == 0:
         return 0.0
     longest = _longest(offsets)
     cdef Workspace space = Workspace(chain, longest)
-    cdef double[:, ::1] scores = np.empty((longest, n_states))
-    cdef double[::1] sums = np.empty(width)
-    cdef const int32_t* sentence = NULL
-    cdef const double* rows = NULL
-    cdef double* counts = NULL
-    if n_groups:
-        sentence = &cells[0, 0]
-        rows = &weights[0, 0]
-        counts = &out[0, 0]
-    cdef Py_ssize_t length, n_left
+    cdef double[:, ::1] sums = np.empty((longest, width))
+    cdef double[:, ::1] scores = sums if labels is None else np.empty((longest, n_states))
+    cdef const int32_t* sentence = &cells[0, 0] if n_groups else NULL
+    cdef const double* rows = &weights[0, 0] if n_groups else NULL
+    cdef double* counts = &out[0, 0] if n_groups else NULL
+    cdef Py_ssize_t length, n_left, t, y
     with nogil:
         for s in range(offsets.shape[0] - 1):
             length = offsets[s + 1] - offsets[s]
             n_left = n - offsets[s]
             if length == 0:
                 continue
-            if label_of != NULL:
-                _score_labels(
-                    sentence, length, n_groups, n_left, rows, width, label_of, n_states, &sums[0],
-                    &scores[0, 0],
-                )
-            elif n_states == 3:
-                _score_cells(sentence, length, n_groups, n_left, rows, 3, &scores[0, 0])
-            elif n_states == 8:
-                _score_cells(sentence, length, n_groups, n_left, rows, 8, &scores[0, 0])
+            # The compiler specialises the frequent sizes: three labels, and their pairs.
+            if width == 3:
+                _score_cells(sentence, length, n_groups, n_left, rows, 3, &sums[0, 0])
+            elif width == 8:
+                _score_cells(sentence, length, n_groups, n_left, rows, 8, &sums[0, 0])
             else:
-                _score_cells(sentence, length, n_groups, n_left, rows, n_states, &scores[0, 0])
+                _score_cells(sentence, length, n_groups, n_left, rows, width, &sums[0, 0])
+            if labels is not None:
+                for t in range(length):
+                    for y in range(n_states):
+                        scores[t, y] = sums[t, labels[y]]
             # The marginals replace the scores.
             total += space.sentence(
                 &scores[0, 0], length, &scores[0, 0], &expectations[0, 0], NULL, NULL
             )
-            if label_of != NULL:
-                _add_labels_to_cells(
-                    sentence, length, n_groups, n_left, counts, width, label_of, n_states,
-                    &sums[0], &scores[0, 0],
-                )
-            elif n_states == 3:
-                _add_to_cells(sentence, length, n_groups, n_left, counts, 3, &scores[0, 0])
-            elif n_states == 8:
-                _add_to_cells(sentence, length, n_groups, n_left, counts, 8, &scores[0, 0])
+            if labels is not None:
+                for t in range(length):
+                    for y in range(width):
+                        sums[t, y] = 0.0
+                    for y in range(n_states):
+                        sums[t, labels[y]] += scores[t, y]
+            if width == 3:
+                _add_to_cells(sentence, length, n_groups, n_left, counts, 3, &sums[0, 0])
+            elif width == 8:
+                _add_to_cells(sentence, length, n_groups, n_left, counts, 8, &sums[0, 0])
             else:
-                _add_to_cells(sentence, length, n_groups, n_left, counts, n_states, &scores[0, 0])
+                _add_to_cells(sentence, length, n_groups, n_left, counts, width, &sums[0, 0])
             sentence += length * n_groups
         space.add_pairs(&expectations[0, 0])
     return total
@@ -1059,29 +1077,3 @@ cdef inline void _add_to_cells(
                 row[c] += marginals[c]
         cells += n_groups
         marginals += width
-
-
-cdef void _score_labels(
-    const int32_t* cells, Py_ssize_t n, Py_ssize_t n_groups, Py_ssize_t n_left,
-    const double* weights, Py_ssize_t width, const int32_t* labels, Py_ssize_t n_states,
-    double* sums, double* scores,
-) noexcept nogil:
-    cdef Py_ssize_t t, y
-    for t in range(n):
-        _score_cells(cells + t * n_groups, 1, n_groups, n_left - t, weights, width, sums)
-        for y in range(n_states):
-            scores[t * n_states + y] = sums[labels[y]]
-
-
-cdef void _add_labels_to_cells(
-    const int32_t* cells, Py_ssize_t n, Py_ssize_t n_groups, Py_ssize_t n_left, double* counts,
-    Py_ssize_t width, const int32_t* labels, Py_ssize_t n_states, double* sums,
-    const double* marginals,
-) noexcept nogil:
-    cdef Py_ssize_t t, c, y
-    for t in range(n):
-        for c in range(width):
-            sums[c] = 0.0
-        for y in range(n_states):
-            sums[labels[y]] += marginals[t * n_states + y]
-        _add_to_cells(cells + t * n_groups, 1, n_groups, n_left - t, counts, width, sums)

@@ -16,6 +16,8 @@ from libc.stdint cimport int32_t, int64_t
 
 import numpy as np
 
+from spacy_structlearn.kernels.checks cimport check, check_ids, check_starts
+
 cdef enum:
     TABLE = 4096  # most counts are small: their g is looked up
 
@@ -50,6 +52,8 @@ cdef class _Counts:
     cdef int64_t[::1] second
 
     def __cinit__(self, int32_t[:, ::1] counts):
+        check(counts.shape[0] == counts.shape[1], "counts must be square")
+        _check_counts(counts, 2**31 - 1)
         self.rows = counts
         self.columns = np.ascontiguousarray(np.asarray(counts).T)
         self.first = np.sum(counts, axis=1, dtype=np.int64)
@@ -77,13 +81,20 @@ def exchange(
     n_classes: classes from here on are fixed contexts, which no word joins.
     Ties go to the current class, then to the lowest. The last word of a class stays.
     """
-    cdef Py_ssize_t n_all = counts.shape[0]
+    cdef Py_ssize_t n_all = counts.shape[0], n_words = classes.shape[0]
     cdef _Counts table = _Counts(counts)
     cdef double[::1] gains = np.empty(n_all)
     cdef int32_t[::1] before = np.empty(n_all, dtype=np.int32)
     cdef int32_t[::1] after = np.empty(n_all, dtype=np.int32)
+    check_ids(classes, 0, n_all, "a class is out of range")
     cdef int32_t[::1] members = np.bincount(classes, minlength=n_all).astype(np.int32)
     cdef Py_ssize_t i, w, c, old, new, moves = 0
+    check(0 < n_classes <= n_all, "n_classes must be between 1 and the number of all classes")
+    check(doubled.shape[0] == n_words, "doubled must have one count for each word")
+    _check_counts(doubled, 2**31 - 1)
+    _check_neighbours(left_starts, left, left_counts, n_words)
+    _check_neighbours(right_starts, right, right_counts, n_words)
+    check_ids(order, 0, n_words, "order must have words")
     with nogil:
         for i in range(order.shape[0]):
             w = order[i]
@@ -105,6 +116,22 @@ def exchange(
                 members[new] += 1
                 moves += 1
     return moves
+
+
+def _check_counts(counts, most):
+    """Refuse negative counts and sums above `most`, which would overflow."""
+    check(np.min(counts, initial=0) >= 0, "a count is negative")
+    check(np.sum(counts, dtype=np.float64) <= most, "the counts are too large")
+
+
+cdef int _check_neighbours(
+    const int64_t[::1] starts, const int32_t[::1] words, const int32_t[::1] word_counts,
+    Py_ssize_t n_words,
+) except -1:
+    check(starts.shape[0] == n_words + 1, "starts must have n_words + 1 numbers")
+    check(word_counts.shape[0] == words.shape[0], "there must be a count for each neighbour")
+    check_ids(words, 0, n_words, "a neighbour is no word")
+    return check_starts(starts, words.shape[0])
 
 
 cdef void _gather(
@@ -184,10 +211,13 @@ def merge(int64_t[:, ::1] counts, Py_ssize_t n_classes, int32_t[:, ::1] merges):
     cdef Py_ssize_t n_all = counts.shape[0]
     cdef Py_ssize_t step, i, j, a, b, c
     cdef double change, best
+    check(0 < n_classes <= n_all == counts.shape[1], "counts must be square")
+    _check_counts(counts, 2**53)
     cdef double[:, ::1] shared = np.zeros((n_classes, n_classes))
     cdef int64_t[::1] first = np.sum(counts, axis=1)
     cdef int64_t[::1] second = np.sum(counts, axis=0)
     cdef char[::1] alive = np.ones(n_all, dtype=np.int8)
+    check(merges.shape[0] == n_classes - 1 and merges.shape[1] == 2, "merges has a wrong shape")
     with nogil:
         for i in range(n_classes):
             for j in range(i + 1, n_classes):

@@ -12,15 +12,10 @@ from libc.stdint cimport int32_t, int64_t
 
 import numpy as np
 
-cdef extern from *:
-    """
-    #if defined(__GNUC__)
-    #define PREFETCH(address) __builtin_prefetch(address)
-    #else
-    #define PREFETCH(address) ((void)0)
-    #endif
-    """
-    void PREFETCH(const void* address) noexcept nogil
+from spacy_structlearn.kernels.checks cimport (
+    check, check_ids, check_shape, check_starts, check_table,
+)
+from spacy_structlearn.kernels.prefetch cimport PREFETCH
 
 cdef enum:
     AHEAD = 4  # tokens whose cells are asked for beforehand
@@ -38,8 +33,15 @@ cdef class Lists:
     def __init__(
         self, const int32_t[::1] starts, const int32_t[::1] states, const int32_t[::1] places
     ):
+        check_starts(starts, states.shape[0])
+        check(places.shape[0] == states.shape[0], "there must be a place for each state")
         self.starts, self.states, self.places = starts, states, places
-        self.longest = np.diff(starts).max()
+        self.longest = np.diff(starts).max(initial=0)
+
+    cdef int check(self, Py_ssize_t n_lists, Py_ssize_t n_states, Py_ssize_t width) except -1:
+        check(self.starts.shape[0] == n_lists + 1, "there are too few or too many lists")
+        check_ids(self.states, 0, n_states, "a state is out of range")
+        return check_ids(self.places, 0, width, "a place is out of range")
 
 
 cdef struct Slots:
@@ -50,9 +52,21 @@ cdef struct Slots:
 
 
 cdef Slots _slots(
-    const int32_t[:, ::1] cells, const double[:, ::1] weights, double[:, ::1] counts
-) noexcept:
+    const int32_t[:, ::1] cells, const double[:, ::1] weights, double[:, ::1] counts,
+    const int64_t[::1] offsets, const int32_t[::1] state_ids, const double[:, ::1] transitions,
+    const double[::1] initial, const double[::1] final, const double[:, ::1] pairs,
+) except *:
+    """Check the arrays that both losses read, and return the slots."""
     cdef Slots slots
+    cdef Py_ssize_t n_states = transitions.shape[0]
+    check_shape(transitions, n_states, n_states)
+    check_shape(pairs, n_states, n_states)
+    check_shape(counts, weights.shape[0], weights.shape[1])
+    check(initial.shape[0] == final.shape[0] == n_states, "there must be a score for each state")
+    check_table(cells, 0, weights.shape[0], "a cell is out of range")
+    check_starts(offsets, cells.shape[0])
+    check(state_ids.shape[0] == cells.shape[0], "there must be a state for each token")
+    check_ids(state_ids, 0, n_states, "a state is out of range")
     slots.cells, slots.weights, slots.counts = NULL, NULL, NULL
     slots.n_tokens, slots.n_groups, slots.width = cells.shape[0], cells.shape[1], weights.shape[1]
     if cells.shape[0] and cells.shape[1] and weights.shape[1]:
@@ -126,7 +140,10 @@ def next_states(
     cdef const int32_t* states
     cdef const int32_t* places
     cdef const double* before
-    cdef Slots slots = _slots(cells, weights, counts)
+    cdef Slots slots = _slots(
+        cells, weights, counts, offsets, state_ids, transitions, initial, initial, expectations
+    )
+    successors.check(n_states + 1, n_states, slots.width)
     expectations[:, :] = 0.0
     if cells.shape[0] == 0 or successors.states.shape[0] == 0:
         return 0.0
@@ -176,7 +193,15 @@ def each_label(
     """
     cdef Py_ssize_t n_states = transitions.shape[0], n_labels = table.shape[1], s, i, n
     cdef double total = 0.0
-    cdef Slots slots = _slots(cells, weights, counts)
+    cdef Slots slots = _slots(
+        cells, weights, counts, offsets, state_ids, transitions, initial, final, differences
+    )
+    touched.check(n_states, n_states, slots.width)
+    check(table.shape[0] == n_labels + 1, "the table must have n_labels + 1 rows")
+    check(0 <= start <= n_labels, "the start is no row of the table")
+    check_table(table, -1, n_states, "a state of the table is out of range")
+    check(label_ids.shape[0] == cells.shape[0], "there must be a label for each token")
+    check_ids(label_ids, 0, n_labels, "a label is out of range")
     differences[:, :] = 0.0
     if cells.shape[0] == 0:
         return 0.0

@@ -19,6 +19,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 import numpy as np
 
+from spacy_structlearn.kernels.checks cimport check, check_shape, check_starts
+
 cdef double LEAST = 1e-200  # smaller sums of exponentials may have lost terms to underflow
 
 cdef struct Cell:
@@ -34,6 +36,12 @@ def nest(const int64_t[:, ::1] brackets, const int64_t[::1] offsets, uint8_t[::1
     """
     cdef Py_ssize_t k, s = 0, depth = 0, n = brackets.shape[0]
     cdef int64_t start, end
+    check(brackets.shape[1] == 2 and kept.shape[0] == n, "brackets or kept has a wrong shape")
+    for k in range(1, n):
+        check(
+            (brackets[k - 1, 0], -brackets[k - 1, 1]) <= (brackets[k, 0], -brackets[k, 1]),
+            "brackets must be sorted",
+        )
     cdef int64_t[:, ::1] stack = np.empty((n + 1, 2), dtype=np.int64)
     for k in range(n):
         start, end = brackets[k, 0], brackets[k, 1]
@@ -76,6 +84,10 @@ cdef class Segmenter:
         const double[::1] final, const uint8_t[:, ::1] goes_on, bint first_order,
     ):
         n = len(initial)
+        check(
+            n > 0 and len(final) == n and np.shape(transitions) == np.shape(goes_on) == (n, n),
+            "initial, transitions, final and goes_on must be of one size and not empty",
+        )
         self.initial, self.final, self.n_states = initial, final, n
         self.first_order = first_order
         scores, within = np.asarray(transitions), np.asarray(goes_on) > 0
@@ -93,6 +105,16 @@ cdef class Segmenter:
         self.hubs = hubs.astype(np.int32)
         self.loops = np.diagonal(scores)[self.hubs].copy()
 
+    cdef int check(
+        self, const double[:, ::1] scores, const int64_t[::1] offsets,
+        const int64_t[:, ::1] brackets,
+    ) except -1:
+        check_starts(offsets, scores.shape[0])
+        check(scores.shape[1] == self.n_states, "scores must have one column for each state")
+        kept = np.empty(len(brackets), dtype=np.uint8)
+        nest(brackets, offsets, kept)
+        return check(kept.all(), "brackets must be nested")
+
     def best(
         self, const double[:, ::1] scores, const int64_t[::1] offsets,
         const int64_t[:, ::1] brackets, int32_t[::1] out,
@@ -104,6 +126,8 @@ cdef class Segmenter:
         """
         cdef Py_ssize_t s, k = 0
         cdef double total = 0.0
+        self.check(scores, offsets, brackets)
+        check(out.shape[0] == scores.shape[0], "out must be as long as scores")
         cdef Pass work = Pass(self, offsets, brackets)
         cdef int32_t[:, ::1] before = np.empty((max(1, work.longest), self.n_states), np.int32)
         with nogil:
@@ -126,6 +150,9 @@ cdef class Segmenter:
         log Z. The other arguments are those of `best`.
         """
         cdef Py_ssize_t s, k = 0
+        self.check(scores, offsets, brackets)
+        check_shape(out, scores.shape[0], self.n_states)
+        check(totals.shape[0] == offsets.shape[0] - 1, "there must be a total for each sentence")
         cdef Pass work = Pass(self, offsets, brackets)
         with nogil:
             for s in range(offsets.shape[0] - 1):
@@ -150,8 +177,18 @@ def segment_probabilities(
     types: int32 (n_states), the type of the chunk that a state belongs to.
     out: float64 (n).
     """
-    cdef Py_ssize_t i, t, y, n_states = segmenter.n_states
+    cdef Py_ssize_t i, t, y, n_states = segmenter.n_states, n = scores.shape[0]
     cdef double total
+    check_shape(scores, n, n_states)
+    check_shape(begins, n, n_states)
+    check_shape(ends, n, n_states)
+    check(types.shape[0] == n_states, "types must have one type for each state")
+    check(segments.shape[1] == 4 and segments.shape[0] == out.shape[0], "out must fit segments")
+    for i in range(segments.shape[0]):
+        check(
+            0 <= segments[i, 0] < segments[i, 1] <= n and 0 <= segments[i, 3] < totals.shape[0],
+            "a segment is empty or outside its sentence",
+        )
     cdef Cell[::1] work = _cells(2 * n_states)
     cdef Cell* here = &work[0]
     cdef Cell* after = &work[n_states]
@@ -395,7 +432,7 @@ cdef class Pass:
                 break
             out[segment.start] = segment.first
             for t in range(segment.start + 1, end - 1):
-                out[t] = self.segmenter.inner[out[t - 1]]
+                out[t] = self.segmenter.inner[max(0, out[t - 1])]
             out[end - 1] = <int32_t>last
             end = segment.start
             if end > 0:

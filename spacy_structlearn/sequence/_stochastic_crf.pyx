@@ -12,7 +12,7 @@ of a weight's derivatives in the t sentences so far, it is
     w = start - rate sign(g) max(|g| - l1 t, 0) / (damping + sqrt(G)).
 
 A weight is updated when it has a derivative; later penalties count at its next update. Derivatives
-below a thousandth are ignored. Callers check all arrays.
+below a thousandth are ignored.
 """
 
 from libc.math cimport exp, fabs, fmax, fmin, log, sqrt
@@ -20,15 +20,8 @@ from libc.stdint cimport int32_t, int64_t
 
 import numpy as np
 
-cdef extern from *:
-    """
-    #if defined(__GNUC__)
-    #define PREFETCH(address) __builtin_prefetch(address)
-    #else
-    #define PREFETCH(address) ((void)0)
-    #endif
-    """
-    void PREFETCH(const void* address) noexcept nogil
+from spacy_structlearn.kernels.checks cimport check, check_ids, check_starts, check_table
+from spacy_structlearn.kernels.prefetch cimport PREFETCH
 
 # Larger transitions are clipped, so that products of three exponentials stay within range.
 cdef double MOST = 200.0
@@ -123,7 +116,8 @@ cdef class Lattice:
         return total
 
 
-def _factors(transitions):
+def _factors(transitions, n_labels):
+    check(np.shape(transitions) == (n_labels, n_labels), "transitions must have n_labels rows")
     return np.exp(np.clip(np.asarray(transitions, dtype=np.float64), -MOST, MOST))
 
 
@@ -143,7 +137,13 @@ def posteriors(
     cdef Py_ssize_t n_labels = scores.shape[1], n_tokens = scores.shape[0], s, t, n, j, k, at = 0
     cdef float p
     cdef int32_t label
-    cdef double[:, ::1] factors = _factors(transitions)
+    cdef double[:, ::1] factors = _factors(transitions, n_labels)
+    check_starts(offsets, n_tokens)
+    check(starts.shape[0] == n_tokens + 1, "starts must have n_tokens + 1 numbers")
+    check(
+        labels.shape[0] == probabilities.shape[0] == n_tokens * n_labels,
+        "labels and probabilities must have n_tokens * n_labels numbers",
+    )
     starts[0] = 0
     if n_tokens == 0 or n_labels == 0:
         starts[:] = 0
@@ -186,6 +186,10 @@ cdef class Learner:
 
     def __init__(self, start, weights, totals, squares):
         self.start, self.weights, self.totals, self.squares = start, weights, totals, squares
+        check(
+            start.shape == weights.shape == totals.shape == squares.shape,
+            "start, weights, totals and squares must have one shape",
+        )
 
     cdef inline void learn(self, Py_ssize_t i, Py_ssize_t y, float derivative, Rule rule) noexcept nogil:
         self.totals[i, y] += derivative
@@ -196,6 +200,10 @@ cdef class Learner:
         """Add all weights, after the penalty since their last update, to `out`. threshold: l1 t."""
         cdef Rule rule = Rule(rate, damping, threshold)
         cdef Py_ssize_t i, y
+        check(
+            out.shape[0] == self.start.shape[0] and out.shape[1] == self.start.shape[1],
+            "out must have the shape of the weights",
+        )
         with nogil:
             for i in range(out.shape[0]):
                 for y in range(out.shape[1]):
@@ -216,16 +224,22 @@ def epoch(
     l1: the penalty of one sentence. n_before: number of sentences before this epoch.
     """
     cdef Py_ssize_t n_labels = transitions.weights.shape[0], n_templates = rows.shape[1]
-    cdef Py_ssize_t s, t, k, y, begin, n
+    cdef Py_ssize_t s, t, j, k, y, begin, n
     cdef double loss = 0
     cdef const float* row
     cdef Rule rule = Rule(rate, damping, 0)
+    check_starts(offsets, rows.shape[0])
+    check(predicates.weights.shape[1] == n_labels, "weights must have one column for each label")
+    check(gold.shape[0] == rows.shape[0], "gold must be as long as rows")
+    check_ids(gold, 0, n_labels, "a label is out of range")
+    check_ids(order, 0, offsets.shape[0] - 1, "a sentence is out of range")
+    check_table(rows, -2**31, predicates.weights.shape[0], "a row is out of range")
     if rows.shape[0] == 0 or order.shape[0] == 0:
         return 0.0
     longest = int(np.diff(offsets).max())
     cdef Lattice lattice = Lattice(longest, n_labels)
     cdef float[:, ::1] scores = np.empty((longest, n_labels), dtype=np.float32)
-    cdef double[:, ::1] factors = _factors(transitions.weights)
+    cdef double[:, ::1] factors = _factors(transitions.weights, n_labels)
     with nogil:
         for s in range(order.shape[0]):
             begin = offsets[order[s]]
@@ -256,7 +270,11 @@ def epoch(
                 _learn_pair(t, gold[begin + t - 1], gold[begin + t], lattice, transitions, factors, rule)
             # Last, because the messages use the old factors.
             for t in range(1, n):
-                _refresh(t, lattice, transitions, factors)
+                for j in range(lattice.starts[t - 1], lattice.starts[t]):
+                    row = &transitions.weights[lattice.labels[j], 0]
+                    for k in range(lattice.starts[t], lattice.starts[t + 1]):
+                        y = lattice.labels[k]
+                        factors[lattice.labels[j], y] = exp(fmin(fmax(row[y], -MOST), MOST))
     return loss
 
 
@@ -298,14 +316,3 @@ cdef inline void _learn_pair(
             ) - (a == gold_before and b == gold)
             if fabs(derivative) > LEAST_DERIVATIVE:
                 transitions.learn(a, b, derivative, rule)
-
-
-cdef inline void _refresh(
-    Py_ssize_t t, Lattice lattice, Learner transitions, double[:, ::1] factors
-) noexcept nogil:
-    cdef Py_ssize_t i, j
-    cdef int32_t a, b
-    for i in range(lattice.starts[t - 1], lattice.starts[t]):
-        for j in range(lattice.starts[t], lattice.starts[t + 1]):
-            a, b = lattice.labels[i], lattice.labels[j]
-            factors[a, b] = exp(fmin(fmax(transitions.weights[a, b], -MOST), MOST))

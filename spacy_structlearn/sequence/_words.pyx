@@ -10,6 +10,7 @@ from cpython.unicode cimport (
 )
 from libc.stdint cimport int32_t, uint64_t
 
+from spacy_structlearn.kernels.checks cimport check
 from spacy_structlearn.kernels.hashing cimport mix
 
 DEF LONGEST = 16
@@ -27,7 +28,9 @@ def affixes(list words, const int32_t[::1] lengths, uint64_t[:, ::1] out):
     cdef uint64_t begin = 1, end = 2
     cdef int32_t longest = 0, length
     cdef str word
+    check(out.shape[0] == n and out.shape[1] == lengths.shape[0], "out has a wrong shape")
     for j in range(lengths.shape[0]):
+        check(-LONGEST <= lengths[j] <= LONGEST and lengths[j], "affixes have 1 to 16 characters")
         longest = max(longest, abs(lengths[j]))
     first[0], last[0] = mix(begin), mix(end)
     for i in range(n):
@@ -51,6 +54,7 @@ def flags(list words, uint64_t[::1] out):
     cdef Py_UCS4 c
     cdef uint64_t found
     cdef str word
+    check(out.shape[0] == n, "out must be as long as words")
     for i in range(n):
         word = words[i]
         size = len(word)

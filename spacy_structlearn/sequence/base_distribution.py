@@ -133,9 +133,11 @@ class BaseDistribution:
         pairs, totals = np.empty((n_states, n_states)), np.zeros((n_states, n_states))
         before, label = chain_model.states.T
         states = self._states(model)[before, label]
+        # The place n_states has no column.
+        of_states = np.eye(len(model.states) + 1)[states][:, :-1]
         features = np.eye(len(self.labels))[label]
         if model.has_pair_features:
-            features = np.hstack([features, _one_hot(states, len(model.states))])
+            features = np.hstack([features, of_states])
         features = scipy.sparse.csr_array(features)
         weights = np.zeros(model.weights.shape)
         for begin, end in _blocks(offsets, max(1, _BLOCK // n_states)):
@@ -157,7 +159,6 @@ class BaseDistribution:
                 known = rows >= 0
                 weights[rows[known]] += (on.T @ posterior)[known]
         n_sentences = max(len(offsets) - 1, 1)
-        of_states = _one_hot(states, len(model.states))
         transitions = of_states.T @ totals @ of_states
         # In place: with many labels the weights take much of the memory.
         weights /= n_sentences
@@ -262,9 +263,7 @@ class BaseDistribution:
         # The series converges just where its formal sum is positive.
         for sums in (into, out):
             largest = sums.max(initial=0.0)
-            if not (np.isfinite(sums).all() and largest < _LONGEST):
-                raise StructlearnError("SL246", problem="sentences of infinite length")
-            if sums.min(initial=0.0) < -1e-9 * largest:
+            if not largest < _LONGEST or not sums.min(initial=0.0) >= -1e-9 * largest:
                 raise StructlearnError("SL246", problem="sentences of infinite length")
         prefix[before, label] = np.maximum(into, 0.0)
         suffix[before, label] = np.maximum(out, 0.0)
@@ -273,10 +272,7 @@ class BaseDistribution:
         return prefix, suffix
 
     def _states(self, model: ChainModel) -> Ints:
-        """Return int64 (L + 1, L): the state of each label (column) after each label (row) or ^.
-
-        n_states stands for a pair that is not a state.
-        """
+        """Return int64 (L + 1, L): the state of each label (column) after another, or n_states."""
         states = model.state_table()
         states[-1] = states[model.start]
         return np.where(states < 0, len(model.states), states)
@@ -327,13 +323,7 @@ class BaseDistribution:
     def _from_left(
         self, read: dict[int, _Reading], leftmost: int, n_values: int
     ) -> tuple[Floats, Ints]:
-        """Return the messages from the left to a token, including the token's label.
-
-        read: what each value of a template reads, by place.
-        leftmost: the lowest of these places.
-        Returns float64 (L, n_messages, L + 1), by the label of the token, the message, and the
-        label before the token, with ^ last; and int64 (n_values), the message of each value.
-        """
+        """Return `left` and `left_ids` of `_Window`. read: what each value reads, by place."""
         n = len(self.labels)
         ids = np.zeros(n_values, dtype=np.int64)
         message = np.ascontiguousarray(self.sums[0].T[:n, None, :])
@@ -358,10 +348,7 @@ class BaseDistribution:
     def _from_right(
         self, read: dict[int, _Reading], rightmost: int, n_values: int
     ) -> tuple[Floats, Ints]:
-        """Return the messages from the right, given the labels of a token and of the token before.
-
-        Arguments and results are those of `_from_left`.
-        """
+        """Return `right` and `right_ids` of `_Window`."""
         n = len(self.labels)
         ids = np.zeros(n_values, dtype=np.int64)
         message = np.ascontiguousarray(self.sums[1].T[:n, None, :])
@@ -494,12 +481,10 @@ def locally_uniform(
 class _Window(NamedTuple):
     """Some predicates of a template with their messages.
 
-    rows: int32 (n_values), rows of the model.
+    rows: int32 (n_values), rows of the model. here: float64 (n_codes, L), the emissions of the
+        token's own symbols. codes: int64 (n_values), rows of `here`.
     left, right: float64 (L, n_messages, L + 1), by the label of the token, the message, and the
-        label before the token, with ^ last.
-    left_ids, right_ids: int64 (n_values), the messages of each value.
-    codes: int64 (n_values), rows of `here`.
-    here: float64 (n_codes, L), the emissions of the token's own symbols.
+        label before the token, with ^ last. left_ids, right_ids: int64 (n_values), of messages.
     """
 
     rows: Ids
@@ -571,12 +556,11 @@ class _Reader:
     def _parts_of(self, names: Sequence[str]) -> Iterator[_Reading]:
         for emission in self._emissions:
             mine = tuple(name for name in names if name in emission.columns)
-            if not mine:
-                continue
-            if mine not in self._parts:
+            if mine and mine not in self._parts:
                 columns = _select(self._columns, self._names, mine)
                 self._parts[mine] = _reading_of(emission, mine, columns)
-            yield self._parts[mine]
+            if mine:
+                yield self._parts[mine]
 
 
 def _join(first: _Reading, second: _Reading) -> _Reading:
@@ -666,16 +650,10 @@ def _select(columns: Symbols, names: Sequence[str], wanted: Sequence[str]) -> Sy
     return np.ascontiguousarray(columns[:, [list(names).index(name) for name in wanted]])
 
 
-def _one_hot(places: Ints, n: int) -> Floats:
-    """Return float64 (len(places), n), 1 at each place; the place n has no column."""
-    return np.eye(n + 1)[places][:, :-1]
-
-
 def _blocks(offsets: Ints, n_tokens: int) -> Iterator[tuple[int, int]]:
     """Yield ranges of sentences with at most n_tokens tokens, or with one sentence."""
     begin, last = 0, len(offsets) - 1
     while begin < last:
         end = int(np.searchsorted(offsets, offsets[begin] + n_tokens, side="right")) - 1
-        end = min(max(end, begin + 1), last)
-        yield begin, end
+        yield begin, (end := max(end, begin + 1))
         begin = end

@@ -128,7 +128,8 @@ class Layout:
 
     def column(self, name: str) -> Symbols:
         """One of `COLUMNS`, uint64 (n); symbols of one column are not those of another one."""
-        values = getattr(self, {"GAP": "gaps", "KIND": "kinds"}.get(name, f"_{name.lower()}"))
+        known = {"GAP": self.gaps, "KIND": self.kinds}
+        values = known[name] if name in known else getattr(self, f"_{name.lower()}")()
         return np.asarray(values).astype(np.uint64)
 
     @cached_property
@@ -196,11 +197,9 @@ class Layout:
         longest = _longest(self._line_lengths, groups[self._line_starts])[self._breaks]
         return longest - self._needed, longest
 
-    @cached_property
     def _break(self) -> Ints:
         return self._at_breaks(*self._fit(self.documents))
 
-    @cached_property
     def _room(self) -> Ints:
         return self._at_breaks(*self._fit(self._paragraphs))
 
@@ -210,7 +209,6 @@ class Layout:
         codes[self._line_starts[self._breaks]] = 1 + fit
         return codes
 
-    @cached_property
     def _full(self) -> Ints:
         codes, places = np.zeros_like(self.starts), self._line_starts[self._breaks]
         left, _ = self._fit(self._paragraphs)
@@ -222,20 +220,17 @@ class Layout:
         codes[places] = 1 + found[paragraphs]
         return codes
 
-    @cached_property
     def _line(self) -> Ints:
         codes, lines = np.zeros_like(self.starts), self._breaks
         lengths = self._line_lengths[lines - 1]
         codes[self._line_starts[lines]] = 1 + _bucket(lengths, _LENGTHS)
         return codes
 
-    @cached_property
     def _place(self) -> Ints:
         begins = np.zeros_like(self.starts)
         begins[self._line_starts] = self._line_starts
         return np.minimum(self._places - np.maximum.accumulate(begins), _MAX_PLACE)
 
-    @cached_property
     def _quote(self) -> Ints:
         straight = self.kinds == _CODE["straight quote"]
         before = np.cumsum(straight) - straight
@@ -244,7 +239,6 @@ class Layout:
         curly = self._is_open("opening quote", "closing quote")
         return inside + 2 * (number % 2) + 4 * (number > 0) + 8 * curly
 
-    @cached_property
     def _bracket(self) -> Ints:
         opened = self._last("opening bracket")
         is_near = self._places - opened < _MAX_BRACKETED
@@ -254,12 +248,10 @@ class Layout:
     def _is_mark(self) -> Mask:
         return self.kinds <= _LAST_MARK
 
-    @cached_property
     def _behind(self) -> Ints:
         last = np.maximum.accumulate(np.where(self._is_mark, self._places + 1, -1))
         return _bucket(self._places - np.maximum(last, self._paragraph_starts), _DISTANCES)
 
-    @cached_property
     def _ahead(self) -> Ints:
         n = len(self.starts)
         following = np.where(self._is_mark, self._places, n)
@@ -269,7 +261,6 @@ class Layout:
         distance = _bucket(np.minimum(following, end) - self._places, _DISTANCES)
         return distance + (len(_DISTANCES) + 1) * (following < end)
 
-    @cached_property
     def _case(self) -> Ints:
         kinds, n = self.kinds, len(self.starts)
         # Types of different documents are different; sorting pairs would take five times as long.
@@ -286,7 +277,6 @@ class Layout:
         word = 5 + _elsewhere(~period, of_type) + 2 * _elsewhere(abbreviated, of_type)
         return np.where(period, word, np.where(is_capital, capital, 0))
 
-    @cached_property
     def _capitals(self) -> Ints:
         counts = [
             np.bincount(self.documents, np.isin(self.kinds, codes))
@@ -298,7 +288,6 @@ class Layout:
         codes = 3 * _bucket(all_upper, (0.1, 0.5)) + _bucket(titles, (0.03, 0.5))
         return codes[self.documents]
 
-    @cached_property
     def _layout(self) -> Ints:
         inside = ~self._is_first
         has_breaks, has_blank_lines = (

@@ -14,6 +14,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -127,10 +128,8 @@ def source_columns(names: Sequence[str]) -> tuple[str, ...]:
     "CLASS" is the class of the word and "CLASS8" the first eight turns to it. Classes are looked up
     by ORTH and, for words without a class, by SHAPE.
     """
-    sources: list[str] = []
-    for name in names:
-        sources += [_WORD, _BACKOFF] if _CLASS.fullmatch(name) else [name]
-    return tuple(dict.fromkeys(sources))
+    sources = ((_WORD, _BACKOFF) if _CLASS.fullmatch(name) else (name,) for name in names)
+    return tuple(dict.fromkeys(chain.from_iterable(sources)))
 
 
 def derive_columns(columns: Symbols, names: Sequence[str], classes: WordClasses | None) -> Symbols:
@@ -181,7 +180,8 @@ def learn(
         wanted = f"1 to {MAX_CLASSES}"
         raise StructlearnError("SL209", name="n_classes", wanted=wanted, value=n_classes)
     if backoff is not None:
-        ids = _backed_off(ids, backoff, min_count)
+        _, numbers, counts = np.unique(ids, return_inverse=True, return_counts=True)
+        ids = np.where(counts[numbers] >= min_count, ids, np.asarray(backoff, dtype=np.uint64))
     words, codes = _vocabulary(ids, offsets, min_count)
     if not len(words):
         return WordClasses(words, np.empty(0, np.uint16), np.ones(1, np.uint64))
@@ -277,12 +277,6 @@ def _neighbours(words: Ids, others: Ids, counts: Ids, n_all: int) -> tuple[Ints,
     starts = np.zeros(n_all + 1, dtype=np.int64)
     np.cumsum(np.bincount(words, minlength=n_all), out=starts[1:])
     return starts, others[order], counts[order]
-
-
-def _backed_off(ids: Symbols, backoff: Symbols, min_count: int) -> Symbols:
-    """Replace rare words of the text."""
-    _, numbers, counts = np.unique(ids, return_inverse=True, return_counts=True)
-    return np.where(counts[numbers] >= min_count, ids, np.asarray(backoff, dtype=np.uint64))
 
 
 def _vocabulary(ids: Symbols, offsets: Ints, min_count: int) -> tuple[Symbols, Ints]:

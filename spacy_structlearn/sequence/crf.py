@@ -20,6 +20,7 @@ counts of cells are unfolded. The gradient is the same.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter, methodcaller
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -29,14 +30,7 @@ from ..errors import StructlearnError
 from ..kernels.index import number_keys
 from ..learning.training import array_digest
 from ..optimize.lbfgs import dot
-from ..parallel.shards import (
-    Engine,
-    MakeEngine,
-    Pool,
-    balance,
-    make_engine,
-    split,
-)
+from ..parallel.shards import Engine, MakeEngine, Pool, balance, make_engine, split
 from . import _chain
 from .data import AnyInts, Floats, Ids, Ints, Symbols
 from .features import Templates
@@ -59,12 +53,11 @@ class Numbering:
     """The supported features of a model as a parameter vector.
 
     First come the (predicate, column) pairs, then the (state, next state) pairs.
-    rows: integers, rows of predicates in the model, -1 for none. Their features come first, so that
-        what is needed together lies together; then those of all other predicates.
-    Attributes: order, int32 (n_predicates), their rows in that order; column, int16 (n_weights), of
-    the model's weights, and transitions, int64, places in the flattened transitions, of each
-    parameter; n_parameters; first_of_row, int64 (n_predicates + 1), and count_of_row, int16
-    (n_predicates + 1): the parameters of each row of the model, and none of row -1.
+    rows: integers, rows of predicates in the model, or -1. Their features come first.
+    Attributes: order, int32 (n_predicates), rows in the order of the parameters; column, int16
+    (n_weights), of each weight; transitions, int64, places in the flattened transitions;
+    first_of_row, int64 (n_predicates + 1), and count_of_row, int16 (n_predicates + 1): the
+    parameters of each row, none for row -1.
     """
 
     def __init__(self, model: ChainModel, rows: Ids):
@@ -97,12 +90,8 @@ class ChainShard:
     """A part of the sentences of a `ChainLikelihood`, prepared for training.
 
     Subclasses with other losses override `_partial_loss` and `_count_gold`. `number` must be called
-    before the first loss.
-    model: its weights are not used; they come with the parameter vectors.
-    columns, offsets, label_ids: as in `ChainLikelihood`.
-    is_first: whether this is the first shard, which adds the prior.
-    threads: number of threads that share the sentences; results differ by rounding errors only.
-    Attributes: folding, of the columns; l2, strength of the prior, 0 except in the first shard.
+    before the first loss. The weights of the model are not used; l2 is 0 except in the first shard.
+    Arguments are those of `ChainLikelihood`.
     """
 
     def __init__(
@@ -142,18 +131,14 @@ class ChainShard:
         self._weights = _aligned_zeros((n_slots, self._width))
         self._counts = _aligned_zeros((threads, n_slots, self._width))
         transitions = self._count_gold(folding.cells, self._counts[0])
-        n_weights = len(numbering.column)
-        # Features that no slot has: of predicates that are not in this data, and of transitions.
-        in_slots = np.zeros(numbering.n_parameters, dtype=np.bool_)
-        self._empirical = np.zeros(numbering.n_parameters)
-        nothing = np.zeros(numbering.n_parameters)
+        n_weights, n_parameters = len(numbering.column), numbering.n_parameters
+        self._empirical, nothing = np.zeros((2, n_parameters))
         for group in folding.groups:
             self._unfold(group, nothing, 0.0, nothing, self._empirical)
-        seen = np.zeros(len(self.model.keys) + 1, dtype=np.bool_)
-        seen[folding.rows] = True
-        in_slots[:n_weights] = seen[numbering.feature_rows()]
-        self._rest = np.flatnonzero(~in_slots)
         self._empirical[n_weights:] = transitions.reshape(-1)[numbering.transitions]
+        # Features that no slot has: of predicates that are not in this data, and of transitions.
+        unseen = ~np.isin(numbering.feature_rows(), folding.rows)
+        self._rest = np.append(np.flatnonzero(unseen), np.arange(n_weights, n_parameters))
 
     def value_and_grad(self, theta: Floats) -> tuple[float, Floats]:
         """Return the part of f and of the gradient, float64 (n_parameters), at `theta`."""
@@ -170,24 +155,16 @@ class ChainShard:
     ) -> float:
         """Return the loss of some sentences, without the gold scores: the sum of log Z.
 
-        transitions: float64 (n_states, n_states), of the present weights; -inf forbids.
-        Adds the derivatives by cells, float64 (n_slots, width), to `counts`, and writes those by
-        transitions, float64 (n_states, n_states), to `pairs`.
+        Adds its derivatives by cells to `counts`, and writes those by `transitions` to `pairs`.
         """
-        return _chain.expected_counts(
-            _chain.Chain(self.model.initial, transitions, self.model.final),
-            part.cells,
-            part.offsets,
-            self._weights,
-            self._labels_of_states,
-            counts,
-            pairs,
-        )
+        chain = _chain.Chain(self.model.initial, transitions, self.model.final)
+        features = part.cells, part.offsets, self._weights, self._labels_of_states
+        return _chain.expected_counts(chain, *features, counts, pairs)
 
     def _count_gold(self, cells: Ids, counts: Floats) -> NDArray[np.number]:
         """Add the cells of the gold paths to `counts`; returns the counts of transitions."""
         places = self._state_ids if self._labels_of_states is None else self._label_ids
-        _chain.count_cells(cells, places, counts)
+        np.add.at(counts, (cells, places[:, None]), 1.0)
         return count_transitions(self._offsets, self._state_ids, len(self.model.states))
 
     def _expected_counts(self, theta: Floats, gradient: Floats) -> float:
@@ -203,9 +180,8 @@ class ChainShard:
 
         def count(task: tuple[int, slice]) -> tuple[float, Floats]:
             place, chosen = task
-            offsets = self._offsets[chosen.start : chosen.stop + 1]
-            tokens = slice(offsets[0], offsets[-1])
-            part = Part(tokens, offsets - offsets[0], folding.cells[tokens])
+            tokens, offsets = _inside(self._offsets, chosen)
+            part = Part(tokens, offsets, folding.cells[tokens])
             pairs = np.empty_like(transitions)
             return self._partial_loss(part, transitions, self._counts[place], pairs), pairs
 
@@ -225,7 +201,6 @@ class ChainShard:
         return sum(value for value, _ in found)
 
     def _layout_of(self, group: _Group) -> tuple:
-        """What `_chain.fold` and `_chain.unfold` have to know of a group."""
         features = (self._first, self._count, self.numbering.column)
         slots = (group.links, group.begin, group.n_implied)
         return (*features, *slots, self._labels, len(self.model.labels))
@@ -285,7 +260,7 @@ class ChainLikelihood:
         if model.supported is None or model.supported_transitions is None:
             model.support(self._columns, self._offsets, self._label_ids)
         folded = self._folded()
-        rows, *others = folded.map(_rows_of)
+        rows, *others = folded.map(attrgetter("folding.rows"))
         if others:
             rows, _ = _number(np.concatenate([rows, *others]))
         self._numbering = Numbering(model, rows)
@@ -362,9 +337,8 @@ class ChainLikelihood:
         """Shards of all data, which cannot be asked for the loss yet."""
         parts = []
         for chosen in split(self._offsets, self._n_shards):
-            offsets = self._offsets[chosen.start : chosen.stop + 1]
-            tokens = slice(offsets[0], offsets[-1])
-            sentences = self._columns[tokens], offsets - offsets[0], self._label_ids[tokens]
+            tokens, offsets = _inside(self._offsets, chosen)
+            sentences = self._columns[tokens], offsets, self._label_ids[tokens]
             parts.append((sentences, not parts))
         threads = self._threads if self._n_shards == 1 else 1
         shared = (self.shard, self.model, threads)
@@ -373,7 +347,7 @@ class ChainLikelihood:
     def _numbered(self, folded: Engine) -> Engine:
         """The same, with the prior and the numbering of parameters."""
         folded.update(_set_prior, self._l2)
-        folded.update(_number_shard, self._numbering)
+        folded.update(methodcaller("number", self._numbering))
         return folded
 
     def _check(self, columns: Symbols, offsets: Ints, label_ids: AnyInts) -> LabelledSentences:
@@ -386,18 +360,8 @@ class ChainLikelihood:
 def _make_shard(
     shared: tuple[type[ChainShard], ChainModel, int], part: tuple[LabelledSentences, bool]
 ) -> ChainShard:
-    """part: of the data, and whether it is the first."""
-    kind, model, threads = shared
-    sentences, is_first = part
+    (kind, model, threads), (sentences, is_first) = shared, part
     return kind(model, *sentences, is_first=is_first, threads=threads)
-
-
-def _rows_of(shard: ChainShard) -> Ids:
-    return shard.folding.rows
-
-
-def _number_shard(shard: ChainShard, numbering: Numbering) -> None:
-    shard.number(numbering)
 
 
 def _set_prior(shard: ChainShard, l2: float) -> None:
@@ -405,13 +369,17 @@ def _set_prior(shard: ChainShard, l2: float) -> None:
     shard.l2 = l2 if shard.is_first else 0.0
 
 
+def _inside(offsets: Ints, chosen: slice) -> tuple[slice, Ints]:
+    """Return the tokens of some sentences, and their offsets from the first of these tokens."""
+    offsets = offsets[chosen.start : chosen.stop + 1]
+    return slice(offsets[0], offsets[-1]), offsets - offsets[0]
+
+
 class _Group(NamedTuple):
     """A maximal template with the templates that it implies.
 
-    begin: the first slot. Slots of implied predicates come first, then slots of cells.
-    n_implied: number of implied predicates.
-    links: int32 (n_cells, n_templates), the slots of the predicates that a cell implies, -1 for
-        predicates that the model does not know.
+    begin: the first slot; slots of n_implied implied predicates come first, then slots of cells.
+    links: int32 (n_cells, n_templates), the slots of the predicates that a cell implies, or -1.
     """
 
     begin: int
@@ -427,10 +395,8 @@ class _Group(NamedTuple):
 class Folding:
     """The cells of some data, and the predicates that their weights come from.
 
-    groups: see `_Group`.
-    rows: int32 (n_slots), the row of each slot's predicate in the model, -1 for a cell without one.
-    cells: int32 (n_tokens, n_groups), slots. Slots of a group are in order of first occurrence, so
-        that new ones, which are most, are adjacent in memory.
+    groups: see `_Group`. rows: int32 (n_slots), the row of each predicate in the model, or -1.
+    cells: int32 (n_tokens, n_groups), slots; those of a group are in order of first occurrence.
     """
 
     def __init__(self, model: ChainModel, columns: Symbols, offsets: Ints):
@@ -452,10 +418,8 @@ class Folding:
         self.groups: list[_Group] = []
         rows, begin = [], 0
         for place, own in enumerate(owners):
-            columns_of_rows = np.empty((len(own), len(implied[place])), dtype=np.int32)
-            for i, column in enumerate(implied[place]):
-                columns_of_rows[:, i] = column
-            found, links = _number(columns_of_rows)
+            shape = len(implied[place]), len(own)
+            found, links = _number(np.array(implied[place], dtype=np.int32).reshape(shape).T)
             links[links >= 0] += begin
             self.groups.append(_Group(begin, len(found), links))
             rows += [found, own]

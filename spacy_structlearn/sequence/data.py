@@ -33,7 +33,10 @@ class SequenceData(NamedTuple):
     tags: tuple[str, ...]
 
 
-def arranged(data: Sequence[SequenceData]) -> list[SequenceData]:
+Parts = Sequence[SequenceData]
+
+
+def arranged(data: Parts) -> list[SequenceData]:
     """Return single sentences in an order that depends only on their contents.
 
     This is for training that depends on the order of sentences, which spaCy shuffles: the first
@@ -53,7 +56,7 @@ def _digest(sentence: SequenceData) -> bytes:
     return digest.digest()
 
 
-def concatenate(data: Sequence[SequenceData], tags: Sequence[str]) -> tuple[Symbols, Ints, Ids]:
+def concatenate(data: Parts, tags: Sequence[str]) -> tuple[Symbols, Ints, Ids]:
     """Return columns, offsets and label ids of all sentences; ids are places in `tags`.
 
     Raises KeyError if a tag is not in `tags`.

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import StructlearnError
 from . import _chain, _segments
@@ -109,9 +108,9 @@ def decode_with_segments(
     scores, offsets = state_scores(model, columns, offsets, allowed)
     goes_on = np.ascontiguousarray(same[np.ix_(last, last)].view(np.uint8))
     tree = _nested(brackets, offsets)
-    chain = _chain_of(model)
+    chain, parts = _chain_of(model), (model.initial, model.transitions, model.final)
     if len(tree):
-        segmenter = _segmenter_of(model, goes_on)
+        segmenter = _segments.Segmenter(*parts, goes_on, model.order == 1)
         state_ids = np.zeros(len(scores), dtype=np.int32)
         _check_possible(segmenter.best(scores, offsets, tree, state_ids))
     else:
@@ -123,9 +122,13 @@ def decode_with_segments(
     table = np.column_stack([starts, ends, chunk_types, sentence]).astype(np.int64)
     probabilities, state_types = np.empty(len(starts)), types[last]
     if len(tree):
-        begins, totals = np.empty_like(scores), np.empty(len(offsets) - 1)
-        segmenter.begins(scores, offsets, tree, begins, totals)
-        passes = scores, begins, _segment_ends(model, goes_on, scores, offsets, tree), totals
+        begins, totals = _begins(segmenter, scores, offsets, tree)
+        # The same from right to left.
+        back = [np.ascontiguousarray(part.T) for part in (*parts[::-1], goes_on)]
+        mirror = _segments.Segmenter(*back, model.order == 1)
+        tree = _sorted(len(scores) - tree[:, ::-1])
+        from_right, _ = _begins(mirror, scores[::-1], len(scores) - offsets[::-1], tree)
+        passes = scores, begins, np.ascontiguousarray(from_right[::-1]), totals
         _segments.segment_probabilities(segmenter, *passes, table, state_types, probabilities)
     else:
         messages, in_logs = np.empty_like(scores), np.zeros(len(offsets) - 1, dtype=np.uint8)
@@ -138,41 +141,25 @@ def decode_with_segments(
     return label_ids, Segments(labels, starts, ends, probabilities)
 
 
-def _segmenter_of(model: ChainModel, goes_on: NDArray[np.uint8]) -> _segments.Segmenter:
-    chain = model.initial, model.transitions, model.final
-    return _segments.Segmenter(*chain, goes_on, model.order == 1)
+def _begins(
+    segmenter: _segments.Segmenter, scores: Floats, offsets: Ints, brackets: Ints
+) -> tuple[Floats, Floats]:
+    begins, totals = np.empty(scores.shape), np.empty(len(offsets) - 1)
+    scores, offsets = np.ascontiguousarray(scores), np.ascontiguousarray(offsets)
+    segmenter.begins(scores, offsets, brackets, begins, totals)
+    return begins, totals
 
 
-def _segment_ends(
-    model: ChainModel, goes_on: NDArray[np.uint8], scores: Floats, offsets: Ints, brackets: Ints
-) -> Floats:
-    """Return what `Segmenter.begins` gives from right to left."""
-    mirrored = len(scores) - brackets[:, ::-1]
-    ends = np.empty_like(scores)
-    segmenter = _segments.Segmenter(
-        model.final,
-        np.ascontiguousarray(model.transitions.T),
-        model.initial,
-        np.ascontiguousarray(goes_on.T),
-        model.order == 1,
-    )
-    segmenter.begins(
-        np.ascontiguousarray(scores[::-1]),
-        np.ascontiguousarray(len(scores) - offsets[::-1]),
-        np.ascontiguousarray(mirrored[np.lexsort((-mirrored[:, 1], mirrored[:, 0]))]),
-        ends,
-        np.empty(len(offsets) - 1),
-    )
-    return np.ascontiguousarray(ends[::-1])
+def _sorted(brackets: Ints) -> Ints:
+    order = np.lexsort((-brackets[:, 1], brackets[:, 0]))
+    return np.ascontiguousarray(brackets[order], dtype=np.int64)
 
 
 def _nested(brackets: Ints | None, offsets: Ints) -> Ints:
     """Return the brackets that are not ignored, sorted by start, then longest first."""
     if brackets is None:
         return np.empty((0, 2), dtype=np.int64)
-    brackets = brackets[brackets[:, 1] - brackets[:, 0] > 1]
-    order = np.lexsort((-brackets[:, 1], brackets[:, 0]))
-    brackets = np.ascontiguousarray(brackets[order], dtype=np.int64)
+    brackets = _sorted(brackets[brackets[:, 1] - brackets[:, 0] > 1])
     kept = np.empty(len(brackets), dtype=np.uint8)
     _segments.nest(brackets, offsets, kept)
     return brackets[kept.view(np.bool_)]
@@ -197,7 +184,7 @@ def n_best(
     for i, (begin, end) in enumerate(pairwise(offsets.tolist())):
         if begin == end:
             continue
-        part = np.ascontiguousarray(scores[begin:end])
+        part = scores[begin:end]
         paths, path_scores = np.full((n, end - begin), -1, dtype=np.int32), np.empty(n)
         _chain.best_paths(chain, part, paths, path_scores)
         state_ids[:, begin:end] = paths
@@ -286,8 +273,7 @@ def _chain_of(model: ChainModel) -> _chain.Chain:
 
 def _viterbi(chain: _chain.Chain, scores: Floats, offsets: Ints) -> Ids:
     state_ids = np.empty(len(scores), dtype=np.int32)
-    total = _chain.viterbi(chain, scores, offsets, state_ids)
-    _check_possible(total)
+    _check_possible(_chain.viterbi(chain, scores, offsets, state_ids))
     return state_ids
 
 

@@ -196,6 +196,17 @@ def find_symbols(symbols: Symbols, known: Symbols) -> Ints:
     return np.where(found, places, len(known))
 
 
+def close(columns: Symbols, names: Sequence[str], vocabularies: Mapping[str, Symbols]) -> Symbols:
+    """Return columns with `UNKNOWN` in place of symbols outside the vocabularies, by name."""
+    for place, name in enumerate(names):
+        if name in vocabularies:
+            known = vocabularies[name]
+            unknown = find_symbols(columns[:, place], known) == len(known)
+            columns = columns.copy()
+            columns[unknown, place] = UNKNOWN
+    return columns
+
+
 def _parse(text: str) -> list[tuple[str, int]]:
     if text == _BIAS:
         return []

@@ -14,7 +14,6 @@ the word and the tag, are log e and log g, with other weights for unknown words 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ import numpy as np
 from ..learning.training import Trainer, array_digest
 from ..serialization import nested
 from .base_distribution import hidden_markov
-from .data import Ids, Ints, SequenceData, Symbols, concatenate
+from .data import Ids, Ints, Parts, SequenceData, Symbols, concatenate
 from .decode import state_scores
 from .features import UNKNOWN
 from .model import ChainModel
@@ -60,16 +59,14 @@ def log_likelihood(model: ChainModel, columns: Symbols, offsets: Ints, label_ids
 class HMMTrainer(Trainer[Any]):
     """Counts, in one step; the value is the negative log-likelihood of the data."""
 
-    def __init__(
-        self, settings: Any, model: ChainModel, data: Sequence[SequenceData], **engine: Any
-    ):
+    def __init__(self, settings: Any, model: ChainModel, data: Parts, **engine: Any):
         super().__init__(settings, **engine)
         self._model = model
         self._first = model.to_bytes()
         self._data: list[SequenceData] = []
         self.add(data)
 
-    def take(self, data: Sequence[SequenceData]) -> None:
+    def take(self, data: Parts) -> None:
         self._data = [*self._data, *data]
 
     def iterate(self) -> bool:

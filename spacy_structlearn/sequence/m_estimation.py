@@ -32,8 +32,19 @@ from ..parallel.shards import ThreadEngine
 from ..serialization import nested
 from .base_distribution import BaseDistribution, hidden_markov, locally_uniform, number_codes
 from .crf import Folding
-from .data import AnyInts, Floats, Ids, Ints, Mask, SequenceData, Symbols, arranged, concatenate
-from .features import UNKNOWN, Templates, find_symbols
+from .data import (
+    AnyInts,
+    Floats,
+    Ids,
+    Ints,
+    Mask,
+    Parts,
+    SequenceData,
+    Symbols,
+    arranged,
+    concatenate,
+)
+from .features import Templates, close
 from .hmm import close_columns
 from .model import ChainModel, check_label_ids, transition_places
 from .states import START
@@ -241,12 +252,7 @@ class ChainStatistics:
             raise StructlearnError("SL226")
         offsets = np.concatenate([[0], offsets[1:][np.diff(offsets) > 0]])
         names = settings.columns
-        if vocabularies:
-            columns = columns.copy()  # it may be the caller's
-        for place, name in enumerate(names if vocabularies else ()):
-            known = vocabularies[name]
-            columns[find_symbols(columns[:, place], known) == len(known), place] = UNKNOWN
-        columns, found = close_columns(columns)
+        columns, found = close_columns(close(columns, names, vocabularies or {}))
         # Symbols that q0 has not seen are unknown, even if they are in the given vocabularies.
         self._vocabularies = dict(zip(names, found, strict=True))
         closed = columns  # with all columns
@@ -265,13 +271,28 @@ class ChainStatistics:
             pair_features=settings.pair_features,
             encoding=settings.encoding,
         )
-        self.base = _base_distribution(settings, closed, offsets, label_ids, labels, names)
+        sentences = closed, offsets, label_ids, labels, names
+        shared = {"emitted": settings.emitted, "encoding": settings.encoding}
+        if settings.base == "locally_uniform":
+            self.base = locally_uniform(*sentences, **shared)
+        else:
+            self.base = hidden_markov(*sentences, smoothing=settings.smoothing, **shared)
         self.counts = GoldCounts(
             self.model, columns, offsets, label_ids, input_only=settings.input_only
         )
-        self.expectations = self.counts.vector(
-            *_expectations(settings, self.base, self.model, columns, offsets)
-        )
+        data = self.model, columns, offsets
+        found: tuple[Floats, ...]
+        if settings.base == "empirical":
+            found = self.base.posterior_expectations(*data)
+        elif settings.samples:
+            found = self.base.sampled_expectations(
+                self.model, settings.samples, settings.seed, smoothing=_SAMPLE_SMOOTHING
+            )
+        else:
+            found = self.base.expectations(*data)
+        if settings.input_only:
+            found = *found, self.base.predicate_expectations(*data)
+        self.expectations = self.counts.vector(*found)
 
     @cached_property
     def distinct(self) -> tuple[scipy.sparse.csr_array, Floats]:
@@ -325,33 +346,6 @@ def correct(base: BaseDistribution, model: ChainModel) -> ChainModel:
         classes=model.classes,
         vocabularies=chain.vocabularies,
     )
-
-
-def _base_distribution(settings: Any, *sentences: Any) -> BaseDistribution:
-    """Count q0 on closed columns; sentences are arguments of `hidden_markov`."""
-    emitted, encoding = settings.emitted, settings.encoding
-    if settings.base == "locally_uniform":
-        return locally_uniform(*sentences, emitted=emitted, encoding=encoding)
-    smoothing = settings.smoothing
-    return hidden_markov(*sentences, emitted=emitted, smoothing=smoothing, encoding=encoding)
-
-
-def _expectations(
-    settings: Any, base: BaseDistribution, model: ChainModel, *sentences: Any
-) -> tuple[Floats, ...]:
-    """Return E[f] of a model's features and, if `input_only`, E of its predicates."""
-    found: tuple[Floats, ...]
-    if settings.base == "empirical":
-        found = base.posterior_expectations(model, *sentences)
-    elif settings.samples:
-        found = base.sampled_expectations(
-            model, settings.samples, settings.seed, smoothing=_SAMPLE_SMOOTHING
-        )
-    else:
-        found = base.expectations(model, *sentences)
-    if not settings.input_only:
-        return found
-    return *found, base.predicate_expectations(model, *sentences)
 
 
 class Minimization:
@@ -448,15 +442,13 @@ class MEstimationTrainer(Trainer[Any]):
     More data change q0 and the features, so training starts again.
     """
 
-    def __init__(
-        self, settings: Any, model: ChainModel, data: Sequence[SequenceData], **engine: Any
-    ):
+    def __init__(self, settings: Any, model: ChainModel, data: Parts, **engine: Any):
         super().__init__(settings, **engine)
         self._model = model
         self._data: list[SequenceData] = []
         self.add(data)
 
-    def take(self, data: Sequence[SequenceData]) -> None:
+    def take(self, data: Parts) -> None:
         self._data = [*self._data, *data]
         self._statistics: ChainStatistics | None = None
         self._minimization: Minimization | None = None

@@ -36,17 +36,9 @@ class LocalShard(ChainShard):
         self, part: Part, transitions: Floats, counts: Floats, pairs: Floats
     ) -> float:
         """Sum of log Z_t, and the expected counts given the right state before."""
-        return _local.next_states(
-            self.model.initial,
-            transitions,
-            part.cells,
-            part.offsets,
-            self._state_ids[part.tokens],
-            self._successors,
-            self._weights,
-            counts,
-            pairs,
-        )
+        chain = self.model.initial, transitions, part.cells, part.offsets
+        gold = self._state_ids[part.tokens], self._successors
+        return _local.next_states(*chain, *gold, self._weights, counts, pairs)
 
 
 class LocalLikelihood(ChainLikelihood):

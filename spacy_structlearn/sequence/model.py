@@ -29,7 +29,8 @@ from ..serialization import nested
 from . import encoding as encodings
 from .classes import WordClasses, derive_columns
 from .data import AnyFloats, AnyInts, Floats, Ids, Ints, Mask, Symbols
-from .features import UNKNOWN, Templates, check_offsets, find_symbols
+from .encoding import check_choice
+from .features import Templates, check_offsets, close
 from .states import START, allowed_transitions, label_states, pair_states, previous_labels
 
 _PRUNED_VERSION = 4
@@ -129,13 +130,8 @@ class ChainModel(Stored):
     @classmethod
     def empty(cls) -> ChainModel:
         """Return a model without labels and predicates, as an untrained component holds it."""
-        return cls(
-            (),
-            Templates(()),
-            np.empty(0, np.uint64),
-            np.empty((0, 0), np.float32),
-            np.empty((0, 0), np.float64),
-        )
+        nothing = np.empty((0, 0), np.float32)
+        return cls((), Templates(()), np.empty(0, np.uint64), nothing, nothing)
 
     @classmethod
     def build(
@@ -306,7 +302,7 @@ class ChainModel(Stored):
         Raises StructlearnError SL208 if a weight is too large for `dtype`, SL209 for another dtype.
         """
         storage = np.dtype(dtype).name
-        _check_storage(storage)
+        check_choice("The type of weights", storage, _WEIGHT_DTYPES)
         # Overflow to infinity is reported below, with a code.
         with np.errstate(over="ignore"):
             weights = self.weights.astype(storage)
@@ -331,13 +327,7 @@ class ChainModel(Stored):
         place of what the vocabularies do not have.
         """
         derived = derive_columns(columns, self.templates.columns, self.classes)
-        names = [name for name in self.templates.columns if closed and name in self.vocabularies]
-        if names:
-            derived = derived.copy()  # it may be the caller's
-        for name in names:
-            symbols, known = derived[:, self.templates.columns.index(name)], self.vocabularies[name]
-            symbols[find_symbols(symbols, known) == len(known)] = UNKNOWN
-        return derived
+        return close(derived, self.templates.columns, self.vocabularies) if closed else derived
 
     def adopt(self, other: ChainModel) -> None:
         """Take over the weights of the features that `other` shares, as a start of training.
@@ -356,9 +346,10 @@ class ChainModel(Stored):
         if self.supported is not None:
             self.weights[~self.supported] = 0.0
         states = {name: state for state, name in enumerate(other._state_names())}
-        mine = [i for i, name in enumerate(self._state_names()) if name in states]
+        names = self._state_names()
+        mine = [i for i, name in enumerate(names) if name in states]
         if mine:
-            their_states = [states[self._state_names()[i]] for i in mine]
+            their_states = [states[names[i]] for i in mine]
             scores = other.transitions[np.ix_(their_states, their_states)]
             block = self.transitions[np.ix_(mine, mine)]
             both = np.isfinite(scores) & np.isfinite(block)
@@ -498,11 +489,8 @@ class ChainModel(Stored):
         problem = self._problem_of_states() or self._problem_of_weights()
         if problem:
             raise StructlearnError("SL206", problem=problem)
-        _check_storage(self.storage)
-        known = (*encodings.SCHEMES, encodings.PLAIN)
-        if self.encoding not in known:
-            wanted = "one of " + ", ".join(known)
-            raise StructlearnError("SL209", name="encoding", wanted=wanted, value=self.encoding)
+        check_choice("The type of weights", self.storage, _WEIGHT_DTYPES)
+        check_choice("encoding", self.encoding, (*encodings.SCHEMES, encodings.PLAIN))
 
     def _problem_of_states(self) -> str | None:
         n_labels, states = len(self.labels), self.states
@@ -663,9 +651,3 @@ def _from_version_4(fields: dict[str, Any]) -> dict[str, Any]:
 
 def _vector(scores: Floats | None, n: int) -> Floats:
     return np.zeros(n) if scores is None else np.ascontiguousarray(scores, dtype=np.float64)
-
-
-def _check_storage(storage: str) -> None:
-    if storage not in _WEIGHT_DTYPES:
-        wanted = "one of " + ", ".join(_WEIGHT_DTYPES)
-        raise StructlearnError("SL209", name="The type of weights", wanted=wanted, value=storage)

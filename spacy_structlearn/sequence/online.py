@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..errors import StructlearnError
 from ..learning.training import Trainer
-from .data import Ids, Ints, SequenceData, concatenate
+from .data import Ids, Ints, Parts, concatenate
 from .features import check_offsets
 from .model import ChainModel, check_label_ids
 
@@ -24,9 +23,7 @@ class OnlineTrainer(Trainer[Any]):
 
     kept = ("n_averaged", "last")
 
-    def __init__(
-        self, settings: Any, model: ChainModel, data: Sequence[SequenceData], **engine: Any
-    ):
+    def __init__(self, settings: Any, model: ChainModel, data: Parts, **engine: Any):
         super().__init__(settings, **engine)
         if model.is_empty:
             raise StructlearnError("SL205")
@@ -45,7 +42,7 @@ class OnlineTrainer(Trainer[Any]):
         """Start a new average."""
         raise NotImplementedError
 
-    def take(self, data: Sequence[SequenceData]) -> None:
+    def take(self, data: Parts) -> None:
         columns, offsets, label_ids = concatenate(data, self.model.labels)
         rows = self.model.rows(self.model.templates.keys(columns, offsets))
         offsets = check_offsets(offsets, len(rows))
@@ -71,9 +68,10 @@ class OnlineTrainer(Trainer[Any]):
         """The arrays that identify the data and the features."""
         return self._rows, self._offsets, self._gold, self._order, self.model.keys
 
-    def shuffled(self) -> Ints:
-        """Return the order of the sentences in the next pass."""
-        return shuffled(self.n_sentences, self.settings.seed, self.n_iterations)
+    def sentences(self) -> tuple[NDArray, ...]:
+        """Return the rows, offsets, gold states and order of the sentences in the next pass."""
+        order = shuffled(self.n_sentences, self.settings.seed, self.n_iterations)
+        return self._rows, self._offsets, self._gold, order
 
     def _number_predicates(self, rows: Ids) -> Ids:
         """Order the predicates by frequency, so that frequent ones share cache lines.

@@ -18,8 +18,6 @@ from .data import Ids
 from .model import ChainModel
 from .online import OnlineTrainer, scattered
 
-_ARRAYS = ("weights", "totals", "arc_weights", "arc_totals")
-
 
 class PerceptronTrainer(OnlineTrainer):
     """The value is the number of sentences whose best path was wrong in the last pass."""
@@ -27,38 +25,25 @@ class PerceptronTrainer(OnlineTrainer):
     def begin(self) -> None:
         """See `OnlineTrainer`."""
         model = self.model
-        # The allowed transitions as the kernel reads them: by the state after, then before.
+        # The allowed transitions by the state after, then before.
         after, before = np.nonzero(~np.isneginf(model.transitions.T))
         self._after, self._before = after.astype(np.int32), before.astype(np.int32)
         n_arcs = np.bincount(after, minlength=len(model.states))
         self._starts = np.concatenate([[0], np.cumsum(n_arcs)]).astype(np.int32)
         self._columns = _state_columns(model)
         self._weights = model.weights[self._order].astype(np.float32)
-        self._arc_weights = model.transitions[self._before, self._after]
-        self._first = array_digest(self._weights, self._arc_weights)
+        self._transitions = model.transitions.copy()
+        self._first = array_digest(self._weights, self._transitions[self._before, self._after])
 
     def forget_average(self) -> None:
         """See `OnlineTrainer`."""
         self._totals = np.zeros(self._weights.shape)
-        self._arc_totals = np.zeros(len(self._arc_weights))
+        self._transition_totals = np.zeros_like(self._transitions)
 
     def iterate(self) -> bool:
-        n_wrong = _perceptron.epoch(
-            self._rows,
-            self._offsets,
-            self._gold,
-            self.shuffled(),
-            self._columns,
-            self.model.initial,
-            self.model.final,
-            self._starts,
-            self._before,
-            self._weights,
-            self._totals,
-            self._arc_weights,
-            self._arc_totals,
-            float(self.n_averaged),
-        )
+        fixed = self._columns, self.model.initial, self.model.final
+        weights = self._weights, self._totals, self._transitions, self._transition_totals
+        n_wrong = _perceptron.epoch(*self.sentences(), *fixed, *weights, float(self.n_averaged))
         self.value = float(n_wrong)
         self.n_iterations += 1
         self.n_averaged += self.n_sentences
@@ -68,7 +53,7 @@ class PerceptronTrainer(OnlineTrainer):
         """Return the current averaged model, float32, without predicates that have no weight."""
         model, n = self.model, max(self.n_averaged, 1)
         model.weights[self._order] = self._weights - self._totals / n
-        model.transitions[self._before, self._after] = self._arc_weights - self._arc_totals / n
+        model.transitions[:] = self._transitions - self._transition_totals / n
         return model.compact("float32")
 
     def data_digest(self) -> bytes:
@@ -82,17 +67,19 @@ class PerceptronTrainer(OnlineTrainer):
             "places": places,
             "weights": self._weights.reshape(-1)[places],
             "totals": self._totals.reshape(-1)[places],
-            "arc_weights": self._arc_weights,
-            "arc_totals": self._arc_totals,
+            "arc_weights": self._transitions[self._before, self._after],
+            "arc_totals": self._transition_totals[self._before, self._after],
         }
 
     def restore(self, state: dict[str, Any]) -> bool | None:
         super().restore(state)
-        everywhere = np.arange(len(self._before))
-        for name in _ARRAYS:
-            places = everywhere if name.startswith("arc") else state["places"]
-            fresh = np.zeros_like(getattr(self, f"_{name}"))
-            setattr(self, f"_{name}", scattered(state[name], places, fresh))
+        places, shape = state["places"], self._weights.shape
+        arcs = np.ravel_multi_index((self._before, self._after), self._transitions.shape)
+        fixed = self.model.transitions
+        self._weights = scattered(state["weights"], places, np.zeros(shape, np.float32))
+        self._totals = scattered(state["totals"], places, np.zeros(shape))
+        self._transitions = scattered(state["arc_weights"], arcs, fixed.copy())
+        self._transition_totals = scattered(state["arc_totals"], arcs, np.zeros(fixed.shape))
         return None
 
 

@@ -62,23 +62,12 @@ class PseudoShard(ChainShard):
     ) -> float:
         """- sum of log p(c_t | all other labels, x), and expected less right counts."""
         model = self.model
-        return _local.each_label(
-            model.initial,
-            transitions,
-            model.final,
-            part.cells,
-            part.offsets,
-            self._label_ids[part.tokens],
-            self._state_ids[part.tokens],
-            self._table,
-            len(model.labels) if model.start == START else model.start,
-            model.order == 2,
-            self._labels is not None,
-            self._touched,
-            self._weights,
-            counts,
-            pairs,
-        )
+        chain = model.initial, transitions, model.final, part.cells, part.offsets
+        gold = self._label_ids[part.tokens], self._state_ids[part.tokens]
+        start = len(model.labels) if model.start == START else model.start
+        order = model.order == 2, self._labels is not None, self._touched
+        out = self._weights, counts, pairs
+        return _local.each_label(*chain, *gold, self._table, start, *order, *out)
 
     def _count_gold(self, cells: Ids, counts: Floats) -> NDArray[np.number]:
         """Nothing: `_partial_loss` is the whole loss."""
@@ -148,12 +137,11 @@ class LogPseudoLikelihood(ChainLikelihood):
 
 
 class JointPseudoLikelihood(ChainLikelihood):
-    """The objective of the joint form: words and tags, all columns of the templates, are predicted
-    too.
+    """The objective of the joint form, which predicts all columns of the templates, too.
 
-    Columns are closed, as `model.vocabularies` says, and each template reads one place at most.
-    Arguments: see `ChainLikelihood`. Raises StructlearnError too if the model is none for the joint
-    form, or if a symbol is out of its vocabulary.
+    Columns are closed by `model.vocabularies`, and each template reads one position at most.
+    Arguments: see `ChainLikelihood`. Raises StructlearnError also if the model is not for the joint
+    form, or if a symbol is not in its vocabulary.
     """
 
     shard = JointShard
@@ -178,18 +166,15 @@ class JointPseudoLikelihood(ChainLikelihood):
 class _Emission:
     """- sum over tokens of log p(symbol | labels) for one column, without the prior.
 
-    Symbols are numbered; the unknown symbol is the last. The weights form a table with a row for
-    each template that reads the column and each column of the model's weights, and a column for
-    each symbol.
+    The weights form a table with a row for each template that reads the column and each column of
+    the model's weights, and a column for each symbol; the last is the unknown symbol.
 
     templates: the offset of each template that reads the column, and the symbol, the number and the
         column of weights of each of its features.
-    marks: (n_tokens, 1 or 2), the columns of weights of the gold labels.
-    symbols: (n_tokens).
-    Attributes: n_rows, n_symbols, the shape of the table; features, int64 (n), numbers of
-    parameters, and places, int64 (n), their places in the table; gold, float64 (n), their counts on
-    the gold paths; contexts, float64 (n_contexts, n_rows), the rows that are added up for distinct
-    labels around a token; n_tokens, int64 (n_contexts), their numbers of tokens.
+    marks: (n_tokens, 1 or 2), the columns of weights of the gold labels. symbols: (n_tokens).
+    Attributes: features, int64 (n), parameters; places, int64 (n), in the table; gold, float64 (n),
+    counts on the gold paths; contexts, float64 (n_contexts, n_rows), the rows that are added up for
+    distinct labels around a token; n_tokens, int64 (n_contexts), their numbers of tokens.
     """
 
     def __init__(

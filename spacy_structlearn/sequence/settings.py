@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,7 +19,7 @@ from ..learning import settings
 from ..learning.settings import Settings, setting
 from ..parallel.shards import MakeEngine, make_engine
 from .classes import WordClasses, derive_columns, read_classes, source_columns
-from .data import SequenceData, Symbols, arranged, concatenate
+from .data import Parts, Symbols, arranged, concatenate
 from .encoding import PLAIN, SCHEMES, tag_set
 from .features import SHA_PEREIRA, Templates
 from .model import ChainModel
@@ -28,12 +27,6 @@ from .model import ChainModel
 if TYPE_CHECKING:
     from ..learning.training import Trainer
     from .crf import ChainLikelihood
-
-
-def _class(name: str) -> Any:
-    """Import a class of this package by the names of its module and itself."""
-    module, kind = name.split(".")
-    return getattr(import_module(f".{module}", __package__), kind)
 
 
 def _smoothing() -> Any:
@@ -52,22 +45,28 @@ class SequenceSettings(Settings):
         help='Scheme that encodes chunks as tags. "none": each token has a label of its own.',
     )
 
-    trainer_class: ClassVar[str]
-    """Module and class of the trainer, which is imported when it is needed."""
+    joint: ClassVar[bool] = False
+    """Whether words and tags are predicted, too, which needs closed vocabularies."""
 
     def empty(self) -> ChainModel:
         """Return the model of an untrained component."""
         return ChainModel.empty()
 
     def trainer(
-        self,
-        parameters: ChainModel,
-        data: Sequence[SequenceData],
-        *,
-        make_engine: MakeEngine = make_engine,
+        self, parameters: ChainModel, data: Parts, *, make_engine: MakeEngine = make_engine
     ) -> Trainer:
         """Return a trainer on `data`; it starts from `parameters` if the learner needs it."""
-        return _class(self.trainer_class)(self, parameters, data, make_engine=make_engine)
+        from . import hmm, m_estimation, perceptron, stochastic_crf, training
+
+        kinds: dict[str, type[Trainer]] = {
+            "Perceptron": perceptron.PerceptronTrainer,
+            "StochasticCRF": stochastic_crf.StochasticCRFTrainer,
+            "HMM": hmm.HMMTrainer,
+            "MEstimation": m_estimation.MEstimationTrainer,
+        }
+        other = training.JointTrainer if self.joint else training.LikelihoodTrainer
+        kind: Any = kinds.get(self.name, other)
+        return kind(self, parameters, data, make_engine=make_engine)
 
     def _unknowing(self, labels: Sequence[str], templates: Templates) -> ChainModel:
         """Return a model of the labels, without predicates."""
@@ -108,6 +107,8 @@ class ChainSettings(SequenceSettings):
     """Bits of the keys of predicates; fewer bits make a smaller model (see `Templates`)."""
     supported_only: ClassVar[bool] = True
     """Whether only features that occur with gold labels have a weight."""
+    margin: ClassVar[float | None] = None
+    """See `ChainModel`."""
 
     @property
     def own_templates(self) -> Templates:
@@ -139,28 +140,25 @@ class ChainSettings(SequenceSettings):
         """Compute `columns` from those of the text, with the word classes if needed."""
         return derive_columns(columns, self.columns, self.word_classes)
 
-    def close_vocabularies(self, columns: Symbols) -> tuple[Symbols, dict[str, Symbols]]:
-        """Return the columns to train on and `ChainModel.vocabularies`.
-
-        Only learners that need closed vocabularies replace symbols.
-        """
-        return columns, {}
-
     def initialize(
-        self,
-        data: Sequence[SequenceData],
-        labels: Sequence[str],
-        previous: ChainModel | None = None,
+        self, data: Parts, labels: Sequence[str], previous: ChainModel | None = None
     ) -> ChainModel:
         """Return an untrained model with the features of `data`.
 
         labels: chunk labels; the labels of the model are their tags in the encoding.
         previous: the model before, whose word classes are kept if the settings have none, and whose
             weights are kept in a warm start.
+        Raises StructlearnError for templates that a joint model cannot use.
         """
         tags = tag_set(labels, self.encoding)
-        columns, offsets, label_ids = concatenate(data, tags)
-        columns, vocabularies = self.close_vocabularies(columns)
+        columns, offsets, label_ids = concatenate(arranged(data) if self.joint else data, tags)
+        vocabularies: Iterable[Symbols] = ()
+        if self.joint:
+            from .hmm import close_columns
+            from .pseudolikelihood import check_templates
+
+            check_templates(self.own_templates)
+            columns, vocabularies = close_columns(columns)
         model = ChainModel.build(
             columns,
             offsets,
@@ -175,7 +173,8 @@ class ChainSettings(SequenceSettings):
         if not self.supported_only:
             model.supported[:] = model.supported_transitions[:] = True
         model.classes = self.word_classes
-        model.vocabularies = vocabularies
+        model.vocabularies = dict(zip(self.columns, vocabularies, strict=self.joint))
+        model.margin = self.margin
         if previous is not None:
             model.classes = model.classes or previous.classes
             if self.warm_start and not previous.is_empty:
@@ -199,13 +198,18 @@ class LikelihoodSettings(ChainSettings):
     threads: int = settings.threads()
     shards: int = settings.shards()
 
-    trainer_class: ClassVar[str] = "training.LikelihoodTrainer"
-    objective_class: ClassVar[str]
-
     @property
     def objective_kind(self) -> type[ChainLikelihood]:
         """The class of the objective."""
-        return _class(self.objective_class)
+        from . import crf, memm, pseudolikelihood
+
+        if self.joint:
+            return pseudolikelihood.JointPseudoLikelihood
+        return {
+            "CRF": crf.ChainLikelihood,
+            "MEMM": memm.LocalLikelihood,
+            "PseudoLikelihood": pseudolikelihood.LogPseudoLikelihood,
+        }[self.name]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,7 +217,6 @@ class CRFSettings(LikelihoodSettings):
     """Conditional random field over label sequences (Lafferty et al. 2001)."""
 
     name: ClassVar[str] = "CRF"
-    objective_class: ClassVar[str] = "crf.ChainLikelihood"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,7 +228,6 @@ class MEMMSettings(LikelihoodSettings):
     """
 
     name: ClassVar[str] = "MEMM"
-    objective_class: ClassVar[str] = "memm.LocalLikelihood"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,37 +245,6 @@ class PseudoLikelihoodSettings(LikelihoodSettings):
         " (symbols seen once are one unknown symbol), and a template reads a single position.",
     )
 
-    @property
-    def trainer_class(self) -> str:  # type: ignore[override]
-        """See `SequenceSettings`."""
-        return "training.JointTrainer" if self.joint else "training.LikelihoodTrainer"
-
-    @property
-    def objective_class(self) -> str:  # type: ignore[override]
-        """See `LikelihoodSettings`."""
-        kind = "JointPseudoLikelihood" if self.joint else "LogPseudoLikelihood"
-        return f"pseudolikelihood.{kind}"
-
-    def initialize(
-        self,
-        data: Sequence[SequenceData],
-        labels: Sequence[str],
-        previous: ChainModel | None = None,
-    ) -> ChainModel:
-        """See `ChainSettings`. Raises StructlearnError for templates the joint form cannot use."""
-        return super().initialize(arranged(data) if self.joint else data, labels, previous)
-
-    def close_vocabularies(self, columns: Symbols) -> tuple[Symbols, dict[str, Symbols]]:
-        """See `ChainSettings`."""
-        if not self.joint:
-            return columns, {}
-        from .hmm import close_columns
-        from .pseudolikelihood import check_templates
-
-        check_templates(self.own_templates)
-        closed, vocabularies = close_columns(columns)
-        return closed, dict(zip(self.columns, vocabularies, strict=True))
-
 
 @dataclass(frozen=True, kw_only=True)
 class PerceptronSettings(ChainSettings):
@@ -283,7 +254,6 @@ class PerceptronSettings(ChainSettings):
     """
 
     name: ClassVar[str] = "Perceptron"
-    trainer_class: ClassVar[str] = "perceptron.PerceptronTrainer"
 
     order: int = setting(
         2, choices=(1, 2), help="1: states are labels. 2: states are pairs of labels."
@@ -303,7 +273,6 @@ class StochasticCRFSettings(ChainSettings):
     """
 
     name: ClassVar[str] = "StochasticCRF"
-    trainer_class: ClassVar[str] = "stochastic_crf.StochasticCRFTrainer"
     key_bits: ClassVar[int] = 40
     supported_only: ClassVar[bool] = False
 
@@ -323,24 +292,12 @@ class StochasticCRFSettings(ChainSettings):
     )
     seed: int = settings.seed()
 
-    def initialize(
-        self,
-        data: Sequence[SequenceData],
-        labels: Sequence[str],
-        previous: ChainModel | None = None,
-    ) -> ChainModel:
-        """See `ChainSettings`."""
-        model = super().initialize(data, labels, previous)
-        model.margin = self.margin
-        return model
-
 
 @dataclass(frozen=True, kw_only=True)
 class HMMSettings(SequenceSettings):
     """Second-order hidden Markov model (Smith, Vail & Lafferty 2007), trained by counting."""
 
     name: ClassVar[str] = "HMM"
-    trainer_class: ClassVar[str] = "hmm.HMMTrainer"
 
     word: str = setting("ORTH", help="Token attribute to use as the word.")
     tag: str = setting("TAG", help="Token attribute to use as the tag.")
@@ -356,10 +313,7 @@ class HMMSettings(SequenceSettings):
         return columns
 
     def initialize(
-        self,
-        data: Sequence[SequenceData],
-        labels: Sequence[str],
-        previous: ChainModel | None = None,
+        self, data: Parts, labels: Sequence[str], previous: ChainModel | None = None
     ) -> ChainModel:
         """Return a model of the labels; its states come with the counts.
 
@@ -378,7 +332,6 @@ class MEstimationSettings(ChainSettings):
     """
 
     name: ClassVar[str] = "MEstimation"
-    trainer_class: ClassVar[str] = "m_estimation.MEstimationTrainer"
 
     order: int = setting(2, choices=(2,), exposed=False, help="States are pairs of labels.")
     warm_start: bool = setting(
@@ -439,10 +392,7 @@ class MEstimationSettings(ChainSettings):
         return Templates(tuple(dict.fromkeys([*own.texts, *further])))
 
     def initialize(
-        self,
-        data: Sequence[SequenceData],
-        labels: Sequence[str],
-        previous: ChainModel | None = None,
+        self, data: Parts, labels: Sequence[str], previous: ChainModel | None = None
     ) -> ChainModel:
         """Return a model of labels and vocabularies; training adds the features and q0.
 

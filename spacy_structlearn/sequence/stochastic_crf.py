@@ -75,15 +75,8 @@ def candidates(model: ChainModel, columns: Symbols, offsets: Ints) -> Candidates
     starts = np.empty(len(scores) + 1, dtype=np.int64)
     labels = np.empty(scores.size, dtype=np.int32)
     probabilities = np.empty(scores.size, dtype=np.float32)
-    _stochastic_crf.posteriors(
-        model.transitions,
-        scores,
-        offsets,
-        model.margin,
-        starts,
-        labels,
-        probabilities,
-    )
+    out = starts, labels, probabilities
+    _stochastic_crf.posteriors(model.transitions, scores, offsets, model.margin, *out)
     return Candidates(starts, labels[: starts[-1]], probabilities[: starts[-1]])
 
 
@@ -121,19 +114,9 @@ class StochasticCRFTrainer(OnlineTrainer):
     def iterate(self) -> bool:
         settings = self.settings
         l1 = settings.l1 / max(self.n_sentences, 1)  # the penalty of one sentence
-        self.value = _stochastic_crf.epoch(
-            self._rows,
-            self._offsets,
-            self._gold,
-            self.shuffled(),
-            self._weights["predicate"].learner,
-            self._weights["transition"].learner,
-            settings.margin,
-            settings.learn_rate,
-            settings.damping,
-            l1,
-            float(self.n_seen),
-        )
+        learners = (weights.learner for weights in self._weights.values())
+        rule = settings.margin, settings.learn_rate, settings.damping, l1
+        self.value = _stochastic_crf.epoch(*self.sentences(), *learners, *rule, float(self.n_seen))
         self.n_iterations += 1
         self.n_seen += self.n_sentences
         self.n_averaged += 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from ..learning.training import Trainer, array_digest
@@ -10,7 +9,7 @@ from ..optimize.lbfgs import LBFGS
 from ..optimize.owlqn import OWLQN
 from ..serialization import nested
 from .crf import ChainLikelihood
-from .data import Floats, SequenceData, arranged, concatenate
+from .data import Floats, Parts, arranged, concatenate
 from .hmm import close_columns
 from .model import ChainModel
 
@@ -26,14 +25,12 @@ class LikelihoodTrainer(Trainer[Any]):
     _objective: ChainLikelihood | None = None
     _optimizer: LBFGS
 
-    def __init__(
-        self, settings: Any, model: ChainModel, data: Sequence[SequenceData], **engine: Any
-    ):
+    def __init__(self, settings: Any, model: ChainModel, data: Parts, **engine: Any):
         super().__init__(settings, **engine)
         self._model = model
         self.add(data)
 
-    def take(self, data: Sequence[SequenceData]) -> None:
+    def take(self, data: Parts) -> None:
         sentences = concatenate(data, self._model.labels)
         if self._objective is None:
             self._begin(*sentences)
@@ -102,9 +99,9 @@ class JointTrainer(LikelihoodTrainer):
     It keeps its data: which tokens are the first of their types, only all of them together tell.
     """
 
-    _data: Sequence[SequenceData] = ()
+    _data: Parts = ()
 
-    def take(self, data: Sequence[SequenceData]) -> None:
+    def take(self, data: Parts) -> None:
         if self._objective is not None:
             self._objective.write(self._optimizer.x)
             self._objective.close()

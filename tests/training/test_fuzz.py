@@ -2,6 +2,7 @@
 
 import sys
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -11,14 +12,25 @@ from training.reliability.fuzz_targets import kernels, loaders, workloads
 from training.reliability.fuzz_targets.pipeline import Pipeline, mixed
 from training.reliability.fuzz_targets.readers import Readers
 
-FEW = ("crf_l1", "latent", "bayes_net", "isbn")
+FEW = ("crf_l1", "memm", "perceptron", "stochastic_crf", "latent", "bayes_net", "isbn")
+CHAINS = tuple(module for module in kernels.MODULES if module.startswith("sequence."))
 KERNELS = (
+    *CHAINS,
     "grammar.chart._chart",
     "grammar.latent._derivations",
     "classification._counts",
     "isbn._network",
     "isbn._search",
 )
+# Places of arguments of the kernels of chains: arrays of any length, and arrays of ids.
+ANY_LENGTH = {
+    **{"fold": (0, 3, 4), "unfold": (3, 4), "exchange": (0,), "epoch": (3,), "nest": (1,)},
+    **{"Segmenter.best": (2,), "Segmenter.begins": (2,)},
+}
+IDS = {
+    **{"expected_counts": (1, 2), "exchange": (0, 2, 5, 8), "epoch": (2, 3)},
+    **{"next_states": (2, 4), "each_label": (3, 5, 6, 7), "segment_probabilities": (5,)},
+}
 EXAMPLES = settings(
     max_examples=20,
     deadline=None,
@@ -56,6 +68,23 @@ def test_kernels(calls, module):
         target(data)
 
     run()
+
+
+@pytest.mark.parametrize("module", CHAINS)
+def test_kernels_refuse_short_arrays_and_ids_out_of_range(calls, module):
+    target = kernels.Kernel(module, calls)
+    for call in target.calls:
+        for place, value in enumerate(call.args):
+            wrong = []
+            if isinstance(value, np.ndarray) and value.size:
+                if place not in ANY_LENGTH.get(call.name, ()):
+                    wrong.append(value[:-1].copy())
+                if place in IDS.get(call.name, ()):
+                    wrong.append(np.full_like(value, np.iinfo(value.dtype).max))
+            for other in wrong:
+                args = (*call.args[:place], other, *call.args[place + 1 :])
+                with pytest.raises(ValueError, match=" "):
+                    target.run(call._replace(args=args))
 
 
 # --- models ---------------------------------------------------------------------------------------

@@ -32,6 +32,13 @@ MODULES = (
     "isbn._network",
     "isbn._search",
     "optimize._dual",
+    "sequence._chain",
+    "sequence._classes",
+    "sequence._local",
+    "sequence._perceptron",
+    "sequence._segments",
+    "sequence._stochastic_crf",
+    "sequence._words",
 )
 # Exceptions for invalid arguments. MemoryError: for a size argument. AttributeError and
 # LookupError: for None, values that are not arrays, and missing arrays.
@@ -230,9 +237,11 @@ class Kernel:
                 path = choices.one_of(self.paths[number])
                 own, args = _put((own, args), path, lambda value: changed(value, choices))
         with suppress(REFUSALS):
-            self._run(call.name, own, args)
+            self.run(call._replace(own=own, args=args))
 
-    def _run(self, name: str, own: Any, args: Any) -> None:
+    def run(self, call: Call) -> None:
+        """Make a call with copies of its arguments."""
+        _, name, own, args = call
         function: Any
         self.made: dict[int, Any] = {}
         if own is None:

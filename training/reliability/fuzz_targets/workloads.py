@@ -92,6 +92,15 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
         "chain_tagger",
         _chain("CRF", encoding="none", templates=WORDS_ONLY, max_iterations=3)[1],
     ),
+    "stochastic_crf": (
+        "chain_tagger",
+        _chain(
+            "StochasticCRF",
+            encoding="none",
+            templates=[*WORDS_ONLY, "SUFFIX2[0]", "FLAGS[0]"],
+            max_iterations=2,
+        )[1],
+    ),
     "latent": _parser("LatentGrammar", **{k: v for k, v in LATENT.items() if k[0] != "@"}),
     "product": _parser(
         "LatentGrammar", **{k: v for k, v in LATENT.items() if k[0] != "@"}, grammars=2
