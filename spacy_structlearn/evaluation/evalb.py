@@ -37,8 +37,9 @@ class EvalbParameters:
     separators: Labels of phrases are cut at the first of these characters (`strip_function`).
     labelled: LABELED. Whether labels are compared.
     cutoff: CUTOFF_LEN. Maximum length, in words, for the second summary of `EvalbScore.report`.
-
-    QUOTE_LABEL and QUOTE_TERM of new.prm have no counterpart; score with punctuation="gold".
+    quote_labels: QUOTE_LABEL. Tags that are confused on `quote_words`. If only one tree deletes
+        such a word, and the trees keep different numbers of words, both keep it.
+    quote_words: QUOTE_TERM.
     """
 
     deleted: frozenset[str] = frozenset()
@@ -47,6 +48,8 @@ class EvalbParameters:
     separators: str = "-="
     labelled: bool = True
     cutoff: int = 40
+    quote_labels: frozenset[str] = frozenset()
+    quote_words: frozenset[str] = frozenset({"'", '"', "/"})
 
     @cached_property
     def _same(self) -> dict[str, str]:
@@ -360,6 +363,8 @@ def _score(
     kept, others_kept = _kept(leaves, parameters), _kept(others, parameters)
     if predicted is not None and by_gold:
         others_kept = _kept_as_in_gold(leaves, others, parameters, number)
+    elif parameters.quote_labels and sum(kept) != sum(others_kept):
+        _keep_quotes(leaves, kept, others, others_kept, parameters)
     wanted = brackets(gold, parameters, kept=kept)
     given = [] if predicted is None else brackets(predicted, parameters, kept=others_kept)
     leaves, others = list(compress(leaves, kept)), list(compress(others, others_kept))
@@ -432,3 +437,40 @@ def _crossing(gold: Sequence[Span], predicted: Iterable[Span], length: int) -> i
 
 def _percent(part: int, whole: int) -> float:
     return 100.0 * part / whole if whole else 0.0
+
+
+def _keep_quotes(
+    leaves: Sequence[Tree],
+    kept: list[bool],
+    others: Sequence[Tree],
+    others_kept: list[bool],
+    parameters: EvalbParameters,
+) -> None:
+    """Keep quotation marks that only one tree deletes, after the same number of kept words.
+
+    This changes `kept` and `others_kept`.
+    """
+    gold, given = _quotes(leaves, kept, parameters), _quotes(others, others_kept, parameters)
+    i = j = 0
+    more = others_more = 0  # words kept on either side that were deleted before
+    while i < len(gold) and j < len(given):
+        (at, before), (other_at, other_before) = gold[i], given[j]
+        ahead = before + more - other_before - others_more
+        if ahead == 0 and kept[at] != others_kept[other_at]:
+            more += not kept[at]
+            others_more += not others_kept[other_at]
+            kept[at] = others_kept[other_at] = True
+        i += ahead <= 0
+        j += ahead >= 0
+
+
+def _quotes(
+    leaves: Sequence[Tree], kept: Sequence[bool], parameters: EvalbParameters
+) -> list[tuple[int, int]]:
+    """Return the index of each quotation mark, and the number of kept words before it."""
+    before = accumulate(kept, initial=0)
+    return [
+        (at, count)
+        for at, (leaf, count) in enumerate(zip(leaves, before, strict=False))
+        if leaf.label in parameters.quote_labels and leaf.word in parameters.quote_words
+    ]

@@ -222,6 +222,23 @@ def test_up_to_a_length():
     assert "-- len<=2 --\nNumber of sentence        =      1" in result.report()
 
 
+def test_quotation_marks_tagged_as_possessives():
+    quotes = replace(COLLINS, quote_labels=frozenset({"''", "POS"}))
+    gold = "(S (NP (NN a) (POS ')) (X (NN b) ('' ') (POS ')) ('' '))"
+    predicted = "(S (NP (NN a) ('' ')) (X (NN b) (POS ') (POS ')) ('' '))"
+    # EVALB looks no further where the numbers of words are the same by chance.
+    assert score(gold, predicted, quotes).errors == 1
+    predicted = predicted.replace("(NN a) ('' ')", "(NN a) (POS ')")
+    for one, other in ((gold, predicted), (predicted, gold)):
+        assert score(one, other).errors == 1
+        row = score(one, other, quotes).rows[0]
+        assert (row.status, row.words, row.correct_tags) == (SCORED, 5, 4)
+        assert counts(row) == (3, 3, 3)
+    # A longer word is no quotation mark.
+    result = score(gold.replace("'' ')", "'' 's)"), predicted.replace("POS ')", "POS 's)"), quotes)
+    assert result.errors == 1
+
+
 def test_nothing_to_score():
     result = score_trees([], [])
     assert result.f1 == result.complete_match == result.average_crossing == 0
