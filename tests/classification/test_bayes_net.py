@@ -6,9 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from nets import (
+from classification.nets import (
     LABELS,
     VARIABLES,
     SlowNet,
@@ -22,6 +20,8 @@ from nets import (
     structures,
     tables,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from spacy_structlearn import serialization
 from spacy_structlearn.classification import BayesNet, BayesNetSettings, Table

@@ -5,8 +5,8 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from classification.nets import VARIABLES, joint_counts, tables
 from hypothesis import given, settings
-from nets import VARIABLES, joint_counts, tables
 from spacy_structlearn.classification._counts import BayesNetKernel
 
 from spacy_structlearn.classification.counts import (

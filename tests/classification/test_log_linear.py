@@ -4,9 +4,9 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from classification.nets import accuracy, bayes_net, log_linear, quadruples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nets import accuracy, bayes_net, log_linear, quadruples
 
 from spacy_structlearn import serialization
 from spacy_structlearn.classification import BayesNetSettings, LogLinear, Table

@@ -4,9 +4,7 @@ from itertools import combinations, permutations, product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from nets import (
+from classification.nets import (
     LABELS,
     VARIABLES,
     SlowNet,
@@ -17,6 +15,8 @@ from nets import (
     slow_log_likelihood,
     tables,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from spacy_structlearn.classification import BayesNetSettings, structure
 from spacy_structlearn.classification.counts import CountedInstances, JointCounts

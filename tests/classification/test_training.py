@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from nets import accuracy, log_linear, own_scores
+from classification.nets import accuracy, log_linear, own_scores
 
 from spacy_structlearn.classification import BayesNetSettings, LogLinearSettings, Table
 from spacy_structlearn.classification.features import ClassificationData

@@ -2,9 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from nets import (
+from classification.nets import (
     LABELS,
     VARIABLES,
     SlowNet,
@@ -12,6 +10,8 @@ from nets import (
     structures,
     tables,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 
 from spacy_structlearn.classification import witten_bell

@@ -2,16 +2,12 @@
 
 import io
 import sys
-from pathlib import Path
 
 import pytest
 import spacy
+from cli.toys import ATTACHED, GOLD, TREES, gold_docs
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from toys import ATTACHED, GOLD, TREES, gold_docs
 
 from spacy_structlearn import cli
 from spacy_structlearn.pipeline.readers import create_treebank_reader, set_gold_spans, to_example

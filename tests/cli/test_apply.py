@@ -5,10 +5,10 @@ import json
 
 import pytest
 import spacy
+from cli.toys import TEXT, docs_of, gold_docs, one_line_error
 from spacy.language import Language
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
-from toys import TEXT, docs_of, gold_docs, one_line_error
 
 from spacy_structlearn.cli.apply import SETTINGS
 

@@ -7,7 +7,7 @@ import sys
 import tempfile
 
 import pytest
-from toys import deadly_model, install_deadly, left, one_line_error
+from cli.toys import deadly_model, install_deadly, left, one_line_error
 
 from spacy_structlearn.cli._cluster import ClusterCommand, address_of
 from spacy_structlearn.cli._parts import Output

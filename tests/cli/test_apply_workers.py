@@ -6,8 +6,8 @@ import sys
 import time
 
 import pytest
+from cli.toys import deadly_model, gold_docs, install_deadly, left
 from spacy.vocab import Vocab
-from toys import deadly_model, gold_docs, install_deadly, left
 
 from spacy_structlearn.cli import _parts
 from spacy_structlearn.cli._parts import ChunkParser, Output, chunks

@@ -5,9 +5,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from cli.toys import ATTACHED, TREES, docs_of
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
-from toys import ATTACHED, TREES, docs_of
 from typer.testing import CliRunner
 
 from spacy_structlearn.cli import app

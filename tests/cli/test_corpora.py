@@ -5,9 +5,9 @@ import io
 import sys
 
 import pytest
+from cli.toys import TREES, gold_docs
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
-from toys import TREES, gold_docs
 
 from spacy_structlearn.cli._corpora import Reader, recognized
 from spacy_structlearn.cli._corpora import gold_docs as read

@@ -5,9 +5,9 @@ from itertools import cycle
 
 import pytest
 import spacy
+from cli.toys import TREES, gold_docs, one_line_error
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
-from toys import TREES, gold_docs, one_line_error
 
 LATIN = "Zoë slept.".encode("latin-1")
 PACKED = gzip.compress(b"(S (NN a))\n" * 1000)

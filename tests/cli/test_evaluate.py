@@ -4,7 +4,7 @@ import json
 
 import pytest
 import spacy
-from toys import ATTACHED, TREES, one_line_error
+from cli.toys import ATTACHED, TREES, one_line_error
 
 from spacy_structlearn.cli.evaluate import example_of
 from spacy_structlearn.pipeline.readers import read_treebank

@@ -6,7 +6,7 @@ import shutil
 import pytest
 import spacy
 import srsly
-from toys import ATTACHED, one_line_error
+from cli.toys import ATTACHED, one_line_error
 
 import spacy_structlearn
 from spacy_structlearn import cli

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 import spacy
+from cli.toys import ATTACHED, TREES, one_line_error
 from spacy.tokens import Doc, DocBin
 from spacy.util import load_config, load_config_from_str
 from spacy.vocab import Vocab
-from toys import ATTACHED, TREES, one_line_error
 
 from spacy_structlearn.cli._configs import SUITABLE, config_text
 from spacy_structlearn.cli._corpora import Reader

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 import spacy
-from toys import PARSED, TEXT
+from cli.toys import PARSED, TEXT
 
 import spacy_structlearn
 from spacy_structlearn import cli

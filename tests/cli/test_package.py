@@ -11,7 +11,7 @@ from importlib.util import find_spec
 import pytest
 import spacy
 import srsly
-from toys import TEXT, one_line_error
+from cli.toys import TEXT, one_line_error
 from typer.testing import CliRunner
 
 import spacy_structlearn

@@ -9,12 +9,12 @@ from threading import Thread
 import numpy as np
 import pytest
 import spacy
+from cli.toys import PARSED, TEXT, TREES
 from hypothesis import given
 from hypothesis import strategies as st
 from spacy.language import Language
 from spacy.tokens import Doc, Span, Token
 from spacy.vocab import Vocab
-from toys import PARSED, TEXT, TREES
 
 import spacy_structlearn
 from spacy_structlearn.cli._documents import Format, printed

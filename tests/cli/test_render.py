@@ -1,8 +1,8 @@
 """`structlearn render`: a page of HTML from text or from Docs."""
 
+from cli.toys import TEXT, gold_docs
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
-from toys import TEXT, gold_docs
 
 
 def test_a_page_on_standard_output(run, parsing_model):

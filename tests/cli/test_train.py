@@ -2,7 +2,7 @@
 
 import pytest
 import spacy
-from toys import one_line_error
+from cli.toys import one_line_error
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 import spacy
-from toys import one_line_error
+from cli.toys import one_line_error
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from typing import Any
 
 from spacy_structlearn.learning.settings import Settings
 
-FAMILIES = sorted(path.stem for path in Path(__file__).parent.glob("*_learners.py"))
+FAMILIES = sorted(f"contracts.{path.stem}" for path in Path(__file__).parent.glob("*_learners.py"))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Classifiers of nominal data, one by one and in stages."""
 
 import numpy as np
-from cases import Case, Model, end
+from contracts.cases import Case, Model, end
 
 from spacy_structlearn.classification import BayesNet, LogLinear
 from spacy_structlearn.classification.features import ClassificationData, Table

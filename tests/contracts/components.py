@@ -32,7 +32,7 @@ from spacy_structlearn.pipeline.readers import read_treebank, to_example
 from spacy_structlearn.pipeline.upgrade import current
 
 # In which processes find this module.
-ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
 FILES = {"spaces": SAMPLE / "sample.spaces", "props": SAMPLE / "sample.props"}
 TEXT = "The old man took a key from his pocket. He opened the door with the key."

@@ -1,7 +1,7 @@
 """The learners of grammars, and what they learn."""
 
 import numpy as np
-from cases import Case, Model
+from contracts.cases import Case, Model
 from thinc.api import Dropout, HashEmbed, chain, with_array
 from thinc.api import Model as Layer
 

@@ -1,6 +1,6 @@
 """Incremental sigmoid belief networks."""
 
-from cases import Case, Model, end
+from contracts.cases import Case, Model, end
 
 from spacy_structlearn.isbn.settings import ISBNSettings
 from spacy_structlearn.trees.brackets import parse_tree

@@ -1,7 +1,7 @@
 """The learners of chains, on random sentences of a few words."""
 
 import numpy as np
-from cases import Case, Model
+from contracts.cases import Case, Model
 
 from spacy_structlearn.sequence.classes import WordClasses
 from spacy_structlearn.sequence.data import SequenceData

@@ -9,12 +9,12 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
 
-import components
 import numpy as np
 import pytest
 import spacy
 import srsly
-from components import COMPONENTS, OTHER, TEXT
+from contracts import components
+from contracts.components import COMPONENTS, OTHER, TEXT
 from spacy.tokens import Doc, DocBin, Span, Token
 from spacy.training import Example
 from thinc.api import Linear
@@ -319,7 +319,7 @@ class Keep:
         self.of = of
 
     def __call__(self, doc):
-        import components
+        from contracts import components
 
         doc.user_data[self.of] = components.COMPONENTS[self.of].answer(doc)
         return doc
@@ -333,7 +333,7 @@ def keep(nlp, name, of):
 if __name__ == "__main__":
     multiprocessing.set_start_method("spawn")
     folder, text = sys.argv[1:]
-    import components
+    from contracts import components
 
     nlp = spacy.blank("en")
     with open(f"{folder}/pickled", "rb") as file:

@@ -3,7 +3,7 @@
 import pickle
 
 import pytest
-from cases import end, listed, trained
+from contracts.cases import end, listed, trained
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.learning.settings import plain, signature

@@ -5,8 +5,8 @@ import math
 
 import pytest
 import spacy
-from cases import classes, listed
 from confection import Config
+from contracts.cases import classes, listed
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.learning.settings import Settings, document, reference, signature

@@ -5,7 +5,7 @@ import pickle
 from contextlib import suppress
 
 import pytest
-from cases import listed
+from contracts.cases import listed
 from hypothesis import given
 from hypothesis import strategies as st
 

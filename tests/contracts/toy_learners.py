@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cases import Case, Model
+from contracts.cases import Case, Model
 
 from spacy_structlearn.learning import settings
 from spacy_structlearn.learning.settings import Settings, setting

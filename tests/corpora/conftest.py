@@ -5,7 +5,6 @@ import gzip
 import hashlib
 import io
 import os
-import sys
 import tarfile
 import threading
 import zipfile
@@ -18,7 +17,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPORA = ROOT / "corpora"
-sys.path.insert(0, str(CORPORA))  # fetch.py runs as a script, its modules are not a package
 
 
 def existing_directory(variable: str, name: str) -> Path:

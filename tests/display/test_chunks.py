@@ -1,7 +1,7 @@
 """Chunks in the bracketed notation, and as HTML."""
 
 import pytest
-from drawn import annotated, marks, pizza, read_html, text
+from display.drawn import annotated, marks, pizza, read_html, text
 from spacy.tokens import Doc
 
 from spacy_structlearn.display.chunks import COLORS, bracketed, chunks_html

@@ -4,7 +4,7 @@ from html.parser import HTMLParser
 from itertools import pairwise
 
 import pytest
-from drawn import VOCABS, contrast
+from display.drawn import VOCABS, contrast
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from spacy.tokens import Doc

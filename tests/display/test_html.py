@@ -1,7 +1,7 @@
 """Labelled spans over words, read back from their HTML."""
 
 import pytest
-from drawn import VOCABS, annotated, marks, pizza, placed_words, read_html, text
+from display.drawn import VOCABS, annotated, marks, pizza, placed_words, read_html, text
 from hypothesis import given
 from hypothesis import strategies as st
 from spacy.tokens import Doc

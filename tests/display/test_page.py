@@ -8,7 +8,7 @@ import sys
 from html import escape, unescape
 
 import pytest
-from drawn import LAYERS, VOCABS, annotated, contrast, marks, pizza, read_html, text
+from display.drawn import LAYERS, VOCABS, annotated, contrast, marks, pizza, read_html, text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from spacy.tokens import Doc, Span

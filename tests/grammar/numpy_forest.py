@@ -4,8 +4,8 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-import treebanks
-from grammars import random_rules, random_symbols
+from grammar import treebanks
+from grammar.grammars import random_rules, random_symbols
 
 from spacy_structlearn.arrays import cumulative
 from spacy_structlearn.grammar.chart.decode import compile_grammar

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from automaton import legal, replay
+from isbn.automaton import legal, replay
 from scipy.optimize import brentq
 from spacy_structlearn.isbn._network import Network
 

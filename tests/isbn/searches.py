@@ -4,8 +4,8 @@ import heapq
 from typing import NamedTuple
 
 import numpy as np
-from automaton import legal, replay
-from networks import LIMIT, Decision, newton, parts, shapes, sigma, softmax
+from isbn.automaton import legal, replay
+from isbn.networks import LIMIT, Decision, newton, parts, shapes, sigma, softmax
 
 from spacy_structlearn.isbn.derivation import (
     ATTACH,

@@ -6,9 +6,9 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from automaton import decode
-from networks import initialized, log_likelihoods, sample, symbols_of
-from searches import Network, Sentence, enumerate_all, symbols
+from isbn.automaton import decode
+from isbn.networks import initialized, log_likelihoods, sample, symbols_of
+from isbn.searches import Network, Sentence, enumerate_all, symbols
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.isbn.decode import (

@@ -5,10 +5,10 @@ from functools import cache
 
 import numpy as np
 import pytest
-from automaton import decode, replay
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from networks import sample, symbols_of
+from isbn.automaton import decode, replay
+from isbn.networks import sample, symbols_of
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.isbn.derivation import (

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from networks import initialized
+from isbn.networks import initialized
 
 from spacy_structlearn.isbn.derivation import DerivationSymbols
 from spacy_structlearn.isbn.describe import describe, labels, neighbours

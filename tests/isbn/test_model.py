@@ -6,7 +6,7 @@ from dataclasses import replace
 import catalogue
 import numpy as np
 import pytest
-from networks import initialized
+from isbn.networks import initialized
 
 from spacy_structlearn import serialization
 from spacy_structlearn.errors import StructlearnError

@@ -5,10 +5,10 @@ from itertools import product
 
 import numpy as np
 import pytest
-from automaton import legal, replay
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from networks import (
+from isbn.automaton import legal, replay
+from isbn.networks import (
     LIMIT,
     Decision,
     coordinate_ascent,

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from automaton import decode, legal
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from networks import log_likelihoods, make_symbols, network_of, shapes, turns_of
-from searches import (
+from isbn.automaton import decode, legal
+from isbn.networks import log_likelihoods, make_symbols, network_of, shapes, turns_of
+from isbn.searches import (
     Move,
     Network,
     derivations,

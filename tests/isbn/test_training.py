@@ -2,10 +2,10 @@
 
 from itertools import pairwise
 
-import networks
 import numpy as np
 import pytest
-from networks import initialized, sample
+from isbn import networks
+from isbn.networks import initialized, sample
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.isbn.decode import DerivationParser

@@ -1,18 +1,10 @@
-"""Hand-made training data for the components: seven sentences, chunked by hand. And lets the tests
-of this folder import `written` and the `components` of the contracts, which pytest's importlib
-mode does not.
-"""
-
-import sys
-from pathlib import Path
+"""Hand-made training data for the components: seven sentences, chunked by hand."""
 
 import pytest
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
 from spacy_structlearn.pipeline.readers import read_treebank, set_gold_spans, to_example
-
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "contracts")]
 
 SENTENCES = [
     "[The/DT old/JJ dog/NN] slept/VBD under/IN [the/DT table/NN] ./.",
@@ -45,7 +37,7 @@ def gold_doc(vocab, text):
 @pytest.fixture(scope="session")
 def paths(tmp_path_factory):
     """The sample treebank, in two files, as overrides of a config."""
-    from components import FILES, SAMPLE
+    from contracts.components import FILES, SAMPLE
 
     folder = tmp_path_factory.mktemp("corpus")
     docs = [doc for _, doc in read_treebank(Vocab(), SAMPLE / "sample.trees", **FILES)]
@@ -69,7 +61,7 @@ def make_chunker(make_examples):
     """A pipeline with a trained chunker, and a rule-based tagger and splitter before it."""
 
     def make(**config):
-        from parsed import fitted
+        from pipeline.parsed import fitted
 
         return fitted("np_chunker", make_examples, config)
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import spacy
 import srsly
+from pipeline.written import NAMES, config_of
 from spacy.cli.train import train as spacy_train
 from spacy.schemas import ConfigSchemaTraining
 from spacy.util import registry
-from written import NAMES, config_of
 
 from spacy_structlearn.pipeline import fitting
 

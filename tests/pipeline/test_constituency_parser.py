@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import spacy
-from components import FILES, SAMPLE
+from contracts.components import FILES, SAMPLE
 from spacy.tokens import Doc
 
 from spacy_structlearn.errors import StructlearnError

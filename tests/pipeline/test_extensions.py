@@ -11,8 +11,8 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 import spacy
-from components import FILES, SAMPLE
-from parsed import parsed_doc
+from contracts.components import FILES, SAMPLE
+from pipeline.parsed import parsed_doc
 from spacy.tokens import Doc, Span, SpanGroup
 from spacy.vocab import Vocab
 

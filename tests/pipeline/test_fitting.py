@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import spacy
 import srsly
+from pipeline.written import config_of
 from spacy.language import Language
 from spacy.tokens import DocBin
-from written import config_of
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import digests, fitting

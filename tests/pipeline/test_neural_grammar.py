@@ -4,17 +4,17 @@ import pickle
 from dataclasses import replace
 from functools import partial
 
-import components
 import numpy as np
 import pytest
 import spacy
 import srsly
-from components import COMPONENTS, GRAMMAR, TEXT
+from contracts import components
+from contracts.components import COMPONENTS, GRAMMAR, TEXT
+from pipeline.written import config_of
 from spacy import registry
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.training.pretrain import get_tok2vec_ref
-from written import config_of
 
 from spacy_structlearn.errors import StructlearnError
 

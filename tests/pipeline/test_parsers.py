@@ -7,10 +7,20 @@ import sys
 import numpy as np
 import pytest
 import spacy
-from components import COMPONENTS, PARSERS, TEXT, block, examples, own, part, stored, trained
-from components import blank as blank_of
+from contracts.components import (
+    COMPONENTS,
+    PARSERS,
+    TEXT,
+    block,
+    examples,
+    own,
+    part,
+    stored,
+    trained,
+)
+from contracts.components import blank as blank_of
+from pipeline.written import config_of
 from spacy.tokens import Doc
-from written import config_of
 
 from spacy_structlearn import serialization
 from spacy_structlearn.errors import StructlearnError

@@ -5,9 +5,9 @@ input.
 import pickle
 
 import numpy as np
-import parsed
 import pytest
 import spacy
+from pipeline import parsed
 from spacy.strings import hash_string
 from spacy.tokens import Doc
 from spacy.training import Example

@@ -6,7 +6,7 @@ import zlib
 import pytest
 import spacy
 import srsly
-from components import FILES, SAMPLE
+from contracts.components import FILES, SAMPLE
 from spacy.tokens import Doc, DocBin
 from spacy.util import registry
 from spacy.vocab import Vocab

@@ -5,7 +5,7 @@ import random
 
 import pytest
 import spacy
-from parsed import parsed_doc
+from pipeline.parsed import parsed_doc
 from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import registry

@@ -5,12 +5,12 @@ import pickle
 from itertools import pairwise
 
 import numpy as np
-import parsed
 import pytest
 import spacy
-from components import STAGES as TEMPLATES
+from contracts.components import STAGES as TEMPLATES
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pipeline import parsed
 from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import registry

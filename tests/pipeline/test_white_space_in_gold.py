@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass
 import numpy as np
 import pytest
 import spacy
-from components import SAMPLE
+from contracts.components import SAMPLE
 from spacy.scorer import Scorer
 from spacy.training import Example
 

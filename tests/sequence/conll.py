@@ -4,7 +4,7 @@ from hashlib import blake2b
 from itertools import islice
 
 import numpy as np
-from chains import LABELS, sentences
+from sequence.chains import LABELS, sentences
 
 from spacy_structlearn.evaluation.conlleval import conlleval
 from spacy_structlearn.pipeline.readers import read_conll_columns

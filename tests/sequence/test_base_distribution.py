@@ -5,10 +5,10 @@ from itertools import product
 import numpy as np
 import pytest
 import scipy.sparse
-from chains import LABELS, TEMPLATES, built, random_data, sentences
-from conll import read_noun_phrases
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sequence.chains import LABELS, TEMPLATES, built, random_data, sentences
+from sequence.conll import read_noun_phrases
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.sequence import base_distribution as bases

@@ -4,16 +4,16 @@ import pickle
 
 import numpy as np
 import pytest
-from chains import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import logsumexp
+from sequence.chains import (
     enumerate_sequences,
     numpy_forward_backward,
     numpy_scores,
     numpy_viterbi,
     sentences,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.special import logsumexp
 from spacy_structlearn.kernels.index import KeyIndex
 
 from spacy_structlearn.sequence import _chain

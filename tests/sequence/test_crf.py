@@ -4,7 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
-from chains import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize as scipy_minimize
+from sequence.chains import (
     CHAINS,
     LABELS,
     RICH_TEMPLATES,
@@ -18,11 +21,8 @@ from chains import (
     sentences,
     train_crf,
 )
-from chains import make_objective as make
-from conll import read_noun_phrases
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.optimize import minimize as scipy_minimize
+from sequence.chains import make_objective as make
+from sequence.conll import read_noun_phrases
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.optimize.lbfgs import minimize

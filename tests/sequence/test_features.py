@@ -5,9 +5,9 @@ from hashlib import blake2b
 
 import numpy as np
 import pytest
-from chains import random_data
 from hypothesis import given
 from hypothesis import strategies as st
+from sequence.chains import random_data
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.sequence.features import SHA_PEREIRA, Templates

@@ -5,8 +5,8 @@ from itertools import product
 
 import numpy as np
 import pytest
-from chains import LABELS, as_data, random_data, sentences
-from conll import f1, read_noun_phrases
+from sequence.chains import LABELS, as_data, random_data, sentences
+from sequence.conll import f1, read_noun_phrases
 
 from spacy_structlearn.sequence.base_distribution import hidden_markov
 from spacy_structlearn.sequence.decode import viterbi

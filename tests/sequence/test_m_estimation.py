@@ -5,7 +5,9 @@ from itertools import product
 
 import numpy as np
 import pytest
-from chains import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sequence.chains import (
     COLUMNS,
     LABELS,
     RICH_TEMPLATES,
@@ -16,9 +18,7 @@ from chains import (
     sentences,
     trained,
 )
-from conll import f1, read_noun_phrases
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from sequence.conll import f1, read_noun_phrases
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.optimize.m_estimation import MEstimationObjective

@@ -2,7 +2,10 @@
 
 import numpy as np
 import pytest
-from chains import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import logsumexp
+from sequence.chains import (
     CHAINS,
     LABELS,
     RICH_TEMPLATES,
@@ -13,10 +16,7 @@ from chains import (
     sentences,
     trained,
 )
-from chains import make_objective as make
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.special import logsumexp
+from sequence.chains import make_objective as make
 
 from spacy_structlearn.sequence import _local
 from spacy_structlearn.sequence.crf import ChainLikelihood

@@ -4,9 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
-from chains import LABELS, TEMPLATES, built, random_data, random_model
 from hypothesis import given
 from hypothesis import strategies as st
+from sequence.chains import LABELS, TEMPLATES, built, random_data, random_model
 
 from spacy_structlearn import serialization
 from spacy_structlearn.errors import StructlearnError

@@ -4,8 +4,8 @@ import itertools
 
 import numpy as np
 import pytest
-from chains import LABELS, TEMPLATES, as_data, built, random_data, sentences, trained
-from conll import f1, read_noun_phrases
+from sequence.chains import LABELS, TEMPLATES, as_data, built, random_data, sentences, trained
+from sequence.conll import f1, read_noun_phrases
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.sequence.decode import viterbi

@@ -2,7 +2,10 @@
 
 import numpy as np
 import pytest
-from chains import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import logsumexp
+from sequence.chains import (
     CHAINS,
     LABELS,
     RICH_TEMPLATES,
@@ -15,11 +18,8 @@ from chains import (
     sentences,
     trained,
 )
-from chains import make_objective as make
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.special import logsumexp
-from test_memm import PLAIN, separable
+from sequence.chains import make_objective as make
+from sequence.test_memm import PLAIN, separable
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.sequence import pseudolikelihood

@@ -4,7 +4,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from chains import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import logsumexp
+from sequence.chains import (
     LABEL_SETS,
     enumerate_chunk_probabilities,
     enumerate_labels,
@@ -12,9 +15,6 @@ from chains import (
     random_model,
     sentences,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.special import logsumexp
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.sequence import _segments, encoding

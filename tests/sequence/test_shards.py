@@ -5,10 +5,10 @@ import threading
 
 import numpy as np
 import pytest
-from chains import LABELS, RICH_TEMPLATES, random_data, random_theta, trained
-from chains import make_objective as make
-from test_memm import KINDS
-from test_pseudolikelihood import make_joint
+from sequence.chains import LABELS, RICH_TEMPLATES, random_data, random_theta, trained
+from sequence.chains import make_objective as make
+from sequence.test_memm import KINDS
+from sequence.test_pseudolikelihood import make_joint
 
 from spacy_structlearn.sequence.crf import ChainLikelihood
 from spacy_structlearn.sequence.data import SequenceData

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from chains import LABELS, TEMPLATES, as_data, random_data, random_model, trained
 from scipy.special import logsumexp
+from sequence.chains import LABELS, TEMPLATES, as_data, random_data, random_model, trained
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.sequence.decode import marginals, state_scores

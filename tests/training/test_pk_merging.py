@@ -1,15 +1,10 @@
 """Losses of merging against merging one node and counting anew, and grammars that are merged."""
 
-import sys
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "grammar"))
-import grammars
-import treebanks
+from grammar import grammars, treebanks
 
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.discriminative.objective import with_levels, without_backoff

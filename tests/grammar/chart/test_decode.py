@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from grammars import (
+from grammar.grammars import (
     NEVER,
     SHAPES,
     SMALL,
@@ -24,7 +24,7 @@ from grammars import (
     with_lexicon,
     word_scores,
 )
-from grammars import same_parses as same
+from grammar.grammars import same_parses as same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

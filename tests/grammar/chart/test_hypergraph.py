@@ -5,7 +5,7 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
-from grammars import (
+from grammar.grammars import (
     NEVER,
     SHAPES,
     SMALL,

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from grammars import (
+from grammar.grammars import (
     NEVER,
     SHAPES,
     SMALL,

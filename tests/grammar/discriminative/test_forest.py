@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from numpy_forest import (
+from grammar.numpy_forest import (
     FORMS,
     OFFSETS,
     numpy_expected_counts,

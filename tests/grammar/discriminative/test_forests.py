@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-import treebanks
-from grammars import (
+from grammar import treebanks
+from grammar.grammars import (
     numpy_inside,
     numpy_log_likelihood,
     numpy_posteriors,
@@ -12,7 +12,7 @@ from grammars import (
     tree_log_probability,
     word_scores,
 )
-from numpy_forest import (
+from grammar.numpy_forest import (
     at_level,
     coarse,
     generative_weights,

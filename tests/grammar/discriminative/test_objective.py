@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from numpy_forest import (
+from grammar.numpy_forest import (
     at_level,
     generative_weights,
     learned,

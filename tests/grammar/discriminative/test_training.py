@@ -5,8 +5,8 @@ from functools import cache
 
 import numpy as np
 import pytest
-import treebanks
-from numpy_forest import SETTINGS, learned
+from grammar import treebanks
+from grammar.numpy_forest import SETTINGS, learned
 
 from spacy_structlearn.grammar.discriminative import training as hierarchical
 from spacy_structlearn.grammar.discriminative.forests import Forests

@@ -4,8 +4,8 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
-from grammars import NEVER, SHAPES, few_trees, sample_grammar, sample_trees
-from treebanks import trees
+from grammar.grammars import NEVER, SHAPES, few_trees, sample_grammar, sample_trees
+from grammar.treebanks import trees
 
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.chart.hypergraph import Hypergraphs

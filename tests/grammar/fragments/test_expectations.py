@@ -4,11 +4,11 @@ from functools import cache
 
 import numpy as np
 import pytest
-import treebanks
-from grammars import grammar_from
-from random_trees import samples
-from test_features import ALL, ODD
-from treebanks import toy
+from grammar import treebanks
+from grammar.fragments.test_features import ALL, ODD
+from grammar.grammars import grammar_from
+from grammar.random_trees import samples
+from grammar.treebanks import toy
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.fragments import expectations

@@ -1,12 +1,12 @@
 """Features of fragments: templates, where they are in trees and in forests, and their hashes."""
 
 import numpy as np
-import plain_fragments as plain
 import pytest
+from grammar import plain_fragments as plain
+from grammar.treebanks import sample, toy, trees
 from hypothesis import given
 from hypothesis import strategies as st
 from spacy_structlearn.kernels.index import mix_pairs
-from treebanks import sample, toy, trees
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.chart.decode import ChartParser

@@ -3,10 +3,10 @@
 from functools import cache
 
 import numpy as np
-import plain_fragments as plain
 import pytest
-from test_features import ALL
-from test_weights import EVERY, learned
+from grammar import plain_fragments as plain
+from grammar.fragments.test_features import ALL
+from grammar.fragments.test_weights import EVERY, learned
 
 from spacy_structlearn.grammar.chart.hypergraph import Hypergraphs
 from spacy_structlearn.grammar.fragments import training as fragment_objective

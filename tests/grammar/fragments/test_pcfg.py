@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from grammars import SHAPES, grammar_from, random_grammar, tensors
+from grammar.grammars import SHAPES, grammar_from, random_grammar, tensors
+from grammar.random_trees import Node, rules_of, samples
+from grammar.treebanks import learned, toy
 from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as st
-from random_trees import Node, rules_of, samples
-from treebanks import learned, toy
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.fragments.pcfg import PCFG, Expectations

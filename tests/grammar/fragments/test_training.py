@@ -4,8 +4,8 @@ from functools import cache
 
 import numpy as np
 import pytest
-from test_features import ALL, ODD
-from treebanks import finish, sample, toy
+from grammar.fragments.test_features import ALL, ODD
+from grammar.treebanks import finish, sample, toy
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.chart.decode import ChartParser

@@ -3,10 +3,10 @@
 from functools import cache
 
 import numpy as np
-import plain_fragments as plain
 import pytest
-from test_features import ALL, ODD
-from treebanks import sample, toy, trees
+from grammar import plain_fragments as plain
+from grammar.fragments.test_features import ALL, ODD
+from grammar.treebanks import sample, toy, trees
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.chart.decode import DECODERS, ChartParser

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import treebanks
+from grammar import treebanks
 
 from spacy_structlearn.arrays import cumulative
 from spacy_structlearn.grammar.latent import _derivations

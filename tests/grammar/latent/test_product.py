@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from treebanks import finish, learned, sample, toy
+from grammar.treebanks import finish, learned, sample, toy
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.chart.decode import ChartParser

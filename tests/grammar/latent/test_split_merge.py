@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-import treebanks
-from test_em import refine, tags, totals
+from grammar import treebanks
+from grammar.latent.test_em import refine, tags, totals
 
 from spacy_structlearn.grammar.latent.em import TreebankDerivations, m_step
 from spacy_structlearn.grammar.latent.model import Level

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-import treebanks
+from grammar import treebanks
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.latent.em import treebank_grammar

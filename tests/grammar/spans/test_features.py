@@ -7,10 +7,10 @@ from functools import cache
 
 import numpy as np
 import pytest
-import treebanks
+from grammar import treebanks
+from grammar.plain_fragments import MASK, attribute
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plain_fragments import MASK, attribute
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.chart.decode import ChartParser

@@ -5,11 +5,11 @@ from functools import cache
 
 import numpy as np
 import pytest
-import treebanks
+from grammar import treebanks
+from grammar.treebanks import finish
 from hypothesis import given
 from hypothesis import strategies as st
 from thinc.api import Dropout, HashEmbed, Model, chain, with_array
-from treebanks import finish
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.chart.decode import ChartParser

@@ -1,7 +1,7 @@
 import catalogue
 import numpy as np
 import pytest
-import treebanks
+from grammar import treebanks
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.latent.em import treebank_grammar

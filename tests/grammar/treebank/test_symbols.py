@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-import treebanks
+from grammar import treebanks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
