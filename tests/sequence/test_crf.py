@@ -25,7 +25,7 @@ from sequence.chains import make_objective as make
 from sequence.conll import read_noun_phrases
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.optimize.lbfgs import minimize
+from spacy_structlearn.optimize.lbfgs import LBFGS, minimize
 from spacy_structlearn.sequence.crf import ChainLikelihood
 from spacy_structlearn.sequence.decode import viterbi
 from spacy_structlearn.sequence.features import SHA_PEREIRA
@@ -143,14 +143,9 @@ def test_loaded_model_takes_its_support_from_the_data():
 def test_likelihood_rises_under_lbfgs_and_ends_where_scipy_does():
     objective, _ = make(lengths=[5, 9, 2, 7], seed=3)
     values = []
-    result = minimize(
-        objective.value_and_grad,
-        objective.parameters(),
-        max_iterations=500,
-        gradient_tolerance=1e-8,
-        value_tolerance=0,
-        callback=lambda optimizer: values.append(optimizer.value),
-    )
+    result = LBFGS(objective.parameters(), gradient_tolerance=1e-8, value_tolerance=0)
+    while result.n_iterations < 500 and result.step(objective.value_and_grad):
+        values.append(result.value)
     assert result.converged
     assert all(b <= a * (1 + 1e-14) for a, b in itertools.pairwise(values))
     options = {"ftol": 0.0, "gtol": 1e-9, "maxiter": 5000}

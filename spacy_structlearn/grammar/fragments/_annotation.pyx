@@ -67,7 +67,7 @@ cdef int no_forest() except -1 nogil:
 
 
 @cython.final
-cdef class Refinement:
+cdef class _Refinement:
     """The copies of nodes and edges of all hypergraphs, in the order in which they are made."""
 
     cdef Copy* copies
@@ -173,7 +173,7 @@ cdef void keep(Graph* g) noexcept nogil:
                     g.reached[tail[1]] = 1
 
 
-cdef int from_below(Graph* g, Refinement c, int32_t n_tags) except -1 nogil:
+cdef int from_below(Graph* g, _Refinement c, int32_t n_tags) except -1 nogil:
     """Split nodes by the first and the last tag below them; the root has one copy, of key 0."""
     cdef Py_ssize_t v, e
     cdef int32_t left, right, copy
@@ -214,7 +214,7 @@ cdef int from_below(Graph* g, Refinement c, int32_t n_tags) except -1 nogil:
     return 0
 
 
-cdef int from_above(Graph* g, Refinement c, const int32_t* above, int32_t first_inner, int place,
+cdef int from_above(Graph* g, _Refinement c, const int32_t* above, int32_t first_inner, int place,
                     int depth, bint sibling) except -1 nogil:
     """Split nodes by parent, grandparent and sibling."""
     cdef Py_ssize_t v, e
@@ -287,7 +287,7 @@ def refine(
     cdef int32_t copy
     cdef const Edge* edge
     cdef Graph g
-    cdef Refinement c = Refinement()
+    cdef _Refinement c = _Refinement()
     check_structure(node_offsets, edge_offsets, begins, tails)
     if made.shape[0] != tails.shape[0] or symbol.shape[0] != begins.shape[0] - n:
         raise ValueError("there must be an item for each edge, and a symbol for each node")

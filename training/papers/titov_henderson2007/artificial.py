@@ -320,8 +320,7 @@ class Learning:
     biases: whether networks have all parameters of the package. learn_rates: rates to try.
     restarts: number of initializations for each. l2: weight decay; an update shrinks weights by the
     factor learn_rate * l2. batch_size: pieces per update. factor: for lowering rate and decay.
-    least: training ends below this share of the initial rate. epochs: maximum number. scale: of
-    initial weights, see `ISBN.initialize`.
+    least: training ends below this share of the initial rate. epochs: maximum number.
     """
 
     biases: bool = False
@@ -332,7 +331,6 @@ class Learning:
     factor: float = 0.7
     least: float = 1 / 64
     epochs: int = 100
-    scale: float = 1.0
 
 
 LEARNING = {"": Learning(), "biases.": Learning(biases=True)}
@@ -367,12 +365,12 @@ def encode(sequences: Sequences) -> LeftCornerDerivations:
     )
 
 
-def first(means: str, seed: int = 0, scale: float = 1.0) -> ISBN:
+def first(means: str, seed: int = 0) -> ISBN:
     """Return a network with random weights. means: one of `MEANS`."""
     settings = ISBNSettings(
         state_size=STATE_SIZE, means=MEANS[means], features="a", beam=BEAM, seed=seed
     )
-    return ISBN.initialize(SYMBOLS, np.zeros((N_LABELS, 0)), settings, scale=scale)
+    return ISBN.initialize(SYMBOLS, np.zeros((N_LABELS, 0)), settings)
 
 
 def tie(
@@ -403,7 +401,7 @@ def train(
     means: str, parts: dict[str, Sequences], settings: Learning, learn_rate: float, seed: int
 ) -> Learned:
     """Train one network. Return the weights with the best accuracy on the development sequence."""
-    model = first(means, seed, settings.scale)
+    model = first(means, seed)
     weights = model.weights.copy()
     if not settings.biases:
         tie(model, weights, np.mean)

@@ -159,9 +159,11 @@ def recording() -> Iterator[Recorder]:
     for name in MODULES:
         module = importlib.import_module(f"{PACKAGE}.{name}")
         for attribute, value in vars(module).items():
+            if attribute.startswith("_"):
+                continue
             if isinstance(value, type) and value.__module__ == module.__name__:
                 replaced[id(value)] = _recorded_class(recorder, name, value)
-            elif type(value).__name__ in FUNCTIONS and not attribute.startswith("_"):
+            elif type(value).__name__ in FUNCTIONS:
                 replaced[id(value)] = _recorded_function(recorder, name, attribute, value)
     changes = []
     for name, module in list(sys.modules.items()):
