@@ -39,8 +39,7 @@ penalty.formulas     for l1 and l2: number of different formulas that explain se
 same_output          1 if `structlearn apply` writes the same bytes for EWT's dev as raw text: a
                      DocBin with all predictions and probabilities; otherwise 0
 speed                CPU time over earlier CPU time, on some documents of EWT's dev: of the
-pipeline,
-                     and of each component on annotation of earlier ones. PAIRS pairs of processes
+                     pipeline, and of each component on annotation of earlier ones. PAIRS pairs of processes
                      alternate ROUNDS times; the median of the median ratios of the pairs.
                      speed.load: of LOADS pairs that load the pipeline. speed.bare_grammar: the
                      grammar of the shipped parser without span features, with the decoder
