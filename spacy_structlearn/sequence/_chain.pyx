@@ -340,7 +340,7 @@ def forward_backward(
         expectations[:, :] = 0.0
     if n == 0:
         return 0.0
-    cdef Workspace space = Workspace(chain, _longest(offsets))
+    cdef ChainWorkspace space = ChainWorkspace(chain, _longest(offsets))
     with nogil:
         for s in range(offsets.shape[0] - 1):
             if offsets[s + 1] > offsets[s]:
@@ -357,7 +357,7 @@ def forward_backward(
     return total
 
 
-cdef class Workspace:
+cdef class ChainWorkspace:
     """Forward-backward of one sentence after the other, with its memory."""
 
     cdef Chain chain
@@ -997,7 +997,7 @@ def expected_counts(
     if n == 0:
         return 0.0
     longest = _longest(offsets)
-    cdef Workspace space = Workspace(chain, longest)
+    cdef ChainWorkspace space = ChainWorkspace(chain, longest)
     cdef double[:, ::1] sums = np.empty((longest, width))
     cdef double[:, ::1] scores = sums if labels is None else np.empty((longest, n_states))
     cdef const int32_t* sentence = &cells[0, 0] if n_groups else NULL

@@ -7,7 +7,7 @@
 CHECKOUT is another checkout of this project with its kernels (`pip install -e .`, or `python
 setup.py build_ext --inplace`, and its egg-info). Without it, comparisons are skipped. Code is
 parsed, not executed, except for penalty, same_output and speed, which use separate processes. The
-figures are in training/results/house.json, with those of CHECKOUT under `before`:
+figures are in training/results/house.json, with those of CHECKOUT as `before`:
 
 lines.package        lines of .py, .pyx, .pxd, .pyi, .h and .cfg files in spacy_structlearn, without
                      its data; package_of: by suffix
@@ -39,8 +39,8 @@ penalty.formulas     for l1 and l2: number of different formulas that explain se
 same_output          1 if `structlearn apply` writes the same bytes for EWT's dev as raw text: a
                      DocBin with all predictions and probabilities; otherwise 0
 speed                CPU time over earlier CPU time, on some documents of EWT's dev: of the
-                     pipeline, and of each component on annotation of earlier ones. PAIRS pairs of processes
-                     alternate ROUNDS times; the median of the median ratios of the pairs.
+                     pipeline, and of each component on annotation of earlier ones. PAIRS pairs of
+                     processes alternate ROUNDS times; the median of the median ratios of the pairs.
                      speed.load: of LOADS pairs that load the pipeline. speed.bare_grammar: the
                      grammar of the shipped parser without span features, with the decoder
                      max_rule_product. speed.training: training of each of TRAININGS on EWT's train
@@ -125,7 +125,7 @@ TRAININGS: dict[str, tuple[str, dict[str, Any]]] = {
 TREES = 500  # training trees from EWT's train
 TRAINED = 5  # pairs of training processes
 _VERSIONED = re.compile(rf"{PACKAGE}\.(\w+)\.v(\d+)")
-_FUNCTION = re.compile(r"^(?:cdef|cpdef|def) [^(\n]*?(\w+)\(", re.MULTILINE)
+_FUNCTION = re.compile(r"^\s*(?:cdef|cpdef|def) [^(\n]*?(\w+)\(", re.MULTILINE)
 _TOOK = re.compile(r"^== (.+) took (\d+) s$", re.MULTILINE)  # in the output of .ci/run
 _CLASS = re.compile(r"^\s*(?:cdef )?class (\w+)", re.MULTILINE)
 
@@ -709,7 +709,7 @@ def figures(before: Path | None) -> Iterator[Figures]:
     command = ["git", "rev-parse", "--short=12", "HEAD"]
     run = subprocess.run(command, cwd=before, capture_output=True, text=True, check=False)
     yield {"before": run.stdout.strip() or str(before)}
-    yield {".before.".join(key.split(".", 1)): value for key, value in earlier.items()}
+    yield {_before(key): value for key, value in earlier.items()}
     parts = ("package", "tests", "training")
     yield {f"lines.saved.{p}": earlier[f"lines.{p}"] - found[f"lines.{p}"] for p in parts}
     from training.benchmarks.product import texts
@@ -718,6 +718,12 @@ def figures(before: Path | None) -> Iterator[Figures]:
     digests = {output_digest(checkout, documents) for checkout in (ROOT, before)}
     yield {"same_output": int(len(digests) == 1)}
     yield compared_speed(before, documents[::EVERY])
+
+
+def _before(key: str) -> str:
+    """Return the key of a figure of the earlier checkout."""
+    group, dot, rest = key.partition(".")
+    return f"{group}.before.{rest}" if dot else f"{group}_before"
 
 
 def main() -> None:

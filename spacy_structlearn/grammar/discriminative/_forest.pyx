@@ -218,7 +218,7 @@ cdef class ForestArrays:
         return self.sentence_cell.shape[0] - 1
 
 
-cdef class Workspace:
+cdef class Scratch:
     """Scratch memory of one thread; it grows to the largest forest and is used again."""
 
     cdef Memory memory
@@ -612,7 +612,7 @@ cdef int set_weights(
 
 
 def expected_counts(
-    ForestArrays f not None, Workspace workspace not None, Py_ssize_t begin, Py_ssize_t end,
+    ForestArrays f not None, Scratch workspace not None, Py_ssize_t begin, Py_ssize_t end,
     tuple weights, const uint8_t[::1] left_out, tuple sums, double[::1] log_z,
 ):
     """Compute log Z and expected counts of sentences `begin` to `end` (not included).
@@ -661,7 +661,7 @@ def expected_counts(
         raise MemoryError
 
 
-def scores(ForestArrays f not None, Workspace workspace not None, Py_ssize_t s, tuple weights):
+def scores(ForestArrays f not None, Scratch workspace not None, Py_ssize_t s, tuple weights):
     """All scores of one sentence, for tests and for figures.
 
     weights: as in `expected_counts`.
@@ -706,7 +706,7 @@ cdef _copied(const float* values, Py_ssize_t n):
 
 
 def prune(
-    ForestArrays f not None, Workspace workspace not None, tuple weights, float keep, float keep_edge
+    ForestArrays f not None, Scratch workspace not None, tuple weights, float keep, float keep_edge
 ):
     """Find what has a lower posterior and is not in the gold tree.
 

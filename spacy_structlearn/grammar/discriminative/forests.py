@@ -141,7 +141,7 @@ class Forests:
         self.trees = trees
         self._keys = keys
         self._left_out = np.zeros(len(trees), dtype=np.uint8)
-        self._workspace = _forest.Workspace()
+        self._workspace = _forest.Scratch()
         self._arrays = dict(arrays)
         self._open()
 

@@ -30,17 +30,17 @@ def expected_counts(problem, begin=0, end=None, left_out=()):
     end = forests.n_sentences if end is None else end
     skip = np.zeros(forests.n_sentences, dtype=np.uint8)
     skip[list(left_out)] = 1
-    _forest.expected_counts(forests, _forest.Workspace(), begin, end, tuple(w), skip, sums, log_z)
+    _forest.expected_counts(forests, _forest.Scratch(), begin, end, tuple(w), skip, sums, log_z)
     return log_z, ForestCounts(*sums)
 
 
 def scores(problem, sentence):
-    return _forest.scores(problem.kernel(), _forest.Workspace(), sentence, tuple(problem.weights))
+    return _forest.scores(problem.kernel(), _forest.Scratch(), sentence, tuple(problem.weights))
 
 
 def check(problem, rtol=1e-4):
     """All that the kernel finds. RETURNS: how many sentences have a derivation."""
-    forests, workspace = problem.kernel(), _forest.Workspace()
+    forests, workspace = problem.kernel(), _forest.Scratch()
     a = problem.arrays
     wanted_z, wanted = numpy_expected_counts(problem)
     log_z, counts = expected_counts(problem)
@@ -130,7 +130,7 @@ def test_no_sentences():
     log_z, counts = expected_counts(problem)
     assert log_z.shape == (0,)
     assert not any(part.any() for part in counts)
-    kept = _forest.prune(problem.kernel(), _forest.Workspace(), tuple(problem.weights), 1, 1)
+    kept = _forest.prune(problem.kernel(), _forest.Scratch(), tuple(problem.weights), 1, 1)
     assert [len(marks) for marks in kept] == [0, 0, 0]
 
 
@@ -212,7 +212,7 @@ def test_overflow_is_no_derivation(value):
 def test_a_threshold_of_zero_leaves_all():
     problem = random_problem(8, LENGTHS, (1, 3), zeros=0.0, density=1.0)
     before = {name: array.copy() for name, array in problem.arrays.items()}
-    kept = _forest.prune(problem.kernel(), _forest.Workspace(), tuple(problem.weights), 0, 0)
+    kept = _forest.prune(problem.kernel(), _forest.Scratch(), tuple(problem.weights), 0, 0)
     assert [len(marks) for marks in kept] == [len(before[name]) for name in KEPT]
     assert all(marks.all() for marks in kept)
     for name, array in problem.arrays.items():
@@ -282,7 +282,7 @@ def test_weights_that_do_not_fit(name):
     w = problem.weights
     sums = tuple(np.zeros_like(part) for part in (w.binary, w.unary, w.root, w.terminal))
     skip, log_z = np.zeros(3, np.uint8), np.empty(3)
-    forests, workspace = problem.kernel(), _forest.Workspace()
+    forests, workspace = problem.kernel(), _forest.Scratch()
     for array in wrong:
         weights = tuple(w._replace(**{name: array}))
         with pytest.raises(ValueError, match=r"."):
@@ -314,5 +314,5 @@ def test_results_that_do_not_fit():
     ):
         with pytest.raises(ValueError, match=r"size|no such sentence"):
             _forest.expected_counts(
-                forests, _forest.Workspace(), begin, end, tuple(w), left_out, tuple(parts), out
+                forests, _forest.Scratch(), begin, end, tuple(w), left_out, tuple(parts), out
             )
