@@ -118,7 +118,6 @@ TRAININGS: dict[str, tuple[str, dict[str, Any]]] = {
             "merge_iterations": 2,
             "smooth_iterations": 2,
             "conditional_iterations": 3,
-            "solver": "lbfgs",
         },
     ),
 }
