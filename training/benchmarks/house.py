@@ -43,7 +43,8 @@ speed                CPU time over earlier CPU time, on some documents of EWT's 
                      processes alternate ROUNDS times; the median of the median ratios of the pairs.
                      speed.load: of LOADS pairs that load the pipeline. speed.bare_grammar: the
                      grammar of the shipped parser without span features, with the decoder
-                     max_rule_product. speed.training: training of each of TRAININGS on EWT's train
+                     max_rule_product. speed.training: training of each of TRAININGS on EWT's train,
+                     the faster of two runs
 speed.interval       interval that contains the median of all possible pairs with a probability of
                      at least 94 %
 ci.wall_s            with --ci: seconds of .ci/run in a clean clone; ci.parts: seconds of its parts,
@@ -529,11 +530,14 @@ def training() -> Figures:
     examples = [Example(doc.copy(), doc) for doc in docs]
     seconds = {}
     for name, (factory, model) in TRAININGS.items():
-        component: Any = nlp.create_pipe(factory, config={"model": model})
-        component.initialize(lambda: examples, nlp=nlp)
-        start = process_time()
-        component.fit(examples)
-        seconds[f"training.{name}"] = process_time() - start
+        runs = []
+        for _ in range(2):  # the first one also imports modules
+            component: Any = nlp.create_pipe(factory, config={"model": model})
+            component.initialize(lambda: examples, nlp=nlp)
+            start = process_time()
+            component.fit(examples)
+            runs.append(process_time() - start)
+        seconds[f"training.{name}"] = min(runs)
     return seconds
 
 
