@@ -243,6 +243,31 @@ class Estimator(Protocol):
         """Return a trainer that starts from `parameters`."""
 
 
+class Adaptable(Estimator, Protocol):
+    """A learner that can learn on from trained parameters.
+
+    strengths: values of `strength` to choose from on held-out data; the first is the default.
+    """
+
+    strengths: ClassVar[tuple[float, ...]]
+
+    def adapter(
+        self,
+        parameters: Any,
+        data: Sequence[Any],
+        labels: Sequence[str],
+        *,
+        strength: float,
+        make_engine: MakeEngine = make_engine,
+    ) -> Trainer:
+        """Return a trainer that starts from `parameters`, with a prior centred on them.
+
+        Labels, features and words that are new in `data` are added. `parameters` do not change.
+        labels: all labels, old and new.
+        strength: of the prior. The larger it is, the less the parameters change.
+        """
+
+
 def array_digest(*parts: Any) -> bytes:
     """Return a digest of arrays, bytes, and the `repr` of other values."""
     digest = blake2b(digest_size=16)

@@ -7,12 +7,16 @@ with any other batcher the data is complete after one epoch, and the optimum is 
 are converted to arrays once. The key is the reference Doc: spaCy keeps it, but copies the predicted
 Doc.
 
+A component that was loaded with its parameters learns on: it is trained with a prior centred on
+them (`learning.training.Adaptable`). After `initialize` it is trained from scratch.
+
 The learned parameters are stored by spaCy's own `to_disk`, `to_bytes` and pickle, as an attribute
 of the component's `thinc.Model` (`architectures`).
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from inspect import Parameter, Signature
@@ -36,6 +40,10 @@ from ..parallel.shards import MakeEngine, make_engine
 from ..serialization import DAMAGE
 from . import digests
 
+LEAST_HELD_OUT = 5  # examples in each half of the data from which the strength is chosen
+
+logger = logging.getLogger("spacy_structlearn")
+
 
 class Transient:
     """State of a component that is not pickled: a copy begins without."""
@@ -45,13 +53,22 @@ class Transient:
 
 
 class _Training(Transient):
-    """The running training of one component."""
+    """The running training of one component.
 
-    def __init__(self, make_engine: MakeEngine = make_engine) -> None:
+    from_scratch: whether it began with `initialize`; otherwise the component learns on.
+    origin: the parameters before, if the component learns on.
+    """
+
+    def __init__(
+        self, make_engine: MakeEngine = make_engine, *, from_scratch: bool = False
+    ) -> None:
         self.make_engine = make_engine
+        self.from_scratch = from_scratch
+        self.origin: Any = None
         self.trainer: Trainer | None = None
         # Keeps the references alive, so that their id() cannot be reused.
         self.seen: dict[int, Doc] = {}
+        self.data: list[Any] = []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +77,11 @@ class ComponentSettings(Settings):
 
     iterations_per_step: int = setting(
         10, ge=1, help="Number of iterations of the learner in one `nlp.update`."
+    )
+    reinitialise: bool = setting(
+        False,
+        help="Whether a component that was loaded with its parameters is trained from scratch. "
+        "By default it learns on.",
     )
 
 
@@ -74,6 +96,7 @@ class BatchTrainable(TrainablePipe):
 
     parameter: str = "is_empty"  # an attribute that only parameters of the right family have
     key: str = ""  # the span group with the gold annotation
+    main_score: str = ""  # the score that has weight 1 in training
     settings_kind: ClassVar[type[ComponentSettings]] = ComponentSettings
     cfg_types: ClassVar[dict[str, Any]] = {"labels": list[str]}
 
@@ -184,8 +207,8 @@ class BatchTrainable(TrainablePipe):
     ) -> None:
         """Determine labels and features from the examples, without training.
 
-        Loaded parameters are kept if the examples have no gold annotation. spaCy calls this
-        when it assembles a pipeline.
+        Loaded parameters are replaced, which is logged as a warning, but kept if the examples have
+        no gold annotation. spaCy calls this when it assembles a pipeline.
 
         labels: the labels, as from `spacy init labels`. None: those of the examples.
         Raises StructlearnError if there is neither gold annotation nor parameters.
@@ -197,9 +220,11 @@ class BatchTrainable(TrainablePipe):
             if self.parameters.is_empty:
                 raise StructlearnError("SL005", component=self.name, annotation=self.annotation)
             return
+        if not (self.parameters.is_empty or self._training.from_scratch):
+            logger.warning("%s: trained from scratch; its parameters are replaced", self.name)
         self._set_labels(labels or gold_labels.union(self.labels))
         data = [gold for example in examples if (gold := self.gold_data(example)) is not None]
-        self._training = _Training()
+        self._training = _Training(from_scratch=True)
         self._initialize(data)
         self._intern()
 
@@ -218,12 +243,14 @@ class BatchTrainable(TrainablePipe):
 
         drop, sgd: ignored; the objective is deterministic.
         losses: updated with the objective, under the name of the component.
-        Returns losses.
+        Returns losses. Raises StructlearnError if the component should learn on and its learner
+        cannot.
         """
         losses = {} if losses is None else losses
         losses.setdefault(self.name, 0.0)
         examples = list(examples)
         validate_examples(examples, f"{type(self).__name__}.update")
+        self._begin(examples)
         self._take_in(examples)
         if self._training.trainer is not None:
             for _ in range(self.iterations_per_step):
@@ -231,6 +258,7 @@ class BatchTrainable(TrainablePipe):
                     break
             losses[self.name] += self._training.trainer.value
             self.parameters = self._training.trainer.parameters()
+            self._intern()
         return losses
 
     def finish_update(self, sgd: Any) -> None:
@@ -245,24 +273,43 @@ class BatchTrainable(TrainablePipe):
     ) -> float:
         """Train on these examples alone, from the current parameters to the optimum.
 
+        If the component learns on, the strength of the prior is chosen on held-out examples.
         make_engine: makes the engine that holds the shards of the data, see `parallel.shards`.
         options: progress and checkpoints, see `learning.training.Trainer.run`.
         Returns the objective at the optimum. Raises StructlearnError if no example has gold
         annotation and for a damaged checkpoint.
         """
-        self._training = _Training(make_engine)
-        self._take_in(list(examples))
-        trainer = self._training.trainer
+        examples = list(examples)
+        self._begin(examples)
+        training = _Training(make_engine, from_scratch=self._training.from_scratch)
+        self._training = training
+        strength = None if training.from_scratch else self._best_strength(examples)
+        self._take_in(examples, strength)
+        trainer = training.trainer
         if trainer is None:
             raise StructlearnError("SL005", component=self.name, annotation=self.annotation)
         self.parameters = trainer.run(**options)
+        self._intern()
         return trainer.value
 
     def name_features(self, docs: Sequence[Doc]) -> None:
         """Store readable names of features, from the words of these Docs, if the learner can."""
 
-    def _take_in(self, examples: list[Example]) -> None:
-        """Add the examples that are new to the training data."""
+    def _begin(self, examples: list[Example]) -> None:
+        """Begin a training from scratch if the setting asks for it, or add new labels."""
+        if self._training.from_scratch:
+            return
+        if self.reinitialise:
+            self.initialize(lambda: examples)
+        else:
+            new = {label for example in examples for label in self.gold_labels(example)}
+            self._set_labels(new.union(self.labels))
+
+    def _take_in(self, examples: list[Example], strength: float | None = None) -> None:
+        """Add the examples that are new to the training data.
+
+        strength: see `learning.training.Adaptable`. None: the default.
+        """
         training = self._training
         fresh = []
         for example in examples:
@@ -276,12 +323,54 @@ class BatchTrainable(TrainablePipe):
         if not fresh:
             return
         self.require_parameters()
-        if training.trainer is None:
+        if not training.from_scratch:
+            training.data += fresh
+            training.origin = self.parameters if training.origin is None else training.origin
+            training.trainer = self._adapter(training.origin, training.data, strength)
+        elif training.trainer is None:
             training.trainer = self.estimator.trainer(
                 self.parameters, fresh, make_engine=training.make_engine
             )
         else:
             training.trainer.add(fresh)
+
+    def _adapter(self, origin: Any, data: list[Any], strength: float | None = None) -> Trainer:
+        """Return a trainer that learns on. Raises StructlearnError if the learner cannot."""
+        estimator: Any = self.estimator
+        if not hasattr(estimator, "adapter"):
+            raise StructlearnError("SL047", component=self.name, learner=self.model.name)
+        strength = estimator.strengths[0] if strength is None else strength
+        engine = self._training.make_engine
+        return estimator.adapter(origin, data, self.labels, strength=strength, make_engine=engine)
+
+    def _best_strength(self, examples: list[Example]) -> float | None:
+        """Choose the strength of the prior by the score on each half of the examples.
+
+        Returns None, for the default, if these are too few or the component has no scorer.
+        """
+        origin = self.parameters
+        halves = examples[::2], examples[1::2]
+        data = [[g for e in half if (g := self.gold_data(e)) is not None] for half in halves]
+        strengths = getattr(self.estimator, "strengths", ())
+        if min(map(len, data)) < LEAST_HELD_OUT or self.scorer is None:
+            return None
+        scores = dict.fromkeys(strengths, 0.0)
+        try:
+            for strength in strengths:
+                for known, held_out in zip(data, reversed(halves), strict=True):
+                    self.parameters = self._adapter(origin, known, strength).run()
+                    scores[strength] += self._main_score(held_out)
+        finally:
+            self.parameters = origin
+        # The first of several with the same score.
+        return max(scores, key=scores.__getitem__)
+
+    def _main_score(self, examples: list[Example]) -> float:
+        """Return the main score of predictions on copies of the Docs."""
+        copies = [Example(example.predicted.copy(), example.reference) for example in examples]
+        docs = list(self.pipe(example.predicted for example in copies))
+        copies = [Example(doc, e.reference) for doc, e in zip(docs, copies, strict=True)]
+        return self.score(copies).get(self.main_score) or 0.0
 
     # --- to and from disk and bytes -----------------------------------------------------------
     def to_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> None:
@@ -400,6 +489,7 @@ def factory(
     assigns, requires: see `Language.factory`.
     """
     kind = component.settings_kind
+    component.main_score = scores[0]
     settings = signature(kind).parameters
     defaults = {name: setting.default for name, setting in settings.items()} | (blocks or {})
 

@@ -164,9 +164,9 @@ class ConstituencyParser(BatchTrainable):
         trees = [tree for _, tree in gold]
         return (trees if self.network is None else _with_tokens(example, gold)) or None
 
-    def _take_in(self, examples: list[Example]) -> None:
+    def _take_in(self, examples: list[Example], strength: float | None = None) -> None:
         # `spacy train` shuffles the examples, and sums of floats depend on the order.
-        super()._take_in(sorted(examples, key=_content))
+        super()._take_in(sorted(examples, key=_content), strength)
 
     def _initialize(self, data: list) -> None:
         super()._initialize(data)

@@ -89,8 +89,8 @@ class Numbering:
 class ChainShard:
     """A part of the sentences of a `ChainLikelihood`, prepared for training.
 
-    Subclasses with other losses override `_partial_loss` and `_count_gold`. `number` must be called
-    before the first loss. The weights of the model are not used; l2 is 0 except in the first shard.
+    Subclasses with other losses override `_partial_loss` and `_count_gold`. `number` and then
+    `set_prior` must be called before the first loss. The weights of the model are not used.
     Arguments are those of `ChainLikelihood`.
     """
 
@@ -107,7 +107,6 @@ class ChainShard:
         self.model = model
         self.folding = Folding(model, columns, offsets)
         self.is_first = is_first
-        self.l2 = 0.0
         self._columns, self._offsets, self._label_ids = columns, offsets, label_ids
         self._pool = Pool(threads)
         # The labels of states are needed where slots have a column for each label and, with pair
@@ -140,11 +139,18 @@ class ChainShard:
         unseen = ~np.isin(numbering.feature_rows(), folding.rows)
         self._rest = np.append(np.flatnonzero(unseen), np.arange(n_weights, n_parameters))
 
+    def set_prior(self, l2: float, center: Floats) -> None:
+        """Set the strength and the mean of the prior, which is counted once, by the first shard."""
+        self._l2 = l2 if self.is_first else 0.0
+        # l2 |w - c|^2 / 2 is l2 |w|^2 / 2 - l2 c.w and a constant, so l2 c adds to the counts.
+        self._target = self._empirical + self._l2 * center
+        self._constant = 0.5 * self._l2 * dot(center, center)
+
     def value_and_grad(self, theta: Floats) -> tuple[float, Floats]:
         """Return the part of f and of the gradient, float64 (n_parameters), at `theta`."""
         gradient = np.empty_like(theta)
-        total = self._expected_counts(theta, gradient)
-        return total + 0.5 * self.l2 * dot(theta, theta) - dot(theta, self._empirical), gradient
+        total = self._expected_counts(theta, gradient) + self._constant
+        return total + 0.5 * self._l2 * dot(theta, theta) - dot(theta, self._target), gradient
 
     def close(self) -> None:
         """End the threads."""
@@ -187,7 +193,7 @@ class ChainShard:
 
         def unfold(groups: Iterable[_Group]) -> None:
             for group in groups:
-                self._unfold(group, theta, self.l2, self._empirical, gradient)
+                self._unfold(group, theta, self._l2, self._target, gradient)
 
         tasks = balance(folding.groups, self._pool.threads, lambda group: group.cost)
         self._pool.map(fold, tasks)
@@ -195,7 +201,7 @@ class ChainShard:
         found = self._pool.map(count, enumerate(parts))
         self._pool.map(unfold, tasks)
         rest = self._rest
-        gradient[rest] = self.l2 * theta[rest] - self._empirical[rest]
+        gradient[rest] = self._l2 * theta[rest] - self._target[rest]
         pairs = sum(pairs for _, pairs in found)
         gradient[n_weights:] += pairs.reshape(-1)[numbered]
         return sum(value for value, _ in found)
@@ -264,6 +270,7 @@ class ChainLikelihood:
         if others:
             rows, _ = _number(np.concatenate([rows, *others]))
         self._numbering = Numbering(model, rows)
+        self._center = np.zeros(self._numbering.n_parameters)
         self._engine = self._numbered(folded)
 
     @property
@@ -274,8 +281,17 @@ class ChainLikelihood:
     @l2.setter
     def l2(self, l2: float) -> None:
         self._l2 = float(l2)
-        if self._engine is not None:
-            self._engine.update(_set_prior, self._l2)
+        self._update_prior()
+
+    @property
+    def center(self) -> Floats:
+        """Mean of the prior, float64 (n_parameters); by default zeros."""
+        return self._center
+
+    @center.setter
+    def center(self, center: Floats) -> None:
+        self._center = center
+        self._update_prior()
 
     @property
     def n_parameters(self) -> int:
@@ -333,6 +349,10 @@ class ChainLikelihood:
             self._engine.close()
             self._engine = None
 
+    def _update_prior(self) -> None:
+        if self._engine is not None:
+            self._engine.update(_set_prior, (self._l2, self._center))
+
     def _folded(self) -> Engine:
         """Shards of all data, which cannot be asked for the loss yet."""
         parts = []
@@ -345,9 +365,9 @@ class ChainLikelihood:
         return self._make_engine(_make_shard, shared, parts, self._threads)
 
     def _numbered(self, folded: Engine) -> Engine:
-        """The same, with the prior and the numbering of parameters."""
-        folded.update(_set_prior, self._l2)
+        """The same, with the numbering of parameters and the prior."""
         folded.update(methodcaller("number", self._numbering))
+        folded.update(_set_prior, (self._l2, self._center))
         return folded
 
     def _check(self, columns: Symbols, offsets: Ints, label_ids: AnyInts) -> LabelledSentences:
@@ -364,9 +384,8 @@ def _make_shard(
     return kind(model, *sentences, is_first=is_first, threads=threads)
 
 
-def _set_prior(shard: ChainShard, l2: float) -> None:
-    # It is counted once, by the first shard.
-    shard.l2 = l2 if shard.is_first else 0.0
+def _set_prior(shard: ChainShard, prior: tuple[float, Floats]) -> None:
+    shard.set_prior(*prior)
 
 
 def _inside(offsets: Ints, chosen: slice) -> tuple[slice, Ints]:

@@ -358,6 +358,42 @@ class ChainModel(Stored):
             free = np.isfinite(self.transitions) & ~self.supported_transitions
             self.transitions[free] = 0.0
 
+    def extended(
+        self,
+        columns: Symbols,
+        offsets: Ints,
+        label_ids: AnyInts,
+        labels: Sequence[str],
+        min_count: int,
+    ) -> ChainModel:
+        """Return a float64 model with these weights, and with the labels and features of new data.
+
+        Weights of new features are 0. Arguments and errors are those of `build`.
+        """
+        new = self.build(
+            columns,
+            offsets,
+            label_ids,
+            labels,
+            self.templates,
+            min_count,
+            order=self.order,
+            pair_features=self.has_pair_features,
+            encoding=self.encoding,
+        )
+        keys = np.union1d(self.keys, new.keys)
+        model = new.replaced(
+            keys=keys,
+            weights=np.zeros((len(keys), new.weights.shape[1])),
+            names=self.names,
+            classes=self.classes,
+            locally_normalized=self.locally_normalized,
+            margin=self.margin,
+        )
+        model.adopt(self)
+        model.support(columns, offsets, np.asarray(label_ids, dtype=np.int32))
+        return model
+
     def _state_names(self) -> list[str]:
         """The label of each state, or "before label"."""
         if self.order == 1:

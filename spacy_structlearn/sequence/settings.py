@@ -8,13 +8,14 @@ fast.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ..errors import StructlearnError
 from ..learning import settings
 from ..learning.settings import Settings, setting
 from ..parallel.shards import MakeEngine, make_engine
@@ -27,6 +28,10 @@ from .model import ChainModel
 if TYPE_CHECKING:
     from ..learning.training import Trainer
     from .crf import ChainLikelihood
+
+
+STRENGTHS = (1.0, 0.1, 10.0)
+"""Strengths of the prior when a model learns on."""
 
 
 def _smoothing() -> Any:
@@ -198,6 +203,25 @@ class LikelihoodSettings(ChainSettings):
     threads: int = settings.threads()
     shards: int = settings.shards()
 
+    strengths: ClassVar[tuple[float, ...]] = STRENGTHS
+
+    def adapter(
+        self,
+        parameters: ChainModel,
+        data: Parts,
+        labels: Sequence[str],
+        *,
+        strength: float,
+        make_engine: MakeEngine = make_engine,
+    ) -> Trainer:
+        """See `learning.training.Adaptable`. Raises StructlearnError for joint models."""
+        from .training import adapter
+
+        if self.joint:
+            raise StructlearnError("SL048", learner=f"{self.name} with joint = true")
+        own = replace(self, l2=strength, l1=0.0)
+        return adapter(own, parameters, data, labels, make_engine=make_engine)
+
     @property
     def objective_kind(self) -> type[ChainLikelihood]:
         """The class of the objective."""
@@ -291,6 +315,23 @@ class StochasticCRFSettings(ChainSettings):
         " (in nats) are pruned.",
     )
     seed: int = settings.seed()
+
+    strengths: ClassVar[tuple[float, ...]] = STRENGTHS
+
+    def adapter(
+        self,
+        parameters: ChainModel,
+        data: Parts,
+        labels: Sequence[str],
+        *,
+        strength: float,
+        make_engine: MakeEngine = make_engine,
+    ) -> Trainer:
+        """See `learning.training.Adaptable`. All labels are considered, not only likely ones."""
+        from .training import adapter
+
+        own = self.part(CRFSettings, l2=strength, l1=0.0, max_iterations=CRFSettings.max_iterations)
+        return adapter(own, parameters, data, labels, make_engine=make_engine)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..learning.training import Trainer, array_digest
@@ -10,8 +11,10 @@ from ..optimize.owlqn import OWLQN
 from ..serialization import nested
 from .crf import ChainLikelihood
 from .data import Floats, Parts, arranged, concatenate
+from .encoding import tag_set
 from .hmm import close_columns
 from .model import ChainModel
+from .settings import LikelihoodSettings
 
 LBFGS_MEMORY = 6  # pairs; each costs 16 bytes a feature, and more than CRFsuite's six gain nothing
 
@@ -20,14 +23,24 @@ class LikelihoodTrainer(Trainer[Any]):
     """Minimises the objective of `LikelihoodSettings`.
 
     With more data the curvature that was learned is forgotten: the objective is a new one.
+    centered: whether the mean of the prior is the weights of the model, not 0.
     """
 
     _objective: ChainLikelihood | None = None
     _optimizer: LBFGS
 
-    def __init__(self, settings: Any, model: ChainModel, data: Parts, **engine: Any):
+    def __init__(
+        self,
+        settings: Any,
+        model: ChainModel,
+        data: Parts,
+        *,
+        centered: bool = False,
+        **engine: Any,
+    ):
         super().__init__(settings, **engine)
         self._model = model
+        self._centered = centered
         self.add(data)
 
     def take(self, data: Parts) -> None:
@@ -80,7 +93,10 @@ class LikelihoodTrainer(Trainer[Any]):
             shards=settings.shards,
             make_engine=self.make_engine,
         )
-        self._start(self._begun.parameters())
+        start = self._begun.parameters()
+        if self._centered:
+            self._begun.center = start
+        self._start(start)
 
     def _start(self, x: Floats) -> None:
         settings, l1 = self.settings, self.settings.l1
@@ -108,3 +124,17 @@ class JointTrainer(LikelihoodTrainer):
         self._data = [*self._data, *data]
         columns, *others = concatenate(arranged(self._data), self._model.labels)
         self._begin(self._model.derive(close_columns(columns)[0]), *others)
+
+
+def adapter(
+    settings: LikelihoodSettings, model: ChainModel, data: Parts, labels: Sequence[str], **engine: Any
+) -> LikelihoodTrainer:
+    """Return a trainer of a trained model on new data (Chelba & Acero 2004).
+
+    settings: of the objective; l2 is the strength of the prior, whose mean is the weights of the
+        model, and 0 for new features.
+    labels: chunk labels, old and new.
+    """
+    tags = tag_set(labels, model.encoding)
+    extended = model.extended(*concatenate(data, tags), tags, settings.min_count)
+    return LikelihoodTrainer(settings, extended, data, centered=True, **engine)
