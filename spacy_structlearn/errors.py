@@ -173,10 +173,10 @@ MESSAGES = {
     "({change}). Replace the variable by its value, and upgrade again.",
     "SL046": "{setting} is {value!r}, but this setting was taken out; only what {only!r} did is "
     "left. Remove the setting, and train again.",
-    "SL047": "{component!r} cannot learn on from its trained parameters, because its learner, "
+    "SL094": "{component!r} cannot learn on from its trained parameters, because its learner, "
     "{learner}, cannot. To train it from scratch on the new data, set component.reinitialise = "
     "True, or use `factory` in place of `source` in the config.",
-    "SL048": "{learner} cannot learn on from trained parameters. Train it from scratch.",
+    "SL095": "{learner} cannot learn on from trained parameters. Train it from scratch.",
     "SL043": "{learner}: {name} is {value!r}; it must be {wanted}",
     # --- SL1xx: trees and corpus files --------------------------------------------------------
     "SL101": "{path}, line {line}: a closing bracket without an opening one. Remove it, or look "

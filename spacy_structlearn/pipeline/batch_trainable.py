@@ -338,7 +338,7 @@ class BatchTrainable(TrainablePipe):
         """Return a trainer that learns on. Raises StructlearnError if the learner cannot."""
         estimator: Any = self.estimator
         if not hasattr(estimator, "adapter"):
-            raise StructlearnError("SL047", component=self.name, learner=self.model.name)
+            raise StructlearnError("SL094", component=self.name, learner=self.model.name)
         strength = estimator.strengths[0] if strength is None else strength
         engine = self._training.make_engine
         return estimator.adapter(origin, data, self.labels, strength=strength, make_engine=engine)

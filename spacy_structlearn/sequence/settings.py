@@ -218,7 +218,7 @@ class LikelihoodSettings(ChainSettings):
         from .training import adapter
 
         if self.joint:
-            raise StructlearnError("SL048", learner=f"{self.name} with joint = true")
+            raise StructlearnError("SL095", learner=f"{self.name} with joint = true")
         own = replace(self, l2=strength, l1=0.0)
         return adapter(own, parameters, data, labels, make_engine=make_engine)
 
