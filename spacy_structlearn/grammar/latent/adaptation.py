@@ -13,6 +13,7 @@ productions of the new trees have a small share of their parent besides, since t
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -20,13 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ...arrays import cumulative, ranges
+from ...arrays import cumulative
 from ...learning.training import array_digest
 from ...parallel.shards import MakeEngine, make_engine
 from ..treebank.adaptation import LexiconAdapter
 from ..treebank.lexicon import Lexicon, LexiconLevel
 from ..treebank.settings import Trees
 from ..treebank.symbols import (
+    Rules,
     TreebankData,
     renumbering,
     substate_columns,
@@ -39,9 +41,11 @@ from .settings import LatentGrammarSettings
 from .training import TreebankTrainer
 
 ITERATIONS = 3
-UNIFORM = 1e-6  # share of the productions of the new trees in the prior
+UNIFORM = 1e-6  # share of the productions of the new trees in the E-steps
 LEAST_USE = 1e-9  # uses in a tree of a substate that is new or never used
+LEAST_COUNT = 1e-6  # smaller counts are set to zero
 LEAST = 1e-6  # smaller probabilities of rules are set to zero, unless float32 is stored
+NO_TAGS = np.empty(0, dtype=np.int32)
 _DEEPEST = 1000  # depth of the deepest derivations for which uses are counted
 
 Vector = NDArray[np.float64]
@@ -50,8 +54,8 @@ Vector = NDArray[np.float64]
 class AdaptationTrainer(TreebankTrainer[LatentGrammarSettings]):
     """Learns on from a grammar. A step is one iteration of EM in all levels.
 
-    value: minus the logarithm of the posterior before the last step, summed over all levels, in
-        nats; the prior is relative to that of the old grammar.
+    value: the negative log-likelihood of the new trees before the last step, the sum over all
+        levels, in nats.
     """
 
     def __init__(
@@ -73,38 +77,34 @@ class AdaptationTrainer(TreebankTrainer[LatentGrammarSettings]):
         self._trees = data = self._data.renumbered(symbols)
         self._old, numbers = widened(self._origin, data)
         lexicon = self._old.lexicon
-        forms = form_ids(lexicon, data)
-        scores = (lexicon.scores(k, forms) for k in range(len(lexicon.levels)))
-        self._priors = [
-            Prior(level, own, data, numbers, self._strength)
-            for level, own in zip(self._old.levels, scores, strict=True)
+        ids = form_ids(lexicon, data)
+        self._levels = [
+            LevelAdapter(level, lexicon.scores(k, ids), data, numbers, self._strength)
+            for k, level in enumerate(self._old.levels)
         ]
-        self._counts = [np.zeros(len(prior.pseudo)) for prior in self._priors]
 
     def iterate(self) -> bool:
         """Run one iteration of EM in each level. Returns False after the last one."""
         derivations = TreebankDerivations(
             self._trees, self.settings.threads, self.settings.shards, make_engine=self.make_engine
         )
-        found, value = [], 0.0
+        self.value = 0.0
         try:
-            for prior, counts in zip(self._priors, self._counts, strict=True):
-                gain, expected = derivations.expected_counts(prior.refined(counts))
-                found.append(np.concatenate(expected).astype(np.float64))
-                value += gain + prior.log_density(counts)
+            for level in self._levels:
+                log_likelihood, counts = derivations.expected_counts(level.refined())
+                level.set_counts(np.concatenate(counts))
+                self.value -= log_likelihood
         finally:
             derivations.close()
-        self._counts, self.value = found, -value
         self.n_iterations += 1
         return self.n_iterations < ITERATIONS
 
     def parameters(self) -> LatentGrammar:
         """The grammar with the old and the new counts."""
-        pairs = zip(self._priors, self._counts, strict=True)
-        levels, *words = zip(*(prior.learned(counts) for prior, counts in pairs), strict=True)
+        levels, *words = zip(*(level.learned() for level in self._levels), strict=True)
         # P(U | T_x) = P(T_x | U) / c(T_x), which shows the number of the old trees.
         rows = self._old.lexicon.levels[0].rows
-        share = float(rows[-1] @ self._priors[0].weight[: rows.shape[1]])
+        share = float(rows[-1] @ self._levels[0].weight[: rows.shape[1]])
         adapter = LexiconAdapter(self.settings, self._old.lexicon, self._trees, share)
         lexicon = adapter.lexicon(list(zip(*words, strict=True)))
         learned = self._old.replaced(levels=levels, lexicon=lexicon)
@@ -117,23 +117,23 @@ class AdaptationTrainer(TreebankTrainer[LatentGrammarSettings]):
 
     def state(self) -> dict[str, Any]:
         """The expected counts of each level."""
-        return {"counts": self._counts}
+        return {"counts": [list(level.counts) for level in self._levels]}
 
-    def restore(self, state: dict[str, Any]) -> bool:
+    def restore(self, state: dict[str, Any]) -> None:
         """Set what `state` returned."""
-        counts = state["counts"]
-        self._counts, before = counts, self._counts
-        return [(c.dtype, c.shape) for c in counts] == [(c.dtype, c.shape) for c in before]
+        levels = []
+        for level, counts in zip(self._levels, state["counts"], strict=True):
+            levels.append(copy(level))
+            levels[-1].counts = Entries(*counts)
+        self._levels = levels
 
 
-def widened(
-    grammar: LatentGrammar, data: TreebankData
-) -> tuple[LatentGrammar, list[NDArray[np.int32]]]:
+def widened(grammar: LatentGrammar, data: TreebankData) -> tuple[LatentGrammar, NDArray[np.int64]]:
     """The grammar with the further symbols, of one substate each, and the rules of trees.
 
     New rules have probability zero. data: over all symbols of the grammar and of the trees.
 
-    Returns the grammar, and the numbers in it of the binary, unary and root rules of the trees.
+    Returns the grammar, and the numbers of the rules of the trees in it, see `united_rules`.
     """
     symbols, to = data.symbols, renumbering(grammar.symbols, data.symbols)
     before = grammar.rules.renumbered(to)
@@ -145,16 +145,10 @@ def widened(
         columns = substate_columns(to, substates)[1]
         ancestors = np.zeros(int(substates.sum()), dtype=np.int32)
         ancestors[columns] = level.ancestors
-        moved = []
-        for (entries, old, _), sizes, numbers in zip(
-            _kinds(level), rules.sizes(substates).values(), of_old, strict=True
-        ):
-            new, n_entries = cumulative(sizes), np.diff(np.searchsorted(entries.places, old))
-            shifts = np.repeat(new[numbers] - old[:-1], n_entries)
-            moved.append((Entries(entries.places + shifts, entries.values), int(new[-1])))
-        (binary, _), *others = moved
-        others = [_dense(*part) for part in others]
-        levels.append(Level(rules, substates, ancestors, binary, *others))
+        layout = Layout(rules, substates)
+        starts = Layout(level.rules, level.substates).starts
+        entries = _moved(_flat(level), starts, layout.starts[of_old])
+        levels.append(layout.level(ancestors, entries))
         rows = np.zeros((len(own.rows), int(substates[: symbols.n_tags].sum())), dtype=np.float32)
         rows[:, columns[: own.rows.shape[1]]] = own.rows
         words.append(LexiconLevel(own.own, rows))
@@ -163,53 +157,28 @@ def widened(
     for pair, between in grammar.chains.items():
         top, bottom, *others = to[[*pair, *between]].tolist()
         chains[top, bottom] = tuple(others)
+    lexicon = replace(
+        grammar.lexicon,
+        pair_tags=to[grammar.lexicon.pair_tags],
+        tag_substates=[level.substates[: symbols.n_tags] for level in levels],
+        levels=words,
+    )
     wide = grammar.replaced(
-        symbols=symbols,
-        rules=rules,
-        levels=levels,
-        lexicon=replace(
-            grammar.lexicon,
-            pair_tags=to[grammar.lexicon.pair_tags],
-            tag_substates=[level.substates[: symbols.n_tags] for level in levels],
-            levels=words,
-        ),
-        chains=chains,
+        symbols=symbols, rules=rules, levels=levels, lexicon=lexicon, chains=chains
     )
     return wide, of_data
 
 
-def uses(level: Level) -> Vector:
-    """The expected number of uses of each substate in a tree, float64 (level.size).
+class LevelAdapter:
+    """One level that learns on: its old counts and those in the new trees.
 
-    The sum over depths of the expected number at this depth. Probabilities are normalized first.
-    """
-    (binary, parent, left, right), (unary, top, child), (root, start) = (
-        (kind[0].values, *_axes(level, *kind)) for kind in _kinds(level)
-    )
-    parents, children = np.concatenate([parent, parent, top]), np.concatenate([left, right, child])
-    values = np.concatenate([binary, binary, unary]).astype(np.float64)
-    total = np.bincount(np.append(parent, top), np.append(binary, unary), level.size)
-    step = csr_array((values / total[parents], (children, parents)), (level.size, level.size))
-    now = np.bincount(start, root, level.size) / root.sum()
-    used = now.copy()
-    for _ in range(_DEEPEST):
-        now = step @ now
-        used += now
-        if now.sum() < 1e-6:
-            break
-    return used
-
-
-class Prior:
-    """The prior of one level, and what the new trees make of it.
-
-    old: the level, with all rules.
+    old: the level, with all rules. numbers: of the rules of the trees in it.
     words: P(w | T_x) of each of data.forms, float32 (n_forms, n_substates of tags).
-    data: the new trees. numbers: of their binary, unary and root rules in `old`.
+    data: the new trees. strength: see `AdaptationTrainer`.
 
-    pseudo: the prior counts of the productions in the new trees, in the order and layout of
-        `ProductionCounts`; counts of new trees are the same. All are positive.
-    weight: those of all productions of each substate and, last, of ROOT.
+    weight: the prior counts of each substate and, last, of ROOT, float64 (old.size + 1).
+    layout: of the rules and pairs of the trees.
+    counts: of these, with their places in it.
     """
 
     def __init__(
@@ -217,76 +186,129 @@ class Prior:
         old: Level,
         words: NDArray[np.float32],
         data: TreebankData,
-        numbers: list[NDArray[np.int32]],
+        numbers: NDArray[np.int64],
         strength: float,
     ):
-        self._old, self._rules, self._n_tag_substates = old, data.rules, words.shape[1]
-        self._places = [
-            ranges(offsets[own], np.diff(offsets)[own])
-            for (_, offsets, _), own in zip(_kinds(old), numbers, strict=True)
-        ]
-        rules, tags, substates = data.rules, data.pairs[:, 0], np.append(old.substates, 1)
-        top = np.full_like(rules.root, data.symbols.size)
-        occurrences = np.append(data.occurrences, data.n_trees)
-        parents, shares = [], []
-        for symbols, seen in zip(
-            (rules.binary, rules.unary, np.stack([top, rules.root], axis=1), tags[:, None]),
-            observed_counts(data),
-            strict=True,
-        ):
-            parent, width = symbols[:, 0], substates[symbols[:, 1:]].astype(np.int64).prod(axis=1)
-            height = substates[parent]
-            parents.append(
-                np.repeat(substate_columns(parent, substates)[1], np.repeat(width, height))
-            )
-            shares.append(np.repeat(seen / (occurrences[parent] * width), height * width))
-        self._parent, self._ends = np.concatenate(parents), np.cumsum([len(p) for p in parents])
+        self._ancestors, self._entries = old.ancestors, _flat(old)
+        self._all = every = Layout(old.rules, old.substates)
+        self.layout = own = Layout(data.rules, old.substates, data.pairs[:, 0])
+        self._to_own = np.full(len(every.starts) - 1, -1)
+        self._to_own[numbers] = own.starts[: len(numbers)]
+        self._to_all = np.full(len(own.starts) - 1, -1)
+        self._to_all[: len(numbers)] = every.starts[numbers]
+        self._n_tag_substates = words.shape[1]
         self.weight = strength * np.maximum(np.append(uses(old), 1.0), LEAST_USE)
-        before = [
-            a[p] for a, p in zip((old.binary, old.unary, old.root), self._places, strict=True)
-        ]
-        before.append(words[np.repeat(data.pairs[:, 1], substates[tags]), parents[-1]])
-        shares = UNIFORM * np.concatenate(shares)
-        self.pseudo = self.weight[self._parent] * (np.concatenate(before) + shares)
-
-    def refined(self, counts: Vector) -> Refined:
-        """The level of the rules and words of the trees, for an E-step."""
-        values = (self.pseudo + counts) / self._totals(counts)[self._parent]
-        *blocks, emissions = np.split(values.astype(np.float32), self._ends[:-1])
-        return Level(self._rules, self._old.substates, self._old.ancestors, *blocks), emissions
-
-    def log_density(self, counts: Vector) -> float:
-        """The logarithm of the prior, relative to that of the old probabilities."""
-        known = self.pseudo @ np.log1p(counts / self.pseudo)
-        return float(known - self.weight @ np.log(self._totals(counts) / self.weight))
-
-    def learned(self, counts: Vector) -> tuple[Level, Vector, Vector]:
-        """The level with the old and the new counts.
-
-        Returns it, and what `LexiconAdapter` needs.
-        """
-        totals, old = self._totals(counts), self._old
-        factor = self.weight / totals
-        *added, words = np.split(counts / totals[self._parent], self._ends[:-1])
-        arrays = []
-        for kind, places, own in zip(_kinds(old), self._places, added, strict=True):
-            entries, offsets, rules = kind
-            values = np.zeros(int(offsets[-1]))
-            # The rules of ROOT have no parent among the symbols.
-            parent = _axes(old, *kind)[0] if rules.shape[1] > 1 else -1
-            values[entries.places] = entries.values * factor[parent]
-            values[places] += own
-            arrays.append(values.astype(np.float32))
-        binary, unary, root = arrays
-        entries = Entries.of(binary)
-        return (
-            Level(old.rules, old.substates, old.ancestors, entries, unary, root),
-            factor[: self._n_tag_substates],
-            words,
+        self.counts = Entries.of(np.zeros(0, dtype=np.float32))
+        # The old probabilities of the productions in the trees, and their share in the E-steps.
+        known = _moved(self._entries, every.starts, self._to_own)
+        first, end = own.ends[2:].tolist()
+        forms = np.repeat(data.pairs[:, 1], old.substates[data.pairs[:, 0]])
+        lexical = Entries.of(words[forms, own.parents(np.arange(first, end))])
+        self._known = Entries(
+            np.append(known.places, first + lexical.places), np.append(known.values, lexical.values)
         )
+        seen = np.concatenate(observed_counts(data))
+        seen = seen / np.append(data.occurrences, data.n_trees)[own.rule_parents]
+        share = UNIFORM * seen / own.widths
+        self._share = np.repeat(share.astype(np.float32), np.diff(own.starts))
 
-    def _totals(self, counts: Vector) -> Vector:
-        return self.weight + np.bincount(self._parent, counts, len(self.weight))
+    def refined(self) -> Refined:
+        """The present probabilities of the rules and words of the trees, for an E-step."""
+        totals, values, known = self._totals(), self._share.copy(), self._known
+        factor = self.weight / totals
+        values[known.places] += known.values * factor[self.layout.parents(known.places)]
+        places, counts = self.counts
+        values[places] += counts / totals[self.layout.parents(places)]
+        *blocks, emissions = np.split(values, self.layout.ends[:-1])
+        return Level(self.layout.rules, self.layout.substates, self._ancestors, *blocks), emissions
+
+    def set_counts(self, counts: NDArray[np.float32]) -> None:
+        """Set the counts, a vector in the layout."""
+        self.counts = Entries.of(np.where(counts > LEAST_COUNT, counts, np.float32(0)))
+
+    def learned(self) -> tuple[Level, Vector, Vector]:
+        """The level with the old and the new counts, and for its words a `treebank.Learned`."""
+        totals, old, every = self._totals(), self._entries, self._all
+        factor = self.weight / totals
+        added = self.counts.values / totals[self.layout.parents(self.counts.places)]
+        new = _moved(Entries(self.counts.places, added), self.layout.starts, self._to_all)
+        places = np.union1d(old.places, new.places)
+        values = np.zeros(len(places))
+        values[np.searchsorted(places, old.places)] = old.values * factor[every.parents(old.places)]
+        values[np.searchsorted(places, new.places)] += new.values
+        first, end = self.layout.ends[2:].tolist()
+        lexical = self.counts.places >= first
+        words = np.zeros(end - first)
+        words[self.counts.places[lexical] - first] = added[lexical]
+        level = every.level(self._ancestors, Entries(places, values.astype(np.float32)))
+        return level, factor[: self._n_tag_substates], words
+
+    def _totals(self) -> Vector:
+        parents = self.layout.parents(self.counts.places)
+        return self.weight + np.bincount(parents, self.counts.values, len(self.weight))
+
+
+class Layout:
+    """The blocks of binary, unary and root rules, and of pairs with these tags, in one vector.
+
+    starts: int64 (n + 1), where the block of each rule or pair begins.
+    ends: int64 (4), where the blocks of each kind end.
+    rule_parents: int64 (n), the symbol of the parent; for ROOT the number of symbols.
+    widths: int64 (n), the lengths of the rows of a block, one for each substate of the parent.
+    """
+
+    def __init__(
+        self, rules: Rules, substates: NDArray[np.int32], tags: NDArray[np.int32] = NO_TAGS
+    ):
+        self.rules, self.substates = rules, substates
+        wide = np.append(substates, 1)
+        tops = np.stack([np.full_like(rules.root, len(substates)), rules.root], axis=1)
+        kinds = (rules.binary, rules.unary, tops, tags[:, None])
+        self.rule_parents = np.concatenate([kind[:, 0] for kind in kinds])
+        self.widths = np.concatenate([wide[kind[:, 1:]].prod(axis=1) for kind in kinds])
+        heights = wide[self.rule_parents]
+        self.starts = cumulative(self.widths * heights)
+        self.ends = self.starts[np.cumsum([len(kind) for kind in kinds])]
+        self._row_starts = cumulative(np.repeat(self.widths, heights))
+        self._row_parents = substate_columns(self.rule_parents, wide)[1]
+
+    def parents(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The substate of the parent of each entry; that of ROOT is the last one."""
+        return self._row_parents[np.searchsorted(self._row_starts, places, side="right") - 1]
+
+    def level(self, ancestors: NDArray[np.int32], entries: Entries) -> Level:
+        """The level with these entries."""
+        first, second, end, _ = self.ends.tolist()
+        cut = int(np.searchsorted(entries.places, first))
+        rest = np.zeros(end - first, dtype=np.float32)
+        rest[entries.places[cut:] - first] = entries.values[cut:]
+        unary, root = rest[: second - first], rest[second - first :]
+        binary = Entries(entries.places[:cut], entries.values[:cut])
+        return Level(self.rules, self.substates, ancestors, binary, unary, root)
+
+
+def uses(level: Level) -> Vector:
+    """The expected number of uses of each substate in a tree, float64 (level.size).
+
+    The sum over depths of the expected number at this depth. Probabilities are normalized first.
+    """
+    unaries, rules = Entries.of(level.unary), level.rules
+    parent, left, right = _axes(level, level.entries.places, level.binary_offsets, rules.binary)
+    top, child = _axes(level, unaries.places, level.unary_offsets, rules.unary)
+    parents, children = np.concatenate([parent, parent, top]), np.concatenate([left, right, child])
+    binary, unary = level.entries.values.astype(np.float64), unaries.values
+    total = np.bincount(np.append(parent, top), np.append(binary, unary), level.size)
+    values = np.concatenate([binary, binary, unary]) / total[parents]
+    step = csr_array((values, (children, parents)), (level.size, level.size))
+    now = np.zeros(level.size)
+    now[substate_columns(rules.root, level.substates)[1]] = level.root / level.root.sum()
+    used = now.copy()
+    for _ in range(_DEEPEST):
+        now = step @ now
+        used += now
+        if now.sum() < 1e-6:
+            break
+    return used
 
 
 def form_ids(lexicon: Lexicon, data: TreebankData) -> NDArray[np.int32]:
@@ -297,29 +319,30 @@ def form_ids(lexicon: Lexicon, data: TreebankData) -> NDArray[np.int32]:
     return ids
 
 
-def _dense(entries: Entries, size: int) -> NDArray[np.float32]:
-    full = np.zeros(size, dtype=np.float32)
-    full[entries.places] = entries.values
-    return full
+def _flat(level: Level) -> Entries:
+    """The entries of all rules, see `Layout`."""
+    binary, rest = level.entries, Entries.of(np.append(level.unary, level.root))
+    places = np.append(binary.places, level.binary_offsets[-1] + rest.places)
+    return Entries(places, np.append(binary.values, rest.values))
 
 
-def _kinds(level: Level) -> list[tuple[Entries, NDArray[np.int64], NDArray[np.int32]]]:
-    """The entries, the offsets and the symbols of the binary, unary and root rules."""
-    rules = level.rules
-    return [
-        (level.entries, level.binary_offsets, rules.binary),
-        (Entries.of(level.unary), level.unary_offsets, rules.unary),
-        (Entries.of(level.root), level.root_offsets, rules.root[:, None]),
-    ]
+def _moved(entries: Entries, starts: NDArray[np.int64], to: NDArray[np.int64]) -> Entries:
+    """Move entries of the blocks from `starts` on to blocks from `to` on, or -1: leave them out."""
+    n_entries = np.diff(np.searchsorted(entries.places, starts))
+    places = entries.places + np.repeat(to - starts[:-1], n_entries)
+    kept = np.repeat(to >= 0, n_entries)
+    return Entries(places[kept], entries.values[kept])
 
 
 def _axes(
-    level: Level, entries: Entries, offsets: NDArray[np.int64], rules: NDArray[np.int32]
+    level: Level,
+    places: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+    rules: NDArray[np.int32],
 ) -> list[NDArray[np.int64]]:
-    """The substates of each entry, among those of all symbols, in the order of its rule."""
-    rule = np.searchsorted(offsets, entries.places, side="right") - 1
-    rest = entries.places - offsets[rule]
-    found = []
+    """The substates of entries, among those of all symbols, in the order of the rule."""
+    rule = np.searchsorted(offsets, places, side="right") - 1
+    rest, found = places - offsets[rule], []
     for symbols in rules.T[::-1]:
         symbol = symbols[rule]
         rest, substate = np.divmod(rest, level.substates[symbol])

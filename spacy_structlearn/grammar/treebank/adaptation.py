@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ...arrays import cumulative, ranges
 from ...words.signatures import SIGNATURES, registered
-from .lexicon import Backoff, Lexicon, LexiconLevel
+from .lexicon import UNSEEN, Backoff, Lexicon, LexiconLevel
 from .settings import LexiconSettings
 from .symbols import TreebankData, substate_columns
 
@@ -192,4 +192,6 @@ class LexiconAdapter:
         rows = self._row_shares[:, None] * self._add_up(cells[rare], added[rare], width)
         kept = np.append(np.arange(len(old.signatures)), len(rows) - 1)
         rows[kept] += self._row_factors[kept, None] * old.levels[k].rows * factor
+        if not self._smoothed:
+            rows[-1] = UNSEEN
         return LexiconLevel(own.astype(np.float32), rows.astype(np.float32))

@@ -28,7 +28,6 @@ from ...trees.tree import Tree
 BINARIZATIONS = ("right", "left")
 ROOT = "TOP"
 
-Numbers = list[NDArray[np.int32]]
 Chains = dict[tuple[int, int], tuple[int, ...]]
 
 
@@ -521,10 +520,13 @@ def united_symbols(parts: Sequence[Symbols]) -> Symbols:
     return _symbols(tags, phrases, split, parts[0].root)
 
 
-def united_rules(one: Rules, other: Rules, size: int) -> tuple[Rules, Numbers, Numbers]:
+def united_rules(
+    one: Rules, other: Rules, size: int
+) -> tuple[Rules, NDArray[np.int64], NDArray[np.int64]]:
     """All rules of two sets over the same symbols, of which there are `size`.
 
-    Returns them, and the new numbers of the binary, unary and root rules of each set.
+    Returns them, and the numbers in them of the rules of each set. Binary rules are numbered first,
+    then unary ones, then those of the root.
     """
     both = (
         np.concatenate([one.binary, other.binary])[:, [1, 2, 0]],
@@ -532,12 +534,14 @@ def united_rules(one: Rules, other: Rules, size: int) -> tuple[Rules, Numbers, N
         np.concatenate([one.root, other.root])[:, None],
     )
     (binary, unary, root), numbers = zip(*(_distinct(rules, size) for rules in both), strict=True)
-    rules = Rules(
-        np.ascontiguousarray(binary[:, [2, 0, 1]]), np.ascontiguousarray(unary[:, ::-1]), root[:, 0]
-    )
+    firsts = (0, len(binary), len(binary) + len(unary))
     sizes = (len(one.binary), len(one.unary), len(one.root))
-    parts = [np.split(places, [size]) for places, size in zip(numbers, sizes, strict=True)]
-    return rules, [part[0] for part in parts], [part[1] for part in parts]
+    parts = [
+        np.split(first + own.astype(np.int64), [n])
+        for first, own, n in zip(firsts, numbers, sizes, strict=True)
+    ]
+    columns = map(np.ascontiguousarray, (binary[:, [2, 0, 1]], unary[:, ::-1], root[:, 0]))
+    return Rules(*columns), *map(np.concatenate, zip(*parts, strict=True))
 
 
 def renumbering(old: Symbols, new: Symbols) -> NDArray[np.int32]:
