@@ -121,11 +121,11 @@ class AdaptationTrainer(TreebankTrainer[LatentGrammarSettings]):
 
     def restore(self, state: dict[str, Any]) -> None:
         """Set what `state` returned."""
-        levels = []
-        for level, counts in zip(self._levels, state["counts"], strict=True):
-            levels.append(copy(level))
-            levels[-1].counts = Entries(*counts)
-        self._levels = levels
+        self._levels = list(map(copy, self._levels))
+        for level, (places, values) in zip(self._levels, state["counts"], strict=True):
+            counts = np.zeros(int(level.layout.starts[-1]), dtype=np.float32)
+            counts[places] = values
+            level.set_counts(counts)
 
 
 def widened(grammar: LatentGrammar, data: TreebankData) -> tuple[LatentGrammar, NDArray[np.int64]]:

@@ -40,7 +40,7 @@ class LatentGrammarSettings(LexiconSettings):
 
     name: ClassVar[str] = "LatentGrammar"
     attributes: ClassVar[tuple[str, ...]] = ("ORTH",)
-    strengths: ClassVar[tuple[float, ...]] = (1000.0, 100.0, 10_000.0)
+    strengths: ClassVar[tuple[float, ...]] = (1000.0, 10_000.0, 100.0)
 
     rounds: int = setting(4, ge=0, le=MOST_ROUNDS, help="Rounds of splitting every symbol in two.")
     seed: int = core.seed()
