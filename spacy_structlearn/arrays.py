@@ -11,3 +11,9 @@ def cumulative(sizes: NDArray[np.integer]) -> NDArray[np.int64]:
     ends = np.zeros(len(sizes) + 1, dtype=np.int64)
     np.cumsum(sizes, out=ends[1:])
     return ends
+
+
+def ranges(starts: NDArray[np.integer], sizes: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Return the numbers from each start on, of these sizes, one range after another."""
+    ends = cumulative(sizes)
+    return np.arange(ends[-1]) + np.repeat(starts - ends[:-1], sizes)

@@ -306,6 +306,8 @@ MESSAGES = {
     "SL405": "No {kind} function is registered as {name!r}; registered are: {known}. Import the "
     "package that registers it before the model is loaded.",
     "SL407": "There are no trees to learn a grammar from. Check the reader of the treebank.",
+    "SL408": "{learner} cannot learn on: its weights of productions are no counts. Train it from "
+    "scratch on the old and the new trees.",
     "SL420": "There is no grammar to parse with, or it is empty. Train one or load one first.",
     "SL421": "{name} is {value!r}; it must be {wanted}.",
     "SL422": "The grammars have different symbols or rules. Combine only grammars that were "

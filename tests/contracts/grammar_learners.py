@@ -47,6 +47,15 @@ def latent(name, settings, *changes):
     return Case(name, settings, trees, other_trees, changes=changes)
 
 
+class LearningOn(Case):
+    """A grammar that learns on from that of some of the trees."""
+
+    def trainer(self, data=None, **changes):
+        settings = self.settings.part(type(self.settings), **changes)
+        data = self.data() if data is None else data
+        return settings.adapter(learned(rounds=1, grammars=2), data, strength=3.0)
+
+
 def groups(trees=trees):
     """Of which each makes two folds."""
     found = trees()
@@ -127,6 +136,13 @@ CASES = [
         ),
     ),
     latent("product", LatentGrammarSettings(rounds=1, seed=3, grammars=3, **EM), {"seed": 4}),
+    LearningOn(
+        "latent_grammar_that_learns_on",
+        LatentGrammarSettings(root="R"),
+        other_trees,
+        lambda: other_trees()[1:],
+        changes=({"min_word_count": 1}, {"word_smoothing": 0.5}),
+    ),
     latent(
         "conditional_grammar",
         ConditionalGrammarSettings(rounds=1, conditional_iterations=4, shards=2, l1=0.05, **EM),

@@ -40,6 +40,7 @@ class LatentGrammarSettings(LexiconSettings):
 
     name: ClassVar[str] = "LatentGrammar"
     attributes: ClassVar[tuple[str, ...]] = ("ORTH",)
+    strengths: ClassVar[tuple[float, ...]] = (1000.0, 10_000.0, 100.0)
 
     rounds: int = setting(4, ge=0, le=MOST_ROUNDS, help="Rounds of splitting every symbol in two.")
     seed: int = core.seed()
@@ -112,6 +113,23 @@ class LatentGrammarSettings(LexiconSettings):
 
         kind = ProductTrainer if self.grammars > 1 else self._trainer()
         return kind(self, data, make_engine=make_engine)
+
+    def adapter(
+        self,
+        parameters: LatentGrammar,
+        data: Trees,
+        labels: Sequence[str] = (),
+        *,
+        strength: float,
+        make_engine: MakeEngine = make_engine,
+    ) -> Trainer[Any]:
+        """Learn on from `parameters`; `labels` are not used.
+
+        strength: the number of trees for which the old grammar stands, beside those of the data.
+        """
+        from .adaptation import AdaptationTrainer
+
+        return AdaptationTrainer(self, parameters, data, strength=strength, make_engine=make_engine)
 
     def _trainer(self) -> type[Trainer[Any]]:
         """The trainer of a single grammar."""

@@ -185,7 +185,7 @@ class Lexicon:
             return rows[ids]
         scores = rows[np.where(known, self.backoff_rows[words], ids - n_words)]
         scores *= np.where(known, self.backoff_weights[words], np.float32(1))[:, None]
-        offsets, columns, values = self._entries_of(level)
+        offsets, columns, values = self.entries(level)
         sizes = np.where(known, offsets[words + 1] - offsets[words], 0)
         ends = np.cumsum(sizes)
         total = int(ends[-1]) if len(ends) else 0
@@ -213,7 +213,7 @@ class Lexicon:
             self._whole[level] = self.backoff.expand(self.levels[level].rows)
         return self._whole[level]
 
-    def _entries_of(self, level: int) -> tuple[NDArray, NDArray, NDArray]:
+    def entries(self, level: int) -> tuple[NDArray, NDArray, NDArray]:
         """(offsets, columns, values) of the pairs of each word, made on first use."""
         if level not in self._entries:
             ends, column = substate_columns(self.pair_tags, self.tag_substates[level])

@@ -20,7 +20,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ...arrays import cumulative
+from ...arrays import cumulative, ranges
 from ...errors import StructlearnError
 from ...learning.stored import same
 from ...trees.tree import Tree
@@ -111,6 +111,10 @@ class Rules:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def renumbered(self, to: NDArray[np.int32]) -> Rules:
+        """The rules over other symbols in the same order, see `renumbering`."""
+        return Rules(to[self.binary], to[self.unary], to[self.root])
+
     def sizes(self, substates: NDArray[np.int32]) -> dict[str, NDArray[np.int64]]:
         """The numbers of refinements of "binary", "unary" and "root" rules into these substates."""
         wide = substates.astype(np.int64)
@@ -150,10 +154,8 @@ def substate_columns(
     Returns where the vector of each symbol begins, int64 (n + 1), and for each entry its substate
     among those of all symbols, int64.
     """
-    sizes = substates[symbols].astype(np.int64)
-    ends = cumulative(sizes)
-    first = cumulative(substates)[symbols] - ends[:-1]
-    return ends, np.arange(ends[-1]) + np.repeat(first, sizes)
+    sizes = substates[symbols]
+    return cumulative(sizes), ranges(cumulative(substates)[symbols], sizes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,6 +217,22 @@ class TreebankData:
             offsets=offsets,
             roots=self.roots[trees],
             chain_counts={},
+        )
+
+    def renumbered(self, symbols: Symbols) -> TreebankData:
+        """The same trees over more symbols."""
+        to, pairs = renumbering(self.symbols, symbols), self.pairs.copy()
+        pairs[:, 0] = to[pairs[:, 0]]
+        return replace(
+            self,
+            symbols=symbols,
+            rules=self.rules.renumbered(to),
+            symbol=to[self.symbol],
+            pairs=pairs,
+            chain_counts={
+                (*to[[top, bottom]].tolist(), tuple(to[list(between)].tolist())): count
+                for (top, bottom, between), count in self.chain_counts.items()
+            },
         )
 
     def digest(self) -> str:
@@ -316,10 +334,7 @@ def concatenate(parts: Sequence[TreebankData]) -> TreebankData:
     if len(parts) == 1:
         return parts[0]
     first = parts[0]
-    tags = sorted({tag for part in parts for tag in part.symbols.tags})
-    phrases = sorted({label for part in parts for label in part.symbols.phrases})
-    split = {part.symbols.names[x] for part in parts for x in part.symbols.intermediates}
-    symbols = _symbols(tags, phrases, split, first.symbols.root)
+    symbols = united_symbols([part.symbols for part in parts])
     forms: dict[tuple[str, bool], int] = {}
     nodes, words, counts = [], [], Counter()
     for part in parts:
@@ -495,6 +510,38 @@ def _symbols(tags: list[str], phrases: list[str], split: set[str], root: str) ->
     places = {label: len(tags) + i for i, label in enumerate(phrases)}
     intermediates = tuple(sorted(places[label] for label in split))
     return Symbols(tuple(tags), tuple(phrases), intermediates, root)
+
+
+def united_symbols(parts: Sequence[Symbols]) -> Symbols:
+    """All symbols of the parts, with the root of the first."""
+    tags = sorted({tag for part in parts for tag in part.tags})
+    phrases = sorted({label for part in parts for label in part.phrases})
+    split = {part.names[x] for part in parts for x in part.intermediates}
+    return _symbols(tags, phrases, split, parts[0].root)
+
+
+def united_rules(
+    one: Rules, other: Rules, size: int
+) -> tuple[Rules, NDArray[np.int64], NDArray[np.int64]]:
+    """All rules of two sets over the same symbols, of which there are `size`.
+
+    Returns them, and the numbers in them of the rules of each set. Binary rules are numbered first,
+    then unary ones, then those of the root.
+    """
+    both = (
+        np.concatenate([one.binary, other.binary])[:, [1, 2, 0]],
+        np.concatenate([one.unary, other.unary])[:, ::-1],
+        np.concatenate([one.root, other.root])[:, None],
+    )
+    (binary, unary, root), numbers = zip(*(_distinct(rules, size) for rules in both), strict=True)
+    firsts = (0, len(binary), len(binary) + len(unary))
+    sizes = (len(one.binary), len(one.unary), len(one.root))
+    parts = [
+        np.split(first + own.astype(np.int64), [n])
+        for first, own, n in zip(firsts, numbers, sizes, strict=True)
+    ]
+    columns = map(np.ascontiguousarray, (binary[:, [2, 0, 1]], unary[:, ::-1], root[:, 0]))
+    return Rules(*columns), *map(np.concatenate, zip(*parts, strict=True))
 
 
 def renumbering(old: Symbols, new: Symbols) -> NDArray[np.int32]:

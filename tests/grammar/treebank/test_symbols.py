@@ -10,6 +10,8 @@ from spacy_structlearn.grammar.treebank.symbols import (
     concatenate,
     restore,
     to_tree,
+    united_rules,
+    united_symbols,
 )
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.tree import Tree
@@ -127,6 +129,25 @@ def test_concatenated_parts_are_the_whole(binarization):
     assert together.forms == whole.forms
     for name in ("symbol", "left", "right", "production", "offsets", "roots", "pairs", "initial"):
         assert np.array_equal(getattr(together, name), getattr(whole, name)), name
+
+
+@pytest.mark.parametrize("binarization", ["right", "left"])
+def test_two_treebanks_over_the_symbols_of_both(binarization):
+    strange = "(TOP (AA (Z (BB (Y (NP (Q q) (Q r) (Q s))))) (NP (AB t))))"
+    parts = [binarize(t, binarization) for t in (treebanks.sample(), treebanks.trees(strange))]
+    together = concatenate(parts)
+    symbols = united_symbols([part.symbols for part in parts])
+    assert symbols == together.symbols
+    wide = [part.renumbered(symbols) for part in parts]
+    for before, after in zip(parts, wide, strict=True):
+        for i in range(before.n_trees):
+            assert to_tree(after, i) == to_tree(before, i)
+    rules, *numbers = united_rules(wide[0].rules, wide[1].rules, symbols.size)
+    assert rules == together.rules
+    every = [*map(tuple, [*rules.binary.tolist(), *rules.unary.tolist()]), *rules.root.tolist()]
+    for part, found in zip(wide, numbers, strict=True):
+        own = [*part.rules.binary.tolist(), *part.rules.unary.tolist()]
+        assert [every[i] for i in found] == [*map(tuple, own), *part.rules.root.tolist()]
 
 
 def test_parts_that_differ_are_refused():
