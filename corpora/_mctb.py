@@ -20,12 +20,15 @@ NEGATED = "do|does|did|wo|would|ca|could|should|must|is|are|was|were|has|have|ha
 # The tags of EWT for marks, whatever they have in MCTB.
 TAGS = {",": ",", ";": ",", ":": ":", "/": ",", ".": ".", "?": ".", "!": ".", "&": "CC"}
 TAGS |= {"-LRB-": "-LRB-", "[": "-LRB-", "-RRB-": "-RRB-", "]": "-RRB-"}
-# The tag of the only word of a phrase, by the label of the phrase and the tag in MCTB.
+# The tags of phrases of words: the tag in EWT by the label of the phrase and the tag in MCTB.
+ADVERBS = {"IN": "RB", "RP": "RB", "JJ": "RB", "JJR": "RBR", "JJS": "RBS"}
 ONLY_TAGS = {
     "PRT": {"IN": "RP", "RB": "RP"},
-    "ADVP": {"IN": "RB", "RP": "RB"},
     "INTJ": dict.fromkeys(("RB", "NN", "NNP", "JJ", "FW", "DT"), "UH"),
 }
+MONTH = re.compile(
+    "January|February|March|April|May|June|July|August|September|October|November|December"
+)
 # Phrases that are not at the top in EWT, and the phrase around them.
 TOPS = {"ADJP": "FRAG", "VP": "S"}
 
@@ -170,12 +173,17 @@ def tagged_marks(leaves: Sequence[Node]) -> list[list[Node]]:
 # --- tags that contradict the brackets
 def phrase_tags(node: Node) -> Node:
     first = node.children[0]
-    tag = first.label
-    if node.label in ("PP", "WHPP") and tag == "TO":
+    tags = labels_of(node.children)
+    if node.label in ("PP", "WHPP") and tags[0] == "TO":
         first.label = "IN"
+    elif node.label == "ADVP" and all(child.word for child in node.children):
+        if tags[0] == "DT" and first.word.lower() == "a":
+            return Node("NP", node.children)
+        for child in node.children:
+            child.label = ADVERBS.get(child.label, child.label)
     elif node.preterminal:
-        first.label = ONLY_TAGS.get(node.label, {}).get(tag, tag)
-        if node.label in ("NP", "WHNP") and tag == "IN" and first.word.lower() == "that":
+        first.label = ONLY_TAGS.get(node.label, {}).get(tags[0], tags[0])
+        if node.label in ("NP", "WHNP") and tags[0] == "IN" and first.word.lower() == "that":
             first.label = "DT" if node.label == "NP" else "WDT"
     return node
 
@@ -325,18 +333,40 @@ def complements(node: Node) -> Node:
     return Node(node.label, [*children[:at], complements(children[at]), *children[end:]])
 
 
+def adverbs(node: Node) -> Node:
+    """An adverb before the verb is a sister of its VP, except in coordinations."""
+    labels = labels_of(node.children)
+    if node.label not in ("S", "VP") or labels.count("VP") != 1 or coordinates(node.children):
+        return node
+    at = labels.index("VP")
+    inside = node.children[at].children
+    start = 0
+    while start < len(inside) - 1 and inside[start].label == "ADVP":
+        start += 1
+    rest = Node("VP", inside[start:])
+    return Node(node.label, [*node.children[:at], *inside[:start], rest, *node.children[at + 1 :]])
+
+
 def missing_phrases(node: Node) -> Node:
     """Add phrases that EWT always has, as around a pronoun or an infinitive."""
     label, children = node.label, node.children
     if label not in ("NP", "NML", "NX", "WHNP", "INTJ", "X"):
         children = [Node("NP", [c]) if c.label == "PRP" else c for c in children]
+    if label != "INTJ":
+        children = [Node("INTJ", [c]) if c.label == "UH" else c for c in children]
     if label in ("ADJP", "ADVP", "NP", "S", "VP"):
         start = 1 if label == "VP" else 0  # a VP begins with a verb, whatever its tag
         children = [*children[:start], *prepositions(children[start:])]
+    if label == "S":
+        children = [Node("ADVP", [c]) if is_adverb(c) else c for c in children]
     if label in ("ADJP", "ADVP", "NP", "PP"):
-        infinitive = [c.label == "VP" and c.children[0].label == "TO" for c in children]
-        pairs = zip(children, infinitive, strict=True)
-        children = [Node("S", [child]) if found else child for child, found in pairs]
+        children = [Node("S", [c]) if is_infinitive(c) else c for c in children]
+    if (
+        label == "NP"
+        and labels_of(children) == ["NP", "S"]
+        and is_infinitive(children[1].children[0])
+    ):
+        children = [children[0], Node("SBAR", children[1:])]
     if label in ("PP", "S", "VP"):
         children = [Node("NP", [c]) if c.label == "QP" else c for c in children]
     if label == "TOP" and len(children) == 1 and children[0].label in TOPS:
@@ -344,11 +374,21 @@ def missing_phrases(node: Node) -> Node:
     return Node(label, children)
 
 
+def is_infinitive(node: Node) -> bool:
+    return node.label == "VP" and node.children[0].label == "TO"
+
+
+def is_adverb(node: Node) -> bool:
+    return node.label == "RB" and node.word.lower() not in ("not", "n't")
+
+
 def prepositions(children: Sequence[Node]) -> list[Node]:
     """Make PP or SBAR of a preposition and the phrase after it."""
     found: list[Node] = []
     for child in children:
-        if found and found[-1].label in ("IN", "TO") and child.label in ("NP", "S"):
+        before = found[-1] if found else Node("")
+        so = before.word.lower() == "so" and child.label == "S"
+        if (before.label in ("IN", "TO") or so) and child.label in ("NP", "S"):
             found[-1].label = "IN"
             child = Node("PP" if child.label == "NP" else "SBAR", [found.pop(), child])
         found.append(child)
@@ -451,6 +491,23 @@ def compounds(node: Node) -> Node:
     return Node(node.label, children)
 
 
+def dates(node: Node) -> Node:
+    """The year of a date is an NP of its own."""
+    children = node.children
+    if node.label != "NP" or not all(child.word for child in children):
+        return node
+    month = [i for i, child in enumerate(children) if MONTH.fullmatch(child.word)]
+    tags = [label for label in labels_of(children) if label != ","]
+    known = (["CD", "NNP", "CD"], ["NNP", "CD", "CD"])
+    if month and tags in known and re.fullmatch(r"\d{4}", children[-1].word):
+        comma = children[-2].label == ","
+        end = len(children) - 1 - comma
+        return Node(
+            "NP", [Node("NP", children[:end]), *children[end:-1], Node("NP", children[-1:])]
+        )
+    return node
+
+
 def parentheses(node: Node) -> Node:
     """Round brackets belong to the phrase inside them, except for clauses, which are a PRN."""
     phrases = [child for child in node.children if child.label not in MARKS]
@@ -475,12 +532,14 @@ RULES = (
     unrepeated,
     auxiliaries,
     complements,
+    adverbs,
     missing_phrases,
     quantities,
     single_modifiers,
     heads,
     nominals,
     compounds,
+    dates,
     parentheses,
     unrepeated,
 )

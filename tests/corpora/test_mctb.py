@@ -81,6 +81,8 @@ def test_joined_tokens_of_two_phrases():
         ("phrase_tags", "(PP (TO to) (NP (PRP us)))", "(PP (IN to) (NP (PRP us)))"),
         ("phrase_tags", "(PRT (IN up))", "(PRT (RP up))"),
         ("phrase_tags", "(ADVP (RP up))", "(ADVP (RB up))"),
+        ("phrase_tags", "(ADVP (IN at) (JJS least))", "(ADVP (RB at) (RBS least))"),
+        ("phrase_tags", "(ADVP (DT a) (RB little))", "(NP (DT a) (RB little))"),
         ("phrase_tags", "(INTJ (NNP Oh))", "(INTJ (UH Oh))"),
         ("phrase_tags", "(NP (IN that))", "(NP (DT that))"),
         ("phrase_tags", "(WHNP (IN that))", "(WHNP (WDT that))"),
@@ -135,6 +137,31 @@ def test_joined_tokens_of_two_phrases():
             "(S (NP (PRP we)) (VP (VBD went)) (ADVP (RB up)) (. .))",
             "(S (NP (PRP we)) (VP (VBD went) (ADVP (RB up))) (. .))",
         ),
+        (
+            "adverbs",
+            "(S (NP (PRP we)) (VP (ADVP (RB never)) (VBD went)))",
+            "(S (NP (PRP we)) (ADVP (RB never)) (VP (VBD went)))",
+        ),
+        (
+            "adverbs",
+            "(VP (VP (VB go)) (CC or) (VP (ADVP (RB just)) (VB stay)))",
+            "(VP (VP (VB go)) (CC or) (VP (ADVP (RB just)) (VB stay)))",
+        ),
+        (
+            "missing_phrases",
+            "(S (UH Oh) (RB so) (NP (PRP we)) (VP (VBD went)))",
+            "(S (INTJ (UH Oh)) (ADVP (RB so)) (NP (PRP we)) (VP (VBD went)))",
+        ),
+        (
+            "missing_phrases",
+            "(S (S (NN x)) (IN so) (S (NN x)))",
+            "(S (S (NN x)) (SBAR (IN so) (S (NN x))))",
+        ),
+        (
+            "missing_phrases",
+            "(NP (NP (NNS ways)) (S (VP (TO to) (VP (VB go)))))",
+            "(NP (NP (NNS ways)) (SBAR (S (VP (TO to) (VP (VB go))))))",
+        ),
         ("missing_phrases", "(VP (VB see) (PRP us))", "(VP (VB see) (NP (PRP us)))"),
         (
             "missing_phrases",
@@ -188,6 +215,17 @@ def test_joined_tokens_of_two_phrases():
             "(NP (ADJP (NN ice) (HYPH -) (JJ cold)) (NN tea))",
         ),
         ("compounds", "(NP (NN tea) (HYPH -) (NN cup))", "(NP (NN tea) (HYPH -) (NN cup))"),
+        (
+            "dates",
+            "(NP (CD 3) (NNP May) (CD 1990))",
+            "(NP (NP (CD 3) (NNP May)) (NP (CD 1990)))",
+        ),
+        (
+            "dates",
+            "(NP (NNP May) (CD 3) (, ,) (CD 1990))",
+            "(NP (NP (NNP May) (CD 3)) (, ,) (NP (CD 1990)))",
+        ),
+        ("dates", "(NP (NNP May) (CD 1990))", "(NP (NNP May) (CD 1990))"),
         (
             "parentheses",
             "(PRN (-LRB- -LRB-) (NP (NN tea)) (-RRB- -RRB-))",

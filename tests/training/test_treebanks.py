@@ -37,6 +37,10 @@ def test_domains_of_mctb(tmp_path):
             "(TOP (NP (NP (NN X)) (PRN (-LRB- -LRB-) (S (VP (VB see))) (-RRB- -RRB-))))",
         ),
         (
+            "( (NP (NN X) (HYPH /) (NN Y)) )",
+            "(TOP (NP (NN X) (, /) (NN Y)))",
+        ),
+        (
             "( (NP (NP (NN X)) (: ;) (CIT (-LRB- -LRB-) (NNP Doe) (-RRB- -RRB-))) )",
             "(TOP (NP (NP (NN X)) (, ;) (NP (-LRB- -LRB-) (NNP Doe) (-RRB- -RRB-))))",
         ),

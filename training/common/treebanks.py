@@ -81,10 +81,10 @@ CLAUSES = frozenset({"FRAG", "S", "SBAR", "SINV", "SQ"})
 
 def _like_ewt(tree: Tree) -> Tree:
     """Return a tree of CRAFT in the conventions of EWT, which has no labels for parts of articles,
-    no PRN around a phrase in round brackets, and a comma as the tag of a semicolon."""
+    no PRN around a phrase in round brackets, and the tag of commas for semicolons and slashes."""
 
     def leaf(node: Tree) -> Tree:
-        return Tree.leaf(",", ";") if node.word == ";" else node
+        return Tree.leaf(",", node.word) if node.word in (";", "/") else node
 
     def phrase(node: Tree, children: list[Tree]) -> Tree:
         first = children[0]
