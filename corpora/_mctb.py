@@ -120,7 +120,9 @@ def applied(rule: Callable[[Node], Node], node: Node) -> Node:
 
 # --- tokens
 def split(leaf: Node) -> list[Node]:
-    """Split marks that are one token, and `cannot`."""
+    """Split marks that are one token, and `cannot`; remove control characters."""
+    if not leaf.word.isprintable():
+        return []
     if leaf.word.lower() == "cannot":
         return [Node("MD", word=leaf.word[:3]), Node("RB", word=leaf.word[3:])]
     marks = MARK.findall(leaf.word)

@@ -48,6 +48,7 @@ def tokens(leaves):
         ("(VBP don) (DT ') (RB t) (VB go)", "VBP:do RB:n't VB:go"),
         ("(MD WON) (DT ') (RB T)", "MD:WO RB:N'T"),
         ("(NNP d) (. ') (NNP Ormesson)", "NNP:d'Ormesson"),
+        ("(NNP \x10) (NNP Poe)", "NNP:Poe"),
         ("(MD cannot) (VB go)", "MD:can RB:not VB:go"),
         ("(: .) (: .) (: .) (NN tea)", ",:... NN:tea"),
         ("(NN tea) (: .) (: .) ('' \")", "NN:tea .:.. '':\""),
