@@ -21,6 +21,7 @@ from _formats import (
     skeleton_sentences,
     tree_line,
 )
+from _mctb import converted, read_tree
 from _wsj_sample import align
 
 Sources = dict[str, Members]
@@ -181,6 +182,25 @@ def craft_trees(article: str) -> str:
     return f"structural-annotation/treebank/penn/{article}.tree"
 
 
+MCTB_DOMAINS = ("dialogue", "forum", "law", "literature", "review")
+MCTB_TRAIN = 800  # the first trees of a domain, in the order of the source, which has no documents
+
+
+def build_mctb(sources: Sources, report: Report) -> Files:
+    """Build each domain of MCTB_en in the conventions of EWT, and unchanged."""
+    mctb = sources["mctb"]
+    files: Files = {"LICENSE.original.txt": mctb.read("LICENSE")}
+    for domain in MCTB_DOMAINS:
+        name = f"data/MCTB_en/{domain}.cleaned.txt"
+        text = mctb.text(name)
+        lines = (line for line in text.split("\n") if line.strip())
+        trees = [f"{converted(read_tree(line, name))}\n" for line in lines]
+        files[f"{domain}.train.trees.gz"] = "".join(trees[:MCTB_TRAIN])
+        files[f"{domain}.dev.trees.gz"] = "".join(trees[MCTB_TRAIN:])
+        files[f"{domain}.original.trees.gz"] = text
+    return files
+
+
 # The lists of OntoNotes have other splits than the usual sections for parsing.
 WSJ_SECTIONS = {
     "train": [f"{number:02}" for number in range(2, 22)],
@@ -291,5 +311,6 @@ BUILDERS: dict[str, Callable[[Sources, Report], Files]] = {
     "wsj_sample": build_wsj_sample,
     "ewt": build_ewt,
     "craft": build_craft,
+    "mctb": build_mctb,
     "wsj_skeleton": build_wsj_skeleton,
 }

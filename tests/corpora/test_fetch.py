@@ -13,6 +13,7 @@ import fetch
 import pytest
 import spacy
 from _build import BUILDERS
+from _download import mirror_path
 
 from spacy_structlearn.pipeline.readers import read_treebank
 
@@ -242,10 +243,22 @@ def test_sources_are_pinned():
 
 
 @pytest.fixture(scope="session")
-def corpora(upstream_site, fetch_script, tmp_path_factory):
-    """All corpora, built from the mirror over HTTP by the script as a user runs it."""
+def mirrored(upstream) -> list[str]:
+    """The corpora whose sources the mirror has."""
+    return [
+        name
+        for name, entry in CONFIG["corpora"].items()
+        if all(
+            (upstream / mirror_path(CONFIG["sources"][s]["url"])).is_file() for s in entry["reads"]
+        )
+    ]
+
+
+@pytest.fixture(scope="session")
+def corpora(upstream_site, mirrored, fetch_script, tmp_path_factory):
+    """Their corpora, built from the mirror over HTTP by the script as a user runs it."""
     output = tmp_path_factory.mktemp("corpora")
-    command = [sys.executable, str(fetch_script), "all", "--output", str(output)]
+    command = [sys.executable, str(fetch_script), *mirrored, "--output", str(output)]
     run = subprocess.run(
         [*command, "--mirror", upstream_site.url],
         env=os.environ | {"no_proxy": "127.0.0.1"},
@@ -271,10 +284,14 @@ def lines_without_ends(spaces: bytes) -> list[bytes]:
 def test_equal_to_the_reference(corpora, reference, name):
     """The reference has what follows each token inside the sentences alone, and no raw text."""
     output, _ = corpora
+    for folder in (output, reference):
+        if not (folder / name).is_dir():
+            pytest.skip(f"no {folder / name}")
     built = {path.name for path in (output / name).iterdir()} - {fetch.MANIFEST}
     assert built <= set(CONFIG["corpora"][name]["builds"])
     compared = {file for file in built if ".raw." not in file}
-    assert compared == {p.name for p in (reference / name).iterdir() if ".raw." not in p.name}
+    expected = {path.name for path in (reference / name).iterdir()} - {fetch.MANIFEST}
+    assert compared == {file for file in expected if ".raw." not in file}
     for file in sorted(compared):
         found, expected = (contents(folder / name / file) for folder in (output, reference))
         if ".spaces." in file:
@@ -303,11 +320,11 @@ def test_raw_text_is_that_of_the_docs(corpora):
 
 
 @pytest.mark.corpus
-def test_report_of_the_real_build(corpora):
+def test_report_of_the_real_build(corpora, mirrored):
     _, run = corpora
     assert run.stderr == ""  # no progress bar where stderr is no terminal
-    for entry in CONFIG["corpora"].values():
-        assert f"licence: {entry['licence']}" in run.stdout
+    for name in mirrored:
+        assert f"licence: {CONFIG['corpora'][name]['licence']}" in run.stdout
     assert "dev: 21 of 318 documents are not in the source, passed over" in run.stdout
     for documents in (316, 30, 74):
         assert f"test: {documents} of {documents} documents are not in the source" in run.stdout

@@ -1,4 +1,5 @@
-"""The trees of the treebanks: EWT, CRAFT, and the Wall Street Journal's sample and skeleton."""
+"""The trees of the treebanks: EWT, CRAFT, MCTB_en, and the Wall Street Journal's sample and
+skeleton."""
 
 from __future__ import annotations
 
@@ -15,6 +16,8 @@ from spacy_structlearn.trees.parse import Parse
 from spacy_structlearn.trees.tree import Tree
 from training.common.ewt import tuning_documents
 
+MCTB_DOMAINS = ("dialogue", "forum", "law", "literature", "review")
+DOMAINS = (*MCTB_DOMAINS, "craft")  # of `domain_trees`; scored with the punctuation of gold tags
 # How `score_trees` identifies punctuation: by the original COLLINS.prm, or by gold tags.
 PUNCTUATION = {"wsj": "own", "ewt": "gold"}
 
@@ -59,6 +62,43 @@ def ewt_documents(corpora: Path, split: str) -> list[str]:
 @cache
 def craft_trees(corpora: Path, split: str) -> tuple[Tree, ...]:
     return _normalized(read_trees(corpora / "craft" / f"{split}.trees.gz"))
+
+
+@cache
+def domain_trees(corpora: Path, domain: str, split: str) -> tuple[Tree, ...]:
+    """Return the normalised trees of train or dev of a domain, in the conventions of EWT.
+
+    domain: one of DOMAINS.
+    """
+    if domain == "craft":
+        return tuple(_like_ewt(tree) for tree in craft_trees(corpora, split))
+    return _normalized(read_trees(corpora / "mctb" / f"{domain}.{split}.trees.gz"))
+
+
+PARTS_OF_ARTICLES = frozenset({"CAPTION", "CIT", "HEADING", "TITLE"})
+CLAUSES = frozenset({"FRAG", "S", "SBAR", "SINV", "SQ"})
+
+
+def _like_ewt(tree: Tree) -> Tree:
+    """Return a tree of CRAFT in the conventions of EWT, which has no labels for parts of articles,
+    no PRN around a phrase in round brackets, and the tag of commas for semicolons and slashes."""
+
+    def leaf(node: Tree) -> Tree:
+        return Tree.leaf(",", node.word) if node.word in (";", "/") else node
+
+    def phrase(node: Tree, children: list[Tree]) -> Tree:
+        first = children[0]
+        if node is tree and len(children) == 1 and first.label in PARTS_OF_ARTICLES:
+            return Tree(node.label, first.children)
+        if node.label == "PRN" and first.label == "-LRB-":
+            places = [i for i, child in enumerate(children) if not child.is_leaf]
+            if len(places) == 1 and children[places[0]].label not in CLAUSES:
+                at = places[0]
+                inner = children[at]
+                return Tree(inner.label, [*children[:at], *inner.children, *children[at + 1 :]])
+        return Tree("NP" if node.label == "CIT" else node.label, children)
+
+    return tree.fold(leaf, phrase)
 
 
 def _normalized(trees: Iterator[Tree]) -> tuple[Tree, ...]:
