@@ -53,8 +53,8 @@ MESSAGES = {
     "an empty line after each sentence.",
     "SL012": "{other} does not match {path}: they differ at sentence {number}. Both files must "
     "have the same sentences with the same tokens.",
-    "SL013": "{path} is not a DocBin, or it is damaged ({problem}). Write it again with "
-    "DocBin.to_disk or `spacy convert`.",
+    "SL013": "{path} is not a DocBin, or it is damaged ({problem}). Make a DocBin of a treebank by "
+    "`structlearn convert`; otherwise write it again with DocBin.to_disk or `spacy convert`.",
     "SL014": "{path} already exists and is not a pipeline, so it is not overwritten. Choose "
     "another output directory, or remove it yourself.",
     "SL015": "{path} has no section [training]. Start from a config that `structlearn "
@@ -65,7 +65,7 @@ MESSAGES = {
     "names such as {few}.",
     "SL062": "{component!r} cannot be trained with the reader {reader!r}, which does not read "
     "the annotation that it learns from. Choose one of: {known}.",
-    "SL063": "{path} contains no documents. Check that this is the right file.",
+    "SL063": "{path} is empty: it contains no documents. Check that this is the right file.",
     "SL064": "{path}, line {line}: {problem}. Every line must be a JSON object with a string "
     '"text".',
     "SL065": "{path}, text {number} has at least {length} characters; the pipeline accepts at "
@@ -156,7 +156,8 @@ MESSAGES = {
     "the order of their predicates.",
     "SL034": "{path}, line {line}: sentence {number} has {found} where it has {wanted} in "
     "{trees}. Both files must have the same sentences with the same tokens.",
-    "SL035": "{path} is not in UTF-8 ({problem}). Convert it, for example with iconv -t utf-8.",
+    "SL035": "{path} is not in UTF-8 ({problem}). Convert it, for example with iconv -f {encoding} "
+    "-t utf-8.",
     "SL036": "{component!r} cannot use a model with the stages {found}. It needs identification, "
     "and roles as the last stage; predicates and senses may come before, and no others.",
     "SL037": "{component!r} cannot be calibrated, because all of its arguments are right, or all "
@@ -165,8 +166,9 @@ MESSAGES = {
     "SL038": "{path}, line {line}: {text!r} does not describe the spaces of a sentence. Write "
     "one digit per token: 0 for nothing after it, 1 for a blank, 2 for a blank line.",
     "SL039": "There are no templates for the stage {stage!r}. There are templates for: {known}.",
-    "SL040": "A network in {architecture} cannot listen to the component {upstream!r}, because "
-    "it is trained separately. Give it layers of its own, such as spacy.Tok2Vec.v2.",
+    "SL040": "tok2vec of {architecture} is a {listener}, but the parser is trained apart from the "
+    "component that it listens to. Replace it by layers of its own, with the architecture "
+    "{own}.",
     "SL044": "{old} was replaced by {new}: {changes}. Convert configs and pipelines with "
     "`structlearn upgrade PATH`.",
     "SL045": "{setting} is the variable {value}, and the unit of this setting has changed "
@@ -177,6 +179,10 @@ MESSAGES = {
     "{learner}, cannot. To train it from scratch on the new data, set component.reinitialise = "
     "True, or use `factory` in place of `source` in the config.",
     "SL095": "{learner} cannot learn on from trained parameters. Train it from scratch.",
+    "SL047": "{old} was taken out. Use spacy.MaxoutWindowEncoder.v2 with the width of the block "
+    "embed, or replace the model by spacy_structlearn.SpanGrammar.v2, and train again.",
+    "SL048": "{path} is in {format}. {remedy}.",
+    "SL049": "[{corpus}] has no path. Give it with --{option} FILE.",
     "SL043": "{learner}: {name} is {value!r}; it must be {wanted}",
     # --- SL1xx: trees and corpus files --------------------------------------------------------
     "SL101": "{path}, line {line}: a closing bracket without an opening one. Remove it, or look "

@@ -48,7 +48,6 @@ GRAMMAR = {
 }
 NO_SPACY = {room for room, floor in FLOORS.items() if floor < FLOORS["pipeline"]}
 LAYERS = {
-    "spacy_structlearn.grammar.spans.bilstm",
     "spacy_structlearn.grammar.spans.network",
     "spacy_structlearn.isbn.training",
 }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
@@ -22,6 +24,17 @@ if TYPE_CHECKING:
 
 _ZLIB = b"x\x9c"  # the first bytes of a DocBin
 _CHUNK_TAGS = ("O", "B-", "I-", "E-", "S-")
+# Other formats by the beginning of their first line, and what to do.
+_TO_BRACKETS = "Convert it to brackets without crossing branches, for example with treetools"
+_FOREIGN = [
+    (
+        r"# ?(newdoc|newpar|[\w.]+ = )|\d+(-\d+)?\t([^\t]*\t){8}",
+        "CoNLL-U, which has dependencies and no brackets",
+        "Give a treebank of constituents in Penn brackets",
+    ),
+    (r"%%|#FORMAT|#BO[ST]\b", "the export format of NEGRA and TIGER", _TO_BRACKETS),
+    (r"<\?xml|<corpus", "XML, such as that of TIGER", _TO_BRACKETS),
+]
 
 
 class Reader(str, Enum):
@@ -55,12 +68,14 @@ def gold_docs(
     *,
     spaces: Path | None = None,
     props: Path | None = None,
+    dropped: Counter[tuple[str, str]] | None = None,
 ) -> Iterator[tuple[str, Doc]]:
     """Yield the documents of a corpus as (name, gold Doc); `convert` describes the names.
 
     source: A file, a folder whose files are all read, or "-" for standard input.
     reader: None recognizes the format by the content of each file.
     spaces, props: Additional files of a treebank, as for `Treebank.v1`.
+    dropped: Counts the labels of a treebank that lose their function tags, as in `read_treebank`.
     Raises StructlearnError if a file is missing or cannot be read.
     """
     beside = {"spaces": spaces, "props": props}
@@ -69,7 +84,7 @@ def gold_docs(
         with TemporaryDirectory() as folder:
             path = Path(folder) / "stdin"
             path.write_bytes(sys.stdin.buffer.read())
-            yield from _read(vocab, path, reader, **beside)
+            yield from _read(vocab, path, reader, dropped, **beside)
     elif Path(source).is_dir():
         folder = Path(source)
         if spaces or props:
@@ -77,9 +92,9 @@ def gold_docs(
         for path in files_of(folder):
             place = path.relative_to(folder)
             name = (place.parent / place.name.partition(".")[0]).as_posix()
-            yield from ((name, doc) for _, doc in _read(vocab, path, reader))
+            yield from ((name, doc) for _, doc in _read(vocab, path, reader, dropped))
     else:
-        yield from _read(vocab, Path(source), reader, **beside)
+        yield from _read(vocab, Path(source), reader, dropped, **beside)
 
 
 def files_of(folder: Path) -> list[Path]:
@@ -99,6 +114,7 @@ def _read(
     vocab: Vocab,
     path: Path,
     reader: Reader | None,
+    dropped: Counter[tuple[str, str]] | None,
     spaces: Path | None = None,
     props: Path | None = None,
 ) -> Iterator[tuple[str, Doc]]:
@@ -109,7 +125,8 @@ def _read(
 
     reader = reader or recognized(path)
     if reader is Reader.treebank:
-        yield from readers.read_treebank(vocab, path, spaces=spaces, props=props)
+        beside = {"spaces": spaces, "props": props, "dropped": dropped}
+        yield from readers.read_treebank(vocab, path, **beside)
         return
     if spaces or props:
         raise typer.BadParameter("--spaces and --props belong to a treebank")
@@ -130,20 +147,29 @@ def _read(
 
 
 def recognized(path: Path) -> Reader:
-    """Recognize the format of a file by its first line."""
+    """Recognize the format of a file by its first line.
+
+    Raises StructlearnError for a file that is missing, empty or in another format.
+    """
     if not path.is_file():
         raise StructlearnError("SL010", path=path)
     opener = gzip.open if path.suffix == ".gz" else open
     with readable(path), opener(path, "rb") as file:
         begin = file.peek(2)[:2]
         first = next((line for line in file if line.strip()), b"")
-    if path.suffix == ".spacy" or begin == _ZLIB:
-        return Reader.docbin
-    fields = first.decode("utf-8-sig", errors="replace").split()
+        if not first:
+            raise StructlearnError("SL063", path=path)
+        if path.suffix == ".spacy" or begin == _ZLIB:
+            return Reader.docbin
+        line = first.decode("utf-8-sig")
+    fields = line.split()
     if len(fields) == 3 and fields[2].startswith(_CHUNK_TAGS):
         return Reader.conll2000
     if len(fields) == 6 and fields[0].isdigit() and fields[5] in ("V", "N"):
         return Reader.quadruples
     if fields and fields[0].startswith("("):
         return Reader.treebank
+    for pattern, foreign, remedy in _FOREIGN:
+        if re.match(pattern, line):
+            raise StructlearnError("SL048", path=path, format=foreign, remedy=remedy)
     raise StructlearnError("SL060", path=path, known=", ".join(r.value for r in Reader))

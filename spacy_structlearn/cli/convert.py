@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Collection, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 SHARE = 0.1
+FEW = 5  # labels that are named in a report
 
 
 def convert_cli(
@@ -69,7 +71,8 @@ def convert_cli(
         raise typer.BadParameter("--dev-share and --dev-names need --dev FILE")
     if dev_share is not None and dev_names is not None:
         raise typer.BadParameter("--dev-share and --dev-names exclude one another")
-    named = list(gold_docs(Vocab(), source, reader, spaces=spaces, props=props))
+    dropped: Counter[tuple[str, str]] = Counter()
+    named = list(gold_docs(Vocab(), source, reader, spaces=spaces, props=props, dropped=dropped))
     if not named:
         raise StructlearnError("SL063", path=source)
     held_out: Collection[str] = ()
@@ -84,6 +87,10 @@ def convert_cli(
     _write([doc for name, doc in named if name not in held_out], output)
     if dev is not None:
         _write([doc for name, doc in named if name in held_out], str(dev))
+    if dropped:
+        few = [f"{a} -> {b} ({n:,})" for (a, b), n in dropped.most_common(FEW)]
+        more = f", and {len(dropped) - FEW} more" if len(dropped) > FEW else ""
+        print(f"function tags dropped: {', '.join(few)}{more}", file=sys.stderr)
 
 
 def spread(names: Sequence[str], share: float) -> list[str]:
@@ -112,7 +119,7 @@ def _write(docs: list[Doc], target: str) -> None:
 
     with written(target) as file:
         file.write(DocBin(docs=docs).to_bytes())
-    groups = sorted({key for doc in docs for key in doc.spans})
+    groups = sorted({key for doc in docs for key, spans in doc.spans.items() if spans})
     n_tokens = sum(map(len, docs))
     line = f"{target}: {len(docs):,} documents, {n_tokens:,} tokens, {', '.join(groups)}"
     print(line.rstrip(", "), file=sys.stderr)

@@ -46,6 +46,7 @@ def train_cli(
     from ..parallel.cluster import ray_cluster
     from ..parallel.shards import make_engine
     from ..pipeline.fitting import train as fit
+    from ..pipeline.fitting import unset_attributes
 
     if workers is not None and ray is None:
         raise typer.BadParameter("--workers is for --ray")
@@ -65,6 +66,11 @@ def train_cli(
         divider=True,
     )
     msg.good(f"Saved the pipeline to {output}")
+    for name, attribute in unset_attributes(nlp):
+        msg.warn(
+            f"{name} reads {attribute}, which no component of this pipeline sets. To run it on "
+            f"texts, put a component that does in front of {name}."
+        )
 
 
 def _check_overrides(arguments: list[str]) -> None:

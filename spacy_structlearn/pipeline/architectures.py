@@ -9,13 +9,11 @@ neural grammar.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
-from spacy.tokens import Doc
+from spacy.util import registry
 from thinc.api import Model
-from thinc.types import Floats2d
 
 from ..classification.settings import BayesNetSettings, LogLinearSettings, StagesSettings
 from ..errors import StructlearnError
@@ -28,7 +26,7 @@ from ..grammar.spans.settings import (
     SpanGrammarSettings,
 )
 from ..isbn.settings import ISBNSettings
-from ..learning.settings import Settings, document, setting, signature
+from ..learning.settings import Settings, document, signature
 from ..learning.training import Estimator
 from ..sequence.classes import WordClasses, read_classes
 from ..sequence.settings import (
@@ -43,6 +41,24 @@ from ..sequence.settings import (
 from .batch_trainable import let_be_stored
 
 _WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
+# The layers of a neural grammar that has no block `tok2vec`.
+TOK2VEC = {
+    "@architectures": "spacy.Tok2Vec.v2",
+    "embed": {
+        "@architectures": "spacy.MultiHashEmbed.v2",
+        "width": 96,
+        "attrs": ["NORM", "PREFIX", "SUFFIX", "SHAPE"],
+        "rows": [5000, 1000, 2500, 2500],
+        "include_static_vectors": False,
+    },
+    "encode": {
+        "@architectures": "spacy.MaxoutWindowEncoder.v2",
+        "width": 96,
+        "depth": 4,
+        "window_size": 1,
+        "maxout_pieces": 3,
+    },
+}
 
 
 def architecture(kind: type[Settings], stored_as: str | None = None) -> Callable[..., Model]:
@@ -108,13 +124,15 @@ build_stages = architecture(StagesSettings)
 def build_neural_grammar(**values: Any) -> Model:
     """Raises StructlearnError for a listener."""
     values = {key: _without_models(value) for key, value in values.items()}
-    tok2vec = values.pop("tok2vec", None) or _default_tok2vec(values.get("seed", 0))
+    tok2vec = values.pop("tok2vec", None) or registry.resolve({"tok2vec": TOK2VEC})["tok2vec"]
     settings = NeuralGrammarSettings(tok2vec=tok2vec, **values)
     for node in tok2vec.walk():
         # Listeners of spaCy and its extension packages have no common base class.
         if hasattr(node, "upstream_name") or node.name.endswith("listener"):
-            upstream = getattr(node, "upstream_name", "*")
-            raise StructlearnError("SL040", architecture=settings.name, upstream=upstream)
+            own = "spacy-transformers.Tok2VecTransformer.v3"
+            if node.name.startswith("tok2vec"):
+                own = "spacy.Tok2Vec.v2"
+            raise StructlearnError("SL040", architecture=settings.name, listener=node.name, own=own)
     model = learner_model("neural_grammar", settings.empty(), settings)
     for name, layers in (("tok2vec", tok2vec), ("scorer", settings.network.scorer)):
         model.layers.append(layers)
@@ -126,48 +144,6 @@ def build_neural_grammar(**values: Any) -> Model:
 def span_features(**values: Any) -> SpanFeaturesSettings:
     """For `build_neural_grammar`."""
     return SpanFeaturesSettings(**values)
-
-
-@dataclass(frozen=True, kw_only=True)
-class BiLSTMEncoderSettings(Settings):
-    """Bidirectional LSTM layers, without torch.
-
-    For the block `encode` of "spacy.Tok2Vec.v2". The input has a row of any width for each word of
-    a sentence. Dropout is set by the architecture around it.
-    """
-
-    width: int = setting(192, ge=2, help="Width of the output rows, an even number.")
-    depth: int = setting(1, ge=1, help="Number of layers.")
-    seed: int = setting(0, ge=0, help="Seed of the initial parameters.")
-
-    def constraints(self) -> Iterable[tuple[str, str, Any]]:
-        yield "width", "even", self.width % 2 == 0
-
-
-@_documented(BiLSTMEncoderSettings)
-def build_bilstm_encoder(**values: Any) -> Model[list[Floats2d], list[Floats2d]]:
-    """For the block `encode`."""
-    from thinc.api import Dropout, chain, with_array
-
-    from ..grammar.spans.bilstm import bilstm
-
-    settings = BiLSTMEncoderSettings(**values)
-    layers: list[Model] = [with_array(Dropout(0.0))]
-    for number in range(settings.depth):
-        layers += [bilstm(settings.width, seed=settings.seed + number), with_array(Dropout(0.0))]
-    model: Model[list[Floats2d], list[Floats2d]] = chain(*layers)
-    model.set_dim("nO", settings.width)
-    return model
-
-
-def _default_tok2vec(seed: int) -> Model[list[Doc], list[Floats2d]]:
-    from spacy.ml.models.tok2vec import MultiHashEmbed, build_Tok2Vec_model
-
-    attrs = ["NORM", "PREFIX", "SUFFIX", "SHAPE"]
-    embed = MultiHashEmbed(
-        width=96, attrs=attrs, rows=[5000, 1000, 2500, 2500], include_static_vectors=False
-    )
-    return build_Tok2Vec_model(embed, build_bilstm_encoder(seed=seed))
 
 
 def learner_model(name: str, parameters: Any, estimator: Estimator, **attrs: Any) -> Model:

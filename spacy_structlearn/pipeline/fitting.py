@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import srsly
+from confection import Config
 from spacy.language import Language
 from spacy.schemas import ConfigSchemaTraining
 from spacy.training import Example
@@ -26,6 +27,7 @@ from ..errors import StructlearnError
 from ..parallel.shards import MakeEngine, make_engine
 from . import digests
 from .batch_trainable import BatchTrainable
+from .tokens import SET_BY_COMPONENTS
 
 
 def train(
@@ -51,6 +53,7 @@ def train(
     config = load_config(config_path, overrides=overrides or {}, interpolate=False)
     if "training" not in config:
         raise StructlearnError("SL015", path=config_path)
+    _check_paths(config)
     nlp = init_nlp(config)
     settings = registry.resolve(nlp.config.interpolate()["training"], schema=ConfigSchemaTraining)
     corpora = resolve_dot_names(
@@ -70,6 +73,34 @@ def train(
         for name in losses:
             _checkpoint(output, name).unlink(missing_ok=True)
     return nlp
+
+
+def _check_paths(config: Config) -> None:
+    """Raise StructlearnError if a corpus has a path that is null."""
+    values = config.interpolate()
+    for name in ("train", "dev"):
+        place = values["training"].get(f"{name}_corpus", f"corpora.{name}")
+        section, _, corpus = place.partition(".")
+        if values.get(section, {}).get(corpus, {}).get("path", place) is None:
+            path = str(config[section][corpus]["path"])
+            option = path.strip("${}") if path.startswith("$") else f"{place}.path"
+            raise StructlearnError("SL049", corpus=place, option=option)
+
+
+def unset_attributes(nlp: Language) -> Iterator[tuple[str, str]]:
+    """Iterate over components and the token attributes that they read but no earlier one sets."""
+    found: set[str] = set()
+    for name, component in nlp.pipeline:
+        read = getattr(getattr(component, "estimator", None), "attributes", ())
+        for attribute in SET_BY_COMPONENTS:
+            if attribute in read and f"token.{attribute.lower()}" not in found:
+                yield name, f"token.{attribute.lower()}_"
+        meta = nlp.get_pipe_meta(name)
+        found.update(meta.assigns)
+        if meta.factory == "attribute_ruler":  # which can set all
+            return
+        if getattr(component, "set_tags", False):
+            found.add("token.tag")
 
 
 def _fit(

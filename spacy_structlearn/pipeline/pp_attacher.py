@@ -21,6 +21,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from ..attachment.sites import (
+    PENN,
     Lemmatizer,
     Quadruple,
     Site,
@@ -97,6 +98,16 @@ class PPAttacher(BatchTrainable):
         return (*PP_ROLES, *self.labels)
 
     # --- training -----------------------------------------------------------------------------
+    @property
+    def annotation(self) -> str:
+        phrases = ("verb_phrases", "noun_phrases", "preposition_phrases")
+        labels = ", ".join(", ".join(sorted(getattr(PENN, name))) for name in phrases)
+        verbs, prepositions = (", ".join(sorted(tags)) for tags in (PENN.verbs, PENN.prepositions))
+        return (
+            f"attachments in {super().annotation} (in a treebank, they are found by the labels "
+            f"{labels}, the tags {verbs} of verbs, and {prepositions} of prepositions)"
+        )
+
     def gold_labels(self, example: Example) -> Iterable[str]:
         return {gold.label for gold in extensions.pp_attachments(example.reference)}
 

@@ -9,6 +9,8 @@ CoNLL-2000 are already predicted.
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, islice, zip_longest
 from pathlib import Path
@@ -24,7 +26,7 @@ from ..evaluation.conlleval import chunks
 from ..roles.propositions import SPLIT, PlainFrame, Proposition, read_props
 from ..trees.brackets import read_trees, text_lines
 from ..trees.chunks import base_noun_phrases
-from ..trees.normalize import normalize
+from ..trees.normalize import normalize, strip_function
 from ..trees.tree import Tree
 from .extensions import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS, SRL, frame_spans, site_spans
 from .extensions import set_spans as set_gold_spans
@@ -34,6 +36,7 @@ Reader = Callable[[Language], Iterator[Example]]
 # White space after a token, in a file of `spaces`.
 NOTHING, BLANK, BLANK_LINE = "012"
 PARAGRAPH_BREAK = "\n\n"
+_INDEX = re.compile(r"[-=]\d+")  # of a trace, in a label
 
 # A quadruple as a parser would annotate it that leaves the attachment of the phrase open.
 QUADRUPLE = {
@@ -143,11 +146,17 @@ def create_pp_quadruples_reader(path: Path, start: int = 0, stop: int | None = N
 
 
 def read_treebank(
-    vocab: Vocab, path: Path, *, spaces: Path | None = None, props: Path | None = None
+    vocab: Vocab,
+    path: Path,
+    *,
+    spaces: Path | None = None,
+    props: Path | None = None,
+    dropped: Counter[tuple[str, str]] | None = None,
 ) -> Iterator[tuple[str, Doc]]:
     """Iterate over the documents of a treebank as (name, gold Doc), see `create_treebank_reader`.
 
     Without `props` the name is the number of the sentence.
+    dropped: counts the labels that lose their function tags, as ("NP-SBJ", "NP").
     """
     # With function tags, which tell what is an object.
     trees = (normalize(tree, strip_functions=False) for tree in read_trees(_existing(path)))
@@ -165,6 +174,8 @@ def read_treebank(
             )
         if tree is None:
             continue
+        if dropped is not None:
+            dropped.update(_with_functions(tree))
         digits = mark.strip() if marks else None
         if digits is not None and len(digits) != len(tree.words()):
             raise StructlearnError("SL012", path=path, other=spaces, number=number + 1)
@@ -177,6 +188,15 @@ def read_treebank(
         sentences.append((name, tree, digits, propositions))
     for name, group in groupby(sentences, key=lambda sentence: sentence[0]):
         yield name, _gold_doc(vocab, [sentence[1:] for sentence in group])
+
+
+def _with_functions(tree: Tree) -> Iterator[tuple[str, str]]:
+    """Iterate over the labels with function tags, without indices, and what is left of them."""
+    for node in tree.subtrees():
+        if not node.is_leaf:
+            label = _INDEX.sub("", node.label)
+            if (left := strip_function(label)) != label:
+                yield label, left
 
 
 def _gold_doc(
@@ -319,6 +339,8 @@ def _read_docbin(path: Path, vocab: Vocab) -> Iterator[Doc]:
         yield from docbin.get_docs(vocab)
     except Exception as error:  # of zlib, msgpack, NumPy or spaCy
         problem = " ".join(str(error).split()) or type(error).__name__
+        if "E1014" in problem:  # which speaks of an old format of spaCy
+            problem = "it is not compressed as a DocBin is"
         raise StructlearnError("SL013", path=path, problem=problem) from error
 
 

@@ -160,6 +160,14 @@ def _learner(name: Any, version: int = 1) -> str | None:
     return next((learner for learner in CHANGES if name == _registered(learner, version)), None)
 
 
+def refuse_bilstm_encoder(*, width: int = 0, depth: int = 0, seed: int = 0) -> None:
+    """Raise StructlearnError for an architecture that was taken out.
+
+    width, depth, seed: its settings.
+    """
+    raise StructlearnError("SL047", old="spacy_structlearn.BiLSTMEncoder.v1")
+
+
 def __getattr__(name: str) -> Callable[..., Any]:
     """Get an architecture of version 1, for the entry points."""
     if name not in CHANGES:

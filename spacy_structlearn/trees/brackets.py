@@ -11,6 +11,7 @@ escaped in writing, since other brackets do not break the notation.
 
 from __future__ import annotations
 
+import codecs
 import gc
 import gzip
 import io
@@ -200,7 +201,12 @@ def readable(path: str | os.PathLike[str]) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as error:
-        raise StructlearnError("SL035", path=os.fspath(path), problem=error) from error
+        problem, encoding = str(error), "latin1"
+        if error.object.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            problem, encoding = "it is in UTF-16", "utf-16"
+        raise StructlearnError(
+            "SL035", path=os.fspath(path), problem=problem, encoding=encoding
+        ) from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise StructlearnError("SL121", path=os.fspath(path), problem=error) from error
 

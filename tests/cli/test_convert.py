@@ -39,6 +39,23 @@ def test_a_treebank_with_all_its_layers(run, tmp_path):
     assert [path.name for path in target.parent.iterdir()] == ["all.spacy"]
 
 
+def test_function_tags_and_layers_that_are_not_found_are_reported(run, tmp_path):
+    path, out = tmp_path / "german.trees", tmp_path / "german.spacy"
+    hund = "(NP-SB-1 (ART Der) (NN Hund))"
+    trees = [
+        f"(S {hund} (VVFIN schläft))",
+        f"(S (NP-SB (PPER Er)) (VVFIN sieht) {hund.replace('SB', 'OA')})",
+        *(f"(S-2 (NP-{tag} (PPER Er)) (VVFIN schläft))" for tag in ("A", "B", "C", "D")),
+    ]
+    path.write_text("\n".join(trees), encoding="utf8")
+    code, _, err = run("convert", path, out)
+    assert code == 0
+    layers, dropped = err.splitlines()
+    assert layers == f"{out}: 6 documents, 15 tokens, constituents, np_chunks"
+    named = ", ".join(f"NP-{tag} -> NP (1)" for tag in ("OA", "A", "B", "C"))
+    assert dropped == f"function tags dropped: NP-SB -> NP (2), {named}, and 1 more"
+
+
 def test_a_share_of_the_documents_is_held_out(run, trees, tmp_path):
     fit, dev = tmp_path / "fit.spacy", tmp_path / "dev.spacy"
     assert run("convert", trees, fit, "--dev", dev)[0] == 0

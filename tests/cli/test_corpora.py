@@ -48,7 +48,8 @@ def test_a_format_is_recognized_through_gzip(files, reader, tmp_path):
         ("x^ y z", None),
         ("The dog slept.", None),
         ("0 a b c d X", None),
-        ("", None),
+        ("# A heading", None),
+        ("12 men", None),
     ],
 )
 def test_first_lines(tmp_path, line, reader):

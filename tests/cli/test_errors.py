@@ -25,10 +25,34 @@ FILES = {
     "damaged.spacy": b"x",
     "text": b"Just text.",
     "nothing": b"",
+    "blank": b"\n \n",
+    "wide.trees": TREES[0].encode("utf-16"),
+    "dog.conllu": b"1\tDogs\tdog\tNOUN\tNNS\t_\t2\tnsubj\t_\t_\n",
+    "comments.conllu": b"# sent_id = 1\n",
+    "dog.export": b"#FORMAT 4\n#BOS 1\n",
+    "dog.xml": b'<?xml version="1.0"?>\n<corpus id="dogs">\n',
     "open.trees": b"(S (NP",
     "one.trees": TREES[0].encode(),
     "trees": "\n".join(TREES * 5).encode(),
     "names": b"0\nwsj_0001\n",
+    "unset.cfg": b"[paths]\na = null\n[corpora]\n[corpora.dev]\npath = ${paths.a}\n[training]\n",
+    "null.cfg": b'[corpora]\n[corpora.x]\npath = null\n[training]\ntrain_corpus = "corpora.x"\n',
+    "listener.cfg": b"""
+[nlp]
+lang = "en"
+pipeline = ["constituency_parser"]
+[components]
+[components.constituency_parser]
+factory = "constituency_parser"
+[components.constituency_parser.model]
+@architectures = "spacy_structlearn.NeuralGrammar.v2"
+[components.constituency_parser.model.tok2vec]
+@architectures = "spacy.Tok2VecListener.v1"
+width = 8
+[training]
+seed = 0
+gpu_allocator = null
+""",
     "lang.cfg": b"[nlp]\nlang = en\n",
     "section.cfg": b"[nlp\n",
     "value.cfg": b"[a]\nb = [",
@@ -100,9 +124,21 @@ def place(tmp_path_factory):
         ("apply MODEL nowhere out.spacy", ["SL010"]),
         ("apply untrained text out.spacy --n-process 2", ["SL002"]),
         ("convert text out", ["SL060"]),
-        ("convert nothing out", ["SL060"]),
+        *((f"convert {name} out", ["SL063", f"{name} is empty"]) for name in ("nothing", "blank")),
+        ("convert nowhere out", ["SL010", "nowhere"]),
+        ("convert latin.txt out", ["SL035", "0xeb", "iconv -f latin1"]),
+        *(
+            (f"convert wide.trees out{reader}", ["SL035", "UTF-16", "iconv -f utf-16"])
+            for reader in ("", " --reader treebank")
+        ),
+        *(
+            (f"convert {name}.conllu out", ["SL048", "CoNLL-U", "dependencies"])
+            for name in ("dog", "comments")
+        ),
+        ("convert dog.export out", ["SL048", "export", "treetools"]),
+        ("convert dog.xml out", ["SL048", "XML", "treetools"]),
         ("convert open.trees out", ["SL102"]),
-        ("convert empty.spacy out", ["SL063"]),
+        ("convert empty.spacy out", ["SL063", "empty.spacy is empty"]),
         ("convert one.trees out --dev dev", ["SL073"]),
         ("convert trees out --dev dev --dev-names latin.txt", ["SL035", "latin.txt"]),
         ("convert trees out --dev dev --dev-names names", ["SL061", "'wsj_0001'", "'0', '1', '2'"]),
@@ -124,6 +160,9 @@ def place(tmp_path_factory):
         ("train nowhere.cfg -o out", ["nowhere.cfg"]),
         *((f"train {name} -o out", []) for name in ("nothing", "text", "lang.cfg", "value.cfg")),
         ("train section.cfg -o out", []),
+        ("train listener.cfg -o out", ["SL040", "tok2vec-listener", "spacy.Tok2Vec.v2"]),
+        ("train unset.cfg -o out", ["SL049", "[corpora.dev]", "--paths.a FILE"]),
+        ("train null.cfg -o out", ["SL049", "[corpora.x]", "--corpora.x.path FILE"]),
     ],
 )
 def test_errors_are_one_line(run, model, place, monkeypatch, line, named):

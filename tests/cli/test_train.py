@@ -23,6 +23,8 @@ def test_train_with_overrides(run, config, data, tmp_path):
     assert "np_chunk_f" in out
     assert "1.0000" in out
     assert str(output) in out
+    # The tags of the examples are gold, and nothing will give tags to a text.
+    assert "np_chunker reads token.tag_" in " ".join(out.split())
 
 
 @pytest.mark.parametrize(
@@ -57,7 +59,7 @@ def test_arguments_that_are_no_overrides_are_one_line(
         (["--training.dev_corpus", "corpora.nowhere"], "nowhere"),
         (["--paths.train", "nowhere.spacy"], "nowhere.spacy"),
         (["--paths.dev", "nowhere.spacy"], "nowhere.spacy"),
-        (["--paths.train", "null"], "path"),
+        (["--paths.train", "null"], "--paths.train"),
     ],
 )
 def test_overrides_that_make_no_config_are_one_line(run, config, data, tmp_path, arguments, named):

@@ -17,6 +17,7 @@ from spacy.training import Example
 from spacy.training.pretrain import get_tok2vec_ref
 
 from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.pipeline.architectures import TOK2VEC
 
 NAME = "spacy_structlearn.NeuralGrammar.v2"
 CONFIG = config_of("constituency_parser.NeuralGrammar")
@@ -170,6 +171,7 @@ def test_the_config_is_that_of_the_defaults():
     default = registry.architectures.get(NAME)().attrs["estimator"]
     estimator = parser_of(nlp).estimator
     assert replace(estimator, grammar=None) == default
+    assert model["model"]["tok2vec"] == TOK2VEC
     assert [n.name for n in estimator.network.tok2vec.walk()] == [
         n.name for n in default.network.tok2vec.walk()
     ]

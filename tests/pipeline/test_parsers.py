@@ -68,7 +68,7 @@ def scores(doc):
         (
             "NeuralGrammar",
             {"tok2vec": {"@architectures": "spacy.Tok2VecListener.v1", "width": 16}},
-            "SL040.*NeuralGrammar.*component '\\*'",
+            r"SL040.*NeuralGrammar is a tok2vec-listener.*spacy\.Tok2Vec\.v2",
         ),
         ("MEstimatedGrammar", {"templates": ["RULE|WORD[middle]"]}, "SL441"),
         ("MEstimatedGrammar", {"templates": ["RULE", "RULE"]}, "SL431"),

@@ -76,6 +76,14 @@ def attacher(nlp):
     return nlp.get_pipe("pp_attacher")
 
 
+def test_a_treebank_without_the_labels_of_the_rules():
+    nlp = spacy.blank("de")
+    attacher = nlp.add_pipe("pp_attacher")
+    doc = parsed_doc(nlp.vocab, "(S (NP (PPER Er)) (VVFIN isst) (PP (APPR mit)))", gold=True)
+    with pytest.raises(StructlearnError, match=r"SL005.* VP, NP, PP, .*VBD.* verbs, .*IN, TO"):
+        attacher.initialize(lambda: [to_example(doc)])
+
+
 def group(doc):
     return [(span.label_, span.text) for span in doc.spans["pp_attachments"]]
 

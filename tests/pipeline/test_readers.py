@@ -476,6 +476,8 @@ def test_docbin_damaged_files_are_named_in_one_line(tmp_path, damage):
     number, message = code(create_docbin_reader(path))
     assert number == "SL013"
     assert "broken.spacy" in message
+    assert "v2" not in message
+    assert "structlearn convert" in message
 
 
 def test_docbin_spans_for_the_predicted_docs(tmp_path):

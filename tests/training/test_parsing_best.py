@@ -20,7 +20,7 @@ from training.common.report import flat
 ROOT = Path(__file__).resolve().parents[2]
 FEATURES = SpanFeaturesSettings(buckets=2**12)
 SPAN = Learner(features=FEATURES)
-NEURAL = Learner(network="default")
+NEURAL = Learner(network="bilstm")
 BOTH = replace(NEURAL, features=FEATURES)
 CONFIG = """\
 [components]
@@ -47,10 +47,11 @@ rows = [50, 50]
 include_static_vectors = false
 
 [components.constituency_parser.model.tok2vec.encode]
-@architectures = "spacy_structlearn.BiLSTMEncoder.v1"
+@architectures = "spacy.MaxoutWindowEncoder.v2"
 width = 8
 depth = 1
-seed = 0
+window_size = 1
+maxout_pieces = 2
 """
 
 
@@ -70,7 +71,8 @@ def small(smaller, tmp_path, treebanks, trees):
         for corpus, own in parsers.SETTINGS.items()
     }
     folds = {"wsj": 2, "ewt": 2}
-    smaller(parsers, SETTINGS=settings, FOLDS=folds, NETWORK_CONFIG=config)
+    bilstm = {**parsers.BILSTM, "width": 8}
+    smaller(parsers, SETTINGS=settings, FOLDS=folds, NETWORK_CONFIG=config, BILSTM=bilstm)
     smaller(
         script,
         SETTINGS=settings,

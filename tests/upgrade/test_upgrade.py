@@ -90,6 +90,12 @@ def test_a_setting_that_was_taken_out():
         upgraded({"grammar": section | {"scales": "all"}})
 
 
+def test_an_architecture_that_was_taken_out():
+    layers = {"@architectures": "spacy_structlearn.BiLSTMEncoder.v1", "width": 64, "seed": 0}
+    with pytest.raises(StructlearnError, match=r"SL047.*BiLSTMEncoder\.v1.*MaxoutWindowEncoder"):
+        spacy.registry.resolve(Config({"x": layers}))
+
+
 @pytest.fixture
 def pipeline(tmp_path):
     """The default pipeline as it was stored."""

@@ -38,6 +38,7 @@ from spacy_structlearn.learning.training import Trainer, write_bytes
 from spacy_structlearn.pipeline import fitting
 from spacy_structlearn.trees.parse import Parse, calibrate, fit_temperature
 from spacy_structlearn.trees.tree import Tree
+from training.common.bilstm import BILSTM
 from training.common.kept import EWT, WSJ, grammar_at, grammar_path, run_training
 from training.common.process import in_process
 from training.common.scoring import Figures, brackets_right, parsed, scored, under
@@ -54,13 +55,6 @@ NETWORK_CONFIG = Path(fitting.__file__).parent / "configs" / "constituency_parse
 VOCAB = spacy.blank("en").vocab
 BINS = 10
 SAMPLED = 10  # sentences for inferring the sizes of layers
-# The encoder of spaCy's default tok2vec, with the width of its input.
-CNN = {
-    "@architectures": "spacy.MaxoutWindowEncoder.v2",
-    "depth": 4,
-    "window_size": 1,
-    "maxout_pieces": 3,
-}
 WARM_UP = 50  # sentences parsed before timing
 
 
@@ -144,7 +138,7 @@ class KeptTrainer(Trainer[Kept]):
 class Learner:
     """The span scores that are trained on top of one grammar.
 
-    network: "default", as in the package's config; "cnn", with layers of spaCy; or None.
+    network: "bilstm"; "cnn", as in the package's config; or None.
     features: of linear scores, or None. seed: of the network. seen: parse the training forests by
     the grammar of all sentences. grammar: settings of the grammar; None: the default of the corpus.
     """
@@ -161,10 +155,8 @@ class Learner:
             return None
         block = dict(component_block(NETWORK_CONFIG)["model"], seed=self.seed)
         tok2vec = block["tok2vec"]
-        if self.network == "cnn":
-            block["tok2vec"] = {**tok2vec, "encode": {**CNN, "width": tok2vec["embed"]["width"]}}
-        elif "seed" in tok2vec["encode"]:
-            block["tok2vec"] = {**tok2vec, "encode": {**tok2vec["encode"], "seed": self.seed}}
+        if self.network == "bilstm":
+            block["tok2vec"] = {**tok2vec, "encode": {**BILSTM, "seed": self.seed}}
         return block
 
     def estimator(self, base: Kept, folds: int, threads: int) -> SpanScoreSettings:
@@ -178,8 +170,8 @@ class Learner:
 
 
 SPAN = Learner(features=FEATURES)
-NEURAL = Learner(network="default")
-BOTH = Learner(network="default", features=FEATURES)
+NEURAL = Learner(network="bilstm")
+BOTH = Learner(network="bilstm", features=FEATURES)
 
 
 def component_block(config: Path) -> dict[str, Any]:

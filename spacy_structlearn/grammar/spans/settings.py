@@ -209,8 +209,8 @@ class NeuralGrammarSettings(SpanScoreSettings):
         identity=False,
         compare=False,
         help="Layers that give a vector for each token, such as spacy.Tok2Vec.v2, as a block, not "
-        "a listener. None: spacy_structlearn.BiLSTMEncoder over hashed norms, prefixes, suffixes "
-        "and shapes.",
+        "a listener. None: spaCy's convolutional layers over hashed norms, prefixes, suffixes and "
+        "shapes.",
     )
     features: SpanFeaturesSettings | None = setting(
         None, help="Linear scores to add, as a block: spacy_structlearn.span_features."

@@ -14,8 +14,8 @@ span_features         linear span features (Hall, Durrett & Klein 2014), trained
                       _xbar: with the X-bar grammar; _batch: by OWL-QN
 product_features      the same features with four grammars: the default parser
 lexicon               only features of words and tags
-neural                a network, as in the package's config for NeuralGrammar; neural_features: and
-                      features; neural_cnn: a network with the layers of spaCy's tok2vec
+neural                a network over a BiLSTM; neural_features: and features; neural_cnn: over
+                      spaCy's convolutional layers, as in the package's config for NeuralGrammar
 product_neural        four grammars, features and a network (_dev: also on EWT dev, only with
                       --only); product_best: eight grammars, two feature sets and two networks
 decoders              decoders of one grammar with features

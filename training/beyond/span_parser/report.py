@@ -17,7 +17,7 @@ STEPS = {
     "span_features_batch": "with span features, by OWL-QN",
     "span_features_seen": "with span features, forests by a grammar that has seen the sentences",
     "span_features_xbar": "X-bar grammar with span features",
-    "neural": "with a network",
+    "neural": "with a network over a BiLSTM",
     "neural_cnn": "with a convolutional network",
     "neural_features": "with a network and span features",
     "product_generative": "four grammars",

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from spacy_structlearn.grammar.spans.bilstm import bilstm
+from training.common.bilstm import bilstm
 
 WIDTH, N_IN = 6, 4
 BATCHES = [(1,), (5,), (3, 5), (5, 3), (4, 4), (5, 1, 0, 3, 5), (0, 2), (2, 0), (1, 1, 1)]

@@ -1,4 +1,4 @@
-"""A bidirectional LSTM layer in NumPy.
+"""A bidirectional LSTM layer in NumPy, for comparison.
 
 Hochreiter & Schmidhuber (1997) with forget gates (Gers et al. 2000), forwards and backwards (Graves
 & Schmidhuber 2005). For each word x, with the state h of the previous word in the same direction,
@@ -19,11 +19,24 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from thinc.api import Model
+from spacy.util import registry
+from thinc.api import Dropout, Model, chain, with_array
 
 Floats = NDArray[np.float32]
 
+BILSTM = {"@architectures": "training.BiLSTM.v1", "width": 192}  # without the seed
+
 FORGET_BIAS = 1.0  # initial bias of the forget gates: cells keep their values at first
+
+
+@registry.architectures(BILSTM["@architectures"])
+def build_bilstm(width: int, seed: int) -> Model:
+    """Return layers for the block `encode` of spacy.Tok2Vec.v2."""
+    layers: Model = chain(
+        with_array(Dropout(0.0)), bilstm(width, seed=seed), with_array(Dropout(0.0))
+    )
+    layers.set_dim("nO", width)
+    return layers
 
 
 def bilstm(width: int, n_in: int | None = None, *, seed: int = 0) -> Model:
