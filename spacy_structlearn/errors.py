@@ -53,8 +53,8 @@ MESSAGES = {
     "an empty line after each sentence.",
     "SL012": "{other} does not match {path}: they differ at sentence {number}. Both files must "
     "have the same sentences with the same tokens.",
-    "SL013": "{path} is not a DocBin, or it is damaged ({problem}). Write it again with "
-    "DocBin.to_disk or `spacy convert`.",
+    "SL013": "{path} is not a DocBin, or it is damaged ({problem}). `structlearn convert` makes a "
+    "DocBin from trees or columns; otherwise, write it again with DocBin.to_disk.",
     "SL014": "{path} already exists and is not a pipeline, so it is not overwritten. Choose "
     "another output directory, or remove it yourself.",
     "SL015": "{path} has no section [training]. Start from a config that `structlearn "
@@ -174,6 +174,11 @@ MESSAGES = {
     "SL046": "{setting} is {value!r}, but this setting was taken out; only what {only!r} did is "
     "left. Remove the setting, and train again.",
     "SL043": "{learner}: {name} is {value!r}; it must be {wanted}",
+    "SL091": "The path of a corpus is null. Give --paths.train and --paths.dev, or set `path` in "
+    "[corpora] of the config.",
+    "SL092": "--gpu-id {gpu}: this package trains on a CPU. Leave this option out, or give -1.",
+    "SL093": "{path} is not plain text, according to its name. Convert it to JSONL, with one "
+    'object with a "text" per line; if it is plain text, rename it to .txt.',
     # --- SL1xx: trees and corpus files --------------------------------------------------------
     "SL101": "{path}, line {line}: a closing bracket without an opening one. Remove it, or look "
     "for an extra bracket earlier in the file.",

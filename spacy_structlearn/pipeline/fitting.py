@@ -57,8 +57,8 @@ def train(
         nlp.config.interpolate(), [settings["train_corpus"], settings["dev_corpus"]]
     )
     frozen = set(settings["frozen_components"])
+    dev = list(corpora[1](nlp))  # before the training, because the file may be missing
     losses = _fit(nlp, list(corpora[0](nlp)), frozen, progress, output, make_engine)
-    dev = list(corpora[1](nlp))
     scores, weights = nlp.evaluate(dev) if dev else {}, settings["score_weights"]
     # As `spacy train` does.
     nlp.meta["performance"] = {
