@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .about import __version__
+from .pipeline.built_in import BUILT_IN
 
 if TYPE_CHECKING:
     from spacy.language import Language
+    from spacy.vocab import Vocab
+    from thinc.api import Config
 
 __all__ = ["__version__", "load"]
 
@@ -25,18 +29,38 @@ if not any((_HERE / "sequence" / f"_chain{suffix}").is_file() for suffix in EXTE
     )
 
 
-def load(**kwargs: object) -> Language:
-    """Load the default English pipeline, which is part of the package, without any download.
+def load(
+    name: str | Path = BUILT_IN,
+    *,
+    vocab: Vocab | bool = True,
+    disable: str | Iterable[str] = (),
+    enable: str | Iterable[str] = (),
+    exclude: str | Iterable[str] = (),
+    config: dict[str, Any] | Config | None = None,
+) -> Language:
+    """Load a pipeline, without any download. Default: the English one of the package.
 
-    kwargs: the keywords of `spacy.load` (`exclude`, `disable`, `enable`, `vocab`, `config`).
+    In contrast to `spacy.load`, this knows the name of the built-in pipeline, and first compares
+    all files with the digests that were saved with them.
+    name: name of an installed package, or path of a folder.
+    vocab: the vocab to use. True: a new one.
+    disable: components that are loaded, but not run.
+    enable: the only components that are run.
+    exclude: components that are not loaded.
+    config: changes of the config, nested or with names such as "components.np_chunker.threads".
     Returns the pipeline. Raises StructlearnError if a file of a component that is not excluded is
-    missing or damaged.
+    missing or damaged, and OSError (E050) if there is no such pipeline.
     """
     import spacy
 
     from .pipeline import digests
+    from .pipeline.built_in import directory, is_built_in
 
-    folder = _HERE / "data" / "en_structlearn_sm"
-    exclude = kwargs.get("exclude", ())
-    digests.check(folder, exclude=[exclude] if isinstance(exclude, str) else exclude)
-    return spacy.load(folder, **kwargs)
+    exclude = [exclude] if isinstance(exclude, str) else list(exclude)
+    folder = directory(name)
+    digests.check(folder, exclude=exclude)
+    # spaCy tells arguments that are not given from empty ones.
+    given = {"disable": disable, "enable": enable, "exclude": exclude or ()}
+    given = {key: value for key, value in given.items() if value != ()}
+    where = folder if is_built_in(name) else name
+    return spacy.load(where, vocab=vocab, config=config or {}, **given)

@@ -53,8 +53,8 @@ MESSAGES = {
     "an empty line after each sentence.",
     "SL012": "{other} does not match {path}: they differ at sentence {number}. Both files must "
     "have the same sentences with the same tokens.",
-    "SL013": "{path} is not a DocBin, or it is damaged ({problem}). Make a DocBin of a treebank by "
-    "`structlearn convert`; otherwise write it again with DocBin.to_disk or `spacy convert`.",
+    "SL013": "{path} is not a DocBin, or it is damaged ({problem}). `structlearn convert` makes a "
+    "DocBin from trees or columns; otherwise, write it again with DocBin.to_disk.",
     "SL014": "{path} already exists and is not a pipeline, so it is not overwritten. Choose "
     "another output directory, or remove it yourself.",
     "SL015": "{path} has no section [training]. Start from a config that `structlearn "
@@ -175,15 +175,19 @@ MESSAGES = {
     "({change}). Replace the variable by its value, and upgrade again.",
     "SL046": "{setting} is {value!r}, but this setting was taken out; only what {only!r} did is "
     "left. Remove the setting, and train again.",
+    "SL047": "{old} was taken out. Use spacy.MaxoutWindowEncoder.v2 with the width of the block "
+    "embed, or replace the model by spacy_structlearn.SpanGrammar.v2, and train again.",
+    "SL048": "{path} is in {format}. {remedy}.",
+    "SL043": "{learner}: {name} is {value!r}; it must be {wanted}",
+    "SL091": "The path of a corpus is null. Give --paths.train and --paths.dev, or set `path` in "
+    "[corpora] of the config.",
+    "SL092": "--gpu-id {gpu}: this package trains on a CPU. Leave this option out, or give -1.",
+    "SL093": "{path} is not plain text, according to its name. Convert it to JSONL, with one "
+    'object with a "text" per line; if it is plain text, rename it to .txt.',
     "SL094": "{component!r} cannot learn on from its trained parameters, because its learner, "
     "{learner}, cannot. To train it from scratch on the new data, set component.reinitialise = "
     "True, or use `factory` in place of `source` in the config.",
     "SL095": "{learner} cannot learn on from trained parameters. Train it from scratch.",
-    "SL047": "{old} was taken out. Use spacy.MaxoutWindowEncoder.v2 with the width of the block "
-    "embed, or replace the model by spacy_structlearn.SpanGrammar.v2, and train again.",
-    "SL048": "{path} is in {format}. {remedy}.",
-    "SL049": "[{corpus}] has no path. Give it with --{option} FILE.",
-    "SL043": "{learner}: {name} is {value!r}; it must be {wanted}",
     # --- SL1xx: trees and corpus files --------------------------------------------------------
     "SL101": "{path}, line {line}: a closing bracket without an opening one. Remove it, or look "
     "for an extra bracket earlier in the file.",

@@ -15,7 +15,7 @@ import srsly
 import spacy_structlearn
 from spacy_structlearn.cli._pipelines import load
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.pipeline import digests
+from spacy_structlearn.pipeline import built_in, digests
 
 DIRECTORY = Path(spacy_structlearn.__file__).parent / "data" / "en_structlearn_sm"
 FILES = sorted(
@@ -129,7 +129,7 @@ def copied(tmp_path_factory):
 @pytest.fixture
 def pipeline(copied, monkeypatch):
     """The same as the built-in pipeline; what a test does to a file is undone."""
-    monkeypatch.setattr(spacy_structlearn, "_HERE", copied.parent.parent)
+    monkeypatch.setattr(built_in, "FOLDER", copied)
     held = {path: path.read_bytes() for path in copied.rglob("*") if path.is_file()}
     yield copied
     for path, data in held.items():

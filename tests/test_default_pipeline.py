@@ -47,6 +47,15 @@ def test_components(nlp):
     assert doc.has_annotation("SENT_START")
 
 
+def test_analysis_of_the_pipeline(nlp):
+    found = nlp.analyze_pipes()["problems"].values()
+    assert list(found) == [[]] * len(nlp.pipe_names)
+
+
+def test_training_can_be_resumed(nlp):
+    assert callable(nlp.resume_training())
+
+
 def test_size_on_disk():
     size = sum(path.stat().st_size for path in DIRECTORY.rglob("*") if path.is_file())
     assert 0 < size <= 20 * 2**20

@@ -79,7 +79,7 @@ def main() -> None:
     """Run the command line. Print an expected error as one line, and exit with code 1."""
     try:
         app()
-    except (ValueError, OSError, ConfigParserError) as error:
+    except (ValueError, OSError, ImportError, ConfigParserError) as error:
         if not _is_expected(error):
             raise
         print(f"structlearn: {_one_line(error)}", file=sys.stderr)
@@ -88,7 +88,7 @@ def main() -> None:
 
 def _is_expected(error: Exception) -> bool:
     """Return whether the error is caused by the input, so that no traceback is needed."""
-    if not isinstance(error, ValueError) or isinstance(error, (StructlearnError, UnicodeError)):
+    if isinstance(error, (StructlearnError, UnicodeError, OSError, ConfigParserError)):
         return True
     from thinc.api import ConfigValidationError
 

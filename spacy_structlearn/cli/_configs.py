@@ -12,7 +12,7 @@ from typing import Any
 
 import spacy
 from confection import Config
-from spacy.util import registry
+from spacy.util import get_lang_class, registry
 
 from ..errors import StructlearnError
 from ..learning.settings import reference
@@ -88,7 +88,8 @@ def config_text(
     tags: for srl_labeler, the tags of predicates with their counts. None: the tags of English
         verbs, or a note to fill them in for other languages.
     architecture: one of `ARCHITECTURES`. None: the default.
-    Raises StructlearnError if the component cannot be trained on the format of the reader.
+    Raises StructlearnError if the component cannot be trained on the format of the reader, and
+    ImportError (E048) if spaCy has no such language.
     """
     suitable = SUITABLE[component]
     if reader not in suitable:
@@ -102,6 +103,7 @@ def config_text(
     defaults = {key: of for key, of in factory.default_config.items() if key != "scorer"}
     base["components"][component] = {"factory": component, **deepcopy(defaults)}
     config = base.merge(given)
+    spacys = get_lang_class(lang).default_config  # raises ImportError if there is no such language
     config["nlp"].update(lang=lang, pipeline=[component])
     _add_corpora(config, component, reader)
     section = config["components"][component]
@@ -118,6 +120,7 @@ def config_text(
     config["training"]["score_weights"] = dict(factory.default_score_weights)
     if reader is not Reader.docbin:
         about = wrap(f"{' '.join(about).partition(' The DocBins')[0]} {ABOUT[reader]}", _WIDTH)
+    config = spacys.merge(config)  # `spacy debug` and `spacy assemble` need all settings
     lines = _commented(Config(_in_order(config, base)).to_str().splitlines(), comments)
     return "\n".join([*(f"# {line}" for line in about), *lines, ""])
 

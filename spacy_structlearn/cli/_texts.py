@@ -52,6 +52,9 @@ class Source(NamedTuple):
     name: str  # path relative to the input folder, from which the names of its parts are made
 
 
+TABLES = (".csv", ".tsv", ".json", ".xml", ".html", ".htm")  # made of text, but no plain text
+
+
 Part: TypeAlias = "tuple[str, Iterable[Text]]"  # the output file and its texts
 Shard: TypeAlias = "tuple[int, int]"  # the index of the shard, and the number of shards
 
@@ -82,9 +85,11 @@ def read(path: str, kind: Input | None, unit: Unit, most: int) -> Iterator[Text]
     """
     from spacy.vocab import Vocab
 
-    kind = kind or _kind(path) or Input.text
     if path != STANDARD and not os.path.exists(path):
         raise StructlearnError("SL010", path=path)
+    if kind is None and path.removesuffix(".gz").lower().endswith(TABLES):
+        raise StructlearnError("SL093", path=path)
+    kind = kind or _kind(path) or Input.text
     if kind is Input.docbin:
         # A separate vocab, because the Docs are parsed with other vocabs.
         yield from (Text(doc, {}) for _, doc in gold_docs(Vocab(), path, Reader.docbin))

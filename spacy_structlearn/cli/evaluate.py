@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import StructlearnError
+from ..groups import GROUPS
 from ._corpora import PropsOption, ReaderOption, SpacesOption, gold_docs
 from ._documents import print_scores
 from ._files import STANDARD, write_text
@@ -51,6 +52,9 @@ def evaluate_cli(
     if not docs:
         raise StructlearnError("SL063", path=gold)
     scores = nlp.evaluate([example_of(nlp, doc, gold_tokens=gold_tokens) for doc in docs])
+    # These repeat other scores under the names of spaCy.
+    again = tuple(f"spans_{key}_" for key in GROUPS)
+    scores = {name: value for name, value in scores.items() if not name.startswith(again)}
     if output is not None:
         import srsly
 

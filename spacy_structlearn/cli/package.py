@@ -13,8 +13,9 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import StructlearnError
+from ..pipeline.built_in import directory
 from ._files import written
-from ._pipelines import HELP, directory
+from ._pipelines import HELP
 
 OURS = "spacy-structlearn"
 BUILD = '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'

@@ -30,12 +30,18 @@ def train_cli(
             show_default=False,
         ),
     ] = None,
+    gpu_id: Annotated[
+        int,
+        typer.Option("--gpu-id", "-g", help="As in `spacy train`; only -1, a CPU, is possible."),
+    ] = -1,
 ) -> None:
     """Train the components of a config, and save the pipeline.
 
     In contrast to `spacy train`, components are not evaluated during the training.
 
-    Override any value of the config by an option with its name: --paths.train train.spacy
+    Override any value of the config by an option with its name, for example:
+
+    --paths.train train.spacy --paths.dev dev.spacy --components.np_chunker.model.l2 0.1
 
     With --ray (pip install 'spacy-structlearn[ray]'), models that are trained in shards (the
     setting `shards`) use the machines of a cluster.
@@ -50,6 +56,8 @@ def train_cli(
 
     if workers is not None and ray is None:
         raise typer.BadParameter("--workers is for --ray")
+    if gpu_id >= 0:
+        raise StructlearnError("SL092", gpu=gpu_id)
     _check_overrides(context.args)
     find_msgpack_hooks_once()
     here = nullcontext(make_engine)

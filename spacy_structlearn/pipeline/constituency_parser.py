@@ -438,5 +438,6 @@ make_constituency_parser = factory(
         *("span._.tree", "span._.is_constituent", "span._.constituent_prob"),
         *(f"{of}._.{name}" for of in ("span", "token") for name in OF_SPANS_AND_TOKENS),
     ],
-    requires=["doc.sents"],
+    # Not doc.sents, which spaCy's senter does not name.
+    requires=["token.is_sent_start"],
 )

@@ -53,15 +53,14 @@ def train(
     config = load_config(config_path, overrides=overrides or {}, interpolate=False)
     if "training" not in config:
         raise StructlearnError("SL015", path=config_path)
-    _check_paths(config)
     nlp = init_nlp(config)
     settings = registry.resolve(nlp.config.interpolate()["training"], schema=ConfigSchemaTraining)
     corpora = resolve_dot_names(
         nlp.config.interpolate(), [settings["train_corpus"], settings["dev_corpus"]]
     )
     frozen = set(settings["frozen_components"])
+    dev = list(corpora[1](nlp))  # before the training, because the file may be missing
     losses = _fit(nlp, list(corpora[0](nlp)), frozen, progress, output, make_engine)
-    dev = list(corpora[1](nlp))
     scores, weights = nlp.evaluate(dev) if dev else {}, settings["score_weights"]
     # As `spacy train` does.
     nlp.meta["performance"] = {
@@ -73,18 +72,6 @@ def train(
         for name in losses:
             _checkpoint(output, name).unlink(missing_ok=True)
     return nlp
-
-
-def _check_paths(config: Config) -> None:
-    """Raise StructlearnError if a corpus has a path that is null."""
-    values = config.interpolate()
-    for name in ("train", "dev"):
-        place = values["training"].get(f"{name}_corpus", f"corpora.{name}")
-        section, _, corpus = place.partition(".")
-        if values.get(section, {}).get(corpus, {}).get("path", place) is None:
-            path = str(config[section][corpus]["path"])
-            option = path.strip("${}") if path.startswith("$") else f"{place}.path"
-            raise StructlearnError("SL049", corpus=place, option=option)
 
 
 def unset_attributes(nlp: Language) -> Iterator[tuple[str, str]]:

@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from spacy.attrs import TAG
+from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
@@ -54,7 +55,8 @@ class NPChunkerSettings(ComponentSettings):
     set_noun_chunks: bool = setting(
         False,
         help="Let `doc.noun_chunks` return these chunks, in every Doc with the vocab of this "
-        "pipeline. No dependency parse is needed.",
+        "pipeline. No dependency parse is needed. spaCy's `merge_noun_chunks` does need one; use "
+        "`merge_np_chunks`.",
     )
     respect_constituents: bool = setting(
         True,
@@ -232,6 +234,22 @@ def noun_chunks(doclike: Doc | Span) -> Iterator[tuple[int, int, int]]:
     for span in extensions.np_chunks(doc):
         if span.start >= low and span.end <= high and span.label_ == "NP":
             yield span.start, span.end, span.label
+
+
+@Language.component("merge_np_chunks", requires=["doc._.np_chunks"], retokenizes=True)
+def merge_np_chunks(doc: Doc) -> Doc:
+    """Merge each NP chunk into one token, with the tag of its last word, the head.
+
+    spaCy's `merge_noun_chunks` does nothing without a dependency parse, which it reads heads from.
+    The span groups of this package are aligned with the new tokens.
+    doc: a Doc with NP chunks.
+    Returns the same Doc.
+    """
+    with doc.retokenize() as retokenizer:
+        for chunk in extensions.np_chunks(doc):
+            retokenizer.merge(chunk, attrs={"TAG": chunk[-1].tag})
+    extensions.realign(doc)
+    return doc
 
 
 make_np_chunker = factory(

@@ -47,7 +47,7 @@ QUADRUPLE = {
 
 
 def create_conll_chunks_reader(
-    path: Path, types: list[str] | None = None, start: int = 0, stop: int | None = None
+    path: Path | None, types: list[str] | None = None, start: int = 0, stop: int | None = None
 ) -> Reader:
     """Read chunks in the columns of CoNLL-2000: word, tag, IOB chunk tag; a Doc is one sentence.
 
@@ -70,7 +70,7 @@ def create_conll_chunks_reader(
 
 
 def create_treebank_reader(
-    path: Path,
+    path: Path | None,
     spaces: Path | None = None,
     props: Path | None = None,
     include: Path | None = None,
@@ -108,7 +108,9 @@ def create_treebank_reader(
     return read
 
 
-def create_docbin_reader(path: Path, tags: bool = True, spans: list[str] | None = None) -> Reader:
+def create_docbin_reader(
+    path: Path | None, tags: bool = True, spans: list[str] | None = None
+) -> Reader:
     """Read Docs with span groups from a .spacy file, whole and with their own tokens.
 
     tags, spans: see `create_treebank_reader`.
@@ -122,7 +124,9 @@ def create_docbin_reader(path: Path, tags: bool = True, spans: list[str] | None 
     return read
 
 
-def create_pp_quadruples_reader(path: Path, start: int = 0, stop: int | None = None) -> Reader:
+def create_pp_quadruples_reader(
+    path: Path | None, start: int = 0, stop: int | None = None
+) -> Reader:
     """Read quadruples in the format of Ratnaparkhi, Reynar & Roukos (1994).
 
     The columns are: number, verb, noun, preposition, noun, and V or N. Each becomes a Doc of four
@@ -372,7 +376,10 @@ def _lines(path: Path) -> Iterator[str]:
     yield from text_lines(_existing(path))
 
 
-def _existing(path: Path) -> Path:
+def _existing(path: Path | None) -> Path:
+    # A config without paths is valid, so that `spacy debug config` can check the rest of it.
+    if path is None:
+        raise StructlearnError("SL091")
     if not Path(path).is_file():
         raise StructlearnError("SL010", path=path)
     return Path(path)

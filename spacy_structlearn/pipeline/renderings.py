@@ -27,7 +27,7 @@ MOST_WORDS = 8  # maximal number of words of an item
 
 
 def create_raw_text_reader(
-    path: Path, renderings: Sequence[str] = ("as_it_is",), width: int = 72, seed: int = 0
+    path: Path | None, renderings: Sequence[str] = ("as_it_is",), width: int = 72, seed: int = 0
 ) -> Reader:
     """Read the sentences of a .spacy file, in several renderings of its white space.
 

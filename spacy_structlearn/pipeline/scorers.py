@@ -1,7 +1,8 @@
 """Scorers for `spacy train` and `nlp.evaluate`: apply the measures of `evaluation` to Docs.
 
 Examples without gold annotation of the layer are ignored. If no example has any, all scores are
-None.
+None. Precision, recall and F1 are also given as `spans_np_chunks_f` and so on, after the span
+group, because `spacy evaluate` shows only scores with the names of spaCy.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ def np_chunk_score(
     if not gold:
         return dict.fromkeys(names)
     scores = score_token_spans(gold, predicted)
-    return dict(zip(names, (*_fractions(scores), _per_type(scores)), strict=True))
+    per_type = _per_type(scores)
+    values = dict(zip(names, (*_fractions(scores), per_type), strict=True))
+    return values | _of_spans(spans_key, scores, per_type)
 
 
 def _fractions(prf: PRF) -> tuple[float, float, float]:
@@ -68,6 +71,12 @@ def _per_type(scores: SpanScore) -> dict[str, dict[str, float]]:
         label: dict(zip("prf", _fractions(prf), strict=True))
         for label, prf in scores.per_label.items()
     }
+
+
+def _of_spans(key: str, scores: PRF, per_type: dict[str, Any]) -> dict[str, Any]:
+    """Name scores like spaCy's span categorizer, for `spacy evaluate --spans-key`."""
+    values = zip(("p", "r", "f", "per_type"), (*_fractions(scores), per_type), strict=True)
+    return {f"spans_{key}_{name}": value for name, value in values}
 
 
 def _labelled_spans(doc: Doc, key: str) -> tuple[list[str], list[tuple[str, int, int]]]:
@@ -131,8 +140,9 @@ def constituency_score(
         counts[part] / counts[whole] if counts[whole] else 0.0
         for part, whole in (("complete", "sentences"), ("tags", "words"))
     )
-    values = (*_fractions(scores), exact, tag_acc, _per_type(scores))
-    return dict(zip(names, values, strict=True))
+    per_type = _per_type(scores)
+    values = (*_fractions(scores), exact, tag_acc, per_type)
+    return dict(zip(names, values, strict=True)) | _of_spans(CONSTITUENTS, scores, per_type)
 
 
 def _kept_letters(gold: Doc, parameters: EvalbParameters) -> list[bool]:
@@ -214,7 +224,8 @@ def pp_attachment_score(examples: Iterable[Example], **cfg: Any) -> dict[str, An
         prep: _measures(PRF(right[prep], prf.predicted, prf.gold), prf.correct) | {"n": prf.gold}
         for prep, prf in sites.per_label.items()
     }
-    return dict(zip(names, (*_measures(attached, sites.correct).values(), per_prep), strict=True))
+    values = (*_measures(attached, sites.correct).values(), per_prep)
+    return dict(zip(names, values, strict=True)) | _of_spans(PP_ATTACHMENTS, attached, per_prep)
 
 
 def _measures(attached: PRF, n_shared: int) -> dict[str, float]:
@@ -285,15 +296,16 @@ def srl_score(
     predicates = score_spans(
         *([[(PREDICATE, *p) for p, _ in pairs] for _, pairs in side] for side in (gold, predicted))
     )
+    per_type = _per_type(roles)
     values = (
         *_fractions(roles),
         *_fractions(roles.identification),
         roles.classification,
         *_fractions(predicates),
         _sense_accuracy([pairs for _, pairs in gold], [pairs for _, pairs in predicted]),
-        _per_type(roles),
+        per_type,
     )
-    return dict(zip(names, values, strict=True))
+    return dict(zip(names, values, strict=True)) | _of_spans(SRL, roles, per_type)
 
 
 # (start, end) of a predicate in characters, and its frame.

@@ -54,6 +54,8 @@ seed = 0
 gpu_allocator = null
 """,
     "lang.cfg": b"[nlp]\nlang = en\n",
+    "zz.cfg": b'[nlp]\nlang = "zz"\n\n[training]\nseed = 0\ngpu_allocator = null\n',
+    "table.csv": b"number,text\n1,Run!\n",
     "section.cfg": b"[nlp\n",
     "value.cfg": b"[a]\nb = [",
     "folder/notes.md": b"",
@@ -122,6 +124,8 @@ def place(tmp_path_factory):
         ("apply MODEL two.txt out.spacy", ["SL065", "text 2"]),
         ("apply MODEL folder out", ["SL069"]),
         ("apply MODEL nowhere out.spacy", ["SL010"]),
+        ("apply MODEL table.csv out.spacy", ["SL093", "table.csv"]),
+        ("parse table.csv --model MODEL", ["SL093", "table.csv"]),
         ("apply untrained text out.spacy --n-process 2", ["SL002"]),
         ("convert text out", ["SL060"]),
         *((f"convert {name} out", ["SL063", f"{name} is empty"]) for name in ("nothing", "blank")),
@@ -156,13 +160,13 @@ def place(tmp_path_factory):
         ("info --component np_chunker --label Z", ["SL032] 'np_chunker' has no label 'Z'. Its la"]),
         ("info --component pp_attacher --label Z", ["SL032] 'pp_attacher' has no label 'Z'. Its "]),
         ("info --component parser", ["np_chunker"]),
+        ("init-config np_chunker --lang zz", ["E048", "language zz"]),
+        ("train zz.cfg -o out", ["E048", "language zz"]),
         ("init-config srl_labeler --corpus gold.spacy", ["SL074"]),
         ("train nowhere.cfg -o out", ["nowhere.cfg"]),
         *((f"train {name} -o out", []) for name in ("nothing", "text", "lang.cfg", "value.cfg")),
         ("train section.cfg -o out", []),
         ("train listener.cfg -o out", ["SL040", "tok2vec-listener", "spacy.Tok2Vec.v2"]),
-        ("train unset.cfg -o out", ["SL049", "[corpora.dev]", "--paths.a FILE"]),
-        ("train null.cfg -o out", ["SL049", "[corpora.x]", "--corpora.x.path FILE"]),
     ],
 )
 def test_errors_are_one_line(run, model, place, monkeypatch, line, named):

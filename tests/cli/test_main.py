@@ -12,6 +12,7 @@ import spacy_structlearn
 from spacy_structlearn import cli
 from spacy_structlearn.cli import _pipelines
 from spacy_structlearn.cli._files import written
+from spacy_structlearn.pipeline.built_in import is_built_in
 
 
 # --- help and version -----------------------------------------------------------------------------
@@ -92,8 +93,8 @@ def test_a_reader_that_goes_away_is_no_error(model, command):
 
 def test_the_name_of_the_built_in_pipeline(run, monkeypatch, tmp_path, model):
     monkeypatch.chdir(tmp_path)
-    assert _pipelines.is_built_in("en_structlearn_sm")
-    assert not _pipelines.is_built_in(model)
+    assert is_built_in("en_structlearn_sm")
+    assert not is_built_in(model)
     # A directory of its name goes before.
     spacy.load(model).to_disk("en_structlearn_sm")
     assert run("parse", TEXT, "--model", "en_structlearn_sm")[1].splitlines() == PARSED

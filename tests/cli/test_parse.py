@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import re
+from pathlib import Path
 from threading import Thread
 
 import numpy as np
@@ -16,12 +17,11 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span, Token
 from spacy.vocab import Vocab
 
-import spacy_structlearn
 from spacy_structlearn.cli._documents import Format, printed
 from spacy_structlearn.cli._files import looks_like_a_path
 from spacy_structlearn.cli._texts import Unit, cut
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.pipeline import extensions
+from spacy_structlearn.pipeline import built_in, extensions
 from spacy_structlearn.pipeline.readers import set_gold_spans
 
 
@@ -394,5 +394,5 @@ def test_a_pipeline_without_sentences_tags_and_chunks_can_be_printed(
 
 
 def test_the_default_pipeline_is_used_without_a_model(run, model, monkeypatch):
-    monkeypatch.setattr(spacy_structlearn, "load", lambda: spacy.load(model))
+    monkeypatch.setattr(built_in, "FOLDER", Path(model))
     assert run("parse", TEXT)[1].splitlines() == PARSED

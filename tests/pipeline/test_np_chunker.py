@@ -7,6 +7,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.pipeline.np_chunker import merge_np_chunks
 
 TEXT = "The old dog slept under the table. My sister bought two red apples."
 CHUNKS = ["The old dog", "the table", "My sister", "two red apples"]
@@ -70,6 +71,29 @@ def test_noun_chunks_hook(make_chunker):
     assert {chunk.label_ for chunk in doc.noun_chunks} == {"NP"}
     with pytest.raises(StructlearnError, match="np_chunker first"):
         list(nlp.make_doc("the dog").noun_chunks)
+
+
+def test_chunks_are_merged(make_chunker):
+    nlp = make_chunker()
+    doc = tagged(nlp, ["the", "dog", "saw", "a", "bird"], ["DT", "NN", "VBD", "DT", "NN"])
+    probabilities = [chunk._.np_chunk_prob for chunk in doc._.np_chunks]
+    doc.spans["constituents"] = [Span(doc, 0, 5, "S"), Span(doc, 3, 5, "NP"), Span(doc, 4, 5, "X")]
+    nlp.add_pipe("merge_np_chunks")
+    doc = nlp.get_pipe("merge_np_chunks")(doc)
+    assert [(token.text, token.tag_) for token in doc] == [
+        *(("the dog", "NN"), ("saw", "VBD"), ("a bird", "NN"))
+    ]
+    assert [(chunk.start, chunk.end) for chunk in doc.spans["np_chunks"]] == [(0, 1), (2, 3)]
+    assert [chunk._.np_chunk_prob for chunk in doc._.np_chunks] == probabilities
+    assert [(s.label_, s.start, s.end) for s in doc.spans["constituents"]] == [
+        *(("S", 0, 3), ("NP", 2, 3))
+    ]
+
+
+def test_without_chunks_nothing_is_merged(make_chunker):
+    nlp = make_chunker()
+    doc = merge_np_chunks(nlp.make_doc("the dog"))
+    assert [token.text for token in doc] == ["the", "dog"]
 
 
 # --- chunks under a tree --------------------------------------------------------------------------

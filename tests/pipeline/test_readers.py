@@ -565,6 +565,14 @@ def test_missing_files_are_named_by_readers_from_a_config(name, settings):
     assert "nowhere" in message
 
 
+@pytest.mark.parametrize("name", ["ConllChunks", "PPQuadruples", "Treebank", "DocBin", "RawText"])
+def test_a_config_without_a_path_is_valid_but_cannot_be_read(name):
+    config = {"reader": {"@readers": f"spacy_structlearn.{name}.v1", "path": None}}
+    number, message = code(registry.resolve(config)["reader"])
+    assert number == "SL091"
+    assert "--paths.train and --paths.dev" in message
+
+
 def test_a_mark_at_the_beginning_of_a_file_is_no_text(treebank, tmp_path):
     """Otherwise the first sentence would be in a document of its own, with a name of its own."""
     props = write(tmp_path / "marked.props.gz", "\ufeff" + PROPS)

@@ -276,7 +276,8 @@ def framed_doc(frames, words=ROLE_WORDS, tags=None):
 
 def srl_scores(predicted, gold=GOLD_FRAMES, *, tags=ROLE_TAGS, **settings):
     example = Example(framed_doc(predicted), framed_doc(gold, tags=tags))
-    scores = srl_score([example], **settings)
+    found = srl_score([example], **settings)
+    scores = {name: value for name, value in found.items() if not name.startswith("spans_")}
     assert list(scores) == [f"srl_{name}" for name in SRL_NAMES]
     return {name.removeprefix("srl_"): value for name, value in scores.items()}
 
@@ -414,6 +415,47 @@ def test_another_text_is_an_error(score, doc, other):
     example.predicted = other
     with pytest.raises(StructlearnError, match="SL304"):
         score([example])
+
+
+TREE = "(TOP (S (NP (DT The) (NNS dogs)) (VP (VBD slept))))"
+FLAT = "(TOP (S (NP (DT The) (NNS dogs)) (VBD slept)))"
+
+
+@pytest.mark.parametrize(
+    ("score", "key", "prefix", "predicted", "gold"),
+    [
+        (
+            np_chunk_score,
+            *("np_chunks", "np_chunk"),
+            *(make_doc(WORDS, spans) for spans in ([("NP", 0, 2)], [("NP", 0, 2), ("NP", 3, 6)])),
+        ),
+        (
+            constituency_score,
+            *("constituents", "constituents"),
+            *(tree_doc([parse_tree(text)]) for text in (FLAT, TREE)),
+        ),
+        (
+            pp_attachment_score,
+            *("pp_attachments", "pp_attachment"),
+            *(attached_doc(labels) for labels in ("VN", "VVV")),
+        ),
+        (
+            srl_score,
+            *("srl", "srl"),
+            *(framed_doc(frames) for frames in (GOLD_FRAMES[:1], GOLD_FRAMES)),
+        ),
+    ],
+)
+def test_scores_with_the_names_that_spacy_shows(score, key, prefix, predicted, gold):
+    """As of the span categorizer: `spacy evaluate --spans-key`."""
+    scores = score([Example(predicted, gold)])
+    assert scores[f"spans_{key}_p"] != scores[f"spans_{key}_r"]
+    assert 0 < scores[f"spans_{key}_f"] < 1
+    for name in ("p", "r", "f"):
+        assert scores[f"spans_{key}_{name}"] == scores[f"{prefix}_{name}"]
+    per_type = scores[f"spans_{key}_per_type"]
+    assert per_type in (scores.get(f"{prefix}_per_{part}") for part in ("type", "prep"))
+    assert all({"p", "r", "f"} <= {*measures} for measures in per_type.values())
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,7 @@ from spacy_structlearn.cli import _pipelines
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.learning import training
 from spacy_structlearn.pipeline import digests, fitting
+from spacy_structlearn.pipeline.built_in import FOLDER
 from spacy_structlearn.pipeline.readers import create_docbin_reader
 from training.common.recording import record
 from training.reliability.small_pipelines import (
@@ -58,7 +59,6 @@ from training.reliability.small_pipelines import (
     write_corpus,
 )
 
-BUILT_IN = Path(spacy_structlearn.__file__).parent / "data" / _pipelines.BUILT_IN
 OURS = ("np_chunker", "constituency_parser", "pp_attacher", "srl_labeler")
 OUTCOMES = ("errors", "harmless", "described", "unclear", "silent")
 APART = ("spacy_load.foreign", "meta")  # not included in the sum
@@ -225,17 +225,12 @@ def small_cases(
 # --- the default pipeline -------------------------------------------------------------------------
 def default_cases(work: Path, repeats: int) -> Iterator[tuple[str, str]]:
     """Yield way of loading and outcome for each case of a copy of the default pipeline."""
-    root = work / "package"
-    folder = Path(shutil.copytree(BUILT_IN, root / "data" / BUILT_IN.name))
-    here, spacy_structlearn._HERE = spacy_structlearn._HERE, root
-    try:
-        own = Pipeline(folder, spacy_structlearn.load, _default_docs)
-        for file in files_of(folder):
-            door = "meta" if file == digests.META else "own"
-            for outcome in damaged(own, "default", [file], repeats):
-                yield door, outcome
-    finally:
-        spacy_structlearn._HERE = here
+    folder = Path(shutil.copytree(FOLDER, work / "package"))
+    own = Pipeline(folder, partial(spacy_structlearn.load, folder), _default_docs)
+    for file in files_of(folder):
+        door = "meta" if file == digests.META else "own"
+        for outcome in damaged(own, "default", [file], repeats):
+            yield door, outcome
     for component in OURS:
         others = [name for name in spacy.load(folder).pipe_names if name != component]
         through = Foreign(folder, partial(spacy.load, folder, exclude=others), _default_docs)

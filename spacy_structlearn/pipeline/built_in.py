@@ -1,0 +1,29 @@
+"""The built-in pipeline, and the folders of pipelines by their names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+BUILT_IN = "en_structlearn_sm"
+FOLDER = Path(__file__).parent.parent / "data" / BUILT_IN
+
+
+def directory(name: str | Path) -> Path:
+    """Return the folder of a pipeline as `spacy_structlearn.load` finds it; it need not exist."""
+    from spacy.util import get_package_path, is_package
+
+    if is_built_in(name):
+        return FOLDER
+    if isinstance(name, str) and is_package(name):
+        # The files of a package are one folder deeper, under its name and version.
+        found = sorted(get_package_path(name).glob(f"{name}-*/config.cfg"))
+        if found:
+            return found[0].parent
+    return Path(name)
+
+
+def is_built_in(name: str | Path) -> bool:
+    """Return whether this is the built-in pipeline, not a folder or package with its name."""
+    from spacy.util import is_package
+
+    return name == BUILT_IN and not Path(name).exists() and not is_package(name)

@@ -1,0 +1,76 @@
+"""Commands of spaCy with configs and pipelines of this package."""
+
+import pytest
+import spacy
+from cli.toys import TEXT, gold_docs
+from pipeline.written import NAMES, config_of
+from spacy.cli import app
+from spacy.cli.evaluate import evaluate
+from spacy.tokens import DocBin
+from spacy.vocab import Vocab
+from typer.testing import CliRunner
+
+ASSEMBLED = """
+[nlp]
+lang = "en"
+pipeline = ["np_chunker"]
+
+[components]
+
+[components.np_chunker]
+source = {model!r}
+"""
+
+
+@pytest.fixture
+def of_spacy():
+    """Run a command of spaCy, which must succeed. RETURNS: what it prints."""
+
+    def run(*arguments):
+        done = CliRunner().invoke(app, [*map(str, arguments)])
+        assert done.exit_code == 0, (done.output, done.exception)
+        return done.output
+
+    return run
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_config_is_valid(of_spacy, name):
+    """As it is: nothing is filled in, and no paths are given."""
+    assert "Config is valid" in of_spacy("debug", "config", config_of(name))
+
+
+def test_debug_data(of_spacy, gold):
+    paths = [f"--paths.{name}={gold}" for name in ("train", "dev")]
+    docs = [*gold_docs(Vocab())]
+    DocBin(docs=docs * (100 // len(docs))).to_disk(gold)  # spaCy asks for 100
+    out = of_spacy("debug", "data", config_of("np_chunker"), *paths)
+    assert "Corpus is loadable" in out
+
+
+def test_fill_config(of_spacy, tmp_path):
+    of_spacy("init", "fill-config", config_of("np_chunker"), tmp_path / "filled.cfg")
+    assert "Config is valid" in of_spacy("debug", "config", tmp_path / "filled.cfg")
+
+
+def test_evaluate_shows_our_scores(of_spacy, model, gold):
+    out = of_spacy("evaluate", model, gold, "--spans-key", "np_chunks")
+    rows = [line.split() for line in out.splitlines()]
+    assert ["SPAN", "F", "100.00"] in rows
+    assert ["NP", "100.00", "100.00", "100.00"] in rows
+    assert evaluate(model, gold, spans_key="np_chunks")["spans_np_chunks_f"] == 1.0
+
+
+def test_assemble(of_spacy, model, tmp_path):
+    (tmp_path / "config.cfg").write_text(ASSEMBLED.format(model=model).replace("'", '"'))
+    of_spacy("assemble", tmp_path / "config.cfg", tmp_path / "assembled")
+    ours, theirs = (
+        spacy.load(path).get_pipe("np_chunker") for path in (model, tmp_path / "assembled")
+    )
+    assert ours.model.to_bytes() == theirs.model.to_bytes()
+
+
+def test_package(of_spacy, model, tmp_path):
+    of_spacy("package", model, tmp_path, "--build", "none", "--name", "chunks", "--version", "1")
+    (folder,) = tmp_path.glob("en_chunks-1/en_chunks/en_chunks-1")
+    assert list(spacy.load(folder)(TEXT)._.np_chunks)

@@ -1,0 +1,84 @@
+"""`spacy_structlearn.load`: as `spacy.load`, with a check of the files."""
+
+import inspect
+import shutil
+
+import pytest
+import spacy
+
+import spacy_structlearn
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.pipeline import digests
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A pipeline with digests, of which one component is disabled."""
+    nlp = spacy.blank("en", config={"nlp": {"batch_size": 7}})
+    for name in ("sentencizer", "np_chunker", "pp_attacher"):
+        nlp.add_pipe(name)
+    nlp.disable_pipe("np_chunker")
+    folder = tmp_path_factory.mktemp("load") / "pipeline"
+    nlp.to_disk(folder)
+    digests.write(folder)
+    return folder
+
+
+def test_its_arguments_are_those_of_spacy():
+    ours, spacys = (inspect.signature(f).parameters for f in (spacy_structlearn.load, spacy.load))
+    assert [(p.name, p.kind) for p in ours.values()] == [(p.name, p.kind) for p in spacys.values()]
+
+
+@pytest.mark.parametrize("kind", [str, lambda path: path])
+def test_a_path(saved, kind):
+    nlp = spacy_structlearn.load(kind(saved))
+    assert nlp.path == saved
+    assert nlp.disabled == ["np_chunker"]
+    assert nlp.batch_size == 7
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"disable": "pp_attacher"},
+        {"disable": ["pp_attacher", "sentencizer"]},
+        {"enable": ["sentencizer"]},
+        {"exclude": "np_chunker"},
+        {"exclude": ["np_chunker", "pp_attacher"]},
+        {"config": {"components.np_chunker.set_noun_chunks": True}},
+        {"config": {"nlp": {"batch_size": 3}}},
+    ],
+)
+def test_every_argument_does_what_it_does_in_spacy(saved, given):
+    ours, spacys = (load(saved, **given) for load in (spacy_structlearn.load, spacy.load))
+    assert ours.component_names == spacys.component_names
+    assert sorted(ours.disabled) == sorted(spacys.disabled)
+    assert ours.batch_size == spacys.batch_size
+    assert ours.config == spacys.config
+
+
+def test_an_iterator_of_names_is_read_once(saved):
+    nlp = spacy_structlearn.load(saved, exclude=iter(["np_chunker", "pp_attacher"]))
+    assert nlp.component_names == ["sentencizer"]
+
+
+def test_a_vocab_is_shared(saved):
+    vocab = spacy.blank("en").vocab
+    assert spacy_structlearn.load(saved, vocab=vocab).vocab is vocab
+
+
+def test_a_damaged_file_is_found_unless_it_is_not_loaded(saved, tmp_path):
+    folder = shutil.copytree(saved, tmp_path / "copy")
+    file = folder / "np_chunker" / "cfg"
+    file.write_bytes(file.read_bytes() + b" ")
+    with pytest.raises(StructlearnError, match="SL083"):
+        spacy_structlearn.load(folder)
+    assert spacy_structlearn.load(folder, exclude="np_chunker").component_names == [
+        "sentencizer",
+        "pp_attacher",
+    ]
+
+
+def test_no_such_pipeline():
+    with pytest.raises(OSError, match="E050"):
+        spacy_structlearn.load("en_nowhere")
