@@ -1,4 +1,7 @@
-"""The extension attributes of the package: read-only views of `doc.spans`.
+"""The extension attributes of the package: views of `doc.spans`.
+
+A Doc without a layer has empty values, like `doc.ents`: an empty tuple, iterator, string or dict,
+or None. `"srl" in doc.spans` tells whether a component has run and found nothing.
 
 A prediction is stored once, as a SpanGroup. The getters find what they need by bisection, so one
 look-up in a document of n spans costs O(log n). They are module-level functions, or partials of
@@ -9,8 +12,8 @@ taken is left to that package.
 (explosion/spaCy#12024). A getter that finds a group out of step with the tokens calls `realign`.
 
 Constituents are the brackets of `doc.spans["constituents"]`, single words, and whole sentences.
-White space around them is ignored. Their extensions have the names and the behaviour of benepar's
-(Kitaev & Klein 2018).
+White space around them is ignored. Their extensions have the names and, for a Doc that was parsed,
+the behaviour of benepar's (Kitaev & Klein 2018).
 """
 
 from __future__ import annotations
@@ -117,7 +120,7 @@ def np_chunk_prob(span: Span) -> float | None:
 class _Node(NamedTuple):
     """The tokens from `start` to `end`, and their brackets group[first:last], topmost first.
 
-    start == end if there is only white space.
+    start == end if there is only white space, or no parser has run.
     """
 
     doc: Doc
@@ -131,10 +134,9 @@ class _Node(NamedTuple):
 def trees(doc: Doc) -> tuple[Tree, ...]:
     """Get the tree of each sentence, with "TOP" above it as in a normalised treebank.
 
-    A Doc without sentence boundaries is one sentence. A sentence of white space has no tree.
-    Raises StructlearnError if no parser has run.
+    A Doc without sentence boundaries is one sentence. A sentence of white space has no tree. Empty
+    if no parser has run.
     """
-    _parsed(doc)
     tops = filter(None, map(tree, sentences(doc)))
     return tuple(
         top if top.label == ROOT and not top.is_leaf else Tree(ROOT, [top]) for top in tops
@@ -154,15 +156,15 @@ def labels(span: Span) -> tuple[str, ...]:
     """Get the labels of exactly this span, the topmost first; a unary chain has several.
 
     Empty for a word without a phrase of its own, for white space, and for a sentence whose tree has
-    several tops. Raises StructlearnError if no parser has run, NonConstituentException if the span
-    is not a constituent. The getters below do the same unless they say otherwise.
+    several tops. Raises NonConstituentException if the span is not a constituent. This and the
+    getters below are empty if no parser has run.
     """
     node = _constituent(span)
     return tuple(node.group[index].label_ for index in range(node.first, node.last))
 
 
 def parse_string(span: Span) -> str:
-    """Get the tree in brackets, on one line.
+    """Get the tree in brackets, on one line; "" for white space.
 
     Brackets in words are written as -LRB-, -LSB- and so on, white space in merged tokens as _.
     """
@@ -171,7 +173,10 @@ def parse_string(span: Span) -> str:
 
 
 def tree(span: Span) -> Tree | None:
-    """Get the constituent as a Tree, with the words unchanged; None for white space."""
+    """Get the constituent as a Tree, with the words unchanged; None for white space.
+
+    Raises NonConstituentException if the span is not a constituent.
+    """
     node = _constituent(span)
     return _tree(node) if node.start < node.end else None
 
@@ -260,27 +265,19 @@ def constituent_tags(doc: Doc, positions: Sequence[int]) -> list[str]:
     return [tags.get(i) or doc[i].tag_ or UNKNOWN_TAG for i in positions]
 
 
-def _parsed(doc: Doc) -> None:
-    if CONSTITUENTS not in doc.spans:
-        raise StructlearnError("SL020", text=doc.text[:40])
-
-
 def _constituent(span: Span) -> _Node:
     node = _find(span)
     if node is None:
-        _parsed(span.doc)
         raise NonConstituentException("SL021", text=span.text)
     return node
 
 
 def _find(span: Span) -> _Node | None:
-    """Find the constituent of this span; None if it is not a constituent, or without a parser."""
+    """Find the constituent of this span; None if it is not one. Without a parser, it is empty."""
     doc, group = span.doc, aligned_group(span.doc, CONSTITUENTS)
-    if group is None:
-        return None
     start, end = trimmed(span)
-    if start == end:
-        return _Node(doc, group, start, end, 0, 0)
+    if group is None or start == end:
+        return _Node(doc, group or SpanGroup(doc), start, start, 0, 0)
     first = last = lower_bound(group, start, end)
     while last < len(group) and (group[last].start, group[last].end) == (start, end):
         last += 1
