@@ -428,8 +428,9 @@ class FrameArgument(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """A predicate and its arguments.
+    """A predicate and its arguments. Notebooks draw it over its sentence.
 
+    For JSON, use `spacy_structlearn.as_dict(doc)`, because a frame contains Spans.
     roleset: the sense of the predicate, such as "give.01"; None if it is not known.
     prob: probability that the token is a predicate; None if the scores are missing.
     """
@@ -442,6 +443,14 @@ class Frame(NamedTuple):
     def get(self, label: str) -> Span | None:
         """Get the first argument with this label; None if there is none."""
         return next((part.span for part in self.arguments if part.label == label), None)
+
+    def _repr_html_(self) -> str:
+        from ..display.frames import frame_line
+        from ..display.html import fragment, sentences
+
+        return fragment(
+            self.predicate.doc, [frame_line(s, self) for s in sentences(self.predicate)]
+        )
 
 
 def frames(doc: Doc) -> tuple[Frame, ...]:
