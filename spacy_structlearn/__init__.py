@@ -11,7 +11,9 @@ from .about import __version__
 if TYPE_CHECKING:
     from spacy.language import Language
 
-__all__ = ["__version__", "load"]
+    from .pipeline.as_data import as_dict
+
+__all__ = ["__version__", "as_dict", "load"]
 
 _HERE = Path(__file__).parent
 
@@ -40,3 +42,11 @@ def load(**kwargs: object) -> Language:
     exclude = kwargs.get("exclude", ())
     digests.check(folder, exclude=[exclude] if isinstance(exclude, str) else exclude)
     return spacy.load(folder, **kwargs)
+
+
+def __getattr__(name: str) -> object:
+    if name == "as_dict":  # imported when it is used, because it imports spaCy
+        from .pipeline.as_data import as_dict
+
+        return as_dict
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -19,7 +19,7 @@ the behaviour of benepar's (Kitaev & Klein 2018).
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, update_wrapper
 from struct import Struct
 from typing import Any, NamedTuple
@@ -671,6 +671,22 @@ def scored_group(doc: Doc, key: str) -> tuple[SpanGroup | None, NDArray | None]:
     return group, None if group is None else group_scores(group)
 
 
+def span_probs(doc: Doc) -> dict[str, list[float]]:
+    """Get the probabilities of all span groups of this package that have any, by their key.
+
+    They are stored with the groups, except by `Doc.to_json`. With underscore=["span_probs"], it
+    stores them too, and `Doc.from_json` restores them, where the extensions are registered.
+    """
+    found = ((key, group_scores(doc.spans[key])) for key in GROUPS if key in doc.spans)
+    return {key: scores.tolist() for key, scores in found if scores is not None}
+
+
+def set_span_probs(doc: Doc, probs: Mapping[str, Sequence[float]]) -> None:
+    """Set the probabilities of span groups, given by their key."""
+    for key, scores in probs.items():
+        doc.spans[key].attrs["scores"] = np.array(scores, dtype=np.float32)
+
+
 def _last_starting_by(group: SpanGroup, start: int) -> int:
     """Get the index of the last span that starts at or before `start`; -1 if there is none."""
     return bisect_right(range(len(group)), start, key=lambda index: group[index].start) - 1
@@ -694,10 +710,11 @@ _OF_SPANS_AND_TOKENS = (labels, parse_string, constituents, children, parent)
 _OF_TOKENS = [update_wrapper(partial(_of_token, of), of) for of in _OF_SPANS_AND_TOKENS]
 OF_SPANS_AND_TOKENS = tuple(getter.__name__ for getter in _OF_SPANS_AND_TOKENS)
 GETTERS: dict[type, tuple[Callable, ...]] = {
-    Doc: (np_chunks, trees, parse_failures, pp_attachments, frames),
+    Doc: (np_chunks, trees, parse_failures, pp_attachments, frames, span_probs),
     Span: (*_OF_SPANS_AND_TOKENS, tree, is_constituent, constituent_prob, np_chunk_prob),
     Token: (*_OF_TOKENS, sent_start_prob, tag_probs, np_iob, pp_head, srl),
 }
+SETTERS = {span_probs: set_span_probs}
 
 
 def register() -> None:
@@ -705,4 +722,5 @@ def register() -> None:
     for target, getters in GETTERS.items():
         for getter in getters:
             if not target.has_extension(getter.__name__):
-                target.set_extension(getter.__name__, getter=getter)
+                setter = SETTERS.get(getter)
+                target.set_extension(getter.__name__, getter=getter, setter=setter)
