@@ -31,6 +31,7 @@ class Reader(str, Enum):
     treebank = "treebank"
     conll2000 = "conll2000"
     quadruples = "quadruples"
+    propbank = "propbank"
 
 
 ReaderOption = Annotated[
@@ -108,6 +109,8 @@ def _read(
     from ..pipeline.extensions import CONSTITUENTS, NP_CHUNKS
 
     reader = reader or recognized(path)
+    if reader is Reader.propbank and props is None:
+        reader, props = Reader.treebank, path
     if reader is Reader.treebank:
         yield from readers.read_treebank(vocab, path, spaces=spaces, props=props)
         return
@@ -144,6 +147,8 @@ def recognized(path: Path) -> Reader:
         return Reader.conll2000
     if len(fields) == 6 and fields[0].isdigit() and fields[5] in ("V", "N"):
         return Reader.quadruples
+    if len(fields) >= 8 and fields[1].isdecimal() and "*" in fields[5]:
+        return Reader.propbank
     if fields and fields[0].startswith("("):
         return Reader.treebank
     raise StructlearnError("SL060", path=path, known=", ".join(r.value for r in Reader))
