@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from spacy.vocab import Vocab
     from thinc.api import Config
 
-__all__ = ["__version__", "load"]
+    from .pipeline.as_data import as_dict
+
+__all__ = ["__version__", "as_dict", "load"]
 
 _HERE = Path(__file__).parent
 
@@ -64,3 +66,11 @@ def load(
     given = {key: value for key, value in given.items() if value != ()}
     where = folder if is_built_in(name) else name
     return spacy.load(where, vocab=vocab, config=config or {}, **given)
+
+
+def __getattr__(name: str) -> object:
+    if name == "as_dict":  # imported when it is used, because it imports spaCy
+        from .pipeline.as_data import as_dict
+
+        return as_dict
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -235,7 +235,7 @@ MESSAGES = {
     "each role, shape ({n}, number of roles); got {problem}.",
     "SL140": "doc._.{name} is not registered, so it cannot be drawn. Load a pipeline of "
     "spacy_structlearn first, or call spacy_structlearn.pipeline.extensions.register().",
-    "SL141": "Cannot draw an object of the type {kind}. Pass a Doc or a Span, such as nlp(text).",
+    "SL141": "Expected {wanted}, such as nlp(text), not an object of the type {kind}.",
     "SL142": "The Doc {text!r} has no {what} to draw. Run a pipeline with {component} first.",
     # --- SL2xx: sequences and optimisation ----------------------------------------------------
     "SL201": "The template {text!r} is malformed. Write column[offset], or several joined by |, "

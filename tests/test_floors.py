@@ -32,10 +32,10 @@ FLOORS = {
     "grammar": 5,
     "isbn": 5,
     "evaluation": 6,
-    "pipeline": 7,
     "display": 7,
-    "cli": 8,
-    "__main__": 9,
+    "pipeline": 8,
+    "cli": 9,
+    "__main__": 10,
 }
 # The same inside grammar.
 GRAMMAR = {
@@ -46,7 +46,7 @@ GRAMMAR = {
     "spans": 3,
     "fragments": 4,
 }
-NO_SPACY = {room for room, floor in FLOORS.items() if floor < FLOORS["pipeline"]}
+NO_SPACY = {room for room, floor in FLOORS.items() if floor < FLOORS["display"]}
 LAYERS = {
     "spacy_structlearn.grammar.spans.network",
     "spacy_structlearn.isbn.training",

@@ -469,3 +469,13 @@ def test_names_that_others_have_taken_do_not_change_predictions(nlp):
             target.set_extension(name, getter=benepar_labels)
     extensions.register()
     assert annotation(nlp(TEXTS[2])) == expected
+
+
+@pytest.mark.parametrize(
+    ("component", "method"),
+    [("constituency_parser", "k_best"), ("np_chunker", "n_best"), ("sentence_splitter", "n_best")],
+)
+@pytest.mark.parametrize("thing", ["She left.", None])
+def test_the_best_readings_are_those_of_a_doc(nlp, component, method, thing):
+    with pytest.raises(StructlearnError, match=f"SL141.*Doc.*type {type(thing).__name__}"):
+        getattr(nlp.get_pipe(component), method)(thing)

@@ -44,6 +44,7 @@ class Reader(str, Enum):
     treebank = "treebank"
     conll2000 = "conll2000"
     quadruples = "quadruples"
+    propbank = "propbank"
 
 
 ReaderOption = Annotated[
@@ -124,6 +125,8 @@ def _read(
     from ..pipeline.extensions import CONSTITUENTS, NP_CHUNKS
 
     reader = reader or recognized(path)
+    if reader is Reader.propbank and props is None:
+        reader, props = Reader.treebank, path
     if reader is Reader.treebank:
         beside = {"spaces": spaces, "props": props, "dropped": dropped}
         yield from readers.read_treebank(vocab, path, **beside)
@@ -167,6 +170,8 @@ def recognized(path: Path) -> Reader:
         return Reader.conll2000
     if len(fields) == 6 and fields[0].isdigit() and fields[5] in ("V", "N"):
         return Reader.quadruples
+    if len(fields) >= 8 and fields[1].isdecimal() and "*" in fields[5]:
+        return Reader.propbank
     if fields and fields[0].startswith("("):
         return Reader.treebank
     for pattern, foreign, remedy in _FOREIGN:

@@ -111,8 +111,8 @@ class ChunkParser:
         import srsly
         from spacy.tokens import DocBin
 
+        from ..pipeline.as_data import as_dict
         from ..pipeline.extensions import align
-        from ._documents import as_json
 
         # This count includes freed words.
         if len(self.nlp.vocab) > WORDS:
@@ -131,7 +131,7 @@ class ChunkParser:
                     _drop_what_cannot_be_stored(doc)
                     found.add(doc)
                 return found.to_bytes()
-            lines = [f"{srsly.json_dumps({**extra, **as_json(doc)})}\n" for doc, extra in pairs]
+            lines = [f"{srsly.json_dumps({**extra, **as_dict(doc)})}\n" for doc, extra in pairs]
         return "".join(lines).encode("utf8")
 
 

@@ -29,8 +29,8 @@ def convert_cli(
         str,
         typer.Argument(
             metavar="INPUT",
-            help="A treebank in brackets, columns of CoNLL-2000, quadruples or a DocBin: a file, "
-            "a folder of such files, or - for stdin.",
+            help="A treebank in brackets, columns of PropBank or CoNLL-2000, quadruples or a "
+            "DocBin: a file, a folder of such files, or - for stdin.",
         ),
     ],
     output: Annotated[

@@ -26,8 +26,10 @@ def parse_cli(
     For each sentence, this prints its tree, a line with its tags and NP chunks, the attachments of
     its prepositional phrases, and a line for each predicate with its arguments.
 
-    The format conll has the columns word, tag and chunk, followed by those of PropBank: the
-    roleset, and one column for each predicate of the sentence.
+    The format conll has the columns of PropBank: number of the text, of the sentence and of the
+    token, word, tag, parse bit, lemma of predicates, roleset, and one column for each predicate of
+    the sentence. For a pipeline without parser and roles, it has those of CoNLL-2000: word, tag and
+    chunk. `convert` reads both.
 
     Paragraphs are separated by blank lines and may contain line breaks. In a file .jsonl, the
     "text" of each line is parsed.
@@ -38,6 +40,6 @@ def parse_cli(
     text from standard input: echo example.com | structlearn parse -
     """
     nlp = load(model)
-    for doc in nlp.pipe(texts(source, unit, nlp.max_length)):
-        for line in printed(doc, format):
+    for number, doc in enumerate(nlp.pipe(texts(source, unit, nlp.max_length))):
+        for line in printed(doc, format, number):
             print(line, flush=True)

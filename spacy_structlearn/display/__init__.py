@@ -1,7 +1,8 @@
 """Drawings of trees, chunks, attachments, frames and Bayesian networks.
 
-Notebooks display the drawings. After `%load_ext spacy_structlearn.display`, they also display
-trees, Bayesian networks, and Docs that components of this package have annotated.
+Notebooks display the drawings, and frames. After `%load_ext spacy_structlearn.display`, they also
+display trees, Bayesian networks, and Docs and sentences that components of this package have
+annotated. Other Spans are displayed as text.
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from spacy.tokens import Doc
+    from spacy.tokens import Doc, Span
 
     from ..classification import BayesNet
     from .html import Svg
 
 
 def load_ipython_extension(ipython: Any) -> None:
-    """Let IPython display trees and fitted Bayesian networks as SVG, and annotated Docs as HTML."""
+    """Let IPython display trees and fitted Bayesian networks as SVG, and annotated Docs and
+    sentences as HTML.
+    """
     for mime, kind, draw in _drawings():
         ipython.display_formatter.formatters[mime].for_type(kind, draw)
 
@@ -29,14 +32,20 @@ def unload_ipython_extension(ipython: Any) -> None:
 
 
 def _drawings() -> list[tuple[str, type, Callable[[Any], str | None]]]:
-    from spacy.tokens import Doc
+    from spacy.tokens import Doc, Span
 
     from ..classification import BayesNet
     from ..trees.tree import Tree
     from .trees import tree_svg
 
     svg = "image/svg+xml"
-    return [(svg, Tree, tree_svg), (svg, BayesNet, _net_svg), ("text/html", Doc, _doc_html)]
+    html = "text/html"
+    return [
+        (svg, Tree, tree_svg),
+        (svg, BayesNet, _net_svg),
+        (html, Doc, _doc_html),
+        (html, Span, _sentence_html),
+    ]
 
 
 def _net_svg(net: BayesNet) -> Svg | None:
@@ -46,10 +55,20 @@ def _net_svg(net: BayesNet) -> Svg | None:
     return network_svg(net.parents) if net.parents else None
 
 
-def _doc_html(doc: Doc) -> str | None:
+def _doc_html(doclike: Doc | Span) -> str | None:
     """Draw a Doc as a page in a frame; None, for the usual display, if it has no layers."""
     from . import page
 
-    if not any(key in doc.spans for key in page.LAYERS):
+    if not any(key in doclike.doc.spans for key in page.LAYERS):
         return None
-    return page.page(doc)._repr_html_()
+    return page.page(doclike)._repr_html_()
+
+
+def _sentence_html(span: Span) -> str | None:
+    """Draw sentences like a Doc; None for a Span that is only a part of one."""
+    from .html import sentences
+
+    whole = [shown.span for shown in sentences(span)]
+    if not whole or (span.start, span.end) != (whole[0].start, whole[-1].end):
+        return None
+    return _doc_html(span)

@@ -130,7 +130,7 @@ def sentences(doclike: Doc | Span) -> list[ShownSentence]:
     from spacy.tokens import Doc, Span
 
     if not isinstance(doclike, (Doc, Span)):
-        raise StructlearnError("SL141", kind=type(doclike).__name__)
+        raise StructlearnError("SL141", wanted="a Doc or a Span", kind=type(doclike).__name__)
     doc = doclike.doc
     spans = doclike.sents if doc.has_annotation("SENT_START") else [doc[:]]
     shown = (ShownSentence(span, [t.i for t in span if not t.is_space]) for span in spans)

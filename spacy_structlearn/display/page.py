@@ -116,7 +116,7 @@ def page(
     if isinstance(docs, (Doc, Span)):
         docs = [docs]
     elif isinstance(docs, str) or not isinstance(docs, Iterable):
-        raise StructlearnError("SL141", kind=type(docs).__name__)
+        raise StructlearnError("SL141", wanted="Docs or Spans", kind=type(docs).__name__)
     drawn = [_drawn(doclike) for doclike in docs]
     name = escape(printable(title))
     open_sentences = OPEN_SENTENCES

@@ -271,6 +271,9 @@ class ConstituencyParser(BatchTrainable):
         StructlearnError for a Doc of several sentences and for more than `max_length` words.
         """
         self.require_parameters()
+        if not isinstance(doclike, (Doc, Span)):
+            kind = type(doclike).__name__
+            raise StructlearnError("SL141", wanted="a Doc or a Span", kind=kind)
         if isinstance(doclike, Doc):
             number = sum(not s.text.isspace() for s in extensions.sentences(doclike))
             if number > 1:

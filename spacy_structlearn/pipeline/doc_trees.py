@@ -72,6 +72,8 @@ def reattached(doc: Doc, min_confidence: float = 0.0) -> tuple[Tree, ...]:
     min_confidence: attachments with a lower probability are ignored.
     Raises StructlearnError if the Doc has no trees.
     """
+    if CONSTITUENTS not in doc.spans:
+        raise StructlearnError("SL020", text=doc.text[:40])
     attachments = extensions.pp_attachments(doc)
     sure = [a for a in attachments if a.prob is None or a.prob >= min_confidence]
     prepositions = [a.prep.i for a in sure]

@@ -1,4 +1,7 @@
-"""The extension attributes of the package: read-only views of `doc.spans`.
+"""The extension attributes of the package: views of `doc.spans`.
+
+A Doc without a layer has empty values, like `doc.ents`: an empty tuple, iterator, string or dict,
+or None. `"srl" in doc.spans` tells whether a component has run and found nothing.
 
 A prediction is stored once, as a SpanGroup. The getters find what they need by bisection, so one
 look-up in a document of n spans costs O(log n). They are module-level functions, or partials of
@@ -9,14 +12,14 @@ taken is left to that package.
 (explosion/spaCy#12024). A getter that finds a group out of step with the tokens calls `realign`.
 
 Constituents are the brackets of `doc.spans["constituents"]`, single words, and whole sentences.
-White space around them is ignored. Their extensions have the names and the behaviour of benepar's
-(Kitaev & Klein 2018).
+White space around them is ignored. Their extensions have the names and, for a Doc that was parsed,
+the behaviour of benepar's (Kitaev & Klein 2018).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, update_wrapper
 from struct import Struct
 from typing import Any, NamedTuple
@@ -117,7 +120,7 @@ def np_chunk_prob(span: Span) -> float | None:
 class _Node(NamedTuple):
     """The tokens from `start` to `end`, and their brackets group[first:last], topmost first.
 
-    start == end if there is only white space.
+    start == end if there is only white space, or no parser has run.
     """
 
     doc: Doc
@@ -131,10 +134,9 @@ class _Node(NamedTuple):
 def trees(doc: Doc) -> tuple[Tree, ...]:
     """Get the tree of each sentence, with "TOP" above it as in a normalised treebank.
 
-    A Doc without sentence boundaries is one sentence. A sentence of white space has no tree.
-    Raises StructlearnError if no parser has run.
+    A Doc without sentence boundaries is one sentence. A sentence of white space has no tree. Empty
+    if no parser has run.
     """
-    _parsed(doc)
     tops = filter(None, map(tree, sentences(doc)))
     return tuple(
         top if top.label == ROOT and not top.is_leaf else Tree(ROOT, [top]) for top in tops
@@ -154,15 +156,15 @@ def labels(span: Span) -> tuple[str, ...]:
     """Get the labels of exactly this span, the topmost first; a unary chain has several.
 
     Empty for a word without a phrase of its own, for white space, and for a sentence whose tree has
-    several tops. Raises StructlearnError if no parser has run, NonConstituentException if the span
-    is not a constituent. The getters below do the same unless they say otherwise.
+    several tops. Raises NonConstituentException if the span is not a constituent. This and the
+    getters below are empty if no parser has run.
     """
     node = _constituent(span)
     return tuple(node.group[index].label_ for index in range(node.first, node.last))
 
 
 def parse_string(span: Span) -> str:
-    """Get the tree in brackets, on one line.
+    """Get the tree in brackets, on one line; "" for white space.
 
     Brackets in words are written as -LRB-, -LSB- and so on, white space in merged tokens as _.
     """
@@ -171,7 +173,10 @@ def parse_string(span: Span) -> str:
 
 
 def tree(span: Span) -> Tree | None:
-    """Get the constituent as a Tree, with the words unchanged; None for white space."""
+    """Get the constituent as a Tree, with the words unchanged; None for white space.
+
+    Raises NonConstituentException if the span is not a constituent.
+    """
     node = _constituent(span)
     return _tree(node) if node.start < node.end else None
 
@@ -260,27 +265,19 @@ def constituent_tags(doc: Doc, positions: Sequence[int]) -> list[str]:
     return [tags.get(i) or doc[i].tag_ or UNKNOWN_TAG for i in positions]
 
 
-def _parsed(doc: Doc) -> None:
-    if CONSTITUENTS not in doc.spans:
-        raise StructlearnError("SL020", text=doc.text[:40])
-
-
 def _constituent(span: Span) -> _Node:
     node = _find(span)
     if node is None:
-        _parsed(span.doc)
         raise NonConstituentException("SL021", text=span.text)
     return node
 
 
 def _find(span: Span) -> _Node | None:
-    """Find the constituent of this span; None if it is not a constituent, or without a parser."""
+    """Find the constituent of this span; None if it is not one. Without a parser, it is empty."""
     doc, group = span.doc, aligned_group(span.doc, CONSTITUENTS)
-    if group is None:
-        return None
     start, end = trimmed(span)
-    if start == end:
-        return _Node(doc, group, start, end, 0, 0)
+    if group is None or start == end:
+        return _Node(doc, group or SpanGroup(doc), start, start, 0, 0)
     first = last = lower_bound(group, start, end)
     while last < len(group) and (group[last].start, group[last].end) == (start, end):
         last += 1
@@ -431,8 +428,9 @@ class FrameArgument(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """A predicate and its arguments.
+    """A predicate and its arguments. Notebooks draw it over its sentence.
 
+    For JSON, use `spacy_structlearn.as_dict(doc)`, because a frame contains Spans.
     roleset: the sense of the predicate, such as "give.01"; None if it is not known.
     prob: probability that the token is a predicate; None if the scores are missing.
     """
@@ -445,6 +443,14 @@ class Frame(NamedTuple):
     def get(self, label: str) -> Span | None:
         """Get the first argument with this label; None if there is none."""
         return next((part.span for part in self.arguments if part.label == label), None)
+
+    def _repr_html_(self) -> str:
+        from ..display.frames import frame_line
+        from ..display.html import fragment, sentences
+
+        return fragment(
+            self.predicate.doc, [frame_line(s, self) for s in sentences(self.predicate)]
+        )
 
 
 def frames(doc: Doc) -> tuple[Frame, ...]:
@@ -665,6 +671,22 @@ def scored_group(doc: Doc, key: str) -> tuple[SpanGroup | None, NDArray | None]:
     return group, None if group is None else group_scores(group)
 
 
+def span_probs(doc: Doc) -> dict[str, list[float]]:
+    """Get the probabilities of all span groups of this package that have any, by their key.
+
+    They are stored with the groups, except by `Doc.to_json`. With underscore=["span_probs"], it
+    stores them too, and `Doc.from_json` restores them, where the extensions are registered.
+    """
+    found = ((key, group_scores(doc.spans[key])) for key in GROUPS if key in doc.spans)
+    return {key: scores.tolist() for key, scores in found if scores is not None}
+
+
+def set_span_probs(doc: Doc, probs: Mapping[str, Sequence[float]]) -> None:
+    """Set the probabilities of span groups, given by their key."""
+    for key, scores in probs.items():
+        doc.spans[key].attrs["scores"] = np.array(scores, dtype=np.float32)
+
+
 def _last_starting_by(group: SpanGroup, start: int) -> int:
     """Get the index of the last span that starts at or before `start`; -1 if there is none."""
     return bisect_right(range(len(group)), start, key=lambda index: group[index].start) - 1
@@ -688,10 +710,11 @@ _OF_SPANS_AND_TOKENS = (labels, parse_string, constituents, children, parent)
 _OF_TOKENS = [update_wrapper(partial(_of_token, of), of) for of in _OF_SPANS_AND_TOKENS]
 OF_SPANS_AND_TOKENS = tuple(getter.__name__ for getter in _OF_SPANS_AND_TOKENS)
 GETTERS: dict[type, tuple[Callable, ...]] = {
-    Doc: (np_chunks, trees, parse_failures, pp_attachments, frames),
+    Doc: (np_chunks, trees, parse_failures, pp_attachments, frames, span_probs),
     Span: (*_OF_SPANS_AND_TOKENS, tree, is_constituent, constituent_prob, np_chunk_prob),
     Token: (*_OF_TOKENS, sent_start_prob, tag_probs, np_iob, pp_head, srl),
 }
+SETTERS = {span_probs: set_span_probs}
 
 
 def register() -> None:
@@ -699,4 +722,5 @@ def register() -> None:
     for target, getters in GETTERS.items():
         for getter in getters:
             if not target.has_extension(getter.__name__):
-                target.set_extension(getter.__name__, getter=getter)
+                setter = SETTERS.get(getter)
+                target.set_extension(getter.__name__, getter=getter, setter=setter)

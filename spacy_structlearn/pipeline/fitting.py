@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import srsly
-from confection import Config
 from spacy.language import Language
 from spacy.schemas import ConfigSchemaTraining
 from spacy.training import Example

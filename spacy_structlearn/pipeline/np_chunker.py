@@ -152,6 +152,8 @@ class NPChunker(BatchTrainable):
         StructlearnError for an unknown tag or token and for a Doc of several sentences.
         """
         self.require_parameters()
+        if not isinstance(doc, Doc):
+            raise StructlearnError("SL141", wanted="a Doc", kind=type(doc).__name__)
         tokens = read_tokens([doc], self.estimator.attributes, self.name)
         if len(tokens.offsets) > 2:
             raise StructlearnError("SL018", component=self.name, number=len(tokens.offsets) - 1)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby, islice, zip_longest
+from itertools import groupby, islice, tee, zip_longest
 from pathlib import Path
 
 from spacy.language import Language
@@ -159,12 +159,18 @@ def read_treebank(
 ) -> Iterator[tuple[str, Doc]]:
     """Iterate over the documents of a treebank as (name, gold Doc), see `create_treebank_reader`.
 
-    Without `props` the name is the number of the sentence.
+    Without `props` the name is the number of the sentence. If `props` is `path`, the trees are
+    those of its parse bits.
     dropped: counts the labels that lose their function tags, as ("NP-SBJ", "NP").
     """
-    # With function tags, which tell what is an object.
-    trees = (normalize(tree, strip_functions=False) for tree in read_trees(_existing(path)))
     blocks = read_props(_existing(props)) if props else None
+    if blocks and props == path:
+        blocks, parsed = tee(blocks)
+        annotated = (block.tree for block in parsed)
+    else:
+        annotated = read_trees(_existing(path))
+    # With function tags, which tell what is an object.
+    trees = (normalize(tree, strip_functions=False) for tree in annotated)
     marks = _lines(spaces) if spaces else None
     sentences = []
     missing = object()

@@ -20,6 +20,7 @@ from spacy.pipeline.senter import senter_score
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
+from ..errors import StructlearnError
 from ..groups import SENTENCE_STARTS
 from ..sequence import boundaries
 from ..sequence.boundaries import LABELS, Layout, word_kind
@@ -128,6 +129,8 @@ class SentenceSplitter(BatchTrainable):
         each split, without white space around sentences.
         """
         self.require_parameters()
+        if not isinstance(doc, Doc):
+            raise StructlearnError("SL141", wanted="a Doc", kind=type(doc).__name__)
         text = self._read([doc])
         columns = template_columns(text.columns, self.parameters, self.estimator)
         known = self._known(text)

@@ -1,6 +1,7 @@
 """Propositions in the style of PropBank (Palmer, Gildea & Kingsbury 2005).
 
-1. `read_props` reads trees with propositions in the column format of the CoNLL shared tasks.
+1. `read_props` reads trees with propositions in the column format of the CoNLL shared tasks, and
+   `parse_bits` writes the column of trees.
 2. `RoleLabels` names the labels and words of a treebank that candidates and features depend on.
 
 Trees have neither traces nor function tags (`spacy_structlearn.trees.normalize`).
@@ -170,6 +171,19 @@ def _tree(
     if len(stack) > 1:
         _fail(path, line + len(words) - 1, "the sentence ends inside its tree")
     return root[0]
+
+
+def parse_bits(tree: Tree) -> list[str]:
+    """Return the parse bit of each word: the brackets that open before it, *, and those that close
+    behind it.
+    """
+    spans = tree.spans()
+    bits = ["*"] * len(tree.words())
+    for label, start, _ in reversed(spans):
+        bits[start] = f"({label}{bits[start]}"
+    for _, _, end in spans:
+        bits[end - 1] += ")"
+    return bits
 
 
 def _arguments(column: Sequence[str], path: str, line: int) -> tuple[Argument, ...]:

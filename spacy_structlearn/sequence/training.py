@@ -127,7 +127,11 @@ class JointTrainer(LikelihoodTrainer):
 
 
 def adapter(
-    settings: LikelihoodSettings, model: ChainModel, data: Parts, labels: Sequence[str], **engine: Any
+    settings: LikelihoodSettings,
+    model: ChainModel,
+    data: Parts,
+    labels: Sequence[str],
+    **engine: Any,
 ) -> LikelihoodTrainer:
     """Return a trainer of a trained model on new data (Chelba & Acero 2004).
 

@@ -134,3 +134,18 @@ def test_files_beside_a_treebank_belong_to_nothing_else(run, trees, tmp_path):
         code, _, err = run("convert", source, tmp_path / "out", *BESIDE)
         assert code == 2
         assert "--spaces and --props" in err
+
+
+def test_columns_of_propbank_have_trees_of_their_own(run, tmp_path):
+    beside, alone = tmp_path / "beside.spacy", tmp_path / "alone.spacy"
+    props = SAMPLE / "sample.props"
+    assert run("convert", SAMPLE / "sample.trees", beside, *BESIDE)[0] == 0
+    assert run("convert", props, alone, *BESIDE[:2])[0] == 0
+    for doc, other in zip(docs_of(alone), docs_of(beside), strict=True):
+        assert doc.text == other.text
+        for key in ("constituents", "np_chunks", "srl"):
+            assert list(map(str, doc.spans[key])) == list(map(str, other.spans[key]))
+            assert [s.label for s in doc.spans[key]] == [s.label for s in other.spans[key]]
+    code, _, err = run("convert", props, tmp_path / "out", "--props", props)
+    assert code == 2
+    assert "--spaces and --props" in err

@@ -35,8 +35,6 @@ FILES = {
     "one.trees": TREES[0].encode(),
     "trees": "\n".join(TREES * 5).encode(),
     "names": b"0\nwsj_0001\n",
-    "unset.cfg": b"[paths]\na = null\n[corpora]\n[corpora.dev]\npath = ${paths.a}\n[training]\n",
-    "null.cfg": b'[corpora]\n[corpora.x]\npath = null\n[training]\ntrain_corpus = "corpora.x"\n',
     "listener.cfg": b"""
 [nlp]
 lang = "en"

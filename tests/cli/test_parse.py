@@ -10,19 +10,21 @@ from threading import Thread
 import numpy as np
 import pytest
 import spacy
-from cli.toys import PARSED, TEXT, TREES
+from cli.toys import PARSED, TEXT, TREES, docs_of
 from hypothesis import given
 from hypothesis import strategies as st
 from spacy.language import Language
-from spacy.tokens import Doc, Span, Token
+from spacy.tokens import Doc, Span, SpanGroup, Token
 from spacy.vocab import Vocab
 
 from spacy_structlearn.cli._documents import Format, printed
 from spacy_structlearn.cli._files import looks_like_a_path
 from spacy_structlearn.cli._texts import Unit, cut
+from spacy_structlearn.display.frames import plain_frame
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import built_in, extensions
 from spacy_structlearn.pipeline.readers import set_gold_spans
+from spacy_structlearn.trees.brackets import write_trees
 
 
 # --- where the text comes from -------------------------------------------------------------
@@ -304,40 +306,73 @@ def test_frames_are_printed_below_their_sentence(run, labeling_model):
     ]
 
 
-def spans_of(column):
-    """The arguments of one column of a PropBank file, as (label, start, end)."""
-    spans, label = [], None
-    for i, cell in enumerate(column):
-        if cell.startswith("("):
-            label, start = cell[1:].partition("*")[0], i
-        if cell.endswith(")"):
-            spans.append((label, start, i + 1))
-    return spans
-
-
-def test_frames_are_columns_of_conll(run, model, labeling_model):
-    text = f"{TEXT} Run! Yes."
-    code, out, err = run("parse", text, "--model", labeling_model, "--format", "conll")
+def test_columns_of_propbank(run, labeling_model, tmp_path):
+    """Without a parser the trees are flat."""
+    (tmp_path / "in.txt").write_text("The old dog slept. Run!\n\nYes.\n", encoding="utf8")
+    source = tmp_path / "in.txt"
+    code, out, err = run("parse", source, "--model", labeling_model, "--format", "conll")
     assert (code, err) == (0, "")
-    sentences = [
-        [line.split("\t") for line in block.splitlines()] for block in out.strip().split("\n\n")
+    rows = [line.split("\t") for line in out.splitlines()]
+    assert rows == [
+        ["0", "0", "0", "The", "DT", "(TOP*", "-", "-", "(ARG0*"],
+        ["0", "0", "1", "old", "JJ", "*", "-", "-", "*"],
+        ["0", "0", "2", "dog", "NN", "*", "-", "-", "*)"],
+        ["0", "0", "3", "slept", "VBD", "*", "sleep", "sleep.01", "(V*)"],
+        ["0", "0", "4", ".", ".", "*)", "-", "-", "*"],
+        [""],
+        ["0", "1", "0", "Run", "VB", "(TOP*", "run", "-", "(V*)"],
+        ["0", "1", "1", "!", ".", "*)", "-", "-", "*"],
+        [""],
+        ["1", "0", "0", "Yes", "XX", "(TOP*", "-", "-"],
+        ["1", "0", "1", ".", ".", "*)", "-", "-"],
+        [""],
     ]
-    plain = run("parse", text, "--model", model, "--format", "conll")[1]
-    first = [["\t".join(row[:3]) for row in rows] for rows in sentences]
-    assert first == [block.splitlines() for block in plain.strip().split("\n\n")]
-    columns = [list(zip(*rows, strict=True))[3:] for rows in sentences]
-    assert [rolesets for rolesets, *_ in columns] == [
-        ("-", "-", "-", "sleep.01", "-"),
-        ("-", "-", "buy.01", "-", "-"),
-        ("-", "-"),
-        ("-", "-"),
-    ]
-    assert [[spans_of(cells) for cells in found] for _, *found in columns] == [
-        [[("ARG0", 0, 3), ("V", 3, 4)]],
-        [[("ARG0", 0, 2), ("V", 2, 3), ("ARG1", 3, 4)]],
-        [[("V", 0, 1)]],
-        [],
-    ]
+
+
+def words_of_frames(doc):
+    """The frames of a Doc over its words: white space tokens do not count."""
+    words = [token.i for token in doc if not token.is_space]
+    return [plain_frame(frame, words) for frame in doc._.frames]
+
+
+EVERYDAY = sorted((Path(__file__).resolve().parents[1] / "everyday").glob("*_1.txt"))[::6]
+
+
+def test_columns_of_propbank_are_read_again(run, tmp_path):
+    """By `convert`: beside the trees in brackets, and alone."""
+    texts = [path.read_text(encoding="utf8") for path in EVERYDAY]
+    texts += ["He said (twice [!]) that she ran.", "-LRB- - -RRB- {a_b} *)", "Go  to\u00a0it - "]
+    nlp = spacy_structlearn.load()
+    parsed = list(nlp.pipe(texts))
+    # A predicate without a sense.
+    first, *others = parsed[0].spans["srl"]
+    assert first.kb_id_
+    first.kb_id_ = ""
+    parsed[0].spans["srl"] = SpanGroup(parsed[0], spans=[first, *others])
+    columns, brackets = tmp_path / "parsed.conll", tmp_path / "trees"
+    lines = [line for n, doc in enumerate(parsed) for line in printed(doc, Format.conll, n)]
+    columns.write_text("\n".join(lines), encoding="utf8")
+    write_trees([tree for doc in parsed for tree in doc._.trees], brackets)
+    for number, arguments in enumerate([[brackets, "--props", columns], [columns]]):
+        target = tmp_path / f"{number}.spacy"
+        source, *props = arguments
+        code, out, err = run("convert", source, target, *props)
+        assert (code, out) == (0, "")
+        assert err.startswith(f"{target}: {len(texts)} documents")
+        assert "srl" in err
+        for doc, again in zip(parsed, docs_of(target), strict=True):
+            assert again._.trees == doc._.trees
+            assert [t.tag_ for t in again] == [t.tag_ for t in doc if not t.is_space]
+            assert words_of_frames(again) == words_of_frames(doc)
+
+
+def test_columns_of_conll2000_are_read_again(run, model, tmp_path):
+    columns, target = tmp_path / "chunks", tmp_path / "chunks.spacy"
+    columns.write_text(run("parse", TEXT, "--model", model, "--format", "conll")[1])
+    assert run("convert", columns, target)[0] == 0
+    found = [[chunk.text for chunk in doc._.np_chunks] for doc in docs_of(target)]
+    assert found == [["The old dog"], ["My sister", "apples"]]
+    assert docs_of(target)[0][0].tag_ == "DT"
 
 
 def test_frames_that_overlap_themselves_make_no_columns():
@@ -352,8 +387,10 @@ def test_frames_in_jsonl(run, model, labeling_model):
     text = "Run! My sister bought  apples."
     out = run("parse", text, "--model", labeling_model, "--format", "jsonl")[1]
     first, second = json.loads(out)["frames"]
-    predicate = {"start": 0, "end": 3}
-    assert first == {"predicate": predicate, "roleset": None, "prob": 0.5, "arguments": []}
+    assert first == {
+        **{"predicate": {"start": 0, "end": 3}, "roleset": None, "prob": 0.5, "arguments": []},
+        **{"sentence": 0, "verb": "Run", "description": "[V: Run] !", "tags": ["B-V", "O"]},
+    }
     assert (second["roleset"], second["prob"]) == ("buy.01", 0.6667)
     covered = [
         (part.get("label"), text[part["start"] : part["end"]], part.get("prob"))
@@ -363,7 +400,7 @@ def test_frames_in_jsonl(run, model, labeling_model):
     assert covered[1] == ("ARG0", "My sister", 0.8333)
     assert covered[2][0] == "ARG1"
     assert covered[2][1].strip() == "apples"
-    assert list(second) == ["predicate", "roleset", "prob", "arguments"]
+    assert list(second)[:4] == ["predicate", "roleset", "prob", "arguments"]
     assert list(second["arguments"][0]) == ["start", "end", "label", "prob"]
     out = run("parse", "Yes.", "--model", labeling_model, "--format", "jsonl")[1]
     assert json.loads(out)["frames"] == []
@@ -390,7 +427,7 @@ def test_a_pipeline_without_sentences_tags_and_chunks_can_be_printed(
     spacy.blank("en").to_disk(tmp_path / "blank")
     code, out, err = run("parse", "Run! Run!", "--model", tmp_path / "blank", "--format", format)
     assert (code, err) == (0, "")
-    assert out.startswith({"text": "Run ! Run !\n", "conll": "Run\t\tO\n", "jsonl": "{"}[format])
+    assert out.startswith({"text": "Run ! Run !\n", "conll": "Run\tXX\tO\n", "jsonl": "{"}[format])
 
 
 def test_the_default_pipeline_is_used_without_a_model(run, model, monkeypatch):

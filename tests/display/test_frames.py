@@ -12,10 +12,12 @@ from spacy.tokens import Doc
 from spacy_structlearn.display.frames import (
     COLORS,
     frame_columns,
+    frame_line,
     frame_text,
     frames_html,
     plain_frame,
 )
+from spacy_structlearn.display.html import fragment, sentences
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import extensions
 from spacy_structlearn.pipeline.readers import set_gold_spans
@@ -134,6 +136,16 @@ def test_columns_do_not_hold_arguments_that_overlap(span):
 
 
 # --- of Docs --------------------------------------------------------------------------------------
+def test_a_frame_draws_itself_over_its_sentence():
+    words = ["Go", "!", "\n", "She", "ran", "home", "."]
+    doc = framed(words, [(4, "run.02", [("ARG0", 3, 4), ("ARG1", 5, 6)])], starts=(0, 3))
+    (frame,) = doc._.frames
+    drawn = frame._repr_html_()
+    assert drawn == fragment(doc, [frame_line(sentences(doc)[1], frame)])
+    assert "run.02" in drawn
+    assert "Go" not in drawn
+
+
 def test_white_space_is_left_out_of_a_plain_frame():
     words = [" ", "She", " ", "ran", "\n", "home", " "]
     doc = framed(words, [(3, "run.02", [("ARG0", 0, 2), ("ARGM-DIR", 4, 7), ("ARG1", 2, 3)])])

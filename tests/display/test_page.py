@@ -359,6 +359,13 @@ def test_the_extension_draws_trees_and_annotated_docs():
     doc_html = ipython.formatters["text/html"][Doc]
     assert doc_html(pizza("srl")) == page(pizza("srl"))._repr_html_()
     assert doc_html(Doc(VOCABS["en"], words=["Hm"])) is None
+    span_html = ipython.formatters["text/html"][Span]
+    doc = pizza("srl")
+    first = next(doc.sents)
+    assert span_html(first) == page(first)._repr_html_()
+    assert span_html(doc[first.start : first.end - 1]) is None
+    assert span_html(doc[0:0]) is None
+    assert span_html(Doc(VOCABS["en"], words=["Hm"])[:]) is None
     net_svg = ipython.formatters["image/svg+xml"][BayesNet]
     net = BayesNet(BayesNetSettings(structure="naive")).fit(
         [("with",), ("of",)], ["V", "N"], variables=["p"]

@@ -13,12 +13,13 @@ import pytest
 import spacy
 from contracts.components import FILES, SAMPLE
 from pipeline.parsed import parsed_doc
-from spacy.tokens import Doc, Span, SpanGroup
+from spacy.tokens import Doc, Span, SpanGroup, Token
 from spacy.vocab import Vocab
 
 from spacy_structlearn.attachment.sites import Site
 from spacy_structlearn.errors import NonConstituentException, StructlearnError
 from spacy_structlearn.pipeline import extensions
+from spacy_structlearn.pipeline.doc_trees import reattached
 from spacy_structlearn.pipeline.readers import read_treebank, set_gold_spans
 from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.normalize import normalize
@@ -106,19 +107,27 @@ def test_a_span_that_is_no_constituent():
     assert again.code == "SL021"
 
 
-def test_a_doc_that_was_not_parsed():
-    doc = spacy.blank("en")("My dog")
-    for name in ("labels", "parse_string", "constituents", "children", "parent", "tree"):
-        with pytest.raises(StructlearnError, match=r"SL020.*My dog"):
-            getattr(doc[:]._, name)
-    for name in ("labels", "parse_string", "parent"):
-        with pytest.raises(StructlearnError, match="SL020"):
-            getattr(doc[0]._, name)
-    with pytest.raises(StructlearnError, match="SL020"):
-        _ = doc._.trees
-    assert not doc[:]._.is_constituent
-    assert doc[:]._.constituent_prob is None
-    assert doc._.parse_failures == ()
+ITERATORS = ("constituents", "children")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [(kind, getter.__name__) for kind, of in extensions.GETTERS.items() for getter in of],
+)
+def test_all_is_empty_without_its_layer(kind, name):
+    doc = Doc(spacy.blank("en").vocab, words=["My", "dog", " "], tags=["PRP$", "NN", "_SP"])
+    things = {Doc: [doc], Span: [doc[:], doc[:1], doc[1:3], doc[2:]], Token: list(doc)}
+    for thing in things[kind]:
+        value = getattr(thing._, name)
+        if name in ITERATORS:
+            assert next(iter(value), None) is None
+        else:
+            assert value is None or value in ((), "", {}, False)
+
+
+def test_trees_are_reattached_where_there_are_trees():
+    with pytest.raises(StructlearnError, match=r"SL020.*My dog"):
+        reattached(spacy.blank("en")("My dog"))
 
 
 # --- beyond ---------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import gzip
 import pickle
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +11,12 @@ from spacy_structlearn.roles.propositions import (
     Argument,
     Proposition,
     base_label,
+    parse_bits,
     read_props,
 )
 from spacy_structlearn.trees.brackets import parse_tree
+
+SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample" / "sample.props"
 
 PROPS = """\
 doc/a 0 0 The    DT  (TOP(S(NP*  -    -       (ARG0*  (ARG0*
@@ -106,6 +110,12 @@ def test_base_labels(label, base):
 
 
 # --- corpora --------------------------------------------------------------------------------------
+def test_parse_bits_are_those_of_the_sample():
+    lines = SAMPLE.read_text(encoding="utf8").splitlines()
+    found = [bit for sentence in read_props(lines) for bit in parse_bits(sentence.tree)]
+    assert found == [line.split()[5] for line in lines if line]
+
+
 def test_a_number_with_too_many_digits():
     with pytest.raises(StructlearnError, match=r"SL130.*no number of a sentence"):
         list(read_props([f"a {'9' * 5000} 0 dog NN * - -"]))
