@@ -155,7 +155,7 @@ def labels(span: Span) -> tuple[str, ...]:
 
     Empty for a word without a phrase of its own, for white space, and for a sentence whose tree has
     several tops. Raises StructlearnError if no parser has run, NonConstituentException if the span
-    is not a constituent; so do parse_string, tree, constituents, children and parent.
+    is not a constituent. The getters below do the same unless they say otherwise.
     """
     node = _constituent(span)
     return tuple(node.group[index].label_ for index in range(node.first, node.last))
