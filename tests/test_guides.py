@@ -38,6 +38,11 @@ README = ROOT / "README.md"
 TRAINING = ROOT / "training" / "README.md"
 GUIDES = sorted((ROOT / "training" / "guides").glob("*.md"))
 PAGES = [TRAINING, *GUIDES]
+CONTENTS = ROOT / "training" / "guides" / "README.md"
+REFERENCE = ROOT / "training" / "guides" / "reference.md"
+WITH_CODE = [page for page in PAGES if page not in (CONTENTS, REFERENCE)]
+# Their links are checked as well.
+OTHERS = [README, *(ROOT / "training" / "results").glob("*.md"), ROOT / "corpora" / "README.md"]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 # Lines that a shell has to run; all other commands are run in this process, which is faster.
 SHELL = re.compile(r"^(?!structlearn )|[|<>&;$`]")
@@ -129,7 +134,7 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.stem)
 def test_everything_on_the_page_runs(page, place):
     names: dict = {}
     found = list(blocks(page))
@@ -193,7 +198,9 @@ def test_blocks_have_lines_of_their_own(page):
     assert "```" not in BLOCK.sub("", text)
 
 
-@pytest.mark.parametrize("page", [README, *PAGES], ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [*OTHERS, *PAGES], ids=lambda page: page.relative_to(ROOT).as_posix()
+)
 def test_links_lead_somewhere(page):
     text = page.read_text(encoding="utf8")
     for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"\]\s+\(", "](", text)):
@@ -207,10 +214,12 @@ def test_links_lead_somewhere(page):
             assert anchor in {re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in headings}
 
 
-def test_the_readme_leads_to_every_guide():
-    text = README.read_text(encoding="utf8")
-    for page in PAGES:
-        assert f"({page.relative_to(ROOT).as_posix()})" in text
+def test_the_contents_lead_to_every_guide():
+    readme, contents = README.read_text(encoding="utf8"), CONTENTS.read_text(encoding="utf8")
+    for page in (TRAINING, CONTENTS, REFERENCE):
+        assert f"({page.relative_to(ROOT).as_posix()})" in readme
+    for page in GUIDES:
+        assert page == CONTENTS or f"({page.name})" in contents, page.name
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

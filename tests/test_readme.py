@@ -54,7 +54,7 @@ def test_python_prints_what_is_shown(code, output):
 def test_ci_runs_the_commands_of_the_readme():
     """Both install lines and the test command, word for word."""
     script = (ROOT / ".ci" / "run").read_text(encoding="utf8")
-    for command in ("pip install .", "pip install -e '.[test]'", "pytest"):
+    for command in ("pip install -e .", "pip install -e '.[test]'", "pytest"):
         assert command in README
         assert command in script.replace("pip install --quiet", "pip install")
 

@@ -211,9 +211,12 @@ def _said(default: Any) -> str:
     return getattr(default, "__name__", type(default).__name__)
 
 
-def document(kind: type[Settings]) -> str:
-    """Return the docstring of the class, with a line for each setting."""
-    lines = [cleandoc(kind.__doc__ or ""), ""]
+def document(kind: type[Settings], text: str | None = None) -> str:
+    """Return a docstring with a line for each setting.
+
+    text: what is above these lines. None: the docstring of the class of the settings.
+    """
+    lines = [cleandoc(text or kind.__doc__ or ""), ""]
     for name, of, default, text in reference(kind):
         row = f"{name} ({of}, default {default}): {text}"
         lines.append(fill(row, 96, subsequent_indent="    ", break_long_words=False))

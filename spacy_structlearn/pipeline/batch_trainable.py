@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
-from inspect import Parameter, Signature
+from inspect import Parameter, Signature, cleandoc
 from typing import Any, ClassVar
 
 import srsly
@@ -41,6 +41,7 @@ from ..serialization import DAMAGE
 from . import digests
 
 LEAST_HELD_OUT = 5  # examples in each half of the data from which the strength is chosen
+SETTINGS = "Settings, which are also attributes of the component:"  # a line in docstrings
 
 logger = logging.getLogger("spacy_structlearn")
 
@@ -100,6 +101,13 @@ class BatchTrainable(TrainablePipe):
     settings_kind: ClassVar[type[ComponentSettings]] = ComponentSettings
     cfg_types: ClassVar[dict[str, Any]] = {"labels": list[str]}
 
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        if "settings_kind" in vars(cls):
+            # For help(component), which shows the class and not the factory.
+            text = f"{cleandoc(cls.__doc__ or '')}\n\n{SETTINGS}"
+            cls.__doc__ = document(cls.settings_kind, text.strip())
+
     def __init__(
         self,
         vocab: Vocab,
@@ -109,6 +117,12 @@ class BatchTrainable(TrainablePipe):
         scorer: Callable | None = None,
         **settings: Any,
     ):
+        """Create an untrained component. Pipelines do this: see `Language.add_pipe`.
+
+        model: an architecture, which a config gives as a block.
+        scorer: the scoring function for `nlp.evaluate`.
+        settings: the settings of the class, described above.
+        """
         checked = self.settings_kind(**settings)
         name = name or checked.name
         # Third parties may register models of their own types.
@@ -499,6 +513,7 @@ def factory(
     ours = [p for p in Signature.from_callable(make).parameters.values() if p.name != "given"]
     given = [setting.replace(default=Parameter.empty) for setting in settings.values()]
     make.__signature__ = Signature([*ours, *given])  # type: ignore[attr-defined]
+    make.component = component  # type: ignore[attr-defined]
     make.__name__ = make.__qualname__ = f"make_{kind.name}"
     further = (
         "model: the architecture, see above.\nscorer: the scoring function for `nlp.evaluate`."

@@ -17,6 +17,7 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span, SpanGroup, Token
 from spacy.vocab import Vocab
 
+import spacy_structlearn
 from spacy_structlearn.cli._documents import Format, printed
 from spacy_structlearn.cli._files import looks_like_a_path
 from spacy_structlearn.cli._texts import Unit, cut

@@ -1,0 +1,22 @@
+"""`help` of a component describes its settings."""
+
+import pydoc
+from importlib.metadata import distribution
+
+import pytest
+import spacy
+
+from spacy_structlearn.learning.settings import reference
+
+POINTS = distribution("spacy-structlearn").entry_points
+FACTORIES = sorted({point.name for point in POINTS if point.group == "spacy_factories"})
+
+
+@pytest.mark.parametrize("factory", FACTORIES)
+def test_help_of_a_component_shows_its_settings(factory):
+    component = spacy.blank("en").add_pipe(factory)
+    text = " ".join(pydoc.render_doc(component, renderer=pydoc.plaintext).replace("|", "").split())
+    for name, kind, default, meaning in reference(component.settings_kind):
+        row = f"{name} ({kind}, default {default}): {meaning}"
+        assert " ".join(row.replace("|", "").split()) in text, name
+    assert "Create an untrained component." in text
