@@ -184,7 +184,7 @@ def test_a_parser_that_sets_tags_is_a_tagger(paths):
 
 # --- trees ----------------------------------------------------------------------------------------
 def test_the_labeler_learns_from_predicted_trees(paths):
-    """A tree without the phrase that is an argument."""
+    """In flat trees every word is a candidate, so there are more of them."""
     nlp = spacy.blank("en")
     labeler = nlp.add_pipe("srl_labeler")
     (example, *_) = create_docbin_reader(paths["paths.dev"])(nlp)
@@ -193,7 +193,7 @@ def test_the_labeler_learns_from_predicted_trees(paths):
     set_gold_spans(doc, "constituents", [("X", s.start, s.end) for s in doc.sents])
     flat = labeler.gold_data(Example(doc, example.reference))
     gold = labeler.gold_data(example)
-    assert flat["identification"].labels.count("ARG") < gold["identification"].labels.count("ARG")
+    assert len(flat["identification"].labels) > len(gold["identification"].labels)
     assert flat["predicates"].labels == gold["predicates"].labels
     spans = create_docbin_reader(paths["paths.dev"], spans=["constituents"])(nlp)
     same = labeler.gold_data(next(iter(spans)))

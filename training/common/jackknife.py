@@ -112,7 +112,9 @@ def annotate_fold(
     """Train on the other folds and write the Docs of this one, if `target` does not exist."""
     if target.exists():
         return
-    nlp = load_model_from_config(load_config(config, overrides or {}), auto_fill=True)
+    loaded = load_config(config, overrides or {})
+    loaded.pop("corpora")  # whose paths are not given
+    nlp = load_model_from_config(loaded, auto_fill=True)
     gold = list(DocBin().from_disk(source).get_docs(nlp.vocab))
     if tagged is None:
         given = [untagged(nlp, doc) for doc in gold]
