@@ -123,8 +123,8 @@ MESSAGES = {
     "for predictions of {component!r}: the scores would be too high. Set tags = false in the "
     "readers of [corpora], and if other components read tags, wrap the reader of [corpora.train] "
     "in spacy_structlearn.CrossPredicted.v1.",
-    "SL087": "Cross-prediction needs at least 2 folds and 2 documents, but it was given {folds} "
-    "and {number}.",
+    "SL087": "Cross-prediction needs at least 2 folds, 2 documents and 1 epoch, but it was given "
+    "{folds}, {number} and {epochs}.",
     "SL016": "Token {index} cannot be given the tag {tag!r}. The token must not be white space, "
     "and the tag must be one of the model's: {tags}.",
     "SL017": "The pipeline has no component {component!r}. Its components are: {names}.",

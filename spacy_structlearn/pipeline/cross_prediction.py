@@ -79,14 +79,15 @@ def cross_predict(
     epochs: passes through the data for spaCy's components; those of this package are trained to
         the end.
     seed: of the weights and the order of examples of spaCy's components, in each fold.
-    Raises StructlearnError for an unknown component, and if there are fewer than two folds or Docs.
+    Raises StructlearnError for an unknown component, for fewer than two folds or Docs, and if there
+    is no epoch.
     """
     names = ", ".join(nlp.component_names)
     for name in annotating:
         if name not in nlp.component_names:
             raise StructlearnError("SL017", component=name, names=names)
-    if min(folds, len(examples)) < 2:
-        raise StructlearnError("SL087", number=len(examples), folds=folds)
+    if min(folds, len(examples)) < 2 or epochs < 1:
+        raise StructlearnError("SL087", number=len(examples), folds=folds, epochs=epochs)
     frozen = nlp.config["training"].get("frozen_components", ())
     folds = min(folds, len(examples))
     docs = [example.predicted for example in examples]
@@ -128,17 +129,16 @@ def predict_fold(
     optimizer, dropout = training["optimizer"], training["dropout"]
     fix_random_seed(seed)
     copy = type(nlp)(nlp.vocab)
-    learned = []
-    for part in _with_heard(nlp, name):
+    parts = _with_heard(nlp, name)
+    frozen = [part for part in parts if part in training["frozen_components"]]
+    learned = parts if getattr(nlp.get_pipe(name), "labels", ()) else []
+    for part in parts:
         settings = dict(config["components"][part])
-        copy.add_pipe(settings.pop("factory"), part, config=settings)
-        original = nlp.get_pipe(part)
-        if getattr(original, "labels", ()):
-            known = original.to_bytes(exclude=["vocab"])
-            copy.get_pipe(part).from_bytes(known, exclude=["vocab"])
-            learned.append(part)
+        own = copy.add_pipe(settings.pop("factory"), part, config=settings)
+        if part in learned or part in frozen:
+            own.from_bytes(nlp.get_pipe(part).to_bytes(exclude=["vocab"]), exclude=["vocab"])
     copy.config["initialize"]["components"] = config["initialize"]["components"]
-    with copy.select_pipes(disable=learned):
+    with copy.select_pipes(disable=learned or frozen):
         copy.initialize(lambda: others, sgd=optimizer)
     component = copy.get_pipe(name)
     if isinstance(component, BatchTrainable):
@@ -147,7 +147,7 @@ def predict_fold(
         rates = constant(dropout) if isinstance(dropout, float) else dropout
         batches = create_train_batches(copy, lambda _: others, training["batcher"], epochs)
         for (_, batch), rate in zip(batches, rates, strict=False):
-            copy.update(batch, drop=rate, sgd=optimizer)
+            copy.update(batch, drop=rate, sgd=optimizer, exclude=frozen, annotates=frozen)
             optimizer.step_schedules()
     with copy.use_params(optimizer.averages):
         return _annotated(copy, name, [example.predicted for example in examples[fold::folds]])

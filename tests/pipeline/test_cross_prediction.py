@@ -6,6 +6,7 @@ import sys
 import pytest
 import spacy
 from contracts.components import ENVIRONMENT
+from spacy.cli.init_config import init_config
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
@@ -116,12 +117,39 @@ def test_a_component_of_another_pipeline_learns_on(nlp, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("names", "n", "folds", "code"),
-    [(["tagger"], 7, 5, "SL017"), ([], 1, 5, "SL087"), ([], 0, 5, "SL087"), ([], 7, 1, "SL087")],
+    ("names", "n", "settings", "code"),
+    [
+        (["tagger"], 7, {}, "SL017"),
+        ([], 1, {}, "SL087"),
+        ([], 0, {}, "SL087"),
+        ([], 7, {"folds": 1}, "SL087"),
+        ([], 7, {"epochs": 0}, "SL087"),
+    ],
 )
-def test_what_cannot_be_cross_predicted(nlp, names, n, folds, code):
+def test_what_cannot_be_cross_predicted(nlp, names, n, settings, code):
     with pytest.raises(StructlearnError, match=code):
-        cross_predict(nlp, examples(nlp, n), names, folds=folds)
+        cross_predict(nlp, examples(nlp, n), names, **settings)
+
+
+@pytest.mark.parametrize("frozen", [[], ["tok2vec"], ["tok2vec", "tagger"]])
+def test_a_component_keeps_what_it_listens_to(frozen):
+    """With a learning rate of 0 the copies are the components themselves."""
+    nlp = spacy.util.load_model_from_config(init_config(lang="en", pipeline=["tagger"]))
+    given = examples(nlp)
+    nlp.config["training"]["optimizer"]["learn_rate"] = 0.0
+    nlp.config["training"]["frozen_components"] = frozen
+    nlp.initialize(lambda: given)
+    expected = tags(nlp.pipe(example.predicted.copy() for example in given))
+    assert tags(cross_predict(nlp, given, ["tagger"], folds=2, epochs=1)) == expected
+
+
+def test_what_a_fresh_component_listens_to_is_trained_with_it():
+    nlp = spacy.util.load_model_from_config(init_config(lang="en", pipeline=["tagger"]))
+    given = [example for example in examples(nlp, 2) for _ in range(4)]
+    (other, *_), settings = given, {"folds": 4, "epochs": 30}
+    first, second = (tags(cross_predict(nlp, given, ["tagger"], **settings)) for _ in range(2))
+    assert first == second  # seeded
+    assert first[0] == [token.tag_ for token in other.reference]
 
 
 def test_a_corpus_is_cross_predicted_once(nlp, monkeypatch):
