@@ -32,8 +32,8 @@ def _rebuild(kind: type[StructlearnError], code: str, fields: dict) -> Structlea
 MESSAGES = {
     # --- SL0xx: components, configuration, models on disk -------------------------------------
     "SL001": "{component!r} reads {attribute}, but the Doc {text!r} has none. Put a component "
-    "that sets it earlier in the pipeline and leave it enabled; in training, use a reader that "
-    "gives tags to the predicted Docs.",
+    "that sets it earlier in the pipeline and leave it enabled. In training, wrap the reader of "
+    "[corpora.train] in spacy_structlearn.CrossPredicted.v1, which lets this component predict it.",
     "SL002": "{component!r} has not been trained. Load a trained pipeline, or call "
     "nlp.initialize() with examples and then train it.",
     "SL003": "{component!r}: {attribute!r} in a feature template is not a token attribute of "
@@ -119,6 +119,12 @@ MESSAGES = {
     "install the packages that it was made with.",
     "SL085": "{path} is not a training checkpoint, or it is damaged ({problem}). Delete it, and "
     "the training begins anew.",
+    "SL086": "The reader gives the tags of the corpus to the predicted Docs, where they would pass "
+    "for predictions of {component!r}: the scores would be too high. Set tags = false in the "
+    "readers of [corpora], and if other components read tags, wrap the reader of [corpora.train] "
+    "in spacy_structlearn.CrossPredicted.v1.",
+    "SL087": "Cross-prediction needs at least 2 folds, 2 documents and 1 epoch, but it was given "
+    "{folds}, {number} and {epochs}.",
     "SL016": "Token {index} cannot be given the tag {tag!r}. The token must not be white space, "
     "and the tag must be one of the model's: {tags}.",
     "SL017": "The pipeline has no component {component!r}. Its components are: {names}.",

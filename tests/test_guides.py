@@ -120,7 +120,14 @@ def run_python(text: str, names: dict, place: str) -> str:
 
 
 def run_config(text: str) -> None:
-    """Add the component of a config to a pipeline, which checks every name and type in it."""
+    """Add the component of a config to a pipeline, which checks every name and type in it.
+
+    Without a component it is the readers of the corpora that are made.
+    """
+    if "[components." not in text:
+        paths = '[paths]\ntrain = "train.spacy"\ndev = "dev.spacy"\n'
+        spacy.registry.resolve(Config().from_str(f"{paths}{text}")["corpora"])
+        return
     (name,) = set(re.findall(r"^\[components\.(\w+)", text, re.MULTILINE))
     config = Config().from_str(f"[components]\n[components.{name}]\n{text}")
     spacy.blank("en").add_pipe(name, config=config["components"][name])

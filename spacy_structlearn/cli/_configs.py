@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
+from functools import reduce
 from itertools import takewhile
 from pathlib import Path
 from textwrap import wrap
@@ -12,7 +13,7 @@ from typing import Any
 
 import spacy
 from confection import Config
-from spacy.util import get_lang_class, registry
+from spacy.util import combine_score_weights, get_lang_class, registry
 
 from ..errors import StructlearnError
 from ..learning.settings import reference
@@ -49,6 +50,15 @@ TO_FILL_IN = [
     'To be filled in: the tags of words that can be predicates, such as ["VVFIN"];',
     "with --corpus, `structlearn init-config` takes them from a DocBin with gold frames.",
 ]
+CROSS_PREDICTED = "spacy_structlearn.CrossPredicted.v1"
+TAGGER, PARSER = "chain_tagger", "constituency_parser"
+TRAINED_ON_PREDICTIONS = {"np_chunker", "srl_labeler"}
+TOGETHER = [
+    "The components are trained together. The corpora contain the gold annotation of all of them.",
+    "Each component is trained and scored on what the components before it predict, and not on",
+    "their gold annotation. For training, each document is annotated by components that were",
+    "trained on the other documents.",
+]
 Comments = dict[tuple[str, str], list[str]]
 """Lines before a setting, by section and name; the name is "" before a section."""
 _WIDTH = 98
@@ -77,52 +87,71 @@ def predicate_tags(path: Path) -> Counter[str]:
 
 
 def config_text(
-    component: str,
+    components: str | Iterable[str],
     reader: Reader = Reader.docbin,
     lang: str = "en",
     tags: Mapping[str, int] | None = None,
     architecture: str | None = None,
 ) -> str:
-    """Write a config for a component, with all settings of its factory and architecture.
+    """Write a config for one component or several, with all settings of factories and models.
 
     tags: for srl_labeler, the tags of predicates with their counts. None: the tags of English
         verbs, or a note to fill them in for other languages.
-    architecture: one of `ARCHITECTURES`. None: the default.
-    Raises StructlearnError if the component cannot be trained on the format of the reader, and
+    architecture: one of `ARCHITECTURES` of one component. None: the default.
+    Raises StructlearnError if a component cannot be trained on the format of the reader, and
     ImportError (E048) if spaCy has no such language.
     """
-    suitable = SUITABLE[component]
-    if reader not in suitable:
-        known = ", ".join(choice.value for choice in suitable)
-        raise StructlearnError("SL062", component=component, reader=reader.value, known=known)
-    name = component if architecture is None else f"{component}.{architecture}"
-    base, comments, _ = _read(BASE)
-    given, more, about = _read(name)
-    comments |= more
-    factory = spacy.blank("xx").get_factory_meta(component)  # also finds entry points
-    defaults = {key: of for key, of in factory.default_config.items() if key != "scorer"}
-    base["components"][component] = {"factory": component, **deepcopy(defaults)}
-    config = base.merge(given)
+    chosen = {components} if isinstance(components, str) else set(components)
+    names = [name for name in SUITABLE if name in chosen]
+    base, comments, about = _read(BASE)
+    parts, weights = [], []
+    for name in names:
+        if reader not in SUITABLE[name]:
+            known = ", ".join(choice.value for choice in SUITABLE[name])
+            raise StructlearnError("SL062", component=name, reader=reader.value, known=known)
+        own = f"{name}.{architecture}"
+        given, more, about = _read(own if (CONFIGS / f"{own}.cfg").exists() else name)
+        comments |= more
+        factory = spacy.blank("xx").get_factory_meta(name)  # also finds entry points
+        defaults = {key: of for key, of in factory.default_config.items() if key != "scorer"}
+        base["components"][name] = {"factory": name, **deepcopy(defaults)}
+        parts.append(given)
+        weights.append(dict(factory.default_score_weights))
+    config = reduce(Config.merge, parts, base)
     spacys = get_lang_class(lang).default_config  # raises ImportError if there is no such language
-    config["nlp"].update(lang=lang, pipeline=[component])
-    _add_corpora(config, component, reader)
-    section = config["components"][component]
-    place = (f"components.{component}", "predicate_tags")
+    config["nlp"].update(lang=lang, pipeline=names)
+    _add_corpora(config, names, reader)
+    if len(names) > 1:
+        about = TOGETHER
+        comments.pop(("training", "max_steps"), None)
+        every = [Config.merge(base, part)["training"]["max_steps"] for part in parts]
+        config["training"]["max_steps"] = max(every)
+        _join(config["components"])
     if lang != "en":
         config = Config(_translated(config))
-        section = config["components"][component]
-        comments[place] = TO_FILL_IN
-    if tags is not None:
-        section["predicate_tags"], comments[place] = _predicate_tags(tags)
-    section["model"] = registry.fill({"model": section["model"]}, validate=False)["model"]
-    _link_seeds(section)
-    comments |= _explained(section["model"], f"components.{component}.model", set())
-    config["training"]["score_weights"] = dict(factory.default_score_weights)
+    for name in names:
+        section, place = config["components"][name], f"components.{name}"
+        if name == "srl_labeler" and lang != "en":
+            comments[place, "predicate_tags"] = TO_FILL_IN
+        if name == "srl_labeler" and tags is not None:
+            section["predicate_tags"], comments[place, "predicate_tags"] = _predicate_tags(tags)
+        section["model"] = registry.fill({"model": section["model"]}, validate=False)["model"]
+        _link_seeds(section)
+        comments |= _explained(section["model"], f"{place}.model", set())
+    config["training"]["score_weights"] = combine_score_weights(weights)
     if reader is not Reader.docbin:
         about = wrap(f"{' '.join(about).partition(' The DocBins')[0]} {ABOUT[reader]}", _WIDTH)
     config = spacys.merge(config)  # `spacy debug` and `spacy assemble` need all settings
     lines = _commented(Config(_in_order(config, base)).to_str().splitlines(), comments)
     return "\n".join([*(f"# {line}" for line in about), *lines, ""])
+
+
+def _join(components: dict[str, Any]) -> None:
+    """Let all components use the same tags: those of the parser, which reads the tagger's."""
+    if PARSER in components and components.keys() & {TAGGER, "np_chunker"}:
+        components[PARSER]["set_tags"] = True
+    if PARSER in components and TAGGER in components:
+        components[PARSER]["tags"] = "prior"
 
 
 def _read(name: str) -> tuple[Config, Comments, list[str]]:
@@ -154,21 +183,29 @@ def _in_order(value: Any, like: Any) -> Any:
     return {key: _in_order(value[key], like.get(key)) for key in dict.fromkeys([*keys, *value])}
 
 
-def _add_corpora(config: Config, component: str, reader: Reader) -> None:
+def _add_corpora(config: Config, components: list[str], reader: Reader) -> None:
     """Add the readers with all their settings."""
     given = config["corpora"]
+    together = len(components) > 1
+    annotating = [name for name in (TAGGER, PARSER) if together and name in components]
     for name in ("train", "dev"):
         own = {"@readers": REGISTERED[reader], **given.get(name, {})}
-        if reader is Reader.quadruples:
+        if annotating:
+            own["tags"] = False
+        if reader is Reader.quadruples or PARSER in annotating:
             own.pop("spans", None)
         filled = registry.fill({"corpus": {**own, "path": "path"}}, validate=False)["corpus"]
         given[name] = {**filled, "path": f"${{paths.{name}}}"}
         if "seed" in given[name]:
             given[name]["seed"] = "${system.seed}"
-        if component == "srl_labeler" and reader is Reader.treebank:
+        if "srl_labeler" in components and reader is Reader.treebank:
             # The roles are only in the columns of PropBank.
             config["paths"][f"{name}_props"] = None
             given[name]["props"] = f"${{paths.{name}_props}}"
+    if annotating and TRAINED_ON_PREDICTIONS.intersection(components):
+        wrapped = {"@readers": CROSS_PREDICTED, "annotating": annotating, "corpus": {}}
+        filled = registry.fill({"corpus": wrapped}, validate=False)["corpus"]
+        given["train"] = {**filled, "seed": "${system.seed}", "corpus": given["train"]}
 
 
 def _translated(value: Any) -> Any:

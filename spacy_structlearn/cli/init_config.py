@@ -1,4 +1,4 @@
-"""`structlearn init-config`: write a config for training a component, with all settings."""
+"""`structlearn init-config`: write a config for training components, with all settings."""
 
 from __future__ import annotations
 
@@ -21,9 +21,13 @@ ARCHITECTURES = {
 
 
 def init_config_cli(
-    component: Annotated[
-        Component,
-        typer.Argument(metavar="COMPONENT", help=f"One of: {', '.join(Component.__members__)}."),
+    components: Annotated[
+        list[Component],
+        typer.Argument(
+            metavar="COMPONENT...",
+            help=f"One or more of: {', '.join(Component.__members__)}. sentence_splitter is "
+            "trained alone.",
+        ),
     ],
     reader: Annotated[
         Reader,
@@ -50,22 +54,27 @@ def init_config_cli(
 
     Give the corpora when you train: --paths.train train.spacy --paths.dev dev.spacy
 
+    Several components are trained together, on predictions of each other.
+
     For languages other than English, srl_labeler needs the tags of predicates, because every
     treebank has its own names for verbs. Take them from a corpus with --corpus train.spacy, or fill
     them in.
     """
-    if corpus is not None and component.value != "srl_labeler":
+    names = [component.value for component in components]
+    if corpus is not None and "srl_labeler" not in names:
         raise typer.BadParameter("--corpus is for srl_labeler")
+    if len(names) > 1 and "sentence_splitter" in names:
+        raise typer.BadParameter("sentence_splitter is trained alone, on texts")
     from ._configs import config_text, predicate_tags
 
-    known = ARCHITECTURES[component.value]
+    known = [known for name in names for known in ARCHITECTURES[name]]
     if architecture is not None and architecture not in known:
         found = ", ".join(known) or "none"
         raise typer.BadParameter(
-            f"--architecture of {component.value} can be: {found}. To use another one, write the "
+            f"--architecture of {', '.join(names)} can be: {found}. To use another one, write the "
             "default config and replace its block of the model."
         )
     tags = None if corpus is None else predicate_tags(corpus)
-    write_text(output, config_text(component.value, reader, lang, tags, architecture))
+    write_text(output, config_text(names, reader, lang, tags, architecture))
     if output != STANDARD:
         print(output)

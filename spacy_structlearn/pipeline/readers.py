@@ -2,9 +2,10 @@
 
 spaCy's own Corpus drops span groups when it splits documents, so treebanks are read by these. The
 reference Doc has every layer of the file. The predicted Doc has its words, spaces, sentence
-boundaries and (`tags`) its tags. A component should be trained on predictions of the components
-before it, so a DocBin for training should have predicted tags (k-fold jackknife). The tags of
-CoNLL-2000 are already predicted.
+boundaries and, with `tags`, its tags: these are for a component that is trained alone, on the tags
+of the corpus. They should be predicted ones, as in CoNLL-2000, because at run time they are. If the
+pipeline has a tagger, they would pass for its predictions, so this is refused; `cross_prediction`
+predicts the tags instead.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from ..trees.brackets import read_trees, text_lines
 from ..trees.chunks import base_noun_phrases
 from ..trees.normalize import normalize, strip_function
 from ..trees.tree import Tree
+from .batch_trainable import BatchTrainable
 from .extensions import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS, SRL, frame_spans, site_spans
 from .extensions import set_spans as set_gold_spans
 
@@ -47,24 +49,30 @@ QUADRUPLE = {
 
 
 def create_conll_chunks_reader(
-    path: Path | None, types: list[str] | None = None, start: int = 0, stop: int | None = None
+    path: Path | None,
+    types: list[str] | None = None,
+    start: int = 0,
+    stop: int | None = None,
+    tags: bool = True,
 ) -> Reader:
     """Read chunks in the columns of CoNLL-2000: word, tag, IOB chunk tag; a Doc is one sentence.
 
     path: the file, plain or .gz.
     types: the chunk types to keep. None: ["NP"].
     start, stop: a slice of the sentences.
+    tags: see `create_treebank_reader`.
     Raises StructlearnError for a missing file and for a line without three columns.
     """
     kept = set(types or ["NP"])
 
     def read(nlp: Language) -> Iterator[Example]:
+        _check_tags(nlp, tags)
         for rows in islice(read_conll_columns(path), start, stop):
-            words, tags, iob = zip(*rows, strict=True)
-            doc = Doc(nlp.vocab, words=words, tags=tags, sent_starts=_starts([len(words)]))
+            words, own, iob = zip(*rows, strict=True)
+            doc = Doc(nlp.vocab, words=words, tags=own, sent_starts=_starts([len(words)]))
             spans = [span for span in chunks(iob) if span[0] in kept]
             set_gold_spans(doc, NP_CHUNKS, spans)
-            yield to_example(doc)
+            yield to_example(doc, tags=tags)
 
     return read
 
@@ -91,13 +99,16 @@ def create_treebank_reader(
         `doc.spans["srl"]`. The first column names the document of each sentence: a Doc is then a
         document, otherwise a sentence.
     include, exclude: files with one document name per line.
-    tags: whether the predicted Docs have the tags of the treebank.
+    tags: whether the predicted Docs have the tags of the corpus, for a component that is trained
+        alone.
     spans: span groups that the predicted Docs have too, for components that read them, such as
         ["constituents"].
-    Raises StructlearnError for missing or malformed files, and if the files do not fit together.
+    Raises StructlearnError for missing or malformed files, if the files do not fit together, and
+    for `tags` if the pipeline has a tagger.
     """
 
     def read(nlp: Language) -> Iterator[Example]:
+        _check_tags(nlp, tags)
         documents = read_treebank(nlp.vocab, path, spaces=spaces, props=props)
         wanted = _names(include)
         unwanted = _names(exclude) or set()
@@ -114,10 +125,12 @@ def create_docbin_reader(
     """Read Docs with span groups from a .spacy file, whole and with their own tokens.
 
     tags, spans: see `create_treebank_reader`.
-    Raises StructlearnError for a missing file and for a file that is not a DocBin.
+    Raises StructlearnError for a missing file, for a file that is not a DocBin, and for `tags` if
+    the pipeline has a tagger.
     """
 
     def read(nlp: Language) -> Iterator[Example]:
+        _check_tags(nlp, tags)
         for doc in _read_docbin(path, nlp.vocab):
             yield to_example(doc, tags=tags, spans=spans or ())
 
@@ -371,6 +384,18 @@ def _check_words(
                 wanted="no token" if word is None else repr(word),
                 trees=trees,
             )
+
+
+def _check_tags(nlp: Language, tags: bool) -> None:
+    """Raise StructlearnError if tags of the corpus would pass for predictions of a tagger.
+
+    spaCy's tagger keeps them, and components behind any tagger would be trained on them.
+    """
+    for name, component in nlp.pipeline if tags else ():
+        sets = "token.tag" in nlp.get_pipe_meta(name).assigns
+        alone = len(nlp.pipeline) == 1 and isinstance(component, BatchTrainable)
+        if sets and getattr(component, "set_tags", True) and not alone:
+            raise StructlearnError("SL086", component=name)
 
 
 def _names(path: Path | None) -> set[str] | None:

@@ -49,7 +49,7 @@ def create_raw_text_reader(
                 value=name,
                 wanted=wanted,
             )
-    read_docs = create_docbin_reader(path)
+    read_docs = create_docbin_reader(path, tags=False)
 
     def read(nlp: Language) -> Iterator[Example]:
         for number, example in enumerate(read_docs(nlp)):

@@ -213,18 +213,20 @@ class SRLLabeler(BatchTrainable):
     def gold_labels(self, example: Example) -> Iterable[str]:
         return {
             base_label(argument.label)
-            for frame in self._gold_frames(example.reference)
+            for frame in self._gold_frames(_annotated(example))
             for argument in frame.arguments
         }
 
     def gold_data(self, example: Example) -> dict[str, ClassificationData] | None:
-        """Convert the reference to the instances of each stage, with its own trees and tags.
+        """Convert the reference to the instances of each stage.
 
+        The trees and their tags are those of the predicted Doc if it has any and the tokens of the
+        reference, and otherwise those of the reference.
         Sentences without a complete tree or with words without a tag are left out, and their number
         is logged. Arguments with an unknown label are left out. Raises StructlearnError if no word
         has a tag and if the frames are malformed.
         """
-        doc = example.reference
+        doc = _annotated(example)
         if SRL not in doc.spans or CONSTITUENTS not in doc.spans:
             return None
         frames = {frame.predicate.start: frame for frame in self._gold_frames(doc)}
@@ -298,7 +300,7 @@ class SRLLabeler(BatchTrainable):
 
     def initialize(self, get_examples: Callable[[], Iterable[Example]], **kwargs: Any) -> None:
         super().initialize(get_examples, **kwargs)
-        frames = [frame for e in get_examples() for frame in self._gold_frames(e.reference)]
+        frames = [frame for e in get_examples() for frame in self._gold_frames(_annotated(e))]
         # Without any argument there are no labels, and loaded parameters are kept.
         if not any(frame.arguments for frame in frames):
             return
@@ -616,6 +618,18 @@ def _of_label(stage: Any, probabilities: NDArray[np.float64], label: str) -> NDA
     if label not in stage.labels:
         return np.zeros(len(probabilities))
     return probabilities[:, stage.labels.index(label)]
+
+
+def _annotated(example: Example) -> Doc:
+    """Get a Doc with the gold frames and, if the predicted Doc has any, with predicted trees."""
+    predicted, reference = example.predicted, example.reference
+    tagged = CONSTITUENT_TAGS in predicted.spans or predicted.has_annotation("TAG")
+    parsed = CONSTITUENTS in predicted.spans and tagged and has_gold_tokens(example)
+    if SRL not in reference.spans or not parsed:
+        return reference
+    doc = predicted.copy()
+    doc.spans[SRL] = reference.spans[SRL].copy(doc=doc)
+    return doc
 
 
 def _bracket_probabilities(doc: Doc) -> dict[tuple[int, int], float] | None:

@@ -82,6 +82,62 @@ def test_readers_that_do_not_suit_are_one_line(run):
             assert "SL062" in one_line_error(result)
 
 
+# --- several components ---------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("names", "annotating", "tags"),
+    [
+        (["np_chunker", "chain_tagger"], ["chain_tagger"], None),
+        (["constituency_parser", "np_chunker"], ["constituency_parser"], ("ignore", True)),
+        (["constituency_parser", "srl_labeler"], ["constituency_parser"], ("ignore", False)),
+        (
+            ["srl_labeler", "constituency_parser", "chain_tagger"],
+            ["chain_tagger", "constituency_parser"],
+            ("prior", True),
+        ),
+        (["chain_tagger", "constituency_parser", "pp_attacher"], None, ("prior", True)),
+        (["np_chunker", "srl_labeler"], None, None),
+    ],
+)
+@pytest.mark.parametrize("reader", [Reader.docbin, Reader.treebank])
+def test_several_components_are_trained_on_predictions(run, names, annotating, tags, reader):
+    code, out, err = run("init-config", *names, "--reader", reader.value)
+    assert (code, err) == (0, "")
+    config = load_config_from_str(out)
+    assert config["nlp"]["pipeline"] == [name for name in SUITABLE if name in names]
+    assert set(config["components"]) == set(names)
+    train, dev = (config["corpora"][name] for name in ("train", "dev"))
+    if annotating is not None:
+        assert train["@readers"] == "spacy_structlearn.CrossPredicted.v1"
+        assert train["annotating"] == annotating
+        train = train["corpus"]
+    for name, corpus in (("train", train), ("dev", dev)):
+        predicted = {"chain_tagger", "constituency_parser"}.intersection(names)
+        assert corpus["path"] == f"${{paths.{name}}}"
+        assert corpus["tags"] == (not predicted)
+        assert bool(corpus["spans"]) == ("constituency_parser" not in names and not annotating)
+    if tags is not None:
+        parser = config["components"]["constituency_parser"]
+        assert (parser["tags"], parser["set_tags"]) == tags
+    assert sum(filter(None, config["training"]["score_weights"].values())) == pytest.approx(
+        1, abs=0.02
+    )
+
+
+def test_an_architecture_of_one_of_several(run):
+    names = ["np_chunker", "constituency_parser"]
+    code, out, err = run("init-config", *names, "--architecture", "SpanGrammar")
+    assert (code, err) == (0, "")
+    models = [load_config_from_str(out)["components"][name]["model"] for name in names]
+    kinds = [model["@architectures"] for model in models]
+    assert kinds == ["spacy_structlearn.CRF.v2", "spacy_structlearn.SpanGrammar.v2"]
+
+
+def test_a_splitter_is_trained_alone(run):
+    code, _, err = run("init-config", "sentence_splitter", "chain_tagger")
+    assert code == 2
+    assert "sentence_splitter is trained alone" in err
+
+
 # --- other architectures --------------------------------------------------------------------------
 def test_every_config_of_an_architecture_names_it():
     expected = ["ConditionalGrammar", "ISBN", "MEstimatedGrammar", "NeuralGrammar", "SpanGrammar"]

@@ -150,11 +150,11 @@ def test_nothing_to_train_on_is_an_error(paths, tmp_path):
 
 
 # --- other components -----------------------------------------------------------------------------
-def with_tagger(tmp_path, pipeline, frozen):
+def with_senter(tmp_path, pipeline, frozen):
     """The config with a component of spaCy's own in the pipeline."""
     config = spacy.util.load_config(CONFIG)
     config["nlp"]["pipeline"] = pipeline
-    config["components"]["tagger"] = {"factory": "tagger"}
+    config["components"]["senter"] = {"factory": "senter"}
     config["training"]["frozen_components"] = frozen
     config.to_disk(tmp_path / "config.cfg")
     return tmp_path / "config.cfg"
@@ -167,24 +167,24 @@ def weights(component):
 
 def test_a_foreign_component_is_refused_before_any_training(paths, tmp_path, monkeypatch):
     monkeypatch.setattr(BatchTrainable, "fit", lambda *a, **k: pytest.fail("training has begun"))
-    with pytest.raises(StructlearnError, match="'tagger'") as error:
-        fitting.train(with_tagger(tmp_path, ["np_chunker", "tagger"], []), overrides=paths)
+    with pytest.raises(StructlearnError, match="'senter'") as error:
+        fitting.train(with_senter(tmp_path, ["np_chunker", "senter"], []), overrides=paths)
     assert error.value.code == "SL008"
 
 
 def test_frozen_components_are_left_as_they_are(fitted, paths, tmp_path):
-    tagger = spacy.blank("en")
-    tagger.add_pipe("tagger")
-    examples = dev_examples(tagger, paths)
-    tagger.initialize(lambda: examples)
-    tagger.to_disk(tmp_path / "tagger")
-    before = weights(tagger.get_pipe("tagger"))
-    path = with_tagger(tmp_path, ["tagger", "np_chunker"], ["tagger"])
+    senter = spacy.blank("en")
+    senter.add_pipe("senter")
+    examples = dev_examples(senter, paths)
+    senter.initialize(lambda: examples)
+    senter.to_disk(tmp_path / "senter")
+    before = weights(senter.get_pipe("senter"))
+    path = with_senter(tmp_path, ["senter", "np_chunker"], ["senter"])
     config = spacy.util.load_config(path)
-    config["components"]["tagger"] = {"source": str(tmp_path / "tagger")}
+    config["components"]["senter"] = {"source": str(tmp_path / "senter")}
     config.to_disk(path)
     nlp = fitting.train(path, overrides=paths)
-    after = weights(nlp.get_pipe("tagger"))
+    after = weights(nlp.get_pipe("senter"))
     assert len(before) > 5
     for old, new in zip(before, after, strict=True):
         np.testing.assert_array_equal(old, new)

@@ -1,9 +1,7 @@
-"""k-fold jackknifing: predicted annotation for training data.
+"""k-fold cross-prediction (jackknifing) from files to files, in several processes.
 
-A component reads the predictions of earlier components, which are too good on their own training
-data. So the documents are divided into k folds, and each fold is annotated by a pipeline trained on
-the other k - 1. In the result, tags or (`jackknife_parses`) brackets are replaced by predictions;
-all other annotation is kept.
+The work is done by `spacy_structlearn.pipeline.cross_prediction`. In the result, tags or
+(`jackknife_parses`) brackets are replaced by predictions; all other annotation is kept.
 
     python -m training.common.jackknife tagger.cfg train.spacy jackknifed.spacy
 """
@@ -17,11 +15,13 @@ from pathlib import Path
 
 import spacy
 from spacy.tokens import Doc, DocBin
+from spacy.training import Example
+from spacy.util import load_config, load_model_from_config
 from spacy.vocab import Vocab
 
 from spacy_structlearn.groups import TAG_CANDIDATES
 from spacy_structlearn.learning.training import write_bytes
-from spacy_structlearn.pipeline import fitting
+from spacy_structlearn.pipeline.cross_prediction import predict_fold
 from spacy_structlearn.pipeline.extensions import (
     CONSTITUENT_TAGS,
     CONSTITUENTS,
@@ -45,112 +45,85 @@ def jackknife(
     config: of a tagger, such as `training/configs/chain_tagger.cfg`. work: a directory for the
     folds; existing folds are kept, so that an interrupted run resumes. jobs: number of processes.
     """
-    docs = list(DocBin().from_disk(source).get_docs(Vocab()))
-    work.mkdir(parents=True, exist_ok=True)
-    tasks = [
-        (config, source, work / f"fold-{fold}-of-{folds}", fold, folds, overrides or {})
-        for fold in range(min(folds, len(docs)))
-    ]
-    interleave(in_processes(annotate_fold, tasks, jobs), len(docs), target)
+    _cross_predict(with_tags, config, source, None, target, work, folds, jobs, overrides)
 
 
 def jackknife_parses(
     config: Path,
     source: Path,
-    names: list[str],
     target: Path,
     *,
     work: Path,
-    tagged: Path | None = None,
+    tagged: Path,
     folds: int = 5,
     jobs: int = 1,
     overrides: dict | None = None,
 ) -> None:
     """Write the Docs of `source` to `target`, in order, with their brackets predicted.
 
-    config: of a parser, such as `training/configs/parser.cfg`, with the treebank of `source`. Its
-    `paths.tune` is a file with the names of the documents excluded from training.
-    names: of the Docs. tagged: a file of the same Docs with the input tags of the parser; None:
-    the tags of `source`. Other arguments: see `jackknife`.
+    config: of a parser, such as `training/configs/grammar.cfg`.
+    tagged: a file of the same Docs with the input tags of the parser. Other arguments: see
+    `jackknife`.
     """
-    sources = source, tagged or source
-    work.mkdir(parents=True, exist_ok=True)
+    _cross_predict(with_brackets, config, source, tagged, target, work, folds, jobs, overrides)
+
+
+def _cross_predict(
+    combine: Callable[[Doc, Doc], Doc],
+    config: Path,
+    source: Path,
+    tagged: Path | None,
+    target: Path,
+    work: Path,
+    folds: int,
+    jobs: int,
+    overrides: dict | None,
+) -> None:
+    """Write the Docs of `source`, each combined with its predicted Doc."""
+    docs = list(DocBin().from_disk(source).get_docs(Vocab()))
+    folds = min(folds, len(docs))
+    paths = [work / f"fold-{fold}-of-{folds}.spacy" for fold in range(folds)]
     tasks = [
-        (config, sources, names, work / f"fold-{fold}-of-{folds}", fold, folds, overrides or {})
-        for fold in range(min(folds, len(names)))
+        (combine, config, source, tagged, path, fold, folds, overrides)
+        for fold, path in enumerate(paths)
     ]
-    interleave(in_processes(parse_fold, tasks, jobs), len(names), target)
-
-
-def in_processes(annotate: Callable[..., Path], tasks: list[tuple], jobs: int) -> list[Path]:
-    """Call `annotate` once for each task, in `jobs` processes."""
     if jobs == 1:
-        return [annotate(*task) for task in tasks]
-    # spawn, because a forked child inherits the threads of BLAS in an undefined state.
-    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        return pool.starmap(annotate, tasks, chunksize=1)
-
-
-def interleave(folds: list[Path], n: int, target: Path) -> None:
-    """Write the n Docs in their original order: Doc i is in fold i modulo the number of folds."""
-    parts = [iter(DocBin().from_disk(path).get_docs(Vocab())) for path in folds]
-    write_docs([next(parts[i % len(parts)]) for i in range(n)], target)
+        for task in tasks:
+            annotate_fold(*task)
+    else:
+        # spawn, because a forked child inherits the threads of BLAS in an undefined state.
+        with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+            pool.starmap(annotate_fold, tasks, chunksize=1)
+    for fold, path in enumerate(paths):
+        docs[fold::folds] = DocBin().from_disk(path).get_docs(Vocab())
+    write_docs(docs, target)
 
 
 def annotate_fold(
-    config: Path, source: Path, work: Path, fold: int, folds: int, overrides: dict
-) -> Path:
-    """Train on the other folds and tag this one. Return the file of tagged Docs."""
-    target = work / "tagged.spacy"
-    if target.exists():
-        return target
-    work.mkdir(parents=True, exist_ok=True)
-    docs = list(DocBin().from_disk(source).get_docs(Vocab()))
-    write_docs([doc for i, doc in enumerate(docs) if i % folds != fold], work / "train.spacy")
-    write_docs([doc for i, doc in enumerate(docs) if i % folds == fold], work / "dev.spacy")
-    nlp = trained(config, work / "model", work / "train.spacy", work / "dev.spacy", overrides)
-    tag_docs(nlp, work / "dev.spacy", target)
-    return target
-
-
-def parse_fold(
+    combine: Callable[[Doc, Doc], Doc],
     config: Path,
-    sources: tuple[Path, Path],
-    names: list[str],
-    work: Path,
+    source: Path,
+    tagged: Path | None,
+    target: Path,
     fold: int,
     folds: int,
-    overrides: dict,
-) -> Path:
-    """Train on the other folds and parse this one. Return the file of parsed Docs.
-
-    sources: the files of the Docs, and of the same Docs with the input tags of the parser.
-    """
-    target = work / "parsed.spacy"
+    overrides: dict | None,
+) -> None:
+    """Train on the other folds and write the Docs of this one, if `target` does not exist."""
     if target.exists():
-        return target
-    work.mkdir(parents=True, exist_ok=True)
-    left_out = work / "documents.txt"
-    left_out.write_text("".join(f"{name}\n" for name in names[fold::folds]), encoding="utf8")
-    model = work / "model"
-    if model.exists():
-        nlp = spacy.load(model)
+        return
+    loaded = load_config(config, overrides or {})
+    loaded.pop("corpora")  # whose paths are not given
+    nlp = load_model_from_config(loaded, auto_fill=True)
+    gold = list(DocBin().from_disk(source).get_docs(nlp.vocab))
+    if tagged is None:
+        given = [untagged(nlp, doc) for doc in gold]
     else:
-        nlp = fitting.train(config, model, overrides={**overrides, "paths.tune": str(left_out)})
-    docs, tagged = (
-        list(DocBin().from_disk(source).get_docs(nlp.vocab))[fold::folds] for source in sources
-    )
-    write_docs(parsed_docs(nlp, docs, tagged), target)
-    return target
-
-
-def parsed_docs(nlp: spacy.Language, docs: list[Doc], tagged: list[Doc] | None = None) -> list[Doc]:
-    """Return copies of the Docs with predicted brackets and the vocab of `nlp`.
-
-    tagged: the same Docs with the input tags of the parser; None: the tags of `docs`.
-    """
-    given = (to_example(doc, spans=[TAG_CANDIDATES]).predicted for doc in tagged or docs)
-    return [with_brackets(*pair) for pair in zip(docs, nlp.pipe(given), strict=True)]
+        docs = DocBin().from_disk(tagged).get_docs(nlp.vocab)
+        given = [to_example(doc, spans=[TAG_CANDIDATES]).predicted for doc in docs]
+    examples = list(map(Example, given, gold))
+    predicted = predict_fold(nlp, nlp.pipe_names[-1], examples, fold, folds)
+    write_docs(list(map(combine, gold[fold::folds], predicted)), target)
 
 
 def with_brackets(doc: Doc, parsed: Doc) -> Doc:
@@ -163,38 +136,29 @@ def with_brackets(doc: Doc, parsed: Doc) -> Doc:
     return copy
 
 
-def trained(
-    config: Path, output: Path, train: Path, dev: Path, overrides: dict | None = None
-) -> spacy.Language:
-    """Load the pipeline `output`, or train it if it does not exist."""
-    if not output.exists():
-        paths = {"paths.train": str(train), "paths.dev": str(dev)}
-        fitting.train(config, output, overrides={**(overrides or {}), **paths})
-    return spacy.load(output)
+def with_tags(doc: Doc, tagged: Doc) -> Doc:
+    """Return a copy of `doc` with the tags and, if there are any, the tag candidates of `tagged`.
+
+    tagged: a Doc with the same tokens.
+    """
+    copy = doc.copy()
+    for token, predicted in zip(copy, tagged, strict=True):
+        if not token.is_space:
+            token.tag_ = predicted.tag_
+    if TAG_CANDIDATES in tagged.spans:
+        copy.spans[TAG_CANDIDATES] = tagged.spans[TAG_CANDIDATES].copy(doc=copy)
+    return copy
 
 
 def tag_docs(nlp: spacy.Language, source: Path, target: Path) -> None:
     """Write the Docs of `source` to `target` with the tags predicted by `nlp`."""
     # Another vocab may lack the lexical attributes of the pipeline.
     gold = list(DocBin().from_disk(source).get_docs(nlp.vocab))
-    write_docs([with_predicted_tags(nlp, doc) for doc in gold], target)
-
-
-def with_predicted_tags(nlp: spacy.Language, gold: Doc) -> Doc:
-    """Return a copy of `gold`, a Doc with the vocab of `nlp`, with predicted tags and, if the
-    tagger sets them, their probabilities."""
-    predicted = nlp(untagged(nlp, gold))
-    copy = gold.copy()
-    for token, tagged in zip(copy, predicted, strict=True):
-        if not token.is_space:
-            token.tag_ = tagged.tag_
-    if TAG_CANDIDATES in predicted.spans:
-        copy.spans[TAG_CANDIDATES] = predicted.spans[TAG_CANDIDATES].copy(doc=copy)
-    return copy
+    write_docs([with_tags(doc, nlp(untagged(nlp, doc))) for doc in gold], target)
 
 
 def untagged(nlp: spacy.Language, gold: Doc) -> Doc:
-    """Return a Doc with only the words and sentences of `gold`."""
+    """Return a Doc with only the words and sentences of `gold`, a Doc with the vocab of `nlp`."""
     return with_norms(nlp, to_example(gold, tags=False).predicted)
 
 

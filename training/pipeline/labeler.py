@@ -22,7 +22,7 @@ from spacy.vocab import Vocab
 
 from spacy_structlearn.pipeline import fitting
 from spacy_structlearn.pipeline.readers import create_docbin_reader
-from training.common.ewt import build_docs, document_names, read_docs, treebank, tuning_documents
+from training.common.ewt import build_docs, document_names, read_docs, tuning_documents
 from training.common.jackknife import jackknife_parses, write_docs
 from training.common.recording import CORPORA, ROOT, WORK
 from training.pipeline.parser import BEHIND_TAGGER
@@ -77,15 +77,12 @@ def jackknifed(corpora: Path, work: Path, jobs: int) -> dict[str, Path]:
     paths = {name: work / "ewt" / f"{name}.parsed.spacy" for name in ("train", "fit", "tune")}
     if all(path.exists() for path in paths.values()):
         return paths
-    names = document_names(corpora)
     component = "components.constituency_parser"
     overrides = {f"{component}.{name}": value for name, value in BEHIND_TAGGER.items()}
     overrides |= {f"{component}.model.grammars": 1}
-    overrides |= {f"paths.{kind}": str(path) for kind, path in treebank(corpora, "train").items()}
     jackknife_parses(
         PARSER_CONFIG,
         build_docs(corpora, work)["train"],
-        names,
         paths["train"],
         tagged=jackknifed_tags(corpora, work, jobs),
         work=work / "jackknife-parses",
@@ -93,7 +90,7 @@ def jackknifed(corpora: Path, work: Path, jobs: int) -> dict[str, Path]:
         overrides=overrides,
     )
     tuning = tuning_documents(corpora)
-    named = list(zip(names, read_docs(paths["train"]), strict=True))
+    named = list(zip(document_names(corpora), read_docs(paths["train"]), strict=True))
     write_docs([doc for name, doc in named if name not in tuning], paths["fit"])
     write_docs([doc for name, doc in named if name in tuning], paths["tune"])
     return paths

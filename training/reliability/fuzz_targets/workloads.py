@@ -167,7 +167,7 @@ class Trained(NamedTuple):
 def examples(nlp: Language, number: int = SENTENCES) -> list[Example]:
     """Return the shortest of the first sentences, one per Doc, with all layers and gold trees."""
     files = {"spaces": SAMPLE / "sample.spaces", "props": SAMPLE / "sample.props"}
-    reader = create_treebank_reader(SAMPLE / "sample.trees", **files, spans=["constituents"])
+    reader = create_treebank_reader(SAMPLE / "sample.trees", **files, tags=False)
     found = []
     for example in reader(nlp):
         for sentence in example.reference.sents:

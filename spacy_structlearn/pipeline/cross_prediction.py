@@ -1,0 +1,174 @@
+"""Cross-prediction: training data annotated by components that have not been trained on it.
+
+A component reads the predictions of earlier components, with their errors, so it should be trained
+on predictions. But those on the training data of the earlier components are too good. So the data
+is divided into folds, and each fold is annotated by components trained on the other folds
+(jackknifing).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
+from weakref import WeakKeyDictionary
+
+from spacy.language import Language
+from spacy.schemas import ConfigSchemaTraining
+from spacy.tokens import Doc
+from spacy.training import Example
+from spacy.training.loop import create_train_batches
+from spacy.util import registry
+from thinc.api import constant, fix_random_seed
+from tqdm import tqdm
+
+from ..errors import StructlearnError
+from .batch_trainable import BatchTrainable
+from .readers import Reader
+
+# The predicted Docs of each corpus by its digest, because spaCy reads a corpus several times.
+_predicted: WeakKeyDictionary[Language, dict[bytes, list[Doc]]] = WeakKeyDictionary()
+
+
+def create_cross_predicted_reader(
+    corpus: Reader, annotating: list[str], folds: int = 5, epochs: int = 10, seed: int = 0
+) -> Reader:
+    """Read a corpus for training, with predictions of components in the predicted Docs.
+
+    corpus: the reader of the corpus. Its predicted Docs should have no gold tags.
+    annotating, folds, epochs, seed: see `cross_predict`.
+    Raises StructlearnError as `cross_predict` does.
+    """
+
+    def read(nlp: Language) -> Iterator[Example]:
+        examples = list(corpus(nlp))
+        held = _predicted.setdefault(nlp, {})
+        key = _digest(examples, annotating, folds, epochs, seed)
+        if key not in held:
+            held[key] = cross_predict(
+                nlp, examples, annotating, folds=folds, epochs=epochs, seed=seed
+            )
+        for example, doc in zip(examples, held[key], strict=True):
+            yield Example(doc.copy(), example.reference)
+
+    return read
+
+
+def _digest(examples: Iterable[Example], *settings: object) -> bytes:
+    digest = blake2b(repr(settings).encode(), digest_size=16)
+    for example in examples:
+        for doc in (example.predicted, example.reference):
+            digest.update(doc.to_bytes(exclude=["user_data"]))
+    return digest.digest()
+
+
+def cross_predict(
+    nlp: Language,
+    examples: Sequence[Example],
+    annotating: Sequence[str],
+    *,
+    folds: int = 5,
+    epochs: int = 10,
+    seed: int = 0,
+) -> list[Doc]:
+    """Return copies of the predicted Docs of the examples, annotated by components of a pipeline.
+
+    The components annotate in the order of the pipeline, so each reads the predictions of those
+    before it. Frozen components, and those that are not trained, annotate all Docs.
+    annotating: names of components.
+    folds: number of folds; Doc i is in fold i modulo `folds`.
+    epochs: passes through the data for spaCy's components; those of this package are trained to
+        the end.
+    seed: of the weights and the order of examples of spaCy's components, in each fold.
+    Raises StructlearnError for an unknown component, for fewer than two folds or Docs, and if there
+    is no epoch.
+    """
+    names = ", ".join(nlp.component_names)
+    for name in annotating:
+        if name not in nlp.component_names:
+            raise StructlearnError("SL017", component=name, names=names)
+    if min(folds, len(examples)) < 2 or epochs < 1:
+        raise StructlearnError("SL087", number=len(examples), folds=folds, epochs=epochs)
+    frozen = nlp.config["training"].get("frozen_components", ())
+    folds = min(folds, len(examples))
+    docs = [example.predicted for example in examples]
+    for name, component in nlp.components:
+        if name not in annotating:
+            continue
+        if name in frozen or not getattr(component, "is_trainable", False):
+            docs = _annotated(nlp, name, docs)
+            continue
+        pairs = zip(docs, examples, strict=True)
+        so_far = [Example(doc, example.reference) for doc, example in pairs]
+        docs = list(docs)
+        # disable=None: tqdm is silent if the output is not a terminal.
+        for fold in tqdm(range(folds), desc=f"{name}, cross-prediction", unit="fold", disable=None):
+            docs[fold::folds] = predict_fold(
+                nlp, name, so_far, fold, folds, epochs=epochs, seed=seed
+            )
+    return docs
+
+
+def predict_fold(
+    nlp: Language,
+    name: str,
+    examples: Sequence[Example],
+    fold: int,
+    folds: int,
+    *,
+    epochs: int = 10,
+    seed: int = 0,
+) -> list[Doc]:
+    """Train a copy of one component on the other folds, and annotate copies of the Docs of a fold.
+
+    A component that has learned already, because it comes from another pipeline, learns on.
+    Arguments: see `cross_predict`. The pipeline does not change.
+    """
+    others = [example for i, example in enumerate(examples) if i % folds != fold]
+    config = nlp.config.interpolate()
+    training = registry.resolve(config["training"], schema=ConfigSchemaTraining)
+    optimizer, dropout = training["optimizer"], training["dropout"]
+    fix_random_seed(seed)
+    copy = type(nlp)(nlp.vocab)
+    parts = _with_heard(nlp, name)
+    frozen = [part for part in parts if part in training["frozen_components"]]
+    learned = parts if getattr(nlp.get_pipe(name), "labels", ()) else []
+    for part in parts:
+        settings = dict(config["components"][part])
+        own = copy.add_pipe(settings.pop("factory"), part, config=settings)
+        if part in learned or part in frozen:
+            own.from_bytes(nlp.get_pipe(part).to_bytes(exclude=["vocab"]), exclude=["vocab"])
+    copy.config["initialize"]["components"] = config["initialize"]["components"]
+    with copy.select_pipes(disable=learned or frozen):
+        copy.initialize(lambda: others, sgd=optimizer)
+    component = copy.get_pipe(name)
+    if isinstance(component, BatchTrainable):
+        component.fit(others)
+    else:
+        rates = constant(dropout) if isinstance(dropout, float) else dropout
+        batches = create_train_batches(copy, lambda _: others, training["batcher"], epochs)
+        for (_, batch), rate in zip(batches, rates, strict=False):
+            copy.update(batch, drop=rate, sgd=optimizer, exclude=frozen, annotates=frozen)
+            optimizer.step_schedules()
+    with copy.use_params(optimizer.averages):
+        return _annotated(copy, name, [example.predicted for example in examples[fold::folds]])
+
+
+def _with_heard(nlp: Language, name: str) -> list[str]:
+    """Get the names of a component and, before it, of those that it listens to."""
+    heard = [
+        other for other, of in nlp.components if name in getattr(of, "listening_components", ())
+    ]
+    return [*heard, name]
+
+
+def _annotated(nlp: Language, name: str, docs: Iterable[Doc]) -> list[Doc]:
+    """Annotate copies of the Docs by one component, and by those that it listens to."""
+    annotated: Iterable[Doc] = (doc.copy() for doc in docs)
+    for part in _with_heard(nlp, name):
+        component = nlp.get_pipe(part)
+        # The component may be disabled.
+        if hasattr(component, "pipe"):
+            annotated = component.pipe(annotated, batch_size=nlp.batch_size)
+        else:
+            annotated = map(component, annotated)
+    return list(annotated)
