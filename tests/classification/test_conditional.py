@@ -16,7 +16,7 @@ from spacy_structlearn.classification.features import symbol, tuple_keys
 from spacy_structlearn.errors import StructlearnError
 
 
-def random_likelihood(seed, n_labels, *, l2, given_l2=0.7, n_given=1):
+def random_likelihood(seed, n_labels, *, l2, given_l2=0.7, n_given=1, **centres):
     rng = np.random.default_rng(seed)
     n, n_features = 30, 7
     arrays = (
@@ -26,25 +26,34 @@ def random_likelihood(seed, n_labels, *, l2, given_l2=0.7, n_given=1):
         rng.integers(1, 4, n).astype(np.float64),
         rng.normal(size=(n, n_labels, n_given)),
     )
-    return arrays, LogLinearLikelihood(*arrays, l2=np.array(l2), given_l2=given_l2)
+    return arrays, LogLinearLikelihood(*arrays, l2=np.array(l2), given_l2=given_l2, **centres)
 
 
-def penalised(arrays, l2, given_l2, weights, coefficients):
+def penalised(arrays, l2, given_l2, weights, coefficients, centre=0.0, given_centre=1.0):
     """f as the module states it, from the weights of each label."""
     features, _, labels, counts, given = arrays
     padded = np.concatenate([weights, np.zeros((1, weights.shape[1]))])
     log_proba = log_softmax(padded[features].sum(axis=1) + given @ coefficients)
     value = -counts @ log_proba[np.arange(len(labels)), labels]
-    value += (np.array(l2) * weights**2).sum() / 2
-    return value + given_l2 * ((coefficients - 1) ** 2).sum() / 2
+    value += (np.array(l2) * (weights - centre) ** 2).sum() / 2
+    return value + given_l2 * ((coefficients - given_centre) ** 2).sum() / 2
 
 
 L2 = {2: [0.5, 2.0], 3: [0.5, 2.0, 1.0]}
 
 
+def centres(n_labels):
+    """Means of the priors, as they are with an old model."""
+    columns = 1 if n_labels == 2 else n_labels
+    weights = np.random.default_rng(6).normal(size=(7, columns))
+    return {"centre": weights, "given_centre": np.array([0.4])}
+
+
+@pytest.mark.parametrize("centred", [False, True])
 @pytest.mark.parametrize("n_labels", [2, 3])
-def test_gradient_is_that_of_finite_differences(n_labels):
-    _, likelihood = random_likelihood(3, n_labels, l2=L2[n_labels])
+def test_gradient_is_that_of_finite_differences(n_labels, centred):
+    means = centres(n_labels) if centred else {}
+    _, likelihood = random_likelihood(3, n_labels, l2=L2[n_labels], **means)
     theta = np.random.default_rng(4).normal(size=likelihood.scale.size + 1)
     _, gradient = likelihood.value_and_grad(theta)
     for i in range(len(theta)):
@@ -62,6 +71,19 @@ def test_value_is_f_of_the_weights_of_all_labels(n_labels):
     expected = penalised(arrays, L2[n_labels], 0.7, likelihood.of_labels(weights), coefficients)
     assert likelihood.value_and_grad(theta)[0] == pytest.approx(expected, rel=1e-12)
     np.testing.assert_allclose(likelihood.parameters(weights, coefficients), theta)
+
+
+@pytest.mark.parametrize("n_labels", [2, 3])
+def test_value_is_f_with_the_old_weights_as_centre(n_labels):
+    means = centres(n_labels)
+    arrays, likelihood = random_likelihood(8, n_labels, l2=L2[n_labels], **means)
+    theta = np.random.default_rng(9).normal(size=likelihood.scale.size + 1)
+    weights, coefficients = likelihood.unpack(theta)
+    weights, centre = map(likelihood.of_labels, (weights, means["centre"]))
+    expected = penalised(arrays, L2[n_labels], 0.7, weights, coefficients, centre, 0.4)
+    assert likelihood.value_and_grad(theta)[0] == pytest.approx(expected, rel=1e-12)
+    begin = likelihood.parameters(means["centre"], means["given_centre"])
+    np.testing.assert_array_equal(likelihood.unpack(begin)[0], means["centre"])
 
 
 @pytest.mark.parametrize("l2", [[0.5, 2.0], [0.0, 2.0], [0.0, 0.0]])
