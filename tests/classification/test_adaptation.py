@@ -27,11 +27,15 @@ STAGES = StagesSettings(
 EACH = pytest.mark.parametrize("settings", [NET, LINEAR, STACKED], ids=["net", "linear", "stacked"])
 
 
-def data(seed, names="yn", n=200, prefix="", noise=0.1):
-    """Rows whose label depends on the first two variables together, and on the seed a little."""
+def data(seed, names="yn", n=200, prefix="", noise=0.1, domain=None):
+    """Rows whose label depends on the first two variables together and, by domain, on the third."""
     rng = np.random.default_rng(seed)
     values = rng.integers(0, 4, (n, 3))
-    number = values[:, 0] * values[:, 1] + (rng.random(n) < noise) + (values[:, 2] == seed)
+    number = (
+        values[:, 0] * values[:, 1]
+        + (rng.random(n) < noise)
+        + (values[:, 2] == (seed if domain is None else domain))
+    )
     rows = [[f"{prefix}{value}" for value in row] for row in values]
     return ClassificationData(
         Table.of(rows, VARIABLES), tuple(names[i % len(names)] for i in number)
@@ -67,7 +71,8 @@ def test_it_learns_and_does_not_forget(settings):
     new = adapt(settings, old, NEW)
     assert likelihood(new, data(1, n=500)) > likelihood(old, data(1, n=500)) + 0.01
     alone = train(settings, NEW)
-    assert likelihood(new, data(2)) > likelihood(alone, data(2))
+    other = data(7, domain=0)
+    assert likelihood(new, other) > likelihood(alone, other) + 0.01
     assert old.to_bytes() == before
 
 
@@ -88,11 +93,12 @@ def test_the_stronger_the_prior_the_nearer_the_old_model(settings):
 def test_new_labels_and_new_values_come_in(settings):
     old = train(settings, OLD)
     other = data(5, "xyz", prefix="new ", noise=0.0)
-    new = adapt(settings, old, other, labels=("known", "y"), strength=0.1)
+    new = adapt(settings, old, other, data(7, domain=0), labels=("known", "y"))
     assert new.labels == ("known", "n", "x", "y", "z")
     right = np.mean(np.array(new.predict(other.table)) == other.labels)
     assert right > 0.9
-    assert new.predict(OLD.table) == old.predict(OLD.table)
+    same = np.mean(np.array(new.predict(OLD.table)) == old.predict(OLD.table))
+    assert same > 0.9
     assert type(new).from_bytes(new.to_bytes()) == new
 
 
@@ -153,21 +159,19 @@ def test_the_order_of_the_data_and_when_they_come_do_not_matter(settings):
 @EACH
 def test_untrained_models_are_trained_from_nothing(settings):
     untrained = settings.initialize([NEW], ("w",))
-    assert adapt(settings, untrained, NEW, labels=("z",)) == train(settings, NEW, labels="wz")
+    assert adapt(settings, untrained, NEW, labels=("z",)) == train(settings, NEW, labels=("w", "z"))
 
 
 # --- Bayesian networks ----------------------------------------------------------------------------
 ONES = BayesNetSettings(structure=NET.structure, fit_d=None)
-UNIFORM = BayesNetSettings(structure=NET.structure, smoothing="uniform")
 
 
 @pytest.mark.parametrize("times", [1, 3])
-@pytest.mark.parametrize("settings", [ONES, UNIFORM])
-def test_counts_are_those_of_all_instances_together(settings, times):
+def test_counts_are_those_of_all_instances_together(times):
     """With a strength of a third, every new instance counts three times."""
     new, all_new = data(1, n=60, names="ynz"), [data(1, n=60, names="ynz")] * times
-    merged = adapt(settings, train(settings, OLD), new, strength=1 / times)
-    together = train(settings, OLD, *all_new)
+    merged = adapt(ONES, train(ONES, OLD), new, strength=1 / times)
+    together = train(ONES, OLD, *all_new)
     np.testing.assert_allclose(
         merged.log_joint(OLD.table), together.log_joint(OLD.table), rtol=1e-12
     )
@@ -191,7 +195,8 @@ def test_new_instances_are_left_out_of_the_counts():
     trainer.step()
     assert trainer.value > 0
     # Whatever it counts, an instance that is left out leaves the counts of all others.
-    one = new.table.take([0]), instances[1][:1]
+    one = data(8, n=1)
+    one = one.table, label_ids_of(one.labels, old.labels)
     for weight in (0.1, 1.0, 3.0):
         left_out = MergedCounts(old, one, old.labels, weight).log_joint_left_out()
         np.testing.assert_allclose(left_out, old.log_joint(one[0]), rtol=1e-9)
