@@ -3,10 +3,13 @@
 A log-linear model keeps its templates, and its old weights w0 are the mean of the prior (Chelba &
 Acero 2004, "Adaptation of maximum entropy capitalizer: little data can help a lot"):
 
-    f(w) = - sum_i log P(y_i | x_i) + l2 |w - w0|^2 / 2,    l2 = strength * l2 of the first training
+    f(w) = - sum_i log P(y_i | x_i) + strength * sum_j (l2 + h_j) (w_j - w0_j)^2 / 2
 
-over the new data, where w0 is 0 for new features and labels. Weights of features that the new data
-do not have remain as they are.
+over the new data, with the l2 of the first training. w0 is 0 for new features and labels. h_j is a
+bound of the second derivative of the first term, 0 for new features: it stands for that of the old
+data, without which frequent features move too far and old data are forgotten (Kirkpatrick et al.
+2017, "Overcoming catastrophic forgetting in neural networks"). So at a strength of 1 the old data
+weigh about as much as the new. Weights of features that are not in the new data stay as they are.
 
 A Bayesian network keeps its structure and its d, and new counts are added to the old ones, which
 are prior counts (Bacchiani et al. 2006, "MAP adaptation of stochastic grammars"). The ratio of an
@@ -186,17 +189,17 @@ class LogLinearAdapter(ClassifierAdapter[LogLinearSettings]):
         kept |= KeyIndex(self._old.keys).find(found) >= 0
         numbers = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
         self._keys = found[kept]
-        l2 = self._strength * (self._old.l2 or 1.0)
         self._likelihood = LogLinearLikelihood(
             numbers[ids].reshape(keys.shape),
             len(self._keys),
             sample.label_ids,
             sample.counts,
             sample.given,
-            l2=np.full(n_labels, l2),
-            given_l2=l2,
+            l2=np.full(n_labels, self._old.l2),
+            given_l2=self._old.l2,
             centre=_in_columns(_weights_at(self._old, self._keys, self.labels)),
             given_centre=self._old.coefficients,
+            strength=self._strength,
         )
         begin = _in_columns(_weights_at(current, self._keys, self.labels))
         self._optimizer = LBFGS(

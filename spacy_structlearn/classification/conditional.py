@@ -37,6 +37,8 @@ class LogLinearLikelihood:
     given: float64 (n, n_labels, n_given), scores with a coefficient.
     l2: float64 (n_labels), for the weights of each label. given_l2: for the coefficients.
     centre, given_centre: the means of the priors, of the shapes of `unpack`.
+    strength: a multiple of l2 and, for features whose centre is not 0, of the bound of the second
+        derivative: a prior that stands for earlier data. None: the prior is l2.
 
     For two labels a and b, only u = w_a - w_b matters for the likelihood. The weights with this
     difference and the smallest penalty are w_a = l2_b u / (l2_a + l2_b) and w_b = w_a - u, so there
@@ -57,6 +59,7 @@ class LogLinearLikelihood:
         given_l2: float,
         centre: NDArray[np.float64] | float = 0.0,
         given_centre: NDArray[np.float64] | float = 1.0,
+        strength: float | None = None,
     ):
         n_labels = len(l2)
         self.n_columns = n_labels if n_labels > 2 else 1
@@ -70,7 +73,8 @@ class LogLinearLikelihood:
             given = given[:, :1] - given[:, 1:]
         elif n_labels > 2:
             bound = 0.25  # of p (1 - p)
-        self.l2, self.given_l2 = l2[: self.n_columns], given_l2
+        self.l2: NDArray[np.float64] = l2[: self.n_columns]
+        self.given_l2: NDArray[np.float64] | float = given_l2
         self.centre, self.given_centre = centre, given_centre
         given = np.ascontiguousarray(given[:, : self.n_columns])
         self._instances = Instances(features, n_features, label_ids, counts, given)
@@ -81,9 +85,14 @@ class LogLinearLikelihood:
         curvature = self.l2 + bound * occurrences[:, None]
         # Without prior and rows, the weight of a feature does not change.
         self.scale = 1.0 / np.sqrt(np.where(curvature > 0, curvature, 1.0))
+        if strength is not None:
+            known = np.any(centre, axis=1, keepdims=True)
+            self.l2 = strength * np.where(known, curvature, self.l2)
         spread = np.square(given).sum(axis=1) if self.n_columns == 1 else n_labels * given.var(1)
         curvature = self.given_l2 + bound * (counts @ spread)
         self.given_scale = 1.0 / np.sqrt(np.where(curvature > 0, curvature, 1.0))
+        if strength is not None:
+            self.given_l2 = strength * curvature
         self._gradient = np.empty_like(self.scale)
         self._given_gradient = np.empty_like(self.given_scale)
 
@@ -96,7 +105,7 @@ class LogLinearLikelihood:
         shrunk = self.l2 * moved
         beyond = coefficients - self.given_centre
         value += 0.5 * np.einsum("ij,ij->", shrunk, moved)
-        value += 0.5 * self.given_l2 * np.einsum("i,i->", beyond, beyond)
+        value += 0.5 * np.sum(self.given_l2 * (beyond * beyond))
         gradient += shrunk
         gradient *= self.scale
         given_gradient += self.given_l2 * beyond

@@ -24,8 +24,6 @@ C = TypeVar("C", bound="ClassifierSettings")
 
 VARIANCES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 """Prior variances that l2 "search" compares on development data."""
-STRENGTHS = (1.0, 0.1, 10.0)
-"""Strengths of the prior of `adapter` to choose from; the first is the default."""
 SEARCH_L2 = 1.0
 """The value of l2 during a template search, if l2 is still to be chosen."""
 
@@ -34,7 +32,8 @@ SEARCH_L2 = 1.0
 class ClassifierSettings(Settings):
     """Settings that all classifiers share."""
 
-    strengths: ClassVar[tuple[float, ...]] = STRENGTHS
+    strengths: ClassVar[tuple[float, ...]] = (1.0, 0.3, 3.0, 10.0)
+    """Strengths of the prior of `adapter` to choose from; the first is the default."""
 
     min_gain: float = setting(
         0.0, help="Minimum gain in accuracy (0 to 1) for a step of the search."
@@ -270,7 +269,7 @@ class StagesSettings(Settings):
     """Several classifiers, trained one after another and stored as one model."""
 
     name = "Stages"
-    strengths: ClassVar[tuple[float, ...]] = STRENGTHS
+    strengths: ClassVar[tuple[float, ...]] = (3.0, 1.0, 10.0, 30.0)
 
     stages: Mapping[str, Any] = setting(
         help="A LogLinear or BayesNet architecture for each stage, without word classes; in a "

@@ -29,14 +29,14 @@ def random_likelihood(seed, n_labels, *, l2, given_l2=0.7, n_given=1, **centres)
     return arrays, LogLinearLikelihood(*arrays, l2=np.array(l2), given_l2=given_l2, **centres)
 
 
-def penalised(arrays, l2, given_l2, weights, coefficients, centre=0.0, given_centre=1.0):
+def penalised(arrays, l2, given_l2, weights, coefficients):
     """f as the module states it, from the weights of each label."""
     features, _, labels, counts, given = arrays
     padded = np.concatenate([weights, np.zeros((1, weights.shape[1]))])
     log_proba = log_softmax(padded[features].sum(axis=1) + given @ coefficients)
     value = -counts @ log_proba[np.arange(len(labels)), labels]
-    value += (np.array(l2) * (weights - centre) ** 2).sum() / 2
-    return value + given_l2 * ((coefficients - given_centre) ** 2).sum() / 2
+    value += (np.array(l2) * weights**2).sum() / 2
+    return value + given_l2 * ((coefficients - 1) ** 2).sum() / 2
 
 
 L2 = {2: [0.5, 2.0], 3: [0.5, 2.0, 1.0]}
@@ -46,7 +46,8 @@ def centres(n_labels):
     """Means of the priors, as they are with an old model."""
     columns = 1 if n_labels == 2 else n_labels
     weights = np.random.default_rng(6).normal(size=(7, columns))
-    return {"centre": weights, "given_centre": np.array([0.4])}
+    weights[2] = 0.0
+    return {"centre": weights, "given_centre": np.array([0.4]), "strength": 3.0}
 
 
 @pytest.mark.parametrize("centred", [False, True])
@@ -79,8 +80,14 @@ def test_value_is_f_with_the_old_weights_as_centre(n_labels):
     arrays, likelihood = random_likelihood(8, n_labels, l2=L2[n_labels], **means)
     theta = np.random.default_rng(9).normal(size=likelihood.scale.size + 1)
     weights, coefficients = likelihood.unpack(theta)
-    weights, centre = map(likelihood.of_labels, (weights, means["centre"]))
-    expected = penalised(arrays, L2[n_labels], 0.7, weights, coefficients, centre, 0.4)
+    # The bound of the second derivative, of which there is none for a new feature.
+    l2 = np.array([0.4] if n_labels == 2 else L2[3])
+    counts = np.array([arrays[3] @ (arrays[0] == j).sum(axis=1) for j in range(7)])
+    l2 = 3.0 * (l2 + 0.25 * np.where(np.arange(7) == 2, 0, counts)[:, None])
+    np.testing.assert_allclose(likelihood.l2, l2)
+    expected = penalised(arrays, 0.0, 0.0, likelihood.of_labels(weights), coefficients)
+    expected += (l2 * (weights - means["centre"]) ** 2).sum() / 2
+    expected += (likelihood.given_l2 * (coefficients - 0.4) ** 2).sum() / 2
     assert likelihood.value_and_grad(theta)[0] == pytest.approx(expected, rel=1e-12)
     begin = likelihood.parameters(means["centre"], means["given_centre"])
     np.testing.assert_array_equal(likelihood.unpack(begin)[0], means["centre"])
