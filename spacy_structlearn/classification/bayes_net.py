@@ -408,8 +408,9 @@ def _nodes(variables: Sequence[str], parents: Parents) -> list[tuple[str | None,
 
 
 def whole(numbers: NDArray[Any]) -> NDArray[Any]:
-    """Return numbers as int32, or as float32 if they are not all whole."""
-    if numbers.dtype.kind == "f" and (numbers % 1.0 != 0.0).any():
+    """Return numbers as int32, or as float32 if they are not all whole, or too large."""
+    is_float = numbers.dtype.kind == "f"
+    if is_float and ((np.trunc(numbers) != numbers) | (np.abs(numbers) >= 2**31)).any():
         return numbers.astype(np.float32)
     return numbers.astype(np.int32)
 
