@@ -28,21 +28,20 @@ cdef class BayesNetKernel:
 
     Set s of variables consists of the `columns` (int32, ascending; m is the class) from
     column_starts[s] on. Its values have the `keys` (uint64) with this seed (uint64) and the
-    `counts` (int32) from starts[s] on.
+    `counts` (float64) from starts[s] on.
     Table t has the levels from table_starts[t] on, the smallest context first, and 1 / V in
     `uniform` (float64). A level has the numbers of the sets of its context and of the context with
     the value (int32), its d (float64), and the number of different values in each of the context's
-    values in `distinct` (int32), from distinct_starts on.
+    values in `distinct` (float64), from distinct_starts on.
     uniform_weight: the weight of 1 / V in the ablation; negative for Witten-Bell.
     symbols: uint64 (L), of the labels.
     Raises ValueError if the arrays do not fit together.
     """
 
     cdef const uint64_t[::1] seeds, symbols
-    cdef const int32_t[::1] counts, columns, column_starts, table_starts
-    cdef const int32_t[::1] context_sets, event_sets, distinct
+    cdef const int32_t[::1] columns, column_starts, table_starts, context_sets, event_sets
     cdef const int64_t[::1] starts, distinct_starts
-    cdef const double[::1] d, uniform
+    cdef const double[::1] counts, distinct, d, uniform
     cdef double uniform_weight
     cdef KeyIndex index
     cdef readonly Py_ssize_t n_columns
@@ -57,8 +56,9 @@ cdef class BayesNetKernel:
             raise ValueError("there must be a count for each key, and keys for each set")
         if len(d) != n_levels or len(distinct_starts) != n_levels + 1:
             raise ValueError("there must be a d and numbers of values for each level")
-        if (np.asarray(counts) <= 0).any() or (np.asarray(distinct) <= 0).any():
-            raise ValueError("what was not seen cannot have a count")
+        for numbers in map(np.asarray, (counts, distinct)):
+            if not ((numbers > 0) & (numbers < np.inf)).all():
+                raise ValueError("what was not seen cannot have a count")
         self.index = KeyIndex(keys)
         self.counts, self.starts, self.seeds = counts, starts, seeds
         self.columns, self.column_starts = columns, column_starts

@@ -11,6 +11,7 @@ the paper) of held-out data, or of the training data with each instance left out
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,8 +48,8 @@ class BayesNet(Classifier):
     """
 
     kind = "bayes_net"
-    version = 2
-    readable = (1, 2)
+    version = 2  # 3 with counts that are not whole
+    readable = (1, 2, 3)
 
     def __init__(
         self,
@@ -181,7 +182,7 @@ class BayesNet(Classifier):
 
     def to_fields(self) -> tuple[int, dict[str, Any]]:
         """What is stored: hashes of the values, no text but the names of variables and labels."""
-        return self.version, {
+        return 3 if self.tables.fractional else self.version, {
             "settings": self.settings.stored(),
             "labels": self.labels,
             "variables": self.variables,
@@ -273,9 +274,10 @@ class Tables(NamedTuple):
 
     nodes: the variable of each table.
     subsets: the sets of variables that are counted.
-    keys, counts: uint64 (k), ascending, and int32 (k), of each set.
+    keys, counts: uint64 (k), ascending, and int32 (k), or float32 (k) if they are not all whole, of
+        each set.
     contexts: the set of each level of each table.
-    distinct: T of each level, int32, in the order of the keys of the context.
+    distinct: T of each level, like counts, in the order of the keys of the context.
     n_values: number of different values of the variable.
     """
 
@@ -283,9 +285,9 @@ class Tables(NamedTuple):
     nodes: tuple[int, ...] = (0,)
     subsets: tuple[Subset, ...] = ()
     keys: tuple[NDArray[np.uint64], ...] = ()
-    counts: tuple[NDArray[np.int32], ...] = ()
+    counts: tuple[NDArray[Any], ...] = ()
     contexts: tuple[tuple[Subset, ...], ...] = ((),)
-    distinct: tuple[tuple[NDArray[np.int32], ...], ...] = ((),)
+    distinct: tuple[tuple[NDArray[Any], ...], ...] = ((),)
     n_values: tuple[int, ...] = (0,)
 
     @classmethod
@@ -312,14 +314,19 @@ class Tables(NamedTuple):
             moved(nodes),
             tuple(map(moved, subsets)),
             tuple(group.keys for group in groups),
-            tuple(group.counts.astype(np.int32) for group in groups),
+            tuple(whole(group.counts) for group in groups),
             tuple(tuple(map(moved, table)) for table in contexts),
             tuple(
-                tuple(counts.distinct(context, node).astype(np.int32) for context in table)
+                tuple(whole(counts.distinct(context, node)) for context in table)
                 for node, table in zip(nodes, contexts, strict=True)
             ),
             tuple(map(counts.n_values, nodes)),
         )
+
+    @property
+    def fractional(self) -> bool:
+        """Whether some counts are not whole."""
+        return any(array.dtype.kind == "f" for array in chain(self.counts, *self.distinct))
 
     def fields(self) -> dict[str, Any]:
         """Return what is stored, with integers of the smallest type."""
@@ -352,9 +359,9 @@ class Tables(NamedTuple):
             nodes,
             tuple(map(tuple, stored["subsets"])),
             tuple(keys),
-            tuple(array.astype(np.int32) for array in counts),
+            tuple(map(whole, counts)),
             tuple(tuple(map(tuple, table)) for table in contexts),
-            tuple(tuple(array.astype(np.int32) for array in table) for table in distinct),
+            tuple(tuple(map(whole, table)) for table in distinct),
             tuple(map(int, n_values)),
         )
 
@@ -373,7 +380,7 @@ class Tables(NamedTuple):
         sets = np.array(levels, dtype=np.int32).reshape(-1, 2)
         return BayesNetKernel(
             _concatenate(self.keys, np.uint64),
-            _concatenate(self.counts, np.int32),
+            _concatenate(self.counts, np.float64),
             _starts(self.keys, np.int64),
             np.array([seed_of(self.variables, s) for s in self.subsets], dtype=np.uint64),
             _concatenate(self.subsets, np.int32),
@@ -381,7 +388,7 @@ class Tables(NamedTuple):
             _starts(self.contexts, np.int32),
             sets[:, 0].copy(),
             sets[:, 1].copy(),
-            _concatenate(distinct, np.int32),
+            _concatenate(distinct, np.float64),
             _starts(distinct, np.int64),
             all_d,
             1.0 / (np.array(self.n_values, dtype=np.float64) + 1.0),
@@ -400,7 +407,17 @@ def _nodes(variables: Sequence[str], parents: Parents) -> list[tuple[str | None,
     return nodes
 
 
-def _narrow(numbers: NDArray[np.int32]) -> NDArray[np.unsignedinteger]:
+def whole(numbers: NDArray[Any]) -> NDArray[Any]:
+    """Return numbers as int32, or as float32 if they are not all whole, or too large."""
+    is_float = numbers.dtype.kind == "f"
+    if is_float and ((np.trunc(numbers) != numbers) | (np.abs(numbers) >= 2**31)).any():
+        return numbers.astype(np.float32)
+    return numbers.astype(np.int32)
+
+
+def _narrow(numbers: NDArray[Any]) -> NDArray[Any]:
+    if numbers.dtype.kind == "f":
+        return numbers
     return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
 
 

@@ -26,7 +26,7 @@ BIAS: Template = ()
 """The template of the constant feature."""
 
 _LOWEST = -100.0  # smallest log-probability of a base model
-_MEMORY = 6  # of L-BFGS; more would cost more time than it saves
+MEMORY = 6  # of L-BFGS; more would cost more time than it saves
 
 
 class LogLinearLikelihood:
@@ -34,13 +34,17 @@ class LogLinearLikelihood:
 
     features: int32 (n, n_templates), numbers below n_features, -1 for none.
     label_ids: int32 (n). counts: float64 (n), how often each row occurs.
-    given: float64 (n, n_labels, n_given), scores with a coefficient, whose prior has mean 1.
+    given: float64 (n, n_labels, n_given), scores with a coefficient.
     l2: float64 (n_labels), for the weights of each label. given_l2: for the coefficients.
+    centre, given_centre: the means of the priors, of the shapes of `unpack`.
+    strength: a multiple of l2 and, for features whose centre is not 0, of the bound of the second
+        derivative: a prior that stands for earlier data. None: the prior is l2.
 
     For two labels a and b, only u = w_a - w_b matters for the likelihood. The weights with this
     difference and the smallest penalty are w_a = l2_b u / (l2_a + l2_b) and w_b = w_a - u, so there
-    is one column of weights, u, with l2_a l2_b / (l2_a + l2_b). The parameters are weights divided
-    by `scale`, one over the root of an upper bound of the second derivative of f.
+    is one column of weights, u, with l2_a l2_b / (l2_a + l2_b). The parameters are weights, less
+    their centre, divided by `scale`, one over the root of an upper bound of the second derivative
+    of f.
     """
 
     def __init__(
@@ -53,6 +57,9 @@ class LogLinearLikelihood:
         *,
         l2: NDArray[np.float64],
         given_l2: float,
+        centre: NDArray[np.float64] | float = 0.0,
+        given_centre: NDArray[np.float64] | float = 1.0,
+        strength: float | None = None,
     ):
         n_labels = len(l2)
         self.n_columns = n_labels if n_labels > 2 else 1
@@ -66,7 +73,9 @@ class LogLinearLikelihood:
             given = given[:, :1] - given[:, 1:]
         elif n_labels > 2:
             bound = 0.25  # of p (1 - p)
-        self.l2, self.given_l2 = l2[: self.n_columns], given_l2
+        self.l2: NDArray[np.float64] = l2[: self.n_columns]
+        self.given_l2: NDArray[np.float64] | float = given_l2
+        self.centre, self.given_centre = centre, given_centre
         given = np.ascontiguousarray(given[:, : self.n_columns])
         self._instances = Instances(features, n_features, label_ids, counts, given)
         occurrences = np.zeros(n_features)
@@ -76,9 +85,14 @@ class LogLinearLikelihood:
         curvature = self.l2 + bound * occurrences[:, None]
         # Without prior and rows, the weight of a feature does not change.
         self.scale = 1.0 / np.sqrt(np.where(curvature > 0, curvature, 1.0))
+        if strength is not None:
+            known = np.any(centre, axis=1, keepdims=True)
+            self.l2 = strength * np.where(known, curvature, self.l2)
         spread = np.square(given).sum(axis=1) if self.n_columns == 1 else n_labels * given.var(1)
         curvature = self.given_l2 + bound * (counts @ spread)
         self.given_scale = 1.0 / np.sqrt(np.where(curvature > 0, curvature, 1.0))
+        if strength is not None:
+            self.given_l2 = strength * curvature
         self._gradient = np.empty_like(self.scale)
         self._given_gradient = np.empty_like(self.given_scale)
 
@@ -87,10 +101,11 @@ class LogLinearLikelihood:
         weights, coefficients = self.unpack(theta)
         gradient, given_gradient = self._gradient, self._given_gradient
         value = self._instances.value_and_gradient(weights, coefficients, gradient, given_gradient)
-        shrunk = self.l2 * weights
-        beyond = coefficients - 1.0
-        value += 0.5 * np.einsum("ij,ij->", shrunk, weights)
-        value += 0.5 * self.given_l2 * np.einsum("i,i->", beyond, beyond)
+        moved = weights - self.centre
+        shrunk = self.l2 * moved
+        beyond = coefficients - self.given_centre
+        value += 0.5 * np.einsum("ij,ij->", shrunk, moved)
+        value += 0.5 * np.sum(self.given_l2 * (beyond * beyond))
         gradient += shrunk
         gradient *= self.scale
         given_gradient += self.given_l2 * beyond
@@ -101,12 +116,13 @@ class LogLinearLikelihood:
         self, weights: NDArray[np.float64], coefficients: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Return theta for weights, float64 (n_features, n_columns), and coefficients."""
-        return np.concatenate([(weights / self.scale).reshape(-1), coefficients / self.given_scale])
+        moved = (weights - self.centre) / self.scale
+        return np.concatenate([moved.reshape(-1), coefficients / self.given_scale])
 
     def unpack(self, theta: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the weights and coefficients, the inverse of `parameters`."""
         n_weights = self.scale.size
-        weights = theta[:n_weights].reshape(self.scale.shape) * self.scale
+        weights = theta[:n_weights].reshape(self.scale.shape) * self.scale + self.centre
         return weights, theta[n_weights:] * self.given_scale
 
     def of_labels(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -114,7 +130,7 @@ class LogLinearLikelihood:
         return weights * self._shares
 
 
-class _Sample(NamedTuple):
+class Sample(NamedTuple):
     """Distinct labelled rows in the order of their keys, so that sums do not depend on others.
 
     label_ids: int32 (n). counts: float64 (n). given: float64 (n, n_labels, n_given).
@@ -126,7 +142,7 @@ class _Sample(NamedTuple):
     given: NDArray[np.float64]
 
     @classmethod
-    def of(cls, table: Table, label_ids: NDArray[np.int32], given: NDArray[np.float64]) -> _Sample:
+    def of(cls, table: Table, label_ids: NDArray[np.int32], given: NDArray[np.float64]) -> Sample:
         """Return the sample of a table. given: float64 (n_rows, n_labels, n_given)."""
         _, ids, counts = group(row_keys(table, label_ids))
         rows = np.empty(len(counts), dtype=np.int64)
@@ -199,8 +215,8 @@ class Workshop:
             self.base.settings = settings.base.kept()
             given = base_scores(self.base.log_joint_left_out())
             dev_given = base_scores(self.base.log_joint(dev[0]))
-        self.train = _Sample.of(*train, given)
-        self.dev = _Sample.of(*dev, dev_given)
+        self.train = Sample.of(*train, given)
+        self.dev = Sample.of(*dev, dev_given)
         self.n_columns = len(labels) if len(labels) > 2 else 1
         self._columns: dict[Template, _Column] = {}
 
@@ -264,7 +280,7 @@ class Workshop:
             likelihood.parameters(estimate.weights, estimate.coefficients),
             gradient_tolerance=self.settings.tolerance if tolerance is None else tolerance,
             value_tolerance=0.0,
-            memory=_MEMORY,
+            memory=MEMORY,
         )
 
     def fitted(self, estimate: Estimate, l2: float, tolerance: float | None = None) -> Estimate:

@@ -11,7 +11,7 @@ row itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,12 +54,12 @@ class Group(NamedTuple):
     """The different values of a set of variables.
 
     keys: uint64 (k), ascending. ids: int32 (n_rows), the index of each row's values in `keys`.
-    counts: int64 (k), how often each occurs. index: from keys to indices.
+    counts: numbers (k), how often each occurs. index: from keys to indices.
     """
 
     keys: NDArray[np.uint64]
     ids: NDArray[np.int32]
-    counts: NDArray[np.int64]
+    counts: NDArray[Any]
     index: KeyIndex
 
 
@@ -81,6 +81,8 @@ class JointCounts:
 
     label_ids: integers (n), indices in `labels`. labels: all known labels.
     """
+
+    weight = 1.0  # the count of one row
 
     def __init__(self, table: Table, label_ids: NDArray[np.integer], labels: Sequence[str]):
         self.table = table
@@ -114,13 +116,13 @@ class JointCounts:
         """Return the number of different values of a variable, or of labels that occur."""
         return len(self.group((variable,)).keys)
 
-    def distinct(self, context: Subset, variable: int) -> NDArray[np.int64]:
-        """Return T, the number of values of `variable` with each value of the context, int64 (k).
+    def distinct(self, context: Subset, variable: int) -> NDArray[Any]:
+        """Return T, the number of values of `variable` with each value of the context, (k).
 
         The order is that of `group(context).keys`.
         """
 
-        def make() -> NDArray[np.int64]:
+        def make() -> NDArray[Any]:
             events, contexts = self.group(join(context, variable)), self.group(context)
             # One row of each event tells its context.
             rows = np.empty(len(events.keys), dtype=np.int64)
@@ -137,9 +139,9 @@ class CountedInstances:
     label_ids: integers (n), the labels of the rows, if they are known.
 
     With `left_out`, the rows are those that were counted, and each is looked up in the counts of
-    all others: 1 is subtracted from the count of each context and event that contains the row (with
-    the class, only for the row's own label), and a value that only this row has in a context is not
-    among the T.
+    all others: its weight is subtracted from the count of each context and event that contains the
+    row (with the class, only for the row's own label), and a value that only this row has in a
+    context is not among the T.
     """
 
     def __init__(
@@ -173,8 +175,8 @@ class CountedInstances:
             if self.is_left_out:
                 inside = self._own(context)
                 distinct = distinct - inside * self._is_single(context, variable)
-                total = total - inside
-                frequency = frequency - self._own(event)
+                total = total - self.counts.weight * inside
+                frequency = frequency - self.counts.weight * self._own(event)
             with np.errstate(divide="ignore", invalid="ignore"):
                 ratio = np.where(total > 0, distinct / total, np.inf)
                 relative = np.where(total > 0, frequency / total, 0.0)
@@ -217,9 +219,13 @@ class CountedInstances:
         return own
 
     def _is_single(self, context: Subset, variable: int) -> NDArray[np.float64]:
-        """Return 1 where no other row has the same value of a variable in the context."""
+        """Return 1 where no other row has the same value of a variable in the context.
+
+        More generally, by how much T is less without the row; see `MergedCounts`.
+        """
         event = self.counts.group(join(context, variable))
-        return (event.counts[event.ids] == 1).astype(np.float64).reshape(-1, 1)
+        counts = event.counts[event.ids].reshape(-1, 1)
+        return np.minimum(counts, 1.0) - np.minimum(counts - self.counts.weight, 1.0)
 
 
 def join(context: Subset, variable: int) -> Subset:
@@ -236,6 +242,6 @@ def seed_of(variables: Sequence[str], subset: Subset) -> int:
     return symbol(SET_SEPARATOR.join(names))
 
 
-def _look_up(numbers: NDArray[np.int64], places: NDArray[np.int32]) -> NDArray[np.float64]:
+def _look_up(numbers: NDArray[Any], places: NDArray[np.int32]) -> NDArray[np.float64]:
     """Return the numbers at these indices, 0 at -1."""
     return np.append(numbers, 0).astype(np.float64)[places]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from ..errors import StructlearnError
 from ..learning import settings as core
@@ -13,6 +13,7 @@ from ..learning.settings import Settings, setting
 from ..parallel.shards import MakeEngine, make_engine
 
 if TYPE_CHECKING:
+    from ..learning.training import Trainer
     from .bayes_net import BayesNet
     from .features import ClassificationData
     from .log_linear import LogLinear
@@ -30,6 +31,9 @@ SEARCH_L2 = 1.0
 @dataclass(frozen=True, kw_only=True)
 class ClassifierSettings(Settings):
     """Settings that all classifiers share."""
+
+    strengths: ClassVar[tuple[float, ...]] = (1.0, 0.3, 3.0, 10.0)
+    """Strengths of the prior of `adapter` to choose from; the first is the default."""
 
     min_gain: float = setting(
         0.0, help="Minimum gain in accuracy (0 to 1) for a step of the search."
@@ -78,6 +82,27 @@ class ClassifierSettings(Settings):
 
         kind = LogLinearTrainer if isinstance(self, LogLinearSettings) else BayesNetTrainer
         return kind(self, parameters, data, make_engine=make_engine)
+
+    def adapter(
+        self,
+        parameters: Any,
+        data: Sequence[ClassificationData],
+        labels: Sequence[str],
+        *,
+        strength: float,
+        make_engine: MakeEngine = make_engine,
+    ) -> Trainer:
+        """Return a trainer that starts from trained `parameters`; see `adaptation`.
+
+        labels: those to add, besides labels of the data.
+        """
+        from .adaptation import BayesNetAdapter, LogLinearAdapter
+
+        if not parameters.used:  # it is not trained, or has learned nothing from the variables
+            untrained = self.initialize(data, (*parameters.labels, *labels))
+            return self.trainer(untrained, data, make_engine=make_engine)
+        kind = LogLinearAdapter if isinstance(self, LogLinearSettings) else BayesNetAdapter
+        return kind(self, parameters, data, labels, strength=strength, make_engine=make_engine)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,6 +269,7 @@ class StagesSettings(Settings):
     """Several classifiers, trained one after another and stored as one model."""
 
     name = "Stages"
+    strengths: ClassVar[tuple[float, ...]] = (3.0, 1.0, 10.0, 30.0)
 
     stages: Mapping[str, Any] = setting(
         help="A LogLinear or BayesNet architecture for each stage, without word classes; in a "
@@ -308,3 +334,22 @@ class StagesSettings(Settings):
         from .stages import StagesTrainer
 
         return StagesTrainer(self, parameters, data, make_engine=make_engine)
+
+    def adapter(
+        self,
+        parameters: Stages,
+        data: Sequence[StagesData],
+        labels: Sequence[str],
+        *,
+        strength: float,
+        make_engine: MakeEngine = make_engine,
+    ) -> StagesTrainer:
+        """Return a trainer that adapts the stages that have instances.
+
+        labels: those to add to the main stage, besides labels of the data.
+        """
+        from .stages import StagesTrainer
+
+        return StagesTrainer(
+            self, parameters, data, labels, strength=strength, make_engine=make_engine
+        )

@@ -124,6 +124,8 @@ class Stages(Stored):
 class StagesTrainer(Trainer[StagesSettings]):
     """Trains one stage after another, each to its end.
 
+    labels, strength: of the main stage and of the priors, to adapt trained stages; None: all stages
+        are trained from nothing.
     value: the sum of the objectives of the stages, 0 for stages that have not begun.
     n_iterations: number of steps of all stages.
     """
@@ -133,10 +135,13 @@ class StagesTrainer(Trainer[StagesSettings]):
         settings: StagesSettings,
         stages: Stages,
         data: Sequence[StagesData],
+        labels: Sequence[str] = (),
         *,
+        strength: float | None = None,
         make_engine: MakeEngine = make_engine,
     ):
         super().__init__(settings, make_engine=make_engine)
+        self._labels, self._strength = labels, strength
         self._classifiers = {stage: stages[stage] for stage in settings.order}
         self._trainers: dict[str, Trainer] = {}
         # Stages trained since their classifier was taken from the trainer.
@@ -155,9 +160,18 @@ class StagesTrainer(Trainer[StagesSettings]):
             classifier = self._classifiers[stage]
             if not classifier.variables:  # it had no instances
                 classifier = initialized(settings, instances, classifier.labels)
-            self._trainers[stage] = settings.trainer(
-                classifier, instances, make_engine=self.make_engine
-            )
+            if self._strength is None:
+                trainer = settings.trainer(classifier, instances, make_engine=self.make_engine)
+            else:
+                labels = self._labels if stage == self.settings.order[-1] else ()
+                trainer = settings.adapter(
+                    classifier,
+                    instances,
+                    labels,
+                    strength=self._strength,
+                    make_engine=self.make_engine,
+                )
+            self._trainers[stage] = trainer
 
     def iterate(self) -> bool:
         """Make a step of the first stage that is not finished."""

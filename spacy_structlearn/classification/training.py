@@ -43,6 +43,7 @@ class ClassifierTrainer(Trainer[S]):
     """The data of a classifier, in the order of a hash.
 
     model: an untrained model with labels and variables; labels of the data are added.
+    labels: further labels.
     """
 
     labels: tuple[str, ...]
@@ -53,12 +54,14 @@ class ClassifierTrainer(Trainer[S]):
         settings: S,
         model: BayesNet | LogLinear,
         data: Sequence[ClassificationData],
+        labels: Sequence[str] = (),
         *,
         make_engine: MakeEngine = make_engine,
     ):
         super().__init__(settings, make_engine=make_engine)
         self._model = model
-        self._known = model.labels  # those of a trained model include labels of the data
+        # Those of a trained model include labels of the data.
+        self._known = (*model.labels, *labels)
         self.variables = model.variables
         self._data: list[ClassificationData] = []
         self.add(data)
@@ -85,15 +88,19 @@ class BayesNetTrainer(ClassifierTrainer[BayesNetSettings]):
     """
 
     def iterate(self) -> bool:
+        self._model, log_joint = self._estimated()
+        log_z = np.logaddexp.reduce(log_joint, axis=1)
+        own = log_joint[np.arange(len(log_joint)), self.instances[1]]
+        self.value = float((log_z - own).sum())
+        self.n_iterations += 1
+        return False
+
+    def _estimated(self) -> tuple[BayesNet, NDArray[np.float64]]:
+        """Return the network, and log P(x_i, y) of the instances, each left out of the counts."""
         table, label_ids = self.instances
         labels = [self.labels[label] for label in label_ids]
         net = BayesNet(self.settings).fit(table, labels, known_labels=self.labels)
-        log_joint = net.log_joint_left_out()
-        log_z = np.logaddexp.reduce(log_joint, axis=1)
-        self.value = float((log_z - log_joint[np.arange(len(labels)), label_ids]).sum())
-        self.n_iterations += 1
-        self._model = net.compact()
-        return False
+        return net.compact(), net.log_joint_left_out()
 
     def parameters(self) -> BayesNet:
         return self._model
@@ -176,7 +183,9 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
         names: dict[int, str] = {}
         for template in templates:
             column = workshop.column(template)
-            names.update(_names(column.keys, workshop.train.table.take(column.rows), template))
+            names.update(
+                feature_names(column.keys, workshop.train.table.take(column.rows), template)
+            )
         return model.replaced(
             templates=templates,
             keys=keys[~bias],
@@ -393,7 +402,7 @@ def _in_order(template: Iterable[str], variables: tuple[str, ...]) -> Template:
     return tuple(sorted(template, key=variables.index))
 
 
-def _names(keys: NDArray[np.uint64], rows: Table, template: Template) -> dict[int, str]:
+def feature_names(keys: NDArray[np.uint64], rows: Table, template: Template) -> dict[int, str]:
     """Return the names of the features of these rows, if all their values have names."""
     columns = []
     for variable in template:

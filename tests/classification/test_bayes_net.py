@@ -288,6 +288,9 @@ def test_files_of_before_have_the_variance_of_the_prior(net, variance, l2):
         lambda f: f["tables"]["contexts"][1][0].append(77),
         lambda f: f["tables"]["distinct"][0].pop(),
         lambda f: f["tables"]["distinct"].reverse(),
+        lambda f: f["tables"].update(counts=[c * np.nan for c in f["tables"]["counts"]]),
+        lambda f: f["tables"].update(counts=[c + np.inf for c in f["tables"]["counts"]]),
+        lambda f: f["tables"].update(counts=[c - 5.5 for c in f["tables"]["counts"]]),
     ],
 )
 def test_bytes_that_are_no_net(net, damage):

@@ -16,7 +16,7 @@ from spacy_structlearn.classification.features import symbol, tuple_keys
 from spacy_structlearn.errors import StructlearnError
 
 
-def random_likelihood(seed, n_labels, *, l2, given_l2=0.7, n_given=1):
+def random_likelihood(seed, n_labels, *, l2, given_l2=0.7, n_given=1, **centres):
     rng = np.random.default_rng(seed)
     n, n_features = 30, 7
     arrays = (
@@ -26,7 +26,7 @@ def random_likelihood(seed, n_labels, *, l2, given_l2=0.7, n_given=1):
         rng.integers(1, 4, n).astype(np.float64),
         rng.normal(size=(n, n_labels, n_given)),
     )
-    return arrays, LogLinearLikelihood(*arrays, l2=np.array(l2), given_l2=given_l2)
+    return arrays, LogLinearLikelihood(*arrays, l2=np.array(l2), given_l2=given_l2, **centres)
 
 
 def penalised(arrays, l2, given_l2, weights, coefficients):
@@ -42,9 +42,19 @@ def penalised(arrays, l2, given_l2, weights, coefficients):
 L2 = {2: [0.5, 2.0], 3: [0.5, 2.0, 1.0]}
 
 
+def centres(n_labels):
+    """Means of the priors, as they are with an old model."""
+    columns = 1 if n_labels == 2 else n_labels
+    weights = np.random.default_rng(6).normal(size=(7, columns))
+    weights[2] = 0.0
+    return {"centre": weights, "given_centre": np.array([0.4]), "strength": 3.0}
+
+
+@pytest.mark.parametrize("centred", [False, True])
 @pytest.mark.parametrize("n_labels", [2, 3])
-def test_gradient_is_that_of_finite_differences(n_labels):
-    _, likelihood = random_likelihood(3, n_labels, l2=L2[n_labels])
+def test_gradient_is_that_of_finite_differences(n_labels, centred):
+    means = centres(n_labels) if centred else {}
+    _, likelihood = random_likelihood(3, n_labels, l2=L2[n_labels], **means)
     theta = np.random.default_rng(4).normal(size=likelihood.scale.size + 1)
     _, gradient = likelihood.value_and_grad(theta)
     for i in range(len(theta)):
@@ -62,6 +72,25 @@ def test_value_is_f_of_the_weights_of_all_labels(n_labels):
     expected = penalised(arrays, L2[n_labels], 0.7, likelihood.of_labels(weights), coefficients)
     assert likelihood.value_and_grad(theta)[0] == pytest.approx(expected, rel=1e-12)
     np.testing.assert_allclose(likelihood.parameters(weights, coefficients), theta)
+
+
+@pytest.mark.parametrize("n_labels", [2, 3])
+def test_value_is_f_with_the_old_weights_as_centre(n_labels):
+    means = centres(n_labels)
+    arrays, likelihood = random_likelihood(8, n_labels, l2=L2[n_labels], **means)
+    theta = np.random.default_rng(9).normal(size=likelihood.scale.size + 1)
+    weights, coefficients = likelihood.unpack(theta)
+    # The bound of the second derivative, of which there is none for a new feature.
+    l2 = np.array([0.4] if n_labels == 2 else L2[3])
+    counts = np.array([arrays[3] @ (arrays[0] == j).sum(axis=1) for j in range(7)])
+    l2 = 3.0 * (l2 + 0.25 * np.where(np.arange(7) == 2, 0, counts)[:, None])
+    np.testing.assert_allclose(likelihood.l2, l2)
+    expected = penalised(arrays, 0.0, 0.0, likelihood.of_labels(weights), coefficients)
+    expected += (l2 * (weights - means["centre"]) ** 2).sum() / 2
+    expected += (likelihood.given_l2 * (coefficients - 0.4) ** 2).sum() / 2
+    assert likelihood.value_and_grad(theta)[0] == pytest.approx(expected, rel=1e-12)
+    begin = likelihood.parameters(means["centre"], means["given_centre"])
+    np.testing.assert_array_equal(likelihood.unpack(begin)[0], means["centre"])
 
 
 @pytest.mark.parametrize("l2", [[0.5, 2.0], [0.0, 2.0], [0.0, 0.0]])

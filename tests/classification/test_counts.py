@@ -82,7 +82,7 @@ def test_cache_forgets_when_it_is_full():
 
 NETWORK = {
     "keys": np.array([5, 7, 9], np.uint64),
-    "counts": np.array([2, 1, 1], np.int32),
+    "counts": np.array([2.0, 1.0, 1.0]),
     "starts": np.array([0, 1, 3], np.int64),
     "seeds": np.array([0, 1], np.uint64),
     "columns": np.array([1], np.int32),
@@ -90,7 +90,7 @@ NETWORK = {
     "table_starts": np.array([0, 1], np.int32),
     "context_sets": np.array([0], np.int32),
     "event_sets": np.array([1], np.int32),
-    "distinct": np.array([2], np.int32),
+    "distinct": np.array([2.0]),
     "distinct_starts": np.array([0, 1], np.int64),
     "d": np.ones(1),
     "uniform": np.full(1, 1 / 3),
@@ -105,10 +105,10 @@ def test_a_network_is_checked():
     BayesNetKernel(**NETWORK).log_joint(np.ones((2, 1), np.uint64), out)
     assert np.isfinite(out).all()
     for name, value in {
-        "counts": np.array([2, 1], np.int32),
+        "counts": np.array([2.0, 1.0]),
         "starts": np.array([0, 3], np.int64),
         "columns": np.array([2], np.int32),
-        "distinct": np.array([0], np.int32),
+        "distinct": np.array([0.0]),
         "distinct_starts": np.array([0], np.int64),
         "d": np.ones(2),
         "keys": np.array([5, 5, 9], np.uint64),

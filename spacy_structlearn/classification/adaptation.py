@@ -1,0 +1,260 @@
+"""Adaptation of trained classifiers to new data, without the data of the first training.
+
+A log-linear model keeps its templates, and its old weights w0 are the mean of the prior (Chelba &
+Acero 2004, "Adaptation of maximum entropy capitalizer: little data can help a lot"):
+
+    f(w) = - sum_i log P(y_i | x_i) + strength * sum_j (l2 + h_j) (w_j - w0_j)^2 / 2
+
+over the new data, with the l2 of the first training. w0 is 0 for new features and labels. h_j is a
+bound of the second derivative of the first term, 0 for new features: it stands for that of the old
+data, without which frequent features move too far and old data are forgotten (Kirkpatrick et al.
+2017, "Overcoming catastrophic forgetting in neural networks"). So at a strength of 1 the old data
+weigh about as much as the new. Weights of features that are not in the new data stay as they are.
+
+A Bayesian network keeps its structure and its d, and new counts are added to the old ones, which
+are prior counts (Bacchiani et al. 2006, "MAP adaptation of stochastic grammars"). The ratio of an
+old to a new instance is the strength; the unit is an old instance, so that a strong prior leaves
+the smoothing as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..kernels.index import KeyIndex, group
+from ..learning.training import array_digest
+from ..optimize.lbfgs import LBFGS
+from ..parallel.shards import MakeEngine, make_engine
+from ..serialization import nested
+from . import witten_bell
+from .bayes_net import BayesNet, whole
+from .conditional import BIAS, MEMORY, LogLinearLikelihood, Sample, base_scores, feature_keys
+from .counts import CountedInstances, Group, JointCounts, Subset, join
+from .features import ClassificationData, LabelledTable, symbol, tuple_keys
+from .log_linear import LogLinear
+from .settings import BayesNetSettings, ClassifierSettings, LogLinearSettings
+from .training import BayesNetTrainer, ClassifierTrainer, feature_names
+
+S = TypeVar("S", bound=ClassifierSettings)
+
+_NOTHING = np.empty(0, dtype=np.uint64), np.empty(0)
+_BIAS_KEY = tuple_keys(seed=symbol(""))
+
+
+class MergedCounts(JointCounts):
+    """The counts of a network, and of new instances, each of which counts `weight` times.
+
+    A value with a count below 1 is that part of a value in T and V.
+    """
+
+    def __init__(
+        self, net: BayesNet, instances: LabelledTable, labels: Sequence[str], weight: float
+    ):
+        table, label_ids = instances
+        super().__init__(table.select(net.used), label_ids, labels)
+        self.weight = weight
+        self._net, self._old = net, net.tables
+        pairs = zip(net.tables.keys, net.tables.counts, strict=True)
+        self._stored = dict(zip(net.tables.subsets, pairs, strict=True))
+
+    def group(self, subset: Subset) -> Group:
+        def make() -> Group:
+            own = JointCounts.group(self, subset)
+            keys = np.union1d(own.keys, self._stored.get(subset, _NOTHING)[0])
+            places = np.searchsorted(keys, own.keys).astype(np.int32)
+            counts = self._old_counts(subset, keys)
+            counts[places] += self.weight * own.counts
+            return Group(keys, places[own.ids], counts, KeyIndex(keys))
+
+        return self._cache.get(("merged", subset), make)
+
+    def n_values(self, variable: int) -> int:
+        old = self._old.n_values[self._old.nodes.index(variable)]
+        return old + round(float(self._added((variable,)).sum()))
+
+    def distinct(self, context: Subset, variable: int) -> NDArray[np.float64]:
+        events, contexts = self.group(join(context, variable)), self.group(context)
+        rows = np.zeros(len(events.keys), dtype=np.int64)
+        rows[events.ids] = np.arange(len(self))
+        # Events without a row, whose context is not known, add nothing.
+        added = self._added(join(context, variable))
+        distinct = np.bincount(contexts.ids[rows], added, minlength=len(contexts.keys))
+        table = self._old.nodes.index(variable)
+        level = self._old.contexts[table].index(context)
+        old = np.searchsorted(contexts.keys, self._stored[context][0])
+        distinct[old] += self._old.distinct[table][level]
+        return distinct
+
+    def network(self) -> BayesNet:
+        """Return the network with all counts."""
+        old = self._old
+        groups = [self.group(subset) for subset in old.subsets]
+        tables = old._replace(
+            keys=tuple(group.keys for group in groups),
+            counts=tuple(whole(group.counts) for group in groups),
+            distinct=tuple(
+                tuple(whole(self.distinct(context, node)) for context in table)
+                for node, table in zip(old.nodes, old.contexts, strict=True)
+            ),
+            n_values=tuple(map(self.n_values, old.nodes)),
+        )
+        return self._net.replaced(labels=self.labels, tables=tables)
+
+    def log_joint_left_out(self) -> NDArray[np.float64]:
+        """Return log P(x_i, y) of the new instances, each left out of the counts."""
+        scores = np.zeros((len(self), len(self.labels)))
+        instances = CountedInstances.left_out(self)
+        names = (None, *self._net.parents)
+        for name, node, contexts in zip(names, self._old.nodes, self._old.contexts, strict=True):
+            levels = tuple(instances.level(context, node) for context in contexts)
+            family = witten_bell.Family(instances.uniform(node), levels)
+            scores += np.log(witten_bell.probabilities(family, self._net.d.get(name)))
+        return scores
+
+    def _added(self, subset: Subset) -> NDArray[np.float64]:
+        """Return by how much each value of a set of variables is more of a value than before."""
+        keys, _, counts, _ = self.group(subset)
+        return np.minimum(counts, 1.0) - np.minimum(self._old_counts(subset, keys), 1.0)
+
+    def _old_counts(self, subset: Subset, keys: NDArray[np.uint64]) -> NDArray[np.float64]:
+        """Return the old count of each of these keys, among which are all old ones."""
+        counts = np.zeros(len(keys))
+        old_keys, old_counts = self._stored.get(subset, _NOTHING)
+        counts[np.searchsorted(keys, old_keys)] = old_counts
+        return counts
+
+
+class ClassifierAdapter(ClassifierTrainer[S]):
+    """The data, and the trained model to begin with, which is not changed."""
+
+    def __init__(
+        self,
+        settings: S,
+        model: Any,
+        data: Sequence[ClassificationData],
+        labels: Sequence[str] = (),
+        *,
+        strength: float,
+        make_engine: MakeEngine = make_engine,
+    ):
+        self._old, self._strength = model, strength
+        super().__init__(settings, model, data, labels, make_engine=make_engine)
+
+    def data_digest(self) -> bytes:
+        return array_digest(super().data_digest(), self._old.to_bytes(), self._strength)
+
+    def _counts(self, net: BayesNet) -> MergedCounts:
+        return MergedCounts(net, self.instances, self.labels, 1.0 / self._strength)
+
+
+class BayesNetAdapter(ClassifierAdapter[BayesNetSettings], BayesNetTrainer):
+    """A single step: adds the new counts to the old ones."""
+
+    def _estimated(self) -> tuple[BayesNet, NDArray[np.float64]]:
+        counts = self._counts(self._old)
+        return counts.network(), counts.log_joint_left_out()
+
+
+class LogLinearAdapter(ClassifierAdapter[LogLinearSettings]):
+    """L-BFGS from the old weights, over the features of the new data. Each iteration is a step.
+
+    Of the settings only min_count, for new features, max_iterations and tolerance are used. When
+    data are added, it goes on from the current weights, and the prior remains.
+    """
+
+    _optimizer: LBFGS | None = None
+
+    def take(self, data: Sequence[ClassificationData]) -> None:
+        current = self._old if self._optimizer is None else self._merged()
+        super().take(data)
+        table, label_ids = self.instances
+        n_labels = len(self.labels)
+        self._base, given = self._old.base, np.empty((len(table), n_labels, 0))
+        if self._base is not None:
+            merged = self._counts(self._base)
+            self._base, given = merged.network(), base_scores(merged.log_joint_left_out())
+        sample = Sample.of(table, label_ids, given)
+        keys = feature_keys(sample.table, (BIAS, *self._old.templates))
+        self._names = dict(self._old.names)
+        for template, column in zip(self._old.templates, keys.T[1:], strict=True):
+            if len(template) == 1:
+                self._names.update(feature_names(column, sample.table, template))
+        found, ids, _ = group(keys.reshape(-1))
+        counts = np.bincount(ids, np.repeat(sample.counts, keys.shape[1]))
+        kept = (counts >= self.settings.min_count) | (found == _BIAS_KEY)
+        kept |= KeyIndex(self._old.keys).find(found) >= 0
+        numbers = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
+        self._keys = found[kept]
+        self._likelihood = LogLinearLikelihood(
+            numbers[ids].reshape(keys.shape),
+            len(self._keys),
+            sample.label_ids,
+            sample.counts,
+            sample.given,
+            l2=np.full(n_labels, self._old.l2),
+            given_l2=self._old.l2,
+            centre=_in_columns(_weights_at(self._old, self._keys, self.labels)),
+            given_centre=self._old.coefficients,
+            strength=self._strength,
+        )
+        begin = _in_columns(_weights_at(current, self._keys, self.labels))
+        self._optimizer = LBFGS(
+            self._likelihood.parameters(begin, current.coefficients),
+            gradient_tolerance=self.settings.tolerance,
+            value_tolerance=0.0,
+            memory=MEMORY,
+        )
+
+    def iterate(self) -> bool:
+        more = self._optimizer.step(self._likelihood.value_and_grad)
+        self.value = self._optimizer.value
+        self.n_iterations += 1
+        return more and self._optimizer.n_iterations < self.settings.max_iterations
+
+    def parameters(self) -> LogLinear:
+        """Return the current model with the precision of the old one."""
+        return self._merged().compact(self._old.storage)
+
+    def _merged(self) -> LogLinear:
+        """Return the current model without rounding."""
+        weights, coefficients = self._likelihood.unpack(self._optimizer.x)
+        keys = np.union1d(self._old.keys, self._keys)
+        merged = _weights_at(self._old, keys, self.labels)
+        moved = self._likelihood.of_labels(weights - self._likelihood.centre)
+        merged[np.searchsorted(keys, self._keys)] += moved
+        bias = keys == _BIAS_KEY
+        return self._old.replaced(
+            labels=self.labels,
+            keys=keys[~bias],
+            weights=merged[~bias],
+            bias=merged[bias][0],
+            coefficients=coefficients,
+            base=self._base,
+            names=self._names,
+        )
+
+    def state(self) -> dict[str, Any]:
+        return {"optimizer": nested(self._optimizer.to_bytes())}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._optimizer = LBFGS.from_bytes(state["optimizer"].tobytes())
+
+
+def _weights_at(
+    model: LogLinear, keys: NDArray[np.uint64], labels: Sequence[str]
+) -> NDArray[np.float64]:
+    """Return the weights of these keys and labels, float64 (n, n_labels); 0 where it has none."""
+    places, columns = KeyIndex(model.keys).find(keys), [labels.index(own) for own in model.labels]
+    weights = np.zeros((len(keys), len(labels)))
+    weights[np.ix_(places >= 0, columns)] = model.weights[places[places >= 0]]
+    weights[np.ix_(keys == _BIAS_KEY, columns)] = model.bias
+    return weights
+
+
+def _in_columns(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return weights as `LogLinearLikelihood` has them: of two labels only the difference."""
+    return weights if weights.shape[1] > 2 else weights[:, :1] - weights[:, 1:]

@@ -1,0 +1,328 @@
+"""Adaptation of trained classifiers to new data."""
+
+import numpy as np
+import pytest
+from classification.nets import own_scores
+
+from spacy_structlearn.classification import (
+    BayesNet,
+    BayesNetSettings,
+    LogLinear,
+    LogLinearSettings,
+    Stages,
+    StagesSettings,
+    Table,
+)
+from spacy_structlearn.classification.adaptation import MergedCounts
+from spacy_structlearn.classification.features import ClassificationData, label_ids_of
+
+VARIABLES = ("a", "b", "c")
+NET = BayesNetSettings(structure={"c": [], "b": ["c"], "a": ["b"]})
+LINEAR = LogLinearSettings(templates=[("a",), ("a", "b"), ("b", "c")], l2=0.5, tolerance=1e-9)
+STACKED = LogLinearSettings(templates=[("a", "b")], l2=2.0, tolerance=1e-9, base=NET)
+STAGES = StagesSettings(
+    stages={"finding": NET, "senses": LINEAR, "roles": STACKED},
+    order=["finding", "senses", "roles"],
+)
+EACH = pytest.mark.parametrize("settings", [NET, LINEAR, STACKED], ids=["net", "linear", "stacked"])
+
+
+def data(seed, names="yn", n=200, prefix="", noise=0.1, domain=None):
+    """Rows whose label depends on the first two variables together and, by domain, on the third."""
+    rng = np.random.default_rng(seed)
+    values = rng.integers(0, 4, (n, 3))
+    number = (
+        values[:, 0] * values[:, 1]
+        + (rng.random(n) < noise)
+        + (values[:, 2] == (seed if domain is None else domain))
+    )
+    rows = [[f"{prefix}{value}" for value in row] for row in values]
+    return ClassificationData(
+        Table.of(rows, VARIABLES), tuple(names[i % len(names)] for i in number)
+    )
+
+
+OLD, NEW = data(0), data(1, n=60)
+
+
+def end(trainer):
+    while trainer.step():
+        pass
+    return trainer.parameters()
+
+
+def train(settings, *parts, labels=()):
+    return end(settings.trainer(settings.initialize(parts, labels), parts))
+
+
+def adapt(settings, model, *parts, labels=(), strength=1.0):
+    return end(settings.adapter(model, parts, labels, strength=strength))
+
+
+def likelihood(model, part):
+    own = own_scores(model.predict_proba(part.table), part.labels, model.labels)
+    return np.log(own).mean()
+
+
+@EACH
+def test_it_learns_and_does_not_forget(settings):
+    old = train(settings, OLD)
+    before = old.to_bytes()
+    new = adapt(settings, old, NEW)
+    assert likelihood(new, data(1, n=500)) > likelihood(old, data(1, n=500)) + 0.01
+    alone = train(settings, NEW)
+    other = data(7, domain=0)
+    assert likelihood(new, other) > likelihood(alone, other) + 0.01
+    assert old.to_bytes() == before
+
+
+@EACH
+def test_the_stronger_the_prior_the_nearer_the_old_model(settings):
+    old = train(settings, OLD)
+    table = data(1, "y", n=80, prefix="").table
+    further = []
+    for strength in (0.1, 1.0, 10.0, 1e9):
+        new = adapt(settings, old, NEW, data(3, prefix="new "), strength=strength)
+        further.append(np.abs(new.predict_proba(table) - old.predict_proba(table)).max())
+    assert further == sorted(further, reverse=True)
+    assert further[0] > 0.01
+    assert further[-1] < 1e-6
+
+
+@EACH
+def test_new_labels_and_new_values_come_in(settings):
+    old = train(settings, OLD)
+    other = data(5, "xyz", prefix="new ", noise=0.0)
+    new = adapt(settings, old, other, data(7, domain=0), labels=("known", "y"))
+    assert new.labels == ("known", "n", "x", "y", "z")
+    right = np.mean(np.array(new.predict(other.table)) == other.labels)
+    assert right > 0.9
+    same = np.mean(np.array(new.predict(OLD.table)) == old.predict(OLD.table))
+    assert same > 0.9
+    assert type(new).from_bytes(new.to_bytes()) == new
+
+
+@EACH
+@pytest.mark.parametrize("strength", [3.0, 1.0, 0.3])
+def test_an_adapted_model_is_stored_and_adapted_again(settings, strength):
+    model = train(settings, OLD).compact()
+    for seed in (1, 2, 2):
+        model = adapt(settings, model, data(seed, n=30), strength=strength)
+        again = type(model).from_bytes(model.to_bytes())
+        assert again == model
+        np.testing.assert_array_equal(
+            again.predict_proba(NEW.table), model.predict_proba(NEW.table)
+        )
+    assert getattr(model, "storage", "float16") == "float16"
+
+
+@EACH
+def test_resumed_is_the_same_bit_for_bit(settings):
+    old = train(settings, OLD)
+    trainer = settings.adapter(old, [NEW], (), strength=2.0)
+    states = [trainer.to_bytes()]
+    while trainer.step():
+        states.append(trainer.to_bytes())
+    states.append(trainer.to_bytes())
+    for state in states[:: max(1, len(states) // 4)]:
+        fresh = settings.adapter(old, [NEW], (), strength=2.0)
+        assert fresh.resume(state)
+        assert fresh.to_bytes() == state
+        assert end(fresh) == trainer.parameters()
+    for model, part, labels, strength in (
+        (train(settings, NEW), NEW, (), 2.0),
+        (old, data(4), (), 2.0),
+        (old, NEW, ("z",), 2.0),
+        (old, NEW, (), 1.0),
+    ):
+        assert not settings.adapter(model, [part], labels, strength=strength).resume(states[1])
+    assert not settings.trainer(old, [NEW]).resume(states[1])
+
+
+@EACH
+def test_the_order_of_the_data_and_when_they_come_do_not_matter(settings):
+    old = train(settings, OLD)
+    parts = [data(seed, n=20, names=names) for seed, names in ((1, "yn"), (2, "yz"), (3, "y"))]
+    new = adapt(settings, old, *parts)
+    assert adapt(settings, old, *parts[::-1]) == new
+    trainer = settings.adapter(old, parts[:1], (), strength=1.0)
+    for part in parts[1:]:
+        end(trainer)
+        trainer.add([part])
+    added = end(trainer)
+    assert added.labels == new.labels
+    np.testing.assert_allclose(
+        added.predict_proba(OLD.table), new.predict_proba(OLD.table), atol=1e-6
+    )
+
+
+@EACH
+def test_untrained_models_are_trained_from_nothing(settings):
+    untrained = settings.initialize([NEW], ("w",))
+    assert adapt(settings, untrained, NEW, labels=("z",)) == train(settings, NEW, labels=("w", "z"))
+
+
+# --- Bayesian networks ----------------------------------------------------------------------------
+ONES = BayesNetSettings(structure=NET.structure, fit_d=None)
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_counts_are_those_of_all_instances_together(times):
+    """With a strength of a third, every new instance counts three times."""
+    new, all_new = data(1, n=60, names="ynz"), [data(1, n=60, names="ynz")] * times
+    merged = adapt(ONES, train(ONES, OLD), new, strength=1 / times)
+    together = train(ONES, OLD, *all_new)
+    np.testing.assert_allclose(
+        merged.log_joint(OLD.table), together.log_joint(OLD.table), rtol=1e-12
+    )
+    assert merged.tables.n_values == together.tables.n_values
+    assert merged.n_keys == together.n_keys
+    assert not merged.tables.fractional
+
+
+def test_new_instances_are_left_out_of_the_counts():
+    old = train(ONES, OLD)
+    new = data(1, n=60, names="ynz")
+    labels = ("n", "y", "z")
+    instances = new.table, label_ids_of(new.labels, labels)
+    rows = Table.concatenate([OLD.table, new.table])
+    together = BayesNet(ONES).fit(rows, OLD.labels + new.labels)
+    merged = MergedCounts(old, instances, labels, 1.0)
+    np.testing.assert_allclose(
+        merged.log_joint_left_out(), together.log_joint_left_out()[len(OLD.labels) :], rtol=1e-12
+    )
+    trainer = ONES.adapter(old, [new], labels, strength=1.0)
+    trainer.step()
+    assert trainer.value > 0
+    # Whatever it counts, an instance that is left out leaves the counts of all others.
+    one = data(8, n=1)
+    one = one.table, label_ids_of(one.labels, old.labels)
+    for weight in (0.1, 1.0, 3.0):
+        left_out = MergedCounts(old, one, old.labels, weight).log_joint_left_out()
+        np.testing.assert_allclose(left_out, old.log_joint(one[0]), rtol=1e-9)
+
+
+def test_weak_counts_are_parts_of_values():
+    old = train(ONES, OLD)
+    new = data(1, n=60, prefix="new ")
+    for strength, fractional in ((4.0, True), (0.25, False)):
+        tables = adapt(ONES, old, new, strength=strength).tables
+        assert tables.fractional is fractional
+        place = tables.subsets.index(())
+        (total,), (before,) = tables.counts[place], old.tables.counts[place]
+        assert total == before + 60 / strength
+        weight = 1 / strength
+        counts = np.unique(new.table.column("a"), return_counts=True)[1]
+        (distinct,) = tables.distinct[tables.nodes.index(0)][0]
+        assert distinct == 4 + np.minimum(1, counts * weight).sum()
+
+
+# --- log-linear models ----------------------------------------------------------------------------
+@pytest.mark.parametrize("names", ["yn", "ynz"])
+def test_weights_are_at_the_optimum_of_the_centred_objective(names):
+    """The derivative of the likelihood is that of the penalty, for each feature and label."""
+    old = train(LINEAR, data(0, names))
+    new = data(1, names, n=60)
+    adapted = adapt(LINEAR, old, new, strength=3.0)
+    bound = {2: 0.5, 3: 0.25}[len(names)]  # of the second derivative for one instance
+    error = adapted.predict_proba(new.table)
+    error[np.arange(60), label_ids_of(new.labels, adapted.labels)] -= 1.0
+    l2 = 3.0 * (0.5 + bound * 60)
+    np.testing.assert_allclose(-l2 * (adapted.bias - old.bias), error.sum(axis=0), atol=1e-3)
+    moved = 0
+    for key, weights in zip(adapted.keys, adapted.weights, strict=True):
+        has = np.array([key in of_row for of_row in keys_of(adapted, new.table)])
+        before = old.weights[old.keys == key].sum(axis=0)
+        l2 = 3.0 * (0.5 + bound * has.sum() * (key in old.keys))
+        np.testing.assert_allclose(-l2 * (weights - before), error[has].sum(axis=0), atol=1e-3)
+        if not has.any():
+            np.testing.assert_array_equal(weights, before)
+        moved += has.any()
+    assert 0 < moved < len(adapted.keys)
+
+
+def keys_of(model, table):
+    from spacy_structlearn.classification.conditional import feature_keys
+
+    return feature_keys(table, model.templates)
+
+
+def test_the_objective_decreases_from_the_old_model():
+    old = train(STACKED, OLD)
+    trainer = STACKED.adapter(old, [NEW], (), strength=0.5)
+    values = []
+    while trainer.step():
+        values.append(trainer.value)
+    assert trainer.n_iterations > 3
+    assert values == sorted(values, reverse=True)
+    assert values[-1] < -60 * likelihood(old, NEW)
+
+
+def test_min_count_is_for_new_features():
+    old = train(LINEAR, OLD)
+    one = data(1, "y", n=1)
+    strict = LogLinearSettings(templates="single", min_count=2)
+    rare = ClassificationData(
+        Table.concatenate([one.table, data(1, n=1, prefix="new ").table]), ("y", "n")
+    )
+    adapted = adapt(strict, old, rare)
+    np.testing.assert_array_equal(adapted.keys, old.keys)
+    assert np.count_nonzero((adapted.weights != old.weights).any(axis=1)) == 3
+    assert adapted.templates == old.templates
+    assert len(adapt(LINEAR, old, rare).keys) == len(old.keys) + 3
+
+
+def test_names_of_new_values():
+    old = train(LINEAR, OLD)
+    adapted = adapt(LINEAR, old, data(1, prefix="new "))
+    assert set(old.names.values()) == {f"a={i}" for i in range(4)}
+    assert set(adapted.names.values()) == {f"a={new}{i}" for i in range(4) for new in ("", "new ")}
+
+
+def test_the_coefficient_of_the_base_is_learned_on():
+    old = train(STACKED, OLD)
+    adapted = adapt(STACKED, old, NEW)
+    assert adapted.coefficients != old.coefficients
+    assert adapted.base.n_keys > old.base.n_keys
+    assert adapted.base == adapt(NET, old.base, NEW)
+    assert adapted.l2 == old.l2
+
+
+# --- stages ---------------------------------------------------------------------------------------
+def test_stages_with_new_instances_are_adapted():
+    old = train(STAGES, {"finding": OLD, "roles": OLD})
+    assert old["senses"].is_empty
+    before = old.to_bytes()
+    part = data(1, "xyz", n=60)
+    new = adapt(STAGES, old, {"senses": part, "roles": part}, labels=("n", "w"), strength=0.5)
+    assert new["finding"] is old["finding"]
+    assert new["senses"] == train(LINEAR, part)
+    assert new["roles"] == adapt(STACKED, old["roles"], part, labels="w", strength=0.5)
+    assert new.labels == ("n", "w", "x", "y", "z")
+    assert old.to_bytes() == before
+    assert Stages.from_bytes(new.to_bytes()) == new
+    again = adapt(STAGES, new, {"finding": part}, labels=("v",))
+    assert again["finding"] == adapt(NET, old["finding"], part)
+    assert again["roles"] is new["roles"]
+
+
+def test_stages_resume_bit_for_bit():
+    old = train(STAGES, {"finding": OLD, "roles": OLD})
+    parts = [{"finding": NEW, "senses": NEW, "roles": NEW}]
+    trainer = STAGES.adapter(old, parts, (), strength=1.0)
+    for _ in range(5):
+        trainer.step()
+    state = trainer.to_bytes()
+    learned = end(trainer)
+    fresh = STAGES.adapter(old, parts, (), strength=1.0)
+    assert fresh.resume(state)
+    assert end(fresh) == learned
+    assert not STAGES.adapter(old, parts, (), strength=2.0).resume(state)
+    assert not STAGES.trainer(old, parts).resume(state)
+    assert isinstance(learned["roles"], LogLinear)
+
+
+def test_strengths_begin_with_the_default():
+    for settings in (NET, LINEAR, STAGES):
+        assert settings.strengths == tuple(dict.fromkeys(settings.strengths))
+        assert all(strength > 0 for strength in settings.strengths)
