@@ -52,10 +52,15 @@ cdef class BayesNetKernel:
     ):
         cdef Py_ssize_t i, s, width
         cdef Py_ssize_t n_sets = len(seeds), n_levels = len(context_sets)
-        if len(counts) != len(keys) or len(starts) != n_sets + 1:
-            raise ValueError("there must be a count for each key, and keys for each set")
-        if len(d) != n_levels or len(distinct_starts) != n_levels + 1:
-            raise ValueError("there must be a d and numbers of values for each level")
+        _check_starts(starts, n_sets, len(keys))
+        _check_starts(column_starts, n_sets, len(columns))
+        _check_starts(table_starts, len(uniform), n_levels)
+        _check_starts(distinct_starts, n_levels, len(distinct))
+        if len(counts) != len(keys) or len(event_sets) != n_levels or len(d) != n_levels:
+            raise ValueError("there must be a count for each key, and a d for each level")
+        for sets in (context_sets, event_sets):
+            if len(sets) and not 0 <= np.min(sets) <= np.max(sets) < n_sets:
+                raise ValueError("there is no such set of variables")
         for numbers in map(np.asarray, (counts, distinct)):
             if not ((numbers > 0) & (numbers < np.inf)).all():
                 raise ValueError("what was not seen cannot have a count")
@@ -143,3 +148,9 @@ cdef class BayesNetKernel:
                 ratio = self.distinct[self.distinct_starts[level] + context - self.starts[s]] / count
                 p = p + (relative - p) / (1.0 + self.d[level] * ratio)
         return p if p > LEAST else LEAST
+
+
+def _check_starts(starts, Py_ssize_t n, Py_ssize_t end):
+    steps = np.diff(starts, prepend=0, append=end)
+    if len(starts) != n + 1 or starts[0] != 0 or (steps < 0).any() or starts[n] != end:
+        raise ValueError("starts do not say where each part begins")

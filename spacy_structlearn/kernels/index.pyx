@@ -19,7 +19,7 @@ cdef class KeyIndex:
     Raises ValueError if a key occurs twice.
     """
 
-    def __init__(self, const uint64_t[::1] keys):
+    def __init__(self, const uint64_t[::1] keys not None):
         cdef Py_ssize_t i, n = keys.shape[0]
         cdef int bits = max(1, (n - 1).bit_length())
         if n >= 2**31 - 1:

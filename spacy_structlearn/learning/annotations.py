@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -39,21 +39,30 @@ def fits(value: Any, annotation: Any) -> bool:
     if origin is tuple or annotation is tuple:
         return isinstance(value, (tuple, list)) and _fit_in_tuple(value, arguments)
     if origin in (Sequence, list):
-        return isinstance(value, (tuple, list)) and all(fits(item, arguments[0]) for item in value)
+        return isinstance(value, (tuple, list)) and _all_fit(value, arguments[0])
     if origin in (Mapping, dict):
         of_key, of_value = arguments
-        return isinstance(value, Mapping) and all(
-            fits(key, of_key) and fits(item, of_value) for key, item in value.items()
+        return (
+            isinstance(value, Mapping)
+            and _all_fit(value, of_key)
+            and _all_fit(value.values(), of_value)
         )
     kind = origin or annotation
     return isinstance(value, kind) if isinstance(kind, type) else True
+
+
+def _all_fit(items: Iterable[Any], annotation: Any) -> bool:
+    if isinstance(annotation, type) and get_origin(annotation) is None:
+        # Only the type of an item counts, and models have long lists.
+        items = {type(item): item for item in items}.values()
+    return all(fits(item, annotation) for item in items)
 
 
 def _fit_in_tuple(value: Sequence[Any], arguments: tuple[Any, ...]) -> bool:
     if not arguments:
         return True
     if arguments[-1] is Ellipsis:
-        return all(fits(item, arguments[0]) for item in value)
+        return _all_fit(value, arguments[0])
     return len(value) == len(arguments) and all(map(fits, value, arguments))
 
 

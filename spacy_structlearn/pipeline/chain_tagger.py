@@ -141,7 +141,8 @@ class ChainTagger(BatchTrainable):
                 table = np.zeros((len(doc), 1), dtype=np.uint64)
                 table[found.positions, 0] = found.tags
                 doc.from_array([TAG], table)
-            spans = ((s, t, t + 1) for s, t in zip(found.symbols, found.tokens, strict=True))
+            ends = [token + 1 for token in found.tokens]
+            spans = zip(found.symbols, found.tokens, ends, strict=True)
             set_spans(doc, TAG_CANDIDATES, spans, found.probabilities.copy())
 
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, update_wrapper
+from itertools import repeat
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -532,10 +533,10 @@ def set_spans(
 
     scores: float32, one per span.
     """
-    group = [
-        Span(doc, start, end, label, kb_id=kb_id[0] if kb_id else 0)
-        for label, start, end, *kb_id in spans
-    ]
+    # Made by `map`, since documents have many spans. The arguments after the label are vectors.
+    labels, starts, ends, *kb_ids = list(zip(*spans, strict=True)) or ((), (), ())
+    none = repeat(None)
+    group = list(map(Span, repeat(doc), starts, ends, labels, none, none, *kb_ids))
     attrs = None if scores is None else {"scores": scores}
     doc.spans[key] = SpanGroup(doc, name=key, spans=group, attrs=attrs)
 

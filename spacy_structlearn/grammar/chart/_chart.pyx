@@ -208,9 +208,9 @@ cdef class Grammar:
     cdef tuple rules
     cdef list _kept
 
-    def __cinit__(self, int n_tags, int n_phrases, int n_symbols, const int32_t[:, ::1] binary,
-                  const int32_t[:, ::1] unary, const int32_t[::1] root, list levels,
-                  const float[::1] coarse):
+    def __cinit__(self, int n_tags, int n_phrases, int n_symbols,
+                  const int32_t[:, ::1] binary not None, const int32_t[:, ::1] unary not None,
+                  const int32_t[::1] root not None, list levels, const float[::1] coarse):
         cdef int k
         _check_symbols(n_tags, n_phrases, n_symbols, np.asarray(binary), np.asarray(unary),
                        np.asarray(root))
