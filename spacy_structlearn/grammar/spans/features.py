@@ -129,8 +129,13 @@ class SpanTemplates:
         tags = TAG_TEMPLATES if settings.tag_templates is None else settings.tag_templates
         return cls(spans, tags)
 
-    def hasher(self, n_tags: int, n_symbols: int, bits: int) -> _span_features.SpanHasher:
-        """Make the kernel that hashes features. bits: binary logarithm of the number of weights."""
+    def hasher(
+        self, n_tags: int, numbers: NDArray[np.integer], bits: int
+    ) -> _span_features.SpanHasher:
+        """Make the kernel that hashes features.
+
+        numbers: by which the symbols are hashed. bits: binary logarithm of the number of weights.
+        """
         texts = [*(f"span:{text}" for text in self.spans), *(f"tag:{text}" for text in self.tags)]
         columns = {name: i for i, name in enumerate(self.attributes)}
         terms = [
@@ -145,7 +150,7 @@ class SpanTemplates:
             np.array(terms, dtype=np.int32).reshape(-1, 3),
             np.array(LENGTHS, dtype=np.int32),
             columns[CLASS],
-            np.array([hash_of(f"symbol[{i}]") for i in range(n_symbols)], dtype=np.uint64),
+            np.array([hash_of(f"symbol[{i}]") for i in numbers.tolist()], dtype=np.uint64),
             n_tags,
             bits,
         )
@@ -212,6 +217,8 @@ class SpanWeights(HashedWeights):
     spans, tags: the templates.
     buckets: number of weights.
     entries: the weights other than zero.
+    numbers: int64 (n_symbols), by which the symbols are hashed. None: their places. They stay when
+        symbols are added.
     For the rest see `HashedWeights`.
     Raises ValueError if the parts do not fit together, StructlearnError as `SpanTemplates` does.
     """
@@ -228,6 +235,7 @@ class SpanWeights(HashedWeights):
         vocabulary: NDArray[np.uint64],
         entries: Entries,
         storage: str = "float32",
+        numbers: NDArray[np.int64] | None = None,
     ):
         self.templates = SpanTemplates(spans, tags)
         self.spans, self.tags = self.templates.spans, self.templates.tags
@@ -235,6 +243,7 @@ class SpanWeights(HashedWeights):
         self.vocabulary = vocabulary
         self.entries = entries
         self.storage = storage
+        self.numbers = numbers
         self._check(self._problem())
 
     @classmethod
@@ -261,6 +270,23 @@ class SpanWeights(HashedWeights):
         """The number of weights other than zero."""
         return len(self.entries.places)
 
+    @property
+    def symbol_numbers(self) -> NDArray[np.int64]:
+        """The numbers by which the symbols are hashed, int64 (n_symbols)."""
+        return np.arange(self.n_symbols) if self.numbers is None else self.numbers
+
+    def renumbered(self, old: NDArray[np.int64], n_tags: int) -> SpanWeights:
+        """Return the weights for symbols of which some are new.
+
+        old: int64, the number of each symbol before, or -1. n_tags: the first are tags.
+        """
+        if np.array_equal(old, np.arange(self.n_symbols)):
+            return self
+        numbers = self.symbol_numbers[old]
+        new = np.flatnonzero(old < 0)
+        numbers[new] = self.symbol_numbers.max(initial=-1) + 1 + np.arange(len(new))
+        return self.replaced(n_tags=n_tags, n_symbols=len(old), numbers=numbers)
+
     def dense(self) -> NDArray[np.float32]:
         """Return all weights, float32 (buckets)."""
         weights = np.zeros(self.buckets, dtype=np.float32)
@@ -279,6 +305,8 @@ class SpanWeights(HashedWeights):
     def to_fields(self) -> tuple[int, dict[str, Any]]:
         fields = self.fields()
         entries = signed(fields.pop("entries"), self.buckets, self.storage)
+        if self.numbers is None:
+            del fields["numbers"]
         return self.version, fields | entries | {"vocabulary": self.vocabulary.view(np.int64)}
 
     @classmethod
@@ -293,6 +321,8 @@ class SpanWeights(HashedWeights):
     def _problem(self) -> str | None:
         if not _is_size(self.buckets):
             return f"{self.buckets} weights"
+        if self.numbers is not None and self.numbers.shape != (self.n_symbols,):
+            return "symbols without a number each"
         places, values = self.entries
         if places.shape != values.shape or places.ndim != 1 or not np.isfinite(values).all():
             return "weights that are not finite, or in no places"
@@ -336,9 +366,10 @@ class LinearScorer:
         self._attributes = weights.templates.attributes
         self._words = WordAttributes(self._attributes, weights.vocabulary.tolist())
         bits = weights.buckets.bit_length() - 1
-        self._hasher = weights.templates.hasher(weights.n_tags, weights.n_symbols, bits)
+        numbers = weights.symbol_numbers
+        self._hasher = weights.templates.hasher(weights.n_tags, numbers, bits)
         # The last one is for words whose tags have been pruned from the forest.
-        tags = [*range(weights.n_tags), -1]
+        tags = [*numbers[: weights.n_tags].tolist(), -1]
         self._tags = np.array([hash_of(f"{_TAG}={tag}") for tag in tags], dtype=np.uint64)
         self._dense = weights.dense()
         # In training: the table of `_features`, and the sum of the rates before each step.

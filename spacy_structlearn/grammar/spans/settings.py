@@ -193,6 +193,27 @@ class SpanGrammarSettings(SpanScoreSettings, SpanFeaturesSettings):
         """The settings of the linear scores."""
         return self.part(SpanFeaturesSettings)
 
+    strengths: ClassVar[tuple[float, ...]] = (1.0, 0.3, 3.0)
+
+    def adapter(
+        self,
+        parameters: Any,
+        data: Any,
+        labels: Sequence[str] = (),
+        *,
+        strength: float,
+        make_engine: MakeEngine = make_engine,
+    ) -> Trainer[Any]:
+        """See `learning.training.Adaptable`; `labels` are not used.
+
+        strength: relative to the strengths of the parts, see `adaptation`.
+        """
+        from .adaptation import SpanGrammarAdapter
+
+        return SpanGrammarAdapter(
+            self, parameters, data, strength=strength, make_engine=make_engine
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class NeuralGrammarSettings(SpanScoreSettings):

@@ -437,7 +437,7 @@ def test_the_kernel_checks_its_arrays():
 
 
 def test_the_hasher_checks_its_arrays():
-    hasher = SpanTemplates(["WORD[first]"], ["bias"]).hasher(1, 2, 8)
+    hasher = SpanTemplates(["WORD[first]"], ["bias"]).hasher(1, np.arange(2), 8)
     assert pickle.loads(pickle.dumps(hasher)).width == hasher.width == 1
     names = ("seeds", "n_span", "starts", "terms", "lengths", "shape_column", "symbols", "n_tags")
     arguments = dict(zip((*names, "bits"), hasher.arrays, strict=True))
