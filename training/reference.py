@@ -132,9 +132,11 @@ def without(getter: Callable, kind: type) -> str:
     """The value of an attribute on a Doc without annotation."""
     doc = Doc(Vocab(), words=["a"])
     try:
-        return code(repr(getter({Doc: doc, Span: doc[:], Token: doc[0]}[kind])))
+        value = getter({Doc: doc, Span: doc[:], Token: doc[0]}[kind])
     except StructlearnError as error:
         return f"raises {error.code}"
+    # The text of an iterator is its address.
+    return f"iterator over `{list(value)}`" if isinstance(value, Iterator) else code(repr(value))
 
 
 def groups() -> Iterator[str]:
@@ -151,17 +153,20 @@ def components() -> Iterator[str]:
     yield "## Components\n"
     yield "Add a component with `nlp.add_pipe(name, config={setting: value})`.\n"
     for point in registered("spacy_factories"):
-        component = point.load().component
+        function = point.load()
+        # A component that is a function has no settings.
+        component = getattr(function, "component", function)
         meta = Language.get_factory_meta(point.name)
         yield f"### {point.name}\n"
         yield listed(component, until=SETTINGS)
         yield f"* assigns: {joined(meta.assigns)}"
         yield f"* requires: {joined(meta.requires)}"
         yield f"* scores: {joined(meta.default_score_weights)}\n"
-        rows = [("model", "", "", "The [architecture](#architectures).")]
-        rows += reference(component.settings_kind)
-        rows += [("scorer", "", "", "The scoring function for `nlp.evaluate`.")]
-        yield from settings(rows, meta.default_config)
+        if component is not function:
+            rows = [("model", "", "", "The [architecture](#architectures).")]
+            rows += reference(component.settings_kind)
+            rows += [("scorer", "", "", "The scoring function for `nlp.evaluate`.")]
+            yield from settings(rows, meta.default_config)
 
 
 def architectures() -> Iterator[str]:

@@ -14,6 +14,13 @@ from spacy_structlearn.cli._corpora import gold_docs as read
 from spacy_structlearn.errors import StructlearnError
 
 CONLL = "The DT B-NP\ndog NN I-NP\nslept VBD O\n\n( ( O\nRun VB O\n"
+PROPBANK = """\
+0 0 0 Dogs NNS (TOP(S(NP*) - - (ARG0*)
+0 0 1 slept VBD (VP*))) sleep sleep.01 (V*)
+
+1 0 0 Run VB (TOP(S(VP*) - -
+1 0 1 ! . *)) - -
+"""
 QUADRUPLES = "0 ate soup with spoons V\n1 ate bowls of soup N\n"
 
 
@@ -24,6 +31,7 @@ def files(tmp_path):
     DocBin(docs=list(gold_docs(Vocab()))).to_disk(paths[Reader.docbin])
     paths[Reader.treebank].write_text("\n \n" + "\n".join(TREES), encoding="utf8")
     paths[Reader.conll2000].write_text(CONLL, encoding="utf8")
+    paths[Reader.propbank].write_text(PROPBANK, encoding="utf8")
     paths[Reader.quadruples].write_text(QUADRUPLES, encoding="utf8")
     return paths
 
@@ -33,7 +41,7 @@ def test_a_format_is_recognized_by_the_content(files, reader):
     assert recognized(files[reader]) is reader
 
 
-@pytest.mark.parametrize("reader", [Reader.treebank, Reader.conll2000, Reader.quadruples])
+@pytest.mark.parametrize("reader", [kind for kind in Reader if kind is not Reader.docbin])
 def test_a_format_is_recognized_through_gzip(files, reader, tmp_path):
     path = tmp_path / "packed.gz"
     path.write_bytes(gzip.compress(files[reader].read_bytes()))
@@ -73,6 +81,8 @@ def test_documents_of_each_format(files, reader):
         assert (site.label_, site.start, site.end) == ("VP", 0, 4)
     elif reader is Reader.treebank:
         assert keys == {"np_chunks", "constituents", "pp_attachments"}
+    elif reader is Reader.propbank:
+        assert keys == {"np_chunks", "constituents", "pp_attachments", "srl"}
     else:
         assert keys == {"np_chunks"}
 
