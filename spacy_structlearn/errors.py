@@ -196,7 +196,8 @@ MESSAGES = {
     "in the config.",
     "SL095": "{learner} cannot learn on from trained parameters. Train it from scratch.",
     "SL096": "{source} has no gold annotation for {components}. `structlearn convert` reads it "
-    "from treebanks, PropBank's columns, chunks in columns, and quadruples.",
+    "from treebanks, PropBank's columns, chunks in columns, and quadruples. A sentence splitter "
+    "needs documents of several sentences, with their spaces.",
     "SL097": "The pipeline has no component {component!r} that `structlearn adapt` can train. "
     "Choose from: {names}.",
     # --- SL1xx: trees and corpus files --------------------------------------------------------

@@ -68,6 +68,10 @@ def adapt_cli(
         rows.append((name, number, prior, component.main_score, before, after))
     header = ("component", "documents", "strength", "held-out score", "before", "after")
     msg.table(rows, header=header, divider=True)
+    for name in learned:
+        scores = nlp.get_pipe(name).adaptation[2]
+        if scores and scores[1] < scores[0]:
+            msg.warn(f"{name} got worse on held-out data. Leave it out with --components.")
     unchanged = [name for name in nlp.pipe_names if name not in learned]
     if unchanged:
         msg.info(f"Unchanged: {', '.join(unchanged)}")

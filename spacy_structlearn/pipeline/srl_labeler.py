@@ -305,7 +305,7 @@ class SRLLabeler(BatchTrainable):
         if not any(frame.arguments for frame in frames):
             return
         self.calibration = None  # a loaded calibration belongs to other parameters
-        self.cfg["rolesets"] = self._rolesets(frames)
+        self.cfg["rolesets"] = self._gold_rolesets(frames)
         self._intern()
 
     def _begin(self, examples: list[Example]) -> None:
@@ -314,11 +314,11 @@ class SRLLabeler(BatchTrainable):
             frames = [frame for e in examples for frame in self._gold_frames(_annotated(e))]
             # Known numbers keep their rolesets, which are those of more data.
             held = self.cfg["rolesets"]
-            for base, numbers in self._rolesets(frames).items():
+            for base, numbers in self._gold_rolesets(frames).items():
                 held[base] = numbers | held.get(base, {})
             self._intern()
 
-    def _rolesets(self, frames: Iterable[Frame]) -> dict[str, dict[str, str]]:
+    def _gold_rolesets(self, frames: Iterable[Frame]) -> dict[str, dict[str, str]]:
         """Get the rolesets of each lemma by their numbers, as `cfg` has them."""
         # The most frequent roleset for each lemma and number.
         counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
