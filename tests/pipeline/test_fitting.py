@@ -211,6 +211,22 @@ def test_a_sourced_component_learns_on(fitted, paths, tmp_path):
     assert set(parameters(nlp).names) > set(parameters(scratch).names)
 
 
+def test_a_learner_that_cannot_learn_on_says_so_however_much_there_is(paths):
+    config = {"model": {"@architectures": "spacy_structlearn.HMM.v1"}}
+    nlp = spacy.blank("en")
+    chunker = nlp.add_pipe("np_chunker", config=config)
+    examples = dev_examples(nlp, paths)
+    chunker.initialize(lambda: examples)
+    chunker.fit(examples)
+    chunker.from_bytes(chunker.to_bytes())
+    before = chunker.parameters
+    for copies in (1, 10):
+        with pytest.raises(StructlearnError, match="'np_chunker'") as error:
+            chunker.fit([e for _ in range(copies) for e in dev_examples(nlp, paths)])
+        assert error.value.code == "SL094"
+    assert chunker.parameters is before
+
+
 def test_components_that_adapt_read_what_the_old_pipeline_predicts(paths, tmp_path, monkeypatch):
     given = {}
 
