@@ -192,8 +192,14 @@ MESSAGES = {
     'object with a "text" per line; if it is plain text, rename it to .txt.',
     "SL094": "{component!r} cannot learn on from its trained parameters, because its learner, "
     "{learner}, cannot. To train it from scratch on the new data, set component.reinitialise = "
-    "True, or use `factory` in place of `source` in the config.",
+    "True (`structlearn adapt --reinitialise {component}`), or use `factory` in place of `source` "
+    "in the config.",
     "SL095": "{learner} cannot learn on from trained parameters. Train it from scratch.",
+    "SL096": "{source} has no gold annotation for {components}. `structlearn convert` reads it "
+    "from treebanks, PropBank's columns, chunks in columns, and quadruples. A sentence splitter "
+    "needs documents of several sentences, with their spaces.",
+    "SL097": "The pipeline has no component {component!r} that `structlearn adapt` can train. "
+    "Choose from: {names}.",
     # --- SL1xx: trees and corpus files --------------------------------------------------------
     "SL101": "{path}, line {line}: a closing bracket without an opening one. Remove it, or look "
     "for an extra bracket earlier in the file.",

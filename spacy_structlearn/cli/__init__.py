@@ -15,6 +15,7 @@ import typer
 
 from ..errors import StructlearnError
 from ._cluster import ClusterCommand
+from .adapt import adapt_cli
 from .apply import apply_cli
 from .convert import convert_cli
 from .evaluate import evaluate_cli
@@ -69,6 +70,7 @@ app.command(
     cls=ClusterCommand,
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
 )(train_cli)
+app.command("adapt")(adapt_cli)
 app.command("evaluate")(evaluate_cli)
 app.command("info")(info_cli)
 app.command("package")(package_cli)

@@ -67,14 +67,8 @@ def example_of(nlp: Language, doc: Doc, *, gold_tokens: bool) -> Example:
     """Pair the input of the pipeline with the gold Doc."""
     from spacy.training import Example
 
-    from ..pipeline.extensions import CONSTITUENT_TAGS, CONSTITUENTS, NP_CHUNKS
-    from ..pipeline.readers import to_example, with_norms
+    from ..pipeline.readers import with_gold_tokens
 
     if not gold_tokens:
         return Example(nlp.make_doc(doc.text), doc)
-    made = {name for pipe in nlp.pipe_names for name in nlp.get_pipe_meta(pipe).assigns}
-    groups = {"doc._.trees": [CONSTITUENTS, CONSTITUENT_TAGS], "doc._.np_chunks": [NP_CHUNKS]}
-    given = [key for name, keys in groups.items() if name not in made for key in keys]
-    example = to_example(doc, tags="token.tag" not in made, spans=given)
-    with_norms(nlp, example.predicted)
-    return example
+    return with_gold_tokens(nlp, doc)

@@ -66,6 +66,9 @@ class _Training(Transient):
         self.make_engine = make_engine
         self.from_scratch = from_scratch
         self.origin: Any = None
+        self.n_examples = 0
+        self.strength: float | None = None
+        self.held_out: tuple[float, float] | None = None
         self.trainer: Trainer | None = None
         # Keeps the references alive, so that their id() cannot be reused.
         self.seen: dict[int, Doc] = {}
@@ -211,6 +214,11 @@ class BatchTrainable(TrainablePipe):
         if self.parameters.is_empty:
             raise StructlearnError("SL002", component=self.name)
 
+    def require_adaptable(self) -> None:
+        """Raise StructlearnError if the learner cannot learn on from trained parameters."""
+        if not hasattr(self.estimator, "adapter"):
+            raise StructlearnError("SL094", component=self.name, learner=self.model.name)
+
     # --- training -----------------------------------------------------------------------------
     def initialize(
         self,
@@ -297,14 +305,25 @@ class BatchTrainable(TrainablePipe):
         self._begin(examples)
         training = _Training(make_engine, from_scratch=self._training.from_scratch)
         self._training = training
-        strength = None if training.from_scratch else self._best_strength(examples)
-        self._take_in(examples, strength)
+        if not training.from_scratch:
+            training.strength = self._best_strength(examples)
+        self._take_in(examples, training.strength)
         trainer = training.trainer
         if trainer is None:
             raise StructlearnError("SL005", component=self.name, annotation=self.annotation)
         self.parameters = trainer.run(**options)
         self._intern()
         return trainer.value
+
+    @property
+    def adaptation(self) -> tuple[int, float | None, tuple[float, float] | None]:
+        """How the last `fit` went: (number of examples with gold annotation, strength, scores).
+
+        The strength of the prior is None for training from scratch. The scores are those on
+        held-out halves of the examples, before and after learning on with this strength; None if it
+        was not chosen.
+        """
+        return self._training.n_examples, self._training.strength, self._training.held_out
 
     def name_features(self, docs: Sequence[Doc]) -> None:
         """Store readable names of features, from the words of these Docs, if the learner can."""
@@ -336,6 +355,7 @@ class BatchTrainable(TrainablePipe):
                 fresh.append(data)
         if not fresh:
             return
+        training.n_examples += len(fresh)
         self.require_parameters()
         if not training.from_scratch:
             training.data += fresh
@@ -350,24 +370,26 @@ class BatchTrainable(TrainablePipe):
 
     def _adapter(self, origin: Any, data: list[Any], strength: float | None = None) -> Trainer:
         """Return a trainer that learns on. Raises StructlearnError if the learner cannot."""
+        self.require_adaptable()
         estimator: Any = self.estimator
-        if not hasattr(estimator, "adapter"):
-            raise StructlearnError("SL094", component=self.name, learner=self.model.name)
         strength = estimator.strengths[0] if strength is None else strength
         engine = self._training.make_engine
         return estimator.adapter(origin, data, self.labels, strength=strength, make_engine=engine)
 
-    def _best_strength(self, examples: list[Example]) -> float | None:
+    def _best_strength(self, examples: list[Example]) -> float:
         """Choose the strength of the prior by the score on each half of the examples.
 
-        Returns None, for the default, if these are too few or the component has no scorer.
+        Returns the default if these are too few or the component has no scorer. Raises
+        StructlearnError if the learner cannot learn on.
         """
+        self.require_adaptable()
         origin = self.parameters
         halves = examples[::2], examples[1::2]
         data = [[g for e in half if (g := self.gold_data(e)) is not None] for half in halves]
-        strengths = getattr(self.estimator, "strengths", ())
+        strengths = self.estimator.strengths  # type: ignore[attr-defined]
         if min(map(len, data)) < LEAST_HELD_OUT or self.scorer is None:
-            return None
+            return strengths[0]
+        before = sum(self._main_score(half) for half in halves)
         scores = dict.fromkeys(strengths, 0.0)
         try:
             for strength in strengths:
@@ -377,7 +399,9 @@ class BatchTrainable(TrainablePipe):
         finally:
             self.parameters = origin
         # The first of several with the same score.
-        return max(scores, key=scores.__getitem__)
+        best = max(scores, key=scores.__getitem__)
+        self._training.held_out = before / 2, scores[best] / 2
+        return best
 
     def _main_score(self, examples: list[Example]) -> float:
         """Return the main score of predictions on copies of the Docs."""

@@ -95,7 +95,7 @@ def cross_predict(
         if name not in annotating:
             continue
         if name in frozen or not getattr(component, "is_trainable", False):
-            docs = _annotated(nlp, name, docs)
+            docs = annotated(nlp, name, docs)
             continue
         pairs = zip(docs, examples, strict=True)
         so_far = [Example(doc, example.reference) for doc, example in pairs]
@@ -150,7 +150,7 @@ def predict_fold(
             copy.update(batch, drop=rate, sgd=optimizer, exclude=frozen, annotates=frozen)
             optimizer.step_schedules()
     with copy.use_params(optimizer.averages):
-        return _annotated(copy, name, [example.predicted for example in examples[fold::folds]])
+        return annotated(copy, name, [example.predicted for example in examples[fold::folds]])
 
 
 def _with_heard(nlp: Language, name: str) -> list[str]:
@@ -161,14 +161,14 @@ def _with_heard(nlp: Language, name: str) -> list[str]:
     return [*heard, name]
 
 
-def _annotated(nlp: Language, name: str, docs: Iterable[Doc]) -> list[Doc]:
+def annotated(nlp: Language, name: str, docs: Iterable[Doc]) -> list[Doc]:
     """Annotate copies of the Docs by one component, and by those that it listens to."""
-    annotated: Iterable[Doc] = (doc.copy() for doc in docs)
+    found: Iterable[Doc] = (doc.copy() for doc in docs)
     for part in _with_heard(nlp, name):
         component = nlp.get_pipe(part)
         # The component may be disabled.
         if hasattr(component, "pipe"):
-            annotated = component.pipe(annotated, batch_size=nlp.batch_size)
+            found = component.pipe(found, batch_size=nlp.batch_size)
         else:
-            annotated = map(component, annotated)
-    return list(annotated)
+            found = map(component, found)
+    return list(found)

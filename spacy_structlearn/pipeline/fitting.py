@@ -8,7 +8,7 @@ times faster and, without early stopping, ends at the same parameters.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 import srsly
 from spacy.language import Language
 from spacy.schemas import ConfigSchemaTraining
+from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.training.initialize import init_nlp
 from spacy.util import load_config, registry, resolve_dot_names
@@ -26,6 +27,9 @@ from ..errors import StructlearnError
 from ..parallel.shards import MakeEngine, make_engine
 from . import digests
 from .batch_trainable import BatchTrainable
+from .cross_prediction import annotated
+from .readers import with_gold_tokens
+from .sentence_splitter import SentenceSplitter
 from .tokens import SET_BY_COMPONENTS
 
 
@@ -73,6 +77,90 @@ def train(
     return nlp
 
 
+def adapt(
+    nlp: Language,
+    docs: Iterable[Doc],
+    output: Path,
+    *,
+    components: Collection[str] | None = None,
+    reinitialise: Collection[str] = (),
+    source: object = "The data",
+    progress: bool = True,
+) -> list[str]:
+    """Let the components of a trained pipeline learn on from new data, and save the pipeline.
+
+    Each component reads what the components before it, as they were, predict on the gold tokens.
+    What was measured on the old pipeline is dropped from `nlp.meta`.
+    docs: gold Docs with the vocab of `nlp`. A sentence splitter learns from those of several
+        sentences whose spaces are known.
+    output: directory of the pipeline, replaced as a whole once everything is written.
+    components: names of components that should learn. None: all of this package for which the Docs
+        have gold annotation.
+    reinitialise: names of components that are trained from scratch instead, on these Docs alone.
+    source: what error messages call the Docs.
+    Returns the names of the components that learned; see `BatchTrainable.adaptation` of each.
+    Raises StructlearnError for an unknown component and if one cannot learn on, if there is no gold
+    annotation, and if `output` exists and is not a pipeline.
+    """
+    output = _replaceable(Path(output))
+    ours = {name: of for name, of in nlp.pipeline if isinstance(of, BatchTrainable)}
+    named = {*(components or ()), *reinitialise}
+    for name in sorted(named.difference(ours)):
+        raise StructlearnError("SL097", component=name, names=", ".join(ours) or "none")
+    wanted = list(ours) if components is None else [name for name in ours if name in named]
+    lessons = _lessons(nlp, wanted, docs)
+    missing = sorted(named.difference(lessons))
+    if missing or not lessons:
+        names = ", ".join(missing or wanted) or "any component of this pipeline"
+        raise StructlearnError("SL096", source=source, components=names)
+    for name in lessons:
+        if name not in reinitialise and not ours[name].reinitialise:
+            ours[name].require_adaptable()
+    for name, examples in lessons.items():
+        if name in reinitialise:
+            ours[name].initialize(lambda own=examples: own)
+        _fit_component(name, ours[name], examples, progress)
+    for measured in ("size", "speed"):
+        nlp.meta.pop(measured, None)
+    old = "{lang}_{name} {version}".format(**nlp.meta)
+    nlp.meta.update(performance={}, notes=f"Adapted from {old}: {', '.join(lessons)}.")
+    save(nlp, output)
+    return list(lessons)
+
+
+def _lessons(
+    nlp: Language, wanted: Collection[str], docs: Iterable[Doc]
+) -> dict[str, list[Example]]:
+    """Get the Examples of each component that has gold annotation, in the order of the pipeline."""
+    lessons = {}
+    so_far = [with_gold_tokens(nlp, doc) for doc in docs]
+    for name, component in nlp.pipeline:
+        if name in wanted:
+            splits = isinstance(component, SentenceSplitter)
+            examples = list(_unsplit(so_far)) if splits else so_far
+            if any(set(component.gold_labels(example)) for example in examples):
+                lessons[name] = examples
+        found = annotated(nlp, name, (example.predicted for example in so_far))
+        so_far = [
+            Example(doc, example.reference) for doc, example in zip(found, so_far, strict=True)
+        ]
+    return lessons
+
+
+def _unsplit(examples: Iterable[Example]) -> Iterator[Example]:
+    """Iterate over Examples of texts, without their sentence boundaries.
+
+    Sentences on their own are no texts: a splitter would learn that nothing ends.
+    """
+    for example in examples:
+        gold = example.reference
+        if not gold.has_unknown_spaces and sum(token.is_sent_start is True for token in gold) > 1:
+            doc = example.predicted.copy()
+            for token in doc:
+                token.is_sent_start = None
+            yield Example(doc, gold)
+
+
 def unset_attributes(nlp: Language) -> Iterator[tuple[str, str]]:
     """Iterate over components and the token attributes that they read but no earlier one sets."""
     found: set[str] = set()
@@ -115,17 +203,26 @@ def _fit(
         if checkpoints is not None:
             checkpoints.parent.mkdir(parents=True, exist_ok=True)
             checkpoint = _checkpoint(checkpoints, name)
-        with _bar(name, component, progress) as on_iteration:
-            losses[name] = component.fit(
-                examples,
-                make_engine=make_engine,
-                on_iteration=on_iteration,
-                checkpoint=checkpoint,
-                settings=_settings(nlp.config.interpolate()["components"].get(name)),
-                keep=True,
-            )
-        component.name_features([example.predicted for example in examples])
+        losses[name] = _fit_component(
+            name,
+            component,
+            examples,
+            progress,
+            make_engine=make_engine,
+            checkpoint=checkpoint,
+            settings=_settings(nlp.config.interpolate()["components"].get(name)),
+            keep=True,
+        )
     return losses
+
+
+def _fit_component(
+    name: str, component: BatchTrainable, examples: list[Example], progress: bool, **options: Any
+) -> float:
+    with _bar(name, component, progress) as on_iteration:
+        loss = component.fit(examples, on_iteration=on_iteration, **options)
+    component.name_features([example.predicted for example in examples])
+    return loss
 
 
 def _checkpoint(output: Path, name: str) -> Path:

@@ -192,7 +192,7 @@ class NPChunker(BatchTrainable):
         names = model.templates.names(symbols)
         keys = np.array(list(names), dtype=np.uint64)
         known = keys[model.rows(keys) >= 0].tolist()
-        model.names = {key: names[key] for key in known}
+        model.names |= {key: names[key] for key in known}  # it may have learned on
 
     def _symbol_name(self, column: str, symbol: int) -> str:
         if column.startswith("CLASS"):

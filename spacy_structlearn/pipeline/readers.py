@@ -30,7 +30,15 @@ from ..trees.chunks import base_noun_phrases
 from ..trees.normalize import normalize, strip_function
 from ..trees.tree import Tree
 from .batch_trainable import BatchTrainable
-from .extensions import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS, SRL, frame_spans, site_spans
+from .extensions import (
+    CONSTITUENT_TAGS,
+    CONSTITUENTS,
+    NP_CHUNKS,
+    PP_ATTACHMENTS,
+    SRL,
+    frame_spans,
+    site_spans,
+)
 from .extensions import set_spans as set_gold_spans
 
 Reader = Callable[[Language], Iterator[Example]]
@@ -309,6 +317,19 @@ def to_example(doc: Doc, *, tags: bool = True, spans: Iterable[str] = ()) -> Exa
         if key in doc.spans:
             predicted.spans[key] = doc.spans[key].copy(doc=predicted)
     return Example(predicted, doc)
+
+
+def with_gold_tokens(nlp: Language, doc: Doc) -> Example:
+    """Pair a gold Doc with its tokens and sentences, as the input of a pipeline.
+
+    The input also has gold tags, trees and chunks if no component of the pipeline makes them.
+    """
+    made = {name for pipe in nlp.pipe_names for name in nlp.get_pipe_meta(pipe).assigns}
+    groups = {"doc._.trees": [CONSTITUENTS, CONSTITUENT_TAGS], "doc._.np_chunks": [NP_CHUNKS]}
+    given = [key for name, keys in groups.items() if name not in made for key in keys]
+    example = to_example(doc, tags="token.tag" not in made, spans=given)
+    with_norms(nlp, example.predicted)
+    return example
 
 
 def with_norms(nlp: Language, doc: Doc) -> Doc:

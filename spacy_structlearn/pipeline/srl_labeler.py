@@ -305,6 +305,21 @@ class SRLLabeler(BatchTrainable):
         if not any(frame.arguments for frame in frames):
             return
         self.calibration = None  # a loaded calibration belongs to other parameters
+        self.cfg["rolesets"] = self._gold_rolesets(frames)
+        self._intern()
+
+    def _begin(self, examples: list[Example]) -> None:
+        super()._begin(examples)
+        if not self._training.from_scratch:
+            frames = [frame for e in examples for frame in self._gold_frames(_annotated(e))]
+            # Known numbers keep their rolesets, which are those of more data.
+            held = self.cfg["rolesets"]
+            for base, numbers in self._gold_rolesets(frames).items():
+                held[base] = numbers | held.get(base, {})
+            self._intern()
+
+    def _gold_rolesets(self, frames: Iterable[Frame]) -> dict[str, dict[str, str]]:
+        """Get the rolesets of each lemma by their numbers, as `cfg` has them."""
         # The most frequent roleset for each lemma and number.
         counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
         for frame in frames:
@@ -318,8 +333,7 @@ class SRLLabeler(BatchTrainable):
             # The first by name if several are equally frequent.
             best = min(names, key=lambda roleset: (-names[roleset], roleset))
             rolesets.setdefault(base, {})[number] = best
-        self.cfg["rolesets"] = rolesets
-        self._intern()
+        return rolesets
 
     def _strings(self) -> Iterable[str]:
         yield PREDICATE

@@ -84,7 +84,7 @@ def test_trees_are_to_be_converted(run, config, data, tmp_path):
     result = run(
         "train", config, "-o", tmp_path / "model", *data, "--paths.train", tmp_path / "trees"
     )
-    error = one_line_error(result, "SL013", "not compressed", "`structlearn convert`")
+    error = one_line_error(result, "SL013", "not compressed as a DocBin", "`structlearn convert`")
     assert "v2" not in error
 
 

@@ -12,9 +12,11 @@ from pipeline.written import config_of
 from spacy.language import Language
 from spacy.tokens import DocBin
 
+import spacy_structlearn
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import digests, fitting
 from spacy_structlearn.pipeline.batch_trainable import BatchTrainable
+from spacy_structlearn.pipeline.extensions import trees
 from spacy_structlearn.pipeline.readers import create_docbin_reader
 
 CONFIG, PARSER_CONFIG = config_of("np_chunker"), config_of("constituency_parser")
@@ -189,3 +191,69 @@ def test_frozen_components_are_left_as_they_are(fitted, paths, tmp_path):
     for old, new in zip(before, after, strict=True):
         np.testing.assert_array_equal(old, new)
     assert parameters(nlp) == parameters(fitted[0])
+
+
+# --- learning on ----------------------------------------------------------------------------------
+def test_a_sourced_component_learns_on(fitted, paths, tmp_path):
+    config = spacy.util.load_config(CONFIG)
+    config["components"]["np_chunker"] = {"source": str(fitted[1])}
+    config.to_disk(tmp_path / "config.cfg")
+    overrides = paths | {"paths.train": paths["paths.dev"]}
+    nlp = fitting.train(tmp_path / "config.cfg", overrides=overrides, progress=False)
+    expected = spacy.load(fitted[1])
+    examples = dev_examples(expected, paths)
+    expected.get_pipe("np_chunker").fit(examples)
+    expected.get_pipe("np_chunker").name_features([example.predicted for example in examples])
+    assert parameters(nlp) == parameters(expected)
+    assert parameters(nlp) != parameters(fitted[0])
+    assert parameters(nlp).names.items() > parameters(fitted[0]).names.items()
+    scratch = fitting.train(CONFIG, overrides=overrides, progress=False)
+    assert set(parameters(nlp).names) > set(parameters(scratch).names)
+
+
+def test_a_learner_that_cannot_learn_on_says_so_however_much_there_is(paths):
+    config = {"model": {"@architectures": "spacy_structlearn.HMM.v1"}}
+    nlp = spacy.blank("en")
+    chunker = nlp.add_pipe("np_chunker", config=config)
+    examples = dev_examples(nlp, paths)
+    chunker.initialize(lambda: examples)
+    chunker.fit(examples)
+    chunker.from_bytes(chunker.to_bytes())
+    before = chunker.parameters
+    for copies in (1, 10):
+        with pytest.raises(StructlearnError, match="'np_chunker'") as error:
+            chunker.fit([e for _ in range(copies) for e in dev_examples(nlp, paths)])
+        assert error.value.code == "SL094"
+    assert chunker.parameters is before
+
+
+def test_components_that_adapt_read_what_the_old_pipeline_predicts(paths, tmp_path, monkeypatch):
+    given = {}
+
+    def fit(self, examples, **options):
+        given[self.name] = [(e.predicted.copy(), e.reference) for e in examples]
+
+    monkeypatch.setattr(BatchTrainable, "fit", fit)
+    nlp = spacy_structlearn.load()
+    docs = list(DocBin().from_disk(paths["paths.train"]).get_docs(nlp.vocab))
+    single = next(docs[0].sents).as_doc()
+    wanted = ["np_chunker", "sentence_splitter", "chain_tagger", "srl_labeler"]
+    output = tmp_path / "new"
+    learned = fitting.adapt(nlp, [*docs, single], output, components=wanted, progress=False)
+    assert learned == ["sentence_splitter", "chain_tagger", "np_chunker", "srl_labeler"]
+    # A sentence alone does not show where sentences end.
+    assert [gold for _, gold in given["sentence_splitter"]] == docs
+    for name in learned[1:]:
+        assert [gold for _, gold in given[name]] == [*docs, single]
+    for doc, _ in given["sentence_splitter"]:
+        assert not doc.has_annotation("SENT_START")
+    for doc, gold in given["chain_tagger"]:
+        assert [s.start for s in doc.sents] == [s.start for s in gold.sents]
+        assert not doc.has_annotation("TAG")
+    whole = spacy_structlearn.load()
+    for doc, gold in given["srl_labeler"]:
+        other = whole(fitting.with_gold_tokens(whole, gold).predicted)
+        assert [token.tag_ for token in doc] == [token.tag_ for token in other]
+        assert trees(doc) == trees(other)
+        assert "srl" not in doc.spans
+    assert any(trees(doc) != trees(gold) for doc, gold in given["srl_labeler"])

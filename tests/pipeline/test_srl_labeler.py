@@ -664,6 +664,21 @@ def test_of_rolesets_with_one_number_the_frequent_one_is_known():
     assert rolesets["run"]["02"] == "run.02"
 
 
+def test_rolesets_of_new_data_are_added_and_the_calibration_is_kept(nlp):
+    again = pickle.loads(pickle.dumps(nlp))
+    labeler = again.get_pipe("srl_labeler")
+    before = pickle.loads(pickle.dumps(labeler.cfg["rolesets"]))
+    labeler.calibration = calibration = (-1.0, 0.5)
+    # Another name for a known number, and a number that is new.
+    new = [(RAN_HOME[0], {"ran": (name, "ARG0 Dogs")}) for name in ("run_up.02", "run.09")]
+    labeler.update(training_examples(again, new))
+    run = {**before["run"], "09": "run.09"}
+    assert labeler.cfg["rolesets"] == before | {"run": run}
+    assert before["run"]["02"] == "run.02"
+    assert "run.09" in again.vocab.strings
+    assert labeler.calibration == calibration
+
+
 def test_what_initialize_keeps_of_what_was_loaded(nlp):
     again = pickle.loads(pickle.dumps(nlp))
     labeler = again.get_pipe("srl_labeler")

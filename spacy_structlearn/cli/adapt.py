@@ -1,0 +1,78 @@
+"""`structlearn adapt`: let a trained pipeline learn on from new data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..errors import StructlearnError
+from ._corpora import gold_docs
+from ._pipelines import HELP, load
+
+
+def adapt_cli(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help=HELP)],
+    gold: Annotated[
+        Path,
+        typer.Argument(metavar="GOLD", help="A DocBin, as `structlearn convert` writes it."),
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for the adapted pipeline.")
+    ],
+    components: Annotated[
+        str | None,
+        typer.Option(
+            help="Names of the components that should learn, with commas between them. Default: "
+            "all for which GOLD has annotation.",
+            show_default=False,
+        ),
+    ] = None,
+    reinitialise: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Name of a component to train from scratch on GOLD alone. Can be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Let a trained pipeline learn on from new data, and save it.
+
+    Each component starts from what it has learned. How far it may move away from that is chosen by
+    scores on halves of GOLD that are held out. Components without annotation in GOLD stay as they
+    are.
+    """
+    from wasabi import msg
+
+    from ..pipeline.fitting import adapt
+
+    nlp = load(model)
+    docs = [doc for _, doc in gold_docs(nlp.vocab, gold)]
+    if not docs:
+        raise StructlearnError("SL063", path=gold)
+    learned = adapt(
+        nlp,
+        docs,
+        output,
+        components=None if components is None else components.split(","),
+        reinitialise=reinitialise or (),
+        source=gold,
+    )
+    rows = []
+    for name in learned:
+        component = nlp.get_pipe(name)
+        number, strength, scores = component.adaptation
+        before, after = (f"{score:.4f}" for score in scores) if scores else ("-", "-")
+        prior = "from scratch" if strength is None else f"{strength:g}"
+        rows.append((name, number, prior, component.main_score, before, after))
+    header = ("component", "documents", "strength", "held-out score", "before", "after")
+    msg.table(rows, header=header, divider=True)
+    for name in learned:
+        scores = nlp.get_pipe(name).adaptation[2]
+        if scores and scores[1] < scores[0]:
+            msg.warn(f"{name} got worse on held-out data. Leave it out with --components.")
+    unchanged = [name for name in nlp.pipe_names if name not in learned]
+    if unchanged:
+        msg.info(f"Unchanged: {', '.join(unchanged)}")
+    msg.good(f"Saved the pipeline to {output}")
