@@ -89,7 +89,7 @@ def test_parameters_change_a_little(component):
     assert len(component._training.data) == 2
 
 
-@quick
+@pytest.mark.parametrize("component", ["sentence_splitter", "np_chunker"], indirect=True)
 def test_a_strong_prior_changes_nothing(component):
     examples = sample(component)
     before = component._main_score(examples)
