@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from .crf import ChainLikelihood
 
 
-STRENGTHS = (1.0, 0.1, 10.0)
-"""Strengths of the prior when a model learns on."""
+STRENGTHS = (30.0, 100.0, 10.0, 3.0)
+"""Strengths of the prior when a model learns on. With the first, what is learned from a hundred
+sentences of another domain costs little on the old one."""
 
 
 def _smoothing() -> Any:

@@ -65,7 +65,8 @@ class LikelihoodTrainer(Trainer[Any]):
         return self._model.compact("float32")
 
     def data_digest(self) -> bytes:
-        return array_digest(self._begun.digest(), self._first)
+        center = [self._begun.center] if self._centered else []
+        return array_digest(self._begun.digest(), self._first, *center)
 
     def state(self) -> dict[str, Any]:
         return {"optimizer": nested(self._optimizer.to_bytes())}

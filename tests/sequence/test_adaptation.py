@@ -1,0 +1,235 @@
+"""Chains that learn on: old weights by name, a prior centred on them, and what new data teach."""
+
+import numpy as np
+import pytest
+from contracts.sequence_learners import classes as word_classes
+from sequence.chains import (
+    CHAINS,
+    LABELS,
+    TEMPLATES,
+    as_data,
+    check_gradient,
+    random_data,
+    random_model,
+    random_theta,
+    trained,
+)
+from sequence.chains import make_objective as make
+from sequence.test_memm import KINDS
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.sequence.data import SequenceData
+from spacy_structlearn.sequence.decode import viterbi
+from spacy_structlearn.sequence.encoding import tag_set
+from spacy_structlearn.sequence.settings import (
+    CRFSettings,
+    MEMMSettings,
+    PseudoLikelihoodSettings,
+    StochasticCRFSettings,
+)
+
+MORE_LABELS = ("O", "B-VP", "I-VP", "B-NP", "I-NP")
+CRF = CRFSettings(templates=TEMPLATES, max_iterations=60)
+LEARNERS = {
+    "crf": CRF,
+    "crf of second order": CRFSettings(templates=TEMPLATES, max_iterations=60, order=2),
+    "crf with l1": CRFSettings(templates=TEMPLATES, max_iterations=60, l1=0.2),
+    "memm": MEMMSettings(templates=TEMPLATES, max_iterations=60),
+    "pseudolikelihood": PseudoLikelihoodSettings(templates=TEMPLATES, max_iterations=60),
+    "stochastic crf": StochasticCRFSettings(templates=TEMPLATES, max_iterations=3),
+}
+each = pytest.mark.parametrize("settings", LEARNERS.values(), ids=LEARNERS)
+
+
+def sentences(seed, labels=LABELS[:3], n_symbols=6):
+    """Thirty sentences whose words mostly tell the tag."""
+    columns, offsets, label_ids = random_data([5] * 30, len(labels), seed, n_symbols)
+    told = columns[:, 0].astype(int) % len(labels)
+    label_ids = np.where(np.random.default_rng(seed).random(len(told)) < 0.9, told, label_ids)
+    return SequenceData(columns, offsets, tuple(labels[i] for i in label_ids))
+
+
+OLD, NEW = sentences(1), sentences(2, MORE_LABELS, n_symbols=9)
+
+
+def train(settings, data=OLD, labels=("NP",)):
+    model = settings.initialize([data], labels)
+    return trained(settings.trainer(model, [data])).parameters()
+
+
+def adapter(settings, old, strength=1.0, data=NEW, labels=("NP", "VP")):
+    return settings.adapter(old, [data], labels, strength=strength)
+
+
+def weights(model):
+    """Every weight by the names of its feature, those that are 0 left out."""
+    columns, states = model._column_names(), model._state_names()
+    found = {
+        (key, columns[at]): row[at]
+        for key, row in zip(model.keys.tolist(), model.weights, strict=True)
+        for at in np.flatnonzero(row)
+    }
+    scores = model.transitions
+    for before, after in np.argwhere(np.isfinite(scores) & (scores != 0)):
+        found[states[before], states[after]] = scores[before, after]
+    return found
+
+
+def agreement(model, data):
+    """The share of the tokens whose label is predicted."""
+    ids = viterbi(model, data.columns, data.offsets)
+    return np.mean([model.labels[i] == tag for i, tag in zip(ids, data.tags, strict=True)])
+
+
+# --- a model with more labels and features --------------------------------------------------------
+@pytest.mark.parametrize("chain", CHAINS)
+def test_old_weights_are_known_by_name_and_new_ones_are_0(chain):
+    old = random_model(*random_data([6, 3, 9]), encoding="none", **CHAINS[chain])
+    old.names = {int(old.keys[0]): "a predicate"}
+    before, stored = weights(old), old.to_bytes()
+    columns, offsets, label_ids = random_data([4, 0, 7], 5, seed=3, n_symbols=12)
+    new = old.extended(columns, offsets, label_ids, MORE_LABELS, 1)
+    assert weights(new) == before
+    assert new.labels == MORE_LABELS
+    assert new.order == old.order
+    assert new.has_pair_features == old.has_pair_features
+    assert len(new.keys) > len(old.keys)
+    assert set(old.keys) < set(new.keys)
+    assert new.names == old.names
+    assert new.weights.dtype == np.float64
+    assert old.to_bytes() == stored
+    new.weights[:] = 1.0
+    new.transitions[:] = 1.0
+    assert weights(old) == before
+
+
+def test_rare_predicates_are_not_added():
+    old = random_model(*random_data([6, 3, 9]))
+    data = random_data([20], seed=3, n_symbols=40)
+    few, many = (old.extended(*data, LABELS[:3], least).keys for least in (3, 1))
+    assert set(old.keys) <= set(few) < set(many)
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [{"classes": word_classes()}, {"locally_normalized": True}, {"margin": 3.0}],
+)
+def test_what_is_no_weight_is_kept(kept):
+    old = random_model(*random_data([6, 3, 9]), ("x", "y", "z"), encoding="none").replaced(**kept)
+    new = old.extended(*random_data([4], seed=3), ("x", "y", "z"), 1)
+    for name, value in kept.items():
+        assert getattr(new, name) == value
+
+
+# --- the prior ------------------------------------------------------------------------------------
+@pytest.mark.parametrize("chain", CHAINS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradient_of_a_centred_prior(kind, chain):
+    objective, _ = make(kind=kind, **CHAINS[chain])
+    objective.center = random_theta(objective, seed=5)
+    check_gradient(objective)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shards", [1, 2])
+def test_value_of_a_centred_prior(kind, shards):
+    objective, data = make(kind=kind, l2=0.0)
+    theta, center = random_theta(objective), random_theta(objective, seed=5)
+    loss, slope = objective.value_and_grad(theta)
+    centred = kind(objective.model, *data, l2=0.7, shards=shards)
+    centred.center = center
+    for _ in range(2):
+        value, gradient = centred.value_and_grad(theta)
+        assert value == pytest.approx(loss + 0.35 * ((theta - center) ** 2).sum())
+        np.testing.assert_allclose(gradient, slope + 0.7 * (theta - center), atol=1e-10)
+        centred.close()  # the shards are made anew
+
+
+# --- learning on ----------------------------------------------------------------------------------
+@each
+def test_a_strong_prior_keeps_the_weights(settings):
+    old = train(settings)
+    new = trained(adapter(settings, old, 1e6)).parameters()
+    before, after = weights(old), weights(new)
+    assert max(abs(after.get(name, 0.0) - before[name]) for name in before) < 1e-4
+    assert max(abs(after[name]) for name in after.keys() - before.keys()) < 1e-4
+    assert agreement(new, OLD) == agreement(old, OLD)
+
+
+@each
+def test_new_labels_are_learned_and_the_old_model_stays(settings):
+    old = train(settings)
+    stored = old.to_bytes()
+    trainer = adapter(settings, old, 0.1)
+    trainer.step()
+    values = [trainer.value]
+    while trainer.step():
+        values.append(trainer.value)
+    values.append(trainer.value)
+    assert values[-1] < values[0]
+    assert values == sorted(values, reverse=True)
+    new = trainer.parameters()
+    assert new.labels == tag_set(("NP", "VP"))
+    assert agreement(new, NEW) > agreement(old, NEW) + 0.2
+    assert old.to_bytes() == stored
+    assert type(new).from_bytes(new.to_bytes()) == new
+
+
+@each
+def test_the_stronger_the_prior_the_nearer_the_old_weights(settings):
+    old = train(settings)
+    before, far = weights(old), []
+    for strength in (0.1, 1.0, 10.0, 100.0):
+        after = weights(trained(adapter(settings, old, strength)).parameters())
+        names = before.keys() | after.keys()
+        far.append(sum((after.get(n, 0.0) - before.get(n, 0.0)) ** 2 for n in names))
+    assert far == sorted(far, reverse=True)
+    assert far[0] > 10 * far[-1] > 0
+
+
+def test_a_label_that_new_data_lack_stays():
+    old = train(CRF, NEW, ("NP", "VP"))
+    data = as_data(*random_data([6, 4]))[0]
+    new = trained(adapter(CRF, old, data=data)).parameters()
+    assert new.labels == old.labels
+    assert agreement(new, NEW) > 0.8
+
+
+@each
+def test_resumed_is_the_same_bit_for_bit(settings):
+    old = train(settings)
+    trainer = adapter(settings, old)
+    states = [trainer.to_bytes()]
+    while trainer.step():
+        states.append(trainer.to_bytes())
+    learned = trainer.parameters()
+    for state in states[:: max(1, len(states) // 3)]:
+        fresh = adapter(settings, old)
+        assert fresh.resume(state)
+        assert trained(fresh).parameters() == learned
+
+
+def test_a_state_belongs_to_strength_data_and_old_weights():
+    old = train(CRF)
+    state = adapter(CRF, old).to_bytes()
+    other = old.replaced(weights=old.weights * 2)
+    for fresh in (adapter(CRF, old, 2.0), adapter(CRF, old, data=OLD), adapter(CRF, other)):
+        assert not fresh.resume(state)
+
+
+def test_a_state_of_a_warm_start_is_another():
+    """Which begins at the same weights, but has another objective."""
+    settings = CRFSettings(templates=TEMPLATES, warm_start=True)
+    old = train(settings)
+    warm = settings.trainer(settings.initialize([OLD], ("NP",), old), [OLD])
+    again = adapter(settings, old, settings.l2, OLD, ("NP",))
+    assert not again.resume(warm.to_bytes())
+
+
+def test_what_cannot_learn_on():
+    settings = PseudoLikelihoodSettings(
+        templates=("ORTH[0]", "TAG[-1]"), joint=True, max_iterations=3
+    )
+    with pytest.raises(StructlearnError, match="SL095") as error:
+        adapter(settings, train(settings))
+    assert "joint" in str(error.value)
