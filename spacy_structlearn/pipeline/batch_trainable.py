@@ -389,13 +389,13 @@ class BatchTrainable(TrainablePipe):
         strengths = self.estimator.strengths  # type: ignore[attr-defined]
         if min(map(len, data)) < LEAST_HELD_OUT or self.scorer is None:
             return strengths[0]
-        before = sum(self._main_score(half) for half in halves)
+        before = sum(self.main_score_on(half) for half in halves)
         scores = dict.fromkeys(strengths, 0.0)
         try:
             for strength in strengths:
                 for known, held_out in zip(data, reversed(halves), strict=True):
                     self.parameters = self._adapter(origin, known, strength).run()
-                    scores[strength] += self._main_score(held_out)
+                    scores[strength] += self.main_score_on(held_out)
         finally:
             self.parameters = origin
         # The first of several with the same score.
@@ -403,7 +403,7 @@ class BatchTrainable(TrainablePipe):
         self._training.held_out = before / 2, scores[best] / 2
         return best
 
-    def _main_score(self, examples: list[Example]) -> float:
+    def main_score_on(self, examples: list[Example]) -> float:
         """Return the main score of predictions on copies of the Docs."""
         copies = [Example(example.predicted.copy(), example.reference) for example in examples]
         docs = list(self.pipe(example.predicted for example in copies))

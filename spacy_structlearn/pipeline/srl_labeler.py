@@ -642,7 +642,9 @@ def _annotated(example: Example) -> Doc:
     if SRL not in reference.spans or not parsed:
         return reference
     doc = predicted.copy()
-    doc.spans[SRL] = reference.spans[SRL].copy(doc=doc)
+    # Not SpanGroup.copy, which finds tokens by their characters: spaces may differ.
+    spans = [(span.label_, span.start, span.end, span.kb_id_) for span in reference.spans[SRL]]
+    set_spans(doc, SRL, spans)
     return doc
 
 

@@ -1,0 +1,226 @@
+"""F1 of the default parser on six domains after it has learned on from some of their trees.
+
+    python corpora/fetch.py ewt craft mctb
+    python -m training.benchmarks.adaptation
+    python -m training.benchmarks.adaptation --domains law --sizes 100 --kinds adapted alone
+
+The domains are CRAFT and the five of MCTB_en, in EWT's conventions (see corpora/README.md). Each is
+scored on its dev part (the first 500 sentences), with gold tokens and predicted tags. What training/results/adaptation.json
+has already is skipped, unless --again is given. Its figures, for the first N trees of a domain:
+
+DOMAIN.0.f                built-in pipeline, before adaptation
+DOMAIN.N.adapted.f        tagger and parser learn on from N trees, as in `structlearn adapt`
+DOMAIN.N.adapted.ewt_dev  F1 on EWT's dev afterwards; ewt_dev: before
+DOMAIN.N.alone.f          tagger and parser with the settings of the built-in pipeline, trained on
+                          these trees
+DOMAIN.N.union.f          trained on EWT's train and these trees
+DOMAIN.N.KIND.cpu_s       CPU seconds of training
+mean.N.gain               mean of adapted F1 - F1 before adaptation; with six domains only
+mean.N.behind_union       mean of union F1 - adapted F1
+ratio.cpu.union_over_adapted   at 100 trees, mean
+forgetting.ewt_dev        mean loss of F1 on EWT's dev after adaptation to 100 trees
+update.one_document.COMPONENT  loss of the main score, times 100, on the other documents of the
+                          sample by three updates of the component with one document; loss: maximum
+tools.checks, tools.failed     see `training.benchmarks.tools`
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from pathlib import Path
+from statistics import mean
+from tempfile import TemporaryDirectory
+from time import process_time
+from typing import Any
+
+import srsly
+from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.training import Example
+
+import spacy_structlearn
+from spacy_structlearn.evaluation.evalb import score_trees
+from spacy_structlearn.pipeline.extensions import trees as trees_of
+from spacy_structlearn.pipeline.readers import read_treebank, with_gold_tokens
+from spacy_structlearn.trees.tree import Tree
+from training.benchmarks import tools
+from training.common.recording import CORPORA, RESULTS, ROOT, record, show
+from training.common.treebanks import DOMAINS, domain_trees, ewt_trees
+
+NAME = "adaptation"
+SIZES = (50, 100, 200, 400, 800)
+KINDS = ("adapted", "alone", "union")
+TAGGER, PARSER = "chain_tagger", "constituency_parser"
+SAMPLE = ROOT / "corpora" / "sample"
+DEV = 500  # maximum number of sentences that are scored
+UPDATES = 3
+
+Figures = dict[str, float]
+
+
+def parser_pipeline() -> Language:
+    """Load the tagger and the parser of the built-in pipeline."""
+    return spacy_structlearn.load(enable=[TAGGER, PARSER])
+
+
+def examples(nlp: Language, trees: Sequence[Tree]) -> list[Example]:
+    """Return an Example for each tree, with tags predicted by the pipeline."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "trees.gz")
+        text = "".join(f"{tree}\n" for tree in trees)
+        path.write_bytes(gzip.compress(text.encode("utf8"), compresslevel=1))
+        gold = [doc for _, doc in read_treebank(nlp.vocab, path)]
+    tagged = nlp.get_pipe(TAGGER).pipe(words_of(nlp, doc) for doc in gold)
+    return [Example(*pair) for pair in zip(tagged, gold, strict=True)]
+
+
+def words_of(nlp: Language, doc: Doc | Tree) -> Doc:
+    """Return a Doc of one sentence with the same words."""
+    words = doc.words() if isinstance(doc, Tree) else [token.text for token in doc]
+    starts = [position == 0 for position in range(len(words))]
+    return Doc(nlp.vocab, words=words, sent_starts=starts)
+
+
+def f1(nlp: Language, gold: Sequence[Tree]) -> float:
+    """Score the trees that the pipeline predicts for the words of these trees."""
+    gold = gold[:DEV]
+    docs = list(nlp.pipe(words_of(nlp, tree) for tree in gold))
+    return score_trees(gold, [trees_of(doc)[0] for doc in docs], punctuation="gold").f1
+
+
+def trained(kind: str, trees: Sequence[Tree]) -> tuple[Language, float]:
+    """Return the pipeline after training on these trees, and the CPU seconds of the training.
+
+    kind: "adapted", to learn on; otherwise the training starts from scratch.
+    """
+    nlp = parser_pipeline()
+    given = examples(nlp, trees)
+    start = process_time()
+    for name in (PARSER, TAGGER):
+        component: Any = nlp.get_pipe(name)
+        if kind != "adapted":
+            component.initialize(lambda: given, nlp=nlp)
+        component.fit(given)
+    return nlp, process_time() - start
+
+
+def figures(domain: str, n: int, kind: str) -> Figures:
+    """Return the figures of one training."""
+    trees = domain_trees(CORPORA, domain, "train")[:n]
+    if kind == "union":
+        trees = (*ewt_trees(CORPORA, "train"), *trees)
+    nlp, seconds = trained(kind, trees)
+    place = f"{domain}.{n}.{kind}"
+    found = {
+        f"{place}.f": f1(nlp, domain_trees(CORPORA, domain, "dev")),
+        f"{place}.cpu_s": seconds,
+    }
+    if kind == "adapted":
+        found[f"{place}.ewt_dev"] = f1(nlp, ewt_trees(CORPORA, "dev"))
+    return found
+
+
+def before() -> Figures:
+    """Return the scores of the built-in pipeline."""
+    nlp = parser_pipeline()
+    found = {f"{d}.0.f": f1(nlp, domain_trees(CORPORA, d, "dev")) for d in DOMAINS}
+    return found | {"ewt_dev": f1(nlp, ewt_trees(CORPORA, "dev"))}
+
+
+def updates() -> Figures:
+    """Return what each component loses by updates with one document of the sample."""
+    found = {}
+    for name in spacy_structlearn.load().pipe_names:
+        nlp = spacy_structlearn.load()
+        component: Any = nlp.get_pipe(name)
+        texts = SAMPLE / "sample.trees", SAMPLE / "sample.spaces", SAMPLE / "sample.props"
+        documents = read_treebank(nlp.vocab, texts[0], spaces=texts[1], props=texts[2])
+        gold = [doc for _, doc in documents]
+        if name == "sentence_splitter":
+            docs = [nlp.make_doc(doc.text) for doc in gold]
+        else:
+            docs = [with_gold_tokens(nlp, doc).predicted for doc in gold]
+            for _, pipe in nlp.pipeline[1 : nlp.pipe_names.index(name)]:
+                docs = list(pipe.pipe(docs))
+        given = [Example(*pair) for pair in zip(docs, gold, strict=True)]
+        start = component.main_score_on(given[1:])
+        for _ in range(UPDATES):
+            component.update(given[:1])
+        found[name] = 100 * (start - component.main_score_on(given[1:]))
+    places = {f"update.one_document.{name}": loss for name, loss in found.items()}
+    return places | {"update.one_document.loss": max(found.values())}
+
+
+def summary(results: dict[str, Any]) -> Figures:
+    """Return the means over the domains, for sizes with figures of all domains."""
+
+    def of(n: int, *path: str) -> list[float]:
+        found = []
+        for domain in DOMAINS:
+            value: Any = results.get(domain, {}).get(str(n), {})
+            for key in path:
+                value = value.get(key, {})
+            found += [value] if isinstance(value, float) else []
+        return found if len(found) == len(DOMAINS) else []
+
+    means: Figures = {}
+    start = of(0, "f")
+    for n in SIZES:
+        adapted, union = of(n, "adapted", "f"), of(n, "union", "f")
+        if start and adapted:
+            means[f"mean.{n}.gain"] = mean(adapted) - mean(start)
+        if adapted and union:
+            means[f"mean.{n}.behind_union"] = mean(union) - mean(adapted)
+    seconds = of(100, "union", "cpu_s"), of(100, "adapted", "cpu_s")
+    if all(seconds):
+        means["ratio.cpu.union_over_adapted"] = sum(seconds[0]) / sum(seconds[1])
+    if after := of(100, "adapted", "ewt_dev"):
+        means["forgetting.ewt_dev"] = results["ewt_dev"] - mean(after)
+    return means
+
+
+def checked() -> Figures:
+    """Run the checks of spaCy's tools."""
+    problems = tools.checks()
+    failed = [name for name, problem in problems.items() if problem]
+    return {"tools.checks": len(problems), "tools.failed": len(failed)}
+
+
+def read() -> dict[str, Any]:
+    path = RESULTS / f"{NAME}.json"
+    return srsly.read_json(path) if path.exists() else {}
+
+
+def steps(args: argparse.Namespace) -> Iterator[tuple[bool, Callable[[], Figures]]]:
+    """Yield whether the figures of a step exist, and the step."""
+    results = read()
+    yield "ewt_dev" in results, before
+    for kind, n, domain in product(args.kinds, args.sizes, args.domains):
+        exists = kind in results.get(domain, {}).get(str(n), {})
+        yield exists, lambda d=domain, n=n, k=kind: figures(d, n, k)
+    yield "update" in results, updates
+    yield "tools" in results, checked
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--domains", nargs="+", choices=DOMAINS, default=DOMAINS)
+    parser.add_argument("--sizes", nargs="+", type=int, default=SIZES)
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
+    parser.add_argument("--again", action="store_true", help="repeat what is recorded")
+    args = parser.parse_args()
+    for exists, step in steps(args):
+        if args.again or not exists:
+            found = step()
+            record(NAME, found)
+            show(found)
+    found = summary(read())
+    record(NAME, found)
+    show(found)
+
+
+if __name__ == "__main__":
+    main()
