@@ -68,12 +68,12 @@ def strange(nlp):
 # --- learning on ----------------------------------------------------------------------------------
 def test_a_document_is_learned_and_nothing_is_forgotten(component):
     examples = sample(component)
-    before, others, here = map(component._main_score, (examples, examples[1:], examples[:1]))
+    before, others, here = map(component.main_score_on, (examples, examples[1:], examples[:1]))
     losses = [component.update(examples[:1])[component.name] for _ in range(3)]
     assert losses == sorted(losses, reverse=True)
-    assert component._main_score(examples) >= before - LOST
-    assert component._main_score(examples[1:]) >= others - LOST
-    assert component._main_score(examples[:1]) >= here - LOST
+    assert component.main_score_on(examples) >= before - LOST
+    assert component.main_score_on(examples[1:]) >= others - LOST
+    assert component.main_score_on(examples[:1]) >= here - LOST
 
 
 def test_parameters_change_a_little(component):
@@ -92,10 +92,10 @@ def test_parameters_change_a_little(component):
 @pytest.mark.parametrize("component", ["sentence_splitter", "np_chunker"], indirect=True)
 def test_a_strong_prior_changes_nothing(component):
     examples = sample(component)
-    before = component._main_score(examples)
+    before = component.main_score_on(examples)
     component._take_in(examples, strength=1e9)
     component.parameters = component._training.trainer.run()
-    assert component._main_score(examples) == before
+    assert component.main_score_on(examples) == before
 
 
 @pytest.mark.parametrize("component", ["chain_tagger", "np_chunker", "srl_labeler"], indirect=True)
@@ -115,9 +115,9 @@ def test_new_labels_are_learned(component, loaded):
 @quick
 def test_fit_learns_on(component):
     examples = sample(component, 2 * LEAST_HELD_OUT)
-    before = component._main_score(examples)
+    before = component.main_score_on(examples)
     assert component.fit(examples) > 0
-    assert component._main_score(examples) > before
+    assert component.main_score_on(examples) > before
     assert component._training.origin is not None
 
 
@@ -204,10 +204,12 @@ def test_the_best_strength_is_that_of_the_best_score(component, monkeypatch):
 
     monkeypatch.setattr(component, "_adapter", note)
     for best in strengths:
-        monkeypatch.setattr(component, "_main_score", lambda _, best=best: float(used[-1] == best))
+        monkeypatch.setattr(
+            component, "main_score_on", lambda _, best=best: float(used[-1] == best)
+        )
         assert component._best_strength(examples) == best
     assert used[: 2 * len(strengths)] == [s for s in strengths for _ in range(2)]
-    monkeypatch.setattr(component, "_main_score", lambda _: 0.5)
+    monkeypatch.setattr(component, "main_score_on", lambda _: 0.5)
     assert component._best_strength(examples) == strengths[0]
 
 

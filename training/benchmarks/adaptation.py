@@ -5,8 +5,9 @@
     python -m training.benchmarks.adaptation --domains law --sizes 100 --kinds adapted alone
 
 The domains are CRAFT and the five of MCTB_en, in EWT's conventions (see corpora/README.md). Each is
-scored on its dev part (the first 500 sentences), with gold tokens and predicted tags. What training/results/adaptation.json
-has already is skipped, unless --again is given. Its figures, for the first N trees of a domain:
+scored on its dev part (the first 500 sentences), with gold tokens and predicted tags. Figures that
+training/results/adaptation.json has are skipped, unless --again is given. Those for the first N
+trees of a domain:
 
 DOMAIN.0.f                built-in pipeline, before adaptation
 DOMAIN.N.adapted.f        tagger and parser learn on from N trees, as in `structlearn adapt`
