@@ -9,6 +9,7 @@ from spacy.vocab import Vocab
 
 from spacy_structlearn.pipeline.np_chunker import NPChunker
 from spacy_structlearn.pipeline.readers import set_gold_spans, to_example
+from spacy_structlearn.sequence.settings import LikelihoodSettings
 
 
 @pytest.fixture
@@ -31,7 +32,8 @@ def score(path, data):
     return nlp.evaluate(examples)["np_chunk_f"]
 
 
-def test_the_score_on_the_new_data_rises(run, model, bare, tmp_path):
+def test_the_score_on_the_new_data_rises(run, model, bare, tmp_path, monkeypatch):
+    monkeypatch.setattr(LikelihoodSettings, "strengths", (10.0, 0.1))
     output = tmp_path / "new"
     before = score(model, bare)
     meta = srsly.read_json(f"{model}/meta.json")
@@ -59,8 +61,9 @@ def test_scores_of_the_old_pipeline_are_dropped(run, model, bare, tmp_path):
     assert "speed" not in new
 
 
-def test_a_component_that_gets_worse_is_named(run, model, gold, bare, tmp_path):
+def test_a_component_that_gets_worse_is_named(run, model, gold, bare, tmp_path, monkeypatch):
     """The halves contradict each other, so what is learned on one is wrong on the other."""
+    monkeypatch.setattr(LikelihoodSettings, "strengths", (0.1,))
     docs = [list(DocBin().from_disk(path).get_docs(Vocab())) for path in (gold, bare)]
     mixed = [doc for pair in zip(docs[0] * 4, docs[1], strict=True) for doc in pair]
     DocBin(docs=mixed).to_disk(tmp_path / "mixed.spacy")
@@ -72,7 +75,7 @@ def test_a_component_that_gets_worse_is_named(run, model, gold, bare, tmp_path):
 def test_few_documents_are_all_learned_from(run, model, gold, tmp_path):
     code, out, _ = run("adapt", model, gold, "-o", tmp_path / "new", "--components", "np_chunker")
     (row,) = (line.split() for line in out.splitlines() if line.startswith("np_chunker"))
-    assert (code, row[1:]) == (0, ["4", "1", "np_chunk_f", "-", "-"])
+    assert (code, row[1:]) == (0, ["4", "30", "np_chunk_f", "-", "-"])
 
 
 @pytest.mark.parametrize(

@@ -184,11 +184,11 @@ def test_the_strength_is_chosen_on_held_out_examples(component, monkeypatch):
     examples = sample(component)
     assert len(examples) >= 2 * LEAST_HELD_OUT
     before, strengths = component.parameters, component.estimator.strengths
-    assert component._best_strength(examples[: 2 * LEAST_HELD_OUT - 1]) is None
+    assert component._best_strength(examples[: 2 * LEAST_HELD_OUT - 1]) == strengths[0]
     assert component._best_strength(examples) in strengths
     assert component.parameters is before
     monkeypatch.setattr(component, "scorer", None)
-    assert component._best_strength(examples) is None
+    assert component._best_strength(examples) == strengths[0]
 
 
 @only
@@ -205,7 +205,7 @@ def test_the_best_strength_is_that_of_the_best_score(component, monkeypatch):
     monkeypatch.setattr(component, "_adapter", note)
     for best in strengths:
         monkeypatch.setattr(
-            component, "main_score_on", lambda _, best=best: float(used[-1] == best)
+            component, "main_score_on", lambda _, best=best: float(used[-1:] == [best])
         )
         assert component._best_strength(examples) == best
     assert used[: 2 * len(strengths)] == [s for s in strengths for _ in range(2)]
