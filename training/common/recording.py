@@ -23,6 +23,7 @@ def record(name: str, figures: Mapping[str, Any]) -> None:
     """Merge `figures` (keys joined by dots) into training/results/NAME.json.
 
     The file is nested, sorted and replaced atomically, so a run can record figures step by step.
+    commits: that of each part, since parts may be recorded at different commits; commit: the last.
     """
     path = RESULTS / f"{name}.json"
     results = srsly.read_json(path) if path.exists() else {}
@@ -33,6 +34,9 @@ def record(name: str, figures: Mapping[str, Any]) -> None:
             table = table.setdefault(parent, {})
         table[last] = _rounded(value)
     results["commit"] = _commit()
+    results["commits"] = results.get("commits", {}) | {
+        key.split(".")[0]: _commit() for key in figures
+    }
     results["machine"] = machine()
     RESULTS.mkdir(parents=True, exist_ok=True)
     fresh = path.with_suffix(".json.new")
