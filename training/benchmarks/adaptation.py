@@ -5,9 +5,9 @@
     python -m training.benchmarks.adaptation --domains law --sizes 100 --kinds adapted alone
 
 The domains are CRAFT and the five of MCTB_en, in EWT's conventions (see corpora/README.md). Each is
-scored on its dev part (the first 500 sentences), with gold tokens and predicted tags. Figures that
-training/results/adaptation.json has are skipped, unless --again is given. Those for the first N
-trees of a domain:
+scored on its dev part (at most 500 sentences of it), with gold tokens and predicted tags. Figures
+that training/results/adaptation.json has are skipped, unless --again is given. Those for N trees of
+a domain, which are drawn at random, and are among those for a larger N:
 
 DOMAIN.0.f                built-in pipeline, before adaptation
 DOMAIN.N.adapted.f        tagger and parser learn on from N trees, as in `structlearn adapt`
@@ -32,6 +32,7 @@ import gzip
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
+from random import Random
 from statistics import mean
 from tempfile import TemporaryDirectory
 from time import process_time
@@ -85,9 +86,14 @@ def words_of(nlp: Language, doc: Doc | Tree) -> Doc:
     return Doc(nlp.vocab, words=words, sent_starts=starts)
 
 
+def drawn(trees: Sequence[Tree], n: int) -> Sequence[Tree]:
+    """Draw n trees at random, from all documents; the first of them are the same for every n."""
+    return Random(0).sample(trees, len(trees))[:n]
+
+
 def f1(nlp: Language, gold: Sequence[Tree]) -> float:
     """Score the trees that the pipeline predicts for the words of these trees."""
-    gold = gold[:DEV]
+    gold = drawn(gold, DEV)
     docs = list(nlp.pipe(words_of(nlp, tree) for tree in gold))
     return score_trees(gold, [trees_of(doc)[0] for doc in docs], punctuation="gold").f1
 
@@ -110,7 +116,7 @@ def trained(kind: str, trees: Sequence[Tree]) -> tuple[Language, float]:
 
 def figures(domain: str, n: int, kind: str) -> Figures:
     """Return the figures of one training."""
-    trees = domain_trees(CORPORA, domain, "train")[:n]
+    trees = drawn(domain_trees(CORPORA, domain, "train"), n)
     if kind == "union":
         trees = (*ewt_trees(CORPORA, "train"), *trees)
     nlp, seconds = trained(kind, trees)
