@@ -40,8 +40,7 @@ def adapt_cli(
     """Let a trained pipeline learn on from new data, and save it.
 
     Each component starts from what it has learned. How far it may move away from that is chosen by
-    scores on halves of GOLD that are held out. Components without annotation in GOLD stay as they
-    are.
+    cross-validation on GOLD. Components without annotation in GOLD stay as they are.
     """
     from wasabi import msg
 

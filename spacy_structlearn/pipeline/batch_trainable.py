@@ -22,6 +22,7 @@ from dataclasses import dataclass, fields
 from inspect import Parameter, Signature, cleandoc
 from typing import Any, ClassVar
 
+import numpy as np
 import srsly
 from spacy import util
 from spacy.language import Language
@@ -40,7 +41,8 @@ from ..parallel.shards import MakeEngine, make_engine
 from ..serialization import DAMAGE
 from . import digests
 
-LEAST_HELD_OUT = 5  # examples in each half of the data from which the strength is chosen
+# Cross-validation chooses the strength of the prior: number of folds, minimum number of examples.
+FOLDS, LEAST_EXAMPLES = 4, 10
 SETTINGS = "Settings, which are also attributes of the component:"  # a line in docstrings
 
 logger = logging.getLogger("spacy_structlearn")
@@ -320,7 +322,7 @@ class BatchTrainable(TrainablePipe):
         """How the last `fit` went: (number of examples with gold annotation, strength, scores).
 
         The strength of the prior is None for training from scratch. The scores are those on
-        held-out halves of the examples, before and after learning on with this strength; None if it
+        held-out folds of the examples, before and after learning on with this strength; None if it
         was not chosen.
         """
         return self._training.n_examples, self._training.strength, self._training.held_out
@@ -377,31 +379,39 @@ class BatchTrainable(TrainablePipe):
         return estimator.adapter(origin, data, self.labels, strength=strength, make_engine=engine)
 
     def _best_strength(self, examples: list[Example]) -> float:
-        """Choose the strength of the prior by the score on each half of the examples.
+        """Choose the strength of the prior by cross-validation.
 
-        Returns the default if these are too few or the component has no scorer. Raises
+        The default wins unless another strength is better by more than the standard error of the
+        difference over the folds (Breiman et al. 1984, section 3.4.3).
+
+        Returns the default if there are too few examples or the component has no scorer. Raises
         StructlearnError if the learner cannot learn on.
         """
         self.require_adaptable()
         origin = self.parameters
-        halves = examples[::2], examples[1::2]
-        data = [[g for e in half if (g := self.gold_data(e)) is not None] for half in halves]
         strengths = self.estimator.strengths  # type: ignore[attr-defined]
-        if min(map(len, data)) < LEAST_HELD_OUT or self.scorer is None:
+        found = [(example, self.gold_data(example)) for example in examples]
+        known = [(example, gold) for example, gold in found if gold is not None]
+        if len(known) < LEAST_EXAMPLES or self.scorer is None:
             return strengths[0]
-        before = sum(self.main_score_on(half) for half in halves)
-        scores = dict.fromkeys(strengths, 0.0)
+        before, scores = np.zeros(FOLDS), np.zeros((len(strengths), FOLDS))
         try:
-            for strength in strengths:
-                for known, held_out in zip(data, reversed(halves), strict=True):
-                    self.parameters = self._adapter(origin, known, strength).run()
-                    scores[strength] += self.main_score_on(held_out)
+            for fold in range(FOLDS):
+                held_out = [example for example, _ in known[fold::FOLDS]]
+                rest = [gold for i, (_, gold) in enumerate(known) if i % FOLDS != fold]
+                before[fold] = self.main_score_on(held_out)
+                for k, strength in enumerate(strengths):
+                    self.parameters = self._adapter(origin, rest, strength).run()
+                    scores[k, fold] = self.main_score_on(held_out)
+                self.parameters = origin
         finally:
             self.parameters = origin
+        gains = scores - scores[0]
+        errors = gains.std(axis=1, ddof=1) / np.sqrt(FOLDS)
         # The first of several with the same score.
-        best = max(scores, key=scores.__getitem__)
-        self._training.held_out = before / 2, scores[best] / 2
-        return best
+        best = int(np.argmax(np.where(gains.mean(axis=1) > errors, gains.mean(axis=1), 0.0)))
+        self._training.held_out = float(before.mean()), float(scores[best].mean())
+        return strengths[best]
 
     def main_score_on(self, examples: list[Example]) -> float:
         """Return the main score of predictions on copies of the Docs."""

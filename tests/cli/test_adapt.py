@@ -7,6 +7,7 @@ from cli.toys import GOLD, left, one_line_error
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
+from spacy_structlearn.pipeline import batch_trainable
 from spacy_structlearn.pipeline.np_chunker import NPChunker
 from spacy_structlearn.pipeline.readers import set_gold_spans, to_example
 from spacy_structlearn.sequence.settings import LikelihoodSettings
@@ -43,7 +44,7 @@ def test_the_score_on_the_new_data_rises(run, model, bare, tmp_path, monkeypatch
     assert score(model, bare) == before  # the old pipeline is as it was
     (row,) = (line.split() for line in out.splitlines() if line.startswith("np_chunker"))
     assert row[1:4] == ["16", "0.1", "np_chunk_f"]
-    assert float(row[4]) < 0.5 < 0.9 < float(row[5])
+    assert float(row[4]) < 0.5 < 0.6 < float(row[5])
     assert "Unchanged: sentencizer, attribute_ruler" in out
     assert str(output) in " ".join(out.split())
     new = srsly.read_json(output / "meta.json")
@@ -62,8 +63,9 @@ def test_scores_of_the_old_pipeline_are_dropped(run, model, bare, tmp_path):
 
 
 def test_a_component_that_gets_worse_is_named(run, model, gold, bare, tmp_path, monkeypatch):
-    """The halves contradict each other, so what is learned on one is wrong on the other."""
+    """The folds contradict each other, so what is learned on one is wrong on the other."""
     monkeypatch.setattr(LikelihoodSettings, "strengths", (0.1,))
+    monkeypatch.setattr(batch_trainable, "FOLDS", 2)
     docs = [list(DocBin().from_disk(path).get_docs(Vocab())) for path in (gold, bare)]
     mixed = [doc for pair in zip(docs[0] * 4, docs[1], strict=True) for doc in pair]
     DocBin(docs=mixed).to_disk(tmp_path / "mixed.spacy")

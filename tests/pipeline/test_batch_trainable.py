@@ -11,7 +11,7 @@ from spacy.training import Example
 
 import spacy_structlearn
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.pipeline.batch_trainable import LEAST_HELD_OUT
+from spacy_structlearn.pipeline.batch_trainable import FOLDS, LEAST_EXAMPLES
 from spacy_structlearn.pipeline.extensions import frame_spans
 from spacy_structlearn.pipeline.readers import read_treebank, set_gold_spans, to_example
 
@@ -114,7 +114,7 @@ def test_new_labels_are_learned(component, loaded):
 
 @quick
 def test_fit_learns_on(component):
-    examples = sample(component, 2 * LEAST_HELD_OUT)
+    examples = sample(component, LEAST_EXAMPLES)
     before = component.main_score_on(examples)
     assert component.fit(examples) > 0
     assert component.main_score_on(examples) > before
@@ -182,9 +182,9 @@ def test_loaded_parameters_are_replaced_with_a_warning(component, caplog):
 @only
 def test_the_strength_is_chosen_on_held_out_examples(component, monkeypatch):
     examples = sample(component)
-    assert len(examples) >= 2 * LEAST_HELD_OUT
+    assert len(examples) >= LEAST_EXAMPLES
     before, strengths = component.parameters, component.estimator.strengths
-    assert component._best_strength(examples[: 2 * LEAST_HELD_OUT - 1]) == strengths[0]
+    assert component._best_strength(examples[: LEAST_EXAMPLES - 1]) == strengths[0]
     assert component._best_strength(examples) in strengths
     assert component.parameters is before
     monkeypatch.setattr(component, "scorer", None)
@@ -208,9 +208,19 @@ def test_the_best_strength_is_that_of_the_best_score(component, monkeypatch):
             component, "main_score_on", lambda _, best=best: float(used[-1:] == [best])
         )
         assert component._best_strength(examples) == best
-    assert used[: 2 * len(strengths)] == [s for s in strengths for _ in range(2)]
+    assert used[: FOLDS * len(strengths)] == [*strengths] * FOLDS
     monkeypatch.setattr(component, "main_score_on", lambda _: 0.5)
     assert component._best_strength(examples) == strengths[0]
+
+
+@only
+def test_within_a_standard_error_the_default_wins(component, monkeypatch):
+    """The second strength is much better in one fold, or a little better in all."""
+    strengths = component.estimator.strengths
+    for gains, best in (((0.4, -0.1, 0.0, 0.0), 0), ((0.1, 0.12, 0.1, 0.08), 1)):
+        scores = iter(0.5 + gain * (k == 2) for gain in gains for k in range(1 + len(strengths)))
+        monkeypatch.setattr(component, "main_score_on", lambda _, scores=scores: next(scores))
+        assert component._best_strength(sample(component)) == strengths[best]
 
 
 # --- in a pipeline --------------------------------------------------------------------------------
