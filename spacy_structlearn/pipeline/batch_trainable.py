@@ -381,8 +381,8 @@ class BatchTrainable(TrainablePipe):
     def _best_strength(self, examples: list[Example]) -> float:
         """Choose the strength of the prior by cross-validation.
 
-        The default wins unless another strength is better by more than the standard error of the
-        difference over the folds (Breiman et al. 1984, section 3.4.3).
+        The default wins unless another strength is better by more than two standard errors of the
+        difference over the folds, similar to Breiman et al. (1984), section 3.4.3.
 
         Returns the default if there are too few examples or the component has no scorer. Raises
         StructlearnError if the learner cannot learn on.
@@ -409,7 +409,7 @@ class BatchTrainable(TrainablePipe):
         gains = scores - scores[0]
         errors = gains.std(axis=1, ddof=1) / np.sqrt(FOLDS)
         # The first of several with the same score.
-        best = int(np.argmax(np.where(gains.mean(axis=1) > errors, gains.mean(axis=1), 0.0)))
+        best = int(np.argmax(np.where(gains.mean(axis=1) > 2 * errors, gains.mean(axis=1), 0.0)))
         self._training.held_out = float(before.mean()), float(scores[best].mean())
         return strengths[best]
 

@@ -34,7 +34,7 @@ def score(path, data):
 
 
 def test_the_score_on_the_new_data_rises(run, model, bare, tmp_path, monkeypatch):
-    monkeypatch.setattr(LikelihoodSettings, "strengths", (10.0, 0.1))
+    monkeypatch.setattr(LikelihoodSettings, "strengths", (0.1, 10.0))
     output = tmp_path / "new"
     before = score(model, bare)
     meta = srsly.read_json(f"{model}/meta.json")
