@@ -146,7 +146,7 @@ def test_a_component_keeps_what_it_listens_to(frozen):
 def test_what_a_fresh_component_listens_to_is_trained_with_it():
     nlp = spacy.util.load_model_from_config(init_config(lang="en", pipeline=["tagger"]))
     given = [example for example in examples(nlp, 2) for _ in range(4)]
-    (other, *_), settings = given, {"folds": 4, "epochs": 30}
+    (other, *_), settings = given, {"folds": 2, "epochs": 30}
     first, second = (tags(cross_predict(nlp, given, ["tagger"], **settings)) for _ in range(2))
     assert first == second  # seeded
     assert first[0] == [token.tag_ for token in other.reference]
@@ -254,6 +254,8 @@ INIT = ["init", "config", "--pipeline", "tagger,np_chunker"]
 CROSS_PREDICTED = {
     "@readers": "spacy_structlearn.CrossPredicted.v1",
     "annotating": ["tagger"],
+    "folds": 2,
+    "epochs": 5,
     "corpus": {
         "@readers": "spacy_structlearn.DocBin.v1",
         "path": "${paths.train}",
@@ -272,7 +274,7 @@ def test_spacys_tagger_in_spacys_own_training(paths, tmp_path):
     path = tmp_path / "config.cfg"
     spacy_command(*INIT, path)
     options = [f"--{name}={value}" for name, value in paths.items()]
-    options += ["--training.max_steps=40", "--training.eval_frequency=20"]
+    options += ["--training.max_steps=20", "--training.eval_frequency=20"]
     found = spacy_command("train", path, "-o", tmp_path / "out", *options)
     assert "SL001" in found.stderr
     assert CROSS_PREDICTED["@readers"] in found.stderr
