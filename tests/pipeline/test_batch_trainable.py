@@ -11,6 +11,7 @@ from spacy.training import Example
 
 import spacy_structlearn
 from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.pipeline import batch_trainable
 from spacy_structlearn.pipeline.batch_trainable import FOLDS, LEAST_EXAMPLES
 from spacy_structlearn.pipeline.extensions import frame_spans
 from spacy_structlearn.pipeline.readers import read_treebank, set_gold_spans, to_example
@@ -113,7 +114,8 @@ def test_new_labels_are_learned(component, loaded):
 
 
 @quick
-def test_fit_learns_on(component):
+def test_fit_learns_on(component, monkeypatch):
+    monkeypatch.setattr(batch_trainable, "FOLDS", 2)
     examples = sample(component, LEAST_EXAMPLES)
     before = component.main_score_on(examples)
     assert component.fit(examples) > 0
