@@ -2,6 +2,8 @@
 
 import io
 import sys
+from functools import lru_cache
+from pathlib import Path
 
 import pytest
 import spacy
@@ -10,6 +12,7 @@ from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
 from spacy_structlearn import cli
+from spacy_structlearn.cli import _parts, _pipelines, apply, evaluate, info, parse, render
 from spacy_structlearn.pipeline.readers import create_treebank_reader, set_gold_spans, to_example
 from spacy_structlearn.trees.brackets import parse_tree
 
@@ -78,9 +81,27 @@ def gold(tmp_path):
     return tmp_path / "gold.spacy"
 
 
+@lru_cache(maxsize=8)
+def loaded(model, files):
+    """Load a pipeline. files: those of its folder, with times and sizes, so that changes count."""
+    return _pipelines.load(model)
+
+
+def load_once(model):
+    folder = Path(model or "")
+    files = sorted(folder.rglob("*")) if model and folder.is_dir() else ()
+    stats = tuple((path, path.lstat().st_mtime_ns, path.lstat().st_size) for path in files)
+    return loaded(model, stats)
+
+
 @pytest.fixture
 def run(monkeypatch, capsys):
-    """Run the command line. RETURNS: exit code, standard output, standard error."""
+    """Run the command line. RETURNS: exit code, standard output, standard error.
+
+    A pipeline is loaded once for all tests, which takes longer than most of them.
+    """
+    for command in (_parts, apply, evaluate, info, parse, render):
+        monkeypatch.setattr(command, "load", load_once)
 
     def run(*arguments, stdin=""):
         data = stdin.encode("utf8") if isinstance(stdin, str) else stdin
