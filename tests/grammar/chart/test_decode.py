@@ -52,9 +52,9 @@ def check_brackets(parse, grammar, posteriors):
 # --- decoders ------------------------------------------------------------------------------------
 @pytest.mark.parametrize("decoder", DECODERS)
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize(("n", "least"), [(1, 2), (2, 5), (3, 20), (4, 100), (5, 100)])
+@pytest.mark.parametrize(("n", "least"), [(1, 2), (2, 5), (3, 20), (4, 100)])
 def test_the_best_of_all_trees(n, least, shape, decoder):
-    for seed in (0, 100) if n < 5 else (0,):
+    for seed in (0, 100):
         grammar, words, trees = few_trees(n, least, first_seed=seed, shape=shape, **SMALL)
         parse = parse_one(grammar, words, decoder=decoder, thresholds=NEVER)
         scores = trees.scores(decoder)
