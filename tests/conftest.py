@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,6 +16,14 @@ from spacy_structlearn.errors import StructlearnError
 # No deadlines, since a machine may be busy, and half the examples, which keeps the run short.
 settings.register_profile("patient", deadline=None, max_examples=50)
 settings.load_profile("patient")
+
+# Collecting thousands of tests makes many objects and no garbage.
+gc.disable()
+
+
+def pytest_collection_finish():
+    gc.enable()
+
 
 ROOT = Path(__file__).resolve().parents[1]
 NAMES = ("conll2000", "craft", "ewt", "ppattach", "wsj_sample", "wsj_skeleton")

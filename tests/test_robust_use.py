@@ -1,8 +1,6 @@
 """The default pipeline with texts, tokenisers, pipelines and processes as users have them."""
 
 import random
-import subprocess
-import sys
 
 import pytest
 import spacy
@@ -200,27 +198,6 @@ def test_docs_that_have_tokens(nlp, spaces):
     assert doc[:]._.labels == ("S",)
     assert doc._.frames[0].get("ARG0").text == "She"
     assert "-LRB-" in doc[:]._.parse_string
-
-
-# --- batches, processes, threads ------------------------------------------------------------------
-def test_two_processes(nlp, tmp_path):
-    script = tmp_path / "run.py"
-    script.write_text(
-        "import multiprocessing, spacy_structlearn, sys\n"
-        "from spacy.tokens import DocBin\n"
-        "if __name__ == '__main__':\n"
-        "    multiprocessing.set_start_method('spawn')\n"
-        "    nlp = spacy_structlearn.load()\n"
-        "    docs = nlp.pipe(sys.argv[2:], n_process=2, batch_size=2)\n"
-        "    DocBin(docs=docs).to_disk(sys.argv[1])\n",
-        encoding="utf8",
-    )
-    out = tmp_path / "docs.spacy"
-    command = [sys.executable, str(script), str(out), *TEXTS]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert done.stderr == ""
-    docs = spacy.tokens.DocBin().from_disk(out).get_docs(nlp.vocab)
-    assert [annotation(doc) for doc in docs] == [annotation(nlp(text)) for text in TEXTS]
 
 
 # --- tokens that are merged and split -------------------------------------------------------------

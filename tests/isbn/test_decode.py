@@ -106,7 +106,7 @@ def test_parses_against_the_derivations(means, search):
         parser = DerivationParser(own, search=search)
         spy = Spy(parser)
         for words, tags in zip(sentences_, given, strict=True):
-            parses = parser.k_best(words, 30, tags)
+            parses = parser.k_best(words, 10, tags)
             scores, moves, labels, begins, chosen, is_fallback, *_ = spy.found
             assert not is_fallback
             weights = np.exp(scores - np.logaddexp.reduce(scores))
@@ -128,9 +128,9 @@ def test_parses_against_the_derivations(means, search):
                     (joint,) = joint_log_probabilities(own, [tree])
                     assert scores[i] == pytest.approx(joint, abs=1e-5)
             merged += len(of_tree) < len(scores)
-            assert len(parses) == min(len(of_tree), 30)
+            assert len(parses) == min(len(of_tree), 10)
             # Some trees may be as likely as each other.
-            ranked = sorted(of_tree.values(), reverse=True)[:30]
+            ranked = sorted(of_tree.values(), reverse=True)[:10]
             for parse, share in zip(parses, ranked, strict=True):
                 assert not parse.failed
                 assert parse.root == "TOP"

@@ -74,6 +74,7 @@ def test_missing_tags_are_an_error_that_names_text_and_component():
     with pytest.raises(StructlearnError, match=r"'chunker' reads token\.tag_.*'Cats sleep '") as e:
         read(tagged, make_doc(["Cats", "sleep"]), attributes=("ORTH", "TAG"))
     assert e.value.code == "SL001"
+    assert "spacy_structlearn.CrossPredicted.v1" in str(e.value)
 
 
 def test_tags_on_white_space_alone_are_missing_tags():
