@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "training" / "results"
 CORPORA = Path(os.environ.get("STRUCTLEARN_CORPORA", ROOT / "corpora" / "data"))
 WORK = ROOT / "training" / "work"
+STAMPS = ("commit", "commits", "machine")  # what a results file has besides its figures
 
 
 def record(name: str, figures: Mapping[str, Any]) -> None:
@@ -33,10 +34,10 @@ def record(name: str, figures: Mapping[str, Any]) -> None:
         for parent in parents:
             table = table.setdefault(parent, {})
         table[last] = _rounded(value)
+    before = {key: results.get("commit", "unknown") for key in results if key not in STAMPS}
+    now = {key.split(".")[0]: _commit() for key in figures}
+    results["commits"] = before | results.get("commits", {}) | now
     results["commit"] = _commit()
-    results["commits"] = results.get("commits", {}) | {
-        key.split(".")[0]: _commit() for key in figures
-    }
     results["machine"] = machine()
     RESULTS.mkdir(parents=True, exist_ok=True)
     fresh = path.with_suffix(".json.new")
