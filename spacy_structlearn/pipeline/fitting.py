@@ -132,7 +132,7 @@ def _lessons(
     nlp: Language, wanted: Collection[str], docs: Iterable[Doc]
 ) -> dict[str, list[Example]]:
     """Get the Examples of each component that has gold annotation, in the order of the pipeline."""
-    lessons = {}
+    lessons, left = {}, set(wanted)
     so_far = [with_gold_tokens(nlp, doc) for doc in docs]
     for name, component in nlp.pipeline:
         if name in wanted:
@@ -140,6 +140,9 @@ def _lessons(
             examples = list(_unsplit(so_far)) if splits else so_far
             if any(set(component.gold_labels(example)) for example in examples):
                 lessons[name] = examples
+            left.remove(name)
+        if not left:
+            break
         found = annotated(nlp, name, (example.predicted for example in so_far))
         so_far = [
             Example(doc, example.reference) for doc, example in zip(found, so_far, strict=True)
