@@ -394,23 +394,23 @@ class BatchTrainable(TrainablePipe):
         known = [(example, gold) for example, gold in found if gold is not None]
         if len(known) < LEAST_EXAMPLES or self.scorer is None:
             return strengths[0]
-        before, scores = np.zeros(FOLDS), np.zeros((len(strengths), FOLDS))
+        held_out = [[example for example, _ in known[fold::FOLDS]] for fold in range(FOLDS)]
+        before = [self.main_score_on(part) for part in held_out]
+        scores = np.zeros((len(strengths), FOLDS))
         try:
-            for fold in range(FOLDS):
-                held_out = [example for example, _ in known[fold::FOLDS]]
+            for fold, part in enumerate(held_out):
                 rest = [gold for i, (_, gold) in enumerate(known) if i % FOLDS != fold]
-                before[fold] = self.main_score_on(held_out)
                 for k, strength in enumerate(strengths):
                     self.parameters = self._adapter(origin, rest, strength).run()
-                    scores[k, fold] = self.main_score_on(held_out)
-                self.parameters = origin
+                    scores[k, fold] = self.main_score_on(part)
         finally:
             self.parameters = origin
-        gains = scores - scores[0]
-        errors = gains.std(axis=1, ddof=1) / np.sqrt(FOLDS)
+        differences = scores - scores[0]
+        gains = differences.mean(axis=1)
+        errors = differences.std(axis=1, ddof=1) / np.sqrt(FOLDS)
         # The first of several with the same score.
-        best = int(np.argmax(np.where(gains.mean(axis=1) > 2 * errors, gains.mean(axis=1), 0.0)))
-        self._training.held_out = float(before.mean()), float(scores[best].mean())
+        best = int(np.argmax(np.where(gains > 2 * errors, gains, 0.0)))
+        self._training.held_out = float(np.mean(before)), float(scores[best].mean())
         return strengths[best]
 
     def main_score_on(self, examples: list[Example]) -> float:

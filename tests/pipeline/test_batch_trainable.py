@@ -227,7 +227,8 @@ def test_within_two_standard_errors_the_default_wins(component, monkeypatch):
     strengths = component.estimator.strengths
     monkeypatch.setattr(component, "_adapter", lambda origin, *_: Unchanged(origin))
     for gains, best in (((0.2, 0.0, 0.0, 0.1), 0), ((0.1, 0.12, 0.1, 0.08), 1)):
-        scores = iter(0.5 + gain * (k == 2) for gain in gains for k in range(1 + len(strengths)))
+        learned = [0.5 + gain * (k == 1) for gain in gains for k in range(len(strengths))]
+        scores = iter([0.5] * FOLDS + learned)
         monkeypatch.setattr(component, "main_score_on", lambda _, scores=scores: next(scores))
         assert component._best_strength(sample(component)) == strengths[best]
 
