@@ -193,7 +193,7 @@ class SpanGrammarSettings(SpanScoreSettings, SpanFeaturesSettings):
         """The settings of the linear scores."""
         return self.part(SpanFeaturesSettings)
 
-    # Weaker ones were never better on other trees of six domains, and chosen by mistake.
+    # Weaker ones were not clearly better on other trees of six domains, but chosen by mistake.
     strengths: ClassVar[tuple[float, ...]] = (1.0, 4.0)
 
     def adapter(

@@ -190,15 +190,14 @@ def keeps(graphs, refined):
 @pytest.mark.parametrize("binarization", ["right", "left"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_ancestors_are_those_of_all_trees(shape, binarization, depth, sibling):
-    for seed in (51,):
-        grammar, graphs = random_forests(seed, shape)
-        symbols = grammar.symbols
-        refined = with_ancestors(graphs, symbols, binarization, depth=depth, sibling=sibling)
+    grammar, graphs = random_forests(51, shape)
+    symbols = grammar.symbols
+    refined = with_ancestors(graphs, symbols, binarization, depth=depth, sibling=sibling)
 
-        def states(tree, graphs=graphs, symbols=symbols):
-            return ancestor_states(graphs, symbols, binarization, depth, sibling, tree)
+    def states(tree):
+        return ancestor_states(graphs, symbols, binarization, depth, sibling, tree)
 
-        check(graphs, refined, states)
+    check(graphs, refined, states)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
