@@ -18,7 +18,7 @@ DOMAIN.N.union.f          trained on EWT's train and these trees
 DOMAIN.N.KIND.cpu_s       CPU seconds of training
 mean.N.gain               mean of adapted F1 - F1 before adaptation; with six domains only
 mean.N.behind_union       mean of union F1 - adapted F1
-ratio.cpu.union_over_adapted   at 100 trees, mean
+ratio.cpu.union_over_adapted   at 100 trees, of the domains with both figures
 forgetting.ewt_dev        mean loss of F1 on EWT's dev after adaptation to 100 trees
 update.one_document.COMPONENT  loss of the main score, times 100, on the other documents of the
                           sample by three updates of the component with one document; loss: maximum
@@ -181,9 +181,11 @@ def summary(results: dict[str, Any]) -> Figures:
             means[f"mean.{n}.gain"] = mean(adapted) - mean(start)
         if adapted and union:
             means[f"mean.{n}.behind_union"] = mean(union) - mean(adapted)
-    seconds = of(100, "union", "cpu_s"), of(100, "adapted", "cpu_s")
-    if all(seconds):
-        means["ratio.cpu.union_over_adapted"] = sum(seconds[0]) / sum(seconds[1])
+    at_100 = [results.get(domain, {}).get("100", {}) for domain in DOMAINS]
+    both = [own for own in at_100 if "union" in own and "adapted" in own]
+    if both:
+        seconds = [sum(own[kind]["cpu_s"] for own in both) for kind in ("union", "adapted")]
+        means["ratio.cpu.union_over_adapted"] = seconds[0] / seconds[1]
     if after := of(100, "adapted", "ewt_dev"):
         means["forgetting.ewt_dev"] = results["ewt_dev"] - mean(after)
     return means
