@@ -9,7 +9,7 @@ The hashes are part of the model format and must never change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
@@ -116,7 +116,7 @@ class Table:
             if isinstance(column, Coded):
                 texts = id(column.texts)  # which columns often share
                 if texts not in known:
-                    known[texts] = np.array(_symbols(column.texts, names), dtype=np.uint64)
+                    known[texts] = np.array(_distinct(column.texts, names), dtype=np.uint64)
                 symbols[:, place] = known[texts][column.codes]
             else:
                 symbols[:, place] = _symbols(column, names)
@@ -282,10 +282,18 @@ def _symbols(column: Sequence[Any], names: dict[int, str]) -> list[int]:
     # Not by values, because 1, 1.0 and True are equal, but their texts are not.
     plain = _TEXT_TYPES.issuperset(map(type, column))
     texts = column if plain else list(map(_text, column))
-    table = {
-        # Long texts are rarely repeated, and many of them would fill the memory.
-        text: symbol(text) if text is None or len(text) < _CACHED else symbol.__wrapped__(text)
-        for text in dict.fromkeys(texts)
-    }
-    names.update((number, text) for text, number in table.items() if text is not None)
+    distinct = dict.fromkeys(texts)
+    table = dict(zip(distinct, _distinct(distinct, names), strict=True))
     return list(map(table.__getitem__, texts))
+
+
+def _distinct(texts: Collection[str | None], names: dict[int, str]) -> list[int]:
+    """Return the symbol of each text, and add the texts to `names`."""
+    symbols = [
+        # Long texts are rarely repeated, and many of them would fill the memory.
+        symbol(text) if text is None or len(text) < _CACHED else symbol.__wrapped__(text)
+        for text in texts
+    ]
+    names.update(zip(symbols, texts, strict=True))
+    names.pop(MISSING, None)
+    return symbols

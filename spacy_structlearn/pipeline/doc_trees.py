@@ -129,12 +129,13 @@ class DocTrees:
         self.scored = np.zeros(len(docs), dtype=bool)
         for number, (doc, first) in enumerate(zip(docs, self._firsts.tolist(), strict=False)):
             group, scores = extensions.scored_group(doc, CONSTITUENTS)
-            labels += [span.label_ for span in group or ()]
-            spans += [(first + span.start, first + span.end) for span in group or ()]
+            own = list(group or ())
+            labels += [span.label_ for span in own]
+            spans += [(first + span.start, first + span.end) for span in own]
             sentences += [(first + s.start, first + s.end) for s in extensions.sentences(doc)]
             self.scored[number] = scores is not None
             # Without probabilities, brackets are certain.
-            probabilities.append(np.ones(len(group or ())) if scores is None else scores)
+            probabilities.append(np.ones(len(own)) if scores is None else scores)
         spans, sentences = (
             np.array(pairs, dtype=np.intp).reshape(-1, 2) for pairs in (spans, sentences)
         )
@@ -149,7 +150,9 @@ class DocTrees:
         # The number of words before each token.
         before = cumulative(~is_space)
         if _are_plain(spans, sentences, is_space, before):
-            self.brackets = _plain_brackets(docs, labels, before[spans], before[sentences])
+            self.brackets = _plain_brackets(
+                docs, is_space, labels, before[spans], before[sentences]
+            )
             if min_confidence is not None:
                 self._reattach(docs, min_confidence, before)
         else:
@@ -182,22 +185,31 @@ class DocTrees:
         """Move prepositional phrases; see `reattached`."""
         words, tags, sizes, labels, starts, ends = self.brackets
         firsts = cumulative(sizes)
+        found = [
+            (first + preposition, first + start, first + end, label)
+            for doc, first in zip(docs, self._firsts.tolist(), strict=False)
+            for preposition, start, end, label in _moves(doc, min_confidence)
+        ]
+        if not found:
+            return
+        *places, names = zip(*found, strict=True)
+        prepositions, *bounds = before[np.array(places)]
+        numbers = np.minimum(np.searchsorted(firsts, prepositions, "right"), len(sizes)) - 1
+        # In words of the sentence of the preposition.
+        bounds = np.clip(bounds, firsts[numbers], firsts[numbers + 1]) - firsts[numbers]
         moves: defaultdict[int, list[tuple[int, int, str]]] = defaultdict(list)
-        for doc, first in zip(docs, self._firsts.tolist(), strict=False):
-            for place, start, end, label in _moves(doc, min_confidence):
-                number = int(np.searchsorted(firsts, before[first + place], "right")) - 1
-                low, high = firsts[number : number + 2].tolist()
-                bounds = (min(max(before[first + i], low), high) - low for i in (start, end))
-                moves[number].append((*map(int, bounds), label))
+        for number, start, end, name in zip(numbers.tolist(), *bounds.tolist(), names, strict=True):
+            moves[number].append((start, end, name))
         first_brackets = np.searchsorted(starts, firsts).tolist()
         changed, kept = [], np.ones(len(labels), dtype=bool)
         for number, wanted in moves.items():
-            first, own = int(firsts[number]), slice(*first_brackets[number : number + 2])
+            first, last = firsts[number : number + 2].tolist()
+            own = slice(*first_brackets[number : number + 2])
             places = [(starts[own] - first).tolist(), (ends[own] - first).tolist()]
             spans = list(zip(labels[own], *places, strict=True))
             if all(_is_attached(spans, *move) for move in wanted):
                 continue
-            part = slice(first, int(firsts[number + 1]))
+            part = slice(first, last)
             tree = reattach(Tree.from_spans(words[part], tags[part], spans), wanted)
             changed += [(label, first + start, first + end) for label, start, end in tree.spans()]
             kept[own] = False
@@ -234,17 +246,22 @@ def _are_plain(
 
 
 def _plain_brackets(
-    docs: Sequence[Doc], labels: Sequence[str], spans: NDArray, sentences: NDArray
+    docs: Sequence[Doc],
+    is_space: NDArray[np.bool_],
+    labels: Sequence[str],
+    spans: NDArray,
+    sentences: NDArray,
 ) -> Brackets:
     """Get the brackets of Docs that are plain, with "TOP" above each tree.
 
     spans, sentences: (start, end) in words.
     """
-    words, tags = [], []
+    words, tags, first = [], [], 0
     for doc in docs:
-        own = np.flatnonzero(doc.to_array(IS_SPACE) == 0).tolist()
+        own = np.flatnonzero(~is_space[first : first + len(doc)]).tolist()
         words += [doc[i].text for i in own]
         tags += extensions.constituent_tags(doc, own)
+        first += len(doc)
     starts, ends = spans.T
     sentences = sentences[sentences[:, 0] < sentences[:, 1]]
     firsts = np.searchsorted(starts, sentences[:, 0])
@@ -267,10 +284,10 @@ def _is_attached(spans: Sequence[tuple[str, int, int]], start: int, end: int, la
     spans: of the tree, in pre-order.
     """
     wanted = PENN.noun_phrases if label == NOUN else PENN.verb_phrases
-    for place in range(len(spans)):
-        name, *bounds = spans[place]
-        if bounds == [start, end] and strip_function(name) in PENN.preposition_phrases:
-            above = next((n for n, _, last in spans[place - 1 :: -1] if last >= end), "")
+    for place, (name, first, last) in enumerate(spans):
+        here = first == start and last == end
+        if here and strip_function(name) in PENN.preposition_phrases:
+            above = next((n for n, _, behind in spans[place - 1 :: -1] if behind >= end), "")
             if not place or strip_function(above) not in wanted:
                 return False
     return True

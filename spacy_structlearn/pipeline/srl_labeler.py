@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, groupby
+from itertools import accumulate, count, groupby
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -452,12 +452,14 @@ class SRLLabeler(BatchTrainable):
         known = [self.cfg["rolesets"].get(base, {}) for base in lemmas]
         several = [row for row, numbers in enumerate(known) if len(numbers) > 1]
         probabilities = iter(stage.predict_proba(table.take(several)).tolist() if several else ())
+        # Unknown labels have the probability 0 that is added.
+        places = defaultdict(lambda: -1, zip(stage.labels, count()))
         rolesets = []
         for numbers in known:
             if len(numbers) > 1:
-                scores = dict(zip(stage.labels, next(probabilities), strict=True))
+                scores = [*next(probabilities), 0.0]
                 # The first one if several are equally probable.
-                _, best = min((-scores.get(number, 0.0), number) for number in numbers)
+                _, best = min((-scores[places[number]], number) for number in numbers)
                 rolesets.append(numbers[best])
             else:
                 rolesets.append(next(iter(numbers.values()), None))
@@ -500,11 +502,9 @@ class SRLLabeler(BatchTrainable):
             exempt=exempt,
         )
         probabilities = role_probabilities(nodes, sites, none, argument, rows, roles)
+        below = possible.nodes.tolist()
         return [
-            [
-                _Role(labels[label], int(possible.nodes[row]), float(probabilities[row, label]))
-                for row, label in own
-            ]
+            [_Role(labels[label], below[row], probabilities.item(row, label)) for row, label in own]
             for own in chosen
         ]
 
