@@ -258,15 +258,19 @@ def _of_predicates(
 
 
 # Features of pairs of a node and a predicate.
-class _Path(dict):
-    """A path to a predicate. Its items are the paths that are one step longer, by this step."""
+class _Path(dict[str, "_Path"]):
+    """A path to a predicate. Its items are the paths that are one step longer, by this step.
 
-    def __init__(self, text: str, number: int, every: list[_Path]):
-        self.text, self.number, self.every = text, number, every
-        every.append(self)
+    number: of the path in a column; -1 if it is not there.
+    """
+
+    __slots__ = ("number", "text")
+
+    def __init__(self, text: str):
+        self.text, self.number = text, -1
 
     def __missing__(self, step: str) -> _Path:
-        path = self[step] = _Path(step + self.text, len(self.every), self.every)
+        path = self[step] = _Path(step + self.text)
         return path
 
 
@@ -275,17 +279,14 @@ def _path(nodes: RoleTrees, sites: Sites) -> Coded:
     up = [f"{text}↑" for text in texts]
     down = [f"{text}↓" for text in nodes.names]
     parents, own = nodes.parents.tolist(), nodes.labels.tolist()
-    every: list[_Path] = []
-    starts: dict[str, _Path] = {}  # the path from a predicate to itself
+    empty = _Path("")
+    found: list[str | None] = []
     codes: list[int] = []
     of_sites, end = sites.nodes.tolist(), 0
     leaves = nodes.predicates(sites.predicates).tolist()
     for node, size in zip(leaves, sites.sizes.tolist(), strict=True):
-        text = texts[labels[node]]
-        if text not in starts:
-            starts[text] = _Path(text, len(every), every)
         # The path from each node to the predicate.
-        path = starts[text]
+        path = empty[texts[labels[node]]]
         known = {node: path}
         while (node := parents[node]) >= 0:
             path = known[node] = path[down[own[node]]]
@@ -298,8 +299,11 @@ def _path(nodes: RoleTrees, sites: Sites) -> Coded:
             path = known[node]
             for step in reversed(way):
                 path = known[step] = path[up[labels[step]]]
+            if path.number < 0:
+                path.number = len(found)
+                found.append(path.text)
             codes.append(path.number)
-    return Coded([*(path.text for path in every), None], np.array(codes, dtype=np.intp))
+    return Coded([*found, None], np.array(codes, dtype=np.intp))
 
 
 _OF_PATHS: Mapping[str, Callable[[str], str]] = {
