@@ -8,6 +8,7 @@ optimum.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -320,15 +321,18 @@ def feature_keys(table: Table, templates: Sequence[Template]) -> NDArray[np.uint
     return keys
 
 
+@lru_cache(maxsize=64)
 def template_columns(
-    table: Table, templates: Sequence[Template]
+    variables: tuple[str, ...], templates: tuple[Template, ...]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint64]]:
     """Return the templates as the kernel reads them, for the same keys as those of `feature_keys`.
 
-    The columns of the variables of all templates; where those of each template begin, and their
-    number; the state from which the key of each template begins.
+    variables: those of the table.
+    Returns three arrays, which must not be changed: the columns of the variables of all templates;
+    where those of each template begin, and their number; the state from which the key of each
+    template begins.
     """
-    column = {variable: place for place, variable in enumerate(table.variables)}
+    column = {variable: place for place, variable in enumerate(variables)}
     columns = [column[variable] for template in templates for variable in template]
     starts = cumulative(np.array([len(template) for template in templates], dtype=np.int64))
     seeds = [symbol(SET_SEPARATOR.join(template)) for template in templates]

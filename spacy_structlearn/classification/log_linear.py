@@ -94,7 +94,7 @@ class LogLinear(Classifier):
         self.settings = (settings or LogLinearSettings()).kept()
         self.labels = tuple(labels)
         self.variables = tuple(variables)
-        self.templates = tuple(templates)
+        self.templates = tuple(map(tuple, templates))
         self.keys = np.empty(0, dtype=np.uint64) if keys is None else keys
         self.weights = np.empty((0, len(labels))) if weights is None else weights
         self.bias = np.zeros(len(labels)) if bias is None else bias
@@ -136,7 +136,7 @@ class LogLinear(Classifier):
             raise StructlearnError("SL522")
         table = Table.of(rows, self.used if is_by_name(rows) else self.variables)
         scores = np.tile(self.bias, (len(table), 1))
-        columns, starts, seeds = template_columns(table, self.templates)
+        columns, starts, seeds = template_columns(table.variables, self.templates)
         add_scores_of_values(
             table.symbols, starts, columns, seeds, self._index, self.weights, scores
         )

@@ -227,7 +227,7 @@ def test_scores_without_keys_are_those_of_the_keys(data):
     weights = rng.normal(size=(len(keys), 2)).astype(data.draw(st.sampled_from(["f4", "f8"])))
     found, wanted = (np.ones((len(asked), 2)) for _ in range(2))
     add_scores(index.find(feature_keys(asked, templates)), weights, wanted)
-    columns, starts, seeds = template_columns(asked, templates)
+    columns, starts, seeds = template_columns(names, tuple(templates))
     add_scores_of_values(asked.symbols, starts, columns, seeds, index, weights, found)
     assert np.array_equal(found, wanted)
 
