@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,3 +20,46 @@ def ranges(starts: NDArray[np.integer], sizes: NDArray[np.integer]) -> NDArray[n
     """Return the numbers from each start on, of these sizes, one range after another."""
     ends = cumulative(sizes)
     return np.arange(ends[-1]) + np.repeat(starts - ends[:-1], sizes)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Coded:
+    """A column of strings or Nones by their numbers, so that each text is handled once.
+
+    texts: the values; the last one is None. codes: int (n), the number of each value, -1 for None.
+    """
+
+    texts: Sequence[str | None]
+    codes: NDArray[np.integer]
+
+    @classmethod
+    def of(cls, values: Iterable[str | None]) -> Coded:
+        """Return the column of these values."""
+        values = list(values)
+        known = dict.fromkeys(values)
+        known.pop(None, None)
+        numbers = {text: number for number, text in enumerate(known)}
+        numbers[None] = -1
+        codes = np.fromiter(map(numbers.__getitem__, values), dtype=np.intp, count=len(values))
+        return cls([*known, None], codes)
+
+    def at(self, rows: NDArray[np.integer]) -> Coded:
+        """Return the values of these rows."""
+        return Coded(self.texts, self.codes[rows])
+
+    def map(self, function: Callable[[str], str | None]) -> Coded:
+        """Return the results of a function of the values; that of None is None."""
+        return Coded([None if text is None else function(text) for text in self.texts], self.codes)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __iter__(self) -> Iterator[str | None]:
+        return map(self.texts.__getitem__, self.codes.tolist())
+
+
+def followed(links: NDArray[np.integer]) -> NDArray[np.integer]:
+    """Return where each chain of links ends. The end of a chain links to itself."""
+    while not np.array_equal(further := links[links], links):
+        links = further
+    return links

@@ -8,10 +8,15 @@ the parameters.
 """
 
 from libc.math cimport exp, log, log1p
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, uint64_t
 from libc.string cimport memset
 
 import numpy as np
+
+from spacy_structlearn.kernels.checks cimport check_ids, check_starts
+from spacy_structlearn.kernels.hashing cimport finalize
+from spacy_structlearn.kernels.index cimport KeyIndex
+from spacy_structlearn.kernels.prefetch cimport PREFETCH
 
 ctypedef fused weight_t:
     float
@@ -104,6 +109,49 @@ cdef class Instances:
                 row += n_templates
                 own += n_columns * n_given
         return value
+
+
+def add_scores_of_values(
+    const uint64_t[:, ::1] values, const int32_t[::1] starts, const int32_t[::1] columns,
+    const uint64_t[::1] seeds, KeyIndex index, const weight_t[:, ::1] weights, double[:, ::1] out
+):
+    """The same as `add_scores` of the features that `index` finds for the keys of `feature_keys`,
+    without arrays of keys.
+
+    values: uint64 (n, n_variables), the symbols of each row. columns: the variables of the
+    templates, those of template k from starts[k] to starts[k + 1]. seeds: uint64 (n_templates),
+    the state from which the key of each template begins.
+    """
+    cdef Py_ssize_t n_templates = seeds.shape[0], n_columns = weights.shape[1], i, k, j, c
+    cdef uint64_t key
+    cdef int32_t row
+    if out.shape[0] != values.shape[0] or out.shape[1] != n_columns:
+        raise ValueError("out must be of shape (n, n_columns)")
+    if starts.shape[0] != n_templates + 1 or len(index) != weights.shape[0]:
+        raise ValueError("there must be columns of each template and weights of each key")
+    check_starts(starts, columns.shape[0])
+    check_ids(columns, 0, values.shape[1], "there is no such column")
+    cdef uint64_t[::1] keys = np.empty(n_templates, dtype=np.uint64)
+    cdef int32_t[::1] low = np.empty(n_templates, dtype=np.int32)
+    with nogil:
+        for i in range(values.shape[0]):
+            # Places in memory are far apart, so all that a row needs is requested before it is read.
+            for k in range(n_templates):
+                key = seeds[k]
+                for j in range(starts[k], starts[k + 1]):
+                    key = finalize(finalize(key + 1) ^ values[i, columns[j]])
+                keys[k] = key
+                PREFETCH(&index.buckets[key >> index.shift])
+            for k in range(n_templates):
+                low[k] = index.buckets[keys[k] >> index.shift]
+                if low[k] < weights.shape[0]:
+                    PREFETCH(&index.known[low[k]])
+            for k in range(n_templates):
+                row = index.row(keys[k], low[k])
+                if row >= 0:
+                    row = row if index.is_sorted else index.order[row]
+                    for c in range(n_columns):
+                        out[i, c] += weights[row, c]
 
 
 def add_scores(

@@ -8,11 +8,13 @@ optimum.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import cumulative
 from ..kernels.index import KeyIndex, group
 from ..optimize.lbfgs import LBFGS, run
 from ._log_linear import Instances, add_scores
@@ -317,6 +319,28 @@ def feature_keys(table: Table, templates: Sequence[Template]) -> NDArray[np.uint
         seeds = [symbol(SET_SEPARATOR.join(template)) for template in own]
         keys[:, places] = tuple_keys(*columns, seed=np.array(seeds, dtype=np.uint64))
     return keys
+
+
+@lru_cache(maxsize=64)
+def template_columns(
+    variables: tuple[str, ...], templates: tuple[Template, ...]
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint64]]:
+    """Return the templates as the kernel reads them, for the same keys as those of `feature_keys`.
+
+    variables: those of the table.
+    Returns three arrays, which must not be changed: the columns of the variables of all templates;
+    where those of each template begin, and their number; the state from which the key of each
+    template begins.
+    """
+    column = {variable: place for place, variable in enumerate(variables)}
+    columns = [column[variable] for template in templates for variable in template]
+    starts = cumulative(np.array([len(template) for template in templates], dtype=np.int64))
+    seeds = [symbol(SET_SEPARATOR.join(template)) for template in templates]
+    return (
+        np.array(columns, dtype=np.int32),
+        starts.astype(np.int32),
+        tuple_keys(seed=np.array(seeds, dtype=np.uint64)),
+    )
 
 
 def _side_by_side(columns: Sequence[_Column], part: str) -> NDArray[np.int32]:

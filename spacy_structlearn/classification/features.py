@@ -9,7 +9,7 @@ The hashes are part of the model format and must never change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
@@ -19,12 +19,13 @@ from typing import Any, TypeAlias, TypeGuard
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..arrays import Coded
 from ..errors import StructlearnError
 
 MISSING = 0
 """The symbol of None, which is a value like others."""
 
-Columns: TypeAlias = "Mapping[str, Sequence[str | None]]"
+Columns: TypeAlias = "Mapping[str, Sequence[str | None] | Coded]"
 Rows: TypeAlias = "Table | Columns | Sequence[Sequence[str | None]]"
 Labelled: TypeAlias = "tuple[Rows, Sequence[str]]"
 """Rows, and the label of each."""
@@ -80,8 +81,8 @@ class Table:
         """Return a table of rows of values, or of named columns; a Table is returned itself.
 
         rows: sequences of strings or Nones, one for each variable; or a mapping or data frame from
-            names to columns. `str` converts other values, so 1, 1.0 and True are three values; NaN,
-            which data frames contain, is None.
+            names to columns, which may be `Coded`. `str` converts other values, so 1, 1.0 and True
+            are three values; NaN, which data frames contain, is None.
         variables: names of the columns; None: those of a mapping, otherwise "x1", "x2", ...
         Raises StructlearnError for invalid or unknown names, and for rows or columns that are not
         sequences of one length.
@@ -110,8 +111,15 @@ class Table:
             columns = list(zip(*tuples, strict=True)) if n else [()] * len(variables)
         names: dict[int, str] = {}
         symbols = np.empty((n, len(variables)), dtype=np.uint64)
+        known: dict[int, NDArray[np.uint64]] = {}
         for place, column in enumerate(columns):
-            symbols[:, place] = _symbols(column, names)
+            if isinstance(column, Coded):
+                texts = id(column.texts)  # which columns often share
+                if texts not in known:
+                    known[texts] = np.array(_distinct(column.texts, names), dtype=np.uint64)
+                symbols[:, place] = known[texts][column.codes]
+            else:
+                symbols[:, place] = _symbols(column, names)
         return cls(variables, symbols, names)
 
     def column(self, variable: str) -> NDArray[np.uint64]:
@@ -241,8 +249,10 @@ def _checked_names(variables: Sequence[str]) -> tuple[str, ...]:
     return tuple(map(str.__str__, names))
 
 
-def _values(values: Any, what: str) -> tuple[Any, ...]:
+def _values(values: Any, what: str) -> tuple[Any, ...] | Coded:
     """Return the values of a row or column, or the rows, if they have an order."""
+    if isinstance(values, Coded):
+        return values
     if isinstance(values, (str, bytes)):
         raise StructlearnError("SL506", what=what, found=f"the text {values!r}")
     try:
@@ -272,10 +282,18 @@ def _symbols(column: Sequence[Any], names: dict[int, str]) -> list[int]:
     # Not by values, because 1, 1.0 and True are equal, but their texts are not.
     plain = _TEXT_TYPES.issuperset(map(type, column))
     texts = column if plain else list(map(_text, column))
-    table = {
-        # Long texts are rarely repeated, and many of them would fill the memory.
-        text: symbol(text) if text is None or len(text) < _CACHED else symbol.__wrapped__(text)
-        for text in dict.fromkeys(texts)
-    }
-    names.update((number, text) for text, number in table.items() if text is not None)
+    distinct = dict.fromkeys(texts)
+    table = dict(zip(distinct, _distinct(distinct, names), strict=True))
     return list(map(table.__getitem__, texts))
+
+
+def _distinct(texts: Collection[str | None], names: dict[int, str]) -> list[int]:
+    """Return the symbol of each text, and add the texts to `names`."""
+    symbols = [
+        # Long texts are rarely repeated, and many of them would fill the memory.
+        symbol(text) if text is None or len(text) < _CACHED else symbol.__wrapped__(text)
+        for text in texts
+    ]
+    names.update(zip(symbols, texts, strict=True))
+    names.pop(MISSING, None)
+    return symbols

@@ -28,10 +28,10 @@ from numpy.typing import DTypeLike, NDArray
 from ..errors import StructlearnError
 from ..kernels.index import KeyIndex
 from ..serialization import nested
-from ._log_linear import add_scores
+from ._log_linear import add_scores_of_values
 from .bayes_net import BayesNet
 from .classifier import Classifier, Progress
-from .conditional import Template, base_scores, feature_keys, log_softmax
+from .conditional import Template, base_scores, log_softmax, template_columns
 from .features import ClassificationData, Rows, Table, is_by_name
 from .settings import LogLinearSettings
 
@@ -94,7 +94,7 @@ class LogLinear(Classifier):
         self.settings = (settings or LogLinearSettings()).kept()
         self.labels = tuple(labels)
         self.variables = tuple(variables)
-        self.templates = tuple(templates)
+        self.templates = tuple(map(tuple, templates))
         self.keys = np.empty(0, dtype=np.uint64) if keys is None else keys
         self.weights = np.empty((0, len(labels))) if weights is None else weights
         self.bias = np.zeros(len(labels)) if bias is None else bias
@@ -136,7 +136,10 @@ class LogLinear(Classifier):
             raise StructlearnError("SL522")
         table = Table.of(rows, self.used if is_by_name(rows) else self.variables)
         scores = np.tile(self.bias, (len(table), 1))
-        add_scores(self._index.find(feature_keys(table, self.templates)), self.weights, scores)
+        columns, starts, seeds = template_columns(table.variables, self.templates)
+        add_scores_of_values(
+            table.symbols, starts, columns, seeds, self._index, self.weights, scores
+        )
         if self.base is not None:
             scores += base_scores(self.base.log_joint(table)) @ self.coefficients
         return log_softmax(scores)

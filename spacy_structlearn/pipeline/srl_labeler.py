@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, groupby, islice
-from operator import itemgetter
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from itertools import accumulate, count, groupby
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from spacy.tokens import Doc, Span
+from spacy.attrs import IS_SPACE
+from spacy.tokens import Doc
 from spacy.training import Example
 
 from ..classification.calibration import fit_pool, pooled
@@ -28,7 +28,6 @@ from ..errors import StructlearnError
 from ..learning.settings import setting
 from ..roles.arguments import (
     decode,
-    is_relative,
     log_probabilities,
     mark_pieces,
     role_probabilities,
@@ -37,10 +36,9 @@ from ..roles.features import (
     FEATURES,
     PREDICATE_FEATURES,
     features,
-    join_columns,
     predicate_features,
 )
-from ..roles.phrases import RoleTree, candidates, gold_roles
+from ..roles.phrases import Brackets, RoleTrees, Sites, candidates, gold_roles
 from ..roles.propositions import (
     CONTINUATION,
     ENGLISH,
@@ -53,11 +51,10 @@ from ..roles.propositions import (
 )
 from ..trees.brackets import uncollected
 from ..trees.heads import COLLINS, HeadRules
-from ..trees.tree import Tree
 from ..words.lemmas import Lemmatizer, lemma, lower
 from . import extensions
 from .batch_trainable import BatchTrainable, ComponentSettings, factory
-from .doc_trees import gold_trees, has_gold_tokens, reattached
+from .doc_trees import DocTrees, gold_trees, has_gold_tokens
 from .extensions import CONSTITUENT_TAGS, CONSTITUENTS, SRL, Frame, frame_spans, set_spans
 from .scorers import srl_score
 from .srl_templates import IDENTIFICATION, PREDICATES, ROLES, SENSES, STAGES
@@ -74,7 +71,7 @@ DEFAULT_MODEL = {
         for stage in STAGES
     },
 }
-BATCH = 500  # number of sentences that go through the stages together
+WORDS = 10_000  # about how many words, in whole Docs, go through the stages together
 # About how many candidates are classified together: a sentence of thousands of words can have a
 # million.
 ROWS = 10_000
@@ -137,39 +134,24 @@ class FrameReading(NamedTuple):
     scores: list[float]
 
 
-class _Sentence(NamedTuple):
-    """A tree, the token of each word, and the result of `_bracket_probabilities`."""
+class _Predicates(NamedTuple):
+    """The words that are predicates, their rolesets if known, and their probabilities."""
 
-    nodes: RoleTree
-    positions: Sequence[int]
-    brackets: Mapping[tuple[int, int], float] | None
-
-    def tokens(self, node: int) -> tuple[int, int]:
-        """Get (start, end) of a node in tokens of the Doc."""
-        start, end = self.nodes.span(node)
-        return self.positions[start], self.positions[end - 1] + 1
-
-    def probabilities(self, nodes: Iterable[int]) -> list[float]:
-        """Get the parser's probability of a bracket over each node.
-
-        1 for words, for phrases that were moved after parsing, and without probabilities.
-        """
-        if self.brackets is None:
-            return [1.0 for _ in nodes]
-        return [self.brackets.get(self.tokens(node), 1.0) for node in nodes]
+    words: NDArray[np.intp]
+    rolesets: list[str | None]
+    probabilities: NDArray[np.float64]
 
 
-class _Predicate(NamedTuple):
-    """The number of a word, its roleset if known, and the probability that it is a predicate."""
+class _Role(NamedTuple):
+    """An argument of a predicate.
 
-    word: int
-    roleset: str | None
+    label: without R- and C-.
+    probability: according to the classifiers and the other arguments.
+    """
+
+    label: str
+    node: int
     probability: float
-
-
-# The label of an argument without R- and C-, its node, and its probability according to the
-# classifiers and the other arguments.
-_Role: TypeAlias = tuple[str, int, float]
 
 
 class SRLLabeler(BatchTrainable):
@@ -230,10 +212,13 @@ class SRLLabeler(BatchTrainable):
         if SRL not in doc.spans or CONSTITUENTS not in doc.spans:
             return None
         frames = {frame.predicate.start: frame for frame in self._gold_frames(doc)}
-        sentences = list(self._sentences(doc, gold_trees(doc, self.name)))
+        pairs = gold_trees(doc, self.name)
+        positions = [token.i for sentence, _ in pairs for token in sentence if not token.is_space]
+        of_words = [frames.get(i) for i in positions]
+        nodes = self._nodes(Brackets.of(tree for _, tree in pairs))
         return {
-            **self._gold_predicates(sentences, frames),
-            **self._gold_arguments(sentences, frames),
+            **self._gold_predicates(nodes, of_words),
+            **self._gold_arguments(nodes, of_words, positions),
         } or None
 
     def _gold_frames(self, doc: Doc) -> list[Frame]:
@@ -251,45 +236,37 @@ class SRLLabeler(BatchTrainable):
         ]
 
     def _gold_predicates(
-        self, sentences: Sequence[_Sentence], frames: Mapping[int, Frame]
+        self, nodes: RoleTrees, of_words: Sequence[Frame | None]
     ) -> dict[str, ClassificationData]:
         """Get the words that can be predicates, and the senses of the gold predicates."""
-        words, columns = self._predicate_columns(sentences, PREDICATE_FEATURES)
-        if not columns:
+        words = self._words(nodes)
+        if not len(words):
             return {}
-        of_words = [
-            frames.get(sentence.positions[word])
-            for sentence, own in zip(sentences, words, strict=True)
-            for word in own
-        ]
+        columns = predicate_features(nodes, words, lemmatize=self.lemmatizer)
         table = Table.of(columns, PREDICATE_FEATURES)
-        labels = tuple(NONE if frame is None else IS_PREDICATE for frame in of_words)
-        known = [row for row, frame in enumerate(of_words) if frame is not None and frame.roleset]
+        own = [of_words[word] for word in words.tolist()]
+        labels = tuple(NONE if frame is None else IS_PREDICATE for frame in own)
+        known = [row for row, frame in enumerate(own) if frame is not None and frame.roleset]
         data = {PREDICATES: ClassificationData(table, labels)}
         if known:
-            numbers = tuple(of_words[row].roleset.rpartition(".")[-1] for row in known)
+            numbers = tuple(own[row].roleset.rpartition(".")[-1] for row in known)
             data[SENSES] = ClassificationData(table.take(known), numbers)
         return data
 
     def _gold_arguments(
-        self, sentences: Sequence[_Sentence], frames: Mapping[int, Frame]
+        self, nodes: RoleTrees, of_words: Sequence[Frame | None], positions: Sequence[int]
     ) -> dict[str, ClassificationData]:
         """Get the candidates of the gold predicates, and the roles of the gold arguments."""
-        parts, roles = [], []
-        for sentence in sentences:
-            sites = []
-            for word in self._words(sentence):
-                frame = frames.get(sentence.positions[word])
-                if frame is not None:
-                    nodes = candidates(sentence.nodes, word)
-                    arguments = _arguments_in_words(frame, sentence.positions)
-                    roles += gold_roles(sentence.nodes, arguments, nodes)
-                    sites.append((word, nodes))
-            if sites:
-                parts.append(features(sentence.nodes, sites, FEATURES, lemmatize=self.lemmatizer))
+        words = [word for word in self._words(nodes).tolist() if of_words[word] is not None]
+        sites = candidates(nodes, words)
+        roles: list[str | None] = []
+        for word, own in zip(words, sites.split(), strict=True):
+            bounds = np.searchsorted(nodes.tree_ids, nodes.tree_ids[word] + np.arange(2))
+            arguments = _arguments_in_words(of_words[word], positions, *bounds.tolist())
+            roles += gold_roles(nodes, arguments, own)
         if not roles:
             return {}
-        table = Table.of(join_columns(parts), FEATURES)
+        table = Table.of(features(nodes, sites, lemmatize=self.lemmatizer), FEATURES)
         labels = tuple(NONE if role is None else IS_ARGUMENT for role in roles)
         known = [row for row, role in enumerate(roles) if role in self.labels]
         data = {IDENTIFICATION: ClassificationData(table, labels)}
@@ -366,7 +343,7 @@ class SRLLabeler(BatchTrainable):
             example
             for example in examples
             if SRL in example.reference.spans
-            and _bracket_probabilities(example.predicted) is not None
+            and extensions.scored_group(example.predicted, CONSTITUENTS)[1] is not None
             and has_gold_tokens(example)
         ]
         probabilities, right = [], []
@@ -399,41 +376,34 @@ class SRLLabeler(BatchTrainable):
 
     # --- prediction ---------------------------------------------------------------------------
     def predict(self, docs: Sequence[Doc]) -> list[FrameReading]:
-        """Predict the frames of each Doc; many sentences go through each stage together.
+        """Predict the frames of each Doc; many Docs go through each stage together.
 
         Raises StructlearnError for a Doc without constituents or without tags.
         """
         self.require_parameters()
         readings = [FrameReading([], []) for _ in docs]
-        pairs = (
-            (reading, sentence)
-            for doc, reading in zip(docs, readings, strict=True)
-            for sentence in self._parsed(doc)
-        )
+        totals = accumulate(map(len, docs))
         with uncollected():
-            while batch := list(islice(pairs, BATCH)):
-                sentences = [sentence for _, sentence in batch]
-                predicates = self._predicates(sentences)
-                roles = self._roles(sentences, predicates)
-                for (reading, sentence), *own in zip(batch, predicates, roles, strict=True):
-                    self._read(reading, sentence, *own)
+            for _, part in groupby(
+                zip(docs, readings, totals, strict=True), lambda part: part[-1] // WORDS
+            ):
+                own = [(d, reading) for d, reading, _ in part if not d.to_array(IS_SPACE).all()]
+                if own:
+                    self._predict(*zip(*own, strict=True))
         return readings
 
-    def _parsed(self, doc: Doc) -> Iterator[_Sentence]:
-        if all(token.is_space for token in doc):
-            return
-        self._check(doc)
-        sure = self.attachment_confidence
-        trees = extensions.trees(doc) if sure is None else reattached(doc, sure)
-        spans = (s for s in extensions.sentences(doc) if not all(token.is_space for token in s))
-        yield from self._sentences(doc, zip(spans, trees, strict=True))
+    def _predict(self, docs: Sequence[Doc], readings: Sequence[FrameReading]) -> None:
+        """Add the frames of Docs that go through the stages together to their readings."""
+        for doc in docs:
+            self._check(doc)
+        trees = DocTrees(docs, self.attachment_confidence)
+        nodes = self._nodes(trees.brackets)
+        predicates = self._predicates(nodes)
+        roles = self._roles(trees, nodes, predicates.words)
+        self._read(readings, trees, nodes, predicates, roles)
 
-    def _sentences(self, doc: Doc, pairs: Iterable[tuple[Span, Tree]]) -> Iterator[_Sentence]:
-        brackets = _bracket_probabilities(doc)
-        for sentence, tree in pairs:
-            positions = [token.i for token in sentence if not token.is_space]
-            nodes = RoleTree(tree, self.head_rules, self.role_labels)
-            yield _Sentence(nodes, positions, brackets)
+    def _nodes(self, brackets: Brackets) -> RoleTrees:
+        return RoleTrees(brackets, self.head_rules, self.role_labels)
 
     def _check(self, doc: Doc) -> None:
         """Raise StructlearnError for a Doc without trees, or without tags."""
@@ -445,21 +415,9 @@ class SRLLabeler(BatchTrainable):
             missing = f"token.tag_ next to {missing}"
         raise StructlearnError("SL026", component=self.name, missing=missing, text=doc.text[:40])
 
-    def _words(self, sentence: _Sentence) -> list[int]:
+    def _words(self, nodes: RoleTrees) -> NDArray[np.intp]:
         """Get the words that can be predicates."""
-        nodes, tags = sentence.nodes, self.tags
-        return [word for word, leaf in enumerate(nodes.leaves) if nodes.labels[leaf] in tags]
-
-    def _predicate_columns(
-        self, sentences: Sequence[_Sentence], names: Sequence[str]
-    ) -> tuple[list[list[int]], dict[str, list[str | None]]]:
-        """Get the words of each sentence that can be predicates, and the features of all."""
-        words = [self._words(sentence) for sentence in sentences]
-        return words, join_columns(
-            predicate_features(sentence.nodes, own, names, lemmatize=self.lemmatizer)
-            for sentence, own in zip(sentences, words, strict=True)
-            if own
-        )
+        return np.flatnonzero(nodes.is_one_of(nodes.leaves, self.tags))
 
     def _stage(self, name: str) -> Any | None:
         """Get a classifier; None if there is none, or it has learned nothing."""
@@ -471,29 +429,20 @@ class SRLLabeler(BatchTrainable):
         used = (stage.used for name in stages if (stage := self._stage(name)) is not None)
         return tuple(sorted({variable for own in used for variable in own}))
 
-    def _predicates(self, sentences: Sequence[_Sentence]) -> list[list[_Predicate]]:
-        """Find the predicates of each sentence."""
-        names = {"lemma", *self._used(PREDICATES, SENSES)}
-        words, columns = self._predicate_columns(sentences, sorted(names))
-        if not columns:
-            return [[] for _ in sentences]
+    def _predicates(self, nodes: RoleTrees) -> _Predicates:
+        """Find the predicates."""
+        words = self._words(nodes)
+        if not len(words):
+            return _Predicates(words, [], np.ones(0))
+        names = sorted({"lemma", *self._used(PREDICATES, SENSES)})
+        columns = predicate_features(nodes, words, names, lemmatize=self.lemmatizer)
         table = Table.of(columns)
         probabilities = np.ones(len(table))
         if (stage := self._stage(PREDICATES)) is not None:
             probabilities = _of_label(stage, stage.predict_proba(table), IS_PREDICATE)
         chosen = np.flatnonzero(probabilities > 0.5)
-        lemmas = [columns["lemma"][row] for row in chosen]
-        rolesets = self._rolesets(table.take(chosen), lemmas)
-        found = dict(zip(chosen.tolist(), rolesets, strict=True))
-        rows = enumerate(probabilities.tolist())
-        return [
-            [
-                _Predicate(word, found[row], probability)
-                for word, (row, probability) in zip(own, rows, strict=False)
-                if row in found
-            ]
-            for own in words
-        ]
+        rolesets = self._rolesets(table.take(chosen), list(columns["lemma"].at(chosen)))
+        return _Predicates(words[chosen], rolesets, probabilities[chosen])
 
     def _rolesets(self, table: Table, lemmas: Sequence[str]) -> list[str | None]:
         """Find the most probable roleset of each predicate among those known of its lemma."""
@@ -503,123 +452,99 @@ class SRLLabeler(BatchTrainable):
         known = [self.cfg["rolesets"].get(base, {}) for base in lemmas]
         several = [row for row, numbers in enumerate(known) if len(numbers) > 1]
         probabilities = iter(stage.predict_proba(table.take(several)).tolist() if several else ())
+        # Unknown labels have the probability 0 that is added.
+        places = defaultdict(lambda: -1, zip(stage.labels, count()))
         rolesets = []
         for numbers in known:
             if len(numbers) > 1:
-                scores = dict(zip(stage.labels, next(probabilities), strict=True))
+                scores = [*next(probabilities), 0.0]
                 # The first one if several are equally probable.
-                _, best = min((-scores.get(number, 0.0), number) for number in numbers)
+                _, best = min((-scores[places[number]], number) for number in numbers)
                 rolesets.append(numbers[best])
             else:
                 rolesets.append(next(iter(numbers.values()), None))
         return rolesets
 
     def _roles(
-        self, sentences: Sequence[_Sentence], predicates: Sequence[list[_Predicate]]
-    ) -> list[list[list[_Role]]]:
-        """Find the arguments of each predicate of each sentence."""
-        stage = self._stage(IDENTIFICATION)
-        if stage is None:  # no candidate in training
-            return [[[] for _ in own] for own in predicates]
+        self, trees: DocTrees, nodes: RoleTrees, predicates: NDArray[np.intp]
+    ) -> list[list[_Role]]:
+        """Find the arguments of each predicate."""
+        if self._stage(IDENTIFICATION) is None:  # no candidate in training
+            return [[] for _ in predicates]
+        all_sites = candidates(nodes, predicates)
+        parts = (self._roles_of(trees, nodes, sites) for sites in all_sites.parts(ROWS))
+        return [own for part in parts for own in part]
+
+    def _roles_of(self, trees: DocTrees, nodes: RoleTrees, sites: Sites) -> list[list[_Role]]:
+        """Find the arguments of each predicate among its n candidates."""
+        stage, labels = self._stage(IDENTIFICATION), self.parameters.labels
         names = self._used(IDENTIFICATION, ROLES) or FEATURES[:1]
-        labels = self.parameters.labels if self.once else ()
-        once = {place for place, label in enumerate(labels) if label in self.role_labels.core}
-        found: list[list[list[_Role]]] = [[] for _ in sentences]
-        all_sites = [
-            (number, predicate.word, candidates(sentence.nodes, predicate.word))
-            for number, (sentence, own) in enumerate(zip(sentences, predicates, strict=True))
-            for predicate in own
-        ]
-        totals = accumulate(len(nodes) for _, _, nodes in all_sites)
-        portions = groupby(zip(all_sites, totals, strict=True), lambda pair: pair[1] // ROWS)
-        for _, portion in portions:
-            sites = [site for site, _ in portion]
-            parts = (
-                features(
-                    sentences[number].nodes,
-                    [(word, nodes) for _, word, nodes in own],
-                    names,
-                    lemmatize=self.lemmatizer,
-                )
-                for number, own in groupby(sites, key=itemgetter(0))
-            )
-            brackets = [
-                probability
-                for number, _, nodes in sites
-                for probability in sentences[number].probabilities(nodes)
-            ]
-            table = Table.of(join_columns(parts), names)
-            probabilities = _of_label(stage, stage.predict_proba(table), IS_ARGUMENT)
-            argument, none = log_probabilities(probabilities, brackets)
-            # The others cannot be arguments, whatever their role.
-            rows = np.flatnonzero(argument + self.bias > none)
-            with np.errstate(divide="ignore"):
-                roles = np.log(self.parameters[ROLES].predict_proba(table.take(rows)))
-            end = 0
-            for number, word, nodes in sites:
-                begin, end = end, end + len(nodes)
-                part, own = slice(begin, end), slice(*np.searchsorted(rows, (begin, end)))
-                scores = none[part], argument[part], rows[own] - begin, roles[own]
-                found[number].append(
-                    self._chosen(sentences[number].nodes, word, nodes, scores, once)
-                )
-        return found
-
-    def _chosen(
-        self,
-        nodes: RoleTree,
-        word: int,
-        below: Sequence[int],
-        scores: tuple[NDArray, NDArray, NDArray, NDArray],
-        once: Collection[int],
-    ) -> list[_Role]:
-        """Choose the best arguments of one predicate among the n candidates `below`.
-
-        scores: log P that a candidate is no argument and that it is one, (n); the candidates that
-            can be chosen, ascending, (m); log P(label | argument) of these, (m, n_labels).
-        once: numbers of labels that at most one argument gets.
-        """
-        none, argument, rows, roles = scores
-        possible = [below[row] for row in rows.tolist()]
+        table = Table.of(features(nodes, sites, names, lemmatize=self.lemmatizer), names)
+        probabilities = _of_label(stage, stage.predict_proba(table), IS_ARGUMENT)
+        brackets = trees.probabilities(nodes.starts[sites.nodes], nodes.ends[sites.nodes])
+        argument, none = log_probabilities(probabilities, brackets)
+        # The others cannot be arguments, whatever their role.
+        rows = np.flatnonzero(argument + self.bias > none)
+        with np.errstate(divide="ignore"):
+            roles = np.log(self.parameters[ROLES].predict_proba(table.take(rows)))
+        possible = sites.at(rows)
+        once, exempt = (), ()
+        if self.once:
+            once = [place for place, label in enumerate(labels) if label in self.role_labels.core]
+            relative = nodes.is_one_of(possible.nodes, self.role_labels.relative)
+            exempt = np.flatnonzero(relative).tolist()
         chosen = decode(
             nodes,
-            word,
             possible,
             none[rows],
             argument[rows, None] + self.bias + roles,
             once=once,
-            exempt=[i for i, node in enumerate(possible) if once and is_relative(nodes, node)],
+            exempt=exempt,
         )
-        if not chosen:
-            return []
-        labels = self.parameters.labels
-        probabilities = role_probabilities(nodes, word, below, *scores).tolist()
-        return [(labels[label], possible[i], probabilities[i][label]) for i, label in chosen]
+        probabilities = role_probabilities(nodes, sites, none, argument, rows, roles)
+        below = possible.nodes.tolist()
+        return [
+            [_Role(labels[label], below[row], probabilities.item(row, label)) for row, label in own]
+            for own in chosen
+        ]
 
     def _read(
         self,
-        reading: FrameReading,
-        sentence: _Sentence,
-        predicates: Sequence[_Predicate],
+        readings: Sequence[FrameReading],
+        trees: DocTrees,
+        nodes: RoleTrees,
+        predicates: _Predicates,
         roles: Sequence[list[_Role]],
     ) -> None:
-        """Add the frames of one sentence to the reading of its Doc."""
-        for predicate, own in zip(predicates, roles, strict=True):
-            probabilities = [marginal * predicate.probability for _, _, marginal in own]
-            # Calibration is for predicted trees.
-            if own and self.calibration is not None and sentence.brackets is not None:
-                probabilities = pooled([[p] for p in probabilities], self.calibration).tolist()
+        """Add the frames to the reading of their Docs."""
+        sizes = [len(own) for own in roles]
+        of_predicates = np.repeat(predicates.probabilities, sizes)
+        found = np.array([role.probability for own in roles for role in own]) * of_predicates
+        doc_ids = trees.doc_ids[predicates.words]
+        if self.calibration is not None:  # which is for predicted trees
+            rows = np.repeat(trees.scored[doc_ids], sizes)
+            found[rows] = pooled(found[rows, None], self.calibration)
+        arguments = np.array([role.node for own in roles for role in own], dtype=np.intp)
+        starts, ends = trees.tokens(nodes.starts[arguments], nodes.ends[arguments])
+        places = zip(starts.tolist(), ends.tolist(), found.tolist(), strict=True)
+        for number, position, roleset, probability, own in zip(
+            doc_ids.tolist(),
+            trees.positions[predicates.words].tolist(),
+            predicates.rolesets,
+            predicates.probabilities.tolist(),
+            roles,
+            strict=True,
+        ):
             kept = {
-                node: (label, probability)
-                for (label, node, _), probability in zip(own, probabilities, strict=True)
-                if probability >= self.min_confidence
+                role.node: (role.label, *place)
+                for role, place in zip(own, places, strict=False)
+                if place[-1] >= self.min_confidence
             }
-            marked = mark_pieces(sentence.nodes, [(label, n) for n, (label, _) in kept.items()])
-            arguments = [(label, *sentence.tokens(node)) for label, node in marked]
-            position = sentence.positions[predicate.word]
-            reading.frames.append((position, predicate.roleset, arguments))
-            reading.scores.append(predicate.probability)
-            reading.scores.extend(kept[node][1] for _, node in marked)
+            marked = mark_pieces(nodes, [(label, node) for node, (label, *_) in kept.items()])
+            spans = [(label, *kept[node][1:3]) for label, node in marked]
+            readings[number].frames.append((position, roleset, spans))
+            readings[number].scores.append(probability)
+            readings[number].scores.extend(kept[node][-1] for _, node in marked)
 
     def set_annotations(self, docs: Sequence[Doc], readings: Sequence[FrameReading]) -> None:
         """Write the frames of each Doc to its span group, replacing existing ones."""
@@ -648,25 +573,14 @@ def _annotated(example: Example) -> Doc:
     return doc
 
 
-def _bracket_probabilities(doc: Doc) -> dict[tuple[int, int], float] | None:
-    """Get the probability of each bracket by (start, end), the topmost of a unary chain.
-
-    None if brackets have no probabilities.
-    """
-    group, scores = extensions.scored_group(doc, CONSTITUENTS)
-    if scores is None:
-        return None
-    probabilities: dict[tuple[int, int], float] = {}
-    for span, score in zip(group, map(float, scores), strict=True):
-        probabilities.setdefault((span.start, span.end), score)
-    return probabilities
-
-
-def _arguments_in_words(frame: Frame, positions: Sequence[int]) -> Iterator[Argument]:
-    """Iterate over the arguments, in words, that lie within the sentence of these tokens."""
+def _arguments_in_words(
+    frame: Frame, positions: Sequence[int], first: int, last: int
+) -> Iterator[Argument]:
+    """Iterate over the arguments, in words, that lie within the sentence of these words."""
     for span, label, _ in frame.arguments:
         start, end = (bisect_left(positions, place) for place in (span.start, span.end))
-        if start < end and positions[0] <= span.start and span.end <= positions[-1] + 1:
+        inside = positions[first] <= span.start and span.end <= positions[last - 1] + 1
+        if start < end and inside:
             yield Argument(label, start, end)
 
 

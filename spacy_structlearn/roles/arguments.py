@@ -17,49 +17,108 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from math import exp, inf, log1p
+from math import inf
 from operator import itemgetter
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..arrays import cumulative
 from ..errors import StructlearnError
-from .phrases import RoleTree
+from ._arguments import outside
+from .phrases import RoleTrees, Sites
 from .propositions import CONTINUATION, REFERENCE
 
 # Replaces the logarithm of 0, so that differences are numbers.
 _IMPOSSIBLE = -1e9
+# Smaller gains may be lost in a sum of the largest ones.
+_TINY = 1e-5
 # Possible roles of a candidate: (gain, label, bit); bit 0 for a label without limit.
 Options: TypeAlias = list[tuple[float, int, int]]
 
 
 def decode(
-    nodes: RoleTree,
-    predicate: int,
-    candidates: Sequence[int],
+    nodes: RoleTrees,
+    sites: Sites,
     none: ArrayLike,
     roles: ArrayLike,
     *,
     once: Collection[int] = (),
     exempt: Collection[int] = (),
-) -> list[tuple[int, int]]:
-    """Return the best arguments of a predicate that do not overlap.
+) -> list[list[tuple[int, int]]]:
+    """Return the best arguments of each predicate that do not overlap.
 
-    predicate: a token. Nodes that contain it are not arguments.
-    candidates: different nodes.
+    sites: predicates with candidates, which are different nodes. Nodes that contain the predicate
+        are not arguments.
     none: (n_candidates), log P(NONE | t).
     roles: (n_candidates, n_labels), log P(l | t) = log P(ARG | t) + log P(l | ARG, t).
-    once: labels, by number, that at most one candidate gets.
+    once: labels, by number, that at most one candidate of a predicate gets.
     exempt: indices of candidates without this limit, such as relative pronouns.
 
-    The result, (index of the candidate, label) from left to right, is exact and deterministic. Time
-    is linear in the number of candidates, after sorting, and doubles for each label that has to be
-    limited. Raises StructlearnError if an array has another shape or contains NaN.
+    The results, (index of the candidate, label) from left to right, are exact and deterministic.
+    Time is linear in the number of candidates, after sorting, and doubles for each label that has
+    to be limited. Raises StructlearnError if an array has another shape or contains NaN.
     """
-    gains = _gains(nodes, predicate, candidates, none, roles).tolist()
-    spans = [nodes.span(node) for node in candidates]
+    gains = _gains(nodes, sites, none, roles)
+    chosen: list[list[tuple[int, int]]] = [[] for _ in sites.predicates]
+    if not gains.size:
+        return chosen
     once, exempt = frozenset(once), frozenset(exempt)
+    best, labels, owners = gains.max(axis=1), gains.argmax(axis=1), sites.owners
+    ends = nodes.ends[sites.nodes]
+    rows = np.flatnonzero(best > 0)
+    rows = rows[np.lexsort((ends[rows], owners[rows]))]
+    hard = _conflicts(nodes, sites, rows, best, labels, once, exempt)
+    for row, label, owner in zip(
+        *(values.tolist() for values in (rows, labels[rows], owners[rows])), strict=True
+    ):
+        if owner not in hard:
+            chosen[owner].append((row, label))
+    ends_of_sites = cumulative(sites.sizes).tolist()
+    for owner in hard:
+        begin, end = ends_of_sites[owner : owner + 2]
+        # The others only cost time.
+        possible = [row for row in range(begin, end) if best[row] > 0]
+        own_exempt = [place for place, row in enumerate(possible) if row in exempt]
+        spans = [nodes.span(node) for node in sites.nodes[possible]]
+        found = _decode(spans, gains[possible].tolist(), once, own_exempt)
+        chosen[owner] = [(possible[place], label) for place, label in found]
+    return chosen
+
+
+def _conflicts(
+    nodes: RoleTrees,
+    sites: Sites,
+    rows: NDArray[np.intp],
+    best: NDArray[np.float64],
+    labels: NDArray[np.intp],
+    once: Collection[int],
+    exempt: Collection[int],
+) -> set[int]:
+    """Return the sites that may not have all candidates with a positive gain as arguments.
+
+    rows: these candidates, those of a site from left to right by their ends.
+    """
+    own = sites.at(rows)
+    owners, starts, ends = own.owners, nodes.starts[own.nodes], nodes.ends[own.nodes]
+    overlaps = (owners[1:] == owners[:-1]) & (starts[1:] < ends[:-1])
+    # Rounding may make a sum equal to one of its terms.
+    found = {*owners[1:][overlaps].tolist(), *owners[best[rows] < _TINY].tolist()}
+    places = zip(rows.tolist(), owners.tolist(), labels[rows].tolist(), strict=True)
+    taken = Counter(
+        (owner, label) for row, owner, label in places if label in once and row not in exempt
+    )
+    return found | {owner for (owner, _), number in taken.items() if number > 1}
+
+
+def _decode(
+    spans: Sequence[tuple[int, int]],
+    gains: Sequence[Sequence[float]],
+    once: Collection[int],
+    exempt: Collection[int],
+) -> list[tuple[int, int]]:
+    """Return the best arguments of one predicate."""
     limited: list[int] = []
     while True:
         options = _options(gains, limited, exempt)
@@ -74,12 +133,12 @@ def decode(
 
 
 def _gains(
-    nodes: RoleTree, predicate: int, candidates: Sequence[int], none: ArrayLike, roles: ArrayLike
+    nodes: RoleTrees, sites: Sites, none: ArrayLike, roles: ArrayLike
 ) -> NDArray[np.float64]:
     """Return gain(t, l), (n_candidates, n_labels), -inf if t contains the predicate."""
     none = np.asarray(none, dtype=np.float64)
     roles = np.asarray(roles, dtype=np.float64)
-    n = len(candidates)
+    n = len(sites.nodes)
     if none.shape != (n,) or roles.ndim != 2 or len(roles) != n:
         problem = f"arrays of the shapes {none.shape} and {roles.shape}"
         raise StructlearnError("SL133", n=n, problem=problem)
@@ -87,9 +146,9 @@ def _gains(
     # Without labels there are no gains to check.
     if np.isnan(gains if gains.size else none).any():
         raise StructlearnError("SL133", n=n, problem="values that are not numbers")
-    for place, node in enumerate(candidates):
-        if nodes.starts[node] <= predicate < nodes.ends[node]:
-            gains[place] = -np.inf
+    predicates = np.repeat(sites.predicates, sites.sizes)
+    starts, ends = nodes.starts[sites.nodes], nodes.ends[sites.nodes]
+    gains[(starts <= predicates) & (predicates < ends)] = -np.inf
     return gains
 
 
@@ -144,47 +203,22 @@ def _best(
 
 
 def marginals(
-    nodes: RoleTree, predicate: int, candidates: Sequence[int], none: ArrayLike, roles: ArrayLike
+    nodes: RoleTrees, sites: Sites, none: ArrayLike, roles: ArrayLike
 ) -> NDArray[np.float64]:
     """Return the probability of each role of each candidate, given that arguments do not overlap.
 
-    The arguments and errors are those of `decode`. The probability of a set of arguments is
-    proportional to the product of P(l | t) over them and P(NONE | t) over all other candidates. The
-    result, (n_candidates, n_labels), is the sum over all sets in which t has the role l.
+    The arguments and errors are those of `decode`. The probability of a set of arguments of a
+    predicate is proportional to the product of P(l | t) over them and P(NONE | t) over all other
+    candidates. The result, (n_candidates, n_labels), is the sum over all sets in which t has the
+    role l.
     """
-    gains = _gains(nodes, predicate, candidates, none, roles)
+    gains = _gains(nodes, sites, none, roles)
     if not gains.size:
         return np.zeros_like(gains)
-    starts, ends = zip(*map(nodes.span, candidates), strict=True)
-    positions = sorted({*starts, *ends})
-    # Spans by their start and by their end, with the other boundary and the weight.
-    starting: dict[int, list[tuple[int, float]]] = {position: [] for position in positions}
-    ending: dict[int, list[tuple[int, float]]] = {position: [] for position in positions}
-    weights = gains[:, 0] if gains.shape[1] == 1 else np.logaddexp.reduce(gains, axis=1)
-    for start, end, weight in zip(starts, ends, weights.tolist(), strict=True):
-        if weight > -inf:
-            starting[start].append((end, weight))
-            ending[end].append((start, weight))
-
-    def sums(order: Iterable[int], spans: dict[int, list[tuple[int, float]]]) -> dict[int, float]:
-        """Return the logarithm of the sum over all sets of spans up to each position."""
-        up_to: dict[int, float] = {}
-        value = 0.0
-        for position in order:
-            for other, weight in spans[position]:
-                value = _log_sum(value, up_to[other] + weight)
-            up_to[position] = value
-        return up_to
-
-    forward, backward = sums(positions, ending), sums(reversed(positions), starting)
-    total = forward[positions[-1]]
-    outside = [forward[i] + backward[j] - total for i, j in zip(starts, ends, strict=True)]
-    return np.exp(np.minimum(gains + np.array(outside)[:, None], 0.0))
-
-
-def _log_sum(x: float, y: float) -> float:
-    """Return log(exp(x) + exp(y)), faster than NumPy's logaddexp for two numbers."""
-    return x + log1p(exp(y - x)) if x > y else y + log1p(exp(x - y))
+    weights = gains[:, 0].copy() if gains.shape[1] == 1 else np.logaddexp.reduce(gains, axis=1)
+    starts, ends = nodes.starts[sites.nodes], nodes.ends[sites.nodes]
+    around = outside(sites.sizes, starts, ends, weights)
+    return np.exp(np.minimum(gains + around[:, None], 0.0))
 
 
 def log_probabilities(
@@ -201,9 +235,8 @@ def log_probabilities(
 
 
 def role_probabilities(
-    nodes: RoleTree,
-    predicate: int,
-    candidates: Sequence[int],
+    nodes: RoleTrees,
+    sites: Sites,
     none: ArrayLike,
     arguments: NDArray[np.float64],
     rows: NDArray[np.intp],
@@ -215,17 +248,17 @@ def role_probabilities(
     rows: (m), the indices of these candidates.
     roles: (m, n_labels), their log P(l | ARG, t).
     """
-    whole = marginals(nodes, predicate, candidates, none, arguments[:, None])[rows, 0]
+    whole = marginals(nodes, sites, none, arguments[:, None])[rows, 0]
     return whole[:, None] * np.exp(roles)
 
 
 # --- references and continuations -----------------------------------------------------------------
-def is_relative(nodes: RoleTree, node: int) -> bool:
+def is_relative(nodes: RoleTrees, node: int) -> bool:
     """Whether a node is a relative or interrogative phrase or word."""
-    return nodes.labels[node] in nodes.classes.relative
+    return nodes.label(node) in nodes.classes.relative
 
 
-def mark_pieces(nodes: RoleTree, arguments: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
+def mark_pieces(nodes: RoleTrees, arguments: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
     """Add R- and C- to the arguments of one predicate, (label, node), and sort them.
 
     A relative phrase gets R- if an earlier argument, its antecedent, has the same label. Any other

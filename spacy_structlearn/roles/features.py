@@ -2,19 +2,22 @@
 Jurafsky (2002), which Toutanova (2006, Table 2) uses, and the additional ones of Xue & Palmer
 (2004), Pradhan et al. (2005) and Surdeanu et al. (2003).
 
-Each feature is a column of strings or None. `features` has a row for each node, and
-`predicate_features` has a row for each predicate.
+Each feature is a column of strings or None, computed for many nodes at once. `features` has a row
+for each node, and `predicate_features` has a row for each predicate.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import chain, pairwise
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice, pairwise
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..arrays import Coded, cumulative, followed
 from ..errors import StructlearnError
 from ..words.lemmas import Lemmatizer, lemma, lower
-from .phrases import RoleTree, collapsed, sisters
+from .phrases import Nodes, RoleTrees, Sites, sisters
 
 GILDEA_JURAFSKY = ("path", "subcat", "voice", "head", "position", "phrase", "lemma")
 """The seven features of Gildea & Jurafsky (2002)."""
@@ -32,28 +35,24 @@ PREDICATE_FEATURES = (
 ROLESET = "roleset"
 """The sense of the predicate, for trees where it is known; not among `FEATURES`."""
 
-Column = list[str | None]
-Sites = Sequence[tuple[int, Sequence[int]]]
-
 
 def features(
-    nodes: RoleTree,
+    nodes: RoleTrees,
     sites: Sites,
     names: Sequence[str] = FEATURES,
     *,
     lemmatize: Lemmatizer | None = lemma,
     rolesets: Sequence[str | None] | None = None,
-) -> dict[str, Column]:
-    """Return the features of nodes and predicates of one tree: a column for each name.
+) -> dict[str, Coded]:
+    """Return the features of nodes and predicates: a column for each name.
 
-    sites: (predicate, nodes) pairs: a token, and numbers of nodes such as `candidates`.
+    sites: predicates, and nodes such as `candidates`.
     names: some of `FEATURES`, and `ROLESET`.
     lemmatize: returns the base form of a word with a tag. None: words in lower case.
     rolesets: the sense of the predicate of each site, or None.
 
-    The columns have a row for each node of the first site, then for each node of the second, and so
-    on. The features of a node do not depend on the other nodes. Raises StructlearnError if a
-    predicate is not a token or a name is unknown.
+    The columns have a row for each node of the sites. The features of a node do not depend on the
+    other nodes. Raises StructlearnError if a predicate is not a token or a name is unknown.
 
     Gildea & Jurafsky (2002):
     path: labels from the node up to the lowest common ancestor and down to the predicate, with one
@@ -84,229 +83,297 @@ def features(
     Of the predicate: predicate_tag; particle, in lower case.
     """
     of_predicates = _of_predicates(lemmatize)
-    leaves = [nodes.predicate(predicate) for predicate, _ in sites]
-    columns: dict[str, Column] = {}
+    leaves, owners = nodes.predicates(sites.predicates), sites.owners
+    paths = _path(nodes, sites) if not _OF_PATHS.keys().isdisjoint(names) else None
+    columns: dict[str, Coded] = {}
     for name in names:
         if name in _OF_NODES:
-            values = _of_nodes(nodes, name)
-            columns[name] = [values[node] for _, below in sites for node in below]
+            columns[name] = _OF_NODES[name](nodes, sites.nodes)
+        elif name in _OF_PATHS:
+            columns[name] = paths.map(_OF_PATHS[name])
         elif name in _OF_PAIRS:
-            parts = (_OF_PAIRS[name](nodes, *site) for site in sites)
-            columns[name] = list(chain.from_iterable(parts))
-        elif name in of_predicates or name == ROLESET:
-            if name == ROLESET:
-                values = rolesets or [None] * len(sites)
-            else:
-                values = [of_predicates[name](nodes, leaf) for leaf in leaves]
-            pairs = zip(values, sites, strict=True)
-            columns[name] = [value for value, (_, below) in pairs for _ in below]
+            columns[name] = _OF_PAIRS[name](nodes, sites)
+        elif name == ROLESET:
+            columns[name] = Coded.of(rolesets or [None] * len(leaves)).at(owners)
+        elif name in of_predicates:
+            columns[name] = of_predicates[name](nodes, leaves).at(owners)
         else:
             raise StructlearnError("SL132", name=name, known=", ".join((*FEATURES, ROLESET)))
     return columns
 
 
-# Features of nodes: a column over all nodes of the tree, computed once.
-def _of_nodes(nodes: RoleTree, name: str) -> Column:
-    values = nodes.columns.get(name)
-    if values is None:
-        values = nodes.columns[name] = _OF_NODES[name](nodes)
-    return values
+# Features of nodes.
+def _label(nodes: RoleTrees, found: Nodes) -> Coded:
+    return nodes.coded(nodes.labels[found])
 
 
-def _tokens(nodes: RoleTree, values: Sequence[str | None], tokens: Iterable[int]) -> Column:
-    """Return the values of the leaves of these tokens."""
-    of_tokens = [values[leaf] for leaf in nodes.leaves]
-    return [of_tokens[token] for token in tokens]
+def _tag(nodes: RoleTrees, tokens: Nodes) -> Coded:
+    return _label(nodes, nodes.leaves[tokens])
 
 
-def _content_tokens(nodes: RoleTree) -> list[int]:
+def _word(nodes: RoleTrees, tokens: Nodes) -> Coded:
+    return nodes.words.at(tokens)
+
+
+def _head(nodes: RoleTrees, found: Nodes) -> Coded:
+    """Return the head words of nodes."""
+    return _at_or_none(nodes.words, nodes.heads[found])
+
+
+def _at_or_none(column: Coded, rows: Nodes) -> Coded:
+    """Return the values of these rows, None for -1."""
+    return Coded(column.texts, np.where(rows < 0, -1, column.codes[rows]))
+
+
+def _content(nodes: RoleTrees) -> Nodes:
     """Return the token that carries the content of each node.
 
     It is that of the last phrase in a prepositional or subordinate phrase, that of the verb phrase
     in a clause or verb phrase, and the head otherwise.
     """
-    tokens = list(nodes.heads)
-    verbal = nodes.classes.clauses | nodes.classes.verb_phrases
-    for node in range(len(nodes) - 1, -1, -1):
-        label, below = nodes.labels[node], nodes.children[node]
-        if label in nodes.classes.subordinate:
-            wanted = [child for child in reversed(below) if nodes.children[child]]
-        elif label in verbal:
-            wanted = [child for child in below if nodes.labels[child] in nodes.classes.verb_phrases]
-        else:
-            head = nodes.heads[node]
-            wanted = [child for child in below if nodes.starts[child] <= head < nodes.ends[child]]
-        if wanted:
-            tokens[node] = tokens[wanted[0]]
-    return tokens
+    classes = nodes.classes
+    every = np.arange(len(nodes))
+    subordinate, verbal = (
+        nodes.is_one_of(every, labels)
+        for labels in (classes.subordinate, classes.clauses | classes.verb_phrases)
+    )
+    children = np.flatnonzero(nodes.parents[:-1] >= 0)
+    parents = nodes.parents[children]
+    is_head = nodes.heads[children] == nodes.heads[parents]
+    last_phrase = subordinate[parents] & (nodes.n_children[children] > 0)
+    first_verb = (~subordinate & verbal)[parents]
+    first_verb &= nodes.is_one_of(children, classes.verb_phrases)
+    other = ~(subordinate | verbal)[parents] & is_head
+    # Without any such child the content is the head.
+    links = nodes.leaves[nodes.heads[:-1]]
+    links[parents[other]] = children[other]
+    links[parents[last_phrase]] = children[last_phrase]  # numpy keeps the last of several
+    links[parents[first_verb][::-1]] = children[first_verb][::-1]
+    return nodes.starts[followed(links)]
 
 
-def _of_sisters(nodes: RoleTree, values: Sequence[str | None], step: int) -> Column:
-    """Return the values of the sisters to the left (step -1) or right (1)."""
-    column: Column = [None] * len(nodes)
-    for below in nodes.children:
-        for sister, node in pairwise(below[::-step]):
-            column[node] = values[sister]
-    return column
+def _governor(nodes: RoleTrees, found: Nodes) -> Coded:
+    every = np.arange(len(nodes) + 1)
+    governs = nodes.is_one_of(every, nodes.classes.governing)
+    governors = followed(np.where(governs, every, nodes.parents))
+    return _label(nodes, governors[nodes.parents[found]])
 
 
-def _of_parents(nodes: RoleTree, values: Sequence[str | None]) -> Column:
-    return [None if parent < 0 else values[parent] for parent in nodes.parents]
-
-
-def _governor(nodes: RoleTree) -> Column:
-    column: Column = []
-    for parent, label in zip(nodes.parents, _of_parents(nodes, nodes.labels), strict=True):
-        column.append(label if parent < 0 or label in nodes.classes.governing else column[parent])
-    return column
-
-
-_OF_NODES: Mapping[str, Callable[[RoleTree], Column]] = {
-    "phrase": lambda nodes: list(nodes.labels),
-    "head": lambda nodes: _tokens(nodes, nodes.words, nodes.heads),
-    "head_tag": lambda nodes: _tokens(nodes, nodes.labels, nodes.heads),
-    "first_word": lambda nodes: _tokens(nodes, nodes.words, nodes.starts),
-    "first_tag": lambda nodes: _tokens(nodes, nodes.labels, nodes.starts),
-    "last_word": lambda nodes: _tokens(nodes, nodes.words, [end - 1 for end in nodes.ends]),
-    "last_tag": lambda nodes: _tokens(nodes, nodes.labels, [end - 1 for end in nodes.ends]),
-    "content": lambda nodes: _tokens(nodes, nodes.words, _content_tokens(nodes)),
-    "content_tag": lambda nodes: _tokens(nodes, nodes.labels, _content_tokens(nodes)),
-    "left": lambda nodes: _of_sisters(nodes, nodes.labels, -1),
-    "left_head": lambda nodes: _of_sisters(nodes, _of_nodes(nodes, "head"), -1),
-    "right": lambda nodes: _of_sisters(nodes, nodes.labels, 1),
-    "right_head": lambda nodes: _of_sisters(nodes, _of_nodes(nodes, "head"), 1),
-    "parent": lambda nodes: _of_parents(nodes, nodes.labels),
-    "parent_head": lambda nodes: _of_parents(nodes, _of_nodes(nodes, "head")),
+_OF_NODES: Mapping[str, Callable[[RoleTrees, Nodes], Coded]] = {
+    "phrase": _label,
+    "head": _head,
+    "head_tag": lambda nodes, found: _tag(nodes, nodes.heads[found]),
+    "first_word": lambda nodes, found: _word(nodes, nodes.starts[found]),
+    "first_tag": lambda nodes, found: _tag(nodes, nodes.starts[found]),
+    "last_word": lambda nodes, found: _word(nodes, nodes.ends[found] - 1),
+    "last_tag": lambda nodes, found: _tag(nodes, nodes.ends[found] - 1),
+    "content": lambda nodes, found: _word(nodes, _content(nodes)[found]),
+    "content_tag": lambda nodes, found: _tag(nodes, _content(nodes)[found]),
+    "left": lambda nodes, found: _label(nodes, nodes.left[found]),
+    "left_head": lambda nodes, found: _head(nodes, nodes.left[found]),
+    "right": lambda nodes, found: _label(nodes, nodes.right[found]),
+    "right_head": lambda nodes, found: _head(nodes, nodes.right[found]),
+    "parent": lambda nodes, found: _label(nodes, nodes.parents[found]),
+    "parent_head": lambda nodes, found: _head(nodes, nodes.parents[found]),
     "governor": _governor,
 }
 
 
-# Features of predicates: one value for all nodes of a site. The argument is a node.
-def _subcat(nodes: RoleTree, leaf: int) -> str | None:
-    parent = nodes.parents[leaf]
-    if parent < 0:
-        return None
-    expansion = "-".join([nodes.labels[child] for child in nodes.children[parent]])
-    return f"{nodes.labels[parent]}->{expansion}"
+# Features of predicates, whose nodes are leaves: one value for all nodes of a site.
+def _subcat(nodes: RoleTrees, leaves: Nodes) -> Coded:
+    parents, owners = np.unique(nodes.parents[leaves], return_inverse=True)
+    labels = map(nodes.names.__getitem__, nodes.labels[nodes.children_of(parents)].tolist())
+    rules: list[str | None] = []
+    for parent, number in zip(parents.tolist(), nodes.n_children[parents].tolist(), strict=True):
+        expansion = "-".join(islice(labels, number))
+        rules.append(f"{nodes.label(parent)}->{expansion}" if parent >= 0 else None)
+    return Coded.of(rules).at(owners)
 
 
-def _voice(nodes: RoleTree, leaf: int) -> str:
-    if nodes.labels[leaf] not in nodes.classes.participles:
-        return "active"
-    below = leaf
-    for parent in nodes.ancestors(leaf):
+def _voice(nodes: RoleTrees, leaves: Nodes) -> Coded:
+    passive = nodes.is_one_of(leaves, nodes.classes.participles)
+    rows = np.flatnonzero(passive).tolist()
+    passive[rows] = [_is_passive(nodes, leaf) for leaf in leaves[rows].tolist()]
+    return Coded(["active", "passive", None], passive.astype(np.intp))
+
+
+def _is_passive(nodes: RoleTrees, leaf: int) -> bool:
+    """Whether a participle is passive."""
+    classes, below = nodes.classes, leaf
+    while (parent := int(nodes.parents[below])) >= 0:
         # An inverted clause holds the auxiliary: (SQ was (NP it) (VP seen)).
-        label = nodes.labels[parent]
-        if label not in nodes.classes.verb_phrases and label not in nodes.classes.clauses:
+        label = nodes.label(parent)
+        if label not in classes.verb_phrases and label not in classes.clauses:
             break
-        for child in reversed(nodes.children[parent]):
-            if child >= below or nodes.labels[child] not in nodes.classes.verbs:
+        sister = below
+        while (sister := int(nodes.left[sister])) >= 0:
+            if nodes.label(sister) not in classes.verbs:
                 continue
-            word = (nodes.words[child] or "").lower()
-            if word in nodes.classes.be or word in nodes.classes.get:
-                return "passive"
-            if word in nodes.classes.have:
-                return "active"
-        if label not in nodes.classes.verb_phrases:
+            word = nodes.words.texts[nodes.words.codes[nodes.starts[sister]]].lower()
+            is_word = not nodes.n_children[sister]
+            if is_word and (word in classes.be or word in classes.get):
+                return True
+            if is_word and word in classes.have:
+                return False
+        if label not in classes.verb_phrases:
             break
         below = parent
-    return "passive"
+    return True
 
 
-def _particle(nodes: RoleTree, leaf: int) -> str | None:
-    parent = nodes.parents[leaf]
-    for child in nodes.children[parent] if parent >= 0 else ():
-        if child > leaf and nodes.labels[child] in nodes.classes.particles:
-            return (nodes.words[nodes.leaves[nodes.starts[child]]] or "").lower()
-    return None
+def _next(nodes: RoleTrees, leaves: Nodes, wanted: NDArray[np.bool_]) -> Nodes:
+    """Return the next wanted sister to the right of each leaf, -1 for none.
+
+    wanted: bool (n_nodes + 1).
+    """
+    links = np.where(wanted, np.arange(len(wanted)), nodes.right)
+    return followed(links)[nodes.right[leaves]]
+
+
+def _particle(nodes: RoleTrees, leaves: Nodes) -> Coded:
+    wanted = nodes.is_one_of(np.arange(len(nodes) + 1), nodes.classes.particles)
+    return _lower(nodes, nodes.starts[_next(nodes, leaves, wanted)])
 
 
 def _of_predicates(
     lemmatize: Lemmatizer | None,
-) -> Mapping[str, Callable[[RoleTree, int], str | None]]:
+) -> Mapping[str, Callable[[RoleTrees, Nodes], Coded]]:
     base = lemmatize or lower
+
+    def _lemma(nodes: RoleTrees, leaves: Nodes) -> Coded:
+        n = len(nodes.names)
+        pairs = nodes.words.codes[nodes.starts[leaves]] * n + nodes.labels[leaves]
+        distinct, own = np.unique(pairs, return_inverse=True)
+        forms = (divmod(pair, n) for pair in distinct.tolist())
+        bases = [base(nodes.words.texts[word], nodes.names[tag]) for word, tag in forms]
+        return Coded([*bases, None], own)
+
     return {
         "subcat": _subcat,
         "voice": _voice,
-        "predicate_tag": lambda nodes, leaf: nodes.labels[leaf],
+        "predicate_tag": _label,
         "particle": _particle,
-        "lemma": lambda nodes, leaf: base(nodes.words[leaf] or "", nodes.labels[leaf]),
+        "lemma": _lemma,
     }
 
 
-# Features of pairs: the predicate is a token.
-def _path(nodes: RoleTree, predicate: int, below: Sequence[int]) -> list[str]:
-    names, parents, classes = nodes.labels, nodes.parents, nodes.classes
-    known = nodes.paths.get(predicate)  # the path from each node to the predicate
-    if known is None:
-        node = nodes.leaves[predicate]
-        path = collapsed(nodes, names[node])
-        known = nodes.paths[predicate] = {node: path}
+# Features of pairs of a node and a predicate.
+class _Path(dict[str, "_Path"]):
+    """A path to a predicate. Its items are the paths that are one step longer, by this step.
+
+    number: of the path in a column; -1 if it is not there.
+    """
+
+    __slots__ = ("number", "text")
+
+    def __init__(self, text: str):
+        self.text, self.number = text, -1
+
+    def __missing__(self, step: str) -> _Path:
+        path = self[step] = _Path(step + self.text)
+        return path
+
+
+def _path(nodes: RoleTrees, sites: Sites) -> Coded:
+    texts, labels = nodes.collapsed.texts, nodes.collapsed.codes.tolist()
+    up = [f"{text}↑" for text in texts]
+    down = [f"{text}↓" for text in nodes.names]
+    parents, own = nodes.parents.tolist(), nodes.labels.tolist()
+    empty = _Path("")
+    found: list[str | None] = []
+    codes: list[int] = []
+    of_sites, end = sites.nodes.tolist(), 0
+    leaves = nodes.predicates(sites.predicates).tolist()
+    for node, size in zip(leaves, sites.sizes.tolist(), strict=True):
+        # The path from each node to the predicate.
+        path = empty[texts[labels[node]]]
+        known = {node: path}
         while (node := parents[node]) >= 0:
-            path = known[node] = f"{names[node]}↓{path}"
-    for node in below:
-        way: list[int] = []
-        while node not in known:
-            way.append(node)
-            node = parents[node]
-        path = known[node]
-        for step in reversed(way):
-            name = classes.verb if names[step] in classes.verbs else names[step]
-            path = known[step] = f"{name}↑{path}"
-    return [known[node] for node in below]
+            path = known[node] = path[down[own[node]]]
+        begin, end = end, end + size
+        for node in of_sites[begin:end]:
+            way: list[int] = []
+            while node not in known:
+                way.append(node)
+                node = parents[node]
+            path = known[node]
+            for step in reversed(way):
+                path = known[step] = path[up[labels[step]]]
+            if path.number < 0:
+                path.number = len(found)
+                found.append(path.text)
+            codes.append(path.number)
+    return Coded([*found, None], np.array(codes, dtype=np.intp))
 
 
-def _partial_path(nodes: RoleTree, predicate: int, below: Sequence[int]) -> Column:
-    return [path.partition("↓")[0] for path in _path(nodes, predicate, below)]
+_OF_PATHS: Mapping[str, Callable[[str], str]] = {
+    "path": str,
+    "partial_path": lambda path: path.partition("↓")[0],
+    "path_length": lambda path: str(path.count("↑") + path.count("↓")),
+}
 
 
-def _path_length(nodes: RoleTree, predicate: int, below: Sequence[int]) -> Column:
-    return [str(path.count("↑") + path.count("↓")) for path in _path(nodes, predicate, below)]
+def _position(nodes: RoleTrees, sites: Sites) -> Coded:
+    after = nodes.starts[sites.nodes] >= np.repeat(sites.predicates, sites.sizes)
+    return Coded(["before", "after", None], after.astype(np.intp))
 
 
-def _position(nodes: RoleTree, predicate: int, below: Sequence[int]) -> Column:
-    starts = nodes.starts
-    return ["before" if starts[node] < predicate else "after" for node in below]
+# The distances from which the ranges begin.
+_DISTANCES = ("0", "1", "2", "3-4", "5-8", "9-16", "17-", None)
+_BOUNDS = np.array([1, 2, 3, 5, 9, 17])
 
 
-_DISTANCES = ("0", "1", "2", *["3-4"] * 2, *["5-8"] * 4, *["9-16"] * 8)
+def _distance(nodes: RoleTrees, sites: Sites) -> Coded:
+    predicates = np.repeat(sites.predicates, sites.sizes)
+    right = nodes.starts[sites.nodes] - predicates - 1
+    left = np.maximum(predicates - nodes.ends[sites.nodes], 0)
+    return Coded(_DISTANCES, np.searchsorted(_BOUNDS, np.where(right >= 0, right, left), "right"))
 
 
-def _distance(nodes: RoleTree, predicate: int, below: Sequence[int]) -> Column:
-    column: Column = []
-    for node in below:
-        start, end = nodes.starts[node], nodes.ends[node]
-        between = start - predicate - 1 if start > predicate else max(predicate - end, 0)
-        column.append(_DISTANCES[between] if between < len(_DISTANCES) else "17-")
-    return column
-
-
-def _frame(nodes: RoleTree, predicate: int, below: Sequence[int]) -> Column:
-    pivots = sorted(
-        (nodes.starts[node], node, nodes.labels[node].lower())
-        for node in sisters(nodes, predicate)
-        if nodes.labels[node] in nodes.classes.noun_phrases
+def _frame(nodes: RoleTrees, sites: Sites) -> Coded:
+    near, owners = sisters(nodes, sites.predicates), sites.owners
+    is_pivot = nodes.is_one_of(near.nodes, nodes.classes.noun_phrases)
+    n_sites = len(sites.predicates)
+    # The places of each site, its noun phrases and its predicate, from left to right.
+    places = np.concatenate([near.nodes[is_pivot], nodes.predicates(sites.predicates)])
+    of_places = np.concatenate([near.owners[is_pivot], np.arange(n_sites)])
+    keys = of_places * (len(nodes.leaves) + 1) + nodes.starts[places]
+    order = np.argsort(keys)
+    places, of_places, keys = places[order], of_places[order], keys[order]
+    begins = cumulative(np.bincount(of_places, minlength=n_sites))
+    # The places to the left of a node, and up to its end. A node that is no place itself precedes
+    # those that it contains.
+    own_keys = owners * (len(nodes.leaves) + 1)
+    first, last = (
+        np.searchsorted(keys, own_keys + ends[sites.nodes]) for ends in (nodes.starts, nodes.ends)
     )
-    leaf = nodes.leaves[predicate]
-    places = sorted([*pivots, (predicate, leaf, nodes.classes.verb[:1].lower())])
-    texts = [text for _, _, text in places]
-    begins = [begin for begin, _, _ in places]
-    # The text to the left and to the right of each place.
-    left = ["_".join([*texts[:place], ""]) for place in range(len(texts) + 1)]
-    right = ["_".join(["", *texts[place:]]) for place in range(len(texts) + 1)]
-    column: Column = []
-    for node in below:
-        first, last = (bisect_left(begins, i) for i in nodes.span(node))
-        if last != first + 1 or places[first][1] != node:
-            last = first  # not a pivot: the node precedes the pivots that it contains
-        column.append(f"{left[first]}[{nodes.labels[node]}]{right[last]}")
-    return column
+    inside = np.minimum(first, max(len(places) - 1, 0))
+    is_place = (last == first + 1) & (places[inside] == sites.nodes)
+    first = first - begins[owners]
+    last = np.where(is_place, first + 1, first)
+    # Equal sequences of places have one number.
+    texts = [None if name is None else name.lower() for name in nodes.names]
+    names = [texts[label] for label in nodes.labels[places].tolist()]
+    for place in np.flatnonzero(places == nodes.leaves[sites.predicates[of_places]]).tolist():
+        names[place] = nodes.classes.verb[:1].lower()
+    bounds = begins.tolist()
+    sequences: dict[tuple[str, ...], int] = {}
+    ids = [
+        sequences.setdefault(tuple(names[begin:end]), len(sequences))
+        for begin, end in pairwise(bounds)
+    ]
+    parts = np.stack([np.array(ids, dtype=np.intp)[owners], first, last, nodes.labels[sites.nodes]])
+    sizes = parts.max(axis=1, initial=0) + 1
+    distinct, codes = np.unique(np.ravel_multi_index(tuple(parts), sizes), return_inverse=True)
+    known = list(sequences)
+    frames = []
+    for number, begin, end, label in np.transpose(np.unravel_index(distinct, sizes)).tolist():
+        before, behind = known[number][:begin], known[number][end:]
+        frames.append("_".join([*before, f"[{nodes.names[label]}]", *behind]))
+    return Coded([*frames, None], codes)
 
 
-_OF_PAIRS: Mapping[str, Callable[[RoleTree, int, Sequence[int]], Column]] = {
-    "path": _path,
-    "partial_path": _partial_path,
-    "path_length": _path_length,
+_OF_PAIRS: Mapping[str, Callable[[RoleTrees, Sites], Coded]] = {
     "position": _position,
     "distance": _distance,
     "frame": _frame,
@@ -315,12 +382,12 @@ _OF_PAIRS: Mapping[str, Callable[[RoleTree, int, Sequence[int]], Column]] = {
 
 # Features of predicates alone.
 def predicate_features(
-    nodes: RoleTree,
-    tokens: Sequence[int],
+    nodes: RoleTrees,
+    tokens: ArrayLike,
     names: Sequence[str] = PREDICATE_FEATURES,
     *,
     lemmatize: Lemmatizer | None = lemma,
-) -> dict[str, Column]:
+) -> dict[str, Coded]:
     """Return the features of tokens that may be predicates: a column with a row for each token.
 
     word, previous, next: the word and its neighbours in lower case.
@@ -335,88 +402,75 @@ def predicate_features(
     Raises StructlearnError if a token is not in the tree or a name is unknown.
     """
     of_predicates = _of_predicates(lemmatize)
-    leaves = [nodes.predicate(token) for token in tokens]
-    columns: dict[str, Column] = {}
+    tokens = np.asarray(tokens, dtype=np.intp)
+    leaves = nodes.predicates(tokens)
+    columns: dict[str, Coded] = {}
     for name in names:
         if name in of_predicates:
-            columns[name] = [of_predicates[name](nodes, leaf) for leaf in leaves]
+            columns[name] = of_predicates[name](nodes, leaves)
         elif name in PREDICATE_FEATURES:
-            columns[name] = [_OF_TOKENS[name](nodes, token) for token in tokens]
+            columns[name] = _OF_TOKENS[name](nodes, tokens)
         else:
             raise StructlearnError("SL132", name=name, known=", ".join(PREDICATE_FEATURES))
     return columns
 
 
-def _word(nodes: RoleTree, token: int) -> str | None:
-    inside = 0 <= token < len(nodes.leaves)
-    return (nodes.words[nodes.leaves[token]] or "").lower() if inside else None
+def _neighbours(nodes: RoleTrees, tokens: Nodes, step: int) -> Nodes:
+    """Return the tokens next to others in the same tree, -1 for none."""
+    found = np.clip(tokens + step, 0, max(len(nodes.leaves) - 1, 0))
+    same = (found != tokens) & (nodes.tree_ids[found] == nodes.tree_ids[tokens])
+    return np.where(same, found, -1)
 
 
-def _tag(nodes: RoleTree, token: int) -> str | None:
-    return nodes.labels[nodes.leaves[token]] if 0 <= token < len(nodes.leaves) else None
+def _lower(nodes: RoleTrees, tokens: Nodes) -> Coded:
+    return _at_or_none(nodes.lower, tokens)
 
 
-def _above(nodes: RoleTree, token: int) -> str | None:
-    """Return the label above the phrase of the token, or above its chain of verb phrases."""
-    node = nodes.parents[nodes.leaves[token]]
-    while node >= 0 and (top := nodes.parents[node]) >= 0:
-        if nodes.labels[top] != nodes.labels[node]:
-            return nodes.labels[top]
-        node = top
-    return None
+def _tag_or_none(nodes: RoleTrees, tokens: Nodes) -> Coded:
+    return _label(nodes, np.where(tokens < 0, -1, nodes.leaves[tokens]))
 
 
-def _before(nodes: RoleTree, token: int) -> str | None:
-    found = [
-        node
-        for node in sisters(nodes, token)
-        if nodes.ends[node] <= token and nodes.labels[node] in nodes.classes.noun_phrases
-    ]
-    return _head(nodes, max(found, key=nodes.ends.__getitem__, default=None))
+def _above(nodes: RoleTrees, tokens: Nodes) -> Coded:
+    """Return the label above the phrase of the token, or above its chain of phrases."""
+    every = np.arange(len(nodes) + 1)
+    same = nodes.labels[nodes.parents] == nodes.labels
+    tops = followed(np.where(same & (every < len(nodes)), nodes.parents, every))
+    phrases = nodes.parents[nodes.leaves[tokens]]
+    return _label(nodes, nodes.parents[tops[phrases]])
 
 
-def _head(nodes: RoleTree, node: int | None) -> str | None:
-    return None if node is None else _word(nodes, nodes.heads[node])
+def _before(nodes: RoleTrees, tokens: Nodes) -> Coded:
+    near = sisters(nodes, tokens)
+    owners, predicates = near.owners, np.repeat(tokens, near.sizes)
+    fits = nodes.ends[near.nodes] <= predicates
+    fits &= nodes.is_one_of(near.nodes, nodes.classes.noun_phrases)
+    owners, found = owners[fits], near.nodes[fits]
+    order = np.argsort(nodes.ends[found], kind="stable")
+    nearest = np.full(len(tokens), -1)
+    nearest[owners[order]] = found[order]  # numpy keeps the last of several
+    return _lower(nodes, nodes.heads[nearest])
 
 
-def _after(nodes: RoleTree, token: int, wanted: Collection[str] | None = None) -> int | None:
-    """Return the next phrase to the right under the same node, with one of the wanted labels."""
-    leaf = nodes.leaves[token]
-    parent = nodes.parents[leaf]
-    for child in nodes.children[parent] if parent >= 0 else ():
-        fits = wanted is None or nodes.labels[child] in wanted
-        if child > leaf and nodes.children[child] and fits:
-            return child
-    return None
+def _after(nodes: RoleTrees, tokens: Nodes) -> Nodes:
+    """Return the next phrase to the right under the same node."""
+    return _next(nodes, nodes.leaves[tokens], nodes.n_children > 0)
 
 
-def _after_phrase(nodes: RoleTree, token: int) -> str | None:
-    node = _after(nodes, token)
-    return None if node is None else nodes.labels[node]
+def _preposition(nodes: RoleTrees, tokens: Nodes) -> Coded:
+    wanted = nodes.n_children > 0
+    wanted &= nodes.is_one_of(np.arange(len(wanted)), nodes.classes.preposition_phrases)
+    return _lower(nodes, nodes.heads[_next(nodes, nodes.leaves[tokens], wanted)])
 
 
-def _preposition(nodes: RoleTree, token: int) -> str | None:
-    return _head(nodes, _after(nodes, token, nodes.classes.preposition_phrases))
-
-
-_OF_TOKENS: Mapping[str, Callable[[RoleTree, int], str | None]] = {
-    "word": _word,
-    "previous": lambda nodes, token: _word(nodes, token - 1),
-    "previous_tag": lambda nodes, token: _tag(nodes, token - 1),
-    "next": lambda nodes, token: _word(nodes, token + 1),
-    "next_tag": lambda nodes, token: _tag(nodes, token + 1),
+_OF_TOKENS: Mapping[str, Callable[[RoleTrees, Nodes], Coded]] = {
+    "word": _lower,
+    "previous": lambda nodes, tokens: _lower(nodes, _neighbours(nodes, tokens, -1)),
+    "previous_tag": lambda nodes, tokens: _tag_or_none(nodes, _neighbours(nodes, tokens, -1)),
+    "next": lambda nodes, tokens: _lower(nodes, _neighbours(nodes, tokens, 1)),
+    "next_tag": lambda nodes, tokens: _tag_or_none(nodes, _neighbours(nodes, tokens, 1)),
     "above": _above,
     "before": _before,
-    "after": lambda nodes, token: _head(nodes, _after(nodes, token)),
-    "after_phrase": _after_phrase,
+    "after": lambda nodes, tokens: _lower(nodes, nodes.heads[_after(nodes, tokens)]),
+    "after_phrase": lambda nodes, tokens: _label(nodes, _after(nodes, tokens)),
     "preposition": _preposition,
 }
-
-
-def join_columns(parts: Iterable[Mapping[str, Collection[str | None]]]) -> dict[str, Column]:
-    """Concatenate the columns of several trees, which must have the same names."""
-    joined: dict[str, Column] = {}
-    for part in parts:
-        for name, column in part.items():
-            joined.setdefault(name, []).extend(column)
-    return joined

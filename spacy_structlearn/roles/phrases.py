@@ -1,76 +1,223 @@
-"""The phrases of a tree that can be arguments of a predicate.
+"""The phrases of trees that can be arguments of predicates.
 
-1. `RoleTree` numbers the nodes of a tree. An argument is a phrase, a single word, or neither.
-2. `candidates` returns the nodes that can be arguments of a predicate (Xue & Palmer 2004,
+1. `RoleTrees` numbers the nodes of many trees, because arrays of many nodes take little more time
+   than those of few. An argument is a phrase, a single word, or neither.
+2. `candidates` returns the nodes that can be arguments of predicates (Xue & Palmer 2004,
    "Calibrating features for semantic role labeling", section 4).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import chain, pairwise
+from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..arrays import Coded, cumulative, followed, ranges
 from ..errors import StructlearnError
 from ..trees.heads import COLLINS, HeadRules
 from ..trees.tree import Tree
 from .propositions import CONTINUATION, ENGLISH, Argument, RoleLabels, base_label
 
+Nodes = NDArray[np.intp]
+"""Numbers of nodes, or of tokens; -1 for none."""
 
-class RoleTree:
-    """The nodes of a tree, including words, by their number in pre-order; the root is 0.
 
-    labels, words (None for a phrase), parents (-1 for the root), children, starts, ends (tokens,
-        end exclusive), heads (tokens): an entry for each node.
-    leaves: the node of each token.
-    rules, classes: head rules and labels.
-    columns, paths: computed features, see `features`.
+class Brackets(NamedTuple):
+    """Trees as brackets over their words.
+
+    words, tags: of all trees, one tree after another.
+    sizes: the number of words of each tree.
+    labels, starts, ends: of the brackets, tree by tree in pre-order, in tokens of all trees, end
+        exclusive.
     """
 
-    def __init__(self, tree: Tree, rules: HeadRules = COLLINS, labels: RoleLabels = ENGLISH):
-        self.tree, self.rules, self.classes = tree, rules, labels
-        nodes = list(tree.subtrees())
-        n = len(nodes)
-        self.labels = [node.label for node in nodes]
-        self.words = [node.word for node in nodes]
-        self.leaves = [index for index, word in enumerate(self.words) if word is not None]
-        self.parents, self.starts, self.ends, self.heads = [-1] * n, [0] * n, [0] * n, [0] * n
-        self.children: list[list[int]] = [[]] * n
-        position = len(self.leaves)
-        above: list[int] = []  # nodes whose parent comes later, the leftmost on top
-        for index in range(n - 1, -1, -1):
-            node = nodes[index]
-            if node.word is not None:
-                self.ends[index] = position
-                position -= 1
-                self.starts[index] = self.heads[index] = position
-            else:
-                number = len(node.children)
-                below = above[: -number - 1 : -1]
-                del above[-number:]
-                for child in below:
-                    self.parents[child] = index
-                self.children[index] = below
-                self.starts[index], self.ends[index] = self.starts[below[0]], self.ends[below[-1]]
-                head = rules.head_child(node) if number > 1 else 0
-                self.heads[index] = self.heads[below[head]]
-            above.append(index)
-        self._nodes: dict[tuple[int, int], int] | None = None
-        self._sisters: dict[int, list[int]] = {}
-        self.columns: dict[str, list[str | None]] = {}
-        self.paths: dict[int, dict[int, str]] = {}
+    words: Sequence[str]
+    tags: Sequence[str]
+    sizes: Sequence[int]
+    labels: Sequence[str]
+    starts: ArrayLike
+    ends: ArrayLike
+
+    @classmethod
+    def of(cls, trees: Iterable[Tree]) -> Brackets:
+        """Return the brackets of trees."""
+        words: list[str] = []
+        tags: list[str] = []
+        sizes: list[int] = []
+        spans: list[tuple[str, int, int]] = []
+        for tree in trees:
+            own, first = tree.leaves(), len(words)
+            words += [leaf.word for leaf in own]
+            tags += [leaf.label for leaf in own]
+            sizes.append(len(own))
+            spans += [(label, first + start, first + end) for label, start, end in tree.spans()]
+        return cls(words, tags, sizes, *(list(zip(*spans, strict=True)) or ((), (), ())))
+
+
+class RoleTrees:
+    """The nodes of trees, including words, by their number in pre-order, one tree after another.
+
+    labels, parents, depths (0 for a root), starts, ends (tokens, end exclusive), heads (tokens),
+        n_children: an entry for each node, and one more for the node -1, which is none. Labels are
+        numbers in `names`.
+    leaves: the node of each token. Tokens are those of all trees.
+    words: the word of each token. tree_ids: the number of its tree.
+    left, right: the sister next to each node, -1 for none.
+    rules, classes: head rules and labels.
+    Raises StructlearnError if brackets cross.
+    """
+
+    def __init__(
+        self, brackets: Brackets, rules: HeadRules = COLLINS, classes: RoleLabels = ENGLISH
+    ):
+        self.rules, self.classes = rules, classes
+        self.words = Coded.of(brackets.words)
+        labels = Coded.of(chain(brackets.labels, brackets.tags))
+        self.names = labels.texts
+        starts = np.asarray(brackets.starts, dtype=np.intp)
+        ends = np.asarray(brackets.ends, dtype=np.intp)
+        n_phrases, n_tokens = len(starts), len(brackets.words)
+        self.n = n_phrases + n_tokens
+        self.tree_ids = np.repeat(np.arange(len(brackets.sizes)), brackets.sizes)
+        # In pre-order, a phrase comes after all words to the left of it, and a word after all
+        # phrases that begin there or to the left.
+        tokens = np.arange(n_tokens)
+        phrases = np.arange(n_phrases) + starts
+        opened = np.searchsorted(starts, tokens, "right")
+        self.leaves = tokens + opened
+        places = np.concatenate([phrases, self.leaves])
+        self.labels, self.starts, self.ends = (
+            _placed(places, values)
+            for values in (
+                labels.codes,
+                np.concatenate([starts, tokens]),
+                np.concatenate([ends, tokens + 1]),
+            )
+        )
+        # The phrases above a node are those that begin before it and have not ended.
+        ended = np.sort(ends)
+        above = np.concatenate([np.arange(n_phrases), opened])
+        above -= np.searchsorted(ended, np.concatenate([starts, tokens]), "right")
+        self.depths = _placed(places, above)
+        self.parents = self._parents(phrases)
+        self._check(brackets)
+        self._link_children()
+        self.heads = self._heads()
+
+    def _parents(self, phrases: Nodes) -> Nodes:
+        """Return the parent of each node: the last phrase before it that is a level higher."""
+        by_depth = phrases[np.argsort(self.depths[phrases], kind="stable")]
+        keys = self.depths[by_depth] * self.n + by_depth
+        wanted = (self.depths - 1) * self.n + np.arange(self.n + 1)
+        found = np.searchsorted(keys, wanted) - 1
+        parents = by_depth[found] if len(keys) else found
+        return np.where(self.depths > 0, parents, -1)
+
+    def _check(self, brackets: Brackets) -> None:
+        """Raise StructlearnError if a node is not within its parent."""
+        beyond = self.ends[:-1] > self.ends[self.parents[:-1]]
+        for node in np.flatnonzero(beyond & (self.parents[:-1] >= 0))[:1].tolist():
+            start, end = self.starts[node], self.ends[node]
+            first = cumulative(brackets.sizes)[self.tree_ids[start]]
+            bracket = f"({self.label(node)}, {start - first}, {end - first})"
+            problem = f"{bracket} is out of order, empty or crosses another"
+            raise StructlearnError("SL109", problem=problem)
+
+    def _link_children(self) -> None:
+        """Order nodes by their parents, and find their sisters."""
+        order = np.argsort(self.parents[:-1], kind="stable")
+        self._below = order[np.searchsorted(self.parents[order], 0) :]
+        own = self.parents[self._below]
+        self.n_children = np.bincount(own, minlength=self.n + 1)
+        self._first_child = cumulative(self.n_children)[:-1]
+        same = np.flatnonzero(own[1:] == own[:-1])
+        self.left, self.right = (np.full(self.n + 1, -1) for _ in range(2))
+        self.left[self._below[same + 1]] = self._below[same]
+        self.right[self._below[same]] = self._below[same + 1]
+
+    def _heads(self) -> Nodes:
+        """Return the head of each node, a token; see `HeadRules.head_child`."""
+        children, parents = self._below, self.parents[self._below]
+        light = self.is_one_of(children, self.rules.punctuation) & (self.n_children[children] == 0)
+        has_others = np.zeros(self.n + 1, dtype=bool)
+        has_others[parents[~light]] = True
+        kept = ~light | ~has_others[parents]
+        children, parents = children[kept], parents[kept]
+        n = len(children)
+        links = np.arange(self.n + 1)
+        links[-1] = -1
+        if n:
+            pairs = self.labels[parents] * len(self.names) + self.labels[children]
+            pairs, own = np.unique(pairs, return_inverse=True)
+            names = [divmod(pair, len(self.names)) for pair in pairs.tolist()]
+            ranks, last = np.array(
+                [self.rules.rank(self.names[above], self.names[below]) for above, below in names]
+            ).T
+            place = np.arange(n)
+            order = ranks[own] * n + np.where(last[own], n - 1 - place, place)
+            begins = np.flatnonzero(np.concatenate([[True], parents[1:] != parents[:-1]]))
+            sizes = np.diff(np.append(begins, n))
+            heads = np.flatnonzero(order == np.repeat(np.minimum.reduceat(order, begins), sizes))
+            coordinated = self.is_one_of(children[heads - 1], self.rules.coordinators)
+            heads -= np.where(coordinated & (heads - begins >= 2), 2, 0)
+            links[parents[heads]] = children[heads]
+        return self.starts[followed(links)]
 
     def __len__(self) -> int:
-        return len(self.labels)
+        return self.n
+
+    def label(self, node: int) -> str:
+        """Return the label of a node."""
+        return self.names[self.labels[node]]
 
     def span(self, node: int) -> tuple[int, int]:
         """Return (start, end) in tokens."""
-        return self.starts[node], self.ends[node]
+        return int(self.starts[node]), int(self.ends[node])
+
+    def children(self, node: int) -> Nodes:
+        """Return the children of a node, left to right."""
+        first = self._first_child[node]
+        return self._below[first : first + self.n_children[node]]
+
+    def children_of(self, nodes: Nodes) -> Nodes:
+        """Return the children of these nodes, one node after another."""
+        return self._below[ranges(self._first_child[nodes], self.n_children[nodes])]
+
+    def is_one_of(self, nodes: Nodes, labels: Collection[str]) -> NDArray[np.bool_]:
+        """Return whether each node has one of the labels."""
+        wanted = np.array([name in labels for name in self.names])
+        return wanted[self.labels[nodes]]
+
+    def coded(self, numbers: NDArray[np.integer]) -> Coded:
+        """Return the column of labels with these numbers."""
+        return Coded(self.names, numbers)
+
+    @cached_property
+    def lower(self) -> Coded:
+        """The word of each token in lower case."""
+        return self.words.map(str.lower)
+
+    @cached_property
+    def collapsed(self) -> Coded:
+        """The label of each node, or the common label of all tags of verbs."""
+        classes = self.classes
+        names = [classes.verb if name in classes.verbs else name for name in self.names]
+        common = Coded.of(names)
+        return Coded(common.texts, common.codes[self.labels])
+
+    @cached_property
+    def _nodes(self) -> dict[tuple[int, int], int]:
+        nodes: dict[tuple[int, int], int] = {}
+        for index, span in enumerate(zip(self.starts.tolist(), self.ends.tolist(), strict=True)):
+            nodes.setdefault(span, index)
+        return nodes
 
     def node(self, start: int, end: int) -> int | None:
         """Return the highest node over exactly these tokens, or None."""
-        if self._nodes is None:
-            self._nodes = {}
-            for index, span in enumerate(zip(self.starts, self.ends, strict=True)):
-                self._nodes.setdefault(span, index)
         return self._nodes.get((start, end))
 
     def pieces(self, start: int, end: int) -> list[int]:
@@ -82,28 +229,31 @@ class RoleTree:
             raise StructlearnError("SL131", what=f"span ({start}, {end})", n=len(self.leaves))
         found: list[int] = []
         while start < end:
-            node = self.leaves[start]
-            while (parent := self.parents[node]) >= 0 and (
+            node = int(self.leaves[start])
+            while (parent := int(self.parents[node])) >= 0 and (
                 self.starts[parent] == start and self.ends[parent] <= end
             ):
                 node = parent
             found.append(node)
-            start = self.ends[node]
+            start = int(self.ends[node])
         return found
 
-    def predicate(self, token: int) -> int:
-        """Return the node of a token. Raises StructlearnError if there is no such token."""
-        if not 0 <= token < len(self.leaves):
+    def predicates(self, tokens: ArrayLike) -> Nodes:
+        """Return the nodes of tokens. Raises StructlearnError if there is no such token."""
+        tokens = np.asarray(tokens, dtype=np.intp)
+        for token in tokens[(tokens < 0) | (tokens >= len(self.leaves))].tolist():
             raise StructlearnError("SL131", what=f"token {token}", n=len(self.leaves))
-        return self.leaves[token]
-
-    def ancestors(self, node: int) -> Iterator[int]:
-        """Yield the nodes above a node, from the nearest to the root."""
-        while (node := self.parents[node]) >= 0:
-            yield node
+        return self.leaves[tokens]
 
 
-def argument_nodes(nodes: RoleTree, arguments: Iterable[Argument]) -> list[tuple[str, int]]:
+def _placed(places: Nodes, values: NDArray[np.integer]) -> NDArray[np.intp]:
+    """Return the values at their places, and -1 at the end."""
+    placed = np.full(len(places) + 1, -1, dtype=np.intp)
+    placed[places] = values
+    return placed
+
+
+def argument_nodes(nodes: RoleTrees, arguments: Iterable[Argument]) -> list[tuple[str, int]]:
     """Return the nodes of arguments as (label, node), in the order of the arguments.
 
     An argument that is not a node is split into pieces, with C- for all but the first one.
@@ -118,7 +268,7 @@ def argument_nodes(nodes: RoleTree, arguments: Iterable[Argument]) -> list[tuple
 
 
 def gold_roles(
-    nodes: RoleTree, arguments: Iterable[Argument], candidates: Sequence[int]
+    nodes: RoleTrees, arguments: Iterable[Argument], candidates: Iterable[int]
 ) -> list[str | None]:
     """Return the role of each candidate, without R- and C-, or None.
 
@@ -130,55 +280,113 @@ def gold_roles(
 
 
 # --- candidates -----------------------------------------------------------------------------------
-def candidates(nodes: RoleTree, predicate: int) -> list[int]:
-    """Return the nodes that can be arguments of a predicate, a token, in ascending order.
+class Sites(NamedTuple):
+    """Predicates with nodes that may be their arguments.
+
+    predicates: (n) tokens. sizes: (n) the number of nodes of each. nodes: those of all predicates,
+        one predicate after another.
+    """
+
+    predicates: Nodes
+    sizes: Nodes
+    nodes: Nodes
+
+    @classmethod
+    def of(cls, sites: Iterable[tuple[int, Sequence[int]]]) -> Sites:
+        """Return the sites of (predicate, nodes) pairs."""
+        sites = list(sites)
+        return cls(
+            np.array([predicate for predicate, _ in sites], dtype=np.intp),
+            np.array([len(own) for _, own in sites], dtype=np.intp),
+            np.array([node for _, own in sites for node in own], dtype=np.intp),
+        )
+
+    @property
+    def owners(self) -> NDArray[np.intp]:
+        """The number of the site of each node."""
+        return np.repeat(np.arange(len(self.sizes)), self.sizes)
+
+    def at(self, rows: NDArray[np.intp]) -> Sites:
+        """Return the same predicates with some of the nodes."""
+        sizes = np.bincount(self.owners[rows], minlength=len(self.sizes))
+        return Sites(self.predicates, sizes, self.nodes[rows])
+
+    def split(self) -> list[list[int]]:
+        """Return the nodes of each predicate."""
+        ends = cumulative(self.sizes).tolist()
+        nodes = self.nodes.tolist()
+        return [nodes[begin:end] for begin, end in pairwise(ends)]
+
+    def parts(self, n: int) -> Iterator[Sites]:
+        """Yield parts of about n nodes, whole sites."""
+        ends = cumulative(self.sizes)
+        begins = np.flatnonzero(np.diff(ends[1:] // n, prepend=-1)).tolist()
+        for begin, end in pairwise([*begins, len(self.sizes)]):
+            nodes = self.nodes[ends[begin] : ends[end]]
+            yield Sites(self.predicates[begin:end], self.sizes[begin:end], nodes)
+
+
+def candidates(nodes: RoleTrees, predicates: ArrayLike) -> Sites:
+    """Return the nodes that can be arguments of predicates, tokens, in ascending order.
 
     They are the sisters of the predicate and of each node above it, and the children of sisters
     that are prepositional phrases. Punctuation is left out, and so are conjunctions with the
     sisters that they coordinate (Xue & Palmer 2004). Raises StructlearnError if there is no such
     token.
     """
-    found: list[int] = []
-    for node in sisters(nodes, predicate):
-        found.append(node)
-        below = nodes.children[node]
-        if len(below) > 1 and nodes.labels[node] in nodes.classes.preposition_phrases:
-            found.extend(
-                child
-                for child in below
-                if nodes.words[child] is None or nodes.labels[child] not in nodes.rules.punctuation
-            )
-    return sorted(found)
+    near = sisters(nodes, predicates)
+    owners = near.owners
+    wide = nodes.is_one_of(near.nodes, nodes.classes.preposition_phrases)
+    wide &= nodes.n_children[near.nodes] > 1
+    phrases = near.nodes[wide]
+    below = nodes.children_of(phrases)
+    of_below = np.repeat(owners[wide], nodes.n_children[phrases])
+    heavy = ~_is_punctuation(nodes, below)
+    owners = np.concatenate([owners, of_below[heavy]])
+    found = np.concatenate([near.nodes, below[heavy]])
+    order = np.argsort(owners * len(nodes) + found)
+    sizes = np.bincount(owners, minlength=len(near.sizes))
+    return Sites(near.predicates, sizes, found[order])
 
 
-def sisters(nodes: RoleTree, predicate: int) -> list[int]:
-    """Return the sisters on the path from the predicate to the root, nearest level first, without
+def sisters(nodes: RoleTrees, predicates: ArrayLike) -> Sites:
+    """Return the sisters on the path from each predicate to the root, nearest level first, without
     punctuation and coordination.
     """
-    found = nodes._sisters.get(predicate)
-    if found is not None:
-        return found
-    found = []
-    below = nodes.predicate(predicate)
-    punctuation = nodes.rules.punctuation
-    for parent in nodes.ancestors(below):
-        sisters = [child for child in nodes.children[parent] if child != below]
-        if sisters:
-            names = [nodes.labels[child] for child in sisters]
-            own = collapsed(nodes, nodes.labels[below])
-            same = [collapsed(nodes, name) == own for name in names]
-            coordinated = any(same) and not nodes.classes.conjunctions.isdisjoint(names)
-            found.extend(
-                child
-                for child, name, alike in zip(sisters, names, same, strict=True)
-                if not (coordinated and (alike or name in nodes.classes.conjunctions))
-                and (name not in punctuation or nodes.words[child] is None)
-            )
-        below = parent
-    nodes._sisters[predicate] = found
-    return found
+    way = ways(nodes, predicates)
+    inside = nodes.parents[way.nodes] >= 0
+    below, owners = way.nodes[inside], way.owners[inside]
+    parents = nodes.parents[below]
+    # A level for each node on the path that has a parent.
+    levels = np.repeat(np.arange(len(below)), nodes.n_children[parents])
+    found = nodes.children_of(parents)
+    levels, found = (values[found != below[levels]] for values in (levels, found))
+    labels = nodes.collapsed.codes
+    alike = labels[found] == labels[below[levels]]
+    joining = nodes.is_one_of(found, nodes.classes.conjunctions)
+    coordinated = np.zeros((2, len(below)), dtype=bool)
+    coordinated[0, levels[alike]] = True
+    coordinated[1, levels[joining]] = True
+    kept = ~(coordinated.all(axis=0)[levels] & (alike | joining)) & ~_is_punctuation(nodes, found)
+    sizes = np.bincount(owners[levels[kept]], minlength=len(way.sizes))
+    return Sites(way.predicates, sizes, found[kept])
 
 
-def collapsed(nodes: RoleTree, label: str) -> str:
-    """Return the label, or the common label of all tags of verbs."""
-    return nodes.classes.verb if label in nodes.classes.verbs else label
+def ways(nodes: RoleTrees, predicates: ArrayLike) -> Sites:
+    """Return the nodes from each predicate up to the root, both included."""
+    predicates = np.asarray(predicates, dtype=np.intp)
+    at = nodes.predicates(predicates)
+    sizes = nodes.depths[at] + 1
+    places = cumulative(sizes)[:-1]
+    found = np.empty(sizes.sum(), dtype=np.intp)
+    while len(at):
+        found[places] = at
+        at = nodes.parents[at]
+        inside = at >= 0
+        at, places = at[inside], places[inside] + 1
+    return Sites(predicates, sizes, found)
+
+
+def _is_punctuation(nodes: RoleTrees, found: Nodes) -> NDArray[np.bool_]:
+    is_word = nodes.n_children[found] == 0
+    return is_word & nodes.is_one_of(found, nodes.rules.punctuation)

@@ -74,6 +74,14 @@ class HeadRules:
             head -= 2
         return kept[head]
 
+    def rank(self, label: str, child: str) -> tuple[int, bool]:
+        """Return the step in which a child with this label can be the head of a phrase, from 0,
+        and whether the last such child is chosen, not the first.
+        """
+        ranks, directions = self._ranked.get(label, self._default)
+        step = ranks.get(child, len(directions) - 1)
+        return step, directions[step] == "right"
+
 
 def _ranked(label: str | None, steps: Iterable[Step]) -> tuple[dict[str, int], list[str]]:
     """Return the step of each child label, and the direction of each step.

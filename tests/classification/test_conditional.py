@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from spacy_structlearn.classification._log_linear import add_scores, add_scores_of_values
+from spacy_structlearn.kernels.index import KeyIndex
 
 from spacy_structlearn.classification import BayesNetSettings, LogLinearSettings, Table
 from spacy_structlearn.classification.conditional import (
@@ -11,6 +13,7 @@ from spacy_structlearn.classification.conditional import (
     Workshop,
     feature_keys,
     log_softmax,
+    template_columns,
 )
 from spacy_structlearn.classification.features import symbol, tuple_keys
 from spacy_structlearn.errors import StructlearnError
@@ -204,6 +207,57 @@ def test_keys_of_many_templates_are_those_of_each(data):
         columns = [table.column(name) for name in template]
         wanted = tuple_keys(*columns, seed=symbol("\x1f".join(template)))
         np.testing.assert_array_equal(found, np.broadcast_to(wanted, len(rows)))
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.data())
+def test_scores_without_keys_are_those_of_the_keys(data):
+    names = ("a", "b", "c")
+    sizes = data.draw(st.lists(st.integers(0, 3), max_size=6))
+    templates = [tuple(data.draw(st.permutations(names)))[:size] for size in sizes]
+    values = st.sampled_from(["x", "y", "z", None])
+    known, asked = (
+        Table.of(data.draw(st.lists(st.tuples(values, values, values), max_size=5)), names)
+        for _ in range(2)
+    )
+    keys = np.unique(feature_keys(known, templates))
+    if data.draw(st.booleans()):
+        keys = keys[::-1].copy()  # not ascending
+    index, rng = KeyIndex(keys), np.random.default_rng(len(keys))
+    weights = rng.normal(size=(len(keys), 2)).astype(data.draw(st.sampled_from(["f4", "f8"])))
+    found, wanted = (np.ones((len(asked), 2)) for _ in range(2))
+    add_scores(index.find(feature_keys(asked, templates)), weights, wanted)
+    columns, starts, seeds = template_columns(names, tuple(templates))
+    add_scores_of_values(asked.symbols, starts, columns, seeds, index, weights, found)
+    assert np.array_equal(found, wanted)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"starts": [0, 1]}, "each template"),
+        ({"starts": [0, 2, 1]}, "offsets"),
+        ({"columns": [2]}, "no such column"),
+        ({"columns": [-1]}, "no such column"),
+        ({"weights": np.zeros((2, 2))}, "each key"),
+        ({"out": np.zeros((1, 2))}, "shape"),
+    ],
+)
+def test_scores_that_the_kernel_refuses(change, problem):
+    right = {
+        "values": np.zeros((3, 2), dtype=np.uint64),
+        "starts": [0, 0, 1],
+        "columns": [1],
+        "seeds": np.zeros(2, dtype=np.uint64),
+        "index": KeyIndex(np.arange(1, dtype=np.uint64)),
+        "weights": np.zeros((1, 2)),
+        "out": np.zeros((3, 2)),
+    }
+    arguments = right | change
+    for name in ("starts", "columns"):
+        arguments[name] = np.array(arguments[name], dtype=np.int32)
+    with pytest.raises(ValueError, match=problem):
+        add_scores_of_values(*arguments.values())
 
 
 def test_keys_of_features_never_change():

@@ -25,7 +25,7 @@ from spacy_structlearn.pipeline.readers import set_gold_spans, to_example
 from spacy_structlearn.pipeline.srl_labeler import SRLLabeler
 from spacy_structlearn.pipeline.srl_templates import STAGES, srl_templates
 from spacy_structlearn.roles.features import features, predicate_features
-from spacy_structlearn.roles.phrases import RoleTree, candidates
+from spacy_structlearn.roles.phrases import Brackets, RoleTrees, candidates
 from spacy_structlearn.roles.propositions import ENGLISH
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.heads import LEFTMOST
@@ -179,14 +179,14 @@ def test_frames_of_a_doc(labeler, nlp):
 def test_what_the_stages_say_is_what_is_reported(labeler, nlp):
     """Without candidates that overlap, probabilities are products of those of the classifiers."""
     doc = labeler(parsed_doc(nlp.vocab, GAVE))
-    nodes = RoleTree(normalize(parse_tree(GAVE[0])))
-    below = candidates(nodes, 2)
-    rows = features(nodes, [(2, below)])
+    nodes = RoleTrees(Brackets.of([normalize(parse_tree(GAVE[0]))]))
+    sites = candidates(nodes, [2])
+    rows = features(nodes, sites)
     found, roles = (labeler.parameters[name] for name in ("identification", "roles"))
     is_one = found.predict_proba(rows)[:, found.labels.index("ARG")]
     of_role = roles.predict_proba(rows)
     (frame,) = doc._.frames
-    assert len(frame.arguments) == len(below) == 3
+    assert len(frame.arguments) == len(sites.nodes) == 3
     words = predicate_features(nodes, [2])
     is_predicate = labeler.parameters["predicates"]
     row = is_predicate.predict_proba(words)[0]
@@ -259,7 +259,7 @@ def test_pipe_equals_call(labeler, nlp, monkeypatch):
     texts = [SENTENCES[:2], [], SENTENCES[3:], [YES]] * 3
     docs = [parsed_doc(nlp.vocab, *sentences) for sentences in texts]
     alone = [exact(labeler(doc.copy())) for doc in docs]
-    monkeypatch.setattr(srl_labeler, "BATCH", 2)  # sentences of one Doc in several batches
+    monkeypatch.setattr(srl_labeler, "WORDS", 30)  # a Doc or a few at a time
     assert [exact(doc) for doc in labeler.pipe(docs, batch_size=5)] == alone
 
 
@@ -587,8 +587,8 @@ def test_gold_data(labeler, nlp):
         "roles": ("ARG0", "ARG1", "ARG0", "ARG0", "ARG1", "ARG0", "ARG1"),
     }
     (tree,) = parsed_doc(nlp.vocab, HAS_EATEN)._.trees
-    nodes = RoleTree(tree)
-    wanted = Table.of(features(nodes, [(2, candidates(nodes, 2))]))
+    nodes = RoleTrees(Brackets.of([tree]))
+    wanted = Table.of(features(nodes, candidates(nodes, [2])))
     table = data["identification"].table
     assert table.select(wanted.variables).symbols[-3:].tolist() == wanted.symbols.tolist()
 

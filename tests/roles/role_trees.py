@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from spacy_structlearn.roles.phrases import RoleTree
+from spacy_structlearn.roles.phrases import Brackets, RoleTrees, candidates
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.tree import Tree
 
@@ -12,14 +12,20 @@ ASSUMED = (
 )
 
 
-def nodes_of(text: str, **settings) -> RoleTree:
-    return RoleTree(parse_tree(text), **settings)
+def nodes_of(*trees: str | Tree, **settings) -> RoleTrees:
+    trees = [parse_tree(tree) if isinstance(tree, str) else tree for tree in trees]
+    return RoleTrees(Brackets.of(trees), **settings)
 
 
-def texts(nodes: RoleTree, numbers) -> list[str]:
+def texts(nodes: RoleTrees, numbers) -> list[str]:
     """The nodes as label and words: "NP The bill"."""
-    words = nodes.tree.words()
-    return [" ".join([nodes.labels[n], *words[nodes.starts[n] : nodes.ends[n]]]) for n in numbers]
+    words = list(nodes.words)
+    return [" ".join([nodes.label(n), *words[nodes.starts[n] : nodes.ends[n]]]) for n in numbers]
+
+
+def below(nodes: RoleTrees, predicate: int) -> list[int]:
+    """The candidates of one predicate."""
+    return candidates(nodes, [predicate]).nodes.tolist()
 
 
 TAGS = ["NN", "VBD", "VBN", "CC", ",", "IN", "RP"]

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from roles.role_trees import nodes_of
+from spacy_structlearn.roles._arguments import outside
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.roles.arguments import (
@@ -17,15 +19,14 @@ from spacy_structlearn.roles.arguments import (
     mark_pieces,
     role_probabilities,
 )
-from spacy_structlearn.roles.phrases import RoleTree, candidates
-from spacy_structlearn.trees.brackets import parse_tree
+from spacy_structlearn.roles.phrases import Sites, candidates
 from spacy_structlearn.trees.tree import Tree
 
 SENTENCE = (
     "(TOP (S (NP (DT The) (NN man)) (VP (VBD gave) (NP (PRP her)) (NP (DT a) (NN book)"
     " (PP (IN of) (NP (NNS poems))))) (. .)))"
 )
-NODES = RoleTree(parse_tree(SENTENCE))
+NODES = nodes_of(SENTENCE)
 N_LABELS = 3
 
 
@@ -40,7 +41,7 @@ def trees(draw, depth=4) -> Tree:
 @st.composite
 def problems(draw, max_candidates=6):
     """A tree, a predicate, different nodes, log P(NONE) and log P of the roles."""
-    nodes = RoleTree(draw(trees()))
+    nodes = nodes_of(draw(trees()))
     predicate = draw(st.integers(0, len(nodes.leaves) - 1))
     wanted = draw(st.lists(st.integers(0, len(nodes) - 1), unique=True, max_size=max_candidates))
     rows = draw(
@@ -52,6 +53,11 @@ def problems(draw, max_candidates=6):
     )
     scores = np.log([[x / sum(row) for x in row] for row in rows] or np.ones((0, N_LABELS + 1)))
     return nodes, predicate, wanted, scores[:, 0], scores[:, 1:]
+
+
+def of_one(nodes, predicate, candidates, *scores):
+    """The arguments of `decode` for one predicate."""
+    return nodes, Sites.of([(predicate, candidates)]), *scores
 
 
 def all_sets(nodes, predicate, candidates, none, roles, once=(), exempt=()):
@@ -84,7 +90,7 @@ def value_of(chosen, none, roles) -> float:
 @settings(max_examples=30)
 @given(problems())
 def test_the_best_set_of_all(problem):
-    chosen = decode(*problem)
+    (chosen,) = decode(*of_one(*problem))
     best = max(value for value, _ in all_sets(*problem))
     assert value_of(chosen, *problem[3:]) == pytest.approx(best)
 
@@ -92,7 +98,7 @@ def test_the_best_set_of_all(problem):
 @settings(max_examples=30)
 @given(problems(), st.sets(st.integers(0, N_LABELS - 1)), st.sets(st.integers(0, 3), max_size=2))
 def test_the_best_set_that_takes_no_label_twice(problem, once, exempt):
-    chosen = decode(*problem, once=once, exempt=exempt)
+    (chosen,) = decode(*of_one(*problem), once=once, exempt=exempt)
     best = max(value for value, _ in all_sets(*problem, once, exempt))
     assert value_of(chosen, *problem[3:]) == pytest.approx(best)
     taken = [label for place, label in chosen if label in once and place not in exempt]
@@ -102,17 +108,17 @@ def test_the_best_set_that_takes_no_label_twice(problem, once, exempt):
 def test_certain_arguments():
     book, poems = NODES.node(4, 8), NODES.node(7, 8)
     none, roles = np.array([-inf, -inf]), np.array([[0.0, -inf], [-inf, 0.0]])
-    assert len(decode(NODES, 2, [book, poems], none, roles)) == 1
-    assert decode(NODES, 2, [book], none[:1], roles[:1]) == [(0, 0)]
-    assert decode(NODES, 2, [book], np.zeros(1), np.full((1, 2), -inf)) == []
+    ((_,),) = decode(*of_one(NODES, 2, [book, poems], none, roles))
+    assert decode(*of_one(NODES, 2, [book], none[:1], roles[:1])) == [[(0, 0)]]
+    assert decode(*of_one(NODES, 2, [book], np.zeros(1), np.full((1, 2), -inf))) == [[]]
 
 
 @pytest.mark.parametrize("n_labels", [0, 2])
 def test_no_candidates_or_no_labels(n_labels):
     candidates = [] if n_labels else [NODES.node(0, 2)]
     none, roles = np.zeros(len(candidates)), np.zeros((len(candidates), n_labels))
-    assert decode(NODES, 2, candidates, none, roles) == []
-    assert marginals(NODES, 2, candidates, none, roles).shape == (len(candidates), n_labels)
+    assert decode(*of_one(NODES, 2, candidates, none, roles)) == [[]]
+    assert marginals(*of_one(NODES, 2, candidates, none, roles)).shape == roles.shape
 
 
 @pytest.mark.parametrize(
@@ -128,7 +134,7 @@ def test_no_candidates_or_no_labels(n_labels):
 def test_arrays_that_do_not_fit(none, roles):
     for function in (decode, marginals):
         with pytest.raises(StructlearnError, match="SL133"):
-            function(NODES, 2, [NODES.node(0, 2)], none, roles)
+            function(*of_one(NODES, 2, [NODES.node(0, 2)], none, roles))
 
 
 # --- marginals ------------------------------------------------------------------------------------
@@ -144,23 +150,60 @@ def test_marginals_are_sums_over_all_sets(problem):
         for place, label in enumerate(labels):
             if label is not None:
                 weights[place, label] += exp(value)
-    np.testing.assert_allclose(marginals(*problem), weights / total, atol=1e-12)
+    np.testing.assert_allclose(marginals(*of_one(*problem)), weights / total, atol=1e-12)
+
+
+@settings(max_examples=30)
+@given(st.lists(problems(), min_size=2, max_size=3), st.sets(st.integers(0, 2)))
+def test_predicates_do_not_depend_on_one_another(several, once):
+    """Of one tree, so that they can be asked for together."""
+    nodes = several[0][0]
+    wanted, sites, scores = [], [], []
+    for _, predicate, wished, none, roles in several:
+        kept = [place for place, node in enumerate(wished) if node < len(nodes)]
+        site = predicate % len(nodes.leaves), [wished[place] for place in kept]
+        alone = nodes, Sites.of([site]), none[kept], roles[kept]
+        wanted.append((decode(*alone, once=once)[0], marginals(*alone)))
+        sites.append(site)
+        scores.append(np.column_stack([none[kept], roles[kept]]))
+    none, roles = np.split(np.concatenate(scores), [1], axis=1)
+    together = nodes, Sites.of(sites), none[:, 0], roles
+    first = 0
+    for found, (best, probabilities) in zip(decode(*together, once=once), wanted, strict=True):
+        assert [(row - first, label) for row, label in found] == best
+        part = slice(first, first + len(probabilities))
+        assert np.array_equal(marginals(*together)[part], probabilities)
+        first = part.stop
+
+
+@pytest.mark.parametrize(
+    ("sizes", "starts", "ends", "weights"),
+    [
+        ([2], [0], [1], [0.0]),
+        ([2, -1], [0], [1], [0.0]),
+        ([1], [1], [1], [0.0]),
+        ([1], [-1], [1], [0.0]),
+        ([1], [0], [1], []),
+    ],
+)
+def test_spans_that_the_kernel_refuses(sizes, starts, ends, weights):
+    arrays = (np.array(values, dtype=np.intp) for values in (sizes, starts, ends))
+    with pytest.raises(ValueError, match="must"):
+        outside(*arrays, np.array(weights))
 
 
 def test_marginals_of_certain_arguments_are_finite():
     book, poems = NODES.node(4, 8), NODES.node(7, 8)
     none, roles = np.array([-inf, -inf]), np.array([[0.0, -inf], [log(0.5), log(0.5)]])
-    found = marginals(NODES, 2, [book, poems], none, roles)
+    found = marginals(*of_one(NODES, 2, [book, poems], none, roles))
     assert np.isfinite(found).all()
     assert found.sum() == pytest.approx(1)
 
 
 # --- references and continuations -----------------------------------------------------------------
-RELATIVE = RoleTree(
-    parse_tree(
-        "(S (NP (NP (DT the) (NN man)) (SBAR (WHNP (WP who)) (S (VP (VBD said) (SBAR (S (NP"
-        " (PRP he)) (VP (VBD left)))))))) (VP (VBZ smiles)))"
-    )
+RELATIVE = nodes_of(
+    "(S (NP (NP (DT the) (NN man)) (SBAR (WHNP (WP who)) (S (VP (VBD said) (SBAR (S (NP"
+    " (PRP he)) (VP (VBD left)))))))) (VP (VBZ smiles)))"
 )
 
 
@@ -203,12 +246,13 @@ def test_the_probability_of_an_argument_in_a_tree_that_may_be_wrong():
 
 
 def test_role_probabilities_are_marginals_of_arguments_and_their_roles():
-    below = candidates(NODES, 2)
+    sites = candidates(NODES, [2])
+    n = len(sites.nodes)
     random = np.random.default_rng(0)
-    arguments = np.log(random.uniform(0.1, 0.9, len(below)))
-    roles = np.log(random.dirichlet(np.ones(N_LABELS), len(below)))
+    arguments = np.log(random.uniform(0.1, 0.9, n))
+    roles = np.log(random.dirichlet(np.ones(N_LABELS), n))
     none = np.log1p(-np.exp(arguments))
-    rows = np.array([0, len(below) - 1])
-    found = role_probabilities(NODES, 2, below, none, arguments, rows, roles[rows])
-    wanted = marginals(NODES, 2, below, none, arguments[:, None] + roles)[rows]
+    rows = np.array([0, n - 1])
+    found = role_probabilities(NODES, sites, none, arguments, rows, roles[rows])
+    wanted = marginals(NODES, sites, none, arguments[:, None] + roles)[rows]
     assert found == pytest.approx(wanted)

@@ -1,5 +1,6 @@
 """Features of phrases and of predicates."""
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,10 +15,13 @@ from spacy_structlearn.roles.features import (
     features,
     predicate_features,
 )
-from spacy_structlearn.roles.phrases import RoleTree, candidates
+from spacy_structlearn.roles.phrases import Sites, candidates
 from spacy_structlearn.roles.propositions import RoleLabels
-from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.tree import Tree
+
+
+def plain(columns) -> dict[str, list[str | None]]:
+    return {name: list(column) for name, column in columns.items()}
 
 
 def asked(text: str, predicate: int, span: tuple[int, int], *names: str, **settings):
@@ -25,7 +29,7 @@ def asked(text: str, predicate: int, span: tuple[int, int], *names: str, **setti
     nodes = nodes_of(text)
     node = nodes.node(*span)
     assert node is not None
-    found = features(nodes, [(predicate, [node])], names, **settings)
+    found = plain(features(nodes, Sites.of([(predicate, [node])]), names, **settings))
     values = [found[name][0] for name in names]
     return values if len(values) > 1 else values[0]
 
@@ -175,8 +179,7 @@ PREDICATIVE = (
 
 
 def test_what_is_asked_of_a_predicate_alone():
-    nodes = RoleTree(parse_tree(PREDICATIVE))
-    columns = predicate_features(nodes, [3, 2])
+    columns = plain(predicate_features(nodes_of(PREDICATIVE), [3, 2]))
     assert list(columns) == list(PREDICATE_FEATURES)
     assert {name: column[0] for name, column in columns.items()} == {
         "word": "picked",
@@ -201,16 +204,15 @@ def test_what_is_asked_of_a_predicate_alone():
 
 
 def test_a_predicate_at_the_ends_of_a_sentence():
-    nodes = RoleTree(parse_tree("(VP (VB Go))"))
-    columns = predicate_features(nodes, [0], lemmatize=None)
+    columns = plain(predicate_features(nodes_of("(VP (VB Go))"), [0], lemmatize=None))
     assert columns["lemma"] == ["go"]
     for name in ("previous", "previous_tag", "next", "next_tag", "above", "before", "after"):
         assert columns[name] == [None]
-    assert predicate_features(RoleTree(Tree("VB", (), "Go")), [0])["above"] == [None]
+    assert list(predicate_features(nodes_of(Tree("VB", (), "Go")), [0])["above"]) == [None]
 
 
 def test_names_of_predicate_features():
-    nodes = RoleTree(parse_tree("(VP (VB Go))"))
+    nodes = nodes_of("(VP (VB Go))")
     with pytest.raises(StructlearnError, match="SL132"):
         predicate_features(nodes, [0], ["path"])
     with pytest.raises(StructlearnError, match="SL131"):
@@ -226,39 +228,40 @@ def test_labels_of_another_language():
         noun_phrases=frozenset({"GN"}),
         have=frozenset({"a"}),
     )
-    nodes = nodes_of("(P (GN (D le) (N chat)) (GV (V a) (GV (V vu) (GN (N rat)))))", labels=labels)
+    nodes = nodes_of("(P (GN (D le) (N chat)) (GV (V a) (GV (V vu) (GN (N rat)))))", classes=labels)
     rat = nodes.node(4, 5)
-    found = features(nodes, [(3, [rat])], ["voice", "frame", "path"], lemmatize=None)
-    assert found == {"voice": ["active"], "frame": ["gn_v_[GN]"], "path": ["GN↑GV↓V"]}
+    found = features(nodes, Sites.of([(3, [rat])]), ["voice", "frame", "path"], lemmatize=None)
+    assert plain(found) == {"voice": ["active"], "frame": ["gn_v_[GN]"], "path": ["GN↑GV↓V"]}
     # English labels know no verb here.
     nodes = nodes_of("(P (GN (N chat)) (GV (V vu)))")
-    assert features(nodes, [(1, [1])], ["voice"]) == {"voice": ["active"]}
+    assert plain(features(nodes, Sites.of([(1, [1])]), ["voice"])) == {"voice": ["active"]}
 
 
 def test_names_of_features():
     nodes = nodes_of(ASSUMED)
-    assert list(features(nodes, [(4, [1])])) == list(FEATURES)
+    assert list(features(nodes, Sites.of([(4, [1])]))) == list(FEATURES)
     assert ROLESET not in FEATURES
     with pytest.raises(StructlearnError, match="SL132"):
-        features(nodes, [(4, [1])], ["nothing"])
-    assert features(nodes, [], ["head", "path", "lemma", "voice"]) == {
+        features(nodes, Sites.of([(4, [1])]), ["nothing"])
+    assert plain(features(nodes, Sites.of([]), ["head", "path", "lemma", "voice", "frame"])) == {
         "head": [],
         "path": [],
         "lemma": [],
         "voice": [],
+        "frame": [],
     }
 
 
 @settings(max_examples=30)
 @given(trees(), st.data())
 def test_nothing_depends_on_what_else_is_asked(tree, data):
-    nodes = RoleTree(tree)
+    nodes = nodes_of(tree)
     everything = list(range(len(nodes)))
     tokens = list(range(len(nodes.leaves)))
-    together = features(nodes, [(token, everything) for token in tokens])
+    together = plain(features(nodes, Sites.of((token, everything) for token in tokens)))
     token = data.draw(st.sampled_from(tokens))
     node = data.draw(st.sampled_from(everything))
-    alone = features(RoleTree(tree), [(token, [node])])
+    alone = plain(features(nodes_of(tree), Sites.of([(token, [node])])))
     row = token * len(everything) + node
     assert alone == {name: [column[row]] for name, column in together.items()}
     for column in together.values():
@@ -266,11 +269,36 @@ def test_nothing_depends_on_what_else_is_asked(tree, data):
         assert all(value is None or isinstance(value, str) for value in column)
 
 
+@settings(max_examples=30)
+@given(st.lists(trees(), min_size=2, max_size=4))
+def test_trees_do_not_depend_on_their_neighbours(several):
+    together = nodes_of(*several)
+    first_node = first_token = 0
+    for tree in several:
+        alone = nodes_of(tree)
+        n, n_tokens = len(alone), len(alone.leaves)
+        part, tokens = slice(first_node, first_node + n), np.arange(n_tokens)
+        assert [*map(together.label, range(part.start, part.stop))] == [*map(alone.label, range(n))]
+        parents = alone.parents[:-1]
+        assert np.array_equal(
+            together.parents[part], np.where(parents < 0, -1, parents + first_node)
+        )
+        assert np.array_equal(together.heads[part], alone.heads[:-1] + first_token)
+        own, found = candidates(alone, tokens), candidates(together, tokens + first_token)
+        assert np.array_equal(found.nodes, own.nodes + first_node)
+        assert np.array_equal(found.sizes, own.sizes)
+        assert plain(features(together, found)) == plain(features(alone, own))
+        assert plain(predicate_features(together, tokens + first_token)) == plain(
+            predicate_features(alone, tokens)
+        )
+        first_node, first_token = part.stop, first_token + n_tokens
+
+
 def test_a_deep_tree():
     tree = Tree.leaf("NN", "x")
     for _ in range(1_000):
         tree = Tree("NP", [tree])
     tree = Tree("S", [tree, Tree("VP", [Tree.leaf("VBD", "fell")])])
-    nodes = RoleTree(tree)
-    (node,) = candidates(nodes, 1)
-    assert features(nodes, [(1, [node])], ["path"]) == {"path": ["NP↑S↓VP↓VB"]}
+    nodes = nodes_of(tree)
+    found = features(nodes, candidates(nodes, [1]), ["path"])
+    assert plain(found) == {"path": ["NP↑S↓VP↓VB"]}

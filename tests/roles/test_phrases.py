@@ -6,19 +6,25 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from roles.role_trees import ASSUMED, nodes_of, texts, trees
+from roles.role_trees import ASSUMED, below, nodes_of, texts, trees
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.roles.phrases import RoleTree, argument_nodes, candidates, gold_roles
+from spacy_structlearn.roles.phrases import (
+    Brackets,
+    RoleTrees,
+    Sites,
+    argument_nodes,
+    candidates,
+    gold_roles,
+)
 from spacy_structlearn.roles.propositions import CORE, Argument, read_props
-from spacy_structlearn.trees.brackets import parse_tree
 
 
 def test_the_highest_node_of_a_unary_stack():
     nodes = nodes_of("(TOP (S (VP (VB Go) (PRT (RP out)))))")
-    assert nodes.labels[nodes.node(0, 2)] == "TOP"
-    assert nodes.labels[nodes.node(1, 2)] == "PRT"
-    assert nodes.labels[nodes.node(0, 1)] == "VB"
+    assert nodes.label(nodes.node(0, 2)) == "TOP"
+    assert nodes.label(nodes.node(1, 2)) == "PRT"
+    assert nodes.label(nodes.node(0, 1)) == "VB"
     assert nodes.node(1, 3) is None
     assert nodes.node(0, 0) is None
 
@@ -63,11 +69,11 @@ SHARED = "(S (NP (PRP He)) (VP (VP (VBD ate) (NP (NN rice))) (CC and) (VP (VBD d
 def test_gold_roles_in_another_tree():
     # Attached to the verb here; the argument is the noun phrase with its prepositional phrase.
     text = "(S (NP (PRP We)) (VP (VBD saw) (NP (NN men)) (PP (IN of) (NP (NN war))) (. .)))"
-    nodes = RoleTree(parse_tree(text))
+    nodes = nodes_of(text)
     arguments = [Argument("ARG0", 0, 1), Argument("R-ARG1", 2, 5)]
-    below = candidates(nodes, 1)
-    spans = [nodes.span(node) for node in below]
-    roles = dict(zip(spans, gold_roles(nodes, arguments, below), strict=True))
+    own = below(nodes, 1)
+    spans = [nodes.span(node) for node in own]
+    roles = dict(zip(spans, gold_roles(nodes, arguments, own), strict=True))
     assert roles == {(0, 1): "ARG0", (2, 3): "ARG1", (3, 5): "ARG1", (3, 4): None, (4, 5): None}
 
 
@@ -102,23 +108,23 @@ def test_gold_roles_in_another_tree():
 )
 def test_candidates(text, predicate, expected):
     nodes = nodes_of(text)
-    assert texts(nodes, candidates(nodes, predicate)) == expected
-    assert candidates(nodes, predicate) == sorted(candidates(nodes, predicate))
+    assert texts(nodes, below(nodes, predicate)) == expected
+    assert below(nodes, predicate) == sorted(below(nodes, predicate))
 
 
 @pytest.mark.parametrize("predicate", [-1, 9])
 def test_a_predicate_that_is_no_token(predicate):
     nodes = nodes_of(ASSUMED)
     with pytest.raises(StructlearnError, match="SL131"):
-        candidates(nodes, predicate)
+        candidates(nodes, [predicate])
 
 
 @settings(max_examples=30)
 @given(trees(), st.data())
 def test_candidates_of_any_tree(tree, data):
-    nodes = RoleTree(tree)
+    nodes = nodes_of(tree)
     predicate = data.draw(st.integers(0, len(nodes.leaves) - 1))
-    found = candidates(nodes, predicate)
+    found = below(nodes, predicate)
     assert found == sorted(set(found))
     for node in found:
         assert not nodes.starts[node] <= predicate < nodes.ends[node]
@@ -128,7 +134,7 @@ def test_candidates_of_any_tree(tree, data):
 @settings(max_examples=30)
 @given(trees(), st.data())
 def test_pieces_make_up_the_span(tree, data):
-    nodes = RoleTree(tree)
+    nodes = nodes_of(tree)
     n = len(nodes.leaves)
     start = data.draw(st.integers(0, n - 1))
     end = data.draw(st.integers(start + 1, n))
@@ -145,10 +151,27 @@ def test_pieces_make_up_the_span(tree, data):
 @settings(max_examples=30)
 @given(trees())
 def test_heads_are_those_of_head_children(tree):
-    nodes = RoleTree(tree)
+    nodes = nodes_of(tree)
     for node, subtree in enumerate(tree.subtrees()):
-        child = nodes.children[node][nodes.rules.head_child(subtree)] if subtree.children else node
+        child = nodes.children(node)[nodes.rules.head_child(subtree)] if subtree.children else node
         assert nodes.heads[node] == (nodes.heads[child] if child != node else nodes.starts[node])
+
+
+def test_brackets_that_cross():
+    words, labels = ["a", "b", "c", "d"], ["S", "NP", "S", "NP", "VP"]
+    crossing = Brackets(words, ["N"] * 4, [1, 3], labels, [0, 0, 1, 1, 2], [1, 1, 4, 3, 4])
+    with pytest.raises(StructlearnError, match=r"SL109.*\(VP, 1, 3\) is out of order"):
+        RoleTrees(crossing)
+
+
+@given(st.lists(st.lists(st.integers(0, 9), max_size=4), max_size=5), st.integers(1, 9))
+def test_sites_in_parts(nodes, size):
+    sites = Sites.of(enumerate(nodes))
+    assert sites.split() == nodes
+    parts = list(sites.parts(size))
+    assert [own for part in parts for own in part.split()] == nodes
+    assert [i for part in parts for i in part.predicates] == list(range(len(nodes)))
+    assert all(len(part.nodes) - part.sizes[0] < size for part in parts)
 
 
 # --- corpora --------------------------------------------------------------------------------------
@@ -168,15 +191,17 @@ def test_the_arguments_of_the_corpora(corpora, name):
     for sentence in sentences:
         assert tuple(sentence.tree.words()) == sentence.words
         assert tuple(sentence.tree.tags()) == sentence.tags
-        nodes = RoleTree(sentence.tree)
+        nodes = nodes_of(sentence.tree)
         for proposition in sentence.propositions:
             core = [piece for piece in proposition.arguments if piece.label in CORE]
             for _, start, end in core:
                 node = nodes.node(start, end)
-                kinds["none" if node is None else "phrase" if nodes.children[node] else "word"] += 1
-            below = {nodes.span(node) for node in candidates(nodes, proposition.predicate)}
+                kinds[
+                    "none" if node is None else "phrase" if nodes.n_children[node] else "word"
+                ] += 1
+            spans = {nodes.span(node) for node in below(nodes, proposition.predicate)}
             arguments += len(core)
-            found += sum((start, end) in below for _, start, end in core)
+            found += sum((start, end) in spans for _, start, end in core)
     propositions = sum(len(sentence.propositions) for sentence in sentences)
     assert (len(sentences), propositions, kinds.total(), kinds["phrase"], kinds["word"]) == (
         COUNTS[name]

@@ -21,9 +21,8 @@ from spacy_structlearn.roles.features import (
     FEATURES,
     ROLESET,
     features,
-    join_columns,
 )
-from spacy_structlearn.roles.phrases import RoleTree
+from spacy_structlearn.roles.phrases import Brackets, RoleTrees, Sites
 from spacy_structlearn.roles.propositions import (
     CORE,
     ENGLISH,
@@ -114,30 +113,32 @@ def corpus(parts: Iterable[Iterable[Sentence]], names: tuple[str, str, str]) -> 
 
 def items(sentences: Iterable[Sentence]) -> Items:
     """Return all nodes that are core arguments of a verb, with all variables."""
-    columns, labels, documents = [], [], []
+    sentences = list(sentences)
+    nodes = RoleTrees(Brackets.of(sentence.tree for sentence in sentences))
+    labels, documents, sites, rolesets = [], [], [], []
+    first = 0  # token of the sentence
     for sentence in sentences:
-        nodes = RoleTree(sentence.tree)
-        sites, rolesets = [], []
         for proposition in sentence.propositions:
             if sentence.tags[proposition.predicate] not in ENGLISH.verbs:
                 continue
             core = [piece for piece in proposition.arguments if piece.label in CORE]
-            spans = [(label, nodes.node(start, end)) for label, start, end in core]
+            spans = [(label, nodes.node(first + start, first + end)) for label, start, end in core]
             found = [(label, node) for label, node in spans if node is not None]
             if found:
                 labels += [label for label, _ in found]
                 documents += [sentence.document] * len(found)
-                sites.append((proposition.predicate, [node for _, node in found]))
+                sites.append((first + proposition.predicate, [node for _, node in found]))
                 rolesets.append(proposition.roleset)
-        if sites:
-            among = join_columns(argument_columns(nodes, *site) for site in sites)
-            own = features(nodes, sites, (*FEATURES, ROLESET), rolesets=rolesets)
-            columns.append({**own, **among})
-    return Items(Table.of(join_columns(columns), VARIABLES), labels, documents)
+        first += len(sentence.words)
+    columns = dict(features(nodes, Sites.of(sites), (*FEATURES, ROLESET), rolesets=rolesets))
+    among = [argument_columns(nodes, *site) for site in sites]
+    for name in ARGUMENTS:
+        columns[name] = [value for own in among for value in own[name]]
+    return Items(Table.of(columns, VARIABLES), labels, documents)
 
 
 def argument_columns(
-    nodes: RoleTree, predicate: int, below: Sequence[int]
+    nodes: RoleTrees, predicate: int, below: Sequence[int]
 ) -> dict[str, list[str | None]]:
     """Return the variables of the sequence of core arguments of a predicate, including the verb.
 
@@ -146,7 +147,7 @@ def argument_columns(
     one before it. previous_argument, next_argument: the neighbours, or the verb.
     """
     ordered = [n for _, n in sorted([(predicate, VERB), *((nodes.starts[n], n) for n in below)])]
-    phrases = ["v" if node == VERB else nodes.labels[node] for node in ordered]
+    phrases = ["v" if node == VERB else nodes.label(node) for node in ordered]
     texts = [
         f"{phrase}-{word_of_head(nodes, node)}" if phrase in OPENED else phrase
         for phrase, node in zip(phrases, ordered, strict=True)
@@ -166,9 +167,9 @@ def argument_columns(
     return columns
 
 
-def word_of_head(nodes: RoleTree, node: int) -> str:
+def word_of_head(nodes: RoleTrees, node: int) -> str:
     """Return the head word of a node in lower case."""
-    return (nodes.words[nodes.leaves[nodes.heads[node]]] or "").lower()
+    return nodes.lower.texts[nodes.lower.codes[nodes.heads[node]]]
 
 
 def marked(texts: Sequence[str], place: int) -> str:

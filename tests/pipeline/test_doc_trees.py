@@ -1,0 +1,152 @@
+"""Trees of many Docs as arrays, against the trees of each Doc."""
+
+import numpy as np
+import pytest
+import spacy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pipeline.parsed import parsed_doc
+from spacy.tokens import Doc
+
+from spacy_structlearn.attachment.sites import NOUN, VERB, sites
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.pipeline import extensions
+from spacy_structlearn.pipeline.doc_trees import DocTrees, reattached
+from spacy_structlearn.pipeline.readers import set_gold_spans
+from spacy_structlearn.trees.tree import Tree
+
+VOCAB = spacy.blank("en").vocab
+LEAVES = st.sampled_from(
+    [Tree.leaf(*leaf) for leaf in (("VBD", "ate"), ("NN", "men"), ("IN", "of"), (",", ","))]
+)
+PHRASES = st.sampled_from(["S", "NP", "VP", "PP", "TOP"])
+TREES = st.recursive(
+    LEAVES,
+    lambda below: st.builds(Tree, PHRASES, st.lists(below, min_size=1, max_size=4)),
+    max_leaves=12,
+)
+ATE = "(S (NP (PRP I)) (VP (VBD ate) (NP (NP (NN rice)) (PP (IN with) (NP (NNS forks))))))"
+SLEPT = "(S (NP (PRP I)) (VP (VBD slept)))"
+
+
+def doc_of(*trees, **settings) -> Doc:
+    return parsed_doc(VOCAB, *trees, **settings)
+
+
+def trees_of(found: DocTrees) -> list[Tree]:
+    """The trees again."""
+    words, tags, sizes, labels, *bounds = found.brackets
+    starts, ends = map(np.asarray, bounds)
+    trees, first = [], 0
+    for size in sizes:
+        own = np.flatnonzero((starts >= first) & (starts < first + size))
+        spans = [(labels[i], starts[i] - first, ends[i] - first) for i in own]
+        part = slice(first, first + size)
+        trees.append(Tree.from_spans(words[part], tags[part], spans))
+        first += size
+    return trees
+
+
+def attached(doc: Doc, labels: list[str]) -> Doc:
+    """The Doc with these labels at its sites."""
+    found = []
+    for sentence, tree in zip(doc.sents, doc._.trees, strict=True):
+        at = [token.i for token in sentence if not token.is_space]
+        for site, label in zip(sites(tree, every=True), labels, strict=False):
+            heads = [at[i] for i in site[:4]]
+            end = at[site.end - 1] + 1
+            found.append(site._replace(label=label, start=at[site.start], end=end))
+            found[-1] = found[-1]._replace(**dict(zip(site._fields, heads, strict=False)))
+    set_gold_spans(doc, "pp_attachments", extensions.site_spans(found))
+    return doc
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.lists(TREES, min_size=1, max_size=3), min_size=1, max_size=3),
+    st.sets(st.integers(0, 20), max_size=4),
+)
+def test_trees_of_docs(groups, space):
+    docs = [doc_of(*trees, space=space) for trees in groups]
+    found = DocTrees(docs)
+    assert trees_of(found) == [tree for doc in docs for tree in doc._.trees]
+    wanted = [(n, t.i) for n, doc in enumerate(docs) for t in doc if not t.is_space]
+    assert [*zip(found.doc_ids, found.positions, strict=True)] == wanted
+
+
+PP = st.builds(
+    lambda noun: Tree("PP", [Tree.leaf("IN", "of"), Tree("NP", [Tree.leaf("NN", noun)])]),
+    st.sampled_from(["men", "tea"]),
+)
+PHRASE = st.sampled_from([Tree.leaf("NN", "men"), Tree.leaf("NNS", "peas")])
+OBJECTS = st.builds(
+    lambda noun, pps: Tree("NP", [Tree("NP", [noun]), *pps]), PHRASE, st.lists(PP, max_size=2)
+)
+CLAUSES = st.builds(
+    lambda noun, pps: Tree("S", [Tree("VP", [Tree.leaf("VBD", "saw"), noun, *pps])]),
+    OBJECTS,
+    st.lists(PP, max_size=2),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.lists(CLAUSES, min_size=1, max_size=3), min_size=1, max_size=2),
+    st.lists(st.sampled_from([VERB, NOUN]), min_size=6, max_size=6),
+    st.sets(st.integers(0, 9), max_size=2),
+)
+def test_moved_phrases(groups, labels, space):
+    docs = [attached(doc_of(*trees, space=space), labels) for trees in groups]
+    wanted = [tree for doc in docs for tree in reattached(doc, 0.5)]
+    assert trees_of(DocTrees(docs, 0.5)) == wanted
+
+
+def test_a_phrase_is_moved_if_its_attachment_is_sure():
+    doc = attached(doc_of(SLEPT, ATE), [VERB])
+    (before, after) = (trees_of(DocTrees([doc], limit)) for limit in (None, 0.5))
+    assert before == list(doc._.trees)
+    assert str(after[1]) == (
+        "(TOP (S (NP (PRP I)) (VP (VBD ate) (NP (NN rice)) (PP (IN with) (NP (NNS forks))))))"
+    )
+    doc.spans["pp_attachments"].attrs["scores"] = np.full(extensions.PP_SITE, 0.4)
+    assert trees_of(DocTrees([doc], 0.5)) == before
+
+
+def test_probabilities_are_those_of_the_topmost_bracket():
+    other, doc = doc_of(ATE), doc_of(SLEPT, ATE, space=(1,))
+    group = doc.spans["constituents"]
+    group.attrs["scores"] = np.arange(1, len(group) + 1) / 100
+    found = DocTrees([other, doc])
+    assert found.scored.tolist() == [False, True]
+    wanted = {}
+    for span, score in zip(group, group.attrs["scores"], strict=True):
+        wanted.setdefault((span.start, span.end), score)
+    first, n = len(other), len(found.positions)
+    spans = [(i, j) for i in range(n) for j in range(i + 1, n + 1) if i >= first or j <= first]
+    starts, ends = np.array(spans).T
+    tokens = (bounds.tolist() for bounds in found.tokens(starts, ends))
+    assert found.probabilities(starts, ends).tolist() == [
+        1.0 if word < first else wanted.get(place, 1.0)
+        for (word, _), place in zip(spans, zip(*tokens, strict=True), strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    "spans",
+    [
+        [("S", 0, 4), ("NP", 2, 3), ("VP", 2, 4)],  # out of order
+        [("S", 0, 5)],  # with white space at the end
+        [("NP", 0, 2), ("VP", 2, 4)],  # several tops
+        [],
+    ],
+)
+def test_brackets_of_other_forms(spans):
+    doc = Doc(VOCAB, words=["a", "b", "c", "d", "\n"], tags=["NN"] * 4 + ["_SP"])
+    set_gold_spans(doc, "constituents", spans)
+    try:
+        wanted = list(doc._.trees)
+    except StructlearnError as error:
+        with pytest.raises(StructlearnError, match=error.code):
+            DocTrees([doc])
+    else:
+        assert trees_of(DocTrees([doc])) == wanted
