@@ -11,16 +11,11 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 
 import numpy as np
 
-from spacy_structlearn.kernels.hashing cimport finalize
+from spacy_structlearn.kernels.hashing cimport extend
 from spacy_structlearn.kernels.index cimport KeyIndex
 
 cdef uint64_t SEED = <uint64_t>0x9E3779B97F4A7C15
 cdef double LEAST = 1e-300  # as in `witten_bell`
-
-
-cdef inline uint64_t extend(uint64_t key, uint64_t symbol) noexcept nogil:
-    """The key of a tuple with one more value."""
-    return finalize(finalize(key + 1) ^ symbol)
 
 
 cdef class BayesNetKernel:

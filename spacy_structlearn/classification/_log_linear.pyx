@@ -14,7 +14,7 @@ from libc.string cimport memset
 import numpy as np
 
 from spacy_structlearn.kernels.checks cimport check_ids, check_starts
-from spacy_structlearn.kernels.hashing cimport finalize
+from spacy_structlearn.kernels.hashing cimport extend
 from spacy_structlearn.kernels.index cimport KeyIndex
 from spacy_structlearn.kernels.prefetch cimport PREFETCH
 
@@ -139,7 +139,7 @@ def add_scores_of_values(
             for k in range(n_templates):
                 key = seeds[k]
                 for j in range(starts[k], starts[k + 1]):
-                    key = finalize(finalize(key + 1) ^ values[i, columns[j]])
+                    key = extend(key, values[i, columns[j]])
                 keys[k] = key
                 PREFETCH(&index.buckets[key >> index.shift])
             for k in range(n_templates):

@@ -13,3 +13,8 @@ cdef inline uint64_t finalize(uint64_t state) noexcept nogil:
 cdef inline uint64_t mix(uint64_t state) noexcept nogil:
     """One step of splitmix64."""
     return finalize(state + <uint64_t>0x9E3779B97F4A7C15)
+
+
+cdef inline uint64_t extend(uint64_t key, uint64_t symbol) noexcept nogil:
+    """The key of a tuple with one more symbol; see `classification.features.tuple_keys`."""
+    return finalize(finalize(key + 1) ^ symbol)
