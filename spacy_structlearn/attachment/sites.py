@@ -398,6 +398,27 @@ def reattach(
     return tree
 
 
+def is_attached(
+    spans: Sequence[tuple[str, int, int]],
+    start: int,
+    end: int,
+    label: str,
+    labels: SiteLabels = PENN,
+) -> bool:
+    """Whether `reattach` certainly leaves a prepositional phrase where it is, without a Tree.
+
+    spans: (label, start, end) of the tree, in pre-order.
+    """
+    wanted = labels.noun_phrases if label == NOUN else labels.verb_phrases
+    for place, (name, first, last) in enumerate(spans):
+        here = first == start and last == end
+        if here and strip_function(name) in labels.preposition_phrases:
+            above = next((n for n, _, behind in spans[place - 1 :: -1] if behind >= end), "")
+            if not place or strip_function(above) not in wanted:
+                return False
+    return True
+
+
 def _first_move(nodes: _Nodes, wanted: dict[tuple[int, int], str]) -> Tree | None:
     """Return the tree after the first wanted and possible move, or None."""
     for place in chain.from_iterable(_places(nodes)):

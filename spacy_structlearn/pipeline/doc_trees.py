@@ -17,10 +17,10 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from ..arrays import cumulative, ranges
-from ..attachment.sites import NOUN, PENN, reattach
+from ..attachment.sites import is_attached, reattach
 from ..errors import StructlearnError
 from ..roles.phrases import Brackets
-from ..trees.normalize import normalize, strip_function
+from ..trees.normalize import normalize
 from ..trees.tree import Tree
 from . import extensions
 from .extensions import CONSTITUENT_TAGS, CONSTITUENTS, lower_bound
@@ -207,7 +207,7 @@ class DocTrees:
             own = slice(*first_brackets[number : number + 2])
             places = [(starts[own] - first).tolist(), (ends[own] - first).tolist()]
             spans = list(zip(labels[own], *places, strict=True))
-            if all(_is_attached(spans, *move) for move in wanted):
+            if all(is_attached(spans, *move) for move in wanted):
                 continue
             part = slice(first, last)
             tree = reattach(Tree.from_spans(words[part], tags[part], spans), wanted)
@@ -276,18 +276,3 @@ def _plain_brackets(
         np.insert(starts, firsts[bare], sentences[bare, 0]),
         np.insert(ends, firsts[bare], sentences[bare, 1]),
     )
-
-
-def _is_attached(spans: Sequence[tuple[str, int, int]], start: int, end: int, label: str) -> bool:
-    """Whether a prepositional phrase is certainly attached like this in a tree.
-
-    spans: of the tree, in pre-order.
-    """
-    wanted = PENN.noun_phrases if label == NOUN else PENN.verb_phrases
-    for place, (name, first, last) in enumerate(spans):
-        here = first == start and last == end
-        if here and strip_function(name) in PENN.preposition_phrases:
-            above = next((n for n, _, behind in spans[place - 1 :: -1] if behind >= end), "")
-            if not place or strip_function(above) not in wanted:
-                return False
-    return True
