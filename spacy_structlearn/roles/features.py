@@ -125,33 +125,6 @@ def _at_or_none(column: Coded, rows: Nodes) -> Coded:
     return Coded(column.texts, np.where(rows < 0, -1, column.codes[rows]))
 
 
-def _content(nodes: RoleTrees) -> Nodes:
-    """Return the token that carries the content of each node.
-
-    It is that of the last phrase in a prepositional or subordinate phrase, that of the verb phrase
-    in a clause or verb phrase, and the head otherwise.
-    """
-    classes = nodes.classes
-    every = np.arange(len(nodes))
-    subordinate, verbal = (
-        nodes.is_one_of(every, labels)
-        for labels in (classes.subordinate, classes.clauses | classes.verb_phrases)
-    )
-    children = np.flatnonzero(nodes.parents[:-1] >= 0)
-    parents = nodes.parents[children]
-    is_head = nodes.heads[children] == nodes.heads[parents]
-    last_phrase = subordinate[parents] & (nodes.n_children[children] > 0)
-    first_verb = (~subordinate & verbal)[parents]
-    first_verb &= nodes.is_one_of(children, classes.verb_phrases)
-    other = ~(subordinate | verbal)[parents] & is_head
-    # Without any such child the content is the head.
-    links = nodes.leaves[nodes.heads[:-1]]
-    links[parents[other]] = children[other]
-    links[parents[last_phrase]] = children[last_phrase]  # numpy keeps the last of several
-    links[parents[first_verb][::-1]] = children[first_verb][::-1]
-    return nodes.starts[followed(links)]
-
-
 def _governor(nodes: RoleTrees, found: Nodes) -> Coded:
     every = np.arange(len(nodes) + 1)
     governs = nodes.is_one_of(every, nodes.classes.governing)
@@ -167,8 +140,8 @@ _OF_NODES: Mapping[str, Callable[[RoleTrees, Nodes], Coded]] = {
     "first_tag": lambda nodes, found: _tag(nodes, nodes.starts[found]),
     "last_word": lambda nodes, found: _word(nodes, nodes.ends[found] - 1),
     "last_tag": lambda nodes, found: _tag(nodes, nodes.ends[found] - 1),
-    "content": lambda nodes, found: _word(nodes, _content(nodes)[found]),
-    "content_tag": lambda nodes, found: _tag(nodes, _content(nodes)[found]),
+    "content": lambda nodes, found: _word(nodes, nodes.contents[found]),
+    "content_tag": lambda nodes, found: _tag(nodes, nodes.contents[found]),
     "left": lambda nodes, found: _label(nodes, nodes.left[found]),
     "left_head": lambda nodes, found: _head(nodes, nodes.left[found]),
     "right": lambda nodes, found: _label(nodes, nodes.right[found]),

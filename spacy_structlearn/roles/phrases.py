@@ -62,8 +62,8 @@ class RoleTrees:
     """The nodes of trees, including words, by their number in pre-order, one tree after another.
 
     labels, parents, depths (0 for a root), starts, ends (tokens, end exclusive), heads (tokens),
-        n_children: an entry for each node, and one more for the node -1, which is none. Labels are
-        numbers in `names`.
+        n_children: an entry for each node, and a last one for -1, which stands for no node. Labels
+        are numbers in `names`.
     leaves: the node of each token. Tokens are those of all trees.
     words: the word of each token. tree_ids: the number of its tree.
     left, right: the sister next to each node, -1 for none.
@@ -208,6 +208,33 @@ class RoleTrees:
         names = [classes.verb if name in classes.verbs else name for name in self.names]
         common = Coded.of(names)
         return Coded(common.texts, common.codes[self.labels])
+
+    @cached_property
+    def contents(self) -> Nodes:
+        """The token that carries the content of each node.
+
+        It is that of the last phrase in a prepositional or subordinate phrase, that of the verb
+        phrase in a clause or verb phrase, and the head otherwise.
+        """
+        classes = self.classes
+        every = np.arange(len(self))
+        subordinate, verbal = (
+            self.is_one_of(every, labels)
+            for labels in (classes.subordinate, classes.clauses | classes.verb_phrases)
+        )
+        children = np.flatnonzero(self.parents[:-1] >= 0)
+        parents = self.parents[children]
+        is_head = self.heads[children] == self.heads[parents]
+        last_phrase = subordinate[parents] & (self.n_children[children] > 0)
+        first_verb = (~subordinate & verbal)[parents]
+        first_verb &= self.is_one_of(children, classes.verb_phrases)
+        other = ~(subordinate | verbal)[parents] & is_head
+        # Without any such child the content is the head.
+        links = self.leaves[self.heads[:-1]]
+        links[parents[other]] = children[other]
+        links[parents[last_phrase]] = children[last_phrase]  # numpy keeps the last of several
+        links[parents[first_verb][::-1]] = children[first_verb][::-1]
+        return self.starts[followed(links)]
 
     @cached_property
     def _nodes(self) -> dict[tuple[int, int], int]:
