@@ -260,6 +260,189 @@ MULTIVERSION static UNUSED void add_products(float *out, int ldo, const float *a
 #endif
 }
 
+/* out[k, c] = sum_d a[k, d] b[d, c] for nk rows; columns are padded to multiples of 8. */
+MULTIVERSION static UNUSED void matmul(float *out, int ldo, const float *a, int lda,
+                                       const float *b, int ldb, int nk, int nd, int nc)
+{
+    int k = 0, c, d;
+#ifdef LANES
+    for (; k + 4 <= nk; k += 4) {
+        const float *x = a + (int64_t)k * lda;
+        float *o = out + (int64_t)k * ldo;
+        for (c = 0; c + 16 <= nc; c += 16) {
+            lanes_t s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0}, t0 = {0}, t1 = {0}, t2 = {0}, t3 = {0};
+            const float *y = b + c;
+            for (d = 0; d < nd; d++, y += ldb) {
+                lanes_t u = LOAD(y), v = LOAD(y + 8);
+                s0 += x[d] * u;
+                t0 += x[d] * v;
+                s1 += x[lda + d] * u;
+                t1 += x[lda + d] * v;
+                s2 += x[2 * lda + d] * u;
+                t2 += x[2 * lda + d] * v;
+                s3 += x[3 * lda + d] * u;
+                t3 += x[3 * lda + d] * v;
+            }
+            STORE(o + c, s0);
+            STORE(o + c + 8, t0);
+            STORE(o + ldo + c, s1);
+            STORE(o + ldo + c + 8, t1);
+            STORE(o + 2 * ldo + c, s2);
+            STORE(o + 2 * ldo + c + 8, t2);
+            STORE(o + 3 * ldo + c, s3);
+            STORE(o + 3 * ldo + c + 8, t3);
+        }
+        for (; c < nc; c += 8) {
+            lanes_t s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
+            const float *y = b + c;
+            for (d = 0; d < nd; d++, y += ldb) {
+                lanes_t u = LOAD(y);
+                s0 += x[d] * u;
+                s1 += x[lda + d] * u;
+                s2 += x[2 * lda + d] * u;
+                s3 += x[3 * lda + d] * u;
+            }
+            STORE(o + c, s0);
+            STORE(o + ldo + c, s1);
+            STORE(o + 2 * ldo + c, s2);
+            STORE(o + 3 * ldo + c, s3);
+        }
+    }
+    for (; k < nk; k++) {
+        const float *x = a + (int64_t)k * lda;
+        float *o = out + (int64_t)k * ldo;
+        for (c = 0; c + 32 <= nc; c += 32) {
+            lanes_t s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
+            const float *y = b + c;
+            for (d = 0; d < nd; d++, y += ldb) {
+                s0 += x[d] * LOAD(y);
+                s1 += x[d] * LOAD(y + 8);
+                s2 += x[d] * LOAD(y + 16);
+                s3 += x[d] * LOAD(y + 24);
+            }
+            STORE(o + c, s0);
+            STORE(o + c + 8, s1);
+            STORE(o + c + 16, s2);
+            STORE(o + c + 24, s3);
+        }
+        for (; c < nc; c += 8) {
+            lanes_t s0 = {0};
+            const float *y = b + c;
+            for (d = 0; d < nd; d++, y += ldb) s0 += x[d] * LOAD(y);
+            STORE(o + c, s0);
+        }
+    }
+#else
+    for (; k < nk; k++)
+        for (c = 0; c < nc; c++) {
+            float sum = 0.0f;
+            for (d = 0; d < nd; d++) sum += a[(int64_t)k * lda + d] * b[(int64_t)d * ldb + c];
+            out[(int64_t)k * ldo + c] = sum;
+        }
+#endif
+}
+
+/* out[r] = sum_k f[k] a[k][r] b[k][r], whose rows begin at a + places_a[k] and b + places_b[k]; n is
+   a multiple of 32. */
+MULTIVERSION static UNUSED void sum_products(float *out, const float *a, const float *b,
+                                             const int64_t *places_a, const int64_t *places_b,
+                                             const float *f, int nk, int n)
+{
+    int r, k;
+#ifdef LANES
+    for (r = 0; r + 64 <= n; r += 64) {
+        lanes_t s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0}, s4 = {0}, s5 = {0}, s6 = {0}, s7 = {0};
+        for (k = 0; k < nk; k++) {
+            const float *x = a + places_a[k] + r, *y = b + places_b[k] + r;
+            float g = f[k];
+            s0 += g * LOAD(x) * LOAD(y);
+            s1 += g * LOAD(x + 8) * LOAD(y + 8);
+            s2 += g * LOAD(x + 16) * LOAD(y + 16);
+            s3 += g * LOAD(x + 24) * LOAD(y + 24);
+            s4 += g * LOAD(x + 32) * LOAD(y + 32);
+            s5 += g * LOAD(x + 40) * LOAD(y + 40);
+            s6 += g * LOAD(x + 48) * LOAD(y + 48);
+            s7 += g * LOAD(x + 56) * LOAD(y + 56);
+        }
+        STORE(out + r, s0);
+        STORE(out + r + 8, s1);
+        STORE(out + r + 16, s2);
+        STORE(out + r + 24, s3);
+        STORE(out + r + 32, s4);
+        STORE(out + r + 40, s5);
+        STORE(out + r + 48, s6);
+        STORE(out + r + 56, s7);
+    }
+    for (; r < n; r += 32) {
+        lanes_t s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
+        for (k = 0; k < nk; k++) {
+            const float *x = a + places_a[k] + r, *y = b + places_b[k] + r;
+            float g = f[k];
+            s0 += g * LOAD(x) * LOAD(y);
+            s1 += g * LOAD(x + 8) * LOAD(y + 8);
+            s2 += g * LOAD(x + 16) * LOAD(y + 16);
+            s3 += g * LOAD(x + 24) * LOAD(y + 24);
+        }
+        STORE(out + r, s0);
+        STORE(out + r + 8, s1);
+        STORE(out + r + 16, s2);
+        STORE(out + r + 24, s3);
+    }
+#else
+    for (r = 0; r < n; r++) out[r] = 0.0f;
+    for (k = 0; k < nk; k++)
+        for (r = 0; r < n; r++) out[r] += f[k] * a[places_a[k] + r] * b[places_b[k] + r];
+#endif
+}
+
+/* Multiply a row of n values of the chart by `scale`. Values below `least` become zero. */
+MULTIVERSION static UNUSED void scale_row(float *x, float scale, float least, int n)
+{
+    int r;
+    for (r = 0; r < n; r++) {
+        float value = x[r] * scale;
+        x[r] = value >= least ? value : 0.0f;
+    }
+}
+
+/* x[r] = 0 where by[r] is below `least` */
+MULTIVERSION static UNUSED void clear_unbounded(float *x, const float *by, float least, int n)
+{
+    int r;
+    for (r = 0; r < n; r++) x[r] = by[r] >= least ? x[r] : 0.0f;
+}
+
+/* The largest of n values, or 0; n is a multiple of 8. */
+MULTIVERSION static UNUSED float largest_of(const float *x, int n)
+{
+    float best[8] = {0}, largest = 0.0f;
+    int r, i;
+    for (r = 0; r < n; r += 8)
+        for (i = 0; i < 8; i++) best[i] = x[r + i] > best[i] ? x[r + i] : best[i];
+    for (i = 0; i < 8; i++) largest = best[i] > largest ? best[i] : largest;
+    return largest;
+}
+
+/* out[r] = scale a[r] b[r] */
+MULTIVERSION static UNUSED void times(float *out, const float *a, const float *b, float scale, int n)
+{
+    int r;
+    for (r = 0; r < n; r++) out[r] = scale * a[r] * b[r];
+}
+
+/* The rows x of (rows, n) with sum_r x[r] w[r] >= limit: writes first + their numbers, returns how
+   many there are. n is a multiple of 16. */
+MULTIVERSION static UNUSED int select_rows(const float *x, int rows, int n, const float *w,
+                                           float limit, int32_t first, int32_t *chosen)
+{
+    int k, found = 0;
+    for (k = 0; k < rows; k++, x += n) {
+        chosen[found] = first + k;
+        found += dot_inline(x, w, n) >= limit;
+    }
+    return found;
+}
+
 /* --- masked substates -----------------------------------------------------------------------
    A mask has a bit for each allowed substate of a symbol. Other substates are zero and are skipped,
    but for the last axis, which goes through the lanes. DISPATCH defines a function that calls its

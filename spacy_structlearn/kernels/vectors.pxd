@@ -1,6 +1,6 @@
 """Products of short vectors and matrices of floats, and powers of two; see `vectors.h`."""
 
-from libc.stdint cimport uint64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
 
 
 cdef extern from "vectors.h" nogil:
@@ -19,6 +19,16 @@ cdef extern from "vectors.h" nogil:
         const float* f, int nk, int nl, int nr) noexcept
     void add_products(float* out, int ldo, const float* a, int lda, const float* b, int ldb,
         const float* g, int nk, int nd, int nc) noexcept
+    void matmul(float* out, int ldo, const float* a, int lda, const float* b, int ldb, int nk, int nd,
+        int nc) noexcept
+    void sum_products(float* out, const float* a, const float* b, const int64_t* places_a,
+        const int64_t* places_b, const float* f, int nk, int n) noexcept
+    void scale_row(float* x, float scale, float least, int n) noexcept
+    void clear_unbounded(float* x, const float* by, float least, int n) noexcept
+    float largest_of(const float* x, int n) noexcept
+    void times(float* out, const float* a, const float* b, float scale, int n) noexcept
+    int select_rows(const float* x, int rows, int n, const float* w, float limit, int32_t first,
+        int32_t* chosen) noexcept
     int lowest_bit(uint64_t mask) noexcept
     void masked_outer(float* m, uint64_t left, const float* b, const float* c, float scale, int
         nc) noexcept

@@ -45,6 +45,8 @@ def test_components_of_before_find_the_same(name):
     factory = config.pop("factory")
     component = nlp.add_pipe(factory, config=config)
     component.from_bytes(zlib.decompress(base64.b85decode(before["bytes"])), exclude=["vocab"])
+    if name == "NeuralGrammar":
+        component.thresholds = [0.0] * 8  # the parser of then pruned other items
     spans = READ.get(factory)
     reader = create_treebank_reader(SAMPLE / "sample.trees", **FILES, spans=spans)
     doc = component(next(iter(reader(nlp))).predicted)

@@ -1,12 +1,13 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
 """Kernel of the parser: from sentences to packed forests, coarse to fine.
 
-Petrov & Klein (2007), equations 2 and 3; section 3.2 for the cascade. The grammar of level 0 fills
-a chart exhaustively (`_coarse`). What has a posterior above a threshold is listed as a forest:
-cells, items (a symbol in a cell), edges (an item made of two others) grouped by cell and rule, and
-unaries. The grammars of the other levels only go through these lists (`_fine`), with one block of
-probabilities a rule, and thin them out further. What the last level leaves is packed with its
-posteriors as a hypergraph (`hypergraph.Hypergraphs`), from which all decoders read their trees.
+Petrov & Klein (2007), equations 2 and 3; section 3.2 for the cascade. The first pass fills a chart:
+that of level 1 with decomposed rules (`_factored`), or that of level 0 (`_coarse`). What has a
+posterior above a threshold is listed as a forest (`_listing`): cells, items (a symbol in a cell),
+edges (an item made of two others) grouped by cell and rule, and unaries. The grammars of the other
+levels only go through these lists (`_fine`), with one block of probabilities a rule, and thin them
+out further. What the last level leaves is packed with its posteriors as a hypergraph
+(`hypergraph.Hypergraphs`), from which all decoders read their trees.
 
 There are two layers of nodes over each span: lower nodes, made of two children or a tag (inside I0,
 outside O0), and upper nodes, I1(A) = I0(A) + sum_B P(A -> B) I0(B), from which the next nodes are
@@ -32,11 +33,18 @@ from spacy_structlearn.grammar.chart._coarse cimport (
     inside_coarse,
     outside_coarse,
     reserve_chart,
+    reserve_lists,
     sentence_score_coarse,
+)
+from spacy_structlearn.grammar.chart._factored cimport (
+    inside_factored,
+    outside_factored,
+    reserve_factored,
 )
 from spacy_structlearn.grammar.chart._fine cimport (
     add_scores,
     best_derivation,
+    has_tree,
     inside_fine,
     lay_out,
     outside_fine,
@@ -44,11 +52,14 @@ from spacy_structlearn.grammar.chart._fine cimport (
     prune,
     read_tree,
 )
+from spacy_structlearn.grammar.chart._listing cimport list_forest
 from spacy_structlearn.grammar.chart._structures cimport (
     OUT_OF_MEMORY,
     PARSED,
     UNPARSED,
     Coarse,
+    Entry,
+    Factors,
     Fine,
     Forest,
     Packed,
@@ -59,6 +70,10 @@ from spacy_structlearn.grammar.chart._structures cimport (
 from spacy_structlearn.kernels.arrays cimport free_each
 from spacy_structlearn.kernels.vectors cimport flush_subnormals, restore_subnormals
 
+ENTRY = np.dtype([("parent", np.uint16), ("left", np.uint16), ("right", np.uint16),
+                  ("value", np.float32)], align=True)
+# An entry of a sparse unary block takes as long as this many entries of a dense one.
+DENSE = 16
 MOST_SUBSTATES = 2**10  # of a symbol: a rule of three such symbols takes 4 GB
 cdef Py_ssize_t MOST_WORDS = 2**15  # of a sentence: places in the chart are numbered by int32
 cdef double LOG_2 = 0.6931471805599453
@@ -69,6 +84,13 @@ cdef void free_work(Work* w) noexcept nogil:
     free_each(<void**>&w.packed.items, <void**>&w.packed.best)
     free_each(<void**>&w.lower, <void**>&w.factor)
     free_each(<void**>&w.grid, <void**>&w.touched)
+    free_each(<void**>&w.above, <void**>&w.found)
+    free_each(<void**>&w.words, <void**>&w.factors)
+    free(w.rows)
+    free_each(<void**>&w.found_symbol, <void**>&w.found_outside)
+    free_each(<void**>&w.state_inside, <void**>&w.state_outside)
+    free_each(<void**>&w.left_rows, <void**>&w.right_rows)
+    free_each(<void**>&w.left_chosen, <void**>&w.supported)
     free_each(<void**>&w.inside0, <void**>&w.block)
     free_each(<void**>&w.lower_number, <void**>&w.upper_number)
     free(w.place)
@@ -79,37 +101,52 @@ cdef struct Task:
     # Grammars, the first of which runs the cascade; the others score its last forest.
     int n_grammars
     const Coarse* coarse
+    const Factors* factors  # of the second level of the cascade; NULL: all begins with the first
     Fine** fine  # levels of each grammar
     int n_levels
     int* levels  # numbers of levels of the first grammar, the last one decides
     int* last  # number of the last level of each grammar
-    float* keep  # thresholds of posteriors after each level but the last
+    float* keep  # thresholds of posteriors after each level but the last, which has that before
     float edge_factor
     bint derivations  # whether the best derivation is marked
 
 
-cdef int cascade(const Task* t, Work* w, int n, const float** lexicon, const int* strides,
-                 int n_levels, float relax, float* z) noexcept nogil:
-    """Run the first `n_levels` levels; lexicon: word scores at each level of `t.levels`.
-
-    relax: times all thresholds.
-    """
-    cdef int k, status
-    cdef float keep
-    if reserve_chart(w, t.coarse, n):
-        return OUT_OF_MEMORY
-    if relax == 1.0:  # otherwise the chart is filled already
+cdef int fill_chart(const Task* t, Work* w, int n, const float** lexicon, const int* strides,
+                    bint exhaustive, float relax) noexcept nogil:
+    """Make the first pass, and list what has a posterior above the threshold."""
+    cdef float keep = relax * t.keep[0 if exhaustive or t.n_levels < 3 else 1]
+    if exhaustive:
+        if reserve_chart(w, t.coarse, n):
+            return OUT_OF_MEMORY
         inside_coarse(t.coarse, w, n, lexicon[0], strides[0])
-        z[0] = sentence_score_coarse(t.coarse, w, n)
-        w.z = z[0]
-        if not z[0] > 0:
+        w.z = sentence_score_coarse(t.coarse, w, n)
+        if not w.z > 0:
             return UNPARSED
         outside_coarse(t.coarse, w, n)
-    keep = t.keep[0] * relax
-    status = build_forest(t.coarse, w, n, w.z, keep, keep * t.edge_factor, NULL)
+        return build_forest(t.coarse, w, n, w.z, keep, keep * t.edge_factor, NULL)
+    if reserve_lists(w, t.coarse, n) or reserve_factored(w, t.coarse, t.factors, n):
+        return OUT_OF_MEMORY
+    w.z = inside_factored(t.factors, w, n, lexicon[1], strides[1])
+    if not w.z > 0:
+        return UNPARSED
+    if outside_factored(t.coarse, t.factors, w, n, w.z, keep) != PARSED:
+        return OUT_OF_MEMORY
+    return list_forest(t.coarse, t.factors, w, n, w.z, keep * t.edge_factor)
+
+
+cdef int cascade(const Task* t, Work* w, int n, const float** lexicon, const int* strides,
+                 int n_levels, bint exhaustive, float relax, float* z) noexcept nogil:
+    """Run the first `n_levels` levels; lexicon: word scores at each level of `t.levels`.
+
+    exhaustive: whether level 0 fills the chart. relax: times all thresholds.
+    """
+    cdef int k, first = 1 if exhaustive else 2
+    cdef float keep
+    cdef int status = fill_chart(t, w, n, lexicon, strides, exhaustive, relax)
     if status != PARSED:
         return status
-    for k in range(1 if n_levels > 1 else 0, n_levels):
+    # The last level goes through the forest even if it is the one that filled the chart.
+    for k in range(min(first, n_levels - 1), n_levels):
         status = lay_out(&t.fine[0][t.levels[k]], w)
         if status != PARSED:
             return status
@@ -117,11 +154,10 @@ cdef int cascade(const Task* t, Work* w, int n, const float** lexicon, const int
         if not z[0] > 0:
             return UNPARSED
         outside_fine(t.coarse, &t.fine[0][t.levels[k]], w, z[0])
-        if k < n_levels - 1:
-            keep = t.keep[k] * relax
-            prune(t.coarse, w, keep, keep * t.edge_factor)
-            if w.f.n_roots == 0:
-                return UNPARSED
+        keep = t.keep[max(min(k, t.n_levels - 2), 0)] * relax
+        prune(t.coarse, w, keep, keep * t.edge_factor)
+        if k == n_levels - 1 and not has_tree(t.coarse, w):
+            return UNPARSED
     return PARSED
 
 
@@ -131,14 +167,19 @@ cdef int search(const Task* t, Work* w, int n, const float** lexicon, const int*
 
     n_levels: set to the number of levels that parsed the sentence.
     """
-    cdef int status, levels
+    cdef int status = UNPARSED, levels
     n_levels[0] = t.n_levels
-    status = cascade(t, w, n, lexicon, strides, t.n_levels, 1.0, z)
+    if t.factors != NULL:
+        status = cascade(t, w, n, lexicon, strides, t.n_levels, False, 1.0, z)
+        if status == UNPARSED:
+            status = cascade(t, w, n, lexicon, strides, t.n_levels, False, 1e-4, z)
+    if status == UNPARSED:
+        status = cascade(t, w, n, lexicon, strides, t.n_levels, True, 1.0, z)
     if status != UNPARSED or not w.z > 0:
         return status
     for levels in range(t.n_levels, 0, -1):
         n_levels[0] = levels
-        status = cascade(t, w, n, lexicon, strides, levels, 1e-4, z)
+        status = cascade(t, w, n, lexicon, strides, levels, True, 1e-4, z)
         if status != UNPARSED:
             return status
     return status
@@ -156,9 +197,11 @@ cdef int pack_sentence(const Task* t, Work* w, int n, const float** lexicon, con
     cdef const Fine* g
     if status != PARSED:
         return status
+    log_z[0] = log(<double>z) + LOG_2 * w.f.cell_e[w.f.n_cells - 1]
     if pack_forest(t.coarse, w) != PARSED:
         return OUT_OF_MEMORY
-    k = n_levels[0] - 1
+    # The posteriors of the cascade are still there.
+    add_scores(t.coarse, w)
     if n_levels[0] == t.n_levels:
         for x in range(1, t.n_grammars):
             g = &t.fine[x][t.last[x]]
@@ -169,22 +212,18 @@ cdef int pack_sentence(const Task* t, Work* w, int n, const float** lexicon, con
                 outside_fine(t.coarse, g, w, own)
                 add_scores(t.coarse, w)
                 n_grammars += 1
-    g = &t.fine[0][t.levels[k]]
-    if t.n_grammars > 1:
-        if lay_out(g, w) != PARSED:
-            return OUT_OF_MEMORY
-        z = inside_fine(t.coarse, g, w, lexicon[k], strides[k], False)
-        outside_fine(t.coarse, g, w, z)
-    add_scores(t.coarse, w)
-    log_z[0] = log(<double>z) + LOG_2 * w.f.cell_e[w.f.n_cells - 1]
     scale = 1.0 / n_grammars
     for e in range(first, p.n_edges):
         p.scores[e] *= scale
         p.posteriors[e] *= scale
         p.logs[e] *= scale
     # Where scores are not numbers nothing is marked.
-    if t.derivations and best_derivation(t.coarse, g, w, lexicon[k], strides[k]) == OUT_OF_MEMORY:
-        return OUT_OF_MEMORY
+    if t.derivations:
+        k = n_levels[0] - 1
+        g = &t.fine[0][t.levels[k]]
+        if (lay_out(g, w) != PARSED
+                or best_derivation(t.coarse, g, w, lexicon[k], strides[k]) == OUT_OF_MEMORY):
+            return OUT_OF_MEMORY
     return PARSED
 
 
@@ -197,12 +236,15 @@ cdef class Grammar:
     n_tags, n_phrases, n_symbols: numbers of symbols.
     binary, unary, root: int32 (R, 3), (U, 2) and (K,), see `symbols.Rules`.
     levels: tuples of contiguous arrays: substates, offsets, binary, binary_offsets, unary,
-        unary_offsets, root, root_offsets, entries, entry_parent, entry_pair, entry_value; see
-        `model.Level` and `Fine`.
+        unary_offsets, root, root_offsets, and of `blocks.Blocks` begins, parent, pair, value and
+        groups; see `model.Level` and `Fine`.
     coarse: the binary probabilities of level 0.
+    factors: the matrices of level 1 for a factored first pass, see `first_pass.factored`, or None.
     """
 
     cdef Coarse coarse
+    cdef Factors factors
+    cdef readonly bint is_factored
     cdef Fine* fine
     cdef readonly int n_levels
     cdef tuple rules
@@ -210,7 +252,8 @@ cdef class Grammar:
 
     def __cinit__(self, int n_tags, int n_phrases, int n_symbols,
                   const int32_t[:, ::1] binary not None, const int32_t[:, ::1] unary not None,
-                  const int32_t[::1] root not None, list levels, const float[::1] coarse):
+                  const int32_t[::1] root not None, list levels, const float[::1] coarse,
+                  dict factors=None):
         cdef int k
         _check_symbols(n_tags, n_phrases, n_symbols, np.asarray(binary), np.asarray(unary),
                        np.asarray(root))
@@ -231,17 +274,15 @@ cdef class Grammar:
             self.fine[k].offsets = self._longs(parts[1])
             self.fine[k].binary = self._floats(parts[2])
             self.fine[k].binary_offsets = self._longs(parts[3])
-            self.fine[k].unary = self._floats(parts[4])
-            self.fine[k].unary_offsets = self._longs(parts[5])
             self.fine[k].root = self._floats(parts[6])
             self.fine[k].root_offsets = self._longs(parts[7])
-            self.fine[k].entries = self._ints(parts[8])
-            self.fine[k].entry_parent = self._ints(parts[9])
-            self.fine[k].entry_pair = self._ints(parts[10])
-            self.fine[k].entry_value = self._floats(parts[11])
+            self._set_entries(&self.fine[k], np.asarray(binary), np.asarray(unary), parts)
             self.fine[k].widest = int(np.max(parts[0]))
         self._set_coarse(n_tags, n_phrases, n_symbols, np.asarray(binary), np.asarray(unary),
                          np.asarray(root), (np.asarray(coarse), levels[0][4], levels[0][6]))
+        self.is_factored = factors is not None
+        if self.is_factored:
+            self._set_factors(factors, levels)
 
     def __dealloc__(self):
         free(self.fine)
@@ -263,6 +304,73 @@ cdef class Grammar:
     cdef const float* _floats(self, array) except NULL:
         cdef const float[::1] view = self._keep(array, np.float32)
         return &view[0]
+
+    cdef _set_entries(self, Fine* fine, binary, unary, parts):
+        """Take the entries of sparse blocks of binary rules, and find those of unary rules."""
+        fine.groups = self._ints(parts[12])
+        fine.extra = 2 if len(parts[9]) and np.any(parts[9] >= np.asarray(parts[0])[
+            binary[np.repeat(np.arange(len(binary)), np.diff(parts[8])), 0]]) else 0
+        substates, values, offsets = np.asarray(parts[0]), np.asarray(parts[4]), np.asarray(parts[5])
+        begins, parents, pairs = (np.asarray(part) for part in parts[8:11])
+        right = substates[binary[np.repeat(np.arange(len(binary)), np.diff(begins)), 2]]
+        fine.binary_begins = self._ints(begins)
+        fine.binary_entries = self._entries(parents, pairs // right, pairs % right, parts[11])
+        # Unary rules are dense in the model.
+        places = np.flatnonzero(values)
+        counts = np.diff(np.searchsorted(places, offsets))
+        sparse = counts * DENSE < np.diff(offsets)
+        rule = np.repeat(np.arange(len(unary)), counts)
+        places, rule = places[sparse[rule]], rule[sparse[rule]]
+        child, local = substates[unary[rule, 1]], places - offsets[rule]
+        fine.unary = self._floats(values)
+        fine.unary_offsets = self._longs(np.where(sparse, -1, offsets[:len(unary)]))
+        fine.unary_begins = self._ints(np.searchsorted(rule, np.arange(len(unary) + 1)))
+        fine.unary_entries = self._entries(local // child, local % child, 0 * local, values[places])
+
+    cdef const Entry* _entries(self, parent, left, right, value) except NULL:
+        cdef Entry[::1] view = np.zeros(max(len(value), 1), dtype=ENTRY)
+        found = np.asarray(view)
+        for name, array in zip(("parent", "left", "right", "value"), (parent, left, right, value)):
+            found[name][:len(array)] = array
+        self._kept.append(found)
+        return &view[0]
+
+    def _set_factors(self, factors, levels):
+        """Take the matrices of a factored first pass."""
+        cdef Factors* f = &self.factors
+        cdef Coarse* c = &self.coarse
+        if len(levels) < 2 or np.max(levels[1][0]) > 2:
+            raise ValueError("level 1 must have at most two states a symbol")
+        offsets = levels[1][1]
+        tags, states = int(offsets[c.n_tags]), int(offsets[c.n_symbols])
+        rank = len(factors["root"])
+        tag_pad, pad = len(factors["root_tags"]), len(factors["root_states"]) // 2
+        shapes = {
+            "begins": (c.n_symbols + 1,), "combine": (rank, 2 * rank), "divide": (2 * rank, rank),
+            "enter": (tags, 2 * rank), "leave": (2 * rank, tag_pad), "inside": (rank, 2 * pad),
+            "inside_words": (tags, 2 * pad), "outside": (2 * rank, 2 * pad), "root": (rank,),
+            "root_states": (2 * pad,), "root_tags": (tag_pad,), "left": (states, rank),
+            "right": (states, rank), "blocks": (c.n_rules, 8),
+        }
+        found = {name: np.shape(factors[name]) for name in shapes}
+        if (found != shapes or rank % 32 or rank == 0 or tag_pad % 8 or pad % 8 or tag_pad < tags
+                or pad < states - tags or not np.array_equal(factors["begins"], offsets)):
+            raise ValueError("the factors do not fit the grammar")
+        f.rank, f.n_tag_states, f.n_tag_pad, f.n_state_pad = rank, tags, tag_pad, pad
+        f.begins = self._ints(factors["begins"])
+        f.combine = self._floats(factors["combine"])
+        f.divide = self._floats(factors["divide"])
+        f.enter = self._floats(factors["enter"])
+        f.leave = self._floats(factors["leave"])
+        f.inside = self._floats(factors["inside"])
+        f.inside_words = self._floats(factors["inside_words"])
+        f.outside = self._floats(factors["outside"])
+        f.root = self._floats(factors["root"])
+        f.root_states = self._floats(factors["root_states"])
+        f.root_tags = self._floats(factors["root_tags"])
+        f.left = self._floats(factors["left"])
+        f.right = self._floats(factors["right"])
+        f.blocks = self._floats(factors["blocks"])
 
     def _set_coarse(self, n_tags, n_phrases, n_symbols, binary, unary, root, values):
         """Sort the rules by the kind of their children."""
@@ -338,11 +446,13 @@ def _check_symbols(n_tags, n_phrases, n_symbols, binary, unary, root):
 
 def _check_level(n_symbols, binary, unary, root, parts):
     """Raise ValueError unless the arrays of a level are as `Grammar` and `Fine` have them."""
-    if len(parts) != 12 or not all(isinstance(x, np.ndarray) and x.ndim == 1 for x in parts):
-        raise ValueError("a level has twelve arrays of one dimension")
-    n, offsets, dense, dense_offsets, _, _, _, _, entries, parents, pairs, values = parts
+    if len(parts) != 13 or not all(isinstance(x, np.ndarray) and x.ndim == 1 for x in parts):
+        raise ValueError("a level has thirteen arrays of one dimension")
+    n, offsets, dense, dense_offsets, _, _, _, _, entries, parents, pairs, values, groups = parts
     if len(n) != n_symbols or not (n_symbols and 1 <= n.min() <= n.max() <= MOST_SUBSTATES):
         raise ValueError("a symbol with no substates or too many")
+    if len(groups) != n_symbols or (groups < 0).any() or (groups > n).any():
+        raise ValueError("a group of substates that a symbol has not")
     n = n.astype(np.int64)
     if not np.array_equal(offsets, cumulative(n)):
         raise ValueError("offsets must delimit the substates of each symbol")
@@ -362,7 +472,7 @@ def _check_level(n_symbols, binary, unary, root, parts):
         raise ValueError("entries must say where those of each rule begin, and the end")
     rule = np.repeat(np.arange(len(binary)), np.diff(entries))
     if not len(parents) == len(pairs) == len(values) or len(values) and not (
-        parents.min() >= 0 and (parents < n[binary[rule, 0]]).all() and pairs.min() >= 0
+        parents.min() >= 0 and (parents < n[binary[rule, 0]] + 2).all() and pairs.min() >= 0
         and (pairs < n[binary[rule, 1]] * n[binary[rule, 2]]).all()
     ):
         raise ValueError("an entry is of no substates of its rule")
@@ -372,7 +482,8 @@ cdef class Parser:
     """Grammars with the same symbols and rules, and settings of the cascade; threads share it.
 
     grammars: the first one runs the cascade, and all score its last forest.
-    levels: of the cascade, ascending from 0.
+    levels: of the cascade, ascending from 0. If the second is 1 and the first grammar has factors,
+        that level fills the chart, and level 0 only where nothing is left of it.
     last: the level of each grammar that scores the forest.
     keep: posteriors below which items are pruned after each level but the last.
     edge_factor: productions are pruned below keep * edge_factor.
@@ -403,6 +514,7 @@ cdef class Parser:
             raise ValueError("there is no such level")
         t.n_grammars = len(grammars)
         t.coarse = &grammar.coarse
+        t.factors = &grammar.factors if grammar.is_factored and list(levels[:2]) == [0, 1] else NULL
         t.n_levels = len(levels)
         t.edge_factor = edge_factor
         t.derivations = derivations

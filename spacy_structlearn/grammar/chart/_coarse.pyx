@@ -42,8 +42,7 @@ cdef int reserve_chart(Work* w, const Coarse* g, int n) noexcept nogil:
         if (grow_each(<void**>&w.lower, 5, cells * g.n_pad)
                 or grow_each(<void**>&w.tag_value, 3, <size_t>n * g.n_tags)
                 or grow(<void**>&w.exponent, cells, 4) or grow(<void**>&w.n_tags, n, 4)
-                or grow(<void**>&w.factor, n + 1, 4)
-                or grow(<void**>&w.grid, <size_t>n * (n + 1), 4)):
+                or grow(<void**>&w.factor, n + 1, 4)):
             return -1
         w.chart_words = n
     size = (g.n_left_pad + 8) * (g.n_right_pad + 8)
@@ -54,6 +53,15 @@ cdef int reserve_chart(Work* w, const Coarse* g, int n) noexcept nogil:
         # Places without a rule are never written: they stay zero.
         memset(w.w, 0, <size_t>size * 4)
         memset(w.wt, 0, <size_t>size * 4)
+    return reserve_lists(w, g, n)
+
+
+cdef int reserve_lists(Work* w, const Coarse* g, int n) noexcept nogil:
+    """Allocate what lists the forest of a sentence of n words."""
+    if n > w.grid_words:
+        if grow(<void**>&w.grid, <size_t>n * (n + 1), 4):
+            return -1
+        w.grid_words = n
     if g.n_symbols > w.symbols_size:
         if grow(<void**>&w.slot, g.n_symbols, 4):
             return -1

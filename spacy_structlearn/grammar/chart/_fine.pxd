@@ -5,6 +5,7 @@ from spacy_structlearn.grammar.chart._structures cimport Coarse, Fine, Work
 
 cdef int lay_out(const Fine* g, Work* w) noexcept nogil
 cdef void prune(const Coarse* g, Work* w, float keep, float keep_edge) noexcept nogil
+cdef bint has_tree(const Coarse* c, Work* w) noexcept nogil
 cdef float inside_fine(
     const Coarse* c, const Fine* g, Work* w, const float* lexicon, int stride, bint best
 ) noexcept nogil

@@ -14,6 +14,7 @@ from spacy_structlearn.grammar.chart._structures cimport (
     PARSED,
     UNPARSED,
     Coarse,
+    Entry,
     Fine,
     Forest,
     Packed,
@@ -42,7 +43,7 @@ cdef int lay_out(const Fine* g, Work* w) noexcept nogil:
     cdef Py_ssize_t n = 0
     for item in range(f.n_items):
         f.item_offset[item] = <int32_t>n
-        n += g.n[f.item_symbol[item]]
+        n += g.n[f.item_symbol[item]] + g.extra
     f.item_offset[f.n_items] = <int32_t>n
     w.n_values = n
     if (reserve(<void**>&w.inside0, 4, &w.values_size, n)
@@ -56,7 +57,10 @@ cdef int lay_out(const Fine* g, Work* w) noexcept nogil:
 
 
 cdef void prune(const Coarse* g, Work* w, float keep, float keep_edge) noexcept nogil:
-    """Remove items and edges with lower posteriors in the pass before, in place."""
+    """Remove items and edges with lower posteriors in the pass before, in place.
+
+    What stays keeps its posterior.
+    """
     cdef Forest* f = &w.f
     cdef int cell, item, x, e, n_cells = 0, n_items = 0, n_groups = 0, n_edges = 0, n_unaries = 0
     cdef int begin_item, begin_group, begin_unary, begin_edge, n_roots = 0
@@ -70,6 +74,9 @@ cdef void prune(const Coarse* g, Work* w, float keep, float keep_edge) noexcept 
                 place[item] = n_items
                 f.item_symbol[n_items] = f.item_symbol[item]
                 f.item_cell[n_items] = n_cells
+                f.item_lower[n_items] = f.item_lower[item]
+                f.item_upper[n_items] = f.item_upper[item]
+                f.item_same[n_items] = f.item_same[item]
                 n_items += 1
         for x in range(f.cell_unary[cell], f.cell_unary[cell + 1]):
             if (f.unary_q[x] >= keep_edge and place[f.unary_parent[x]] >= 0
@@ -77,6 +84,7 @@ cdef void prune(const Coarse* g, Work* w, float keep, float keep_edge) noexcept 
                 f.unary_parent[n_unaries] = place[f.unary_parent[x]]
                 f.unary_child[n_unaries] = place[f.unary_child[x]]
                 f.unary_rule[n_unaries] = f.unary_rule[x]
+                f.unary_q[n_unaries] = f.unary_q[x]
                 n_unaries += 1
         for x in range(f.cell_group[cell], f.cell_group[cell + 1]):
             if place[f.group_parent[x]] < 0:
@@ -87,6 +95,7 @@ cdef void prune(const Coarse* g, Work* w, float keep, float keep_edge) noexcept 
                         and place[f.edge_right[e]] >= 0):
                     f.edge_left[n_edges] = place[f.edge_left[e]]
                     f.edge_right[n_edges] = place[f.edge_right[e]]
+                    f.edge_q[n_edges] = f.edge_q[e]
                     n_edges += 1
             if n_edges > begin_edge:
                 f.group_parent[n_groups] = place[f.group_parent[x]]
@@ -96,6 +105,7 @@ cdef void prune(const Coarse* g, Work* w, float keep, float keep_edge) noexcept 
         if n_items > begin_item:
             f.cell_i[n_cells] = f.cell_i[cell]
             f.cell_j[n_cells] = f.cell_j[cell]
+            f.cell_e[n_cells] = f.cell_e[cell]
             f.cell_item[n_cells] = begin_item
             f.cell_group[n_cells] = begin_group
             f.cell_unary[n_cells] = begin_unary
@@ -108,6 +118,7 @@ cdef void prune(const Coarse* g, Work* w, float keep, float keep_edge) noexcept 
         if place[f.root_item[x]] >= 0:
             f.root_item[n_roots] = place[f.root_item[x]]
             f.root_rule[n_roots] = f.root_rule[x]
+            f.root_q[n_roots] = f.root_q[x]
             n_roots += 1
     f.n_cells = n_cells
     f.n_items = n_items
@@ -117,15 +128,90 @@ cdef void prune(const Coarse* g, Work* w, float keep, float keep_edge) noexcept 
     f.n_roots = n_roots
 
 
-cdef inline void combine(float* out, const float* p, const float* x, int rows, int n, bint best) noexcept nogil:
-    """out[r] += sum over k of p[r, k] x[k], or their maximum if that is larger."""
-    cdef int r, k
-    if not best:
-        add_matvec(out, p, x, rows, n, 1.0)
+cdef bint has_tree(const Coarse* c, Work* w) noexcept nogil:
+    """Whether the forest has a tree."""
+    cdef Forest* f = &w.f
+    cdef int cell, item, x, y
+    cdef int32_t* lower = w.lower_number  # whether a node has a tree; reserved by the pass
+    cdef int32_t* upper = w.upper_number
+    for cell in range(f.n_cells):
+        for item in range(f.cell_item[cell], f.cell_item[cell + 1]):
+            lower[item] = upper[item] = f.item_symbol[item] < c.n_tags
+        for x in range(f.cell_group[cell], f.cell_group[cell + 1]):
+            for y in range(f.group_edge[x], f.group_edge[x + 1]):
+                if upper[f.edge_left[y]] and upper[f.edge_right[y]]:
+                    lower[f.group_parent[x]] = 1
+        # Those over tags are first.
+        for x in range(f.cell_unary[cell], f.cell_unary[cell + 1]):
+            if f.item_symbol[f.unary_child[x]] < c.n_tags:
+                lower[f.unary_parent[x]] = 1
+            elif lower[f.unary_child[x]]:
+                upper[f.unary_parent[x]] = 1
+        for item in range(f.cell_item[cell], f.cell_item[cell + 1]):
+            upper[item] |= lower[item]
+    for x in range(f.n_roots):
+        if upper[f.root_item[x]]:
+            return True
+    return False
+
+
+cdef inline void unary_inside(const Fine* g, int rule, float* out, const float* child, int na, int nc,
+                              bint best) noexcept nogil:
+    """Add P(x -> y) child[y] to out[x], or put the larger one there."""
+    cdef const Entry* e
+    cdef const Entry* end
+    cdef const float* p
+    cdef float value
+    cdef int x, y
+    if g.unary_offsets[rule] < 0:
+        e = g.unary_entries + g.unary_begins[rule]
+        end = g.unary_entries + g.unary_begins[rule + 1]
+        while e < end:
+            value = e.value * child[e.left]
+            out[e.parent] = max(out[e.parent], value) if best else out[e.parent] + value
+            e += 1
         return
-    for r in range(rows):
-        for k in range(n):
-            out[r] = max(out[r], p[r * n + k] * x[k])
+    p = g.unary + g.unary_offsets[rule]
+    if not best:
+        add_matvec(out, p, child, na, nc, 1.0)
+        return
+    for x in range(na):
+        for y in range(nc):
+            out[x] = max(out[x], p[x * nc + y] * child[y])
+
+
+cdef inline float unary_outside(const Fine* g, int rule, const float* parent, const float* child,
+                                float* out, float* block, int na, int nc) noexcept nogil:
+    """Add sum_x parent[x] P(x -> y) to out[y]. Returns its product with the inside scores `child`."""
+    cdef const Entry* e
+    cdef const Entry* end
+    cdef float value, total = 0.0
+    cdef int y
+    if g.unary_offsets[rule] < 0:
+        e = g.unary_entries + g.unary_begins[rule]
+        end = g.unary_entries + g.unary_begins[rule + 1]
+        while e < end:
+            value = e.value * parent[e.parent]
+            out[e.left] += value
+            total += value * child[e.left]
+            e += 1
+        return total
+    vecmat(block, g.unary + g.unary_offsets[rule], parent, na, nc)
+    for y in range(nc):
+        out[y] += block[y]
+    return dot(block, child, nc)
+
+
+cdef inline void dense_inside(const float* p, float* out, const float* block, int na, int n,
+                              bint best) noexcept nogil:
+    """Add P(x -> pair) block[pair] to out[x], or put the larger one there."""
+    cdef int x, y
+    if not best:
+        add_matvec(out, p, block, na, n, 1.0)
+        return
+    for x in range(na):
+        for y in range(n):
+            out[x] = max(out[x], p[x * n + y] * block[y])
 
 
 cdef inline void combine_outer(float* out, const float* b, const float* d, int nb, int nd, float factor,
@@ -140,42 +226,89 @@ cdef inline void combine_outer(float* out, const float* b, const float* d, int n
             out[u * nd + v] = max(out[u * nd + v], factor * b[u] * d[v])
 
 
-cdef inline void rule_inside(const Fine* g, int rule, float* out, const float* block, int na, int n,
-                             bint best) noexcept nogil:
-    """Combine P(x -> pair) block[pair] over the pairs of children into out[x]."""
-    cdef int e
+cdef inline void sparse_inside(const Entry* e, const Entry* end, float* out, const float* b,
+                               const float* d, float factor, bint best) noexcept nogil:
+    """Add factor P(x -> y z) b[y] d[z] to out[x], or put the larger one there."""
     cdef float value
-    if g.binary_offsets[rule] >= 0:
-        combine(out, g.binary + g.binary_offsets[rule], block, na, n, best)
-        return
-    for e in range(g.entries[rule], g.entries[rule + 1]):
-        value = g.entry_value[e] * block[g.entry_pair[e]]
-        if best:
-            out[g.entry_parent[e]] = max(out[g.entry_parent[e]], value)
-        else:
-            out[g.entry_parent[e]] += value
+    while e < end:
+        value = factor * e.value * b[e.left] * d[e.right]
+        out[e.parent] = max(out[e.parent], value) if best else out[e.parent] + value
+        e += 1
 
 
-cdef inline void rule_outside(const Fine* g, int rule, float* block, const float* w, int na, int n) noexcept nogil:
-    """block[pair] = sum_x w[x] P(x -> pair)"""
+cdef inline float sparse_outside(const Entry* e, const Entry* end, const float* o, const float* b,
+                                 const float* d, float factor, float* ob, float* od) noexcept nogil:
+    """Add the outside scores of both children of an edge; return their product with the inside ones.
+
+    o: outside scores of the parent. b, d: inside scores of the children.
+    """
+    cdef float value, left, right, total = 0.0
+    while e < end:
+        value = factor * e.value * o[e.parent]
+        left = value * d[e.right]
+        right = value * b[e.left]
+        total += right * d[e.right]
+        ob[e.left] += left
+        od[e.right] += right
+        e += 1
+    return total
+
+
+cdef inline void spread_groups(const Fine* g, Work* w, int cell) noexcept nogil:
+    """Add the scores of groups to those of their substates."""
+    cdef Forest* f = &w.f
+    cdef int item, x, n, cut
+    cdef float* out
+    for item in range(f.cell_item[cell], f.cell_item[cell + 1]):
+        out = w.inside0 + f.item_offset[item]
+        n = g.n[f.item_symbol[item]]
+        cut = g.groups[f.item_symbol[item]]
+        for x in range(cut):
+            out[x] += out[n]
+        for x in range(cut, n):
+            out[x] += out[n + 1]
+        out[n] = out[n + 1] = 0.0
+
+
+cdef inline void sum_groups(const Fine* g, Work* w, int cell) noexcept nogil:
+    """Compute the outside scores of groups, the sums of those of their substates."""
+    cdef Forest* f = &w.f
+    cdef int item, x, n, cut
+    cdef float* out
+    for item in range(f.cell_item[cell], f.cell_item[cell + 1]):
+        out = w.outside0 + f.item_offset[item]
+        n = g.n[f.item_symbol[item]]
+        cut = g.groups[f.item_symbol[item]]
+        out[n] = out[n + 1] = 0.0
+        for x in range(cut):
+            out[n] += out[x]
+        for x in range(cut, n):
+            out[n + 1] += out[x]
+
+
+cdef inline const float* rule_row(const Fine* g, int rule, int x, int nc, int n, float* block) noexcept nogil:
+    """Return P(x -> pair) of all n pairs; those of a sparse block are written to `block`."""
     cdef int e
-    if g.binary_offsets[rule] >= 0:
-        vecmat(block, g.binary + g.binary_offsets[rule], w, na, n)
-        return
-    memset(block, 0, n * 4)
-    for e in range(g.entries[rule], g.entries[rule + 1]):
-        block[g.entry_pair[e]] += g.entry_value[e] * w[g.entry_parent[e]]
-
-
-cdef inline const float* rule_row(const Fine* g, int rule, int x, int n, float* block) noexcept nogil:
-    """Return P(x -> pair) of all pairs; those of a sparse block are written to `block`."""
-    cdef int e
+    cdef const Entry* entry
     if g.binary_offsets[rule] >= 0:
         return g.binary + g.binary_offsets[rule] + <int64_t>x * n
     memset(block, 0, n * 4)
-    for e in range(g.entries[rule], g.entries[rule + 1]):
-        if g.entry_parent[e] == x:
-            block[g.entry_pair[e]] = g.entry_value[e]
+    for e in range(g.binary_begins[rule], g.binary_begins[rule + 1]):
+        entry = g.binary_entries + e
+        if entry.parent == x:
+            block[entry.left * nc + entry.right] = entry.value
+    return block
+
+
+cdef inline const float* unary_row(const Fine* g, int rule, int x, int n, float* block) noexcept nogil:
+    """Return P(x -> y) of all n substates; those of a sparse block are written to `block`."""
+    cdef int e
+    if g.unary_offsets[rule] >= 0:
+        return g.unary + g.unary_offsets[rule] + <int64_t>x * n
+    memset(block, 0, n * 4)
+    for e in range(g.unary_begins[rule], g.unary_begins[rule + 1]):
+        if g.unary_entries[e].parent == x:
+            block[g.unary_entries[e].left] = g.unary_entries[e].value
     return block
 
 
@@ -214,9 +347,11 @@ cdef float inside_fine(const Coarse* c, const Fine* g, Work* w, const float* lex
     """
     cdef Forest* f = &w.f
     cdef int cell, x, e, power, parent, child, rule, nb, nc, here, item
+    cdef bint dense
     cdef float z = 0.0
     cdef const float* b
     cdef const float* d
+    cdef float* out
     memset(w.inside0, 0, w.n_values * 4)
     for cell in range(f.n_cells):
         if f.cell_j[cell] == f.cell_i[cell] + 1:
@@ -230,19 +365,29 @@ cdef float inside_fine(const Coarse* c, const Fine* g, Work* w, const float* lex
                     power = here if here > power else power
             f.cell_e[cell] = power
             for x in range(f.cell_group[cell], f.cell_group[cell + 1]):
-                parent = f.group_parent[x]
+                out = w.inside0 + f.item_offset[f.group_parent[x]]
                 rule = f.group_rule[x]
+                dense = g.binary_offsets[rule] >= 0
                 nb = g.n[c.rules[3 * rule + 1]]
                 nc = g.n[c.rules[3 * rule + 2]]
-                memset(w.block, 0, nb * nc * 4)
+                if dense:
+                    memset(w.block, 0, nb * nc * 4)
                 for e in range(f.group_edge[x], f.group_edge[x + 1]):
                     here = (f.cell_e[f.item_cell[f.edge_left[e]]]
                             + f.cell_e[f.item_cell[f.edge_right[e]]])
                     b = w.inside1 + f.item_offset[f.edge_left[e]]
                     d = w.inside1 + f.item_offset[f.edge_right[e]]
-                    combine_outer(w.block, b, d, nb, nc, power_of_two(here - power), best)
-                rule_inside(g, rule, w.inside0 + f.item_offset[parent], w.block,
-                            g.n[c.rules[3 * rule]], nb * nc, best)
+                    if dense:
+                        combine_outer(w.block, b, d, nb, nc, power_of_two(here - power), best)
+                    else:
+                        sparse_inside(g.binary_entries + g.binary_begins[rule],
+                                      g.binary_entries + g.binary_begins[rule + 1], out, b, d,
+                                      power_of_two(here - power), best)
+                if dense:
+                    dense_inside(g.binary + g.binary_offsets[rule], out, w.block,
+                                 g.n[c.rules[3 * rule]], nb * nc, best)
+            if g.extra:
+                spread_groups(g, w, cell)
         # unaries over tags, then those among phrases
         x = f.cell_unary[cell]
         while x < f.cell_unary[cell + 1]:
@@ -250,10 +395,9 @@ cdef float inside_fine(const Coarse* c, const Fine* g, Work* w, const float* lex
             if f.item_symbol[child] >= c.n_tags:
                 break
             parent = f.unary_parent[x]
-            combine(w.inside0 + f.item_offset[parent],
-                    g.unary + g.unary_offsets[f.unary_rule[x]],
-                    w.inside1 + f.item_offset[child], g.n[f.item_symbol[parent]],
-                    g.n[f.item_symbol[child]], best)
+            unary_inside(g, f.unary_rule[x], w.inside0 + f.item_offset[parent],
+                         w.inside1 + f.item_offset[child], g.n[f.item_symbol[parent]],
+                         g.n[f.item_symbol[child]], best)
             x += 1
         item = f.cell_item[cell]
         while item < f.cell_item[cell + 1] and f.item_symbol[item] < c.n_tags:
@@ -264,10 +408,9 @@ cdef float inside_fine(const Coarse* c, const Fine* g, Work* w, const float* lex
         while x < f.cell_unary[cell + 1]:
             child = f.unary_child[x]
             parent = f.unary_parent[x]
-            combine(w.inside1 + f.item_offset[parent],
-                    g.unary + g.unary_offsets[f.unary_rule[x]],
-                    w.inside0 + f.item_offset[child], g.n[f.item_symbol[parent]],
-                    g.n[f.item_symbol[child]], best)
+            unary_inside(g, f.unary_rule[x], w.inside1 + f.item_offset[parent],
+                         w.inside0 + f.item_offset[child], g.n[f.item_symbol[parent]],
+                         g.n[f.item_symbol[child]], best)
             x += 1
         if f.cell_j[cell] > f.cell_i[cell] + 1:
             f.cell_e[cell] = scale_cell(w.inside0 + e, w.inside1 + e, here - e, f.cell_e[cell])
@@ -281,8 +424,9 @@ cdef float inside_fine(const Coarse* c, const Fine* g, Work* w, const float* lex
 cdef void outside_fine(const Coarse* c, const Fine* g, Work* w, float z) noexcept nogil:
     """Compute outside scores, and the posteriors of items, edges and unaries."""
     cdef Forest* f = &w.f
-    cdef int cell, x, y, e, parent, child, rule, nb, nc, n, item, first
-    cdef float value, factor, q, inverse = 1.0 / z
+    cdef int cell, x, y, e, parent, child, rule, nb, nc, n, item, first, left, right
+    cdef bint dense
+    cdef float factor, q, inverse = 1.0 / z
     cdef const float* p
     cdef float* out
     memset(w.outside1, 0, w.n_values * 4)
@@ -307,22 +451,21 @@ cdef void outside_fine(const Coarse* c, const Fine* g, Work* w, float z) noexcep
             parent = f.unary_parent[x]
             child = f.unary_child[x]
             n = g.n[f.item_symbol[child]]
-            p = g.unary + g.unary_offsets[f.unary_rule[x]]
+            nb = g.n[f.item_symbol[parent]]
             if f.item_symbol[child] < c.n_tags:
                 # The lower nodes of the phrases here are complete: tags come last.
-                vecmat(w.block, p, w.outside0 + f.item_offset[parent],
-                       g.n[f.item_symbol[parent]], n)
-                out = w.outside1 + f.item_offset[child]
-                f.unary_q[x] = inverse * dot(w.block, w.inside1 + f.item_offset[child], n)
+                q = unary_outside(g, f.unary_rule[x], w.outside0 + f.item_offset[parent],
+                                  w.inside1 + f.item_offset[child],
+                                  w.outside1 + f.item_offset[child], w.block, nb, n)
             else:
-                vecmat(w.block, p, w.outside1 + f.item_offset[parent],
-                       g.n[f.item_symbol[parent]], n)
-                out = w.outside0 + f.item_offset[child]
-                f.unary_q[x] = inverse * dot(w.block, w.inside0 + f.item_offset[child], n)
-            for y in range(n):
-                out[y] += w.block[y]
+                q = unary_outside(g, f.unary_rule[x], w.outside1 + f.item_offset[parent],
+                                  w.inside0 + f.item_offset[child],
+                                  w.outside0 + f.item_offset[child], w.block, nb, n)
+            f.unary_q[x] = inverse * q
         for x in range(e, f.item_offset[f.cell_item[cell + 1]]):
             w.outside0[x] = w.outside0[x] if w.inside0[x] > 0.0 else 0.0
+        if g.extra:
+            sum_groups(g, w, cell)
         for x in range(f.cell_group[cell], f.cell_group[cell + 1]):
             if f.cell_e[cell] == NOTHING:
                 for y in range(f.group_edge[x], f.group_edge[x + 1]):
@@ -332,15 +475,22 @@ cdef void outside_fine(const Coarse* c, const Fine* g, Work* w, float z) noexcep
             rule = f.group_rule[x]
             nb = g.n[c.rules[3 * rule + 1]]
             nc = g.n[c.rules[3 * rule + 2]]
-            rule_outside(g, rule, w.block, w.outside0 + f.item_offset[parent],
-                         g.n[c.rules[3 * rule]], nb * nc)
+            dense = g.binary_offsets[rule] >= 0
+            out = w.outside0 + f.item_offset[parent]
+            if dense:
+                vecmat(w.block, g.binary + g.binary_offsets[rule], out, g.n[c.rules[3 * rule]], nb * nc)
             for y in range(f.group_edge[x], f.group_edge[x + 1]):
-                e = (f.cell_e[f.item_cell[f.edge_left[y]]]
-                     + f.cell_e[f.item_cell[f.edge_right[y]]] - f.cell_e[cell])
-                q = push_edge(w.block, w.inside1 + f.item_offset[f.edge_left[y]],
-                              w.inside1 + f.item_offset[f.edge_right[y]], nb, nc,
-                              power_of_two(e), w.outside1 + f.item_offset[f.edge_left[y]],
-                              w.outside1 + f.item_offset[f.edge_right[y]])
+                left, right = f.item_offset[f.edge_left[y]], f.item_offset[f.edge_right[y]]
+                factor = power_of_two(f.cell_e[f.item_cell[f.edge_left[y]]]
+                                      + f.cell_e[f.item_cell[f.edge_right[y]]] - f.cell_e[cell])
+                if dense:
+                    q = push_edge(w.block, w.inside1 + left, w.inside1 + right, nb, nc, factor,
+                                  w.outside1 + left, w.outside1 + right)
+                else:
+                    q = sparse_outside(g.binary_entries + g.binary_begins[rule],
+                                       g.binary_entries + g.binary_begins[rule + 1], out,
+                                       w.inside1 + left, w.inside1 + right, factor,
+                                       w.outside1 + left, w.outside1 + right)
                 f.edge_q[y] = q * inverse
         for item in range(f.cell_item[cell], f.cell_item[cell + 1]):
             n = g.n[f.item_symbol[item]]
@@ -656,7 +806,7 @@ cdef int best_derivation(const Coarse* c, const Fine* g, Work* w, const float* l
             if f.unary_parent[x] != item or f.item_symbol[child] < c.n_tags:
                 continue
             nc = g.n[f.item_symbol[child]]
-            p = g.unary + g.unary_offsets[f.unary_rule[x]] + s * nc
+            p = unary_row(g, f.unary_rule[x], s, nc, w.block)
             for v in range(nc):
                 value = p[v] * w.inside0[f.item_offset[child] + v]
                 if value > top:
@@ -675,7 +825,7 @@ cdef int best_derivation(const Coarse* c, const Fine* g, Work* w, const float* l
             if f.unary_parent[x] != parent or f.item_symbol[child] >= c.n_tags:
                 continue
             e = g.n[f.item_symbol[child]]
-            p = g.unary + g.unary_offsets[f.unary_rule[x]] + s * e
+            p = unary_row(g, f.unary_rule[x], s, e, w.block)
             for v in range(e):
                 value = p[v] * w.inside1[f.item_offset[child] + v]
                 if value > top:
@@ -688,7 +838,7 @@ cdef int best_derivation(const Coarse* c, const Fine* g, Work* w, const float* l
             rule = f.group_rule[x]
             left = g.n[c.rules[3 * rule + 1]]
             right = g.n[c.rules[3 * rule + 2]]
-            p = rule_row(g, rule, s, left * right, w.block)
+            p = rule_row(g, rule, s, right, left * right, w.block)
             for e in range(f.group_edge[x], f.group_edge[x + 1]):
                 factor = power_of_two(f.cell_e[f.item_cell[f.edge_left[e]]]
                                       + f.cell_e[f.item_cell[f.edge_right[e]]] - f.cell_e[cell])

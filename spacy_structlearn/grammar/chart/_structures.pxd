@@ -1,6 +1,6 @@
 """What the passes over the chart of a sentence share: grammars, forests, workspaces."""
 
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
 
 from spacy_structlearn.kernels.arrays cimport reserve
 from spacy_structlearn.kernels.vectors cimport exponent_of, power_of_two
@@ -18,22 +18,32 @@ cdef extern from *:
     const float TINY
 
 
+cdef struct Entry:
+    # A probability of a sparse block: substates of the parent and of the children. The two
+    # substates after the last one of a parent are groups of its substates, see `blocks`.
+    uint16_t parent, left, right
+    float value
+
+
 cdef struct Fine:
-    # One level of a grammar; offsets as in `model.Level`. The block of a binary rule is dense, or,
-    # where its offset is -1, a list of entries: parent substate, pair of children, probability.
+    # One level of a grammar; offsets as in `model.Level`. The block of a binary or unary rule is
+    # dense, or, where its offset is -1, a list of entries. Those of unary rules have only a left
+    # child.
     const int32_t* n
     const int64_t* offsets
     const float* binary
     const int64_t* binary_offsets
-    const int32_t* entries  # (n_rules + 1), where those of each rule begin
-    const int32_t* entry_parent
-    const int32_t* entry_pair
-    const float* entry_value
+    const int32_t* binary_begins  # (n_rules + 1), where the entries of each rule begin
+    const Entry* binary_entries
     const float* unary
     const int64_t* unary_offsets
+    const int32_t* unary_begins
+    const Entry* unary_entries
     const float* root
     const int64_t* root_offsets
     int widest  # the largest number of substates of a symbol
+    const int32_t* groups  # for each symbol the first substate of the second group
+    int extra  # 2 if there are entries of groups, otherwise 0: places after the substates of an item
 
 
 cdef struct TagRules:
@@ -67,6 +77,26 @@ cdef struct Coarse:
     const float* unary_value  # of unary_rules, level 0
     const float* root_value
     const float* binary_value
+
+
+cdef struct Factors:
+    # Level 1 by its factors, see `first_pass`. States are numbered as in the level, those of tags
+    # first; rows of states are n_state_pad wide, rows of tags n_tag_pad.
+    int rank, n_tag_states, n_tag_pad, n_state_pad
+    const int32_t* begins  # (n_symbols + 1), the states of each symbol, of which there are 1 or 2
+    const float* combine  # (rank, 2 rank)
+    const float* divide  # (2 rank, rank), transposed
+    const float* enter  # (n_tag_states, 2 rank)
+    const float* leave  # (2 rank, n_tag_pad), transposed
+    const float* inside  # (rank, 2 n_state_pad)
+    const float* inside_words  # (n_tag_states, 2 n_state_pad)
+    const float* outside  # (2 rank, 2 n_state_pad)
+    const float* root  # (rank)
+    const float* root_states  # (2 n_state_pad)
+    const float* root_tags  # (n_tag_pad)
+    const float* left  # (states, rank)
+    const float* right
+    const float* blocks  # (n_rules, 8)
 
 
 cdef struct Forest:
@@ -145,8 +175,39 @@ cdef struct Work:
     int32_t* first  # by rule: its newest edge in the cell
     int32_t* next
     int32_t* touched
-    int symbols_size, rules_size, next_size
-    float z  # score of the sentence at level 0
+    int symbols_size, rules_size, next_size, grid_words
+    float z  # score of the sentence in the first pass
+    # the chart of a factored first pass; cells by their length, then their beginning
+    Py_ssize_t factored_cells
+    float* above  # (cells, rank): the parents of a cell
+    float* above_outside
+    float* below  # (cells, 2 rank): its nodes as left and as right children
+    int32_t* power
+    int32_t* found  # (cells, 2): the first of the items that were found, and the number of them
+    float* words  # (words, n_tag_pad)
+    int64_t* places  # (2, words)
+    int32_t* survivors
+    float* factors  # (words)
+    int factored_words
+    float* rows  # (words, 2 rank), (words, rank) and (words, 4 n_state_pad): workspace of a length
+    int rows_size
+    # items that were found, from wide cells to narrow ones
+    int found_size
+    int n_found
+    int32_t* found_symbol
+    float* found_inside  # (.., 2)
+    float* found_outside
+    # of the items of the forest: (.., 2), (.., 2), (.., rank), (.., rank)
+    int states_size
+    float* state_inside
+    float* state_outside
+    int vectors_size
+    float* left_rows
+    float* right_rows
+    int chosen_size
+    int32_t* left_chosen
+    int32_t* right_chosen
+    uint8_t* supported  # by symbol
     # the substates of the items
     Py_ssize_t n_values
     int values_size
@@ -176,6 +237,11 @@ cdef inline int reserve_more(Forest* f, int cells, int items, int groups, int ed
             or reserve(<void**>&f.unary_parent, 4, &f.unaries_size, f.n_unaries + unaries)):
         return -1
     return 0
+
+
+cdef inline Py_ssize_t by_length(int n, int i, int j) noexcept nogil:
+    """Return the row of (i, j), which is next to that of (i + 1, j + 1)."""
+    return <Py_ssize_t>(j - i - 1) * n - <Py_ssize_t>(j - i - 1) * (j - i - 2) // 2 + i
 
 
 cdef inline Py_ssize_t by_start(int n, int i, int j) noexcept nogil:

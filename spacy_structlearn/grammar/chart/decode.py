@@ -23,7 +23,7 @@ tree, marked as failed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -33,20 +33,19 @@ from numpy.typing import NDArray
 from ...errors import StructlearnError
 from ...parallel.batches import Workspaces, in_batches
 from ...trees.parse import GivenTag, Parse, calibrate, tag_shares
-from ..latent.model import LatentGrammar, Level, ScoredGrammar
+from ..latent.model import LatentGrammar, ScoredGrammar
 from . import _chart
+from .blocks import SHARE, blocks
+from .first_pass import factored, is_factored
 from .hypergraph import Floats, Hypergraphs, Refinement, Scorer, together
 
 LABELLED_RECALL = "labelled_recall"
 DECODERS = ("viterbi", "max_rule_sum", "max_rule_product", "variational", LABELLED_RECALL)
-# Items with lower posteriors are pruned after each level of the cascade. The grammar of level 0 is
-# a weak model, so its threshold must be low; the others are nearly always right about what is
-# impossible.
-THRESHOLDS = (1e-4,) * 8
-EDGE_FACTOR = 0.1
-_BATCH_WORDS = 500
-# An entry of a sparse block takes as long as this many entries of a dense one.
-DENSE = 16
+# Items with lower posteriors are pruned after each level of the cascade. The coarse levels are weak
+# models, so their thresholds must be low.
+THRESHOLDS = (1e-4, 1e-4, *(3e-4,) * 6)
+EDGE_FACTOR = 0.3
+_BATCH_WORDS = 2000
 
 
 class ChartParser:
@@ -55,9 +54,14 @@ class ChartParser:
     grammars: a LatentGrammar, several of them, or a ScoredGrammar, which brings its scorers, its
         weight and its temperature along.
     decoder: one of `DECODERS`.
-    levels: levels of the (first) grammar that make the cascade, from 0 to its depth. None: all.
+    levels: levels of the (first) grammar that make the cascade, from 0 to its depth. With level 1,
+        which is factored for speed, level 0 is only used where nothing is left. None: 0, 1, 2 and
+        the last.
     thresholds: posteriors below which items are pruned, one for each level but the last.
     edge_factor: times the threshold, the posterior below which productions are pruned.
+    share: probabilities of refined rules below this share of the largest one of the same coarse
+        rule are replaced by their mean over a group of substates (see `blocks`); 0: none. The
+        decoder "viterbi" replaces none.
     threads: number of threads that share the sentences of a batch.
     scorers: further scorers of trees.
 
@@ -76,6 +80,7 @@ class ChartParser:
         levels: Sequence[int] | None = None,
         thresholds: Sequence[float] = THRESHOLDS,
         edge_factor: float = EDGE_FACTOR,
+        share: float = SHARE,
         threads: int = 1,
         scorers: Sequence[Scorer] = (),
     ):
@@ -96,7 +101,8 @@ class ChartParser:
         self.grammar = self.grammars[0]
         self.temperature = self.grammar.temperature if temperature is None else temperature
         last = self.grammar.depth
-        self.levels = tuple(range(last + 1) if levels is None else levels)
+        default = sorted({0, min(1, last), min(2, last), last})
+        self.levels = tuple(default if levels is None else levels)
         thresholds = tuple(thresholds)
         ascending = list(self.levels) == sorted({0, last, *self.levels})
         inside = all(0 <= level <= last for level in self.levels)
@@ -111,6 +117,7 @@ class ChartParser:
                 and all(0 <= t <= 1 for t in thresholds),
             ),
             ("edge_factor", edge_factor, "from 0 to 1", 0 <= edge_factor <= 1),
+            ("share", share, "from 0 to 1", 0 <= share <= 1),
             ("threads", threads, "1 or more", threads >= 1),
         ):
             if not sound:
@@ -118,7 +125,7 @@ class ChartParser:
         for grammar in self.grammars[1:]:
             if grammar.symbols != self.grammar.symbols or grammar.rules != self.grammar.rules:
                 raise StructlearnError("SL422")
-        self.decoder = decoder
+        self.decoder, self.share = decoder, share
         self.threads = threads
         # The (grammar, level) pairs that score the last forest; the first ends the cascade.
         self._finals = [
@@ -126,7 +133,17 @@ class ChartParser:
             for grammar in self.grammars
             for level in range(grammar.depth, len(grammar.levels))
         ]
-        compiled = {id(grammar): compile_grammar(grammar) for grammar in self.grammars}
+        first = self.levels[:2] == (0, 1) and is_factored(self.grammar.levels[1])
+        compiled = {}
+        for grammar in self.grammars:
+            read = {level for other, level in self._finals if other is grammar}
+            own = grammar is self.grammar
+            compiled[id(grammar)] = compile_grammar(
+                grammar,
+                first and own,
+                0.0 if decoder == "viterbi" else share,
+                read.union(self.levels if own else ()),
+            )
         self._parser = _chart.Parser(
             [compiled[id(grammar)] for grammar, _ in self._finals],
             self.levels,
@@ -187,7 +204,8 @@ class ChartParser:
         """Return the forests of the sentences that can be parsed, and the numbers of these, int64.
 
         The scores are those of the grammar's variational distribution, log q of a production given
-        its parent, or their means over several grammars.
+        its parent, or their means over several grammars. The probabilities of the trees of a forest
+        sum to a little less than 1, since posteriors are not computed again after the last pruning.
         """
         every = [list(sentence) for sentence in sentences]
         filled = [i for i, sentence in enumerate(every) if sentence]
@@ -461,12 +479,21 @@ class _ScoredTrees(NamedTuple):
     gains: Floats
 
 
-def compile_grammar(grammar: LatentGrammar) -> _chart.Grammar:
-    """Convert a grammar to what the kernel reads."""
+def compile_grammar(
+    grammar: LatentGrammar,
+    first_pass: bool = False,
+    share: float = 0.0,
+    shared: Container[int] = (),
+) -> _chart.Grammar:
+    """Convert a grammar to what the kernel reads.
+
+    first_pass: whether it needs the factors of level 1. share: see `blocks.blocks`. shared: the
+    levels for which that is worth the time.
+    """
     symbols, rules = grammar.symbols, grammar.rules
     levels = []
-    for level in grammar.levels:
-        dense, dense_offsets, *entries = _blocks(level)
+    for number, level in enumerate(grammar.levels):
+        dense, dense_offsets, *entries = blocks(level, share if number in shared else 0.0)
         unary = (level.unary, level.unary_offsets)
         root = (level.root, level.root_offsets)
         levels.append(
@@ -481,35 +508,7 @@ def compile_grammar(grammar: LatentGrammar) -> _chart.Grammar:
         rules.root,
         levels,
         grammar.levels[0].binary,
-    )
-
-
-def _blocks(level: Level) -> tuple[NDArray, ...]:
-    """The blocks of the binary rules: well filled ones are dense, of the others there are entries.
-
-    See `_structures.Fine` for the arrays.
-    """
-    places, values = level.entries
-    offsets = level.binary_offsets
-    sizes = np.diff(offsets)
-    widths = level.substates[level.rules.binary[:, 1:]].astype(np.int64).prod(axis=1)
-    begins = np.searchsorted(places, offsets)
-    filled = np.diff(begins) * DENSE >= sizes
-    dense_sizes = np.where(filled, sizes, 0)
-    dense_offsets = np.cumsum(dense_sizes) - dense_sizes
-    rule = np.repeat(np.arange(len(sizes)), np.diff(begins))
-    local = places - offsets[rule]
-    dense = np.zeros(int(dense_sizes.sum()), dtype=np.float32)
-    inside = filled[rule]
-    dense[dense_offsets[rule[inside]] + local[inside]] = values[inside]
-    rule, local, values = rule[~inside], local[~inside], values[~inside]
-    return (
-        dense,
-        np.where(filled, dense_offsets, -1),
-        np.searchsorted(rule, np.arange(len(sizes) + 1)).astype(np.int32),
-        (local // widths[rule]).astype(np.int32),
-        (local % widths[rule]).astype(np.int32),
-        values,
+        factored(grammar) if first_pass else None,
     )
 
 

@@ -311,6 +311,7 @@ def test_grammars_that_do_not_fit_together():
     parts = (
         level.substates, level.offsets, level.binary, level.binary_offsets[:-1], level.unary,
         level.unary_offsets, level.root, level.root_offsets, *entries, np.zeros(0, np.float32),
+        level.substates,
     )  # fmt: skip
     sizes = (symbols.n_tags, symbols.n_phrases, symbols.size)
 
@@ -330,7 +331,7 @@ def test_grammars_that_do_not_fit_together():
     for bad in (rules.binary + 1000, rules.binary - 1, rules.binary[::-1].copy()):
         with pytest.raises(ValueError, match="rule"):
             made(binary=bad)
-    with pytest.raises(ValueError, match="twelve"):
+    with pytest.raises(ValueError, match="thirteen"):
         made(parts[:-1])
     with pytest.raises(ValueError, match=r"symbols|rule|symbol"):
         made(sizes=(symbols.n_tags, symbols.n_phrases, 2**20))

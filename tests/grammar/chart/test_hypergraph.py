@@ -358,7 +358,7 @@ def test_heads_of_edges():
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_forests_of_many_sentences(threads):
-    parser = ChartParser(sample_grammar(2), threads=threads)
+    parser = ChartParser(sample_grammar(2), threads=threads, thresholds=NEVER)
     sentences = [tree.words() for tree in sample_trees()[:60]]
     sentences[3] = []
     graphs, numbers = parser.forests(sentences)

@@ -148,10 +148,10 @@ def test_gradient_against_finite_differences():
 def test_without_scores_it_is_the_grammar():
     graphs, target = forests()
     losses = conditional_loss(graphs, target, np.zeros(len(graphs.items)), 1.0)[0]
-    # The variational distribution sums to 1 over the trees of the forest.
+    # The variational distribution sums to 1 over the trees of the forest, less what was pruned.
     owner = np.repeat(np.arange(len(graphs)), np.diff(graphs.edge_offsets))
     expected = -np.bincount(owner[target], graphs.scores[target])
-    np.testing.assert_allclose(losses, expected, atol=1e-3)
+    np.testing.assert_allclose(losses, expected, atol=2e-2)
 
 
 def test_edges_that_no_tree_has():

@@ -1,0 +1,264 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
+"""The pass of a level whose binary rules are decomposed: a chart of short vectors.
+
+With P(A -> B C) = sum_r parent[A, r] left[B, r] right[C, r] (`latent.factors`) a cell needs no
+states, only, for each r, the sum over its splits of left child times right child. The states of a
+cell are a linear function of these, and so are the vectors that stand for its nodes as left and
+right children of the next cells: Cohen, Satta & Collins (2013). Therefore a split costs R products
+however many rules there are. States are computed only in cells whose span is a constituent with
+some probability.
+
+Scores are scaled as in `_chart`.
+"""
+
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memcpy, memset
+
+from spacy_structlearn.grammar.chart._structures cimport (
+    NOTHING,
+    OUT_OF_MEMORY,
+    PARSED,
+    TINY,
+    Coarse,
+    Factors,
+    Work,
+    by_length,
+)
+from spacy_structlearn.kernels.arrays cimport grow, grow_each, reserve
+from spacy_structlearn.kernels.vectors cimport (
+    clear_unbounded,
+    dot,
+    exponent_of,
+    largest_of,
+    matmul,
+    power_of_two,
+    scale_row,
+    sum_products,
+)
+
+
+cdef int reserve_factored(Work* w, const Coarse* c, const Factors* g, int n) noexcept nogil:
+    """Allocate the chart of a sentence of n words."""
+    cdef size_t cells = <size_t>n * (n + 1) // 2
+    cdef int size
+    if <Py_ssize_t>cells > w.factored_cells:
+        if (grow_each(<void**>&w.above, 2, cells * g.rank)
+                or grow(<void**>&w.below, cells * 2 * g.rank, 4)
+                or grow(<void**>&w.power, cells, 4) or grow(<void**>&w.found, 2 * cells, 4)):
+            return -1
+        w.factored_cells = <Py_ssize_t>cells
+    if n > w.factored_words:
+        if (grow(<void**>&w.words, <size_t>n * g.n_tag_pad, 4)
+                or grow(<void**>&w.places, 2 * <size_t>n, 8) or grow(<void**>&w.survivors, n, 4)
+                or grow(<void**>&w.factors, n, 4)):
+            return -1
+        w.factored_words = n
+    size = n * (3 * g.rank + g.n_tag_pad + 4 * g.n_state_pad)
+    if size > w.rows_size:
+        if grow(<void**>&w.rows, size, 4):
+            return -1
+        w.rows_size = size
+    if grow(<void**>&w.supported, c.n_symbols, 1):
+        return -1
+    return 0
+
+
+cdef float inside_factored(const Factors* g, Work* w, int n, const float* lexicon, int stride) noexcept nogil:
+    """Compute `above`, `below` and `power` of all cells. Returns the score of the sentence.
+
+    lexicon: scores of n words with all states of tags, in rows that are `stride` apart.
+    """
+    cdef int i, j, k, e, best, length, count, rank = g.rank
+    cdef Py_ssize_t row, left, right
+    cdef float largest
+    cdef float* x
+    memset(w.words, 0, <size_t>n * g.n_tag_pad * 4)
+    for i in range(n):
+        x = w.words + <Py_ssize_t>i * g.n_tag_pad
+        memcpy(x, lexicon + <Py_ssize_t>i * stride, g.n_tag_states * 4)
+        largest = largest_of(x, g.n_tag_pad)
+        e = exponent_of(largest) if largest > 0.0 else 0
+        scale_row(x, power_of_two(-e), TINY, g.n_tag_pad)
+        w.power[i] = e if largest > 0.0 else NOTHING
+    matmul(w.below, 2 * rank, w.words, g.n_tag_pad, g.enter, 2 * rank, n, g.n_tag_states, 2 * rank)
+    for length in range(2, n + 1):
+        row = by_length(n, 0, length)
+        for i in range(n - length + 1):
+            j = i + length
+            best = -(1 << 30)
+            for k in range(i + 1, j):
+                e = w.power[by_length(n, i, k)] + w.power[by_length(n, k, j)]
+                best = e if e > best else best
+            count = 0
+            for k in range(i + 1, j):
+                left = by_length(n, i, k)
+                right = by_length(n, k, j)
+                e = w.power[left] + w.power[right] - best
+                if e < -126:
+                    continue
+                w.places[count] = left * 2 * rank
+                w.places[n + count] = right * 2 * rank + rank
+                w.factors[count] = power_of_two(e)
+                count += 1
+            x = w.above + (row + i) * rank
+            sum_products(x, w.below, w.below, w.places, w.places + n, w.factors, count, rank)
+            largest = largest_of(x, rank)
+            if largest > 0.0:
+                e = exponent_of(largest)
+                scale_row(x, power_of_two(-e), TINY, rank)
+                w.power[row + i] = best + e
+            else:
+                w.power[row + i] = NOTHING
+        matmul(w.below + row * 2 * rank, 2 * rank, w.above + row * rank, rank, g.combine, 2 * rank,
+               n - length + 1, rank, 2 * rank)
+    if n == 1:
+        return dot(w.words, g.root_tags, g.n_tag_pad)
+    return dot(w.above + by_length(n, 0, n) * rank, g.root, rank)
+
+
+cdef void outside_of_cell(const Factors* g, Work* w, int n, int i, int j, float* out) noexcept nogil:
+    """Compute the outside scores of the nodes of a cell as left and as right children, (2 rank)."""
+    cdef int k, e, count = 0, rank = g.rank
+    cdef Py_ssize_t row = by_length(n, i, j), above, beside
+    for k in range(j + 1, n + 1):
+        above = by_length(n, i, k)
+        beside = by_length(n, j, k)
+        e = w.power[row] + w.power[beside] - w.power[above]
+        if w.power[above] == NOTHING or e < -126:
+            continue
+        w.places[count] = above * rank
+        w.places[n + count] = beside * 2 * rank + rank
+        w.factors[count] = power_of_two(e)
+        count += 1
+    sum_products(out, w.above_outside, w.below, w.places, w.places + n, w.factors, count, rank)
+    count = 0
+    for k in range(i):
+        above = by_length(n, k, j)
+        beside = by_length(n, k, i)
+        e = w.power[row] + w.power[beside] - w.power[above]
+        if w.power[above] == NOTHING or e < -126:
+            continue
+        w.places[count] = above * rank
+        w.places[n + count] = beside * 2 * rank
+        w.factors[count] = power_of_two(e)
+        count += 1
+    sum_products(out + rank, w.above_outside, w.below, w.places, w.places + n, w.factors, count,
+                 rank)
+    # Outside scores are unbounded only for states whose inside score is zero.
+    clear_unbounded(out, w.below + row * 2 * rank, TINY, 2 * rank)
+
+
+cdef int outside_factored(const Coarse* c, const Factors* g, Work* w, int n, float z,
+                          float keep) noexcept nogil:
+    """Compute `above_outside`, and list the items with a posterior of `keep` or more in `found`.
+
+    z: the score of the sentence.
+    """
+    cdef int i, x, length, n_cells, n_rows, rank = g.rank, pad = g.n_state_pad
+    cdef Py_ssize_t row
+    cdef float limit = keep * z
+    cdef float* out = w.rows  # (words, 2 rank)
+    cdef float* survived = out + <Py_ssize_t>n * 2 * rank  # inside vectors of those that survive
+    cdef float* inside = survived + <Py_ssize_t>n * (rank + g.n_tag_pad)  # of lower and upper nodes
+    cdef float* outside = inside + <Py_ssize_t>n * 2 * pad
+    w.n_found = 0
+    for length in range(n, 0, -1):
+        row = by_length(n, 0, length)
+        n_cells = n - length + 1
+        n_rows = 0
+        if length == n:
+            memset(out, 0, 2 * rank * 4)
+            if n > 1:
+                memcpy(w.above_outside + row * rank, g.root, rank * 4)
+        else:
+            for i in range(n_cells):
+                outside_of_cell(g, w, n, i, i + length, out + <Py_ssize_t>i * 2 * rank)
+            if length > 1:
+                matmul(w.above_outside + row * rank, rank, out, 2 * rank, g.divide, rank, n_cells,
+                       2 * rank, rank)
+        if length > 1:
+            clear_unbounded(w.above_outside + row * rank, w.above + row * rank, TINY,
+                            n_cells * rank)
+        for i in range(n_cells):
+            w.found[2 * (row + i)] = w.n_found
+            w.found[2 * (row + i) + 1] = 0
+            if length > 1 and not dot(w.above + (row + i) * rank, w.above_outside + (row + i) * rank,
+                                      rank) >= limit:
+                continue
+            if n_rows < i:
+                memcpy(out + <Py_ssize_t>n_rows * 2 * rank, out + <Py_ssize_t>i * 2 * rank,
+                       2 * rank * 4)
+            if length > 1:
+                memcpy(survived + <Py_ssize_t>n_rows * rank, w.above + (row + i) * rank, rank * 4)
+            w.survivors[n_rows] = i
+            n_rows += 1
+        matmul(outside, 2 * pad, out, 2 * rank, g.outside, 2 * pad, n_rows, 2 * rank, 2 * pad)
+        if length == n and n_rows:
+            for x in range(2 * pad):
+                outside[x] += g.root_states[x]
+        if length > 1:
+            matmul(inside, 2 * pad, survived, rank, g.inside, 2 * pad, n_rows, rank, 2 * pad)
+        else:
+            matmul(inside, 2 * pad, w.words, g.n_tag_pad, g.inside_words, 2 * pad, n_rows,
+                   g.n_tag_states, 2 * pad)
+            matmul(survived, g.n_tag_pad, out, 2 * rank, g.leave, g.n_tag_pad, n_rows, 2 * rank,
+                   g.n_tag_pad)
+            if n == 1:
+                for x in range(g.n_tag_pad):
+                    survived[x] += g.root_tags[x]
+        for i in range(n_rows):
+            if reserve(<void**>&w.found_symbol, 1, &w.found_size, w.n_found + c.n_symbols):
+                return OUT_OF_MEMORY
+            if (grow(<void**>&w.found_inside, 2 * <size_t>w.found_size, 4)
+                    or grow(<void**>&w.found_outside, 2 * <size_t>w.found_size, 4)):
+                return OUT_OF_MEMORY
+            x = w.survivors[i]
+            w.found[2 * (row + x)] = w.n_found
+            if length == 1:
+                find_tags(c, g, w, w.words + <Py_ssize_t>i * g.n_tag_pad,
+                          survived + <Py_ssize_t>i * g.n_tag_pad, limit)
+            find_phrases(c, g, w, inside + <Py_ssize_t>i * 2 * pad, outside + <Py_ssize_t>i * 2 * pad,
+                         limit)
+            w.found[2 * (row + x) + 1] = w.n_found - w.found[2 * (row + x)]
+    return PARSED
+
+
+cdef inline void find_tags(const Coarse* c, const Factors* g, Work* w, const float* inside,
+                           const float* outside, float limit) noexcept nogil:
+    """List the tags of a word whose inside times outside score is `limit` or more."""
+    cdef int t, x, y
+    cdef float score
+    for t in range(c.n_tags):
+        x, y = g.begins[t], g.begins[t + 1] - 1
+        score = inside[x] * outside[x]
+        if y > x:
+            score += inside[y] * outside[y]
+        if score >= limit and score > 0.0:
+            w.found_symbol[w.n_found] = t
+            w.found_inside[2 * w.n_found] = inside[x]
+            w.found_inside[2 * w.n_found + 1] = inside[y] if y > x else 0.0
+            w.n_found += 1
+
+
+cdef inline void find_phrases(const Coarse* c, const Factors* g, Work* w, const float* inside,
+                              const float* outside, float limit) noexcept nogil:
+    """List the phrases of a cell one of whose nodes has a score of `limit` or more.
+
+    inside, outside: of lower nodes, then of upper ones.
+    """
+    cdef int a, x, y, first = g.n_tag_states, pad = g.n_state_pad
+    cdef float lower, upper
+    for a in range(c.n_tags, c.n_symbols):
+        x, y = g.begins[a] - first, g.begins[a + 1] - 1 - first
+        lower = inside[x] * outside[x]
+        upper = inside[pad + x] * outside[pad + x]
+        if y > x:
+            lower += inside[y] * outside[y]
+            upper += inside[pad + y] * outside[pad + y]
+        if (lower if lower > upper else upper) >= limit and (lower > 0.0 or upper > 0.0):
+            w.found_symbol[w.n_found] = a
+            w.found_inside[2 * w.n_found] = inside[pad + x]
+            w.found_inside[2 * w.n_found + 1] = inside[pad + y] if y > x else 0.0
+            w.found_outside[2 * w.n_found] = outside[x]
+            w.found_outside[2 * w.n_found + 1] = outside[y] if y > x else 0.0
+            w.n_found += 1

@@ -1,0 +1,298 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
+"""The forest that a factored first pass leaves.
+
+An edge is listed if its posterior is high enough, by the outside score of its parent and the inside
+scores of its children in the factored grammar, but with the probability of the rule as it is. Most
+combinations are never looked at: first the split must have a posterior, as a sum over ranks, then
+its left and right children, each with all others, and only then pairs of these are looked up.
+"""
+
+from libc.stdint cimport int32_t, uint8_t
+from libc.string cimport memset
+
+from spacy_structlearn.grammar.chart._structures cimport (
+    NOTHING,
+    OUT_OF_MEMORY,
+    PARSED,
+    UNPARSED,
+    Coarse,
+    Factors,
+    Forest,
+    Work,
+    by_length,
+    reserve_more,
+)
+from spacy_structlearn.kernels.arrays cimport grow, reserve
+from spacy_structlearn.kernels.vectors cimport dot, power_of_two, select_rows, times
+
+# A split is left out if the posteriors of its edges sum to less than this many times the least one
+# of an edge, or than the second number, if that is less.
+cdef float SPLIT = 3.0
+cdef float MOST_OF_SPLIT = 0.01
+
+
+cdef int list_forest(const Coarse* c, const Factors* g, Work* w, int n, float z,
+                     float keep_edge) noexcept nogil:
+    """List the items that were found, without those that have no edge, and their edges.
+
+    z: the score of the sentence. keep_edge: the least posterior of an edge.
+    """
+    cdef Forest* f = &w.f
+    cdef float limit = keep_edge * z, whole = SPLIT * keep_edge
+    cdef int i, length, begin, cell, item, x, n_touched, status
+    cdef Py_ssize_t row
+    whole = z * (whole if whole < MOST_OF_SPLIT else MOST_OF_SPLIT)
+    f.n_words = n
+    f.n_cells = f.n_items = f.n_groups = f.n_edges = f.n_unaries = f.n_roots = 0
+    memset(w.grid, 255, <size_t>n * (n + 1) * 4)
+    for length in range(1, n + 1):
+        for i in range(n - length + 1):
+            row = by_length(n, i, i + length)
+            if w.found[2 * row + 1] == 0:
+                continue
+            if (reserve_more(f, 1, w.found[2 * row + 1], 0, 0, 0)
+                    or reserve(<void**>&w.state_inside, 2, &w.states_size,
+                               2 * (f.n_items + w.found[2 * row + 1]))):
+                return OUT_OF_MEMORY
+            begin = f.n_items
+            cell = f.n_cells
+            f.cell_item[cell] = begin
+            f.cell_group[cell] = f.n_groups
+            f.cell_unary[cell] = f.n_unaries
+            write_items(w, row, cell)
+            for item in range(begin, f.n_items):
+                w.slot[f.item_symbol[item]] = item
+                w.supported[f.item_symbol[item]] = f.item_symbol[item] < c.n_tags
+            n_touched = 0
+            status = PARSED
+            if length > 1:
+                status = list_edges(c, g, w, n, i, i + length, limit, whole, &n_touched)
+            if status == PARSED:
+                support_parents(c, w, begin)
+                drop_unsupported(w, begin)
+                if write_edges(c, w, n_touched) or write_unaries(c, w, begin):
+                    status = OUT_OF_MEMORY
+            for x in range(w.found[2 * row], w.found[2 * row] + w.found[2 * row + 1]):
+                w.slot[w.found_symbol[x]] = -1
+            if status != PARSED or write_vectors(g, w, begin):
+                return OUT_OF_MEMORY
+            if f.n_items == begin:
+                continue
+            f.cell_i[cell] = i
+            f.cell_j[cell] = i + length
+            f.n_cells += 1
+            f.cell_item[cell + 1] = f.n_items
+            f.cell_group[cell + 1] = f.n_groups
+            f.cell_unary[cell + 1] = f.n_unaries
+            w.grid[i * (n + 1) + i + length] = cell
+    cell = w.grid[n]
+    if cell < 0:
+        return UNPARSED
+    for item in range(f.cell_item[cell], f.cell_item[cell + 1]):
+        for x in range(c.n_root):
+            if c.root_rules[x] == f.item_symbol[item]:
+                f.root_item[f.n_roots] = item
+                f.root_rule[f.n_roots] = x
+                f.n_roots += 1
+    return PARSED if f.n_roots else UNPARSED
+
+
+cdef inline void write_items(Work* w, Py_ssize_t row, int cell) noexcept nogil:
+    """Append the items that were found in a cell, with their scores."""
+    cdef Forest* f = &w.f
+    cdef int x, y
+    for x in range(w.found[2 * row], w.found[2 * row] + w.found[2 * row + 1]):
+        f.item_symbol[f.n_items] = w.found_symbol[x]
+        f.item_cell[f.n_items] = cell
+        for y in range(2):
+            w.state_inside[2 * f.n_items + y] = w.found_inside[2 * x + y]
+            w.state_outside[2 * f.n_items + y] = w.found_outside[2 * x + y]
+        f.n_items += 1
+
+
+cdef int list_edges(const Coarse* c, const Factors* g, Work* w, int n, int i, int j, float limit,
+                    float whole, int* n_touched) noexcept nogil:
+    """List the edges of a cell: a chain for each rule, newest first."""
+    cdef Forest* f = &w.f
+    cdef int k, x, y, e, left, right, item, other, rule, parent, n_left, n_right, pair, last = 0
+    cdef int t, u, rank = g.rank
+    cdef Py_ssize_t row = by_length(n, i, j), first, second
+    cdef float factor, score
+    cdef const float* above = w.above_outside + row * rank
+    cdef const float* b
+    cdef const float* d
+    cdef const float* o
+    cdef const float* p
+    cdef float* weights = w.rows
+    cdef float[4] both
+    n_touched[0] = 0
+    for k in range(i + 1, j):
+        left = w.grid[i * (n + 1) + k]
+        right = w.grid[k * (n + 1) + j]
+        if left < 0 or right < 0:
+            continue
+        first = by_length(n, i, k)
+        second = by_length(n, k, j)
+        e = w.power[first] + w.power[second] - w.power[row]
+        if e < -126 or w.power[row] == NOTHING:
+            continue
+        factor = power_of_two(e)
+        times(weights, w.below + second * 2 * rank + rank, above, factor, rank)
+        if not dot(weights, w.below + first * 2 * rank, rank) >= whole:
+            continue
+        x = f.cell_item[left]
+        y = f.cell_item[right]
+        if f.cell_item[left + 1] - x + f.cell_item[right + 1] - y + 2 > w.chosen_size:
+            e = 2 * (f.cell_item[left + 1] - x + f.cell_item[right + 1] - y) + 64
+            if grow(<void**>&w.left_chosen, e, 4) or grow(<void**>&w.right_chosen, e, 4):
+                return OUT_OF_MEMORY
+            w.chosen_size = e
+        n_left = select_rows(w.left_rows + <Py_ssize_t>x * rank, f.cell_item[left + 1] - x, rank,
+                             weights, limit, x, w.left_chosen)
+        if n_left == 0:
+            continue
+        times(weights, w.below + first * 2 * rank, above, factor, rank)
+        n_right = select_rows(w.right_rows + <Py_ssize_t>y * rank, f.cell_item[right + 1] - y, rank,
+                              weights, limit, y, w.right_chosen)
+        for x in range(n_left):
+            item = w.left_chosen[x]
+            t = f.item_symbol[item]
+            b = w.state_inside + 2 * <Py_ssize_t>item
+            for y in range(n_right):
+                other = w.right_chosen[y]
+                u = f.item_symbol[other]
+                pair = t * c.n_symbols + u
+                if c.pairs[pair] == c.pairs[pair + 1]:
+                    continue
+                d = w.state_inside + 2 * <Py_ssize_t>other
+                both[0] = factor * b[0] * d[0]
+                both[1] = factor * b[0] * d[1]
+                both[2] = factor * b[1] * d[0]
+                both[3] = factor * b[1] * d[1]
+                for rule in range(c.pairs[pair], c.pairs[pair + 1]):
+                    parent = w.slot[c.rules[3 * rule]]
+                    if parent < 0:
+                        continue
+                    o = w.state_outside + 2 * <Py_ssize_t>parent
+                    p = g.blocks + 8 * <Py_ssize_t>rule
+                    score = (o[0] * (p[0] * both[0] + p[1] * both[1] + p[2] * both[2] + p[3] * both[3])
+                             + o[1] * (p[4] * both[0] + p[5] * both[1] + p[6] * both[2]
+                                       + p[7] * both[3]))
+                    if not (score >= limit and score > 0.0):
+                        continue
+                    if last >= w.next_size:
+                        if grow(<void**>&w.next, 3 * (w.next_size * 2 + 1024), 4):
+                            return OUT_OF_MEMORY
+                        w.next_size = w.next_size * 2 + 1024
+                    if w.first[rule] < 0:
+                        w.touched[n_touched[0]] = rule
+                        n_touched[0] += 1
+                        w.supported[c.rules[3 * rule]] = 1
+                    w.next[3 * last] = w.first[rule]
+                    w.next[3 * last + 1] = item
+                    w.next[3 * last + 2] = other
+                    w.first[rule] = last
+                    last += 1
+    if reserve_more(f, 0, 0, n_touched[0], last, 0):
+        return OUT_OF_MEMORY
+    return PARSED
+
+
+cdef void support_parents(const Coarse* c, Work* w, int begin) noexcept nogil:
+    """Mark symbols above a tag or a symbol with edges: 1 has edges or a tag below it, 2 has not."""
+    cdef Forest* f = &w.f
+    cdef int item, t, x, parent
+    for item in range(begin, f.n_items):
+        t = f.item_symbol[item]
+        if w.supported[t] != 1:
+            continue
+        for x in range(c.unary_by_child[t], c.unary_by_child[t + 1]):
+            parent = c.unary_rules[2 * x]
+            if w.slot[parent] >= 0 and w.supported[parent] != 1:
+                w.supported[parent] = 1 if t < c.n_tags else 2
+
+
+cdef inline void drop_unsupported(Work* w, int begin) noexcept nogil:
+    """Remove the items of the last cell that have neither edges nor unaries."""
+    cdef Forest* f = &w.f
+    cdef int item, x, kept = begin
+    for item in range(begin, f.n_items):
+        x = f.item_symbol[item]
+        if not w.supported[x]:
+            w.slot[x] = -1
+            continue
+        f.item_symbol[kept] = x
+        f.item_cell[kept] = f.item_cell[item]
+        w.state_inside[2 * kept] = w.state_inside[2 * item]
+        w.state_inside[2 * kept + 1] = w.state_inside[2 * item + 1]
+        w.slot[x] = kept
+        kept += 1
+    f.n_items = kept
+
+
+cdef int write_edges(const Coarse* c, Work* w, int n_touched) noexcept nogil:
+    """Write the edges of the chains, one rule after another, and empty the chains."""
+    cdef Forest* f = &w.f
+    cdef int x, k, rule
+    for x in range(n_touched):
+        rule = w.touched[x]
+        f.group_parent[f.n_groups] = w.slot[c.rules[3 * rule]]
+        f.group_rule[f.n_groups] = rule
+        f.group_edge[f.n_groups] = f.n_edges
+        k = w.first[rule]
+        w.first[rule] = -1
+        while k >= 0:
+            f.edge_left[f.n_edges] = w.next[3 * k + 1]
+            f.edge_right[f.n_edges] = w.next[3 * k + 2]
+            f.n_edges += 1
+            k = w.next[3 * k]
+        f.n_groups += 1
+        f.group_edge[f.n_groups] = f.n_edges
+    return 0
+
+
+cdef int write_unaries(const Coarse* c, Work* w, int begin) noexcept nogil:
+    """Append the unaries of a cell, those over tags first."""
+    cdef Forest* f = &w.f
+    cdef int item, t, x, parent
+    for item in range(begin, f.n_items):
+        t = f.item_symbol[item]
+        if w.supported[t] != 1:
+            continue
+        if reserve_more(f, 0, 0, 0, 0, c.unary_by_child[t + 1] - c.unary_by_child[t]):
+            return OUT_OF_MEMORY
+        for x in range(c.unary_by_child[t], c.unary_by_child[t + 1]):
+            parent = w.slot[c.unary_rules[2 * x]]
+            if parent >= 0:
+                f.unary_parent[f.n_unaries] = parent
+                f.unary_child[f.n_unaries] = item
+                f.unary_rule[f.n_unaries] = x
+                f.n_unaries += 1
+    return 0
+
+
+cdef int write_vectors(const Factors* g, Work* w, int begin) noexcept nogil:
+    """Compute what the items of the last cell are as left and as right children."""
+    cdef Forest* f = &w.f
+    cdef int item, r, x, rank = g.rank
+    cdef float first, second
+    cdef const float* p
+    cdef const float* q
+    cdef float* out
+    if reserve(<void**>&w.left_rows, 2, &w.vectors_size, <Py_ssize_t>f.n_items * rank):
+        return OUT_OF_MEMORY
+    for item in range(begin, f.n_items):
+        x = g.begins[f.item_symbol[item]]
+        first = w.state_inside[2 * item]
+        second = w.state_inside[2 * item + 1]
+        p = g.left + <Py_ssize_t>x * rank
+        q = p + (rank if second > 0.0 else 0)
+        out = w.left_rows + <Py_ssize_t>item * rank
+        for r in range(rank):
+            out[r] = first * p[r] + second * q[r]
+        p = g.right + <Py_ssize_t>x * rank
+        q = p + (rank if second > 0.0 else 0)
+        out = w.right_rows + <Py_ssize_t>item * rank
+        for r in range(rank):
+            out[r] = first * p[r] + second * q[r]
+    return 0

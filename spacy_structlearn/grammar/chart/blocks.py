@@ -1,0 +1,150 @@
+"""The probabilities of the binary rules of a level as the kernel reads them.
+
+Smoothing gives each substate of a group a share of the rules of the others (Petrov et al. 2006,
+section 2.4), so most probabilities of a rule A_x -> B_y C_z are small, and for each pair y z about
+equal in all x of the group. Such a probability is stored once for the group, and only what is large
+for the rule is stored for a substate. Well filled blocks stay dense.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..latent.model import Level
+
+SHARE = 0.01
+FEW = 16  # blocks with at most this many entries are stored as they are
+# A dense block takes as long as this many entries, and an entry more for each so many places.
+DENSE_ENTRIES, DENSE_PLACES = 12, 16
+
+
+class Blocks(NamedTuple):
+    """dense: the dense blocks, float32. offsets: where that of each rule begins, int64, or -1.
+
+    begins: where the entries of each other rule begin, int32 (rules + 1). parent, pair: of each
+    entry: the substate of the parent, and the pair of children, left * n_right + right, int32. The
+    substates after the last one of a symbol are its two groups. value: float32.
+    groups: for each symbol the first substate of the second group, int32 (symbols).
+    """
+
+    dense: NDArray[np.float32]
+    offsets: NDArray[np.int64]
+    begins: NDArray[np.int32]
+    parent: NDArray[np.int32]
+    pair: NDArray[np.int32]
+    value: NDArray[np.float32]
+    groups: NDArray[np.int32]
+
+
+def blocks(level: Level, share: float = 0.0) -> Blocks:
+    """Return the blocks of a level.
+
+    share: probabilities below this share of the largest one of their block are replaced by their
+        mean in a group of substates; 0: none.
+    """
+    places, values = level.entries
+    offsets, rules = level.binary_offsets, level.rules.binary
+    sizes = np.diff(offsets)
+    widths = level.substates[rules[:, 1:]].astype(np.int64).prod(axis=1)
+    counts = np.diff(np.searchsorted(places, offsets))
+    rule = np.repeat(np.arange(len(sizes)), counts)
+    local = places - offsets[rule]
+    parent, pair = local // widths[rule], local % widths[rule]
+    entries = (rule, parent, pair, values)
+    groups = level.substates
+    if share > 0 and len(values):
+        groups = _groups(level, rule, parent, pair)
+        entries = _shared(level, groups, share, *entries)
+    rules_of = np.bincount(entries[0], minlength=len(sizes))
+    filled = rules_of > DENSE_ENTRIES + sizes / DENSE_PLACES
+    dense_sizes = np.where(filled, sizes, 0)
+    dense_offsets = np.cumsum(dense_sizes) - dense_sizes
+    dense = np.zeros(int(dense_sizes.sum()), dtype=np.float32)
+    inside = filled[rule]
+    dense[dense_offsets[rule[inside]] + local[inside]] = values[inside]
+    rule, parent, pair, values = (part[~filled[entries[0]]] for part in entries)
+    return Blocks(
+        dense,
+        np.where(filled, dense_offsets, -1),
+        np.searchsorted(rule, np.arange(len(sizes) + 1)).astype(np.int32),
+        parent.astype(np.int32),
+        pair.astype(np.int32),
+        values.astype(np.float32),
+        groups.astype(np.int32),
+    )
+
+
+def _shared(
+    level: Level,
+    groups: NDArray[np.integer],
+    share: float,
+    rule: NDArray[np.int64],
+    parent: NDArray[np.int64],
+    pair: NDArray[np.int64],
+    values: NDArray[np.float32],
+) -> tuple[NDArray, ...]:
+    """Replace small entries by their means in a group; the others become the rest above these."""
+    n_rules = len(level.rules.binary)
+    top = np.zeros(n_rules, dtype=np.float32)
+    np.maximum.at(top, rule, values)
+    few = np.bincount(rule, minlength=n_rules) <= FEW
+    own = (values >= share * top[rule]) | few[rule]
+    symbol = level.rules.binary[rule, 0]
+    group = parent >= groups[symbol]
+    widest = int(pair.max()) + 1
+    key = (2 * rule + group) * widest + pair
+    keys, first, which = np.unique(key[~own], return_index=True, return_inverse=True)
+    small = np.bincount(which, values[~own], len(keys))
+    # The group has as many small entries as substates that are not stored by themselves.
+    at = np.minimum(np.searchsorted(keys, key[own]), max(len(keys) - 1, 0))
+    matches = np.zeros(0, dtype=bool) if not len(keys) else keys[at] == key[own]
+    stored = np.bincount(at[matches], minlength=len(keys))
+    some = np.flatnonzero(~own)[first]
+    n = level.substates[symbol[some]]
+    size = np.where(group[some], n - groups[symbol[some]], groups[symbol[some]])
+    mean = small / np.maximum(size - stored, 1)
+    kept = values[own].astype(np.float64)
+    kept[matches] -= mean[at[matches]]
+    rules = np.concatenate([rule[own], rule[some]])
+    order = np.argsort(rules, kind="stable")
+    return (
+        rules[order],
+        np.concatenate([parent[own], n + group[some]])[order],
+        np.concatenate([pair[own], pair[some]])[order],
+        np.concatenate([kept, mean])[order],
+    )
+
+
+def _groups(
+    level: Level,
+    rule: NDArray[np.int64],
+    parent: NDArray[np.int64],
+    pair: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Find the first substate of the second group of each symbol, int64 (symbols).
+
+    The groups are those that were smoothed together, so they have the same productions: of all
+    ways to cut the substates in two, the one with the fewest exceptions.
+    """
+    found = np.zeros(len(level.substates), dtype=np.int64)
+    symbol = level.rules.binary[rule, 0]
+    production = rule * (int(pair.max()) + 1) + pair
+    order = np.argsort(symbol, kind="stable")
+    bounds = np.searchsorted(symbol[order], np.arange(len(found) + 1))
+    for x, n in enumerate(level.substates.tolist()):
+        chosen = order[bounds[x] : bounds[x + 1]]
+        if n < 2 or not len(chosen):
+            continue
+        # Numbers of the productions that occur with this parent.
+        _, column = np.unique(production[chosen], return_inverse=True)
+        has = np.zeros((n + 1, int(column.max()) + 1), dtype=np.int32)
+        has[parent[chosen] + 1, column] = 1
+        below = has.cumsum(axis=0)
+        cut = np.arange(n)[:, None]
+        left, right = below[:-1], below[-1] - below[:-1]
+        exceptions = np.minimum(left, cut - left) + np.minimum(right, n - cut - right)
+        found[x] = exceptions.sum(axis=1).argmin()
+    return found

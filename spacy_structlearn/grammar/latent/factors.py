@@ -1,0 +1,115 @@
+"""Binary rules as a sum of products, which makes a fast first pass of the chart parser.
+
+The probabilities of the binary rules of a level are an array with three axes, which has a
+nonnegative decomposition of low rank,
+
+    P(A_x -> B_y C_z) ~ sum over r of parent[A_x, r] left[B_y, r] right[C_z, r]
+
+(Cohen, Satta & Collins 2013, Approximate PCFG parsing using tensor decomposition). EM finds it, as
+in probabilistic latent semantic analysis: rules are weighted by how often the grammar uses them, so
+the divergence from the distribution of rules in trees is minimised.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _factors
+from .model import Level
+
+RANK = 64
+ITERATIONS = 80
+LEAST = 1e-12  # of a factor, so that every rule has a probability
+GENERATIONS = 100  # of a grammar whose trees are counted
+MOST_USES, LEAST_USES = 1e3, 1e-6
+
+Floats = NDArray[np.float32]
+
+
+class Factors(NamedTuple):
+    """The decomposed binary rules of a level.
+
+    parent: float32 (nonterminal states, R). left, right: float32 (states, R), the states of tags
+    first.
+    """
+
+    parent: Floats
+    left: Floats
+    right: Floats
+
+    def product(self) -> Floats:
+        """The probabilities of all rules, float32 (nonterminal states, states, states)."""
+        return np.einsum("ar,br,cr->abc", self.parent, self.left, self.right)
+
+
+def decompose(
+    level: Level, n_tags: int, *, rank: int = RANK, iterations: int = ITERATIONS, seed: int = 0
+) -> Factors:
+    """Decompose the binary rules of a level.
+
+    n_tags: number of tags, which are the first symbols.
+    rank: number of products, at most 256.
+    iterations: of EM. seed: of its starting point.
+    """
+    n_tag_states, n_states = int(level.offsets[n_tags]), level.size
+    rng = np.random.default_rng(seed)
+    states, values = _entries(level)
+    uses = _uses(level, states, values)
+    # States that no tree uses have rules, too.
+    uses = np.maximum(uses, LEAST_USES * uses.max(initial=1.0))
+    weights = values * uses[states[:, 0]]
+    weights /= max(weights.sum(), np.finfo(np.float64).tiny)
+    entries = np.ascontiguousarray(states - [n_tag_states, 0, 0], dtype=np.int32)
+    shapes = (n_states - n_tag_states, n_states, n_states)
+    factors = [rng.gamma(1.0, size=(size, rank)).astype(np.float32) for size in shapes]
+    for _ in range(iterations):
+        counts = _factors.step(entries, weights.astype(np.float32), *factors)
+        totals = np.maximum(counts[0].sum(axis=0), LEAST)
+        # The factor of the parent has the total of each rank.
+        factors = [counts[0], counts[1] / totals, counts[2] / totals]
+        factors = [np.maximum(factor, np.float32(LEAST)) for factor in factors]
+    parent, left, right = factors
+    total = np.bincount(entries[:, 0], values, len(parent))
+    # Each parent gets the total of its rules.
+    sums = parent @ (left.sum(axis=0) * right.sum(axis=0))
+    parent = parent * (total / np.maximum(sums, LEAST))[:, None]
+    return Factors(parent.astype(np.float32), left, right)
+
+
+def _entries(level: Level) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the states of each refined binary rule, int64 (E, 3), and its probability."""
+    places, values = level.entries
+    offsets = level.binary_offsets
+    rule = np.searchsorted(offsets, places, side="right") - 1
+    sizes = level.substates.astype(np.int64)[level.rules.binary[rule]]
+    local = places - offsets[rule]
+    left, right = sizes[:, 1], sizes[:, 2]
+    substates = np.column_stack([local // (left * right), local // right % left, local % right])
+    return level.offsets[level.rules.binary[rule]] + substates, values.astype(np.float64)
+
+
+def _uses(
+    level: Level, states: NDArray[np.int64], values: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return how often each state is used in a tree, float64 (states), to about the generation
+    where a grammar of weights that do not sum to 1 begins to grow."""
+    n = level.size
+    uses = np.zeros((n, n))
+    for child in (1, 2):
+        np.add.at(uses, (states[:, 0], states[:, child]), values)
+    for rule, (parent, child) in enumerate(level.rules.unary.tolist()):
+        block = level.unary_block(rule)
+        rows, columns = level.offsets[[parent, child]]
+        uses[rows : rows + block.shape[0], columns : columns + block.shape[1]] += block
+    root = np.zeros(n)
+    for rule, top in enumerate(level.rules.root.tolist()):
+        root[level.offsets[top] : level.offsets[top + 1]] += level.root_block(rule)
+    found = root
+    for _ in range(GENERATIONS):
+        found = root + found @ uses
+        if found.max(initial=0.0) > MOST_USES:
+            break
+    return found

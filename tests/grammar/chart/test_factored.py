@@ -1,0 +1,103 @@
+"""The factored first pass against the exhaustive one."""
+
+import numpy as np
+import pytest
+from grammar.grammars import NEVER, SHAPES, numpy_posteriors, random_grammar, same_parses, sentence
+
+from spacy_structlearn.grammar.chart import decode, first_pass
+from spacy_structlearn.grammar.chart.decode import ChartParser
+from spacy_structlearn.grammar.latent.factors import Factors
+
+
+def exact_factors(level, n_tags):
+    """One rank for each refined rule."""
+    first = int(level.offsets[n_tags])
+    rules = []
+    for number, symbols in enumerate(level.rules.binary.tolist()):
+        block = level.binary_block(number)
+        for place in zip(*np.nonzero(block), strict=True):
+            rules.append((*(level.offsets[symbols] + place), block[place]))
+    rank = -(-max(len(rules), 1) // 32) * 32
+    parent, left, right = (np.zeros((level.size, rank), np.float32) for _ in range(3))
+    for r, (a, b, c, value) in enumerate(rules):
+        parent[a, r], left[b, r], right[c, r] = value, 1.0, 1.0
+    return Factors(parent[first:], left, right)
+
+
+@pytest.fixture
+def exact(monkeypatch):
+    monkeypatch.setattr(first_pass, "decompose", exact_factors)
+
+
+def exhaustive(monkeypatch, *arguments, **settings):
+    with monkeypatch.context() as patch:
+        patch.setattr(decode, "is_factored", lambda level: False)
+        return ChartParser(*arguments, **settings)
+
+
+def items_of(graphs):
+    return {tuple(item) for item in graphs.items.tolist()}
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 9, 20])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_without_pruning_nothing_is_lost(shape, n, monkeypatch):
+    for seed in range(3):
+        grammar = random_grammar(seed, n_levels=3, density=0.4, shape=shape)
+        words = [sentence(seed, n)]
+        parses = [
+            make(grammar, thresholds=NEVER).parse(words)
+            for make in (ChartParser, lambda *a, **k: exhaustive(monkeypatch, *a, **k))
+        ]
+        assert all(same_parses(a, b, atol=1e-4) for a, b in zip(*parses, strict=True))
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 12])
+@pytest.mark.parametrize("seed", range(4))
+def test_exact_factors_leave_what_has_a_posterior(seed, n, exact):
+    grammar = random_grammar(seed, n_levels=2, density=0.5, root_tags=True)
+    words = sentence(seed, n)
+    keep = 1e-3
+    parser = ChartParser(grammar, thresholds=(keep,), edge_factor=0.0)
+    graphs, numbers = parser.forests([words])
+    rows = grammar.lexicon.scores(1, grammar.lexicon.encode(words))
+    q = numpy_posteriors(grammar.levels[1], grammar.symbols.n_tags, rows)
+    if not len(numbers):
+        assert not q.total > 0
+        return
+    best = np.maximum(q.lower, q.upper)
+    found = items_of(graphs)
+    for i, j, symbol in zip(*np.nonzero(best > keep * 1.01), strict=True):
+        assert (symbol, i, j) in found
+    for symbol, i, j in found:
+        assert best[i, j, symbol] >= keep * 0.99
+
+
+def test_the_score_of_a_long_sentence(monkeypatch, exact):
+    grammar = random_grammar(1, n_levels=2, density=0.5)
+    words = [sentence(3, 60)]
+    parser = ChartParser(grammar, thresholds=NEVER)
+    other = exhaustive(monkeypatch, grammar, thresholds=NEVER)
+    assert same_parses(parser.parse(words)[0], other.parse(words)[0], atol=1e-2)
+
+
+def test_a_level_with_more_states_is_not_factored():
+    grammar = random_grammar(1, n_levels=3)
+    level = grammar.levels[2]
+    assert level.substates.max() > 2
+    assert not first_pass.is_factored(level)
+    assert first_pass.is_factored(grammar.levels[1])
+
+
+def test_factors_that_do_not_fit():
+    grammar = random_grammar(1, n_levels=2)
+    made = first_pass.factored(grammar)
+    compiled = decode.compile_grammar(grammar, first_pass=True)
+    assert compiled.is_factored
+    assert not decode.compile_grammar(grammar).is_factored
+    for name in made:
+        with pytest.MonkeyPatch.context() as patch:
+            wrong = {**made, name: made[name][:-1]}
+            patch.setattr(decode, "factored", lambda grammar, wrong=wrong: wrong)
+            with pytest.raises(ValueError, match="factors do not fit"):
+                decode.compile_grammar(grammar, first_pass=True)
