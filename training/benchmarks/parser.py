@@ -11,6 +11,10 @@ one thread, and runs of both parsers alternate. Times are CPU seconds. The time 
 measured in further passes over the test sentences, without start-up, loading and the first pass, in
 which Java compiles. Medians and ratios are recorded in training/results/parsing_generative.json
 under `peer`.
+
+    python -m training.benchmarks.parser --speed --before CHECKOUT
+
+compares the parser with that of another checkout instead: see speed.py.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ from spacy_structlearn.evaluation.evalb import score_trees
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree, escape
+from training.benchmarks import speed
 from training.common.recording import CORPORA, WORK, record, show
 from training.common.treebanks import wsj_trees
 from training.papers.petrov_klein2007.__main__ import GENERATIVE, best_wsj_grammar, measure
@@ -115,6 +120,10 @@ def alternating(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--speed", action="store_true", help="compare with another checkout")
+    parser.add_argument("--before", type=Path, help="that checkout, for --speed")
+    parser.add_argument("--rounds", type=int, default=5, help="of --speed; default: %(default)s")
+    parser.add_argument("--limit", type=int, help="number of sentences of a trial of --speed")
     parser.add_argument("--berkeley", type=Path, help="BerkeleyParser-1.7.jar (GPL, not ours)")
     parser.add_argument("--grammar", type=Path, help="its grammar of the WSJ sample")
     parser.add_argument("--train", action="store_true", help="train its grammar (minutes)")
@@ -122,6 +131,11 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=WORK, help="cache of grammars")
     parser.add_argument("--runs", type=int, default=3, help="number of alternating runs")
     args = parser.parse_args()
+    if args.speed:
+        if args.before is None:
+            parser.error("--speed needs --before, a checkout with its compiled kernels")
+        speed.compare(args.before.resolve(), args.rounds, args.limit)
+        return
     jar = args.berkeley
     if jar is None or not jar.is_file():
         sys.exit("skipped: give --berkeley BerkeleyParser-1.7.jar; it is GPL and not shipped here")

@@ -1,0 +1,206 @@
+"""The speed and the accuracy of the parser, compared with another checkout of this repository.
+
+    python corpora/fetch.py ewt craft wsj_sample
+    git worktree add ../before COMMIT
+    python -m training.benchmarks.parser --speed --before ../before
+
+The other checkout needs its compiled kernels in place (`python setup.py build_ext --inplace` of
+setuptools, or an editable installation). Both parse with their own default pipeline
+in processes that live through all rounds and take turns, so that a busy machine slows down both.
+Times are CPU seconds; ratios are medians over the rounds. Figures are recorded in
+training/results/speed.json:
+
+ratio.*      new over old, of words (and punctuation) per CPU second: of the parser, which gets
+             sentences with predicted tags; of the role labeler; of the pipeline on raw text
+parser.*     words per CPU second on dev of EWT; ms_100_tokens: CPU milliseconds for a sentence of
+             100 tokens; exponent: of the time as a power of the length, from 20 to 100 tokens
+f1, ece      on dev of EWT, with predicted tags; `change` is new minus old
+failures     makeshift trees on dev of EWT, CRAFT and the WSJ sample
+peak_rss_mb  of the process that parses dev of EWT
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import numpy as np
+
+from training.common.recording import CORPORA, ROOT, peak_mb, record, show
+
+NAME = "speed"
+LENGTHS = (20, 30, 40, 60, 80, 100)
+COPIES = 12  # sentences of each length
+PARTS = ("parser", "srl", "pipeline")
+Work = Callable[[], Any]
+
+
+def compare(before: Path, rounds: int, limit: int | None) -> None:
+    """Run both checkouts, and record the figures. limit: of sentences, for a trial."""
+    workers = {name: Worker(path, limit) for name, path in (("new", ROOT), ("old", before))}
+    scores = {name: worker.ask("scores") for name, worker in workers.items()}
+    figures: dict[str, float] = {
+        f"{key}.{name}": value for name, own in scores.items() for key, value in own.items()
+    }
+    for key in ("f1.ewt_dev", "ece.ewt_dev"):
+        figures[f"{key}.change"] = scores["new"][key] - scores["old"][key]
+    for part in PARTS:
+        times = {name: [] for name in workers}
+        for number in range(rounds + 1):
+            for name in sorted(workers, reverse=bool(number % 2)):
+                times[name].append(workers[name].ask(part))
+        # The first round fills caches.
+        new, old = (np.array(times[name][1:]) for name in ("new", "old"))
+        figures[f"ratio.{part}.new_over_old"] = float(np.median(new / old))
+        figures[f"{part}.words_per_cpu_s.new"] = float(np.median(new))
+        figures[f"{part}.words_per_cpu_s.old"] = float(np.median(old))
+    for name, worker in workers.items():
+        seconds = np.median([worker.ask("lengths") for _ in range(rounds)], axis=0)
+        slope = np.polyfit(np.log(LENGTHS), np.log(seconds), 1)[0]
+        figures[f"parser.exponent.{name}"] = float(slope)
+        figures[f"parser.ms_100_tokens.{name}"] = 1000 * float(seconds[-1])
+    figures["rounds"] = rounds
+    show(figures)
+    if limit is None:
+        record(NAME, figures)
+
+
+class Worker:
+    """A process that parses with one checkout."""
+
+    def __init__(self, checkout: Path, limit: int | None):
+        environment = {**os.environ, "PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"}
+        environment["STRUCTLEARN_CORPORA"] = str(CORPORA.resolve())
+        # As text, so that the folder of this file is not searched for modules.
+        script = Path(__file__).read_text(encoding="utf8")
+        command = [sys.executable, "-c", script, str(limit or 0)]
+        self._process = subprocess.Popen(
+            command, env=environment, cwd=checkout, stdin=-1, stdout=-1, text=True
+        )
+
+    def ask(self, what: str) -> Any:
+        """Return the answer to a question, see `answers`."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(what + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            sys.exit(f"the process that measures {what} has ended")
+        return json.loads(line)
+
+
+# --- in the process -------------------------------------------------------------------------------
+def answers(limit: int) -> dict[str, Work]:
+    """The questions, and what answers them. Reads only what both checkouts have."""
+    from spacy.tokens import Doc
+
+    import spacy_structlearn
+    from spacy_structlearn.evaluation.calibration import expected_calibration_error
+    from training.common.scoring import brackets_right, scored
+    from training.common.treebanks import craft_trees, ewt_trees, wsj_trees
+
+    nlp = spacy_structlearn.load()
+    pipes = dict(nlp.pipeline)
+    parser, labeler = pipes["constituency_parser"], pipes["srl_labeler"]
+    chosen = slice(limit or None)
+    trees = list(ewt_trees(CORPORA, "dev"))[chosen]
+
+    def docs(sentences: list[list[str]]) -> list[Doc]:
+        made = [Doc(nlp.vocab, words=words, sent_starts=_starts(words)) for words in sentences]
+        return list(pipes["chain_tagger"].pipe(made))
+
+    words = [_words(tree) for tree in trees]
+    tagged, n_words = docs(words), sum(map(len, words))
+    texts = [" ".join(" ".join(own) for own in words[i : i + 10]) for i in range(0, len(words), 10)]
+    of_length = _of_lengths(words)
+
+    def parsed(given: list[Doc]) -> list[Any]:
+        return list(parser.predict(given))
+
+    def speed(work: Work, n: int = n_words) -> float:
+        start = process_time()
+        work()
+        return n / (process_time() - start)
+
+    def scores() -> dict[str, float]:
+        readings = parsed(tagged)
+        peak = peak_mb()
+        parses = [_parse(reading, doc) for reading, doc in zip(readings, tagged, strict=True)]
+        score = scored(parses, trees, "gold")
+        failed = sum(parse.failed for parse in parses)
+        for read in (craft_trees, wsj_trees):
+            others = docs([_words(tree) for tree in read(CORPORA, "dev")][chosen])
+            failed += sum(bool(reading.failures) for reading in parsed(others))
+        error = expected_calibration_error(*brackets_right(parses, trees))
+        found = {"f1.ewt_dev": score.f1, "ece.ewt_dev": error, "peak_rss_mb": peak}
+        return found | {"failures": failed, "n.ewt_dev": len(trees)}
+
+    def lengths() -> Iterator[float]:
+        for sentences in of_length:
+            given = docs(sentences)
+            start = process_time()
+            parsed(given)
+            yield (process_time() - start) / len(given)
+
+    with_trees = list(parser.pipe(docs(words)))
+    return {
+        "scores": scores,
+        "parser": lambda: speed(lambda: parsed(tagged)),
+        "srl": lambda: speed(lambda: labeler.predict(with_trees)),
+        "pipeline": lambda: speed(lambda: list(nlp.pipe(texts))),
+        "lengths": lambda: list(lengths()),
+    }
+
+
+def _words(tree: Any) -> list[str]:
+    from spacy_structlearn.trees.brackets import unescape
+
+    return [unescape(word) for word in tree.words()]
+
+
+def _starts(words: list[str]) -> list[bool]:
+    return [place == 0 for place in range(len(words))]
+
+
+def _parse(reading: Any, doc: Any) -> Any:
+    """The reading of the component as a `Parse`."""
+    from spacy_structlearn.trees.parse import Parse
+
+    labels, starts, ends, probabilities = zip(*reading.brackets, strict=True)
+    tags = [token.tag_ for token in doc]
+    return Parse(
+        list(labels),
+        list(starts),
+        list(ends),
+        np.array(probabilities, dtype=np.float32),
+        tags,
+        failed=bool(reading.failures),
+    )
+
+
+def _of_lengths(sentences: list[list[str]]) -> list[list[list[str]]]:
+    """Sentences of each of LENGTHS, cut from the text of the others."""
+    text = [word for words in sentences for word in words]
+    made = []
+    for length in LENGTHS:
+        begins = range(0, len(text) - length, max((len(text) - length) // COPIES, 1))
+        made.append([text[begin : begin + length] for begin in begins][:COPIES])
+    return made
+
+
+def serve() -> None:
+    """Answer the questions of stdin, a line each."""
+    known = answers(int(sys.argv[1]))
+    for line in sys.stdin:
+        print(json.dumps(known[line.strip()]()), flush=True)
+
+
+if __name__ == "__main__":
+    serve()
