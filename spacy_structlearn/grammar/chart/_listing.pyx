@@ -7,7 +7,6 @@ combinations are never looked at: first the split must have a posterior, as a su
 its left and right children, each with all others, and only then pairs of these are looked up.
 """
 
-from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memset
 
 from spacy_structlearn.grammar.chart._structures cimport (
