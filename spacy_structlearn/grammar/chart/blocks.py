@@ -17,7 +17,7 @@ from ..latent.model import Level
 
 SHARE = 0.01
 FEW = 16  # blocks with at most this many entries are stored as they are
-# A dense block takes as long as this many entries, and an entry more for each so many places.
+# A dense block takes as long as DENSE_ENTRIES entries, plus one for every DENSE_PLACES places.
 DENSE_ENTRIES, DENSE_PLACES = 12, 16
 
 
@@ -46,13 +46,11 @@ def blocks(level: Level, share: float = 0.0) -> Blocks:
         mean in a group of substates; 0: none.
     """
     places, values = level.entries
-    offsets, rules = level.binary_offsets, level.rules.binary
+    offsets = level.binary_offsets
     sizes = np.diff(offsets)
-    widths = level.substates[rules[:, 1:]].astype(np.int64).prod(axis=1)
-    counts = np.diff(np.searchsorted(places, offsets))
-    rule = np.repeat(np.arange(len(sizes)), counts)
-    local = places - offsets[rule]
-    parent, pair = local // widths[rule], local % widths[rule]
+    rule, substates = level.entry_substates
+    local, parent = places - offsets[rule], substates[:, 0]
+    pair = substates[:, 1] * level.substates[level.rules.binary[rule, 2]] + substates[:, 2]
     entries = (rule, parent, pair, values)
     groups = level.substates
     if share > 0 and len(values):

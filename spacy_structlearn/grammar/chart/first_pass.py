@@ -33,13 +33,7 @@ def factored(grammar: LatentGrammar, number: int = 1) -> dict[str, NDArray]:
     n_states = level.size - n_tag_states
     parent, left, right = (factor.astype(np.float64) for factor in decompose(level, n_tags))
     children = np.hstack([left, right])
-    unary = np.zeros((level.size, level.size))
-    for rule, (top, bottom) in enumerate(level.rules.unary.tolist()):
-        rows, columns = slice(*offsets[top : top + 2]), slice(*offsets[bottom : bottom + 2])
-        unary[rows, columns] = level.unary_block(rule)
-    root = np.zeros(level.size)
-    for rule, top in enumerate(level.rules.root.tolist()):
-        root[offsets[top] : offsets[top + 1]] = level.root_block(rule)
+    unary, root = level.unary_matrix(), level.root_vector()
     phrases, tags = slice(n_tag_states, None), slice(n_tag_states)
     closure = np.eye(n_states) + unary[phrases, phrases]
     over_tags = unary[phrases, tags].T  # (tag states, states)
@@ -82,12 +76,7 @@ def _pair(lower: Floats, upper: Floats, width: int) -> Floats:
 
 def _blocks(level: Level) -> NDArray[np.float32]:
     """Return the block of each binary rule, padded to 2 x 2 x 2, float32 (rules, 8)."""
-    places, values = level.entries
-    offsets = level.binary_offsets
-    rule = np.searchsorted(offsets, places, side="right") - 1
-    sizes = level.substates.astype(np.int64)[level.rules.binary[rule]]
-    local = places - offsets[rule]
-    left, right = sizes[:, 1], sizes[:, 2]
+    rule, substates = level.entry_substates
     found = np.zeros((len(level.rules.binary), 2, 2, 2), dtype=np.float32)
-    found[rule, local // (left * right), local // right % left, local % right] = values
+    found[(rule, *substates.T)] = level.entries.values
     return found.reshape(-1, 8)

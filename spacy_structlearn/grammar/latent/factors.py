@@ -56,7 +56,9 @@ def decompose(
     """
     n_tag_states, n_states = int(level.offsets[n_tags]), level.size
     rng = np.random.default_rng(seed)
-    states, values = _entries(level)
+    rule, substates = level.entry_substates
+    states = level.offsets[level.rules.binary[rule]] + substates
+    values = level.entries.values.astype(np.float64)
     uses = _uses(level, states, values)
     # States that no tree uses have rules, too.
     uses = np.maximum(uses, LEAST_USES * uses.max(initial=1.0))
@@ -79,34 +81,14 @@ def decompose(
     return Factors(parent.astype(np.float32), left, right)
 
 
-def _entries(level: Level) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the states of each refined binary rule, int64 (E, 3), and its probability."""
-    places, values = level.entries
-    offsets = level.binary_offsets
-    rule = np.searchsorted(offsets, places, side="right") - 1
-    sizes = level.substates.astype(np.int64)[level.rules.binary[rule]]
-    local = places - offsets[rule]
-    left, right = sizes[:, 1], sizes[:, 2]
-    substates = np.column_stack([local // (left * right), local // right % left, local % right])
-    return level.offsets[level.rules.binary[rule]] + substates, values.astype(np.float64)
-
-
 def _uses(
     level: Level, states: NDArray[np.int64], values: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return how often each state is used in a tree, float64 (states), to about the generation
     where a grammar of weights that do not sum to 1 begins to grow."""
-    n = level.size
-    uses = np.zeros((n, n))
+    uses, root = level.unary_matrix(), level.root_vector()
     for child in (1, 2):
         np.add.at(uses, (states[:, 0], states[:, child]), values)
-    for rule, (parent, child) in enumerate(level.rules.unary.tolist()):
-        block = level.unary_block(rule)
-        rows, columns = level.offsets[[parent, child]]
-        uses[rows : rows + block.shape[0], columns : columns + block.shape[1]] += block
-    root = np.zeros(n)
-    for rule, top in enumerate(level.rules.root.tolist()):
-        root[level.offsets[top] : level.offsets[top + 1]] += level.root_block(rule)
     found = root
     for _ in range(GENERATIONS):
         found = root + found @ uses

@@ -133,6 +133,33 @@ class Level:
         assert self._binary is not None
         return Entries.of(self._binary)
 
+    @property
+    def entry_substates(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Of each of `entries` the rule, int64 (E), and the substates of parent, left and right
+        child, int64 (E, 3)."""
+        places, offsets = self.entries.places, self.binary_offsets
+        rule = np.repeat(np.arange(len(offsets) - 1), np.diff(np.searchsorted(places, offsets)))
+        left, right = self.substates[self.rules.binary[rule, 1:]].astype(np.int64).T
+        local = places - offsets[rule]
+        return rule, np.column_stack(
+            [local // (left * right), local // right % left, local % right]
+        )
+
+    def unary_matrix(self) -> NDArray[np.float64]:
+        """P(A_x -> B_y) of all pairs of substates, float64 (size, size)."""
+        full = np.zeros((self.size, self.size))
+        for rule, symbols in enumerate(self.rules.unary.tolist()):
+            rows, columns = (slice(*self.offsets[x : x + 2].tolist()) for x in symbols)
+            full[rows, columns] = self.unary_block(rule)
+        return full
+
+    def root_vector(self) -> NDArray[np.float64]:
+        """P(ROOT -> A_x) of all substates, float64 (size)."""
+        full = np.zeros(self.size)
+        for rule, top in enumerate(self.rules.root.tolist()):
+            full[slice(*self.offsets[top : top + 2].tolist())] = self.root_block(rule)
+        return full
+
     def binary_block(self, rule: int) -> NDArray[np.float32]:
         """A block (n_parent, n_left, n_right): a view, or new if there are only entries."""
         begin, end = self.binary_offsets[rule : rule + 2].tolist()
