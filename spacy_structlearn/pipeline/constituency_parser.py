@@ -417,8 +417,11 @@ def _with_candidates(doc: Doc, indices: list[int], tags: list[GivenTag]) -> list
     candidates: dict[int, dict[str, float]] = {}
     for span, probability in zip(group, scores.tolist(), strict=True):
         candidates.setdefault(span.start, {})[span.label_] = probability
-    known = {i: own for i, own in candidates.items() if doc[i].tag_ == next(iter(own))}
-    return [known.get(index, tag) for index, tag in zip(indices, tags, strict=True)]
+    own = (candidates.get(index) for index in indices)
+    return [
+        tag if found is None or next(iter(found)) != tag else found
+        for found, tag in zip(own, tags, strict=True)
+    ]
 
 
 def _content(example: Example) -> tuple:

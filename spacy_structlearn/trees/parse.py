@@ -66,17 +66,15 @@ def tag_shares(given: Iterable[GivenTag], index: Mapping[str, int]) -> NDArray[n
     It is 1 + log(max(p, f)) / log(1 / f) for the probability p of the tag and f = `TAG_FLOOR`: 1
     for a certain tag, 0 if p is at most f. index: the ids of known tags; others are ignored.
     """
-    places, probabilities = [], []
-    row = -1
-    for row, own in enumerate(given):
-        for tag, probability in ((own, 1.0),) if isinstance(own, str) else own.items():
-            if tag in index:
-                places.append((row, index[tag]))
-                probabilities.append(probability)
-    shares = np.zeros((row + 1, len(index)))
-    if places:
-        credit = np.log(np.fmax(probabilities, TAG_FLOOR))
-        shares[tuple(np.transpose(places))] = 1.0 + credit / np.log(1.0 / TAG_FLOOR)
+    rows = [{own: 1.0} if isinstance(own, str) else own for own in given]
+    shares = np.zeros((len(rows), len(index)))
+    found = [
+        (row, index[tag], own[tag]) for row, own in enumerate(rows) for tag in own if tag in index
+    ]
+    if found:
+        row, tag, probability = zip(*found, strict=True)
+        credit = np.log(np.fmax(probability, TAG_FLOOR))
+        shares[row, tag] = 1.0 + credit / np.log(1.0 / TAG_FLOOR)
     return shares
 
 

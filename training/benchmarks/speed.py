@@ -17,6 +17,9 @@ parser.*     words per CPU second on dev of EWT; ms_100_tokens: CPU milliseconds
 f1, ece      on dev of EWT, with predicted tags; `change` is new minus old
 failures     makeshift trees on dev of EWT, CRAFT and the WSJ sample
 peak_rss_mb  of the process that parses dev of EWT
+profile.*    milliseconds for a sentence of dev of EWT, by stage: inside and outside scores of the
+             first pass, listing and packing of forests, the passes of further levels and grammars,
+             and the rest, which is tags, words, span features and reading of trees
 """
 
 from __future__ import annotations
@@ -65,6 +68,8 @@ def compare(before: Path, rounds: int, limit: int | None) -> None:
         slope = np.polyfit(np.log(LENGTHS), np.log(seconds), 1)[0]
         figures[f"parser.exponent.{name}"] = float(slope)
         figures[f"parser.ms_100_tokens.{name}"] = 1000 * float(seconds[-1])
+    for stage, milliseconds in workers["new"].ask("profile").items():
+        figures[f"profile.{stage}"] = milliseconds
     figures["rounds"] = rounds
     show(figures)
     if limit is None:
@@ -149,6 +154,18 @@ def answers(limit: int) -> dict[str, Work]:
             parsed(given)
             yield (process_time() - start) / len(given)
 
+    def profile() -> dict[str, float]:
+        def stages() -> dict[str, float]:
+            with parser._parser()._charts.borrowed() as chart:
+                return chart.seconds
+
+        before, start = stages(), process_time()
+        parsed(tagged)
+        total = process_time() - start
+        found = {stage: seconds - before[stage] for stage, seconds in stages().items()}
+        found["rest"] = total - sum(found.values())
+        return {stage: 1000 * seconds / len(tagged) for stage, seconds in found.items()}
+
     with_trees = list(parser.pipe(docs(words)))
     return {
         "scores": scores,
@@ -156,6 +173,7 @@ def answers(limit: int) -> dict[str, Work]:
         "srl": lambda: speed(lambda: labeler.predict(with_trees)),
         "pipeline": lambda: speed(lambda: list(nlp.pipe(texts))),
         "lengths": lambda: list(lengths()),
+        "profile": profile,
     }
 
 

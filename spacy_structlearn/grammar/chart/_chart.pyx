@@ -54,7 +54,13 @@ from spacy_structlearn.grammar.chart._fine cimport (
 )
 from spacy_structlearn.grammar.chart._listing cimport list_forest
 from spacy_structlearn.grammar.chart._structures cimport (
+    INSIDE,
+    LEVELS,
+    LISTING,
+    N_STAGES,
     OUT_OF_MEMORY,
+    OUTSIDE,
+    PACKING,
     PARSED,
     UNPARSED,
     Coarse,
@@ -63,17 +69,20 @@ from spacy_structlearn.grammar.chart._structures cimport (
     Fine,
     Forest,
     Packed,
+    Pair,
     TagRules,
     Work,
     by_start,
+    end_stage,
 )
 from spacy_structlearn.kernels.arrays cimport free_each
 from spacy_structlearn.kernels.vectors cimport flush_subnormals, restore_subnormals
 
-ENTRY = np.dtype([("parent", np.uint16), ("left", np.uint16), ("right", np.uint16),
-                  ("value", np.float32)], align=True)
+ENTRY = np.dtype([("value", np.float32), ("parent", np.uint16), ("pair", np.uint16)])
+PAIR = np.dtype([("left", np.uint16), ("right", np.uint16)])
 # An entry of a sparse unary block takes as long as this many entries of a dense one.
 DENSE = 16
+MOST_PAIRS = 2**16  # of the children of a rule with entries
 MOST_SUBSTATES = 2**10  # of a symbol: a rule of three such symbols takes 4 GB
 cdef Py_ssize_t MOST_WORDS = 2**15  # of a sentence: places in the chart are numbered by int32
 cdef double LOG_2 = 0.6931471805599453
@@ -84,7 +93,7 @@ cdef void free_work(Work* w) noexcept nogil:
     free_each(<void**>&w.packed.items, <void**>&w.packed.best)
     free_each(<void**>&w.lower, <void**>&w.factor)
     free_each(<void**>&w.grid, <void**>&w.touched)
-    free_each(<void**>&w.above, <void**>&w.found)
+    free_each(<void**>&w.above, <void**>&w.open)
     free_each(<void**>&w.words, <void**>&w.factors)
     free(w.rows)
     free_each(<void**>&w.found_symbol, <void**>&w.found_outside)
@@ -115,23 +124,33 @@ cdef int fill_chart(const Task* t, Work* w, int n, const float** lexicon, const 
                     bint exhaustive, float relax) noexcept nogil:
     """Make the first pass, and list what has a posterior above the threshold."""
     cdef float keep = relax * t.keep[0 if exhaustive or t.n_levels < 3 else 1]
+    cdef int status
+    end_stage(w, -1)
     if exhaustive:
         if reserve_chart(w, t.coarse, n):
             return OUT_OF_MEMORY
         inside_coarse(t.coarse, w, n, lexicon[0], strides[0])
         w.z = sentence_score_coarse(t.coarse, w, n)
+        end_stage(w, INSIDE)
         if not w.z > 0:
             return UNPARSED
         outside_coarse(t.coarse, w, n)
-        return build_forest(t.coarse, w, n, w.z, keep, keep * t.edge_factor, NULL)
+        end_stage(w, OUTSIDE)
+        status = build_forest(t.coarse, w, n, w.z, keep, keep * t.edge_factor, NULL)
+        end_stage(w, LISTING)
+        return status
     if reserve_lists(w, t.coarse, n) or reserve_factored(w, t.coarse, t.factors, n):
         return OUT_OF_MEMORY
     w.z = inside_factored(t.factors, w, n, lexicon[1], strides[1])
+    end_stage(w, INSIDE)
     if not w.z > 0:
         return UNPARSED
     if outside_factored(t.coarse, t.factors, w, n, w.z, keep) != PARSED:
         return OUT_OF_MEMORY
-    return list_forest(t.coarse, t.factors, w, n, w.z, keep * t.edge_factor)
+    end_stage(w, OUTSIDE)
+    status = list_forest(t.coarse, t.factors, w, n, w.z, keep * t.edge_factor)
+    end_stage(w, LISTING)
+    return status
 
 
 cdef int cascade(const Task* t, Work* w, int n, const float** lexicon, const int* strides,
@@ -156,6 +175,7 @@ cdef int cascade(const Task* t, Work* w, int n, const float** lexicon, const int
         outside_fine(t.coarse, &t.fine[0][t.levels[k]], w, z[0])
         keep = t.keep[max(min(k, t.n_levels - 2), 0)] * relax
         prune(t.coarse, w, keep, keep * t.edge_factor)
+        end_stage(w, LEVELS + k)
         if k == n_levels - 1 and not has_tree(t.coarse, w):
             return UNPARSED
     return PARSED
@@ -202,6 +222,7 @@ cdef int pack_sentence(const Task* t, Work* w, int n, const float** lexicon, con
         return OUT_OF_MEMORY
     # The posteriors of the cascade are still there.
     add_scores(t.coarse, w)
+    end_stage(w, PACKING)
     if n_levels[0] == t.n_levels:
         for x in range(1, t.n_grammars):
             g = &t.fine[x][t.last[x]]
@@ -212,6 +233,7 @@ cdef int pack_sentence(const Task* t, Work* w, int n, const float** lexicon, con
                 outside_fine(t.coarse, g, w, own)
                 add_scores(t.coarse, w)
                 n_grammars += 1
+            end_stage(w, LEVELS + t.n_levels + x - 1)
     scale = 1.0 / n_grammars
     for e in range(first, p.n_edges):
         p.scores[e] *= scale
@@ -312,9 +334,21 @@ cdef class Grammar:
             binary[np.repeat(np.arange(len(binary)), np.diff(parts[8])), 0]]) else 0
         substates, values, offsets = np.asarray(parts[0]), np.asarray(parts[4]), np.asarray(parts[5])
         begins, parents, pairs = (np.asarray(part) for part in parts[8:11])
-        right = substates[binary[np.repeat(np.arange(len(binary)), np.diff(begins)), 2]]
+        # The pairs of each rule, numbered anew.
+        rule = np.repeat(np.arange(len(binary)), np.diff(begins))
+        keys, pairs = np.unique(rule << 32 | pairs, return_inverse=True)
+        width = substates[binary[keys >> 32, 2]]
+        order = _spread(keys >> 32, (keys & (2**32 - 1)) // width)
+        keys, width, number = keys[order], width[order], np.argsort(order)
+        fine.pair_begins = self._ints(np.searchsorted(keys >> 32, np.arange(len(binary) + 1)))
+        pairs = number[pairs] - np.searchsorted(keys >> 32, rule)
+        keys &= 2**32 - 1
+        fine.pairs = <const Pair*>self._records(_records(
+            PAIR, left=keys // width, right=keys % width))
+        order = _spread(rule, parents)
         fine.binary_begins = self._ints(begins)
-        fine.binary_entries = self._entries(parents, pairs // right, pairs % right, parts[11])
+        fine.binary_entries = <const Entry*>self._records(_records(
+            ENTRY, value=parts[11][order], parent=parents[order], pair=pairs[order]))
         # Unary rules are dense in the model.
         places = np.flatnonzero(values)
         counts = np.diff(np.searchsorted(places, offsets))
@@ -325,14 +359,14 @@ cdef class Grammar:
         fine.unary = self._floats(values)
         fine.unary_offsets = self._longs(np.where(sparse, -1, offsets[:len(unary)]))
         fine.unary_begins = self._ints(np.searchsorted(rule, np.arange(len(unary) + 1)))
-        fine.unary_entries = self._entries(local // child, local % child, 0 * local, values[places])
+        order = _spread(rule, local // child)
+        local, child, values = local[order], child[order], values[places[order]]
+        fine.unary_entries = <const Entry*>self._records(_records(
+            ENTRY, value=values, parent=local // child, pair=local % child))
 
-    cdef const Entry* _entries(self, parent, left, right, value) except NULL:
-        cdef Entry[::1] view = np.zeros(max(len(value), 1), dtype=ENTRY)
-        found = np.asarray(view)
-        for name, array in zip(("parent", "left", "right", "value"), (parent, left, right, value)):
-            found[name][:len(array)] = array
-        self._kept.append(found)
+    cdef const void* _records(self, records) except NULL:
+        cdef const uint8_t[::1] view = records.view(np.uint8)
+        self._kept.append(records)
         return &view[0]
 
     def _set_factors(self, factors, levels):
@@ -344,17 +378,19 @@ cdef class Grammar:
         offsets = levels[1][1]
         tags, states = int(offsets[c.n_tags]), int(offsets[c.n_symbols])
         rank = len(factors["root"])
-        tag_pad, pad = len(factors["root_tags"]), len(factors["root_states"]) // 2
+        tag_pad, pad = len(factors["root_tags"]), len(factors["root_states"])
         shapes = {
             "begins": (c.n_symbols + 1,), "combine": (rank, 2 * rank), "divide": (2 * rank, rank),
-            "enter": (tags, 2 * rank), "leave": (2 * rank, tag_pad), "inside": (rank, 2 * pad),
-            "inside_words": (tags, 2 * pad), "outside": (2 * rank, 2 * pad), "root": (rank,),
-            "root_states": (2 * pad,), "root_tags": (tag_pad,), "left": (states, rank),
+            "enter": (tags, 2 * rank), "leave": (2 * rank, tag_pad), "inside": (rank, pad),
+            "inside_words": (tags, pad), "outside": (2 * rank, pad), "root": (rank,),
+            "root_states": (pad,), "root_tags": (tag_pad,), "left": (states, rank),
             "right": (states, rank), "blocks": (c.n_rules, 8),
+            "unaries": (2, len(factors["unary_values"])),
         }
         found = {name: np.shape(factors[name]) for name in shapes}
         if (found != shapes or rank % 32 or rank == 0 or tag_pad % 8 or pad % 8 or tag_pad < tags
-                or pad < states - tags or not np.array_equal(factors["begins"], offsets)):
+                or not states - tags <= pad <= 2**16 or not np.array_equal(factors["begins"], offsets)
+                or not (np.asarray(factors["unaries"]) < pad).all()):
             raise ValueError("the factors do not fit the grammar")
         f.rank, f.n_tag_states, f.n_tag_pad, f.n_state_pad = rank, tags, tag_pad, pad
         f.begins = self._ints(factors["begins"])
@@ -365,6 +401,10 @@ cdef class Grammar:
         f.inside = self._floats(factors["inside"])
         f.inside_words = self._floats(factors["inside_words"])
         f.outside = self._floats(factors["outside"])
+        above, below = factors["unaries"]
+        f.n_unaries = len(above)
+        f.unaries = <const Entry*>self._records(_records(
+            ENTRY, value=factors["unary_values"], parent=above, pair=below))
         f.root = self._floats(factors["root"])
         f.root_states = self._floats(factors["root_states"])
         f.root_tags = self._floats(factors["root_tags"])
@@ -427,6 +467,25 @@ cdef class Grammar:
         rules.values = self._floats(value[order])
 
 
+def _records(dtype, **columns):
+    """Return an array of structs, at least one, from their fields."""
+    records = np.zeros(max(len(next(iter(columns.values()))), 1), dtype=dtype)
+    for name, values in columns.items():
+        records[name][:len(values)] = values
+    return records
+
+
+def _spread(rule, substate):
+    """Return an order in which each rule, ascending, has its substates evenly mixed."""
+    order = np.lexsort((np.random.default_rng(0).permutation(len(rule)), substate, rule))
+    # The elements of a rule with one substate, the number of them, and the place among them.
+    change = np.flatnonzero((np.diff(rule[order]) != 0) | (np.diff(substate[order]) != 0)) + 1
+    begins = np.concatenate([[0], change])
+    counts = np.diff(np.append(begins, len(order)))
+    place = np.arange(len(order)) - np.repeat(begins, counts)
+    return order[np.lexsort(((place + 0.5) / np.repeat(counts, counts), rule[order]))]
+
+
 def _check_symbols(n_tags, n_phrases, n_symbols, binary, unary, root):
     """Raise ValueError unless these are rules of the symbols, in order: the loops trust them."""
     if not (0 <= n_tags and 0 <= n_phrases and n_tags + n_phrases <= n_symbols <= 2**15):
@@ -473,7 +532,7 @@ def _check_level(n_symbols, binary, unary, root, parts):
     rule = np.repeat(np.arange(len(binary)), np.diff(entries))
     if not len(parents) == len(pairs) == len(values) or len(values) and not (
         parents.min() >= 0 and (parents < n[binary[rule, 0]] + 2).all() and pairs.min() >= 0
-        and (pairs < n[binary[rule, 1]] * n[binary[rule, 2]]).all()
+        and (pairs < np.minimum(n[binary[rule, 1]] * n[binary[rule, 2]], MOST_PAIRS)).all()
     ):
         raise ValueError("an entry is of no substates of its rule")
 
@@ -563,6 +622,21 @@ cdef class Chart:
 
     def __dealloc__(self):
         free_work(&self.work)
+
+    @property
+    def seconds(self):
+        """Seconds by stage since the grammar was set: a dict.
+
+        The stages are the inside and outside scores of the first pass, listing its forest, packing
+        the last one, and the passes of each further level of the cascade and of each further
+        grammar.
+        """
+        if self.parser is None:
+            return {}
+        names = ["inside", "outside", "listing", "packing"]
+        names += [f"level_{level}" for level in self.parser._numbers[:self.parser.task.n_levels]]
+        names += [f"grammar_{x + 1}" for x in range(1, self.parser.task.n_grammars)]
+        return dict(zip(names, self.work.seconds))
 
     cdef int begin(self, Grammar grammar) except -1:
         """Prepare for this grammar; what was there before is no longer read."""

@@ -20,9 +20,12 @@ from spacy_structlearn.grammar.chart._structures cimport (
     PARSED,
     TINY,
     Coarse,
+    Entry,
     Factors,
     Work,
+    by_end,
     by_length,
+    by_start,
 )
 from spacy_structlearn.kernels.arrays cimport grow, grow_each, reserve
 from spacy_structlearn.kernels.vectors cimport (
@@ -44,16 +47,18 @@ cdef int reserve_factored(Work* w, const Coarse* c, const Factors* g, int n) noe
     if <Py_ssize_t>cells > w.factored_cells:
         if (grow_each(<void**>&w.above, 2, cells * g.rank)
                 or grow(<void**>&w.below, cells * 2 * g.rank, 4)
-                or grow(<void**>&w.power, cells, 4) or grow(<void**>&w.found, 2 * cells, 4)):
+                or grow(<void**>&w.power, cells, 4) or grow(<void**>&w.found, 2 * cells, 4)
+                or grow(<void**>&w.open, 2 * cells, 4)):
             return -1
         w.factored_cells = <Py_ssize_t>cells
     if n > w.factored_words:
         if (grow(<void**>&w.words, <size_t>n * g.n_tag_pad, 4)
                 or grow(<void**>&w.places, 2 * <size_t>n, 8) or grow(<void**>&w.survivors, n, 4)
+                or grow(<void**>&w.n_open, 2 * <size_t>n + 2, 4)
                 or grow(<void**>&w.factors, n, 4)):
             return -1
         w.factored_words = n
-    size = n * (3 * g.rank + g.n_tag_pad + 4 * g.n_state_pad)
+    size = n * (4 * g.rank + g.n_tag_pad + 4 * g.n_state_pad)
     if size > w.rows_size:
         if grow(<void**>&w.rows, size, 4):
             return -1
@@ -116,91 +121,102 @@ cdef float inside_factored(const Factors* g, Work* w, int n, const float* lexico
     return dot(w.above + by_length(n, 0, n) * rank, g.root, rank)
 
 
-cdef void outside_of_cell(const Factors* g, Work* w, int n, int i, int j, float* out) noexcept nogil:
-    """Compute the outside scores of the nodes of a cell as left and as right children, (2 rank)."""
-    cdef int k, e, count = 0, rank = g.rank
+cdef inline int parents_of(Work* w, int n, int i, int j, int rank, bint is_right) noexcept nogil:
+    """Put down the open cells that have this one as a left or as a right child, and its sister."""
+    cdef int x, k, e, count = 0
     cdef Py_ssize_t row = by_length(n, i, j), above, beside
-    for k in range(j + 1, n + 1):
-        above = by_length(n, i, k)
-        beside = by_length(n, j, k)
+    cdef const int32_t* others = w.open + (<Py_ssize_t>n * (n + 1) // 2 + by_end(0, j) if is_right
+                                           else by_start(n, i, i + 1))
+    for x in range(w.n_open[n + 1 + j if is_right else i]):
+        k = others[x]
+        above = by_length(n, k, j) if is_right else by_length(n, i, k)
+        beside = by_length(n, k, i) if is_right else by_length(n, j, k)
         e = w.power[row] + w.power[beside] - w.power[above]
-        if w.power[above] == NOTHING or e < -126:
+        if e < -126:
             continue
         w.places[count] = above * rank
-        w.places[n + count] = beside * 2 * rank + rank
+        w.places[n + count] = beside * 2 * rank + (0 if is_right else rank)
         w.factors[count] = power_of_two(e)
         count += 1
+    return count
+
+
+cdef inline void outside_of_cell(const Factors* g, Work* w, int n, int i, int j, float* out) noexcept nogil:
+    """Compute the outside scores of the nodes of a cell as left and as right children, (2 rank).
+
+    Only wider cells with a posterior count.
+    """
+    cdef int rank = g.rank, count = parents_of(w, n, i, j, rank, False), others
     sum_products(out, w.above_outside, w.below, w.places, w.places + n, w.factors, count, rank)
-    count = 0
-    for k in range(i):
-        above = by_length(n, k, j)
-        beside = by_length(n, k, i)
-        e = w.power[row] + w.power[beside] - w.power[above]
-        if w.power[above] == NOTHING or e < -126:
-            continue
-        w.places[count] = above * rank
-        w.places[n + count] = beside * 2 * rank
-        w.factors[count] = power_of_two(e)
-        count += 1
-    sum_products(out + rank, w.above_outside, w.below, w.places, w.places + n, w.factors, count,
+    others = parents_of(w, n, i, j, rank, True)
+    sum_products(out + rank, w.above_outside, w.below, w.places, w.places + n, w.factors, others,
                  rank)
     # Outside scores are unbounded only for states whose inside score is zero.
-    clear_unbounded(out, w.below + row * 2 * rank, TINY, 2 * rank)
+    clear_unbounded(out, w.below + by_length(n, i, j) * 2 * rank, TINY, 2 * rank)
 
 
 cdef int outside_factored(const Coarse* c, const Factors* g, Work* w, int n, float z,
                           float keep) noexcept nogil:
     """Compute `above_outside`, and list the items with a posterior of `keep` or more in `found`.
 
+    Cells with a lower posterior are left out: nothing below them counts.
     z: the score of the sentence.
     """
     cdef int i, x, length, n_cells, n_rows, rank = g.rank, pad = g.n_state_pad
-    cdef Py_ssize_t row
+    cdef Py_ssize_t row, own
     cdef float limit = keep * z
     cdef float* out = w.rows  # (words, 2 rank)
-    cdef float* survived = out + <Py_ssize_t>n * 2 * rank  # inside vectors of those that survive
+    cdef float* divided = out + <Py_ssize_t>n * 2 * rank  # rows of above_outside
+    cdef float* survived = divided + <Py_ssize_t>n * rank  # inside vectors of those that survive
     cdef float* inside = survived + <Py_ssize_t>n * (rank + g.n_tag_pad)  # of lower and upper nodes
     cdef float* outside = inside + <Py_ssize_t>n * 2 * pad
     w.n_found = 0
+    memset(w.n_open, 0, (2 * <size_t>n + 2) * 4)
     for length in range(n, 0, -1):
         row = by_length(n, 0, length)
         n_cells = n - length + 1
         n_rows = 0
-        if length == n:
-            memset(out, 0, 2 * rank * 4)
-            if n > 1:
-                memcpy(w.above_outside + row * rank, g.root, rank * 4)
-        else:
-            for i in range(n_cells):
-                outside_of_cell(g, w, n, i, i + length, out + <Py_ssize_t>i * 2 * rank)
-            if length > 1:
-                matmul(w.above_outside + row * rank, rank, out, 2 * rank, g.divide, rank, n_cells,
-                       2 * rank, rank)
-        if length > 1:
-            clear_unbounded(w.above_outside + row * rank, w.above + row * rank, TINY,
-                            n_cells * rank)
         for i in range(n_cells):
             w.found[2 * (row + i)] = w.n_found
             w.found[2 * (row + i) + 1] = 0
-            if length > 1 and not dot(w.above + (row + i) * rank, w.above_outside + (row + i) * rank,
-                                      rank) >= limit:
-                continue
-            if n_rows < i:
-                memcpy(out + <Py_ssize_t>n_rows * 2 * rank, out + <Py_ssize_t>i * 2 * rank,
-                       2 * rank * 4)
+            own = row + i
+            x = n_rows * 2 * rank
+            if length == n:
+                memset(out, 0, 2 * rank * 4)
+            else:
+                outside_of_cell(g, w, n, i, i + length, out + x)
             if length > 1:
-                memcpy(survived + <Py_ssize_t>n_rows * rank, w.above + (row + i) * rank, rank * 4)
+                if length < n and not dot(w.below + own * 2 * rank, out + x, 2 * rank) >= limit:
+                    continue
+                memcpy(survived + <Py_ssize_t>n_rows * rank, w.above + own * rank, rank * 4)
             w.survivors[n_rows] = i
             n_rows += 1
-        matmul(outside, 2 * pad, out, 2 * rank, g.outside, 2 * pad, n_rows, 2 * rank, 2 * pad)
-        if length == n and n_rows:
-            for x in range(2 * pad):
-                outside[x] += g.root_states[x]
+        if length == n and n > 1:
+            memcpy(w.above_outside + row * rank, g.root, rank * 4)
+        elif length > 1:
+            matmul(divided, rank, out, 2 * rank, g.divide, rank, n_rows, 2 * rank, rank)
+            for x in range(n_rows):
+                memcpy(w.above_outside + (row + w.survivors[x]) * rank, divided + <Py_ssize_t>x * rank,
+                       rank * 4)
         if length > 1:
-            matmul(inside, 2 * pad, survived, rank, g.inside, 2 * pad, n_rows, rank, 2 * pad)
+            for x in range(n_rows):
+                i = w.survivors[x]
+                clear_unbounded(w.above_outside + (row + i) * rank, w.above + (row + i) * rank, TINY,
+                                rank)
+                w.open[by_start(n, i, i + 1) + w.n_open[i]] = i + length
+                w.n_open[i] += 1
+                w.open[<Py_ssize_t>n * (n + 1) // 2 + by_end(0, i + length)
+                       + w.n_open[n + 1 + i + length]] = i
+                w.n_open[n + 1 + i + length] += 1
+        matmul(outside + pad, 2 * pad, out, 2 * rank, g.outside, pad, n_rows, 2 * rank, pad)
+        if length == n and n_rows:
+            for x in range(pad):
+                outside[pad + x] += g.root_states[x]
+        if length > 1:
+            matmul(inside, 2 * pad, survived, rank, g.inside, pad, n_rows, rank, pad)
         else:
-            matmul(inside, 2 * pad, w.words, g.n_tag_pad, g.inside_words, 2 * pad, n_rows,
-                   g.n_tag_states, 2 * pad)
+            matmul(inside, 2 * pad, w.words, g.n_tag_pad, g.inside_words, pad, n_rows,
+                   g.n_tag_states, pad)
             matmul(survived, g.n_tag_pad, out, 2 * rank, g.leave, g.n_tag_pad, n_rows, 2 * rank,
                    g.n_tag_pad)
             if n == 1:
@@ -217,10 +233,22 @@ cdef int outside_factored(const Coarse* c, const Factors* g, Work* w, int n, flo
             if length == 1:
                 find_tags(c, g, w, w.words + <Py_ssize_t>i * g.n_tag_pad,
                           survived + <Py_ssize_t>i * g.n_tag_pad, limit)
+            add_unaries(g, inside + <Py_ssize_t>i * 2 * pad, outside + <Py_ssize_t>i * 2 * pad)
             find_phrases(c, g, w, inside + <Py_ssize_t>i * 2 * pad, outside + <Py_ssize_t>i * 2 * pad,
                          limit)
             w.found[2 * (row + x) + 1] = w.n_found - w.found[2 * (row + x)]
     return PARSED
+
+
+cdef inline void add_unaries(const Factors* g, float* inside, float* outside) noexcept nogil:
+    """Compute the inside scores of the upper nodes of a cell, and the outside scores of the lower ones."""
+    cdef int x, pad = g.n_state_pad
+    cdef const Entry* e = g.unaries
+    memcpy(inside + pad, inside, pad * 4)
+    memcpy(outside, outside + pad, pad * 4)
+    for x in range(g.n_unaries):
+        inside[pad + e[x].parent] += e[x].value * inside[e[x].pair]
+        outside[e[x].pair] += e[x].value * outside[pad + e[x].parent]
 
 
 cdef inline void find_tags(const Coarse* c, const Factors* g, Work* w, const float* inside,

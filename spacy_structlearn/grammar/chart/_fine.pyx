@@ -18,11 +18,13 @@ from spacy_structlearn.grammar.chart._structures cimport (
     Fine,
     Forest,
     Packed,
+    Pair,
     Work,
     reserve_more,
     scale_cell,
 )
 from spacy_structlearn.kernels.arrays cimport grow, reserve
+from spacy_structlearn.kernels.prefetch cimport PREFETCH
 from spacy_structlearn.kernels.vectors cimport (
     add_matvec,
     add_outer,
@@ -167,7 +169,7 @@ cdef inline void unary_inside(const Fine* g, int rule, float* out, const float* 
         e = g.unary_entries + g.unary_begins[rule]
         end = g.unary_entries + g.unary_begins[rule + 1]
         while e < end:
-            value = e.value * child[e.left]
+            value = e.value * child[e.pair]
             out[e.parent] = max(out[e.parent], value) if best else out[e.parent] + value
             e += 1
         return
@@ -192,8 +194,8 @@ cdef inline float unary_outside(const Fine* g, int rule, const float* parent, co
         end = g.unary_entries + g.unary_begins[rule + 1]
         while e < end:
             value = e.value * parent[e.parent]
-            out[e.left] += value
-            total += value * child[e.left]
+            out[e.pair] += value
+            total += value * child[e.pair]
             e += 1
         return total
     vecmat(block, g.unary + g.unary_offsets[rule], parent, na, nc)
@@ -226,31 +228,51 @@ cdef inline void combine_outer(float* out, const float* b, const float* d, int n
             out[u * nd + v] = max(out[u * nd + v], factor * b[u] * d[v])
 
 
-cdef inline void sparse_inside(const Entry* e, const Entry* end, float* out, const float* b,
-                               const float* d, float factor, bint best) noexcept nogil:
-    """Add factor P(x -> y z) b[y] d[z] to out[x], or put the larger one there."""
+cdef inline void prefetch_rule(const Fine* g, int rule) noexcept nogil:
+    """Begin to load the entries of a rule."""
+    cdef const Entry* e = g.binary_entries + g.binary_begins[rule]
+    cdef const Entry* end = g.binary_entries + g.binary_begins[rule + 1]
+    PREFETCH(g.pairs + g.pair_begins[rule])
+    while e < end:
+        PREFETCH(e)
+        e += 8
+
+
+cdef inline void combine_pairs(const Pair* pairs, int n, float* out, const float* b, const float* d,
+                               float factor, bint best) noexcept nogil:
+    """Add factor b[y] d[z] of each of n pairs to out, or put the larger one there."""
+    cdef int x
+    cdef float value
+    for x in range(n):
+        value = factor * b[pairs[x].left] * d[pairs[x].right]
+        out[x] = max(out[x], value) if best else out[x] + value
+
+
+cdef inline void sparse_inside(const Entry* e, const Entry* end, float* out, const float* block,
+                               bint best) noexcept nogil:
+    """Add P(x -> pair) block[pair] to out[x], or put the larger one there."""
     cdef float value
     while e < end:
-        value = factor * e.value * b[e.left] * d[e.right]
+        value = e.value * block[e.pair]
         out[e.parent] = max(out[e.parent], value) if best else out[e.parent] + value
         e += 1
 
 
-cdef inline float sparse_outside(const Entry* e, const Entry* end, const float* o, const float* b,
-                                 const float* d, float factor, float* ob, float* od) noexcept nogil:
+cdef inline float push_pairs(const Pair* pairs, int n, const float* block, const float* b,
+                             const float* d, float factor, float* ob, float* od) noexcept nogil:
     """Add the outside scores of both children of an edge; return their product with the inside ones.
 
-    o: outside scores of the parent. b, d: inside scores of the children.
+    block: outside scores of the pairs. b, d: inside scores of the children.
     """
     cdef float value, left, right, total = 0.0
-    while e < end:
-        value = factor * e.value * o[e.parent]
-        left = value * d[e.right]
-        right = value * b[e.left]
-        total += right * d[e.right]
-        ob[e.left] += left
-        od[e.right] += right
-        e += 1
+    cdef int x
+    for x in range(n):
+        value = factor * block[x]
+        left = b[pairs[x].left]
+        right = value * d[pairs[x].right]
+        total += left * right
+        ob[pairs[x].left] += right
+        od[pairs[x].right] += value * left
     return total
 
 
@@ -289,14 +311,14 @@ cdef inline void sum_groups(const Fine* g, Work* w, int cell) noexcept nogil:
 cdef inline const float* rule_row(const Fine* g, int rule, int x, int nc, int n, float* block) noexcept nogil:
     """Return P(x -> pair) of all n pairs; those of a sparse block are written to `block`."""
     cdef int e
-    cdef const Entry* entry
+    cdef const Pair* pair
     if g.binary_offsets[rule] >= 0:
         return g.binary + g.binary_offsets[rule] + <int64_t>x * n
     memset(block, 0, n * 4)
     for e in range(g.binary_begins[rule], g.binary_begins[rule + 1]):
-        entry = g.binary_entries + e
-        if entry.parent == x:
-            block[entry.left * nc + entry.right] = entry.value
+        if g.binary_entries[e].parent == x:
+            pair = g.pairs + g.pair_begins[rule] + g.binary_entries[e].pair
+            block[pair.left * nc + pair.right] = g.binary_entries[e].value
     return block
 
 
@@ -308,7 +330,7 @@ cdef inline const float* unary_row(const Fine* g, int rule, int x, int n, float*
     memset(block, 0, n * 4)
     for e in range(g.unary_begins[rule], g.unary_begins[rule + 1]):
         if g.unary_entries[e].parent == x:
-            block[g.unary_entries[e].left] = g.unary_entries[e].value
+            block[g.unary_entries[e].pair] = g.unary_entries[e].value
     return block
 
 
@@ -346,9 +368,10 @@ cdef float inside_fine(const Coarse* c, const Fine* g, Work* w, const float* lex
     Returns the score of the sentence, 0 if there is no parse.
     """
     cdef Forest* f = &w.f
-    cdef int cell, x, e, power, parent, child, rule, nb, nc, here, item
+    cdef int cell, x, e, n, power, parent, child, rule, nb, nc, here, item
     cdef bint dense
     cdef float z = 0.0
+    cdef const Pair* pairs
     cdef const float* b
     cdef const float* d
     cdef float* out
@@ -367,11 +390,14 @@ cdef float inside_fine(const Coarse* c, const Fine* g, Work* w, const float* lex
             for x in range(f.cell_group[cell], f.cell_group[cell + 1]):
                 out = w.inside0 + f.item_offset[f.group_parent[x]]
                 rule = f.group_rule[x]
+                if x + 1 < f.cell_group[cell + 1]:
+                    prefetch_rule(g, f.group_rule[x + 1])
                 dense = g.binary_offsets[rule] >= 0
                 nb = g.n[c.rules[3 * rule + 1]]
                 nc = g.n[c.rules[3 * rule + 2]]
-                if dense:
-                    memset(w.block, 0, nb * nc * 4)
+                pairs = g.pairs + g.pair_begins[rule]
+                n = nb * nc if dense else g.pair_begins[rule + 1] - g.pair_begins[rule]
+                memset(w.block, 0, n * 4)
                 for e in range(f.group_edge[x], f.group_edge[x + 1]):
                     here = (f.cell_e[f.item_cell[f.edge_left[e]]]
                             + f.cell_e[f.item_cell[f.edge_right[e]]])
@@ -380,12 +406,13 @@ cdef float inside_fine(const Coarse* c, const Fine* g, Work* w, const float* lex
                     if dense:
                         combine_outer(w.block, b, d, nb, nc, power_of_two(here - power), best)
                     else:
-                        sparse_inside(g.binary_entries + g.binary_begins[rule],
-                                      g.binary_entries + g.binary_begins[rule + 1], out, b, d,
-                                      power_of_two(here - power), best)
+                        combine_pairs(pairs, n, w.block, b, d, power_of_two(here - power), best)
                 if dense:
                     dense_inside(g.binary + g.binary_offsets[rule], out, w.block,
-                                 g.n[c.rules[3 * rule]], nb * nc, best)
+                                 g.n[c.rules[3 * rule]], n, best)
+                else:
+                    sparse_inside(g.binary_entries + g.binary_begins[rule],
+                                  g.binary_entries + g.binary_begins[rule + 1], out, w.block, best)
             if g.extra:
                 spread_groups(g, w, cell)
         # unaries over tags, then those among phrases
@@ -427,6 +454,9 @@ cdef void outside_fine(const Coarse* c, const Fine* g, Work* w, float z) noexcep
     cdef int cell, x, y, e, parent, child, rule, nb, nc, n, item, first, left, right
     cdef bint dense
     cdef float factor, q, inverse = 1.0 / z
+    cdef const Pair* pairs
+    cdef const Entry* entry
+    cdef const Entry* end
     cdef const float* p
     cdef float* out
     memset(w.outside1, 0, w.n_values * 4)
@@ -473,12 +503,23 @@ cdef void outside_fine(const Coarse* c, const Fine* g, Work* w, float z) noexcep
                 continue
             parent = f.group_parent[x]
             rule = f.group_rule[x]
+            if x + 1 < f.cell_group[cell + 1]:
+                prefetch_rule(g, f.group_rule[x + 1])
             nb = g.n[c.rules[3 * rule + 1]]
             nc = g.n[c.rules[3 * rule + 2]]
             dense = g.binary_offsets[rule] >= 0
             out = w.outside0 + f.item_offset[parent]
+            pairs = g.pairs + g.pair_begins[rule]
+            n = g.pair_begins[rule + 1] - g.pair_begins[rule]
             if dense:
                 vecmat(w.block, g.binary + g.binary_offsets[rule], out, g.n[c.rules[3 * rule]], nb * nc)
+            else:
+                memset(w.block, 0, n * 4)
+                entry = g.binary_entries + g.binary_begins[rule]
+                end = g.binary_entries + g.binary_begins[rule + 1]
+                while entry < end:
+                    w.block[entry.pair] += entry.value * out[entry.parent]
+                    entry += 1
             for y in range(f.group_edge[x], f.group_edge[x + 1]):
                 left, right = f.item_offset[f.edge_left[y]], f.item_offset[f.edge_right[y]]
                 factor = power_of_two(f.cell_e[f.item_cell[f.edge_left[y]]]
@@ -487,10 +528,8 @@ cdef void outside_fine(const Coarse* c, const Fine* g, Work* w, float z) noexcep
                     q = push_edge(w.block, w.inside1 + left, w.inside1 + right, nb, nc, factor,
                                   w.outside1 + left, w.outside1 + right)
                 else:
-                    q = sparse_outside(g.binary_entries + g.binary_begins[rule],
-                                       g.binary_entries + g.binary_begins[rule + 1], out,
-                                       w.inside1 + left, w.inside1 + right, factor,
-                                       w.outside1 + left, w.outside1 + right)
+                    q = push_pairs(pairs, n, w.block, w.inside1 + left, w.inside1 + right, factor,
+                                   w.outside1 + left, w.outside1 + right)
                 f.edge_q[y] = q * inverse
         for item in range(f.cell_item[cell], f.cell_item[cell + 1]):
             n = g.n[f.item_symbol[item]]

@@ -10,6 +10,13 @@ cdef enum:
     UNPARSED = 1
     OUT_OF_MEMORY = 2
     NOTHING = -268435456  # -2**28, the power of two of a cell of zeros
+    # stages of a parse, of which the time is taken
+    INSIDE = 0
+    OUTSIDE = 1
+    LISTING = 2
+    PACKING = 3
+    LEVELS = 4  # of the cascade, then further grammars
+    N_STAGES = 16
 
 cdef extern from *:
     """
@@ -19,22 +26,30 @@ cdef extern from *:
 
 
 cdef struct Entry:
-    # A probability of a sparse block: substates of the parent and of the children. The two
-    # substates after the last one of a parent are groups of its substates, see `blocks`.
-    uint16_t parent, left, right
+    # A probability of a sparse block. The two substates after the last one of a parent are groups
+    # of its substates, see `blocks`.
     float value
+    uint16_t parent
+    uint16_t pair  # number of the pair of children, in its rule; or the child of a unary rule
+
+
+cdef struct Pair:
+    # Substates of the children of a binary rule.
+    uint16_t left, right
 
 
 cdef struct Fine:
     # One level of a grammar; offsets as in `model.Level`. The block of a binary or unary rule is
-    # dense, or, where its offset is -1, a list of entries. Those of unary rules have only a left
-    # child.
+    # dense, or, where its offset is -1, a list of entries. Entries and pairs are in an order in which
+    # neighbours have little in common: an addition waits for the one before to the same place.
     const int32_t* n
     const int64_t* offsets
     const float* binary
     const int64_t* binary_offsets
     const int32_t* binary_begins  # (n_rules + 1), where the entries of each rule begin
     const Entry* binary_entries
+    const int32_t* pair_begins  # (n_rules + 1), where the pairs of each rule begin
+    const Pair* pairs
     const float* unary
     const int64_t* unary_offsets
     const int32_t* unary_begins
@@ -88,11 +103,13 @@ cdef struct Factors:
     const float* divide  # (2 rank, rank), transposed
     const float* enter  # (n_tag_states, 2 rank)
     const float* leave  # (2 rank, n_tag_pad), transposed
-    const float* inside  # (rank, 2 n_state_pad)
-    const float* inside_words  # (n_tag_states, 2 n_state_pad)
-    const float* outside  # (2 rank, 2 n_state_pad)
+    const float* inside  # (rank, n_state_pad), of lower nodes
+    const float* inside_words  # (n_tag_states, n_state_pad)
+    const float* outside  # (2 rank, n_state_pad), of upper nodes
+    int n_unaries  # among phrases
+    const Entry* unaries
     const float* root  # (rank)
-    const float* root_states  # (2 n_state_pad)
+    const float* root_states  # (n_state_pad)
     const float* root_tags  # (n_tag_pad)
     const float* left  # (states, rank)
     const float* right
@@ -184,12 +201,14 @@ cdef struct Work:
     float* below  # (cells, 2 rank): its nodes as left and as right children
     int32_t* power
     int32_t* found  # (cells, 2): the first of the items that were found, and the number of them
+    int32_t* open  # of the cells with a posterior their ends by start, then their starts by end
     float* words  # (words, n_tag_pad)
     int64_t* places  # (2, words)
     int32_t* survivors
+    int32_t* n_open  # (2, words + 1)
     float* factors  # (words)
     int factored_words
-    float* rows  # (words, 2 rank), (words, rank) and (words, 4 n_state_pad): workspace of a length
+    float* rows  # (words, 4 rank + n_tag_pad + 4 n_state_pad): workspace of a length
     int rows_size
     # items that were found, from wide cells to narrow ones
     int found_size
@@ -226,6 +245,27 @@ cdef struct Work:
     Py_ssize_t* place
     int32_t* stack
     int stack_size
+    double[N_STAGES] seconds  # since the grammar was set
+    double mark  # when the last stage ended
+
+
+cdef extern from "<time.h>" nogil:
+    struct timespec:
+        long tv_sec
+        long tv_nsec
+    int TIME_UTC
+    int timespec_get(timespec* t, int base)
+
+
+cdef inline void end_stage(Work* w, int stage) noexcept nogil:
+    """Add the time since the end of the stage before to this one; with -1 to none."""
+    cdef timespec t
+    cdef double now
+    timespec_get(&t, TIME_UTC)
+    now = <double>t.tv_sec + 1e-9 * t.tv_nsec
+    if stage >= 0:
+        w.seconds[stage if stage < N_STAGES else N_STAGES - 1] += now - w.mark
+    w.mark = now
 
 
 cdef inline int reserve_more(Forest* f, int cells, int items, int groups, int edges, int unaries) noexcept nogil:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ..latent.model import Level
 
 SHARE = 0.01
+MOST_PAIRS = 2**16  # of a block that is not dense
 FEW = 16  # blocks with at most this many entries are stored as they are
 # A dense block takes as long as DENSE_ENTRIES entries, plus one for every DENSE_PLACES places.
 DENSE_ENTRIES, DENSE_PLACES = 12, 16
@@ -57,7 +58,8 @@ def blocks(level: Level, share: float = 0.0) -> Blocks:
         groups = _groups(level, rule, parent, pair)
         entries = _shared(level, groups, share, *entries)
     rules_of = np.bincount(entries[0], minlength=len(sizes))
-    filled = rules_of > DENSE_ENTRIES + sizes / DENSE_PLACES
+    pairs = level.substates[level.rules.binary[:, 1:]].prod(axis=1)
+    filled = (rules_of > DENSE_ENTRIES + sizes / DENSE_PLACES) | (pairs > MOST_PAIRS)
     dense_sizes = np.where(filled, sizes, 0)
     dense_offsets = np.cumsum(dense_sizes) - dense_sizes
     dense = np.zeros(int(dense_sizes.sum()), dtype=np.float32)

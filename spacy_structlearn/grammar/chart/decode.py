@@ -34,6 +34,7 @@ from ...errors import StructlearnError
 from ...parallel.batches import Workspaces, in_batches
 from ...trees.parse import GivenTag, Parse, calibrate, tag_shares
 from ..latent.model import LatentGrammar, ScoredGrammar
+from ..treebank._lexicon import prefer_tags
 from . import _chart
 from .blocks import SHARE, blocks
 from .first_pass import factored, is_factored
@@ -437,11 +438,11 @@ class ChartParser:
             for grammar in self.grammars
         }
         for grammar, level in wanted:
-            rows = grammar.lexicon.scores(level, ids[id(grammar)])
+            rows = np.ascontiguousarray(grammar.lexicon.scores(level, ids[id(grammar)]), np.float32)
             if shares is not None:
                 substates = grammar.levels[level].substates[: grammar.symbols.n_tags]
-                rows = _with_tags(rows, substates, shares, tag_weight)
-            scores.append(np.ascontiguousarray(rows, dtype=np.float32))
+                prefer_tags(rows, substates, shares, tag_weight)
+            scores.append(rows)
         return scores[: len(self.levels)], scores[len(self.levels) :]
 
     def _fallback(self, scores: NDArray[np.float32]) -> Parse:
@@ -510,26 +511,3 @@ def compile_grammar(
         grammar.levels[0].binary,
         factored(grammar) if first_pass else None,
     )
-
-
-def _with_tags(
-    rows: NDArray[np.float32],
-    substates: NDArray[np.integer],
-    shares: Floats,
-    weight: float,
-) -> NDArray[np.float32]:
-    """Scores of words, float32 (n, X), whose tags are given with these `tag_shares`."""
-    begins = np.cumsum(substates) - substates
-    seen = np.maximum.reduceat(rows, begins, axis=1) > 0
-    if np.isinf(weight):
-        known = shares.any(axis=1)[:, None]
-        own = np.arange(len(substates)) == shares.argmax(axis=1)[:, None]
-        # A word that was never seen with its tag is as likely under each substate.
-        rows = np.where(known & ~(seen & own).any(axis=1)[:, None], np.float32(1), rows)
-        factors = np.where(known, own, True)
-    else:
-        # The scale of a row does not matter: lower the others, so that nothing overflows; a word
-        # that was never seen with its tags is left as it is, so that it does not vanish altogether.
-        best = np.where(seen, shares, 0.0).max(axis=1, keepdims=True)
-        factors = np.exp(weight * np.where(seen, shares - best, 0.0))
-    return rows * np.repeat(factors.astype(np.float32), substates, axis=1)

@@ -41,19 +41,22 @@ def factored(grammar: LatentGrammar, number: int = 1) -> dict[str, NDArray]:
     combine = parent.T @ closure.T @ children[phrases]
     enter = children[tags] + above_tags @ children[phrases]
     root_tags = root[tags] + above_tags @ root[phrases]
-    pad = _padded(n_states)
+    pad, tag_pad = _padded(n_states), _padded(n_tag_states)
+    above, below = np.nonzero(unary[phrases, phrases])
     return {
         "begins": offsets.astype(np.int32),
         "combine": combine,
         "divide": combine.T,
         "enter": enter,
-        "leave": _columns(enter.T, _padded(n_tag_states)),
-        "inside": _pair(parent.T, parent.T @ closure.T, pad),
-        "inside_words": _pair(over_tags, above_tags, pad),
-        "outside": _pair(children[phrases].T @ closure, children[phrases].T, pad),
+        "leave": _columns(enter.T, tag_pad),
+        "inside": _columns(parent.T, pad),
+        "inside_words": _columns(over_tags, pad),
+        "outside": _columns(children[phrases].T, pad),
+        "unaries": np.stack([above, below]).astype(np.int32),
+        "unary_values": unary[phrases, phrases][above, below],
         "root": parent.T @ closure.T @ root[phrases],
-        "root_states": _pair((root[phrases] @ closure)[None], root[None, phrases], pad)[0],
-        "root_tags": _columns(root_tags[None], _padded(n_tag_states))[0],
+        "root_states": _columns(root[None, phrases], pad)[0],
+        "root_tags": _columns(root_tags[None], tag_pad)[0],
         "left": left,
         "right": right,
         "blocks": _blocks(level),
@@ -67,11 +70,6 @@ def _padded(n: int) -> int:
 def _columns(matrix: Floats, width: int) -> Floats:
     """Pad the rows of a matrix with zeros."""
     return np.pad(matrix, [(0, 0), (0, width - matrix.shape[1])])
-
-
-def _pair(lower: Floats, upper: Floats, width: int) -> Floats:
-    """Put the columns of two matrices side by side, each padded to this width."""
-    return np.hstack([_columns(lower, width), _columns(upper, width)])
 
 
 def _blocks(level: Level) -> NDArray[np.float32]:

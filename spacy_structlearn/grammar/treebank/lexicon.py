@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from ...arrays import cumulative
 from ...learning.stored import same
 from ...words.signatures import NORMALIZATIONS, SIGNATURES, registered
+from ._lexicon import word_scores
 from .settings import LexiconSettings
 from .symbols import TreebankData, substate_columns
 
@@ -177,21 +178,13 @@ class Lexicon:
 
     def scores(self, level: int, ids: NDArray[np.int32]) -> NDArray[np.float32]:
         """P(word | T_x), float32 (n, X), for ids from `encode`; X as in `LexiconLevel`."""
-        n_words = len(self.words)
-        rows = self._rows_of(level)
-        known = ids < n_words
-        words = np.where(known, ids, 0)
-        if not n_words:
-            return rows[ids]
-        scores = rows[np.where(known, self.backoff_rows[words], ids - n_words)]
-        scores *= np.where(known, self.backoff_weights[words], np.float32(1))[:, None]
-        offsets, columns, values = self.entries(level)
-        sizes = np.where(known, offsets[words + 1] - offsets[words], 0)
-        ends = np.cumsum(sizes)
-        total = int(ends[-1]) if len(ends) else 0
-        entries = np.arange(total) + np.repeat(offsets[words] - ends + sizes, sizes)
-        scores[np.repeat(np.arange(len(ids)), sizes), columns[entries]] += values[entries]
-        return scores
+        return word_scores(
+            np.ascontiguousarray(ids, np.int32),
+            self._rows_of(level),
+            self.backoff_rows,
+            self.backoff_weights,
+            *self.entries(level),
+        )
 
     def _look_up(self, word: str, initial: bool, before: int) -> int:
         number = len(self.words) + len(self.signatures)
