@@ -430,6 +430,13 @@ MULTIVERSION static UNUSED void times(float *out, const float *a, const float *b
     for (r = 0; r < n; r++) out[r] = scale * a[r] * b[r];
 }
 
+/* out[r] = a p[r] + b q[r] */
+MULTIVERSION static UNUSED void mix(float *out, const float *p, const float *q, float a, float b, int n)
+{
+    int r;
+    for (r = 0; r < n; r++) out[r] = a * p[r] + b * q[r];
+}
+
 /* The rows x of (rows, n) with sum_r x[r] w[r] >= limit: writes first + their numbers, returns how
    many there are. n is a multiple of 16. */
 MULTIVERSION static UNUSED int select_rows(const float *x, int rows, int n, const float *w,

@@ -27,6 +27,7 @@ cdef extern from "vectors.h" nogil:
     void clear_unbounded(float* x, const float* by, float least, int n) noexcept
     float largest_of(const float* x, int n) noexcept
     void times(float* out, const float* a, const float* b, float scale, int n) noexcept
+    void mix(float* out, const float* p, const float* q, float a, float b, int n) noexcept
     int select_rows(const float* x, int rows, int n, const float* w, float limit, int32_t first,
         int32_t* chosen) noexcept
     int lowest_bit(uint64_t mask) noexcept

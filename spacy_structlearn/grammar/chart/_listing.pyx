@@ -22,7 +22,7 @@ from spacy_structlearn.grammar.chart._structures cimport (
     reserve_more,
 )
 from spacy_structlearn.kernels.arrays cimport grow, reserve
-from spacy_structlearn.kernels.vectors cimport dot, power_of_two, select_rows, times
+from spacy_structlearn.kernels.vectors cimport dot, mix, power_of_two, select_rows, times
 
 # A split is left out if the posteriors of its edges sum to less than this many times the least one
 # of an edge, or than the second number, if that is less.
@@ -273,25 +273,19 @@ cdef int write_unaries(const Coarse* c, Work* w, int begin) noexcept nogil:
 cdef int write_vectors(const Factors* g, Work* w, int begin) noexcept nogil:
     """Compute what the items of the last cell are as left and as right children."""
     cdef Forest* f = &w.f
-    cdef int item, r, x, rank = g.rank
+    cdef int item, x, rank = g.rank
     cdef float first, second
-    cdef const float* p
-    cdef const float* q
-    cdef float* out
+    cdef Py_ssize_t row
     if reserve(<void**>&w.left_rows, 2, &w.vectors_size, <Py_ssize_t>f.n_items * rank):
         return OUT_OF_MEMORY
     for item in range(begin, f.n_items):
         x = g.begins[f.item_symbol[item]]
         first = w.state_inside[2 * item]
         second = w.state_inside[2 * item + 1]
-        p = g.left + <Py_ssize_t>x * rank
-        q = p + (rank if second > 0.0 else 0)
-        out = w.left_rows + <Py_ssize_t>item * rank
-        for r in range(rank):
-            out[r] = first * p[r] + second * q[r]
-        p = g.right + <Py_ssize_t>x * rank
-        q = p + (rank if second > 0.0 else 0)
-        out = w.right_rows + <Py_ssize_t>item * rank
-        for r in range(rank):
-            out[r] = first * p[r] + second * q[r]
+        # A symbol with one state has no second row.
+        row = <Py_ssize_t>x * rank
+        x = rank if second > 0.0 else 0
+        mix(w.left_rows + <Py_ssize_t>item * rank, g.left + row, g.left + row + x, first, second, rank)
+        mix(w.right_rows + <Py_ssize_t>item * rank, g.right + row, g.right + row + x, first, second,
+            rank)
     return 0

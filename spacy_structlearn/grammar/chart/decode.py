@@ -42,9 +42,8 @@ from .hypergraph import Floats, Hypergraphs, Refinement, Scorer, together
 
 LABELLED_RECALL = "labelled_recall"
 DECODERS = ("viterbi", "max_rule_sum", "max_rule_product", "variational", LABELLED_RECALL)
-# Items with lower posteriors are pruned after each level of the cascade. Higher thresholds after
-# the finer levels save little time.
-THRESHOLDS = (1e-4,) * 8
+# Items with lower posteriors are pruned after each level of the cascade.
+THRESHOLDS = (1e-4, 5e-4, *(1e-3,) * 6)
 EDGE_FACTOR = 0.3
 _BATCH_WORDS = 2000
 

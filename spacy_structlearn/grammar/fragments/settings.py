@@ -11,7 +11,7 @@ from ...learning.settings import Settings, setting
 from ...learning.training import Trainer
 from ...parallel.shards import MakeEngine, make_engine
 from ..latent.settings import LatentGrammarSettings
-from ..spans.settings import BASE, ForestSettings, threshold_setting
+from ..spans.settings import BASE, PRUNED, ForestSettings
 from ..treebank.settings import Trees
 
 
@@ -82,7 +82,7 @@ class MEstimatedGrammarSettings(ForestSettings, FragmentFeaturesSettings):
         help="Where this maximization starts: at a fraction of the M-estimate, or at zero, without "
         "M-estimation.",
     )
-    threshold: float = threshold_setting(1e-2)
+    threshold: float = setting(1e-2, ge=0, le=1, help=f"{PRUNED}Use the same threshold in parsing.")
 
     def constraints(self) -> Iterable[tuple[str, str, Any]]:
         yield from super().constraints()

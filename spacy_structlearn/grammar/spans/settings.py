@@ -14,14 +14,7 @@ from ..latent.settings import LatentGrammarSettings
 from ..treebank.settings import Trees
 from ..treebank.symbols import TreebankData
 
-
-def threshold_setting(default: float) -> Any:
-    """Define the setting `threshold` of learners that train on forests."""
-    text = (
-        "Constituents with a lower posterior are pruned from the training forests. "
-        "Use the same threshold in parsing."
-    )
-    return setting(default, ge=0, le=1, help=text)
+PRUNED = "Constituents with a lower posterior are pruned from the training forests. "
 
 
 BASE = (
@@ -84,7 +77,12 @@ class ForestSettings(Settings):
         ge=1,
         help="Number of folds. The trees of each are parsed by a grammar trained on the others.",
     )
-    threshold: float = threshold_setting(1e-4)
+    threshold: float | None = setting(
+        None,
+        ge=0,
+        le=1,
+        help=f"{PRUNED}None: the same as in parsing by default, which is best.",
+    )
     seed: int = core.seed()
     threads: int = core.threads()
 

@@ -28,7 +28,7 @@ from ...errors import StructlearnError
 from ...learning.training import Trainer, array_digest
 from ...parallel.shards import MakeEngine, make_engine
 from ...trees.tree import Tree
-from ..chart.decode import ChartParser
+from ..chart.decode import THRESHOLDS, ChartParser
 from ..chart.hypergraph import Floats, Hypergraphs, Mask
 from ..latent.model import LatentGrammar
 from ..treebank.symbols import TreebankData, renumbering, to_tree
@@ -113,7 +113,7 @@ def training_forests(
     trees: Sequence[Tree],
     numbers: NDArray[np.int64],
     *,
-    threshold: float,
+    threshold: float | None,
     threads: int = 1,
     report: Callable[[int, float], None] | None = None,
 ) -> TrainingForests:
@@ -123,11 +123,11 @@ def training_forests(
     full: the grammar whose symbols and rules the forests get; it has all those of `grammar`.
     words, trees: of all sentences.
     numbers: of the sentences to parse, in ascending order.
-    threshold: of posteriors.
+    threshold: of posteriors, for all levels. None: the thresholds of parsing.
     report: called from time to time with the number of sentences parsed, and minus their mean loss
         if all scores are 0.
     """
-    thresholds = (threshold,) * max(grammar.depth, 1)
+    thresholds = THRESHOLDS if threshold is None else (threshold,) * max(grammar.depth, 1)
     parser = ChartParser(SpanGrammar(grammar), thresholds=thresholds, threads=threads)
     found: list[TrainingForests] = []
     done, parsed, loss = 0, 0, 0.0
