@@ -37,7 +37,7 @@ from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree, escape
 from training.benchmarks import speed
 from training.common.recording import CORPORA, WORK, record, show
-from training.common.treebanks import wsj_trees
+from training.common.treebanks import ewt_trees, wsj_trees
 from training.papers.petrov_klein2007.__main__ import GENERATIVE, best_wsj_grammar, measure
 
 JAVA = ["java", "-XX:+UseSerialGC", "-Xmx1200m"]
@@ -134,7 +134,7 @@ def main() -> None:
     if args.speed:
         if args.before is None:
             parser.error("--speed needs --before, a checkout with its compiled kernels")
-        speed.compare(args.before.resolve(), args.rounds, args.limit)
+        compare_checkouts(args)
         return
     jar = args.berkeley
     if jar is None or not jar.is_file():
@@ -145,6 +145,23 @@ def main() -> None:
         sys.exit("skipped: give --grammar, or --train to train one")
     with tempfile.TemporaryDirectory() as name:
         compare(args, Path(name))
+
+
+def compare_checkouts(args: argparse.Namespace) -> None:
+    """Compare the parser with that of another checkout, and with the Berkeley parser if given."""
+    grammar = best_wsj_grammar(args.corpora, args.work)
+    figures = speed.compare(args.before.resolve(), grammar, args.rounds, args.limit)
+    if args.berkeley is not None and args.grammar is not None:
+        test = list(ewt_trees(args.corpora, "dev"))[slice(args.limit)]
+        with tempfile.TemporaryDirectory() as name:
+            peer = berkeley_parsing(args.berkeley, args.grammar, test, Path(name))
+        ours = figures["parser.ms_per_sentence.new"]
+        figures["berkeley.ms_per_sentence"] = peer["ms_per_sentence"]
+        figures["berkeley.f1.ewt_dev"] = peer["test_f1"]
+        figures["ratio.berkeley_over_ours.ms"] = peer["ms_per_sentence"] / ours
+    show(figures)
+    if args.limit is None:
+        record("speed", figures)
 
 
 def compare(args: argparse.Namespace, folder: Path) -> None:

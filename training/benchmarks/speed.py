@@ -7,14 +7,18 @@
 The other checkout needs its compiled kernels in place (`python setup.py build_ext --inplace` of
 setuptools, or an editable installation). Both parse with their own default pipeline
 in processes that live through all rounds and take turns, so that a busy machine slows down both.
-Times are CPU seconds; ratios are medians over the rounds. Figures are recorded in
-training/results/speed.json:
+Times are CPU seconds; ratios are medians over the rounds. With --berkeley and --grammar, a grammar
+of the Berkeley parser that was trained on EWT, that parser reads the same sentences. Figures are
+recorded in training/results/speed.json:
 
 ratio.*      new over old, of words (and punctuation) per CPU second: of the parser, which gets
-             sentences with predicted tags; of the role labeler; of the pipeline on raw text
+             sentences with predicted tags; of the role labeler; of the pipeline on raw text; and
+             (train) of making the forests on which span features are trained;
+             berkeley_over_ours.ms: milliseconds for a sentence of dev of EWT
 parser.*     words per CPU second on dev of EWT; ms_100_tokens: CPU milliseconds for a sentence of
              100 tokens; exponent: of the time as a power of the length, from 20 to 100 tokens
-f1, ece      on dev of EWT, with predicted tags; `change` is new minus old
+f1, ece      on dev of EWT, with predicted tags; f1.wsj_test: on the test part of the WSJ sample,
+             without tags, by the grammar of `best_wsj_grammar`; `change` is new minus old
 failures     makeshift trees on dev of EWT, CRAFT and the WSJ sample
 peak_rss_mb  of the process that parses dev of EWT
 profile.*    milliseconds for a sentence of dev of EWT, by stage: inside and outside scores of the
@@ -35,23 +39,26 @@ from typing import Any
 
 import numpy as np
 
-from training.common.recording import CORPORA, ROOT, peak_mb, record, show
+from training.common.recording import CORPORA, ROOT, peak_mb
 
-NAME = "speed"
 LENGTHS = (20, 30, 40, 60, 80, 100)
 COPIES = 12  # sentences of each length
-PARTS = ("parser", "srl", "pipeline")
+PARTS = ("parser", "srl", "pipeline", "train")
 Work = Callable[[], Any]
 
 
-def compare(before: Path, rounds: int, limit: int | None) -> None:
-    """Run both checkouts, and record the figures. limit: of sentences, for a trial."""
-    workers = {name: Worker(path, limit) for name, path in (("new", ROOT), ("old", before))}
+def compare(before: Path, grammar: Path, rounds: int, limit: int | None) -> dict[str, float]:
+    """Run both checkouts, and return the figures.
+
+    grammar: the file of a grammar of the WSJ sample. limit: of sentences, for a trial.
+    """
+    checkouts = {"new": ROOT, "old": before}
+    workers = {name: Worker(path, grammar, limit) for name, path in checkouts.items()}
     scores = {name: worker.ask("scores") for name, worker in workers.items()}
     figures: dict[str, float] = {
         f"{key}.{name}": value for name, own in scores.items() for key, value in own.items()
     }
-    for key in ("f1.ewt_dev", "ece.ewt_dev"):
+    for key in ("f1.ewt_dev", "f1.wsj_test", "ece.ewt_dev"):
         figures[f"{key}.change"] = scores["new"][key] - scores["old"][key]
     for part in PARTS:
         times = {name: [] for name in workers}
@@ -70,21 +77,22 @@ def compare(before: Path, rounds: int, limit: int | None) -> None:
         figures[f"parser.ms_100_tokens.{name}"] = 1000 * float(seconds[-1])
     for stage, milliseconds in workers["new"].ask("profile").items():
         figures[f"profile.{stage}"] = milliseconds
-    figures["rounds"] = rounds
-    show(figures)
-    if limit is None:
-        record(NAME, figures)
+    words = workers["new"].ask("words")
+    for name in workers:
+        seconds = words / figures[f"parser.words_per_cpu_s.{name}"]
+        figures[f"parser.ms_per_sentence.{name}"] = 1000 * seconds / figures["n.ewt_dev.new"]
+    return figures | {"rounds": rounds}
 
 
 class Worker:
     """A process that parses with one checkout."""
 
-    def __init__(self, checkout: Path, limit: int | None):
+    def __init__(self, checkout: Path, grammar: Path, limit: int | None):
         environment = {**os.environ, "PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"}
         environment["STRUCTLEARN_CORPORA"] = str(CORPORA.resolve())
         # As text, so that the folder of this file is not searched for modules.
         script = Path(__file__).read_text(encoding="utf8")
-        command = [sys.executable, "-c", script, str(limit or 0)]
+        command = [sys.executable, "-c", script, str(grammar.resolve()), str(limit or 0)]
         self._process = subprocess.Popen(
             command, env=environment, cwd=checkout, stdin=-1, stdout=-1, text=True
         )
@@ -102,12 +110,14 @@ class Worker:
 
 
 # --- in the process -------------------------------------------------------------------------------
-def answers(limit: int) -> dict[str, Work]:
+def answers(grammar: Path, limit: int) -> dict[str, Work]:
     """The questions, and what answers them. Reads only what both checkouts have."""
     from spacy.tokens import Doc
 
     import spacy_structlearn
     from spacy_structlearn.evaluation.calibration import expected_calibration_error
+    from spacy_structlearn.grammar.chart.decode import ChartParser
+    from spacy_structlearn.grammar.latent.model import LatentGrammar
     from training.common.scoring import brackets_right, scored
     from training.common.treebanks import craft_trees, ewt_trees, wsj_trees
 
@@ -144,8 +154,18 @@ def answers(limit: int) -> dict[str, Work]:
             others = docs([_words(tree) for tree in read(CORPORA, "dev")][chosen])
             failed += sum(bool(reading.failures) for reading in parsed(others))
         error = expected_calibration_error(*brackets_right(parses, trees))
-        found = {"f1.ewt_dev": score.f1, "ece.ewt_dev": error, "peak_rss_mb": peak}
-        return found | {"failures": failed, "n.ewt_dev": len(trees)}
+        of_wsj = ChartParser(LatentGrammar.from_bytes(grammar.read_bytes()))
+        test = list(wsj_trees(CORPORA, "test"))[chosen]
+        found = of_wsj.parse([tree.words() for tree in test])
+        return {
+            "f1.ewt_dev": score.f1,
+            "f1.wsj_test": scored(found, test, "gold").f1,
+            "ece.ewt_dev": error,
+            "peak_rss_mb": peak,
+            "failures": failed,
+            "n.ewt_dev": len(trees),
+            "n.wsj_test": len(test),
+        }
 
     def lengths() -> Iterator[float]:
         for sentences in of_length:
@@ -167,13 +187,16 @@ def answers(limit: int) -> dict[str, Work]:
         return {stage: 1000 * seconds / len(tagged) for stage, seconds in found.items()}
 
     with_trees = list(parser.pipe(docs(words)))
+    of_forests = ChartParser(parser.parameters.grammar)
     return {
         "scores": scores,
         "parser": lambda: speed(lambda: parsed(tagged)),
         "srl": lambda: speed(lambda: labeler.predict(with_trees)),
         "pipeline": lambda: speed(lambda: list(nlp.pipe(texts))),
+        "train": lambda: speed(lambda: of_forests.forests(words)),
         "lengths": lambda: list(lengths()),
         "profile": profile,
+        "words": lambda: n_words,
     }
 
 
@@ -215,7 +238,7 @@ def _of_lengths(sentences: list[list[str]]) -> list[list[list[str]]]:
 
 def serve() -> None:
     """Answer the questions of stdin, a line each."""
-    known = answers(int(sys.argv[1]))
+    known = answers(Path(sys.argv[1]), int(sys.argv[2]))
     for line in sys.stdin:
         print(json.dumps(known[line.strip()]()), flush=True)
 

@@ -1,6 +1,6 @@
 """Train `en_structlearn_sm`, the pipeline in the package, on the fetched corpora.
 
-    python corpora/fetch.py ewt craft
+    python corpora/fetch.py ewt craft mctb
     python -m training.train_default
 
 Each stage is kept in training/work, so that an interrupted run resumes:
@@ -8,8 +8,8 @@ Each stage is kept in training/work, so that an interrupted run resumes:
 1. Convert the treebank to DocBins, and learn word classes from the raw text of EWT and CRAFT.
 2. Train the sentence splitter on the documents in several layouts, and the tagger on all of train.
 3. Predict tags for train by k-fold jackknifing.
-4. Train the parser on the trees, the chunker on the predicted tags, the PP attacher on the trees of
-   EWT and CRAFT, and the role labeler on the propositions of EWT.
+4. Train the parser on the trees of EWT and MCTB_en, the chunker on the predicted tags, the PP
+   attacher on the trees of EWT and CRAFT, and the role labeler on the propositions of EWT.
 5. Assemble the pipeline. Evaluate it once on dev, and write its model card (card.py).
 
 --only COMPONENT ... keeps the other components of the package. --card evaluates the existing
@@ -99,6 +99,12 @@ SOURCES = [
         "license": "CC BY 3.0",
         "author": "University of Colorado",
     },
+    {
+        "name": "MCTB_en: trees of five domains, in the conventions of EWT",
+        "url": "https://github.com/RingoS/multi-domain-parsing-analysis",
+        "license": "MIT",
+        "author": "Sen Yang and others",
+    },
 ]
 LICENSES_SOURCES = """\
 en_structlearn_sm is trained on the following corpora and licensed, like them, CC BY-SA 4.0
@@ -117,6 +123,9 @@ en_structlearn_sm is trained on the following corpora and licensed, like them, C
   classes, and the attachments of prepositional phrases in their trees
   https://github.com/UCDenver-ccp/CRAFT
   Creative Commons Attribution 3.0
+* MCTB_en, trees of dialogue, forum, law, literature and review: multi-domain-parsing-analysis
+  https://github.com/RingoS/multi-domain-parsing-analysis
+  MIT License
 """
 
 

@@ -1,27 +1,31 @@
-"""Train a constituency parser on a fetched treebank, and calibrate its probabilities.
+"""Train a constituency parser on fetched treebanks, and calibrate its probabilities.
 
-    python corpora/fetch.py ewt
+    python corpora/fetch.py ewt mctb
     python -m training.pipeline.parser training/work/my_parser --threads 2
 
-The grammar is trained on train without the tuning documents of `ewt/tune.txt`, and its temperature
-is fitted on these. With --all, a second grammar is then trained on all of train, and gets the same
-temperature. An interrupted run resumes. The saved scores are on dev, with gold tokens and
-sentences.
+The grammar is trained on the training parts of EWT and of the five domains of MCTB_en, without the
+tuning documents of `ewt/tune.txt`, and its temperature is fitted on these. With --all, a second
+grammar is then trained on the tuning documents too, and gets the same temperature. An interrupted
+run resumes. The saved scores are on dev of EWT, with gold tokens and sentences.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import spacy
 from spacy.language import Language
 
+from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.pipeline import fitting
 from spacy_structlearn.pipeline.readers import create_treebank_reader
-from training.common.ewt import treebank
+from training.common.ewt import treebank, tuning_documents
 from training.common.recording import CORPORA, ROOT
+from training.common.treebanks import MCTB_DOMAINS, ewt_documents
 
 CONFIG = ROOT / "training" / "configs" / "parser.cfg"
 COMPONENT = "constituency_parser"
@@ -44,12 +48,14 @@ def train_parser(
     held_out: Path | None = None,
     **settings: Any,
 ) -> Language:
-    """Train on EWT with these settings of the architecture. Return the calibrated pipeline.
+    """Train on EWT and MCTB_en with these settings of the architecture. Return the calibrated
+    pipeline.
 
     use_all: train again on all documents after calibration. held_out: where to keep the pipeline
     trained without the tuning documents; later components are tuned on its trees.
     """
     paths = treebank(corpora, "train") | {"tune": corpora / "ewt" / "tune.txt"}
+    paths["train"] = write_trees(corpora, output.with_name(output.name + ".trees.gz"), "fit")
     overrides = {f"paths.{name}": str(path) for name, path in paths.items()}
     model = f"components.{COMPONENT}.model"
     places = {key: "." if key == "threads" else ".grammar." for key in settings}
@@ -65,9 +71,30 @@ def train_parser(
     if held_out is not None:
         fitting.save(nlp, held_out)
     if use_all:
-        nlp = fitting.train(CONFIG, output, overrides=overrides | {"corpora.train.exclude": None})
+        write_trees(corpora, paths["train"], "train")
+        nlp = fitting.train(CONFIG, output, overrides=overrides)
         nlp.get_pipe(COMPONENT).parameters.temperature = temperature
     return nlp
+
+
+def write_trees(corpora: Path, target: Path, split: str) -> Path:
+    """Write the training trees of EWT and MCTB_en to one file, a line a tree.
+
+    split: "train", or "fit" for those without the tuning documents of EWT.
+    """
+    unwanted = tuning_documents(corpora) if split == "fit" else set()
+
+    def lines() -> Iterator[str]:
+        with gzip.open(corpora / "ewt" / "train.trees.gz", "rt", encoding="utf8") as trees:
+            pairs = zip(trees, ewt_documents(corpora, "train"), strict=True)
+            yield from (tree for tree, name in pairs if name not in unwanted)
+        for domain in MCTB_DOMAINS:
+            path = corpora / "mctb" / f"{domain}.train.trees.gz"
+            with gzip.open(path, "rt", encoding="utf8") as trees:
+                yield from trees
+
+    write_bytes(target, gzip.compress("".join(lines()).encode(), mtime=0))
+    return target
 
 
 def held_out_parser(corpora: Path, work: Path, threads: int) -> Language:
