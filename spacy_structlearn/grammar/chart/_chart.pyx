@@ -33,7 +33,6 @@ from spacy_structlearn.grammar.chart._coarse cimport (
     inside_coarse,
     outside_coarse,
     reserve_chart,
-    reserve_lists,
     sentence_score_coarse,
 )
 from spacy_structlearn.grammar.chart._factored cimport (
@@ -52,7 +51,7 @@ from spacy_structlearn.grammar.chart._fine cimport (
     prune,
     read_tree,
 )
-from spacy_structlearn.grammar.chart._listing cimport list_forest
+from spacy_structlearn.grammar.chart._listing cimport list_forest, reserve_lists
 from spacy_structlearn.grammar.chart._structures cimport (
     INSIDE,
     LEVELS,

@@ -4,7 +4,6 @@ from spacy_structlearn.grammar.chart._structures cimport Coarse, Work
 
 
 cdef int reserve_chart(Work* w, const Coarse* g, int n) noexcept nogil
-cdef int reserve_lists(Work* w, const Coarse* g, int n) noexcept nogil
 cdef int inside_coarse(
     const Coarse* g, Work* w, int n, const float* lexicon, int stride
 ) noexcept nogil

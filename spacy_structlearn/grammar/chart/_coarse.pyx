@@ -7,12 +7,18 @@ See `_chart` for the layout of nodes and the scales of scores.
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
+from spacy_structlearn.grammar.chart._listing cimport (
+    begin_forest,
+    chain_edge,
+    list_roots,
+    reserve_lists,
+    write_edges,
+)
 from spacy_structlearn.grammar.chart._structures cimport (
     NOTHING,
     OUT_OF_MEMORY,
     PARSED,
     TINY,
-    UNPARSED,
     Coarse,
     Forest,
     TagRules,
@@ -54,29 +60,6 @@ cdef int reserve_chart(Work* w, const Coarse* g, int n) noexcept nogil:
         memset(w.w, 0, <size_t>size * 4)
         memset(w.wt, 0, <size_t>size * 4)
     return reserve_lists(w, g, n)
-
-
-cdef int reserve_lists(Work* w, const Coarse* g, int n) noexcept nogil:
-    """Allocate what lists the forest of a sentence of n words."""
-    if n > w.grid_words:
-        if grow(<void**>&w.grid, <size_t>n * (n + 1), 4):
-            return -1
-        w.grid_words = n
-    if g.n_symbols > w.symbols_size:
-        if grow(<void**>&w.slot, g.n_symbols, 4):
-            return -1
-        w.symbols_size = g.n_symbols
-        memset(w.slot, 255, <size_t>g.n_symbols * 4)
-    if g.n_rules > w.rules_size:
-        if grow(<void**>&w.first, g.n_rules, 4) or grow(<void**>&w.touched, g.n_rules, 4):
-            return -1
-        w.rules_size = g.n_rules
-        memset(w.first, 255, <size_t>g.n_rules * 4)
-    if g.n_root > w.f.root_size:
-        if grow_each(<void**>&w.f.root_item, 3, g.n_root):
-            return -1
-        w.f.root_size = g.n_root
-    return 0
 
 
 cdef inline void add_tags(const TagRules* r, const Work* w, int n_tags, int i, float factor,
@@ -282,13 +265,11 @@ cdef int build_forest(const Coarse* g, Work* w, int n, float z, float keep, floa
     cdef const int32_t* own = NULL
     cdef bint kept
     cdef int i, j, k, a, t, u, x, c, length, pad = g.n_pad, left, right, item, other
-    cdef int begin, last_edge, n_touched, rule, parent, cell
+    cdef int begin, rule, parent, cell
     cdef Py_ssize_t row, row_end
     cdef float limit = keep * z, limit_edge = keep_edge * z, factor, value, ofactor
     cdef const float* lower_out
-    f.n_words = n
-    f.n_cells = f.n_items = f.n_groups = f.n_edges = f.n_unaries = f.n_roots = 0
-    memset(w.grid, 255, <size_t>n * (n + 1) * 4)
+    begin_forest(w, n)
     for length in range(1, n + 1):
         for i in range(n - length + 1):
             j = i + length
@@ -342,9 +323,6 @@ cdef int build_forest(const Coarse* g, Work* w, int n, float z, float keep, floa
                         f.unary_child[f.n_unaries] = item
                         f.unary_rule[f.n_unaries] = x
                         f.n_unaries += 1
-            # edges: a chain for each rule, newest first, then the rules one after another
-            n_touched = 0
-            last_edge = 0
             for k in range(i + 1, j):
                 left = w.grid[i * (n + 1) + k]
                 right = w.grid[k * (n + 1) + j]
@@ -372,48 +350,15 @@ cdef int build_forest(const Coarse* g, Work* w, int n, float z, float keep, floa
                                         or gold[3 * (<Py_ssize_t>i * (n + 1) + k)] != t
                                         or gold[3 * (<Py_ssize_t>k * (n + 1) + j)] != u):
                                     continue
-                            if last_edge >= w.next_size:
-                                if grow(<void**>&w.next, 3 * (w.next_size * 2 + 1024), 4):
-                                    return OUT_OF_MEMORY
-                                w.next_size = w.next_size * 2 + 1024
-                            if w.first[rule] < 0:
-                                w.touched[n_touched] = rule
-                                n_touched += 1
-                            w.next[3 * last_edge] = w.first[rule]
-                            w.next[3 * last_edge + 1] = item
-                            w.next[3 * last_edge + 2] = other
-                            w.first[rule] = last_edge
-                            last_edge += 1
-            if reserve_more(f, 0, 0, n_touched, last_edge, 0):
+                            if chain_edge(w, rule, item, other):
+                                return OUT_OF_MEMORY
+            if write_edges(g, w):
                 return OUT_OF_MEMORY
-            for x in range(n_touched):
-                rule = w.touched[x]
-                f.group_parent[f.n_groups] = w.slot[g.rules[3 * rule]]
-                f.group_rule[f.n_groups] = rule
-                f.group_edge[f.n_groups] = f.n_edges
-                k = w.first[rule]
-                w.first[rule] = -1
-                while k >= 0:
-                    f.edge_left[f.n_edges] = w.next[3 * k + 1]
-                    f.edge_right[f.n_edges] = w.next[3 * k + 2]
-                    f.n_edges += 1
-                    k = w.next[3 * k]
-                f.n_groups += 1
-                f.group_edge[f.n_groups] = f.n_edges
             for item in range(begin, f.n_items):
                 w.slot[f.item_symbol[item]] = -1
             f.cell_group[f.n_cells] = f.n_groups
             f.cell_unary[f.n_cells] = f.n_unaries
-    cell = w.grid[n]
-    if cell < 0:
-        return UNPARSED
-    for item in range(f.cell_item[cell], f.cell_item[cell + 1]):
-        for x in range(g.n_root):
-            if g.root_rules[x] == f.item_symbol[item]:
-                f.root_item[f.n_roots] = item
-                f.root_rule[f.n_roots] = x
-                f.n_roots += 1
-    return PARSED if f.n_roots else UNPARSED
+    return list_roots(g, w)
 
 
 cdef inline float coarse_inside(const Coarse* g, Work* w, int n, int symbol, int i, int j) noexcept nogil:

@@ -21,13 +21,49 @@ from spacy_structlearn.grammar.chart._structures cimport (
     by_length,
     reserve_more,
 )
-from spacy_structlearn.kernels.arrays cimport grow, reserve
+from spacy_structlearn.kernels.arrays cimport grow, grow_each, reserve
 from spacy_structlearn.kernels.vectors cimport dot, mix, power_of_two, select_rows, times
 
 # A split is left out if the posteriors of its edges sum to less than this many times the least one
 # of an edge, or than the second number, if that is less.
 cdef float SPLIT = 3.0
 cdef float MOST_OF_SPLIT = 0.01
+
+
+cdef int reserve_lists(Work* w, const Coarse* g, int n) noexcept nogil:
+    """Allocate what lists the forest of a sentence of n words."""
+    if n > w.grid_words:
+        if grow(<void**>&w.grid, <size_t>n * (n + 1), 4):
+            return -1
+        w.grid_words = n
+    if g.n_symbols > w.symbols_size:
+        if grow(<void**>&w.slot, g.n_symbols, 4):
+            return -1
+        w.symbols_size = g.n_symbols
+        memset(w.slot, 255, <size_t>g.n_symbols * 4)
+    if g.n_rules > w.rules_size:
+        if grow(<void**>&w.first, g.n_rules, 4) or grow(<void**>&w.touched, g.n_rules, 4):
+            return -1
+        w.rules_size = g.n_rules
+        memset(w.first, 255, <size_t>g.n_rules * 4)
+    if g.n_root > w.f.root_size:
+        if grow_each(<void**>&w.f.root_item, 3, g.n_root):
+            return -1
+        w.f.root_size = g.n_root
+    return 0
+
+
+cdef void begin_forest(Work* w, int n) noexcept nogil:
+    """Empty the forest, for a sentence of n words."""
+    cdef Forest* f = &w.f
+    cdef int x
+    f.n_words = n
+    f.n_cells = f.n_items = f.n_groups = f.n_edges = f.n_unaries = f.n_roots = 0
+    memset(w.grid, 255, <size_t>n * (n + 1) * 4)
+    # Chains are left where memory was short.
+    for x in range(w.n_touched):
+        w.first[w.touched[x]] = -1
+    w.n_touched = w.n_chained = 0
 
 
 cdef int list_forest(const Coarse* c, const Factors* g, Work* w, int n, float z,
@@ -38,12 +74,10 @@ cdef int list_forest(const Coarse* c, const Factors* g, Work* w, int n, float z,
     """
     cdef Forest* f = &w.f
     cdef float limit = keep_edge * z, whole = SPLIT * keep_edge
-    cdef int i, length, begin, cell, item, x, n_touched, status
+    cdef int i, length, begin, cell, x, item, status
     cdef Py_ssize_t row
     whole = z * (whole if whole < MOST_OF_SPLIT else MOST_OF_SPLIT)
-    f.n_words = n
-    f.n_cells = f.n_items = f.n_groups = f.n_edges = f.n_unaries = f.n_roots = 0
-    memset(w.grid, 255, <size_t>n * (n + 1) * 4)
+    begin_forest(w, n)
     for length in range(1, n + 1):
         for i in range(n - length + 1):
             row = by_length(n, i, i + length)
@@ -62,14 +96,13 @@ cdef int list_forest(const Coarse* c, const Factors* g, Work* w, int n, float z,
             for item in range(begin, f.n_items):
                 w.slot[f.item_symbol[item]] = item
                 w.supported[f.item_symbol[item]] = f.item_symbol[item] < c.n_tags
-            n_touched = 0
             status = PARSED
             if length > 1:
-                status = list_edges(c, g, w, n, i, i + length, limit, whole, &n_touched)
+                status = list_edges(c, g, w, n, i, i + length, limit, whole)
             if status == PARSED:
                 support_parents(c, w, begin)
                 drop_unsupported(w, begin)
-                if write_edges(c, w, n_touched) or write_unaries(c, w, begin):
+                if write_edges(c, w) or write_unaries(c, w, begin):
                     status = OUT_OF_MEMORY
             for x in range(w.found[2 * row], w.found[2 * row] + w.found[2 * row + 1]):
                 w.slot[w.found_symbol[x]] = -1
@@ -84,16 +117,7 @@ cdef int list_forest(const Coarse* c, const Factors* g, Work* w, int n, float z,
             f.cell_group[cell + 1] = f.n_groups
             f.cell_unary[cell + 1] = f.n_unaries
             w.grid[i * (n + 1) + i + length] = cell
-    cell = w.grid[n]
-    if cell < 0:
-        return UNPARSED
-    for item in range(f.cell_item[cell], f.cell_item[cell + 1]):
-        for x in range(c.n_root):
-            if c.root_rules[x] == f.item_symbol[item]:
-                f.root_item[f.n_roots] = item
-                f.root_rule[f.n_roots] = x
-                f.n_roots += 1
-    return PARSED if f.n_roots else UNPARSED
+    return list_roots(c, w)
 
 
 cdef inline void write_items(Work* w, Py_ssize_t row, int cell) noexcept nogil:
@@ -110,10 +134,10 @@ cdef inline void write_items(Work* w, Py_ssize_t row, int cell) noexcept nogil:
 
 
 cdef int list_edges(const Coarse* c, const Factors* g, Work* w, int n, int i, int j, float limit,
-                    float whole, int* n_touched) noexcept nogil:
-    """List the edges of a cell: a chain for each rule, newest first."""
+                    float whole) noexcept nogil:
+    """List the edges of a cell, in chains."""
     cdef Forest* f = &w.f
-    cdef int k, x, y, e, left, right, item, other, rule, parent, n_left, n_right, pair, last = 0
+    cdef int k, x, y, e, left, right, item, other, rule, parent, n_left, n_right, pair
     cdef int t, u, rank = g.rank
     cdef Py_ssize_t row = by_length(n, i, j), first, second
     cdef float factor, score
@@ -124,7 +148,6 @@ cdef int list_edges(const Coarse* c, const Factors* g, Work* w, int n, int i, in
     cdef const float* p
     cdef float* weights = w.rows
     cdef float[4] both
-    n_touched[0] = 0
     for k in range(i + 1, j):
         left = w.grid[i * (n + 1) + k]
         right = w.grid[k * (n + 1) + j]
@@ -179,21 +202,9 @@ cdef int list_edges(const Coarse* c, const Factors* g, Work* w, int n, int i, in
                                        + p[7] * both[3]))
                     if not (score >= limit and score > 0.0):
                         continue
-                    if last >= w.next_size:
-                        if grow(<void**>&w.next, 3 * (w.next_size * 2 + 1024), 4):
-                            return OUT_OF_MEMORY
-                        w.next_size = w.next_size * 2 + 1024
-                    if w.first[rule] < 0:
-                        w.touched[n_touched[0]] = rule
-                        n_touched[0] += 1
-                        w.supported[c.rules[3 * rule]] = 1
-                    w.next[3 * last] = w.first[rule]
-                    w.next[3 * last + 1] = item
-                    w.next[3 * last + 2] = other
-                    w.first[rule] = last
-                    last += 1
-    if reserve_more(f, 0, 0, n_touched[0], last, 0):
-        return OUT_OF_MEMORY
+                    w.supported[c.rules[3 * rule]] = 1
+                    if chain_edge(w, rule, item, other):
+                        return OUT_OF_MEMORY
     return PARSED
 
 
@@ -229,11 +240,31 @@ cdef inline void drop_unsupported(Work* w, int begin) noexcept nogil:
     f.n_items = kept
 
 
-cdef int write_edges(const Coarse* c, Work* w, int n_touched) noexcept nogil:
-    """Write the edges of the chains, one rule after another, and empty the chains."""
+cdef int chain_edge(Work* w, int rule, int left, int right) noexcept nogil:
+    """Add an edge of the present cell to the chain of its rule, newest first."""
+    cdef int last = w.n_chained
+    if last >= w.next_size:
+        if grow(<void**>&w.next, 3 * (w.next_size * 2 + 1024), 4):
+            return OUT_OF_MEMORY
+        w.next_size = w.next_size * 2 + 1024
+    if w.first[rule] < 0:
+        w.touched[w.n_touched] = rule
+        w.n_touched += 1
+    w.next[3 * last] = w.first[rule]
+    w.next[3 * last + 1] = left
+    w.next[3 * last + 2] = right
+    w.first[rule] = last
+    w.n_chained = last + 1
+    return PARSED
+
+
+cdef int write_edges(const Coarse* c, Work* w) noexcept nogil:
+    """Append the edges of the chains, one rule after another, and empty the chains."""
     cdef Forest* f = &w.f
     cdef int x, k, rule
-    for x in range(n_touched):
+    if reserve_more(f, 0, 0, w.n_touched, w.n_chained, 0):
+        return OUT_OF_MEMORY
+    for x in range(w.n_touched):
         rule = w.touched[x]
         f.group_parent[f.n_groups] = w.slot[c.rules[3 * rule]]
         f.group_rule[f.n_groups] = rule
@@ -247,7 +278,23 @@ cdef int write_edges(const Coarse* c, Work* w, int n_touched) noexcept nogil:
             k = w.next[3 * k]
         f.n_groups += 1
         f.group_edge[f.n_groups] = f.n_edges
-    return 0
+    w.n_touched = w.n_chained = 0
+    return PARSED
+
+
+cdef int list_roots(const Coarse* c, Work* w) noexcept nogil:
+    """List the root rules of the items of the whole sentence. Returns UNPARSED if there are none."""
+    cdef Forest* f = &w.f
+    cdef int item, x, cell = w.grid[f.n_words]
+    if cell < 0:
+        return UNPARSED
+    for item in range(f.cell_item[cell], f.cell_item[cell + 1]):
+        for x in range(c.n_root):
+            if c.root_rules[x] == f.item_symbol[item]:
+                f.root_item[f.n_roots] = item
+                f.root_rule[f.n_roots] = x
+                f.n_roots += 1
+    return PARSED if f.n_roots else UNPARSED
 
 
 cdef int write_unaries(const Coarse* c, Work* w, int begin) noexcept nogil:

@@ -189,9 +189,11 @@ cdef struct Work:
     int matrix_size
     int32_t* grid  # (n, n + 1): number of the cell, or -1
     int32_t* slot  # by symbol
-    int32_t* first  # by rule: its newest edge in the cell
-    int32_t* next
-    int32_t* touched
+    # the edges of a cell while it is listed, in a chain for each rule
+    int32_t* first  # by rule: its newest edge
+    int32_t* next  # (.., 3), the edge before, the left and the right item
+    int32_t* touched  # rules with edges
+    int n_touched, n_chained
     int symbols_size, rules_size, next_size, grid_words
     float z  # score of the sentence in the first pass
     # the chart of a factored first pass; cells by their length, then their beginning
@@ -249,20 +251,22 @@ cdef struct Work:
     double mark  # when the last stage ended
 
 
-cdef extern from "<time.h>" nogil:
-    struct timespec:
-        long tv_sec
-        long tv_nsec
-    int TIME_UTC
-    int timespec_get(timespec* t, int base)
+cdef extern from *:
+    """
+    #include <time.h>
+    static inline double seconds_now(void)
+    {
+        struct timespec t;
+        timespec_get(&t, TIME_UTC);
+        return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    }
+    """
+    double seconds_now() noexcept nogil
 
 
 cdef inline void end_stage(Work* w, int stage) noexcept nogil:
     """Add the time since the end of the stage before to this one; with -1 to none."""
-    cdef timespec t
-    cdef double now
-    timespec_get(&t, TIME_UTC)
-    now = <double>t.tv_sec + 1e-9 * t.tv_nsec
+    cdef double now = seconds_now()
     if stage >= 0:
         w.seconds[stage if stage < N_STAGES else N_STAGES - 1] += now - w.mark
     w.mark = now

@@ -204,7 +204,7 @@ def test_pruning_changes_little(shape):
         assert a.log_likelihood - 0.05 < b.log_likelihood < a.log_likelihood + 1e-4
         equal += key_of(a) == key_of(b)
         if key_of(a) == key_of(b):
-            np.testing.assert_allclose(a.probabilities, b.probabilities, atol=0.02)
+            np.testing.assert_allclose(a.probabilities, b.probabilities, atol=0.04)
     assert equal >= len(trees) - 1
 
 
