@@ -18,6 +18,8 @@ GivenTag = str | Mapping[str, float]
 # Tags with a lower probability have no prior weight; the tagger omits them. A tenth of it, with 1.5
 # times the weight, works as well on the tuning documents of EWT.
 TAG_FLOOR = 0.01
+# Pruning leaves many brackets without an alternative. These would count too much.
+CERTAIN = 1e-3
 
 
 @dataclass
@@ -79,13 +81,19 @@ def tag_shares(given: Iterable[GivenTag], index: Mapping[str, int]) -> NDArray[n
 
 
 def calibrate(probabilities: NDArray[np.floating], temperature: float) -> NDArray[np.float32]:
-    """Return p**(1/T) / (p**(1/T) + (1 - p)**(1/T)) for each probability p and temperature T."""
+    """Return p**(1/T) / (p**(1/T) + (1 - p)**(1/T)) for each probability p and temperature T.
+
+    With a temperature other than 1, p is at least `CERTAIN` and at most 1 - `CERTAIN`.
+    """
     p = np.clip(np.asarray(probabilities, dtype=np.float64), 0.0, 1.0)
     if temperature == 1.0:
         return p.astype(np.float32)
-    with np.errstate(divide="ignore"):
-        odds = (np.log(p) - np.log1p(-p)) / temperature
-    return (0.5 * (1.0 + np.tanh(odds / 2.0))).astype(np.float32)
+    return (0.5 * (1.0 + np.tanh(_log_odds(p) / temperature / 2.0))).astype(np.float32)
+
+
+def _log_odds(probabilities: NDArray[np.floating]) -> NDArray[np.float64]:
+    p = np.clip(np.asarray(probabilities, dtype=np.float64), CERTAIN, 1 - CERTAIN)
+    return np.log(p) - np.log1p(-p)
 
 
 def fit_temperature(probabilities: NDArray[np.floating], right: NDArray[np.bool_]) -> float:
@@ -99,9 +107,7 @@ def fit_temperature(probabilities: NDArray[np.floating], right: NDArray[np.bool_
     right = np.asarray(right, dtype=bool)
     if not 0 < right.sum() < len(right):
         raise StructlearnError("SL424", right=int(right.sum()), number=len(right))
-    # Float32 rounds some posteriors to 0 or 1.
-    p = np.clip(np.asarray(probabilities, dtype=np.float64), 1e-6, 1 - 1e-6)
-    odds = np.where(right, 1.0, -1.0) * (np.log(p) - np.log1p(-p))
+    odds = np.where(right, 1.0, -1.0) * _log_odds(probabilities)
 
     def loss(log_temperature: float) -> float:
         return float(np.logaddexp(0.0, -odds * np.exp(-log_temperature)).sum())

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.trees.parse import TAG_FLOOR, Parse, calibrate, fit_temperature, tag_shares
+from spacy_structlearn.trees.parse import (
+    CERTAIN,
+    TAG_FLOOR,
+    Parse,
+    calibrate,
+    fit_temperature,
+    tag_shares,
+)
 
 
 def test_a_parse_is_plain_data():
@@ -31,14 +38,14 @@ def test_tag_shares():
 def test_calibration():
     p = np.array([0.0, 1e-7, 0.2, 0.5, 0.9, 1.0, 1.0 + 1e-6])
     np.testing.assert_array_equal(calibrate(p, 1.0), np.minimum(p, 1).astype(np.float32))
+    clipped = np.clip(p, CERTAIN, 1 - CERTAIN)
     for temperature in (0.5, 2.0):
-        power = np.minimum(p, 1) ** (1 / temperature)
-        other = (1 - np.minimum(p, 1)) ** (1 / temperature)
+        power, other = clipped ** (1 / temperature), (1 - clipped) ** (1 / temperature)
         found = calibrate(p, temperature)
         np.testing.assert_allclose(found, power / (power + other), rtol=1e-5, atol=1e-9)
         assert found.dtype == np.float32
-    # 1 - p, from which the odds are, is not rounded to 0.
-    assert calibrate(np.array([1 - 1e-7]), 5.0)[0] < 0.98
+    # Brackets that no other tree of a pruned forest contradicts are not certain.
+    assert calibrate(np.array([1.0]), 1.5)[0] < 0.995
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.5])

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import argparse
 import gzip
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import spacy
 from spacy.language import Language
+from spacy.training import Example
 
 from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.pipeline import fitting
@@ -46,13 +47,15 @@ def train_parser(
     *,
     use_all: bool,
     held_out: Path | None = None,
+    tagger: Language | None = None,
     **settings: Any,
 ) -> Language:
     """Train on EWT and MCTB_en with these settings of the architecture. Return the calibrated
     pipeline.
 
     use_all: train again on all documents after calibration. held_out: where to keep the pipeline
-    trained without the tuning documents; later components are tuned on its trees.
+    trained without the tuning documents; later components are tuned on its trees. tagger: trained
+    without these documents too; calibrates the probabilities for parsing behind a tagger.
     """
     paths = treebank(corpora, "train") | {"tune": corpora / "ewt" / "tune.txt"}
     paths["train"] = write_trees(corpora, output.with_name(output.name + ".trees.gz"), "fit")
@@ -64,7 +67,7 @@ def train_parser(
     tune = create_treebank_reader(
         paths["trees"], paths["spaces"], paths["props"], include=paths["tune"]
     )
-    temperature = nlp.get_pipe(COMPONENT).calibrate(tune(nlp))
+    temperature = calibrate(nlp.get_pipe(COMPONENT), tune(tagger or nlp), tagger)
     print(
         f"temperature {temperature:.3f}, tuning F1 {nlp.meta['performance']['constituents_f']:.4f}"
     )
@@ -75,6 +78,23 @@ def train_parser(
         nlp = fitting.train(CONFIG, output, overrides=overrides)
         nlp.get_pipe(COMPONENT).parameters.temperature = temperature
     return nlp
+
+
+def calibrate(component: Any, examples: Iterable[Example], tagger: Language | None) -> float:
+    """Fit the temperature, with the tags that the tagger predicts if there is one. Return it."""
+    examples, settings = list(examples), {}
+    if tagger is not None:
+        for example in examples:
+            tagger(example.predicted)
+        settings = BEHIND_TAGGER
+    before = {name: getattr(component, name) for name in settings}
+    try:
+        for name, value in settings.items():
+            setattr(component, name, value)
+        return component.calibrate(examples)
+    finally:
+        for name, value in before.items():
+            setattr(component, name, value)
 
 
 def write_trees(corpora: Path, target: Path, split: str) -> Path:
