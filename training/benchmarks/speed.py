@@ -8,8 +8,8 @@ The other checkout needs its compiled kernels in place (`python setup.py build_e
 setuptools, or an editable installation). Both parse with their own default pipeline
 in processes that live through all rounds and take turns, so that a busy machine slows down both.
 Times are CPU seconds; ratios are medians over the rounds. With --berkeley and --grammar, a grammar
-of the Berkeley parser that was trained on EWT, that parser reads the same sentences. Figures are
-recorded in training/results/speed.json:
+of the Berkeley parser such as parser.py trains on the WSJ sample, that parser reads every fourth of
+the sentences. Figures are recorded in training/results/speed.json:
 
 ratio.*      new over old, of words (and punctuation) per CPU second: of the parser, which gets
              sentences with predicted tags; of the role labeler; of the pipeline on raw text; and
