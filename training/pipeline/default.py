@@ -174,8 +174,8 @@ def learn_chunker(corpora: Path, work: Path, jobs: int) -> Language:
 
 
 def learn_parser(corpora: Path, work: Path, threads: int) -> Language:
-    """Train the parser on all of train. It is calibrated on the tuning documents, with the tags of a
-    tagger that has not seen them."""
+    """Train the parser on all of train. It is calibrated on the tuning documents, with the tags of
+    a tagger that has not seen them."""
     target = work / "parser"
     if not target.exists():
         nlp = train_parser(
