@@ -50,6 +50,11 @@ def _inverse(value: float | None) -> float:
     return 0.0 if value is None else 1 / value
 
 
+def _as_in_parsing(threshold: float) -> float | None:
+    """The old default was that of parsing, which has changed."""
+    return None if threshold == 1e-4 else threshold
+
+
 _CHAIN = {"min_frequency": Change("min_count")}
 _L2 = {"l2": Change("l2", _twice, "twice the value, of l2 |w|^2 / 2")}
 _C = Change("l2", _inverse, "1 / c")
@@ -57,6 +62,7 @@ _EPOCHS = {"epochs": Change("max_iterations")}
 _RARE = {
     "rare": Change("min_word_count", lambda n: None if n is None else n + 1, "one more"),
 }
+_FORESTS = {"threshold": Change("threshold", _as_in_parsing, "None instead of 0.0001")}
 _SPANS = {"min_count": Change("min_word_count"), "l1": Change("l1_per_sentence")}
 CHANGES: dict[str, dict[str, Change]] = {
     "CRF": _CHAIN | _L2,
@@ -76,9 +82,9 @@ CHANGES: dict[str, dict[str, Change]] = {
         "learn_rate": Change(None),
         "batch_size": Change(None),
     },
-    "SpanGrammar": _SPANS | _EPOCHS,
+    "SpanGrammar": _SPANS | _EPOCHS | _FORESTS,
     "span_features": _SPANS,
-    "NeuralGrammar": _EPOCHS | {"l2": Change("weight_decay")},
+    "NeuralGrammar": _EPOCHS | {"l2": Change("weight_decay")} | _FORESTS,
     "MEstimatedGrammar": {
         "c": _C,
         "l2": Change("conditional_l2", _twice, "twice the value, of l2 |w|^2 / 2"),
