@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from .errors import StructlearnError
+
 
 def cumulative(sizes: NDArray[np.integer]) -> NDArray[np.int64]:
     """Return the boundaries of consecutive parts of these sizes, int64 (n + 1), starting at 0."""
@@ -63,3 +65,20 @@ def followed(links: NDArray[np.integer]) -> NDArray[np.integer]:
     while not np.array_equal(further := links[links], links):
         links = further
     return links
+
+
+def check_offsets(offsets: NDArray[np.int64], n_tokens: int) -> NDArray[np.int64]:
+    """Return contiguous int64; raise StructlearnError if the offsets do not delimit the tokens."""
+    offsets = np.ascontiguousarray(offsets, dtype=np.int64)
+    sound = offsets.ndim == 1 and len(offsets) and offsets[0] == 0 and offsets[-1] == n_tokens
+    if not sound or (np.diff(offsets) < 0).any():
+        raise StructlearnError("SL203", n_tokens=n_tokens)
+    return offsets
+
+
+def find_symbols(symbols: NDArray[np.uint64], known: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return the place of each symbol in `known` (ascending), len(known) if it is not there."""
+    places = np.searchsorted(known, symbols)
+    found = places < len(known)
+    found[found] = known[places[found]] == symbols[found]
+    return np.where(found, places, len(known))

@@ -271,6 +271,9 @@ MESSAGES = {
     "SL240": "The parts of word classes do not match: {problem}.",
     "SL241": "The templates read word classes (CLASS), but no classes are given. Set `classes` "
     "of the architecture to a file of word classes, or remove these templates.",
+    "SL242": "A component uses the word classes of the pipeline in which it was saved, and those "
+    "of this pipeline are {problem}. Load the whole pipeline with its vocab. Or save the component "
+    "in a pipeline that has the classes: share_classes(nlp.vocab, word_classes(source.vocab)).",
     "SL216": "Expected the allowed labels, as bool of shape ({n_tokens}, {n_labels}), or one "
     "label id or -1 for each of {n_tokens} tokens; got {problem}.",
     "SL217": "A sentence has no possible label sequence. Allow more labels where some are fixed, "

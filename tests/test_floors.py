@@ -11,31 +11,31 @@ import pytest
 import spacy_structlearn
 
 PACKAGE = Path(spacy_structlearn.__file__).parent
-# A module may import from its own room and from rooms below; families, the floor of 5, never from
+# A module may import from its own room and from rooms below; families, the floor of 8, never from
 # one another. The names without a folder are single modules.
 FLOORS = {
     "about": 0,
-    "arrays": 0,
     "errors": 0,
     "groups": 0,
     "kernels": 0,
+    "arrays": 1,
     "serialization": 1,
     "optimize": 2,
     "trees": 2,
-    "words": 2,
     "parallel": 3,
-    "attachment": 3,
     "learning": 4,
-    "roles": 4,
-    "sequence": 5,
-    "classification": 5,
-    "grammar": 5,
-    "isbn": 5,
-    "evaluation": 6,
-    "display": 7,
-    "pipeline": 8,
-    "cli": 9,
-    "__main__": 10,
+    "words": 5,
+    "attachment": 6,
+    "roles": 7,
+    "sequence": 8,
+    "classification": 8,
+    "grammar": 8,
+    "isbn": 8,
+    "evaluation": 9,
+    "display": 10,
+    "pipeline": 11,
+    "cli": 12,
+    "__main__": 13,
 }
 # The same inside grammar.
 GRAMMAR = {

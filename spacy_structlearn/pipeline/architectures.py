@@ -28,7 +28,6 @@ from ..grammar.spans.settings import (
 from ..isbn.settings import ISBNSettings
 from ..learning.settings import Settings, document, signature
 from ..learning.training import Estimator
-from ..sequence.classes import WordClasses, read_classes
 from ..sequence.settings import (
     CRFSettings,
     HMMSettings,
@@ -38,6 +37,7 @@ from ..sequence.settings import (
     PseudoLikelihoodSettings,
     StochasticCRFSettings,
 )
+from ..words.classes import WordClasses, read_classes
 from .batch_trainable import let_be_stored
 
 _WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")

@@ -17,7 +17,8 @@ of the component's `thinc.Model` (`architectures`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from inspect import Parameter, Signature, cleandoc
 from typing import Any, ClassVar
@@ -39,7 +40,9 @@ from ..learning.settings import Settings, document, setting, signature
 from ..learning.training import Estimator, Trainer
 from ..parallel.shards import MakeEngine, make_engine
 from ..serialization import DAMAGE
+from ..words.classes import NOT_SHARED, sharing
 from . import digests
+from .word_classes import take_along, word_classes
 
 # Cross-validation chooses the strength of the prior: number of folds, minimum number of examples.
 FOLDS, LEAST_EXAMPLES = 4, 10
@@ -420,6 +423,19 @@ class BatchTrainable(TrainablePipe):
         copies = [Example(doc, e.reference) for doc, e in zip(docs, copies, strict=True)]
         return self.score(copies).get(self.main_score) or 0.0
 
+    # --- prediction ---------------------------------------------------------------------------
+    def __call__(self, doc: Doc) -> Doc:
+        """Annotate a Doc."""
+        return super().__call__(self._with_classes(doc))
+
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
+        """Annotate Docs in batches."""
+        yield from super().pipe(map(self._with_classes, stream), batch_size=batch_size)
+
+    def _with_classes(self, doc: Doc) -> Doc:
+        take_along(self.vocab, doc.vocab)
+        return doc
+
     # --- to and from disk and bytes -----------------------------------------------------------
     def to_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> None:
         """Save the component to a folder, with digests of its files.
@@ -429,13 +445,18 @@ class BatchTrainable(TrainablePipe):
         folder = util.ensure_path(path)
         let_be_stored(self.model)
         digests.forget(folder.parent, folder.name)
-        super().to_disk(folder, exclude=exclude)
+        with self._sharing():
+            super().to_disk(folder, exclude=exclude)
         digests.write(folder)
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """Serialize the component to bytes."""
         let_be_stored(self.model)
-        return super().to_bytes(exclude=exclude)
+        with self._sharing():
+            return super().to_bytes(exclude=exclude)
+
+    def _sharing(self) -> AbstractContextManager:
+        return sharing(word_classes(self.vocab))
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> BatchTrainable:
         """Load the result of `to_bytes`. Raises StructlearnError for damaged bytes."""
@@ -475,8 +496,11 @@ class BatchTrainable(TrainablePipe):
             # No checksum covers these parts, and thinc ignores those that it does not know.
             of_this_kind = _outline(stored) == _outline(self.model.to_dict())
             if of_this_kind:
-                self.model.from_dict(stored)
+                with self._sharing():
+                    self.model.from_dict(stored)
         except DAMAGE as error:
+            if getattr(error, "code", None) == NOT_SHARED:
+                raise
             raise self._damaged(place, error) from error
         if not of_this_kind:
             name = self.model.name

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from spacy.lang.lex_attrs import word_shape
-from spacy.strings import hash_string
 from spacy.tokens import Doc
 from spacy.training import Example
 
@@ -32,7 +30,7 @@ from ..attachment.sites import (
 from ..classification.features import ClassificationData, Table
 from ..errors import StructlearnError
 from ..learning.settings import setting
-from ..sequence.classes import WordClasses
+from ..words.classes import WordClasses
 from . import extensions
 from .batch_trainable import BatchTrainable, ComponentSettings, factory
 from .extensions import (
@@ -45,6 +43,7 @@ from .extensions import (
     site_spans,
 )
 from .scorers import pp_attachment_score
+from .tokens import form_ids
 
 AUTO = "auto"
 SOURCES = (AUTO, CONSTITUENTS, NP_CHUNKS)
@@ -195,7 +194,7 @@ def variables(
 
     quadruples: their normal forms are the variables "v", "n1", "p" and "n2".
     lemmatizer: adds the lemmas ("v_lemma").
-    classes: adds the classes of the words as they stand, or else of their shapes ("v_class").
+    classes: adds the classes of the words ("v_class").
     """
     names, rows = VARIABLES, [normalized(words) for words in quadruples]
     if lemmatizer is not None:
@@ -205,12 +204,8 @@ def variables(
     table = Table.of(rows, names) if rows else Table(names, np.empty((0, len(names)), np.uint64))
     if classes is None or not classes.n_classes:
         return table
-    words = [(v, n1, n2) for v, n1, _, n2 in quadruples]
-    ids, shapes = (
-        np.array([[hash_string(form(word)) for word in row] for row in words], dtype=np.uint64)
-        for form in (str, word_shape)
-    )
-    columns = classes.column(ids, shapes).reshape(-1, len(CLASSES))
+    ids = form_ids(word for v, n1, _, n2 in quadruples for word in (v, n1, n2))
+    columns = classes.column(ids).reshape(-1, len(CLASSES))
     return Table(names + CLASSES, np.hstack([table.symbols, columns]), table.names)
 
 

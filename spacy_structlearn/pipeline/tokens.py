@@ -14,11 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from spacy.attrs import IDS, IS_SPACE, SENT_START
+from spacy.lang.lex_attrs import word_shape
+from spacy.strings import hash_string
 from spacy.tokens import Doc
 
 from ..errors import StructlearnError
 from ..kernels.index import number_keys
 from ..sequence.words import is_word_column, word_columns
+from ..words.classes import FORMS
 
 # Attributes that are set by a component before ours; the others are lexical.
 SET_BY_COMPONENTS = ("TAG", "POS", "LEMMA", "MORPH", "DEP", "ENT_TYPE")
@@ -171,3 +174,9 @@ def sentence_docs(doc: Doc, sentences: Iterable[Sequence[int]]) -> list[Doc]:
             own.from_array(_KEPT, part)
         found.append(own)
     return found
+
+
+def form_ids(words: Iterable[str]) -> NDArray[np.uint64]:
+    """Return the ids of the forms of words, uint64 (n, 3), by which `WordClasses` are looked up."""
+    forms = [(hash_string(w), hash_string(w.lower()), hash_string(word_shape(w))) for w in words]
+    return np.array(forms, dtype=np.uint64).reshape(-1, len(FORMS))

@@ -15,6 +15,7 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import DTypeLike
 
+from ..arrays import check_offsets, find_symbols
 from ..errors import StructlearnError
 from ..kernels.index import KeyIndex
 from . import _chain
@@ -177,23 +178,6 @@ class Templates:
             np.array([_hash(f"padding[+{k}]") for k in distances], dtype=np.uint64),
             2**64 - 2 ** (64 - self.key_bits),
         )
-
-
-def check_offsets(offsets: Ints, n_tokens: int) -> Ints:
-    """Return contiguous int64; raise StructlearnError if the offsets do not delimit the tokens."""
-    offsets = np.ascontiguousarray(offsets, dtype=np.int64)
-    sound = offsets.ndim == 1 and len(offsets) and offsets[0] == 0 and offsets[-1] == n_tokens
-    if not sound or (np.diff(offsets) < 0).any():
-        raise StructlearnError("SL203", n_tokens=n_tokens)
-    return offsets
-
-
-def find_symbols(symbols: Symbols, known: Symbols) -> Ints:
-    """Return the place of each symbol in `known` (ascending), len(known) if it is not there."""
-    places = np.searchsorted(known, symbols)
-    found = places < len(known)
-    found[found] = known[places[found]] == symbols[found]
-    return np.where(found, places, len(known))
 
 
 def close(columns: Symbols, names: Sequence[str], vocabularies: Mapping[str, Symbols]) -> Symbols:

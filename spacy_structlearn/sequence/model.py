@@ -21,16 +21,17 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from ..arrays import check_offsets
 from ..errors import StructlearnError
 from ..kernels.index import KeyIndex, number_keys
 from ..learning.annotations import fitting
 from ..learning.stored import Stored
 from ..serialization import nested
+from ..words.classes import NOT_SHARED, WordClasses, derive_columns
 from . import encoding as encodings
-from .classes import WordClasses, derive_columns
 from .data import AnyFloats, AnyInts, Floats, Ids, Ints, Mask, Symbols
 from .encoding import check_choice
-from .features import Templates, check_offsets, close
+from .features import Templates, close
 from .states import START, allowed_transitions, label_states, pair_states, previous_labels
 
 _PRUNED_VERSION = 4
@@ -76,6 +77,7 @@ class ChainModel(Stored):
     kind = "chain_model"
     version = 3
     readable = (1, 2, 3, 4)
+    passed = (NOT_SHARED,)
 
     def __init__(
         self,

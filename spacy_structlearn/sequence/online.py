@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import check_offsets
 from ..errors import StructlearnError
 from ..learning.training import Trainer
 from .data import Ids, Ints, Parts, concatenate
-from .features import check_offsets
 from .model import ChainModel, check_label_ids
 
 

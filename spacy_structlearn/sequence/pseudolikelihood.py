@@ -28,13 +28,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from ..arrays import find_symbols
 from ..errors import StructlearnError
 from ..optimize.lbfgs import dot
+from ..words.classes import source_columns
 from . import _local
-from .classes import source_columns
 from .crf import ChainLikelihood, ChainShard, LabelledSentences, Numbering, Part
 from .data import AnyInts, Floats, Ids, Ints, Symbols
-from .features import UNKNOWN, Templates, find_symbols
+from .features import UNKNOWN, Templates
 from .memm import state_lists
 from .model import ChainModel
 from .states import START

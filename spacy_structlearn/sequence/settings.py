@@ -19,7 +19,7 @@ from ..errors import StructlearnError
 from ..learning import settings
 from ..learning.settings import Settings, setting
 from ..parallel.shards import MakeEngine, make_engine
-from .classes import WordClasses, derive_columns, read_classes, source_columns
+from ..words.classes import WordClasses, derive_columns, read_classes, source_columns
 from .data import Parts, Symbols, arranged, concatenate
 from .encoding import PLAIN, SCHEMES, tag_set
 from .features import SHA_PEREIRA, Templates

@@ -3,7 +3,6 @@
 import numpy as np
 from contracts.cases import Case, Model
 
-from spacy_structlearn.sequence.classes import WordClasses
 from spacy_structlearn.sequence.data import SequenceData
 from spacy_structlearn.sequence.features import Templates
 from spacy_structlearn.sequence.model import ChainModel
@@ -16,6 +15,7 @@ from spacy_structlearn.sequence.settings import (
     PseudoLikelihoodSettings,
     StochasticCRFSettings,
 )
+from spacy_structlearn.words.classes import WordClasses
 
 TEMPLATES = ("ORTH[0]", "TAG[-1]|TAG[0]", "TAG[0]", "ORTH[1]", "bias")
 SINGLE = ("ORTH[0]", "TAG[-1]", "TAG[0]")

@@ -10,7 +10,7 @@ from spacy.training import Example
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline.upgrade import current
-from spacy_structlearn.sequence.classes import learn
+from spacy_structlearn.words.classes import FORMS, learn
 
 
 def block(name, **settings):
@@ -94,10 +94,9 @@ def test_word_classes(make_examples, tmp_path):
     nlp = spacy.blank("en")
     examples = make_examples(nlp)
     docs = [example.predicted for example in examples]
-    ids = np.concatenate([doc.to_array("ORTH") for doc in docs])
-    shapes = np.concatenate([doc.to_array("SHAPE") for doc in docs])
+    ids = np.concatenate([doc.to_array([*FORMS]) for doc in docs])
     offsets = np.cumsum([0, *map(len, docs)])
-    classes = learn(ids, offsets, 6, backoff=shapes, min_count=1)
+    classes = learn(ids, offsets, 6, forms=FORMS, min_count=1)
     path = tmp_path / "classes"
     path.write_bytes(classes.to_bytes())
     model = {
@@ -196,7 +195,7 @@ def test_a_stage_is_changed_or_left_out_by_its_name():
 
 
 def test_stages_have_no_word_classes(tmp_path):
-    classes = learn(np.arange(8, dtype=np.uint64), np.array([0, 8]), 2, min_count=1)
+    classes = learn(np.arange(8, dtype=np.uint64)[:, None], np.array([0, 8]), 2, min_count=1)
     (tmp_path / "classes").write_bytes(classes.to_bytes())
     stage = block("BayesNet", classes=str(tmp_path / "classes"))
     with pytest.raises(StructlearnError, match=r"SL532.*'roles'"):

@@ -22,7 +22,7 @@ from spacy_structlearn.pipeline.readers import (
     set_gold_spans,
     to_example,
 )
-from spacy_structlearn.sequence.classes import WordClasses
+from spacy_structlearn.words.classes import WordClasses
 
 # Objects with their prepositional phrases; the word after the phrase tells what it belongs to.
 PHRASES = {

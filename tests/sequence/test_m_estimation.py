@@ -23,7 +23,6 @@ from sequence.conll import f1, read_noun_phrases
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.optimize.m_estimation import MEstimationObjective
 from spacy_structlearn.sequence.base_distribution import hidden_markov, locally_uniform
-from spacy_structlearn.sequence.classes import learn
 from spacy_structlearn.sequence.data import SequenceData, arranged, concatenate
 from spacy_structlearn.sequence.decode import marginals, viterbi
 from spacy_structlearn.sequence.features import SHA_PEREIRA, UNKNOWN, Templates
@@ -35,6 +34,7 @@ from spacy_structlearn.sequence.m_estimation import (
     correct,
 )
 from spacy_structlearn.sequence.settings import MEstimationSettings
+from spacy_structlearn.words.classes import learn
 
 TAGS = ("O", "B-NP", "I-NP")
 LENGTHS = (4, 1, 0, 6, 3, 2, 5)
@@ -274,12 +274,12 @@ def test_words_that_were_seen_once_are_unknown():
 
 def test_word_classes_are_emitted_with_their_words():
     words = np.array([1, 2, 1, 3, 2, 3, 1, 4, 2, 4], dtype=np.uint64)
-    classes = learn(words, [0, 5, 10], 2, min_count=1)
+    classes = learn(words[:, None], [0, 5, 10], 2, min_count=1)
     estimator = MEstimationSettings(
         templates=("CLASS[0]", "CLASS[-1]", "bias"), emitted=(("ORTH", "CLASS"),), classes=classes
     )
-    assert estimator.attributes == ("ORTH", "SHAPE")
-    text = np.column_stack([words, np.full(10, 99, dtype=np.uint64)])
+    assert estimator.attributes == ("ORTH", "LOWER", "SHAPE")
+    text = np.column_stack([words, words, np.full(10, 99, dtype=np.uint64)])
     label_ids = np.array([1, 2, 0, 1, 0, 1, 2, 0, 1, 0])
     data = [SequenceData(estimator.derive(text), [0, 5, 10], tuple(np.array(TAGS)[label_ids]))]
     start = estimator.initialize(data, ["NP"])

@@ -3,9 +3,9 @@
     python corpora/fetch.py ewt craft
     python -m training.pipeline.classes classes.bin --classes 400
 
-Only the words of training parts are read, without tags, trees or chunks. The id of a word is
-spaCy's ORTH, or its SHAPE if the word is rare. Classes learned from conll2000 or wsj_sample are for
-experiments: the licences do not allow shipping them.
+Only the words of training parts are read, without tags, trees or chunks. A word is
+represented by its LOWER, or else its SHAPE, if it is rare. Classes learned from conll2000 or
+wsj_sample are for experiments: the licences do not allow shipping them.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from pathlib import Path
 from time import process_time
 
 import numpy as np
-from spacy.lang.lex_attrs import word_shape
-from spacy.strings import hash_string
 
 from spacy_structlearn.pipeline.readers import read_conll_columns
-from spacy_structlearn.sequence.classes import WordClasses, learn
+from spacy_structlearn.pipeline.tokens import form_ids
 from spacy_structlearn.trees.brackets import read_trees, unescape
 from spacy_structlearn.trees.normalize import normalize
+from spacy_structlearn.words.classes import FORMS, WordClasses, learn
 from training.common.recording import CORPORA
 
 FILES = {
@@ -53,15 +52,8 @@ def train_classes(texts: Iterable[list[str]], n_classes: int, min_count: int) ->
     for text in texts:
         numbers += [types.setdefault(word, len(types)) for word in text]
         offsets.append(len(numbers))
-    orth = np.array([hash_string(word) for word in types], dtype=np.uint64)
-    shape = np.array([hash_string(word_shape(word)) for word in types], dtype=np.uint64)
-    return learn(
-        orth[numbers],
-        np.array(offsets),
-        n_classes,
-        backoff=shape[numbers],
-        min_count=min_count,
-    )
+    ids = form_ids(types)[numbers]
+    return learn(ids, np.array(offsets), n_classes, forms=FORMS, min_count=min_count)
 
 
 def main() -> None:

@@ -16,7 +16,6 @@ from time import process_time
 from typing import Any, NamedTuple
 
 import numpy as np
-from spacy.strings import hash_string
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
 
@@ -34,6 +33,7 @@ from spacy_structlearn.evaluation.classification import score_labels
 from spacy_structlearn.evaluation.mcnemar import mcnemar
 from spacy_structlearn.pipeline.pp_attacher import variables
 from spacy_structlearn.pipeline.readers import read_pp_quadruples
+from spacy_structlearn.pipeline.tokens import form_ids
 from spacy_structlearn.words.lemmas import lemma
 from training.papers.toutanova2006.quadruples import quadruple_recall
 from training.papers.toutanova2006.report import n_of_d, pair_key
@@ -247,13 +247,8 @@ def own_classes(corpora: Path) -> dict[str, str]:
             for word in quadruple
         }
     )
-    found = {}
-    # Prefer the class of the original spelling to that of the lower-case word.
-    for spelled in (str.lower, str):
-        ids = np.array([hash_string(spelled(word)) for word in words], dtype=np.uint64)
-        column = classes.column(ids).tolist()
-        found.update((word, f"{path:b}") for word, path in zip(words, column, strict=True) if path)
-    return found
+    column = classes.column(form_ids(words)).tolist()
+    return {word: f"{path:b}" for word, path in zip(words, column, strict=True) if path}
 
 
 # --- data that may be shipped ---------------------------------------------------------------------

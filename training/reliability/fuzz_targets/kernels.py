@@ -33,7 +33,7 @@ MODULES = (
     "isbn._search",
     "optimize._dual",
     "sequence._chain",
-    "sequence._classes",
+    "words._classes",
     "sequence._local",
     "sequence._perceptron",
     "sequence._segments",

@@ -20,7 +20,7 @@ from spacy.util import registry
 
 from spacy_structlearn.pipeline.readers import create_treebank_reader
 from spacy_structlearn.pipeline.upgrade import current
-from spacy_structlearn.sequence.classes import learn
+from spacy_structlearn.words.classes import learn
 
 ROOT = Path(__file__).resolve().parents[3]
 SAMPLE = ROOT / "corpora" / "sample"
@@ -201,7 +201,7 @@ def _moved(doc: Doc, span: Any, first: int) -> Any:
 def word_classes(nlp: Language) -> bytes:
     """Train a few word classes on the sample."""
     docs = [example.reference for example in examples(nlp)]
-    ids = np.concatenate([doc.to_array(["ORTH"]).ravel() for doc in docs]).astype(np.uint64)
+    ids = np.concatenate([doc.to_array(["ORTH"]).reshape(-1, 1) for doc in docs]).astype(np.uint64)
     offsets = np.cumsum([0, *(len(doc) for doc in docs)]).astype(np.int64)
     return learn(ids, offsets, n_classes=5, min_count=1).to_bytes()
 

@@ -11,23 +11,34 @@ path of left and right turns from the root, and a prefix of the path is a coarse
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import check_offsets, find_symbols
 from ..errors import StructlearnError
 from ..learning.stored import Stored
+from ..serialization import pack
 from . import _classes
-from .data import AnyInts, Ids, Ints, Symbols
-from .features import check_offsets, find_symbols
 
-_WORD, _BACKOFF = "ORTH", "SHAPE"
+Symbols = NDArray[np.uint64]
+Ints = NDArray[np.int64]
+Ids = NDArray[np.int32]
+
+FORMS = ("ORTH", "LOWER", "SHAPE")
+"""The forms of a word by which its class is looked up, in order."""
 _CLASS = re.compile(r"CLASS([1-9]\d?)?")
+_BY_DIGEST = 3  # the version of bytes with the digest of shared classes instead of their parts
+NOT_SHARED = "SL242"  # the error if the classes with a digest are not shared
 MAX_DEPTH = 63
 MAX_CLASSES = 8192
 
@@ -40,16 +51,23 @@ class WordClasses(Stored):
     classes: uint16 (n_words), the class of each word, a place in `paths`.
     paths: uint64 (n_classes): 1, then a bit for each turn from the root to the class (at most
         `MAX_DEPTH`; classes that separate further down have the same path).
+    forms: by which classes are looked up, some of `FORMS` in order. A word without a class has that
+        of its first form that has one.
     Raises StructlearnError if the parts do not fit together.
     """
 
     kind = "word_classes"
+    version = 2
+    readable = (1, 2, _BY_DIGEST)
+    passed = (NOT_SHARED,)
 
     words: Symbols
     classes: NDArray[np.uint16]
     paths: Symbols
+    forms: Sequence[str] = ("ORTH", "SHAPE")  # those of the first version
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "forms", tuple(self.forms))
         problem = None
         if self.words.ndim != 1 or (self.words[1:] <= self.words[:-1]).any():
             problem = "the words are not ascending and unique"
@@ -59,6 +77,8 @@ class WordClasses(Stored):
             problem = "the paths are no vector of positive numbers"
         elif len(self.classes) and self.classes.max() >= len(self.paths):
             problem = f"class {self.classes.max()} of {len(self.paths)}"
+        elif not self.forms or self.forms != tuple(x for x in FORMS if x in self.forms):
+            problem = f"words are looked up by {self.forms}, not by some of {FORMS} in order"
         if problem:
             raise StructlearnError("SL240", problem=problem)
 
@@ -67,31 +87,50 @@ class WordClasses(Stored):
         """Return no classes."""
         return cls(np.empty(0, np.uint64), np.empty(0, np.uint16), np.empty(0, np.uint64))
 
+    @cached_property
+    def digest(self) -> str:
+        """A digest of the classes."""
+        return blake2b(pack(self.kind, *super().to_fields()), digest_size=16).hexdigest()
+
+    def to_fields(self) -> tuple[int, dict[str, Any]]:
+        """See `Stored`: of shared classes only the digest (`sharing`)."""
+        if self == _shared.get():
+            return _BY_DIGEST, {"digest": self.digest}
+        return super().to_fields()
+
+    @classmethod
+    def from_fields(cls, version: int, fields: dict[str, Any]) -> WordClasses:
+        if version != _BY_DIGEST:
+            return super().from_fields(version, fields)
+        shared, wanted = _shared.get(), fields["digest"]
+        if shared is None or shared.digest != wanted:
+            raise StructlearnError(NOT_SHARED, problem="missing" if shared is None else "different")
+        return shared
+
     @property
     def n_classes(self) -> int:
         """Number of classes."""
         return len(self.paths)
 
-    def column(
-        self, ids: Symbols, backoff: Symbols | None = None, *, depth: int = MAX_DEPTH
-    ) -> Symbols:
+    def column(self, ids: Symbols, *, depth: int = MAX_DEPTH) -> Symbols:
         """Return the class of each word at a depth of the tree, a symbol for `Templates`.
 
-        ids: uint64 of any shape.
-        backoff: uint64 of the same shape, a substitute for words without a class, as in `learn`.
+        ids: uint64 (..., 3), the ids of the `FORMS` of each word.
         depth: maximum number of turns from the root.
-        Returns uint64 of the same shape: 1, then the turns as bits; 0 for a word without a class.
+        Returns uint64 (...): 1, then the turns as bits; 0 for a word without a class.
         Raises StructlearnError if the depth is out of range.
         """
-        return self.symbols(self.places(ids, backoff), depth)
+        return self.symbols(self.places(ids), depth)
 
-    def places(self, ids: Symbols, backoff: Symbols | None = None) -> Ints:
-        """Return the place in `words` of each word or its substitute, or else len(words)."""
-        places = find_symbols(np.asarray(ids, dtype=np.uint64), self.words)
-        if backoff is not None:
+    def places(self, ids: Symbols) -> Ints:
+        """Return the place in `words` of the first form of each word that is there, or else
+        len(words). ids: uint64 (..., 3), as in `column`."""
+        ids = np.asarray(ids, dtype=np.uint64)
+        first, *further = (FORMS.index(form) for form in self.forms)
+        places = find_symbols(ids[..., first], self.words)
+        for form in further:
             unknown = places == len(self.words)
-            stand_ins = np.asarray(backoff, dtype=np.uint64)[unknown]
-            places[unknown] = find_symbols(stand_ins, self.words)
+            places[unknown] = find_symbols(ids[..., form][unknown], self.words)
         return places
 
     def symbols(self, places: Ints, depth: int = MAX_DEPTH) -> Symbols:
@@ -115,6 +154,22 @@ class WordClasses(Stored):
         return f"<WordClasses: {len(self.words)} words in {self.n_classes} classes>"
 
 
+_shared: ContextVar[WordClasses | None] = ContextVar("shared_word_classes", default=None)
+
+
+@contextmanager
+def sharing(classes: WordClasses | None) -> Iterator[None]:
+    """Store these classes by their digest, as part of any model, within a context.
+
+    Bytes with a digest can only be read where the same classes are shared: StructlearnError.
+    """
+    token = _shared.set(classes)
+    try:
+        yield
+    finally:
+        _shared.reset(token)
+
+
 def read_classes(path: Path) -> WordClasses:
     """Read word classes from a file. Raises StructlearnError if it does not exist."""
     if not path.is_file():
@@ -125,10 +180,9 @@ def read_classes(path: Path) -> WordClasses:
 def source_columns(names: Sequence[str]) -> tuple[str, ...]:
     """Return the distinct columns from which the columns with these names are computed.
 
-    "CLASS" is the class of the word and "CLASS8" the first eight turns to it. Classes are looked up
-    by ORTH and, for words without a class, by SHAPE.
+    "CLASS" is the class of the word and "CLASS8" the first eight turns to it.
     """
-    sources = ((_WORD, _BACKOFF) if _CLASS.fullmatch(name) else (name,) for name in names)
+    sources = (FORMS if _CLASS.fullmatch(name) else (name,) for name in names)
     return tuple(dict.fromkeys(chain.from_iterable(sources)))
 
 
@@ -144,7 +198,7 @@ def derive_columns(columns: Symbols, names: Sequence[str], classes: WordClasses 
     if classes is None:
         raise StructlearnError("SL241")
     place = {name: column for column, name in enumerate(sources)}
-    places = classes.places(columns[:, place[_WORD]], columns[:, place[_BACKOFF]])
+    places = classes.places(columns[:, [place[form] for form in FORMS]])
     derived = np.empty((len(columns), len(names)), dtype=np.uint64)
     for column, name in enumerate(names):
         match = _CLASS.fullmatch(name)
@@ -160,18 +214,19 @@ def learn(
     offsets: Ints,
     n_classes: int,
     *,
-    backoff: Symbols | None = None,
+    forms: Sequence[str] = FORMS[:1],
     min_count: int = 2,
     max_passes: int = 20,
 ) -> WordClasses:
     """Learn classes of the words of a text; the same text gives the same classes.
 
-    ids: uint64 (n_tokens). offsets: int64 (n_sentences + 1), where sentences begin and end.
+    ids: uint64 (n_tokens, n_forms), the forms of each token. A form that is rare is replaced by the
+        next one.
+    offsets: int64 (n_sentences + 1), where sentences begin and end.
     n_classes: number of classes, or fewer if there are fewer words. Memory grows with its square
         and the time to merge with its cube: 1,000 need 24 MB.
-    backoff: uint64 (n_tokens), a coarser symbol of each token, such as its shape, that replaces
-        rare words. No symbol should also be a word.
-    min_count: rarer words and rarer symbols of `backoff` get no class; they are one fixed context,
+    forms: the names of the forms, some of `FORMS` in order.
+    min_count: a rarer form is replaced. Rarer last forms get no class; they are one fixed context,
         like sentence ends.
     max_passes: maximum number of exchange passes over all words.
     Raises StructlearnError if `n_classes` is out of range or the offsets do not fit.
@@ -179,17 +234,18 @@ def learn(
     if not 1 <= n_classes <= MAX_CLASSES:
         wanted = f"1 to {MAX_CLASSES}"
         raise StructlearnError("SL209", name="n_classes", wanted=wanted, value=n_classes)
-    if backoff is not None:
-        _, numbers, counts = np.unique(ids, return_inverse=True, return_counts=True)
-        ids = np.where(counts[numbers] >= min_count, ids, np.asarray(backoff, dtype=np.uint64))
-    words, codes = _vocabulary(ids, offsets, min_count)
+    chosen, *coarser = np.asarray(ids, dtype=np.uint64).T.copy()
+    for form in coarser:
+        _, numbers, counts = np.unique(chosen, return_inverse=True, return_counts=True)
+        np.copyto(chosen, form, where=counts[numbers] < min_count)
+    words, codes = _vocabulary(chosen, offsets, min_count)
     if not len(words):
-        return WordClasses(words, np.empty(0, np.uint16), np.ones(1, np.uint64))
+        return WordClasses(words, np.empty(0, np.uint16), np.ones(1, np.uint64), forms)
     n_classes = min(n_classes, len(words))
     classes, counts = _exchanged(Bigrams.of(codes, len(words)), n_classes, max_passes)
     merges = np.zeros((n_classes - 1, 2), dtype=np.int32)
     _classes.merge(counts.astype(np.int64), n_classes, merges)
-    return WordClasses(words, classes[: len(words)].astype(np.uint16), tree_paths(merges))
+    return WordClasses(words, classes[: len(words)].astype(np.uint16), tree_paths(merges), forms)
 
 
 @dataclass(frozen=True)
@@ -247,7 +303,7 @@ def _exchanged(bigrams: Bigrams, n_classes: int, max_passes: int) -> tuple[Ids, 
     return classes, counts
 
 
-def _arguments(bigrams: Bigrams) -> tuple[AnyInts, ...]:
+def _arguments(bigrams: Bigrams) -> tuple[NDArray[np.integer], ...]:
     """Return the arguments of `_classes.exchange` that describe the text."""
     n_all, counts = bigrams.n_words + 2, bigrams.counts
     same = bigrams.first == bigrams.second
@@ -281,7 +337,6 @@ def _neighbours(words: Ids, others: Ids, counts: Ids, n_all: int) -> tuple[Ints,
 
 def _vocabulary(ids: Symbols, offsets: Ints, min_count: int) -> tuple[Symbols, Ints]:
     """Return the words that get a class, ascending, and the codes of the text for `Bigrams`."""
-    ids = np.asarray(ids, dtype=np.uint64)
     offsets = check_offsets(offsets, len(ids))
     words, numbers, counts = np.unique(ids, return_inverse=True, return_counts=True)
     kept = counts >= min_count

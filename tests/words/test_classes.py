@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.sequence import _classes, classes
-from spacy_structlearn.sequence.classes import (
+from spacy_structlearn.words import _classes, classes
+from spacy_structlearn.words.classes import (
+    FORMS,
     MAX_DEPTH,
     Bigrams,
     WordClasses,
@@ -45,6 +46,12 @@ def toy_text(n_sentences=2000, seed=0):
     ]
     ids = np.array([i for text in texts for i in text], dtype=np.uint64)
     return ids, np.cumsum([0] + [len(text) for text in texts]).astype(np.int64)
+
+
+def column(found, words, shapes=0, **depth):
+    """The classes of words that have no upper-case letters."""
+    shapes = np.broadcast_to(np.asarray(shapes, dtype=np.uint64), words.shape)
+    return found.column(np.stack([words, words, shapes], axis=-1), **depth)
 
 
 def random_text(lengths, n_words, seed):
@@ -111,7 +118,7 @@ def start(ids, offsets, n_classes):
 
 def test_obvious_classes():
     ids, offsets = toy_text()
-    found = learn(ids, offsets, 4)
+    found = learn(ids[:, None], offsets, 4)
     for kind in range(4):
         of_kind = found.classes[found.words // np.uint64(100) == kind + 1]
         assert len(set(of_kind.tolist())) == 1
@@ -120,11 +127,11 @@ def test_obvious_classes():
 
 def test_prefixes_of_paths_are_coarser_classes():
     ids, offsets = toy_text()
-    found = learn(ids, offsets, 12)
-    full = found.column(found.words)
+    found = learn(ids[:, None], offsets, 12)
+    full = column(found, found.words)
     assert len(set(full.tolist())) == 12
     for depth in range(8):
-        symbols = found.column(found.words, depth=depth)
+        symbols = column(found, found.words, depth=depth)
         assert len(set(symbols.tolist())) <= 2**depth
         pairs = set(zip(full.tolist(), symbols.tolist(), strict=True))
         assert len(pairs) == 12  # one coarse class for each class
@@ -135,24 +142,24 @@ def test_prefixes_of_paths_are_coarser_classes():
 
 def test_more_classes_than_words():
     ids, offsets = toy_text(50)
-    found = learn(ids, offsets, 1000, min_count=1)
+    found = learn(ids[:, None], offsets, 1000, min_count=1)
     assert found.n_classes == len(found.words) == len(np.unique(ids))
-    assert len(np.unique(found.column(found.words))) == len(found.words)
+    assert len(np.unique(column(found, found.words))) == len(found.words)
 
 
 @pytest.mark.parametrize("offsets", [[0], [0, 0, 0]])
 def test_no_text(offsets):
-    found = learn(np.empty(0, np.uint64), np.array(offsets), 5)
+    found = learn(np.empty((0, 1), np.uint64), np.array(offsets), 5)
     assert len(found.words) == 0
-    assert found.column(np.array([1, 2], np.uint64)).tolist() == [0, 0]
+    assert column(found, np.array([1, 2], np.uint64)).tolist() == [0, 0]
 
 
 def test_rare_and_unknown_words_have_no_class():
     ids, offsets = toy_text()
     ids = ids.copy()
     ids[17] = 9999
-    found = learn(ids, offsets, 4, min_count=2)
-    symbols = found.column(np.array([[9999, 0], [2**64 - 1, ids[0]]], dtype=np.uint64))
+    found = learn(ids[:, None], offsets, 4, min_count=2)
+    symbols = column(found, np.array([[9999, 0], [2**64 - 1, ids[0]]], dtype=np.uint64))
     assert symbols.shape == (2, 2)
     assert (symbols.reshape(-1)[:3] == 0).all()
     assert symbols[1, 1] > 0
@@ -165,25 +172,25 @@ def test_backoff_stands_for_rare_words():
     ids = ids.copy()
     rare = np.flatnonzero(kinds == 3)[::3]
     ids[rare] = np.arange(len(rare), dtype=np.uint64) + np.uint64(10**6)
-    found = learn(ids, offsets, 4, backoff=kinds, min_count=2)
+    found = learn(np.stack([ids, kinds], 1), offsets, 4, forms=("ORTH", "SHAPE"), min_count=2)
     assert not np.isin(ids[rare], found.words).any()
     new, noun = np.array([10**9], np.uint64), np.array([3], np.uint64)
-    assert found.column(new).tolist() == [0]
-    nouns = found.column(ids[kinds == 3], kinds[kinds == 3])
-    assert set(nouns.tolist()) == set(found.column(new, noun).tolist())
-    assert found.column(new, noun, depth=0).tolist() == [1]
-    assert found.column(new, new).tolist() == [0]
+    assert column(found, new).tolist() == [0]
+    nouns = column(found, ids[kinds == 3], kinds[kinds == 3])
+    assert set(nouns.tolist()) == set(column(found, new, noun).tolist())
+    assert column(found, new, noun, depth=0).tolist() == [1]
+    assert column(found, new, new).tolist() == [0]
 
 
 def test_bad_settings():
     ids, offsets = toy_text(3)
     for n_classes in (0, 10**6):
         with pytest.raises(StructlearnError, match="SL209"):
-            learn(ids, offsets, n_classes)
+            learn(ids[:, None], offsets, n_classes)
     with pytest.raises(StructlearnError, match="SL203"):
-        learn(ids, offsets[:-1], 3)
+        learn(ids[:, None], offsets[:-1], 3)
     with pytest.raises(StructlearnError, match="SL209"):
-        learn(ids, offsets, 3).column(ids, depth=MAX_DEPTH + 1)
+        column(learn(ids[:, None], offsets, 3), ids, depth=MAX_DEPTH + 1)
 
 
 # --- the algorithms -------------------------------------------------------------------------------
@@ -254,7 +261,7 @@ def test_deep_trees_end_at_the_greatest_depth():
     assert max(int(path).bit_length() for path in paths) == MAX_DEPTH + 1
     ids = np.arange(100, dtype=np.uint64)
     found = WordClasses(ids, ids.astype(np.uint16), paths)
-    assert len(np.unique(found.column(ids))) == MAX_DEPTH + 1
+    assert len(np.unique(column(found, ids))) == MAX_DEPTH + 1
 
 
 # --- classes and columns --------------------------------------------------------------------------
@@ -277,6 +284,9 @@ def parts():
         {"classes": np.array([0, 2], np.uint16)},
         {"paths": np.array([2, 0], np.uint64)},
         {"paths": np.array([[2, 3]], np.uint64)},
+        {"forms": ()},
+        {"forms": ("SHAPE", "ORTH")},
+        {"forms": ("ORTH", "LEMMA")},
     ],
 )
 def test_parts_that_do_not_fit(wrong):
@@ -284,18 +294,28 @@ def test_parts_that_do_not_fit(wrong):
         WordClasses(**{**parts(), **wrong})
 
 
-def test_class_columns_are_made_from_word_and_shape():
+@pytest.mark.parametrize(
+    ("forms", "expected"),
+    [
+        (FORMS, [0b111, 0b100, 0b111, 0]),
+        (("ORTH", "SHAPE"), [0b111, 0, 0b100, 0]),
+        (("LOWER",), [0, 0b100, 0b111, 0]),
+    ],
+)
+def test_class_columns_are_made_from_the_forms_of_a_word(forms, expected):
     names = ("TAG", "CLASS2", "ORTH", "CLASS")
-    assert classes.source_columns(names) == ("TAG", "ORTH", "SHAPE")
+    assert classes.source_columns(names) == ("TAG", "ORTH", "LOWER", "SHAPE")
     table = WordClasses(
         np.array([3, 7], np.uint64),
         np.array([0, 1], np.uint16),
         np.array([0b100, 0b111], np.uint64),
+        forms,
     )
-    sources = np.array([[1, 7, 5], [2, 9, 3], [1, 9, 9]], dtype=np.uint64)
-    expected = [[1, 0b111, 7, 0b111], [2, 0b100, 9, 0b100], [1, 0, 9, 0]]
+    sources = np.array([[1, 7, 5, 5], [2, 9, 3, 9], [1, 9, 7, 3], [1, 9, 9, 9]], dtype=np.uint64)
     derived = classes.derive_columns(sources, names, table)
-    np.testing.assert_array_equal(derived, np.array(expected, np.uint64))
+    assert derived[:, 0].tolist() == [1, 2, 1, 1]
+    assert derived[:, 2].tolist() == [7, 9, 9, 9]
+    assert derived[:, 1].tolist() == derived[:, 3].tolist() == expected
 
 
 def test_columns_without_classes_stay_as_they_are():
