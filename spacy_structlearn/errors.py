@@ -333,6 +333,8 @@ MESSAGES = {
     "SL407": "There are no trees to learn a grammar from. Check the reader of the treebank.",
     "SL408": "{learner} cannot learn on: its weights of productions are no counts. Train it from "
     "scratch on the old and the new trees.",
+    "SL409": "{path} has {number} grammars, which are fewer than the setting `grammars` asks for. "
+    "Train more of them, or set `grammars` to {number}.",
     "SL420": "There is no grammar to parse with, or it is empty. Train one or load one first.",
     "SL421": "{name} is {value!r}; it must be {wanted}.",
     "SL422": "The grammars have different symbols or rules. Combine only grammars that were "

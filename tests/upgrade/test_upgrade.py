@@ -37,6 +37,10 @@ def run(*arguments):
     return result
 
 
+# Settings that came later. With their defaults nothing changes.
+LATER = {"prior", "prior_trees"}
+
+
 @pytest.mark.parametrize("name", BEFORE["components"])
 def test_components_of_before_find_the_same(name):
     before = BEFORE["components"][name]
@@ -67,7 +71,7 @@ def test_defaults_mean_what_they_meant(name):
     assert name in CHANGES
     kind = next(key for key in before if key.startswith("@"))
     after = spacy.registry.fill(Config({"x": {kind: before[kind].replace(".v1", ".v2")}}))["x"]
-    assert upgraded(before) == after
+    assert upgraded(before) == {key: value for key, value in after.items() if key not in LATER}
 
 
 @pytest.mark.parametrize("name", BEFORE["defaults"])

@@ -330,10 +330,16 @@ class LatentGrammar(Stored):
 
     def truncated(self, n_levels: int) -> LatentGrammar:
         """The grammar after n_levels - 1 rounds of training: its first levels, without members."""
-        n_levels = min(n_levels, self.depth + 1)
+        return self._first(min(n_levels, self.depth + 1), 0)
+
+    def first_grammars(self, number: int) -> LatentGrammar:
+        """The product of the first grammars: this one, without its last members."""
+        return self._first(self.depth + number, number - 1)
+
+    def _first(self, n_levels: int, members: int) -> LatentGrammar:
         words = self.lexicon
         lexicon = words.with_levels(words.tag_substates[:n_levels], words.levels[:n_levels])
-        return self.replaced(levels=self.levels[:n_levels], lexicon=lexicon, members=0)
+        return self.replaced(levels=self.levels[:n_levels], lexicon=lexicon, members=members)
 
     def without_words(self, words: Container[str]) -> LatentGrammar:
         """A grammar in which these words are unknown, for example because they are private."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ...errors import StructlearnError
 from ...learning import settings as core
 from ...learning.settings import setting
 from ...learning.training import Trainer
@@ -67,6 +69,14 @@ class LatentGrammarSettings(LexiconSettings):
         help="Number of grammars, trained with consecutive seeds, that parse as a product. "
         "Training time is proportional to it.",
     )
+    prior: Path | None = setting(
+        None,
+        help="File of a grammar to learn on from, such as one of trees of raw text by another "
+        "parser. Needed in training only.",
+    )
+    prior_trees: float = setting(
+        10_000.0, gt=0, help="Number of trees for which `prior` stands, beside those of the data."
+    )
     threads: int = core.threads()
     shards: int = core.shards()
 
@@ -108,11 +118,36 @@ class LatentGrammarSettings(LexiconSettings):
     def trainer(
         self, parameters: Any, data: Trees, *, make_engine: MakeEngine = make_engine
     ) -> Trainer[Any]:
-        """Start training from the treebank grammar of the data; `parameters` are not used."""
+        """Start training from `prior`, or the treebank grammar of the data.
+
+        `parameters` are not used. Raises the errors of `read_prior`.
+        """
         from .product import ProductTrainer
 
+        prior = self.read_prior()
+        if prior is not None:
+            return self.adapter(prior, data, strength=self.prior_trees, make_engine=make_engine)
         kind = ProductTrainer if self.grammars > 1 else self._trainer()
         return kind(self, data, make_engine=make_engine)
+
+    def read_prior(self) -> LatentGrammar | None:
+        """Read `prior`, with as many members as `grammars`; None if there is none.
+
+        With a grammar of the trees of another parser this is self-training (McClosky et al. 2006),
+        from which latent grammars gain more than others (Huang & Harper 2009).
+
+        Raises StructlearnError if the file is missing or damaged, or has fewer members.
+        """
+        from .model import LatentGrammar
+
+        if self.prior is None:
+            return None
+        if not self.prior.is_file():
+            raise StructlearnError("SL010", path=self.prior)
+        grammar = LatentGrammar.from_bytes(self.prior.read_bytes())
+        if self.grammars > grammar.members + 1:
+            raise StructlearnError("SL409", path=self.prior, number=grammar.members + 1)
+        return grammar.first_grammars(self.grammars)
 
     def adapter(
         self,

@@ -13,6 +13,7 @@ from spacy_structlearn.grammar.latent.adaptation import uses
 from spacy_structlearn.grammar.latent.em import sums_by_parent, treebank_grammar
 from spacy_structlearn.grammar.latent.model import LatentGrammar, product
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
+from spacy_structlearn.grammar.spans.settings import SpanGrammarSettings
 from spacy_structlearn.grammar.treebank.symbols import binarize
 from spacy_structlearn.trees.tree import Tree
 
@@ -212,3 +213,45 @@ def test_what_cannot_be_learned_on(old):
         adapter(old, [], 10)
     with pytest.raises(StructlearnError, match="SL408"):
         adapter(old, NEW, 10, ConditionalGrammarSettings())
+
+
+# --- a file of a grammar as the prior of training -------------------------------------------------
+@pytest.fixture(scope="module")
+def prior(old, tmp_path_factory):
+    """A file of a product of two grammars, and the grammars."""
+    grammars = [old, learned(replace(SETTINGS, seed=1), KNOWN)]
+    path = tmp_path_factory.mktemp("prior") / "grammar.bin"
+    path.write_bytes(product(grammars).to_bytes())
+    return path, grammars
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_training_starts_from_a_prior(prior, number):
+    path, grammars = prior
+    settings = replace(SETTINGS, prior=path, prior_trees=30.0, grammars=number)
+    assert learned(settings, NEW) == product([adapted(one, NEW, 30) for one in grammars[:number]])
+
+
+def test_span_features_are_trained_on_forests_of_adapted_grammars(prior):
+    settings = SpanGrammarSettings(
+        grammar=replace(SETTINGS, prior=prior[0], grammars=2), folds=2, max_iterations=1
+    )
+    trainer = finish(settings.trainer(None, [NEW]))[0]
+    found = trainer.parameters()
+    assert found.grammar == learned(settings.grammar, NEW)
+    # Fewer steps than with rounds of splitting.
+    assert trainer.n_iterations <= settings.n_reports
+    assert len(trainer.losses) == 1
+
+
+def test_priors_that_cannot_be_read(prior, tmp_path):
+    with pytest.raises(StructlearnError, match="SL010"):
+        learned(replace(SETTINGS, prior=tmp_path / "missing.bin"), NEW)
+    with pytest.raises(StructlearnError, match=r"SL409.*has 2 grammars"):
+        learned(replace(SETTINGS, prior=prior[0], grammars=3), NEW)
+    damaged = tmp_path / "damaged.bin"
+    damaged.write_bytes(prior[0].read_bytes()[:-9])
+    with pytest.raises(StructlearnError):
+        learned(replace(SETTINGS, prior=damaged), NEW)
+    with pytest.raises(StructlearnError, match="SL408"):
+        learned(ConditionalGrammarSettings(prior=prior[0]), NEW)
