@@ -12,9 +12,10 @@ measured in further passes over the test sentences, without start-up, loading an
 which Java compiles. Medians and ratios are recorded in training/results/parsing_generative.json
 under `peer`.
 
-    python -m training.benchmarks.parser --speed --before CHECKOUT
+    python -m training.benchmarks.parser --speed --before CHECKOUT --berkeley JAR --grammar ewt.gr
 
-compares the parser with that of another checkout instead: see speed.py.
+compares the parser with that of another checkout instead, and with the Berkeley parser on the
+English Web Treebank: see speed.py. With --train, its grammar is trained first (half an hour).
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from training.papers.petrov_klein2007.__main__ import GENERATIVE, best_wsj_gramm
 
 JAVA = ["java", "-XX:+UseSerialGC", "-Xmx1200m"]
 PACKAGE = "edu.berkeley.nlp.PCFGLA"
-ROUNDS = 4
+ROUNDS = {"wsj_sample": 4, "ewt": 5}  # of the Berkeley parser, which are best on dev
 PASSES = 3
 EVERY = 4  # of the sentences of EWT's dev, which take the Berkeley parser minutes
 NOTHING = "(())"  # output of the Berkeley parser if it finds no tree
@@ -63,10 +64,10 @@ def berkeley(jar: Path, program: str, options: Sequence[str]) -> dict[str, float
     return {"cpu_s": usage.ru_utime + usage.ru_stime, "peak_rss_mb": usage.ru_maxrss / 1024}
 
 
-def berkeley_training(jar: Path, trees: Path, grammar: Path) -> dict[str, float]:
-    """Train the Berkeley parser with default settings and the same number of rounds."""
+def berkeley_training(jar: Path, trees: Path, grammar: Path, rounds: int) -> dict[str, float]:
+    """Train the Berkeley parser with default settings and this number of rounds."""
     options = ["-path", str(trees), "-out", str(grammar)]
-    options += ["-treebank", "SINGLEFILE", "-SMcycles", str(ROUNDS)]
+    options += ["-treebank", "SINGLEFILE", "-SMcycles", str(rounds)]
     return berkeley(jar, "GrammarTrainer", options)
 
 
@@ -126,8 +127,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="of --speed; default: %(default)s")
     parser.add_argument("--limit", type=int, help="number of sentences of a trial of --speed")
     parser.add_argument("--berkeley", type=Path, help="BerkeleyParser-1.7.jar (GPL, not ours)")
-    parser.add_argument("--grammar", type=Path, help="its grammar of the WSJ sample")
-    parser.add_argument("--train", action="store_true", help="train its grammar (minutes)")
+    parser.add_argument(
+        "--grammar", type=Path, help="its grammar of the WSJ sample, or with --speed of EWT"
+    )
+    parser.add_argument("--train", action="store_true", help="train its grammar first")
     parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
     parser.add_argument("--work", type=Path, default=WORK, help="cache of grammars")
     parser.add_argument("--runs", type=int, default=3, help="number of alternating runs")
@@ -153,6 +156,10 @@ def compare_checkouts(args: argparse.Namespace) -> None:
     grammar = best_wsj_grammar(args.corpora, args.work)
     figures = speed.compare(args.before.resolve(), grammar, args.rounds, args.limit)
     if args.berkeley is not None and args.grammar is not None:
+        if args.train:
+            trees = args.grammar.with_suffix(".mrg")
+            write_trees(ewt_trees(args.corpora, "train"), trees)
+            berkeley_training(args.berkeley, trees, args.grammar, ROUNDS["ewt"])
         test = list(ewt_trees(args.corpora, "dev"))[:: args.limit or EVERY]
         with tempfile.TemporaryDirectory() as name:
             peer = berkeley_parsing(args.berkeley, args.grammar, test, Path(name))
@@ -172,7 +179,7 @@ def compare(args: argparse.Namespace, folder: Path) -> None:
         write_trees(wsj_trees(args.corpora, "train"), trees)
         ours, peer = alternating(
             lambda: measure("train", args.corpora),
-            lambda: berkeley_training(args.berkeley, trees, grammar),
+            lambda: berkeley_training(args.berkeley, trees, grammar, ROUNDS["wsj_sample"]),
             args.runs,
         )
         keep("train", ours, peer, {"cpu_s": "train_cpu", "peak_rss_mb": "train_peak_rss"})
