@@ -204,7 +204,7 @@ def load_digests(path: Path) -> Digests:
     digests: Digests = {}
     members: dict[str, str] = {}
     prefix = suffix = ""
-    for line in path.read_text(encoding="ascii").splitlines():
+    for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith("#"):
             continue
         star, _, digest = line.rpartition(" ")
@@ -219,7 +219,7 @@ def load_digests(path: Path) -> Digests:
 
 def save_digests(path: Path, digests: Digests) -> None:
     """Write `digests` in the format of `load_digests`, sorted, and keep the comment at the top."""
-    lines = [x for x in path.read_text(encoding="ascii").splitlines() if x.startswith("#")]
+    lines = [x for x in path.read_text(encoding="utf-8").splitlines() if x.startswith("#")]
     for source in sorted(digests):
         lines.append(f"[{source}]")
         folders: dict[str, list[str]] = {}
@@ -231,7 +231,7 @@ def save_digests(path: Path, digests: Digests) -> None:
             for name in names:
                 star = name[len(prefix) : len(name) - len(suffix)]
                 lines.append(f"{star} {digests[source][name]}")
-    path.write_text("\n".join(lines) + "\n", encoding="ascii", newline="\n")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
 
 
 def _common_ends(folder: str, names: list[str]) -> tuple[str, str]:
