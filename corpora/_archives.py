@@ -45,8 +45,15 @@ class DamagedError(FetchError):
 class Members:
     """The requested members of an archive by name, without the top directory of the archive."""
 
-    def __init__(self, path: Path, contents: dict[str, bytes], digests: dict[str, str] | None):
+    def __init__(
+        self,
+        path: Path,
+        contents: dict[str, bytes],
+        digests: dict[str, str] | None,
+        source: dict | None = None,
+    ):
         self.path = path
+        self.source = source or {}  # its entry of corpora.toml
         self.digests = digests  # None: the whole file has already been checked
         self.used: dict[str, str] = {}
         self.recording = False
@@ -92,7 +99,7 @@ def read_members(path: Path, source: dict, patterns: list[str], digests: dict[st
         contents = reader(path, source, lambda n: any(fnmatchcase(n, p) for p in patterns))
     except DAMAGE as error:
         raise DamagedError(path, f"truncated or damaged archive ({error})") from None
-    return Members(path, contents, None if is_zip else digests)
+    return Members(path, contents, None if is_zip else digests, source)
 
 
 def check_file(path: Path, source: dict) -> None:
