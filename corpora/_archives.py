@@ -45,8 +45,15 @@ class DamagedError(FetchError):
 class Members:
     """The requested members of an archive by name, without the top directory of the archive."""
 
-    def __init__(self, path: Path, contents: dict[str, bytes], digests: dict[str, str] | None):
+    def __init__(
+        self,
+        path: Path,
+        contents: dict[str, bytes],
+        digests: dict[str, str] | None,
+        source: dict | None = None,
+    ):
         self.path = path
+        self.source = source or {}  # its entry of corpora.toml
         self.digests = digests  # None: the whole file has already been checked
         self.used: dict[str, str] = {}
         self.recording = False
@@ -92,7 +99,7 @@ def read_members(path: Path, source: dict, patterns: list[str], digests: dict[st
         contents = reader(path, source, lambda n: any(fnmatchcase(n, p) for p in patterns))
     except DAMAGE as error:
         raise DamagedError(path, f"truncated or damaged archive ({error})") from None
-    return Members(path, contents, None if is_zip else digests)
+    return Members(path, contents, None if is_zip else digests, source)
 
 
 def check_file(path: Path, source: dict) -> None:
@@ -204,7 +211,7 @@ def load_digests(path: Path) -> Digests:
     digests: Digests = {}
     members: dict[str, str] = {}
     prefix = suffix = ""
-    for line in path.read_text(encoding="ascii").splitlines():
+    for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith("#"):
             continue
         star, _, digest = line.rpartition(" ")
@@ -219,7 +226,7 @@ def load_digests(path: Path) -> Digests:
 
 def save_digests(path: Path, digests: Digests) -> None:
     """Write `digests` in the format of `load_digests`, sorted, and keep the comment at the top."""
-    lines = [x for x in path.read_text(encoding="ascii").splitlines() if x.startswith("#")]
+    lines = [x for x in path.read_text(encoding="utf-8").splitlines() if x.startswith("#")]
     for source in sorted(digests):
         lines.append(f"[{source}]")
         folders: dict[str, list[str]] = {}
@@ -231,7 +238,7 @@ def save_digests(path: Path, digests: Digests) -> None:
             for name in names:
                 star = name[len(prefix) : len(name) - len(suffix)]
                 lines.append(f"{star} {digests[source][name]}")
-    path.write_text("\n".join(lines) + "\n", encoding="ascii", newline="\n")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
 
 
 def _common_ends(folder: str, names: list[str]) -> tuple[str, str]:

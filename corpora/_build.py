@@ -22,6 +22,7 @@ from _formats import (
     tree_line,
 )
 from _mctb import converted, read_tree
+from _raw_text import raw_text_files
 from _wsj_sample import align
 
 Sources = dict[str, Members]
@@ -305,6 +306,14 @@ def sample_props(trees: dict, first_tree: dict, propbank: Members, report: Repor
     return {"props.conll.gz": "".join(props), "props.index.tsv": "".join(index)}
 
 
+def build_raw_text(sources: Sources, report: Report) -> Files:
+    """Build the prose of each source, and report the number of words."""
+    files = raw_text_files(sources)
+    sizes = [line.split("\t") for line in files["counts.tsv"].splitlines()[1:]]
+    report(f"{sum(int(words) for _, _, words in sizes)} words from {len(sizes)} sources")
+    return dict(files)
+
+
 BUILDERS: dict[str, Callable[[Sources, Report], Files]] = {
     "conll2000": build_conll2000,
     "ppattach": build_ppattach,
@@ -313,4 +322,5 @@ BUILDERS: dict[str, Callable[[Sources, Report], Files]] = {
     "craft": build_craft,
     "mctb": build_mctb,
     "wsj_skeleton": build_wsj_skeleton,
+    "raw_text": build_raw_text,
 }

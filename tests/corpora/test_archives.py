@@ -220,6 +220,7 @@ def test_archive_without_a_needed_member(tmp_path, make_tar):
         ["d/aa.txt", "d/aaa.txt"],
         ["d/a", "d/aa", "d/aaa"],
         ["d/ab.b", "d/ab.bb", "d/abb.b"],
+        ["d/thé.txt", "d/the cup.txt"],
     ],
 )
 def test_digests_survive_the_file(tmp_path, names):
@@ -228,4 +229,4 @@ def test_digests_survive_the_file(tmp_path, names):
     digests = {"one": {name: digest(name.encode()) for name in names}, "two": {"x/y": "0" * 16}}
     save_digests(path, digests)
     assert load_digests(path) == digests
-    assert path.read_text().startswith("# a comment\n")
+    assert path.read_text(encoding="utf-8").startswith("# a comment\n")
