@@ -1,6 +1,6 @@
 """Train `en_structlearn_sm`, the pipeline in the package, on the fetched corpora.
 
-    python corpora/fetch.py ewt craft mctb
+    python corpora/fetch.py ewt craft mctb raw_text
     python -m training.train_default
 
 Each stage is kept in training/work, so that an interrupted run resumes:
@@ -8,8 +8,10 @@ Each stage is kept in training/work, so that an interrupted run resumes:
 1. Convert the treebank to DocBins, and learn word classes from the raw text of EWT and CRAFT.
 2. Train the sentence splitter on the documents in several layouts, and the tagger on all of train.
 3. Predict tags for train by k-fold jackknifing.
-4. Train the parser on the trees of EWT and MCTB_en, the chunker on the predicted tags, the PP
-   attacher on the trees of EWT and CRAFT, and the role labeler on the propositions of EWT.
+4. Train the parser on the trees of EWT and MCTB_en, twice: the first one is the teacher that parses
+   the raw text from which the second one learns words (self_training.py). Train the chunker on the
+   predicted tags, the PP attacher on the trees of EWT and CRAFT, and the role labeler on the
+   propositions of EWT.
 5. Assemble the pipeline. Evaluate it once on dev, and write its model card (card.py).
 
 --only COMPONENT ... keeps the other components of the package. --card evaluates the existing
@@ -42,6 +44,7 @@ from training.pipeline.attacher import train_pp_attacher
 from training.pipeline.classes import FILES, sentences, train_classes
 from training.pipeline.labeler import train_srl_labeler, training_files
 from training.pipeline.parser import BEHIND_TAGGER, HELD_OUT, train_parser
+from training.pipeline.self_training import learn_prior
 from training.pipeline.tagger import TUNE_TAGGED, jackknifed, tagged, train_tagger
 
 PACKAGED = ROOT / "spacy_structlearn" / "data" / "en_structlearn_sm"
@@ -57,6 +60,8 @@ BASE = {
 }
 # Settings of the parser in the pipeline.
 TOGETHER = {"constituency_parser": {**BEHIND_TAGGER, "set_tags": True}}
+# Settings of the grammar of the parser that parses raw text.
+OF_TEACHER = {"grammars": 4}
 CLASSES_FROM = ("craft", "ewt")  # raw text of the training parts; the licences allow shipping
 N_CLASSES = 400
 # Smaller weights are removed. This costs at most 0.1 F1 on the tuning documents.
@@ -173,11 +178,36 @@ def learn_chunker(corpora: Path, work: Path, jobs: int) -> Language:
     return spacy.load(target)
 
 
+def learn_teacher(corpora: Path, work: Path, threads: int) -> Language:
+    """Train the pipeline that parses raw text: splitter, tagger, and a parser of treebanks alone."""
+    target = work / "teacher"
+    if not target.exists():
+        parser = train_parser(
+            corpora,
+            work / "teacher.parser",
+            use_all=True,
+            tagger=train_tagger(corpora, work, "fit"),
+            threads=threads,
+            **OF_TEACHER,
+        )
+        nlp = spacy.blank("en", config=BASE)
+        nlp.add_pipe("sentence_splitter", source=train_splitter(corpora, work))
+        nlp.add_pipe("chain_tagger", source=train_tagger(corpora, work))
+        nlp.add_pipe("constituency_parser", source=parser)
+        fitting.save(nlp, target)
+    nlp = spacy.load(target)
+    for name, settings in TOGETHER.items():
+        for setting, value in settings.items():
+            setattr(nlp.get_pipe(name), setting, value)
+    return nlp
+
+
 def learn_parser(corpora: Path, work: Path, threads: int) -> Language:
     """Train the parser on all of train. It is calibrated on the tuning documents, with the tags of
     a tagger that has not seen them."""
     target = work / "parser"
     if not target.exists():
+        prior = learn_prior(lambda: learn_teacher(corpora, work, threads), corpora, work, threads)
         nlp = train_parser(
             corpora,
             work / "parser.fit",
@@ -185,6 +215,7 @@ def learn_parser(corpora: Path, work: Path, threads: int) -> Language:
             held_out=work / HELD_OUT,
             tagger=train_tagger(corpora, work, "fit"),
             threads=threads,
+            prior=str(prior),
         )
         fitting.save(nlp, target)
     return spacy.load(target)
@@ -273,6 +304,8 @@ def assemble(trained: Language) -> Language:
             component["model"]["classes"] = None  # stored in the model
         if "threads" in component["model"]:
             component["model"]["threads"] = 1  # depends on the training machine
+        if "prior" in component["model"].get("grammar", {}):
+            component["model"]["grammar"]["prior"] = None  # its counts are in the model
     nlp = load_model_from_config(config, auto_fill=True)
     # A StringStore never shrinks. A new one contains the labels, but no training text.
     nlp.from_bytes(trained.to_bytes(exclude=["vocab", "config"]), exclude=["vocab", "config"])

@@ -1,0 +1,96 @@
+"""Learn grammars from trees of raw text, the prior of the parser of the default pipeline.
+
+A teacher, the parser of the treebanks alone, parses raw text that may be shipped. Latent grammars
+are then trained on its trees: self-training (McClosky, Charniak & Johnson 2006), from which latent
+grammars gain more than other parsers (Huang & Harper 2009). They know more words and more
+combinations of words than the treebanks have. Their counts are the prior counts of the grammars of
+the treebanks, which therefore are trained in seconds, those of folds too. Each stage is kept.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from spacy.language import Language
+from tqdm import tqdm
+
+from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
+from spacy_structlearn.learning.training import write_bytes
+from spacy_structlearn.pipeline.extensions import PARSE_FAILURES
+from spacy_structlearn.trees.brackets import load_trees
+from spacy_structlearn.trees.normalize import normalize
+from spacy_structlearn.trees.tree import Tree
+from training.common.kept import LEXICON, grammar_at
+
+RAW_TEXT = "raw_text"  # the corpus, and the folder of the stages
+WORDS = 1_500_000  # that the teacher parses
+MOST_OF_SOURCE = 0.2  # share of these that are from one source
+PARAGRAPH = range(5, 401)  # words of the paragraphs that are read
+SENTENCE = range(3, 41)  # words of the sentences that are learned from
+GRAMMARS = 2
+PRIOR = LEXICON.part(LatentGrammarSettings, rounds=5, grammars=GRAMMARS)
+
+
+def paragraphs(corpora: Path) -> list[str]:
+    """Return paragraphs of all sources of raw text in random order, which is always the same."""
+    chosen: list[str] = []
+    for path in sorted((corpora / RAW_TEXT).glob("*.jsonl.gz")):
+        with gzip.open(path, "rt", encoding="utf8") as lines:
+            texts = [text for line in lines for text in json.loads(line)["text"].split("\n\n")]
+        own = [text for text in texts if len(text.split()) in PARAGRAPH]
+        random.Random(0).shuffle(own)
+        left = MOST_OF_SOURCE * WORDS
+        for text in own:
+            left -= len(text.split())
+            if left < 0:
+                break
+            chosen.append(text)
+    random.Random(0).shuffle(chosen)
+    return chosen
+
+
+def parsed(teacher: Language, texts: Iterable[str]) -> Iterator[str]:
+    """Yield the trees of the sentences of texts, until `WORDS` words are parsed."""
+    n_words = 0
+    with tqdm(desc="parsing raw text", total=WORDS, unit="words", mininterval=5) as bar:
+        for doc in teacher.pipe(texts):
+            n_words += len(doc)
+            bar.update(len(doc))
+            for sentence, tree in zip(doc.sents, doc._.trees, strict=True):
+                words = sum(not token.is_space for token in sentence)
+                if words in SENTENCE and PARSE_FAILURES not in doc.spans:
+                    yield str(tree)
+            if n_words >= WORDS:
+                break
+
+
+def raw_trees(teacher: Callable[[], Language], corpora: Path, work: Path) -> Path:
+    """Write the trees of the teacher, a line each."""
+    target = work / RAW_TEXT / "trees.gz"
+    if not target.exists():
+        lines = "".join(f"{tree}\n" for tree in parsed(teacher(), paragraphs(corpora)))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(target, gzip.compress(lines.encode(), mtime=0))
+    return target
+
+
+def learn_prior(
+    teacher: Callable[[], Language], corpora: Path, work: Path, threads: int = 1
+) -> Path:
+    """Write a product of grammars of the trees of raw text, a `LatentGrammar`.
+
+    teacher: returns the pipeline that parses, if its trees are not in `work`.
+    """
+    target = work / RAW_TEXT / "prior.bin"
+    settings = PRIOR.part(LatentGrammarSettings, threads=threads)
+
+    def trees() -> list[Tree]:
+        found = map(normalize, load_trees(raw_trees(teacher, corpora, work)))
+        return [tree for tree in found if tree is not None]
+
+    grammar_at(target, settings, trees)
+    return target
