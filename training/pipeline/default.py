@@ -179,7 +179,7 @@ def learn_chunker(corpora: Path, work: Path, jobs: int) -> Language:
 
 
 def learn_teacher(corpora: Path, work: Path, threads: int) -> Language:
-    """Train the pipeline that parses raw text: splitter, tagger, and a parser of treebanks alone."""
+    """Train the pipeline that parses raw text, with a parser of the treebanks alone."""
     target = work / "teacher"
     if not target.exists():
         parser = train_parser(
