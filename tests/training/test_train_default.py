@@ -32,7 +32,7 @@ def test_what_a_command_names_can_be_fetched(page):
 def test_the_pipeline_is_made_by_the_same_command_everywhere():
     # What further commands of a page fetch is for something else.
     for page in ("training/README.md", "training/pipeline/default.py"):
-        assert COMMANDS[page][0] == "ewt craft mctb"
+        assert COMMANDS[page][0] == "ewt craft mctb raw_text"
 
 
 def test_the_package_names_the_sources_of_the_script():
