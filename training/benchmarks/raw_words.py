@@ -1,0 +1,126 @@
+"""What words from raw text add: the default pipeline with and without them.
+
+    python corpora/fetch.py ewt craft mctb raw_text
+    git worktree add ../before COMMIT
+    python -m training.benchmarks.raw_words --before ../before
+
+The other checkout has a default pipeline that was trained on treebanks alone. Both are scored by
+this code on EWT's dev, with gold tokens and on raw text. Grammars are scored on the tuning
+documents and on dev of MCTB_en, without tags. In training/results/raw_words.json:
+
+words.million    words of the raw text
+tags             accuracy on gold tokens; unknown: of words that are not in train
+parser.ewt       F1 of trees: dev_f1 with gold tokens and predicted tags, raw_f1 on raw text
+np_chunks        F1 with predicted tags; raw.f: on raw text
+pp.ewt_dev       accuracy with gold tokens
+srl              F1 with gold tokens, and on raw text
+package_mb       size of the pipeline
+before.*         the same of the pipeline of the other checkout
+grammars.NAME    F1 on `tune` and `mctb`. treebanks: a grammar of the treebanks alone; raw_text: the
+                 first grammar of the trees of raw text alone; both: trained on with the treebanks;
+                 product: two such grammars, as in the pipeline
+n                sentences
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import spacy
+from spacy.language import Language
+
+from spacy_structlearn.grammar.chart.decode import ChartParser
+from spacy_structlearn.grammar.latent.model import LatentGrammar
+from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
+from training.benchmarks import raw_text
+from training.common.kept import LEXICON, train
+from training.common.recording import CORPORA, ROOT, WORK, record, show
+from training.common.scoring import score, under
+from training.common.treebanks import MCTB_DOMAINS, domain_trees, ewt_trees
+from training.pipeline.self_training import GRAMMARS, PRIOR
+
+RESULTS = "raw_words"
+PIPELINE = Path("spacy_structlearn", "data", "en_structlearn_sm")
+# The names here of figures of `raw_text`.
+NAMES = {
+    "tags.gold_tokens": "tags.gold_tokens",
+    "tags.unknown": "tags.unknown",
+    "brackets.gold_tokens.f": "parser.ewt.dev_f1",
+    "brackets.raw.f": "parser.ewt.raw_f1",
+    "np_chunks.gold_tokens.f": "np_chunks.predicted_tags.f",
+    "np_chunks.raw.f": "np_chunks.raw.f",
+    "pp_attachment.gold_tokens.acc": "pp.ewt_dev.acc",
+    "srl.gold_tokens.f": "srl.gold_tokens.f",
+    "srl.raw.f": "srl.raw.f",
+    "package_mb": "package_mb",
+}
+
+Figures = dict[str, Any]
+
+
+def n_words(corpora: Path) -> int:
+    """Return the number of words of all sources."""
+    with open(corpora / "raw_text" / "counts.tsv", encoding="utf8") as lines:
+        return sum(int(line.split("\t")[2]) for line in lines if not line.startswith("#"))
+
+
+def of_pipeline(nlp: Language, corpora: Path) -> Figures:
+    """Return the figures of a pipeline on dev."""
+    run = raw_text.Run(nlp, corpora, "dev")
+    found: Figures = {}
+    for part in (raw_text.tags, raw_text.layers, raw_text.size):
+        found |= part(run)
+    return {name: found[key] for key, name in NAMES.items() if key in found}
+
+
+def of_grammars(corpora: Path, work: Path, threads: int) -> Iterator[Figures]:
+    """Yield the figures of grammars; the prior is that of the default pipeline, in `work`."""
+    trees = list(ewt_trees(corpora, "fit"))
+    trees += [tree for domain in MCTB_DOMAINS for tree in domain_trees(corpora, domain, "train")]
+    texts = {
+        "tune": ewt_trees(corpora, "tune"),
+        "mctb": [tree for name in MCTB_DOMAINS for tree in domain_trees(corpora, name, "dev")],
+    }
+    yield {f"n.{name}": len(gold) for name, gold in texts.items()}
+    prior = work / "raw_text" / "prior.bin"
+    settings = LEXICON.part(LatentGrammarSettings, rounds=PRIOR.rounds, threads=threads)
+    of_raw_text = LatentGrammar.from_bytes(prior.read_bytes()).first_grammars(1)
+    grammars = {
+        "treebanks": lambda: train(trees, settings, "treebanks")[0],
+        "raw_text": lambda: of_raw_text,
+        "both": lambda: train(trees, settings.part(type(settings), prior=prior), "both")[0],
+        "product": lambda: train(
+            trees, settings.part(type(settings), prior=prior, grammars=GRAMMARS), "product"
+        )[0],
+    }
+    for kind, grammar in grammars.items():
+        parser = ChartParser(grammar(), threads=threads)
+        scores = {name: score(parser, gold, "gold").f1 for name, gold in texts.items()}
+        yield under(f"grammars.{kind}", scores)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--before", type=Path, help="the other checkout")
+    parser.add_argument("--only", nargs="+", choices=("pipeline", "before", "grammars"))
+    parser.add_argument("--threads", type=int, default=1, help="threads; default: %(default)s")
+    args = parser.parse_args()
+    only = args.only or ("pipeline", "before", "grammars")
+    figures: Figures = {"words.million": n_words(CORPORA) / 1e6}
+    if "pipeline" in only:
+        figures |= of_pipeline(spacy.load(ROOT / PIPELINE), CORPORA)
+    if "before" in only and args.before is not None:
+        figures |= under("before", of_pipeline(spacy.load(args.before / PIPELINE), CORPORA))
+    record(RESULTS, figures)
+    show(figures)
+    if "grammars" in only:
+        for found in of_grammars(CORPORA, WORK, args.threads):
+            record(RESULTS, found)
+            show(found)
+
+
+if __name__ == "__main__":
+    main()
