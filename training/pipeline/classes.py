@@ -22,6 +22,7 @@ import numpy as np
 from spacy.lang.en import English
 from tqdm import tqdm
 
+from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.pipeline.readers import read_conll_columns
 from spacy_structlearn.pipeline.tokenizers import make_english_tokenizer
 from spacy_structlearn.pipeline.tokens import form_ids
@@ -88,6 +89,16 @@ def train_classes(
         offsets.append(len(numbers))
     ids, bounds = form_ids(types)[np.asarray(numbers)], np.asarray(offsets)
     return learn(ids, bounds, n_classes, forms=FORMS, min_count=min_count)
+
+
+def learn_classes(corpora: Path, work: Path) -> Path:
+    """Write the word classes of the default pipeline, learned from text that may be shipped."""
+    target = work / "classes.bin"
+    if not target.exists():
+        texts = (text for name in MAY_BE_SHIPPED for text in sentences(corpora / FILES[name]))
+        work.mkdir(parents=True, exist_ok=True)
+        write_bytes(target, train_classes(texts).to_bytes())
+    return target
 
 
 def main() -> None:

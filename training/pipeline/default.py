@@ -5,7 +5,7 @@
 
 Each stage is kept in training/work, so that an interrupted run resumes:
 
-1. Convert the treebank to DocBins, and learn word classes from the raw text of EWT and CRAFT.
+1. Convert the treebank to DocBins, and learn word classes from EWT, CRAFT and other raw text.
 2. Train the sentence splitter on the documents in several layouts, and the tagger on all of train.
 3. Predict tags for train by k-fold jackknifing.
 4. Train the parser on the trees of EWT and MCTB_en, twice: the first one is the teacher that parses
@@ -34,14 +34,13 @@ from spacy.language import Language
 from spacy.util import load_model_from_config
 
 from spacy_structlearn.about import __version__
-from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.pipeline import fitting
 from training.common.ewt import build_docs, document_names, read_docs, tuning_documents
 from training.common.jackknife import write_docs
 from training.common.recording import CORPORA, ROOT, WORK
 from training.pipeline import card
 from training.pipeline.attacher import train_pp_attacher
-from training.pipeline.classes import FILES, sentences, train_classes
+from training.pipeline.classes import learn_classes
 from training.pipeline.labeler import train_srl_labeler, training_files
 from training.pipeline.parser import BEHIND_TAGGER, HELD_OUT, train_parser
 from training.pipeline.self_training import learn_prior
@@ -62,8 +61,6 @@ BASE = {
 TOGETHER = {"constituency_parser": {**BEHIND_TAGGER, "set_tags": True}}
 # Settings of the grammar of the parser that parses raw text.
 OF_TEACHER = {"grammars": 4}
-CLASSES_FROM = ("craft", "ewt")  # raw text of the training parts; the licences allow shipping
-N_CLASSES = 400
 # Smaller weights are removed. This costs at most 0.1 F1 on the tuning documents.
 SMALLEST_BOUNDARY_WEIGHT = 0.05
 SMALLEST_TAG_WEIGHT = 0.05
@@ -110,6 +107,12 @@ SOURCES = [
         "license": "MIT",
         "author": "Sen Yang and others",
     },
+    {
+        "name": "Raw text, for words: Wikipedia, OpenStax, novels and others (LICENSES_SOURCES)",
+        "url": "https://en.wikipedia.org, https://openstax.org and others",
+        "license": "CC BY-SA 3.0, CC BY-SA 4.0, CC BY 4.0, public domain",
+        "author": "see LICENSES_SOURCES",
+    },
 ]
 LICENSES_SOURCES = """\
 en_structlearn_sm is trained on the following corpora and licensed, like them, CC BY-SA 4.0
@@ -131,20 +134,30 @@ en_structlearn_sm is trained on the following corpora and licensed, like them, C
 * MCTB_en, trees of dialogue, forum, law, literature and review: multi-domain-parsing-analysis
   https://github.com/RingoS/multi-domain-parsing-analysis
   MIT License
+* Raw text, from which words and their frequencies in trees of a parser, and word classes, were
+  learned. Pinned addresses of all sources: corpora/corpora.toml of spacy-structlearn
+  - English Wikipedia: articles by its contributors, who are named in their histories
+    https://en.wikipedia.org, Creative Commons Attribution-ShareAlike 3.0
+  - OpenStax, Rice University: sixteen textbooks by the authors named in their prefaces
+    https://openstax.org, Creative Commons Attribution 4.0
+  - The Schema-Guided Dialogue Dataset, Google LLC
+    https://github.com/google-research-datasets/dstc8-schema-guided-dialogue
+    Creative Commons Attribution-ShareAlike 4.0
+  - MedQuAD, Asma Ben Abacha and Dina Demner-Fushman: answers from web sites of the US National
+    Institutes of Health and the CDC
+    https://github.com/abachaa/MedQuAD, Creative Commons Attribution 4.0
+  - Sentiment Polarity Dataset 2.0, Bo Pang and Lillian Lee: film reviews
+    https://github.com/nltk/nltk_data, Creative Commons Attribution 4.0
+  - 18F blog and Digital.gov, US General Services Administration: public domain, CC0 1.0
+    https://github.com/18F/18f.gsa.gov, https://github.com/GSA/digitalgov.gov
+  - Public Domain Recipes, its contributors: public domain (Unlicense)
+    https://github.com/ronaldl29/public-domain-recipes
+  - Novels of 1880 to 1929, and State of the Union addresses: public domain
+    https://github.com/computationalstylistics/100_english_novels, https://github.com/nltk/nltk_data
 """
 
 
 # --- stages ---------------------------------------------------------------------------------------
-def learn_classes(corpora: Path, work: Path) -> Path:
-    """Learn word classes from raw text whose licence allows shipping."""
-    target = work / "classes.bin"
-    if not target.exists():
-        texts = (text for name in CLASSES_FROM for text in sentences(corpora / FILES[name]))
-        work.mkdir(parents=True, exist_ok=True)
-        write_bytes(target, train_classes(texts, N_CLASSES, 2).to_bytes())
-    return target
-
-
 def train_splitter(corpora: Path, work: Path, split: str = "train") -> Language:
     """Train the sentence splitter on one split of train, and score it on tune."""
     target = work / f"sentence_splitter.{split}"

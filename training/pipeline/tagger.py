@@ -1,6 +1,6 @@
 """Train the tagger of the default pipeline on the fetched English Web Treebank, and predict tags.
 
-    python corpora/fetch.py ewt
+    python corpora/fetch.py ewt craft raw_text
     python -m training.pipeline.tagger
 
 Later components are trained on tags by k-fold jackknifing, where the tagger has not seen the
@@ -19,6 +19,7 @@ from spacy_structlearn.pipeline import fitting
 from training.common.ewt import build_docs
 from training.common.jackknife import jackknife, tag_docs
 from training.common.recording import CORPORA, ROOT, WORK
+from training.pipeline.classes import learn_classes
 
 CONFIG = ROOT / "training" / "configs" / "chain_tagger.cfg"
 FOLDS = 5
@@ -29,9 +30,10 @@ def train_tagger(corpora: Path, work: Path, split: str = "train") -> Language:
     """Train the tagger on one split of train, and score it on tune."""
     target = work / f"chain_tagger.{split}"
     if not target.exists():
-        docs = build_docs(corpora, work)
-        paths = {"paths.train": str(docs[split]), "paths.dev": str(docs["tune"])}
-        fitting.train(CONFIG, target, overrides=paths)
+        docs, classes = build_docs(corpora, work), learn_classes(corpora, work)
+        paths = {"train": docs[split], "dev": docs["tune"], "classes": classes}
+        overrides = {f"paths.{name}": str(path) for name, path in paths.items()}
+        fitting.train(CONFIG, target, overrides=overrides)
     return spacy.load(target)
 
 
@@ -40,7 +42,8 @@ def jackknifed(corpora: Path, work: Path, jobs: int) -> Path:
     target = work / "ewt" / "train.jackknifed.spacy"
     if not target.exists():
         train, folds = build_docs(corpora, work)["train"], work / "jackknife"
-        jackknife(CONFIG, train, target, work=folds, folds=FOLDS, jobs=jobs)
+        classes = {"paths.classes": str(learn_classes(corpora, work))}
+        jackknife(CONFIG, train, target, work=folds, folds=FOLDS, jobs=jobs, overrides=classes)
     return target
 
 
