@@ -110,7 +110,8 @@ class SRLLabelerSettings(ComponentSettings):
     )
     once: bool = setting(
         True,
-        help="Give each core role to at most one argument of a predicate, except relative phrases.",
+        help="Give each core role to at most one argument of a predicate, except relative phrases "
+        "and what they continue.",
     )
     bias: float = setting(
         0.0,
@@ -488,11 +489,13 @@ class SRLLabeler(BatchTrainable):
         with np.errstate(divide="ignore"):
             roles = np.log(self.parameters[ROLES].predict_proba(table.take(rows)))
         possible = sites.at(rows)
-        once, exempt = (), ()
+        once, exempt, further = (), (), ()
         if self.once:
             once = [place for place, label in enumerate(labels) if label in self.role_labels.core]
             relative = nodes.is_one_of(possible.nodes, self.role_labels.relative)
             exempt = np.flatnonzero(relative).tolist()
+            nominal = nodes.is_one_of(possible.nodes, self.role_labels.noun_phrases)
+            further = np.flatnonzero(~nominal).tolist()
         chosen = decode(
             nodes,
             possible,
@@ -500,6 +503,7 @@ class SRLLabeler(BatchTrainable):
             argument[rows, None] + self.bias + roles,
             once=once,
             exempt=exempt,
+            further=further,
         )
         probabilities = role_probabilities(nodes, sites, none, argument, rows, roles)
         below = possible.nodes.tolist()
