@@ -19,7 +19,7 @@ from spacy.training import Example
 
 from ..evaluation.evalb import COLLINS, EvalbParameters
 from ..evaluation.prf import PRF, Span, SpanScore, character_spans, score_spans, score_token_spans
-from ..evaluation.srl import TokenFrame, score_token_roles
+from ..evaluation.srl import RoleScore, TokenFrame, score_token_roles
 from .extensions import (
     CONSTITUENTS,
     NP_CHUNKS,
@@ -249,18 +249,27 @@ def _prepositions(docs: list, labels: bool) -> list[tuple[list[str], list[Span]]
 
 
 # --- semantic roles -------------------------------------------------------------------------------
+VERBS = "verbs"
+KINDS = (VERBS, "others")  # of predicates
+
+
 def make_srl_scorer() -> Callable[..., dict[str, Any]]:
     """Get the scorer of semantic roles, see `srl_score`."""
     return srl_score
 
 
 def srl_score(
-    examples: Iterable[Example], *, predicate_tags: Collection[str] | None = None, **cfg: Any
+    examples: Iterable[Example],
+    *,
+    predicate_tags: Collection[str] | None = None,
+    verb_tags: Collection[str] | None = None,
+    **cfg: Any,
 ) -> dict[str, Any]:
     """Score semantic roles like CoNLL-2005, over character offsets.
 
     predicate_tags: frames of gold predicates with other gold tags are ignored on both sides. None
         keeps all frames.
+    verb_tags: adds scores for frames of words with these gold tags, and for all other frames.
 
     The scores are:
     p, r, f, per_type: arguments, with their pieces joined and without predicates
@@ -270,6 +279,8 @@ def srl_score(
     predicate_p, predicate_r, predicate_f: predicates.
     sense_acc: share of the correct predicates with a gold roleset that have the right roleset; None
         if no gold predicate has a roleset.
+    verbs_p, verbs_r, verbs_f, others_p, others_r, others_f: arguments of verbs, and of other
+        predicates, if there are `verb_tags`.
     """
     gold, predicted = [], []
     for example in examples:
@@ -287,12 +298,12 @@ def srl_score(
         predicted.append((example.predicted, given))
     names = ["p", "r", "f", "id_p", "id_r", "id_f", "label_acc"]
     names += ["predicate_p", "predicate_r", "predicate_f", "sense_acc", "per_type"]
+    if verb_tags is not None:
+        names += [f"{kind}_{name}" for kind in KINDS for name in "prf"]
     names = [f"srl_{name}" for name in names]
     if not gold:
         return dict.fromkeys(names)
-    roles = score_token_roles(
-        *([_token_frames(*pair) for pair in side] for side in (gold, predicted))
-    )
+    roles = _score_frames(gold, predicted)
     predicates = score_spans(
         *([[(PREDICATE, *p) for p, _ in pairs] for _, pairs in side] for side in (gold, predicted))
     )
@@ -305,11 +316,48 @@ def srl_score(
         _sense_accuracy([pairs for _, pairs in gold], [pairs for _, pairs in predicted]),
         per_type,
     )
+    if verb_tags is not None:
+        for kind in KINDS:
+            parts = _of_kind(gold, predicted, verb_tags, of_verbs=kind == VERBS)
+            values += _fractions(_score_frames(*parts))
     return dict(zip(names, values, strict=True)) | _of_spans(SRL, roles, per_type)
 
 
 # (start, end) of a predicate in characters, and its frame.
 PlacedFrame: TypeAlias = tuple[tuple[int, int], Frame]
+DocFrames: TypeAlias = tuple[Doc, list[PlacedFrame]]
+
+
+def _score_frames(gold: list[DocFrames], predicted: list[DocFrames]) -> RoleScore:
+    return score_token_roles(
+        *([_token_frames(*pair) for pair in side] for side in (gold, predicted))
+    )
+
+
+def _of_kind(
+    gold: list[DocFrames], predicted: list[DocFrames], verb_tags: Collection[str], *, of_verbs: bool
+) -> list[list[DocFrames]]:
+    """Get the frames of words whose gold tags are, or are not, those of verbs.
+
+    A predicted word that is no gold word has its own tag.
+    """
+    kept: list[list[DocFrames]] = [[], []]
+    for (reference, wanted), (doc, given) in zip(gold, predicted, strict=True):
+        texts = [token.text for token in reference]
+        words = [(token.tag_, token.i, token.i + 1) for token in reference]
+        tags = {(start, end): tag for tag, start, end in character_spans(texts, words)}
+        for part, side in zip(kept, ((reference, wanted), (doc, given)), strict=True):
+            part.append(
+                (
+                    side[0],
+                    [
+                        (place, frame)
+                        for place, frame in side[1]
+                        if (tags.get(place, frame.predicate[0].tag_) in verb_tags) == of_verbs
+                    ],
+                )
+            )
+    return kept
 
 
 def _placed_frames(doc: Doc) -> list[PlacedFrame]:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from spacy.attrs import IS_SPACE
 from spacy.tokens import Doc
-from spacy.training import Example
+from spacy.training import Example, validate_get_examples
 
 from ..classification.calibration import fit_pool, pooled
 from ..classification.features import ClassificationData, Table
@@ -77,6 +77,7 @@ WORDS = 10_000  # about how many words, in whole Docs, go through the stages tog
 ROWS = 10_000
 # Labels of the stages before the roles.
 IS_PREDICATE, IS_ARGUMENT, NONE = "PREDICATE", "ARG", "NONE"
+VERBS, ALL = "verbs", "all"
 
 extensions.register()
 
@@ -97,6 +98,13 @@ class SRLLabelerSettings(ComponentSettings):
     predicate_tags: Sequence[str] | None = setting(
         None, help="Tags of words that can be predicates. None: the verb tags of `role_labels`."
     )
+    predicates: str = setting(
+        VERBS,
+        choices=(VERBS, ALL),
+        help='"verbs": only words with one of the `predicate_tags`. "all": other words too, such '
+        "as nouns and adjectives, if their lemma and their tag were those of a predicate in "
+        "training.",
+    )
     min_confidence: float = setting(
         0.0, ge=0, le=1, help="Arguments with a lower probability are not reported."
     )
@@ -110,7 +118,8 @@ class SRLLabelerSettings(ComponentSettings):
     )
     once: bool = setting(
         True,
-        help="Give each core role to at most one argument of a predicate, except relative phrases.",
+        help="Give each core role to at most one argument of a predicate, except relative phrases "
+        "and what they continue.",
     )
     bias: float = setting(
         0.0,
@@ -166,6 +175,7 @@ class SRLLabeler(BatchTrainable):
     cfg_types: ClassVar[dict[str, Any]] = {
         **BatchTrainable.cfg_types,
         "rolesets": dict[str, dict[str, str]],
+        "others": dict[str, list[str]],
         "calibration": tuple[float, float] | None,
     }
 
@@ -176,6 +186,8 @@ class SRLLabeler(BatchTrainable):
             raise StructlearnError("SL036", component=self.name, found=", ".join(stages) or "none")
         # The rolesets of each lemma by their numbers, which follow the last ".".
         self.cfg["rolesets"] = {}
+        # The tags of known predicates that are not verbs, and their lemmas.
+        self.cfg["others"] = {"tags": [], "lemmas": []}
         self.cfg["calibration"] = None
 
     @property
@@ -188,8 +200,10 @@ class SRLLabeler(BatchTrainable):
     # --- training -----------------------------------------------------------------------------
     @property
     def annotation(self) -> str:
-        tags = " or ".join(sorted(self.tags)) or "any of no tags (see predicate_tags)"
-        arguments = f'doc.spans["{SRL}"] with arguments of predicates tagged {tags}'
+        arguments = f'doc.spans["{SRL}"] with arguments of predicates'
+        if self.predicates != ALL:
+            tags = " or ".join(sorted(self.tags)) or "any of no tags (see predicate_tags)"
+            arguments += f" tagged {tags}"
         return f'{arguments}, and trees in doc.spans["{CONSTITUENTS}"],'
 
     def gold_labels(self, example: Example) -> Iterable[str]:
@@ -222,7 +236,7 @@ class SRLLabeler(BatchTrainable):
         } or None
 
     def _gold_frames(self, doc: Doc) -> list[Frame]:
-        """Get the gold frames whose predicates have the right tags, without C-V arguments."""
+        """Get the gold frames of predicates that may be found, without C-V arguments."""
         if SRL not in doc.spans or CONSTITUENTS not in doc.spans:
             return []
         self._check(doc)
@@ -232,7 +246,7 @@ class SRLLabeler(BatchTrainable):
                 arguments=tuple(a for a in frame.arguments if base_label(a.label) != PREDICATE)
             )
             for frame in extensions.frames(doc)
-            if tags[frame.predicate.start] in wanted
+            if self.predicates == ALL or tags[frame.predicate.start] in wanted
         ]
 
     def _gold_predicates(
@@ -276,14 +290,17 @@ class SRLLabeler(BatchTrainable):
         return data
 
     def initialize(self, get_examples: Callable[[], Iterable[Example]], **kwargs: Any) -> None:
-        super().initialize(get_examples, **kwargs)
+        validate_get_examples(get_examples, f"{type(self).__name__}.initialize")
         frames = [frame for e in get_examples() for frame in self._gold_frames(_annotated(e))]
         # Without any argument there are no labels, and loaded parameters are kept.
-        if not any(frame.arguments for frame in frames):
-            return
-        self.calibration = None  # a loaded calibration belongs to other parameters
-        self.cfg["rolesets"] = self._gold_rolesets(frames)
-        self._intern()
+        has_arguments = any(frame.arguments for frame in frames)
+        if has_arguments:
+            self.cfg["others"] = self._gold_others(frames)  # on which the data depends
+        super().initialize(get_examples, **kwargs)
+        if has_arguments:
+            self.calibration = None  # a loaded calibration belongs to other parameters
+            self.cfg["rolesets"] = self._gold_rolesets(frames)
+            self._intern()
 
     def _begin(self, examples: list[Example]) -> None:
         super()._begin(examples)
@@ -293,6 +310,9 @@ class SRLLabeler(BatchTrainable):
             held = self.cfg["rolesets"]
             for base, numbers in self._gold_rolesets(frames).items():
                 held[base] = numbers | held.get(base, {})
+            others = self.cfg["others"]
+            for name, new in self._gold_others(frames).items():
+                others[name] = sorted({*others[name], *new})
             self._intern()
 
     def _gold_rolesets(self, frames: Iterable[Frame]) -> dict[str, dict[str, str]]:
@@ -311,6 +331,17 @@ class SRLLabeler(BatchTrainable):
             best = min(names, key=lambda roleset: (-names[roleset], roleset))
             rolesets.setdefault(base, {})[number] = best
         return rolesets
+
+    def _gold_others(self, frames: Iterable[Frame]) -> dict[str, list[str]]:
+        """Get the tags and lemmas of predicates that are not verbs, as `cfg` has them."""
+        tags, lemmas, wanted = set(), set(), self.tags
+        for frame in frames:
+            token = frame.predicate[0]
+            (tag,) = extensions.constituent_tags(token.doc, [token.i])
+            if tag not in wanted:
+                tags.add(tag)
+                lemmas.add((self.lemmatizer or lower)(token.text, tag))
+        return {"tags": sorted(tags), "lemmas": sorted(lemmas)}
 
     def _strings(self) -> Iterable[str]:
         yield PREDICATE
@@ -371,8 +402,13 @@ class SRLLabeler(BatchTrainable):
         return self.calibration
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
-        """Score examples; frames of predicates with other tags than `tags` are ignored."""
-        return super().score(examples, **{"predicate_tags": sorted(self.tags), **kwargs})
+        """Score examples.
+
+        If only verbs are found, frames of predicates with other tags than `tags` are ignored.
+        Otherwise verbs and other predicates are also scored apart.
+        """
+        which = "verb_tags" if self.predicates == ALL else "predicate_tags"
+        return super().score(examples, **{which: sorted(self.tags), **kwargs})
 
     # --- prediction ---------------------------------------------------------------------------
     def predict(self, docs: Sequence[Doc]) -> list[FrameReading]:
@@ -417,7 +453,14 @@ class SRLLabeler(BatchTrainable):
 
     def _words(self, nodes: RoleTrees) -> NDArray[np.intp]:
         """Get the words that can be predicates."""
-        return np.flatnonzero(nodes.is_one_of(nodes.leaves, self.tags))
+        possible = nodes.is_one_of(nodes.leaves, self.tags)
+        if self.predicates == ALL:
+            others = self.cfg["others"]
+            rows = np.flatnonzero(~possible & nodes.is_one_of(nodes.leaves, others["tags"]))
+            lemmas = predicate_features(nodes, rows, ("lemma",), lemmatize=self.lemmatizer)["lemma"]
+            known = {*others["lemmas"]}
+            possible[rows] = np.array([text in known for text in lemmas.texts])[lemmas.codes]
+        return np.flatnonzero(possible)
 
     def _stage(self, name: str) -> Any | None:
         """Get a classifier; None if there is none, or it has learned nothing."""
@@ -488,11 +531,13 @@ class SRLLabeler(BatchTrainable):
         with np.errstate(divide="ignore"):
             roles = np.log(self.parameters[ROLES].predict_proba(table.take(rows)))
         possible = sites.at(rows)
-        once, exempt = (), ()
+        once, exempt, further = (), (), ()
         if self.once:
             once = [place for place, label in enumerate(labels) if label in self.role_labels.core]
             relative = nodes.is_one_of(possible.nodes, self.role_labels.relative)
             exempt = np.flatnonzero(relative).tolist()
+            nominal = nodes.is_one_of(possible.nodes, self.role_labels.noun_phrases)
+            further = np.flatnonzero(~nominal).tolist()
         chosen = decode(
             nodes,
             possible,
@@ -500,6 +545,7 @@ class SRLLabeler(BatchTrainable):
             argument[rows, None] + self.bias + roles,
             once=once,
             exempt=exempt,
+            further=further,
         )
         probabilities = role_probabilities(nodes, sites, none, argument, rows, roles)
         below = possible.nodes.tolist()
@@ -591,6 +637,7 @@ make_srl_labeler = factory(
     scores=[
         *("srl_f", "srl_p", "srl_r", "srl_id_p", "srl_id_r", "srl_id_f", "srl_label_acc"),
         *("srl_predicate_p", "srl_predicate_r", "srl_predicate_f", "srl_sense_acc"),
+        *("srl_verbs_f", "srl_others_f"),
     ],
     blocks={
         "lemmatizer": {"@misc": "spacy_structlearn.english_lemmas.v1"},

@@ -15,11 +15,11 @@ so that no label is used twice.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from math import inf
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,12 +30,15 @@ from ._arguments import outside
 from .phrases import RoleTrees, Sites
 from .propositions import CONTINUATION, REFERENCE
 
+T = TypeVar("T", bound=Hashable)
+
 # Replaces the logarithm of 0, so that differences are numbers.
 _IMPOSSIBLE = -1e9
 # Smaller gains may be lost in a sum of the largest ones.
 _TINY = 1e-5
-# Possible roles of a candidate: (gain, label, bit); bit 0 for a label without limit.
-Options: TypeAlias = list[tuple[float, int, int]]
+# Possible roles of a candidate: (gain, label, bit, excluding). bit: set by the label, 0 for one
+# without limit. excluding: the bits that exclude this role.
+Options: TypeAlias = list[tuple[float, int, int, int]]
 
 
 def decode(
@@ -46,6 +49,7 @@ def decode(
     *,
     once: Collection[int] = (),
     exempt: Collection[int] = (),
+    further: Collection[int] = (),
 ) -> list[list[tuple[int, int]]]:
     """Return the best arguments of each predicate that do not overlap.
 
@@ -54,22 +58,25 @@ def decode(
     none: (n_candidates), log P(NONE | t).
     roles: (n_candidates, n_labels), log P(l | t) = log P(ARG | t) + log P(l | ARG, t).
     once: labels, by number, that at most one candidate of a predicate gets.
-    exempt: indices of candidates without this limit, such as relative pronouns.
+    exempt: indices of candidates that may have such a label in addition, such as relative pronouns
+        after their antecedent.
+    further: indices of candidates that may have such a label after an exempt one, as a further
+        piece of it: "for" in "what are you looking for". No other candidate may.
 
     The results, (index of the candidate, label) from left to right, are exact and deterministic.
-    Time is linear in the number of candidates, after sorting, and doubles for each label that has
-    to be limited. Raises StructlearnError if an array has another shape or contains NaN.
+    Time is linear in the number of candidates, after sorting, and grows fourfold with each label
+    that has to be limited. Raises StructlearnError if an array has another shape or contains NaN.
     """
     gains = _gains(nodes, sites, none, roles)
     chosen: list[list[tuple[int, int]]] = [[] for _ in sites.predicates]
     if not gains.size:
         return chosen
-    once, exempt = frozenset(once), frozenset(exempt)
+    once, kinds = frozenset(once), _Kinds(frozenset(exempt), frozenset(further))
     best, labels, owners = gains.max(axis=1), gains.argmax(axis=1), sites.owners
     ends = nodes.ends[sites.nodes]
     rows = np.flatnonzero(best > 0)
     rows = rows[np.lexsort((ends[rows], owners[rows]))]
-    hard = _conflicts(nodes, sites, rows, best, labels, once, exempt)
+    hard = _conflicts(nodes, sites, rows, best, labels, once, kinds)
     for row, label, owner in zip(
         *(values.tolist() for values in (rows, labels[rows], owners[rows])), strict=True
     ):
@@ -80,11 +87,42 @@ def decode(
         begin, end = ends_of_sites[owner : owner + 2]
         # The others only cost time.
         possible = [row for row in range(begin, end) if best[row] > 0]
-        own_exempt = [place for place, row in enumerate(possible) if row in exempt]
         spans = [nodes.span(node) for node in sites.nodes[possible]]
-        found = _decode(spans, gains[possible].tolist(), once, own_exempt)
+        found = _decode(spans, gains[possible].tolist(), once, kinds.at(possible))
         chosen[owner] = [(possible[place], label) for place, label in found]
     return chosen
+
+
+class _Kinds(NamedTuple):
+    """The candidates that are not treated as others; see `decode`."""
+
+    exempt: Collection[int]
+    further: Collection[int]
+
+    def at(self, rows: Sequence[int]) -> _Kinds:
+        """Return the places of these candidates among some rows."""
+        return _Kinds(*({place for place, row in enumerate(rows) if row in kind} for kind in self))
+
+    def bits(self, place: int, bits: tuple[int, int]) -> tuple[int, int]:
+        """Return the bit that a candidate with a label sets, and those that exclude it.
+
+        bits: of the label, for candidates with and without the limit.
+        """
+        limited, exempt = bits
+        if place in self.exempt:
+            return exempt, 0
+        return limited, limited if place in self.further else limited | exempt
+
+    def repeated(self, chosen: Iterable[tuple[int, T]]) -> set[T]:
+        """Return the labels that candidates, from left to right, may not all have."""
+        taken: defaultdict[T, int] = defaultdict(int)
+        found: set[T] = set()
+        for place, label in chosen:
+            bit, excluding = self.bits(place, (1, 2))
+            if taken[label] & excluding:
+                found.add(label)
+            taken[label] |= bit
+        return found
 
 
 def _conflicts(
@@ -94,7 +132,7 @@ def _conflicts(
     best: NDArray[np.float64],
     labels: NDArray[np.intp],
     once: Collection[int],
-    exempt: Collection[int],
+    kinds: _Kinds,
 ) -> set[int]:
     """Return the sites that may not have all candidates with a positive gain as arguments.
 
@@ -106,25 +144,22 @@ def _conflicts(
     # Rounding may make a sum equal to one of its terms.
     found = {*owners[1:][overlaps].tolist(), *owners[best[rows] < _TINY].tolist()}
     places = zip(rows.tolist(), owners.tolist(), labels[rows].tolist(), strict=True)
-    taken = Counter(
-        (owner, label) for row, owner, label in places if label in once and row not in exempt
-    )
-    return found | {owner for (owner, _), number in taken.items() if number > 1}
+    limited = ((row, (owner, label)) for row, owner, label in places if label in once)
+    return found | {owner for owner, _ in kinds.repeated(limited)}
 
 
 def _decode(
     spans: Sequence[tuple[int, int]],
     gains: Sequence[Sequence[float]],
     once: Collection[int],
-    exempt: Collection[int],
+    kinds: _Kinds,
 ) -> list[tuple[int, int]]:
     """Return the best arguments of one predicate."""
     limited: list[int] = []
     while True:
-        options = _options(gains, limited, exempt)
-        chosen = _best(spans, options, 1 << len(limited))
-        taken = Counter(label for place, label in chosen if label in once and place not in exempt)
-        twice = [label for label, number in taken.items() if number > 1]
+        options = _options(gains, limited, kinds)
+        chosen = _best(spans, options, 1 << 2 * len(limited))
+        twice = kinds.repeated(pair for pair in chosen if pair[1] in once)
         if not twice:
             return chosen
         # A result with too few limits can only be too good. As soon as it satisfies all of them it
@@ -153,21 +188,24 @@ def _gains(
 
 
 def _options(
-    gains: Sequence[Sequence[float]], limited: Sequence[int], exempt: Collection[int]
+    gains: Sequence[Sequence[float]], limited: Sequence[int], kinds: _Kinds
 ) -> list[Options]:
     """Return the best label and all limited labels of each candidate with a positive gain."""
-    bits = {label: 1 << place for place, label in enumerate(limited)}
+    bits = {label: (1 << 2 * place, 2 << 2 * place) for place, label in enumerate(limited)}
     options: list[Options] = []
     for place, row in enumerate(gains):
         own: Options = []
         if row and max(row) > 0:
-            own_bits = {} if place in exempt else bits
             free = row
-            if own_bits:
-                free = [-inf if label in own_bits else gain for label, gain in enumerate(row)]
+            if bits:
+                free = [-inf if label in bits else gain for label, gain in enumerate(row)]
             if (best := max(free)) > 0:
-                own.append((best, free.index(best), 0))
-            own += [(row[label], label, bit) for label, bit in own_bits.items() if row[label] > 0]
+                own.append((best, free.index(best), 0, 0))
+            own += [
+                (row[label], label, *kinds.bits(place, pair))
+                for label, pair in bits.items()
+                if row[label] > 0
+            ]
         options.append(own)
     return options
 
@@ -188,10 +226,10 @@ def _best(
         values = list(best[-1])
         for place in ending[mark]:
             before = best[bisect_right(marks, spans[place][0]) - 1]
-            for gain, label, bit in options[place]:
+            for gain, label, bit, excluding in options[place]:
                 for mask in range(n_masks):
                     total, others = before[mask]
-                    if not mask & bit and total + gain > values[mask | bit][0]:
+                    if not mask & excluding and total + gain > values[mask | bit][0]:
                         values[mask | bit] = (total + gain, (others, place, label))
         best.append(values)
     _, chain = max(best[-1], key=itemgetter(0))
@@ -258,21 +296,31 @@ def is_relative(nodes: RoleTrees, node: int) -> bool:
     return nodes.label(node) in nodes.classes.relative
 
 
+def is_noun_phrase(nodes: RoleTrees, node: int) -> bool:
+    """Whether a node is a noun phrase."""
+    return nodes.label(node) in nodes.classes.noun_phrases
+
+
 def mark_pieces(nodes: RoleTrees, arguments: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
     """Add R- and C- to the arguments of one predicate, (label, node), and sort them.
 
     A relative phrase gets R- if an earlier argument, its antecedent, has the same label. Any other
-    argument with a core role gets C- if an earlier argument has the same label.
+    argument with a core role gets C- if an earlier argument has the same label. A noun phrase after
+    a relative phrase does not: "who" and "Mary" in "Who did Mary invite?" are two people.
     """
     ordered = sorted(arguments, key=itemgetter(1))  # in pre-order, hence in the order of the text
     seen: set[str] = set()
+    begun: set[str] = set()
     marked: list[tuple[str, int]] = []
     for label, node in ordered:
-        if label in seen and is_relative(nodes, node):
-            marked.append((REFERENCE + label, node))
-        elif label in seen and label in nodes.classes.core:
+        if is_relative(nodes, node):
+            marked.append((REFERENCE + label if label in seen else label, node))
+        elif label in nodes.classes.core and (
+            label in begun or (label in seen and not is_noun_phrase(nodes, node))
+        ):
             marked.append((CONTINUATION + label, node))
         else:
             marked.append((label, node))
-            seen.add(label)
+            begun.add(label)
+        seen.add(label)
     return marked

@@ -371,6 +371,31 @@ def test_frames_of_predicates_with_other_tags_are_left_out():
     assert srl_scores(GOLD_FRAMES, predicate_tags=[])["predicate_r"] == 0.0
 
 
+def test_verbs_and_other_predicates_apart():
+    noun = (3, "fish.01", [("ARG0", 0, 1), ("ARG1", 4, 5)])
+    gold = [GOLD_FRAMES[0], noun, *GOLD_FRAMES[1:]]
+    verbs = ("VBD", "VBZ")
+
+    def apart(predicted, gold, tags=verbs):
+        example = Example(framed_doc(predicted), framed_doc(gold, tags=ROLE_TAGS))
+        scores = srl_score([example], verb_tags=tags)
+        return [
+            tuple(scores[f"srl_{kind}_{name}"] for name in "prf") for kind in ("verbs", "others")
+        ], scores["srl_f"]
+
+    assert apart(gold, gold) == ([(1.0, 1.0, 1.0)] * 2, 1.0)
+    assert apart(GOLD_FRAMES, gold)[0] == [(1.0, 1.0, 1.0), (0.0, 0.0, 0.0)]
+    # What is too much counts where it is.
+    half = (3, "fish.01", [("ARG0", 0, 1), ("ARG2", 4, 5)])
+    assert apart([GOLD_FRAMES[0], half, *GOLD_FRAMES[1:]], gold)[0][1][0] == 0.5
+    assert apart(gold, GOLD_FRAMES)[0][0] == (1.0, 1.0, 1.0)
+    # Both together are all frames.
+    (_, others), together = apart(gold, gold, tags=())
+    assert others == (1.0, 1.0, 1.0)
+    assert together == 1.0
+    assert set(srl_score([], verb_tags=verbs).values()) == {None}
+
+
 def test_senses_are_scored_where_gold_has_them():
     gold = [(p, sense if p == 5 else None, parts) for p, sense, parts in GOLD_FRAMES]
     assert srl_scores(GOLD_FRAMES, gold)["sense_acc"] == 1.0

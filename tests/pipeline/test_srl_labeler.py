@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import spacy
+import srsly
 from contracts.components import STAGES as TEMPLATES
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -467,6 +468,74 @@ def test_predicate_tags(nlp):
     assert both.tags == {*ENGLISH.verbs, "NN"}
     with pytest.raises(StructlearnError, match="predicate_tags"):
         spacy.blank("en").add_pipe("srl_labeler", config={"predicate_tags": []})
+
+
+NOUN = (
+    "(S (NP (NP (PRP$ Her) (NN gift)) (PP (IN of) (NP (NN bread)))) (VP (VBD ate)) (. .))",
+    {"gift": ("give.01", "ARG0 Her | ARG1 of bread"), "ate": ("eat.01", "ARG0 Her gift of bread")},
+)
+
+
+def test_nouns_as_predicates(nlp):
+    both = trained([*SENTENCES, NOUN], predicates="all")
+    labeler = both.get_pipe("srl_labeler")
+    assert labeler.cfg["others"] == {"tags": ["NN"], "lemmas": ["gift"]}
+    assert readable(both(parsed_doc(both.vocab, NOUN))) == expected(NOUN)
+    # Only what was a predicate in training can be one: of its nouns, and with its tag.
+    for changed in (NOUN[0].replace("gift", "piece"), NOUN[0].replace("NN gift", "JJ gift")):
+        (frame,) = both(parsed_doc(both.vocab, (changed, {})))._.frames
+        assert frame.predicate.text == "ate"
+    for sentence in SENTENCES:
+        assert readable(both(parsed_doc(both.vocab, sentence))) == expected(sentence)
+    again = spacy.blank("en")
+    again.add_pipe("srl_labeler", config={"model": stages(), "predicates": "all"})
+    again.from_bytes(both.to_bytes())
+    assert exact(again(parsed_doc(again.vocab, NOUN))) == exact(both(parsed_doc(both.vocab, NOUN)))
+    (example,) = training_examples(both, [NOUN])[:1]
+    example.predicted = labeler(example.predicted)
+    scores = labeler.score([example])
+    assert scores["srl_f"] == scores["srl_verbs_f"] == scores["srl_others_f"] == 1.0
+    # Without them the others are looked for no more.
+    labeler.predicates = "verbs"
+    (frame,) = both(parsed_doc(both.vocab, NOUN))._.frames
+    assert frame.predicate.text == "ate"
+
+
+def test_new_nouns_are_added(nlp):
+    again = pickle.loads(pickle.dumps(nlp))
+    labeler = again.get_pipe("srl_labeler")
+    assert labeler.cfg["others"] == {"tags": [], "lemmas": []}
+    labeler.predicates = "all"
+    labeler.update(training_examples(again, [NOUN]))
+    assert labeler.cfg["others"] == {"tags": ["NN"], "lemmas": ["gift"]}
+    assert nlp.get_pipe("srl_labeler").cfg["others"]["lemmas"] == []
+
+
+def test_a_pipeline_from_before_nouns(nlp):
+    """Its cfg does not name them."""
+    labeler = pickle.loads(pickle.dumps(nlp)).get_pipe("srl_labeler")
+    cfg = dict(labeler.cfg)
+    del cfg["others"]
+    other = spacy.blank("en").add_pipe("srl_labeler", config={"model": stages()})
+    other.from_bytes(
+        srsly.msgpack_dumps(
+            {**srsly.msgpack_loads(labeler.to_bytes()), "cfg": srsly.json_dumps(cfg)}
+        )
+    )
+    doc = parsed_doc(other.vocab, *SENTENCES)
+    assert readable(other(doc)) == expected(*SENTENCES)
+
+
+WHO = "(SBARQ (WHNP (WP Who)) (SQ (VBD did) (NP (NNP Mary)) (VP (VB eat))) (. ?))"
+
+
+@pytest.mark.parametrize("once", [True, False])
+def test_the_one_who_is_asked_for_is_nobody_else(labeler, nlp, setting, once):
+    setting(once=once)
+    for frame in labeler(parsed_doc(nlp.vocab, (WHO, {})))._.frames:
+        labels = [argument.label for argument in frame.arguments]
+        assert not any(label.startswith("C-") for label in labels)
+        assert not once or len(set(labels)) == len(labels)
 
 
 def test_trees_are_read_as_the_phrases_are_attached(labeler, nlp, setting):

@@ -49,6 +49,7 @@ SCORES = (
     *("constituents_f", "constituents_p", "constituents_r"),
     *(f"pp_attachment_{name}" for name in ("acc", "p", "r", "f")),
     *(f"srl_{name}" for name in ("p", "r", "f", "id_f", "label_acc", "sense_acc")),
+    *("srl_verbs_f", "srl_others_f"),
 )
 
 

@@ -5,22 +5,26 @@
 
 The labeler is trained on EWT's train without the tuning documents of `ewt/tune.txt`. It reads their
 gold trees and, to learn the errors of a parser, jackknifed trees; --trees selects one of these. It
-is scored and calibrated on predicted trees of the tuning documents. With --all, it is then trained
-on all of train. Options override values of the config: --components.srl_labeler.bias 0.5
+is scored on predicted and on gold trees of the tuning documents, and calibrated on the predicted
+ones. With --all, it is then trained on all of train. Options override values of the config:
+--components.srl_labeler.bias 0.5
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
 from spacy.cli._util import parse_config_overrides
 from spacy.language import Language
 from spacy.tokens import DocBin
+from spacy.training import Example
 from spacy.vocab import Vocab
 
 from spacy_structlearn.pipeline import fitting
+from spacy_structlearn.pipeline.extensions import frames
 from spacy_structlearn.pipeline.readers import create_docbin_reader
 from training.common.ewt import build_docs, document_names, read_docs, tuning_documents
 from training.common.jackknife import jackknife_parses, write_docs
@@ -37,6 +41,8 @@ SCORES = [
     f"srl_{name}"
     for name in ("p", "r", "f", "id_p", "id_r", "id_f", "label_acc", "predicate_f", "sense_acc")
 ]
+SCORES += ["srl_verbs_f", "srl_others_f"]
+TMP_LOC = ("ARGM-TMP", "ARGM-LOC")
 
 
 def train_srl_labeler(
@@ -48,15 +54,16 @@ def train_srl_labeler(
 ) -> tuple[Language, dict[str, float]]:
     """Train a labeler. Return the calibrated pipeline and its scores on the tuning documents.
 
-    files: DocBins with gold frames: `fit` for training, `tune` with predicted trees, and `train`,
-    the union of fit and the tuning documents. use_all: train again on `train` after scoring and
-    calibration. overrides: of the config.
+    files: DocBins with gold frames: `fit` for training, `tune` with predicted trees, `tune_gold`
+    with gold trees, and `train`, the union of fit and the tuning documents. use_all: train again on
+    `train` after scoring and calibration. overrides: of the config.
     """
     overrides = {"paths.train": str(files["fit"]), "paths.dev": str(files["tune"])} | (
         overrides or {}
     )
     nlp = fitting.train(CONFIG, output, overrides=overrides)
-    tuning = {name: nlp.meta["performance"].get(name) for name in SCORES}
+    tuning = figures(nlp, files["tune"])
+    tuning |= {f"gold_trees.{name}": v for name, v in figures(nlp, files["tune_gold"]).items()}
     labeler = nlp.get_pipe(COMPONENT)
     calibration = labeler.calibrate(create_docbin_reader(files["tune"], spans=SPANS)(nlp))
     if use_all:
@@ -66,6 +73,35 @@ def train_srl_labeler(
     if output is not None:
         fitting.save(nlp, output)
     return nlp, tuning
+
+
+def figures(nlp: Language, path: Path) -> dict[str, float | None]:
+    """Return the scores of a pipeline of a labeler, and `tmp_loc_acc`, on the trees of a DocBin."""
+    examples = list(create_docbin_reader(path, spans=SPANS)(nlp))
+    scores = nlp.evaluate(examples)
+    figures = {name: scores.get(name) for name in SCORES}
+    return figures | {"srl_tmp_loc_acc": label_accuracy(examples, TMP_LOC)}
+
+
+def label_accuracy(examples: Iterable[Example], labels: Collection[str]) -> float | None:
+    """Return the accuracy of these labels where a gold argument with one of them is found.
+
+    It is found if the same predicate has a predicted argument over the same words, with any label.
+    The words must be those of the reference. Returns None if nothing is found.
+    """
+    right = []
+    for example in examples:
+        found = {
+            (frame.predicate.start, argument.span.start, argument.span.end): argument.label
+            for frame in frames(example.predicted)
+            for argument in frame.arguments
+        }
+        for frame in frames(example.reference):
+            for argument in frame.arguments:
+                place = frame.predicate.start, argument.span.start, argument.span.end
+                if argument.label in labels and place in found:
+                    right.append(found[place] == argument.label)
+    return sum(right) / len(right) if right else None
 
 
 def jackknifed(corpora: Path, work: Path, jobs: int) -> dict[str, Path]:
@@ -112,7 +148,7 @@ def training_files(trees: str, corpora: Path, work: Path, jobs: int) -> dict[str
     files = {name: docs[name] for name in ("fit", "train")}
     if trees != "gold":
         files = predicted if trees == "jackknifed" else joined(files, predicted, work)
-    return {**files, "tune": predicted["tune"]}
+    return {**files, "tune": predicted["tune"], "tune_gold": docs["tune"]}
 
 
 def main() -> None:
@@ -131,7 +167,7 @@ def main() -> None:
     )
     print(nlp.get_pipe(COMPONENT).parameters.describe())
     for name, value in tuning.items():
-        print(f"tuning {name:20} {'-' if value is None else f'{value:.4f}'}")
+        print(f"tuning {name:30} {'-' if value is None else f'{value:.4f}'}")
 
 
 if __name__ == "__main__":

@@ -76,18 +76,19 @@ def percentages(scores: dict[str, Any]) -> dict[str, float]:
         "label_acc": "label_acc",
         "predicate_f1": "predicate_f",
         "sense_acc": "sense_acc",
+        "verbs.f1": "verbs_f",
+        "others.f1": "others_f",
     }
-    found = {name: 100 * scores[f"srl_{key}"] for name, key in names.items()}
+    found = {
+        name: 100 * scores[f"srl_{key}"] for name, key in names.items() if f"srl_{key}" in scores
+    }
     per_type = scores["srl_per_type"]
     rows = {f"{label}.f1": 100 * per_type[label]["f"] for label in ROWS if label in per_type}
     return found | rows
 
 
 def calibration_error(examples: Iterable[Example]) -> float:
-    """Return the expected calibration error of arguments, for Docs of the same tokens.
-
-    As in the score, frames whose gold predicate is not a verb are skipped.
-    """
+    """Return the expected calibration error of arguments, for Docs of the same tokens."""
     probabilities, right = [], []
     for example in examples:
         gold = {
@@ -96,12 +97,10 @@ def calibration_error(examples: Iterable[Example]) -> float:
             for a in f.arguments
         }
         for frame in example.predicted._.frames:
-            token = example.reference[frame.predicate.start]
-            if token._.srl is not None and not token.tag_.startswith("V"):
-                continue
             for a in frame.arguments:
                 probabilities.append(a.prob)
-                right.append((token.i, a.label, a.span.start, a.span.end) in gold)
+                place = frame.predicate.start
+                right.append((place, a.label, a.span.start, a.span.end) in gold)
     return expected_calibration_error(np.array(probabilities), np.array(right))
 
 
