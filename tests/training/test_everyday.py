@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.common.everyday import MARK, parse_marked, read_everyday
+from training.common.everyday import (
+    MARK,
+    parse_marked,
+    read_everyday,
+    read_pairs,
+    score_pairs,
+)
 
 FOLDER = Path(__file__).resolve().parents[1] / "everyday"
 PATHS = sorted(FOLDER.glob("*.txt"))
@@ -61,3 +67,29 @@ def test_the_readme_counts_the_texts():
     sentences = sum(len(spans) for _, _, spans in texts)
     words = sum(len(text.split()) for _, text, _ in texts)
     assert f"{len(texts):,} texts, {sentences:,} sentences, {words:,} words" in README
+
+
+def test_pairs_of_attachments():
+    readings = read_pairs()
+    assert [reading.label for reading in readings] == ["V", "N"] * (len(readings) // 2)
+    assert len({reading.text for reading in readings}) == len(readings) >= 120
+    assert f"{len(readings) // 2} pairs of sentences" in README
+    for first, second in zip(readings[::2], readings[1::2], strict=True):
+        phrases = [r.text[r.start : r.end].split() for r in (first, second)]
+        assert phrases[0][0] == phrases[1][0], "one preposition"
+        assert all(r.text[r.end :] == "." and len(r.text.split()) < 12 for r in (first, second))
+
+
+def test_scores_of_pairs(nlp):
+    readings = read_pairs()[:20]
+    scores = score_pairs(nlp, readings)
+    assert scores["pp.pairs.n"] == 10
+    right = [
+        [a.label for a in nlp(r.text)._.pp_attachments if a.prep.idx == r.start] == [r.label]
+        for r in readings
+    ]
+    assert scores["pp.pairs.verb"] == sum(right[::2]) / 10
+    assert scores["pp.pairs.noun"] == sum(right[1::2]) / 10
+    silent = {"enable": [name for name in nlp.pipe_names if name != "pp_attacher"]}
+    with nlp.select_pipes(**silent):
+        assert score_pairs(nlp, readings)["pp.pairs.verb"] == 0

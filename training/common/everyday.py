@@ -1,8 +1,17 @@
-"""The texts of tests/everyday with manually marked sentences: see the README there."""
+"""The texts of tests/everyday with manually marked sentences, and the pairs of attachments: see the
+README there.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
+
+from spacy.language import Language
+
+from training.common.recording import ROOT
+
+PAIRS = ROOT / "tests" / "everyday" / "attachments.tsv"
 
 MARK = "‖"
 """Marks the beginning of each sentence except for the first. It is not part of the text."""
@@ -26,3 +35,44 @@ def parse_marked(marked: str) -> tuple[str, list[tuple[int, int]]]:
         sentences.append((start, offset + len(part.rstrip())))
         offset += len(part)
     return "".join(parts), sentences
+
+
+class Reading(NamedTuple):
+    """A sentence with a prepositional phrase whose attachment is certain.
+
+    label: "V" (the verb) or "N" (its object). start, end: the characters of the phrase.
+    """
+
+    text: str
+    start: int
+    end: int
+    label: str
+
+
+def read_pairs(path: Path = PAIRS) -> list[Reading]:
+    """Return the sentences of the pairs, in turn attached to the verb and to the noun."""
+    found = []
+    for line in path.read_text(encoding="utf8").splitlines():
+        for label, marked in zip("VN", line.split("\t"), strict=True):
+            before, rest = marked.split("[")
+            phrase, after = rest.split("]")
+            end = len(before) + len(phrase)
+            found.append(Reading(before + phrase + after, len(before), end, label))
+    return found
+
+
+def score_pairs(nlp: Language, readings: list[Reading] | None = None) -> dict[str, float]:
+    """Return the share of the phrases of each reading that a pipeline attaches right, from raw
+    text, and the number of sentences of each. A phrase without attachment is not right.
+    """
+    readings = read_pairs() if readings is None else readings
+    right = {"V": 0, "N": 0}
+    for reading, doc in zip(readings, nlp.pipe(r.text for r in readings), strict=True):
+        found = {a.prep.idx: a.label for a in doc._.pp_attachments}
+        right[reading.label] += found.get(reading.start) == reading.label
+    n = {label: sum(r.label == label for r in readings) for label in right}
+    return {
+        "pp.pairs.n": n["V"],
+        "pp.pairs.verb": right["V"] / n["V"],
+        "pp.pairs.noun": right["N"] / n["N"],
+    }
