@@ -16,6 +16,7 @@ from training.common.jackknife import (
     with_tags,
     write_docs,
 )
+from training.pipeline.classes import train_classes
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "corpora" / "sample"
@@ -77,7 +78,9 @@ def test_files_in_processes(tmp_path):
     gold = [doc for _, doc in read_treebank(nlp.vocab, SAMPLE / "sample.trees", **files)][:5]
     source, target, work = (tmp_path / name for name in ("gold", "tagged", "work"))
     write_docs(gold, source)
-    options = {"work": work, "folds": 2}
+    classes = tmp_path / "classes.bin"
+    classes.write_bytes(train_classes([[t.text for t in doc] for doc in gold], 4, 1).to_bytes())
+    options = {"work": work, "folds": 2, "overrides": {"paths.classes": str(classes)}}
     config = ROOT / "training" / "configs" / "chain_tagger.cfg"
     jackknife(config, source, target, **options, jobs=2)
     tagged = list(DocBin().from_disk(target).get_docs(nlp.vocab))

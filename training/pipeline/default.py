@@ -35,6 +35,8 @@ from spacy.util import load_model_from_config
 
 from spacy_structlearn.about import __version__
 from spacy_structlearn.pipeline import fitting
+from spacy_structlearn.pipeline.word_classes import share_classes
+from spacy_structlearn.words.classes import read_classes
 from training.common.ewt import build_docs, document_names, read_docs, tuning_documents
 from training.common.jackknife import write_docs
 from training.common.recording import CORPORA, ROOT, WORK
@@ -215,12 +217,16 @@ def learn_teacher(corpora: Path, work: Path, threads: int) -> Language:
     return nlp
 
 
+def prior(corpora: Path, work: Path, threads: int) -> Path:
+    """Learn the grammars of raw text."""
+    return learn_prior(lambda: learn_teacher(corpora, work, threads), corpora, work, threads)
+
+
 def learn_parser(corpora: Path, work: Path, threads: int) -> Language:
     """Train the parser on all of train. It is calibrated on the tuning documents, with the tags of
     a tagger that has not seen them."""
     target = work / "parser"
     if not target.exists():
-        prior = learn_prior(lambda: learn_teacher(corpora, work, threads), corpora, work, threads)
         nlp = train_parser(
             corpora,
             work / "parser.fit",
@@ -228,7 +234,7 @@ def learn_parser(corpora: Path, work: Path, threads: int) -> Language:
             held_out=work / HELD_OUT,
             tagger=train_tagger(corpora, work, "fit"),
             threads=threads,
-            prior=str(prior),
+            prior=str(prior(corpora, work, threads)),
         )
         fitting.save(nlp, target)
     return spacy.load(target)
@@ -246,7 +252,8 @@ def learn_labeler(corpora: Path, work: Path, threads: int) -> Language:
     """Train the role labeler on all of train. It is calibrated on the tuning documents."""
     target = work / "srl_labeler"
     if not target.exists():
-        train_srl_labeler(training_files(ROLES_FROM, corpora, work, threads), target, use_all=True)
+        files = training_files(ROLES_FROM, corpora, work, threads, prior(corpora, work, threads))
+        train_srl_labeler(files, target, use_all=True)
     return spacy.load(target)
 
 
@@ -300,7 +307,9 @@ def pipeline(
         nlp.add_pipe(name, source=how.learn(corpora, work, jobs))
         component = nlp.get_pipe(name)
         component.parameters = how.compact(component.parameters)
-    return assemble(nlp)
+    nlp = assemble(nlp)
+    share_classes(nlp.vocab, read_classes(learn_classes(corpora, work)))
+    return nlp
 
 
 def assemble(trained: Language) -> Language:

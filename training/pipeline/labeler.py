@@ -104,11 +104,11 @@ def label_accuracy(examples: Iterable[Example], labels: Collection[str]) -> floa
     return sum(right) / len(right) if right else None
 
 
-def jackknifed(corpora: Path, work: Path, jobs: int) -> dict[str, Path]:
+def jackknifed(corpora: Path, work: Path, jobs: int, prior: Path | None = None) -> dict[str, Path]:
     """Write DocBins `fit`, `tune` and `train` with predicted trees and tags.
 
     The grammars and taggers have not seen the documents. A fold is parsed by a single grammar, not
-    by a product.
+    by a product. prior: a grammar that those of the folds learn on from, like the parser.
     """
     paths = {name: work / "ewt" / f"{name}.parsed.spacy" for name in ("train", "fit", "tune")}
     if all(path.exists() for path in paths.values()):
@@ -116,6 +116,8 @@ def jackknifed(corpora: Path, work: Path, jobs: int) -> dict[str, Path]:
     component = "components.constituency_parser"
     overrides = {f"{component}.{name}": value for name, value in BEHIND_TAGGER.items()}
     overrides |= {f"{component}.model.grammars": 1}
+    if prior is not None:
+        overrides |= {f"{component}.model.prior": str(prior)}
     jackknife_parses(
         PARSER_CONFIG,
         build_docs(corpora, work)["train"],
@@ -142,9 +144,11 @@ def joined(first: dict[str, Path], second: dict[str, Path], work: Path) -> dict[
     return paths
 
 
-def training_files(trees: str, corpora: Path, work: Path, jobs: int) -> dict[str, Path]:
-    """Return the DocBins for `train_srl_labeler`; see TREES."""
-    docs, predicted = build_docs(corpora, work), jackknifed(corpora, work, jobs)
+def training_files(
+    trees: str, corpora: Path, work: Path, jobs: int, prior: Path | None = None
+) -> dict[str, Path]:
+    """Return the DocBins for `train_srl_labeler`; see TREES, and `jackknifed` for `prior`."""
+    docs, predicted = build_docs(corpora, work), jackknifed(corpora, work, jobs, prior)
     files = {name: docs[name] for name in ("fit", "train")}
     if trees != "gold":
         files = predicted if trees == "jackknifed" else joined(files, predicted, work)
@@ -158,9 +162,10 @@ def main() -> None:
     parser.add_argument("--trees", choices=TREES, default="both", help="default: %(default)s")
     parser.add_argument("--all", action="store_true", help="train on the tuning documents too")
     parser.add_argument("--jobs", type=int, default=1, help="number of processes or threads")
+    parser.add_argument("--prior", type=Path, help="a grammar, see self_training.py")
     args, others = parser.parse_known_args()
     nlp, tuning = train_srl_labeler(
-        training_files(args.trees, args.corpora, WORK, args.jobs),
+        training_files(args.trees, args.corpora, WORK, args.jobs, args.prior),
         args.output,
         use_all=args.all,
         overrides=parse_config_overrides(others),
