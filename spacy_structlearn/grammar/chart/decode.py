@@ -43,7 +43,7 @@ from .hypergraph import Floats, Hypergraphs, Refinement, Scorer, together
 LABELLED_RECALL = "labelled_recall"
 DECODERS = ("viterbi", "max_rule_sum", "max_rule_product", "variational", LABELLED_RECALL)
 # Items with lower posteriors are pruned after each level of the cascade.
-THRESHOLDS = (1e-4, 5e-4, *(1e-3,) * 6)
+THRESHOLDS = (1e-4, 3e-4, *(1e-3,) * 6)
 EDGE_FACTOR = 0.3
 _BATCH_WORDS = 2000
 
