@@ -78,6 +78,7 @@ ROWS = 10_000
 # Labels of the stages before the roles.
 IS_PREDICATE, IS_ARGUMENT, NONE = "PREDICATE", "ARG", "NONE"
 VERBS, ALL = "verbs", "all"
+RARE_TAGS = 0.01  # share of the predicates that are not verbs
 
 extensions.register()
 
@@ -333,14 +334,19 @@ class SRLLabeler(BatchTrainable):
         return rolesets
 
     def _gold_others(self, frames: Iterable[Frame]) -> dict[str, list[str]]:
-        """Get the tags and lemmas of predicates that are not verbs, as `cfg` has them."""
-        tags, lemmas, wanted = set(), set(), self.tags
+        """Get the tags and lemmas of predicates that are not verbs, as `cfg` has them.
+
+        Tags of fewer than one in a hundred are left out: most are errors of a tagger.
+        """
+        found, wanted = [], self.tags
         for frame in frames:
             token = frame.predicate[0]
             (tag,) = extensions.constituent_tags(token.doc, [token.i])
             if tag not in wanted:
-                tags.add(tag)
-                lemmas.add((self.lemmatizer or lower)(token.text, tag))
+                found.append((tag, (self.lemmatizer or lower)(token.text, tag)))
+        counts = Counter(tag for tag, _ in found)
+        tags = {tag for tag, n in counts.items() if n >= RARE_TAGS * len(found)}
+        lemmas = {base for tag, base in found if tag in tags}
         return {"tags": sorted(tags), "lemmas": sorted(lemmas)}
 
     def _strings(self) -> Iterable[str]:

@@ -501,6 +501,16 @@ def test_nouns_as_predicates(nlp):
     assert frame.predicate.text == "ate"
 
 
+def test_tags_that_are_rare_are_errors():
+    nlp = spacy.blank("en")
+    labeler = nlp.add_pipe("srl_labeler", config={"model": stages(), "predicates": "all"})
+    wrong = (NOUN[0].replace("NN gift", "CD gift"), NOUN[1])
+    for n, tags in ((99, ["CD", "NN"]), (101, ["NN"])):
+        docs = [parsed_doc(nlp.vocab, *[NOUN] * n, wrong, gold=True)]
+        frames = [frame for doc in docs for frame in labeler._gold_frames(doc)]
+        assert labeler._gold_others(frames)["tags"] == tags
+
+
 def test_new_nouns_are_added(nlp):
     again = pickle.loads(pickle.dumps(nlp))
     labeler = again.get_pipe("srl_labeler")
