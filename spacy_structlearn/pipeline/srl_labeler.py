@@ -34,6 +34,8 @@ from ..roles.arguments import (
 )
 from ..roles.features import (
     FEATURES,
+    OF_SPELLING,
+    OF_WORD_CLASSES,
     PREDICATE_FEATURES,
     features,
     predicate_features,
@@ -58,6 +60,7 @@ from .doc_trees import DocTrees, gold_trees, has_gold_tokens
 from .extensions import CONSTITUENT_TAGS, CONSTITUENTS, SRL, Frame, frame_spans, set_spans
 from .scorers import srl_score
 from .srl_templates import IDENTIFICATION, PREDICATES, ROLES, SENSES, STAGES
+from .tokens import form_ids
 
 DEFAULT_MODEL = {
     "@architectures": "spacy_structlearn.Stages.v1",
@@ -79,6 +82,8 @@ ROWS = 10_000
 IS_PREDICATE, IS_ARGUMENT, NONE = "PREDICATE", "ARG", "NONE"
 VERBS, ALL = "verbs", "all"
 RARE_TAGS = 0.01  # share of the predicates that are not verbs
+# Features of a candidate by itself.
+OF_CANDIDATES = (*FEATURES, *OF_SPELLING, *OF_WORD_CLASSES)
 
 extensions.register()
 
@@ -281,7 +286,8 @@ class SRLLabeler(BatchTrainable):
             roles += gold_roles(nodes, arguments, own)
         if not roles:
             return {}
-        table = Table.of(features(nodes, sites, lemmatize=self.lemmatizer), FEATURES)
+        columns = features(nodes, sites, OF_CANDIDATES, lemmatize=self.lemmatizer)
+        table = Table.of(columns, OF_CANDIDATES)
         labels = tuple(NONE if role is None else IS_ARGUMENT for role in roles)
         known = [row for row, role in enumerate(roles) if role in self.labels]
         data = {IDENTIFICATION: ClassificationData(table, labels)}
@@ -445,7 +451,11 @@ class SRLLabeler(BatchTrainable):
         self._read(readings, trees, nodes, predicates, roles)
 
     def _nodes(self, brackets: Brackets) -> RoleTrees:
-        return RoleTrees(brackets, self.head_rules, self.role_labels)
+        classes = self.model.attrs.get("classes")
+        classes_of = None
+        if classes is not None and classes.n_classes:
+            classes_of = lambda words: classes.column(form_ids(words))  # noqa: E731
+        return RoleTrees(brackets, self.head_rules, self.role_labels, classes_of)
 
     def _check(self, doc: Doc) -> None:
         """Raise StructlearnError for a Doc without trees, or without tags."""
