@@ -653,7 +653,6 @@ make_srl_labeler = factory(
     scores=[
         *("srl_f", "srl_p", "srl_r", "srl_id_p", "srl_id_r", "srl_id_f", "srl_label_acc"),
         *("srl_predicate_p", "srl_predicate_r", "srl_predicate_f", "srl_sense_acc"),
-        *("srl_verbs_f", "srl_others_f"),
     ],
     blocks={
         "lemmatizer": {"@misc": "spacy_structlearn.english_lemmas.v1"},
