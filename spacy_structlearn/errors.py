@@ -390,8 +390,8 @@ MESSAGES = {
     "SL530": "There is no stage {stage!r}. The stages are: {known}.",
     "SL531": "The stage {stage!r} contains a {found}, which is not a classifier. Use the "
     "architecture spacy_structlearn.LogLinear.v1 or spacy_structlearn.BayesNet.v2 for it.",
-    "SL532": "The stage {stage!r} has word classes, which stages do not support. Remove its "
-    "setting classes.",
+    "SL532": "The stage {stage!r} has word classes, which belong to all stages. Move the setting "
+    "classes to the block of spacy_structlearn.Stages.v1.",
     "SL533": "The order of the stages is {order}. Name each stage to be learned once, and the "
     "main one last.",
     "SL540": "Cannot calibrate with {problem}. Give probabilities of shape (rows, sources) and "

@@ -279,6 +279,12 @@ class StagesSettings(Settings):
     order: Sequence[str] = setting(
         help="Names of the stages in training order; the last stage is the main one."
     )
+    classes: Path | None = setting(
+        None,
+        identity=False,
+        help="File of word classes (`WordClasses.to_bytes`) for all stages, needed in training "
+        "only.",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

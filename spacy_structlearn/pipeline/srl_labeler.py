@@ -34,6 +34,8 @@ from ..roles.arguments import (
 )
 from ..roles.features import (
     FEATURES,
+    OF_SPELLING,
+    OF_WORD_CLASSES,
     PREDICATE_FEATURES,
     features,
     predicate_features,
@@ -58,6 +60,7 @@ from .doc_trees import DocTrees, gold_trees, has_gold_tokens
 from .extensions import CONSTITUENT_TAGS, CONSTITUENTS, SRL, Frame, frame_spans, set_spans
 from .scorers import srl_score
 from .srl_templates import IDENTIFICATION, PREDICATES, ROLES, SENSES, STAGES
+from .tokens import form_ids
 
 DEFAULT_MODEL = {
     "@architectures": "spacy_structlearn.Stages.v1",
@@ -78,6 +81,9 @@ ROWS = 10_000
 # Labels of the stages before the roles.
 IS_PREDICATE, IS_ARGUMENT, NONE = "PREDICATE", "ARG", "NONE"
 VERBS, ALL = "verbs", "all"
+RARE_TAGS = 0.01  # share of the predicates that are not verbs
+# Features of a candidate by itself.
+OF_CANDIDATES = (*FEATURES, *OF_SPELLING, *OF_WORD_CLASSES)
 
 extensions.register()
 
@@ -280,7 +286,8 @@ class SRLLabeler(BatchTrainable):
             roles += gold_roles(nodes, arguments, own)
         if not roles:
             return {}
-        table = Table.of(features(nodes, sites, lemmatize=self.lemmatizer), FEATURES)
+        columns = features(nodes, sites, OF_CANDIDATES, lemmatize=self.lemmatizer)
+        table = Table.of(columns, OF_CANDIDATES)
         labels = tuple(NONE if role is None else IS_ARGUMENT for role in roles)
         known = [row for row, role in enumerate(roles) if role in self.labels]
         data = {IDENTIFICATION: ClassificationData(table, labels)}
@@ -333,14 +340,19 @@ class SRLLabeler(BatchTrainable):
         return rolesets
 
     def _gold_others(self, frames: Iterable[Frame]) -> dict[str, list[str]]:
-        """Get the tags and lemmas of predicates that are not verbs, as `cfg` has them."""
-        tags, lemmas, wanted = set(), set(), self.tags
+        """Get the tags and lemmas of predicates that are not verbs, as `cfg` has them.
+
+        Tags of fewer than one in a hundred are left out: most are errors of a tagger.
+        """
+        found, wanted = [], self.tags
         for frame in frames:
             token = frame.predicate[0]
             (tag,) = extensions.constituent_tags(token.doc, [token.i])
             if tag not in wanted:
-                tags.add(tag)
-                lemmas.add((self.lemmatizer or lower)(token.text, tag))
+                found.append((tag, (self.lemmatizer or lower)(token.text, tag)))
+        counts = Counter(tag for tag, _ in found)
+        tags = {tag for tag, n in counts.items() if n >= RARE_TAGS * len(found)}
+        lemmas = {base for tag, base in found if tag in tags}
         return {"tags": sorted(tags), "lemmas": sorted(lemmas)}
 
     def _strings(self) -> Iterable[str]:
@@ -439,7 +451,11 @@ class SRLLabeler(BatchTrainable):
         self._read(readings, trees, nodes, predicates, roles)
 
     def _nodes(self, brackets: Brackets) -> RoleTrees:
-        return RoleTrees(brackets, self.head_rules, self.role_labels)
+        classes = self.model.attrs.get("classes")
+        classes_of = None
+        if classes is not None and classes.n_classes:
+            classes_of = lambda words: classes.column(form_ids(words))  # noqa: E731
+        return RoleTrees(brackets, self.head_rules, self.role_labels, classes_of)
 
     def _check(self, doc: Doc) -> None:
         """Raise StructlearnError for a Doc without trees, or without tags."""
@@ -637,7 +653,6 @@ make_srl_labeler = factory(
     scores=[
         *("srl_f", "srl_p", "srl_r", "srl_id_p", "srl_id_r", "srl_id_f", "srl_label_acc"),
         *("srl_predicate_p", "srl_predicate_r", "srl_predicate_f", "srl_sense_acc"),
-        *("srl_verbs_f", "srl_others_f"),
     ],
     blocks={
         "lemmatizer": {"@misc": "spacy_structlearn.english_lemmas.v1"},

@@ -23,6 +23,11 @@ _WITH_LEMMA = (
     *("first_word", "first_tag", "last_word", "head_tag", "content", "right_head", "left"),
     *("parent", "frame", "distance", "particle", "partial_path"),
 )
+# What tells places from times: the classes and the spelling of "Ohio" in "in Ohio".
+_OF_CLASSES = (
+    *(("content_class",), ("head", "content_class"), ("content_class", "lemma")),
+    *(("content_form",), ("head", "content_form")),
+)
 _TEMPLATES: dict[str, tuple[tuple[str, ...], ...]] = {
     PREDICATES: (
         *((name,) for name in PREDICATE_FEATURES),
@@ -37,12 +42,15 @@ _TEMPLATES: dict[str, tuple[tuple[str, ...], ...]] = {
 }
 
 
-def srl_templates(stage: str) -> list[list[str]]:
+def srl_templates(stage: str, classes: bool = False) -> list[list[str]]:
     """Get the templates of one stage, for `LogLinear`.
 
     stage: "predicates", "senses", "identification" or "roles".
+    classes: adds templates of the word classes of `Stages`, and of the spelling of words, to those
+        of "roles".
     Raises StructlearnError for another name.
     """
     if stage not in _TEMPLATES:
         raise StructlearnError("SL039", stage=stage, known=", ".join(STAGES))
-    return [list(template) for template in _TEMPLATES[stage]]
+    more = _OF_CLASSES if classes and stage == ROLES else ()
+    return [list(template) for template in (*_TEMPLATES[stage], *more)]

@@ -9,6 +9,7 @@ spaCy get a Doc of each sentence.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -178,5 +179,10 @@ def sentence_docs(doc: Doc, sentences: Iterable[Sequence[int]]) -> list[Doc]:
 
 def form_ids(words: Iterable[str]) -> NDArray[np.uint64]:
     """Return the ids of the forms of words, uint64 (n, 3), by which `WordClasses` are looked up."""
-    forms = [(hash_string(w), hash_string(w.lower()), hash_string(word_shape(w))) for w in words]
+    forms = list(map(_form_ids, words))
     return np.array(forms, dtype=np.uint64).reshape(-1, len(FORMS))
+
+
+@lru_cache(maxsize=16384)
+def _form_ids(word: str) -> tuple[int, int, int]:
+    return hash_string(word), hash_string(word.lower()), hash_string(word_shape(word))

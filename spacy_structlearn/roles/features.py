@@ -32,6 +32,10 @@ PREDICATE_FEATURES = (
     *("above", "subcat", "voice", "particle", "before", "after", "after_phrase", "preposition"),
 )
 """Features of a predicate alone, for its identification and its sense."""
+OF_WORD_CLASSES = ("head_class", "content_class", "predicate_class")
+"""Features of the classes of words; None without classes."""
+OF_SPELLING = ("head_form", "content_form")
+"""Features of the spelling of words."""
 ROLESET = "roleset"
 """The sense of the predicate, for trees where it is known; not among `FEATURES`."""
 
@@ -47,7 +51,7 @@ def features(
     """Return the features of nodes and predicates: a column for each name.
 
     sites: predicates, and nodes such as `candidates`.
-    names: some of `FEATURES`, and `ROLESET`.
+    names: some of `FEATURES`, `OF_WORD_CLASSES`, `OF_SPELLING`, and `ROLESET`.
     lemmatize: returns the base form of a word with a tag. None: words in lower case.
     rolesets: the sense of the predicate of each site, or None.
 
@@ -69,6 +73,8 @@ def features(
     first_word, first_tag, last_word, last_tag, head_tag.
     content, content_tag: the word that carries the content: the noun of a prepositional phrase, the
         main verb of a clause (Surdeanu et al. 2003).
+    head_class, content_class: the classes of these words; None without classes.
+    head_form, content_form: the shapes and endings of these words (`shape_signature`).
     left, left_head, right, right_head: labels and head words of the sisters.
     parent, parent_head.
     governor: the nearest clause or verb phrase above (Gildea & Jurafsky 2002).
@@ -80,7 +86,7 @@ def features(
     frame: the noun phrases among the candidates around the predicate, with the node in its place,
         "np_v_[NP]_np" (Xue & Palmer 2004).
 
-    Of the predicate: predicate_tag; particle, in lower case.
+    Of the predicate: predicate_tag; predicate_class; particle, in lower case.
     """
     of_predicates = _of_predicates(lemmatize)
     leaves, owners = nodes.predicates(sites.predicates), sites.owners
@@ -98,7 +104,8 @@ def features(
         elif name in of_predicates:
             columns[name] = of_predicates[name](nodes, leaves).at(owners)
         else:
-            raise StructlearnError("SL132", name=name, known=", ".join((*FEATURES, ROLESET)))
+            known = (*FEATURES, *OF_WORD_CLASSES, *OF_SPELLING, ROLESET)
+            raise StructlearnError("SL132", name=name, known=", ".join(known))
     return columns
 
 
@@ -149,6 +156,10 @@ _OF_NODES: Mapping[str, Callable[[RoleTrees, Nodes], Coded]] = {
     "parent": lambda nodes, found: _label(nodes, nodes.parents[found]),
     "parent_head": lambda nodes, found: _head(nodes, nodes.parents[found]),
     "governor": _governor,
+    "head_class": lambda nodes, found: _at_or_none(nodes.word_classes, nodes.heads[found]),
+    "content_class": lambda nodes, found: nodes.word_classes.at(nodes.contents[found]),
+    "head_form": lambda nodes, found: _at_or_none(nodes.forms, nodes.heads[found]),
+    "content_form": lambda nodes, found: nodes.forms.at(nodes.contents[found]),
 }
 
 
@@ -227,6 +238,7 @@ def _of_predicates(
         "predicate_tag": _label,
         "particle": _particle,
         "lemma": _lemma,
+        "predicate_class": lambda nodes, leaves: nodes.word_classes.at(nodes.starts[leaves]),
     }
 
 

@@ -8,10 +8,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import cached_property, lru_cache
 from itertools import chain, pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,10 +20,13 @@ from ..arrays import Coded, cumulative, followed, ranges
 from ..errors import StructlearnError
 from ..trees.heads import COLLINS, HeadRules
 from ..trees.tree import Tree
+from ..words.signatures import shape_signature
 from .propositions import CONTINUATION, ENGLISH, Argument, RoleLabels, base_label
 
 Nodes = NDArray[np.intp]
 """Numbers of nodes, or of tokens; -1 for none."""
+ClassesOf: TypeAlias = Callable[[Sequence[str]], NDArray[np.uint64]]
+"""Maps words to their classes as `WordClasses.column` does, 0 for none."""
 
 
 class Brackets(NamedTuple):
@@ -67,14 +70,18 @@ class RoleTrees:
     leaves: the node of each token. Tokens are those of all trees.
     words: the word of each token. tree_ids: the number of its tree.
     left, right: the sister next to each node, -1 for none.
-    rules, classes: head rules and labels.
+    rules, classes: head rules and labels. classes_of: the classes of words, or None.
     Raises StructlearnError if brackets cross.
     """
 
     def __init__(
-        self, brackets: Brackets, rules: HeadRules = COLLINS, classes: RoleLabels = ENGLISH
+        self,
+        brackets: Brackets,
+        rules: HeadRules = COLLINS,
+        classes: RoleLabels = ENGLISH,
+        classes_of: ClassesOf | None = None,
     ):
-        self.rules, self.classes = rules, classes
+        self.rules, self.classes, self.classes_of = rules, classes, classes_of
         self.words = Coded.of(brackets.words)
         labels = Coded.of(chain(brackets.labels, brackets.tags))
         self.names = labels.texts
@@ -202,6 +209,21 @@ class RoleTrees:
         return self.words.map(str.lower)
 
     @cached_property
+    def forms(self) -> Coded:
+        """The shape and the ending of the word of each token."""
+        return self.words.map(_form)
+
+    @cached_property
+    def word_classes(self) -> Coded:
+        """The class of the word of each token: 1, then the turns to it; None if it has none."""
+        words = self.words.texts[:-1]  # without None
+        if self.classes_of is None or not words:
+            return Coded([None], np.full(len(self.words), -1))
+        paths, own = np.unique(self.classes_of(words), return_inverse=True)
+        texts = [f"{path:b}" if path else None for path in paths.tolist()]
+        return Coded([*texts, None], own[self.words.codes])
+
+    @cached_property
     def collapsed(self) -> Coded:
         """The label of each node, or the common label of all tags of verbs."""
         classes = self.classes
@@ -271,6 +293,11 @@ class RoleTrees:
         for token in tokens[(tokens < 0) | (tokens >= len(self.leaves))].tolist():
             raise StructlearnError("SL131", what=f"token {token}", n=len(self.leaves))
         return self.leaves[tokens]
+
+
+@lru_cache(maxsize=16384)
+def _form(word: str) -> str:
+    return shape_signature(word, False, ())[0]
 
 
 def _placed(places: Nodes, values: NDArray[np.integer]) -> NDArray[np.intp]:

@@ -25,6 +25,8 @@ from spacy_structlearn.pipeline.extensions import frame_spans, site_spans
 from spacy_structlearn.pipeline.readers import set_gold_spans, to_example
 from spacy_structlearn.pipeline.srl_labeler import SRLLabeler
 from spacy_structlearn.pipeline.srl_templates import STAGES, srl_templates
+from spacy_structlearn.pipeline.tokens import form_ids
+from spacy_structlearn.pipeline.word_classes import share_classes
 from spacy_structlearn.roles.features import features, predicate_features
 from spacy_structlearn.roles.phrases import Brackets, RoleTrees, candidates
 from spacy_structlearn.roles.propositions import ENGLISH
@@ -32,6 +34,7 @@ from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.heads import LEFTMOST
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
+from spacy_structlearn.words.classes import WordClasses
 
 
 def stages(*order, l2=0.1):
@@ -501,6 +504,16 @@ def test_nouns_as_predicates(nlp):
     assert frame.predicate.text == "ate"
 
 
+def test_tags_that_are_rare_are_errors():
+    nlp = spacy.blank("en")
+    labeler = nlp.add_pipe("srl_labeler", config={"model": stages(), "predicates": "all"})
+    wrong = (NOUN[0].replace("NN gift", "CD gift"), NOUN[1])
+    for n, tags in ((99, ["CD", "NN"]), (101, ["NN"])):
+        docs = [parsed_doc(nlp.vocab, *[NOUN] * n, wrong, gold=True)]
+        frames = [frame for doc in docs for frame in labeler._gold_frames(doc)]
+        assert labeler._gold_others(frames)["tags"] == tags
+
+
 def test_new_nouns_are_added(nlp):
     again = pickle.loads(pickle.dumps(nlp))
     labeler = again.get_pipe("srl_labeler")
@@ -511,19 +524,55 @@ def test_new_nouns_are_added(nlp):
     assert nlp.get_pipe("srl_labeler").cfg["others"]["lemmas"] == []
 
 
-def test_a_pipeline_from_before_nouns(nlp):
-    """Its cfg does not name them."""
+def test_a_pipeline_from_before_nouns_and_classes(nlp):
+    """Its cfg does not name them, and its model has no classes."""
     labeler = pickle.loads(pickle.dumps(nlp)).get_pipe("srl_labeler")
     cfg = dict(labeler.cfg)
     del cfg["others"]
+    parts = srsly.msgpack_loads(labeler.to_bytes())
+    model = srsly.msgpack_loads(parts["model"])
+    del model["attrs"][0]["classes"]
     other = spacy.blank("en").add_pipe("srl_labeler", config={"model": stages()})
-    other.from_bytes(
-        srsly.msgpack_dumps(
-            {**srsly.msgpack_loads(labeler.to_bytes()), "cfg": srsly.json_dumps(cfg)}
-        )
-    )
+    parts |= {"cfg": srsly.json_dumps(cfg), "model": srsly.msgpack_dumps(model)}
+    other.from_bytes(srsly.msgpack_dumps(parts))
     doc = parsed_doc(other.vocab, *SENTENCES)
     assert readable(other(doc)) == expected(*SENTENCES)
+
+
+def test_classes_of_words(tmp_path):
+    """Words that were not seen have the roles of their class."""
+    words = ["soup", "pizza", "noon", "dawn"]
+    ids = form_ids(words)[:, 0]
+    order = np.argsort(ids)
+    classes = WordClasses(
+        ids[order], np.array([0, 0, 1, 1], dtype=np.uint16)[order], np.array([2, 3], np.uint64)
+    )
+    path = tmp_path / "classes.bin"
+    path.write_bytes(classes.to_bytes())
+    food = ("(S (NP (PRP She)) (VP (VBD ate) (NP (NN soup))))", {"ate": (None, "ARG1 soup")})
+    time = ("(S (NP (PRP She)) (VP (VBD ate) (NP (NN noon))))", {"ate": (None, "ARGM-TMP noon")})
+    model = stages("identification", "roles") | {"classes": str(path)}
+    model["stages"]["roles"] = model["stages"]["roles"] | {"templates": [["content_class"]]}
+    nlp = trained([food, time], model=model)
+    for before, new in (("soup", "pizza"), ("noon", "dawn")):
+        sentence = food if before == "soup" else time
+        (frame,) = nlp(parsed_doc(nlp.vocab, (sentence[0].replace(before, new), {})))._.frames
+        assert {a.label for a in frame.arguments if a.span.text == new} == {
+            sentence[1]["ate"][1].split()[0]
+        }
+    # They are part of the model, or of the pipeline.
+    del nlp.config["components"]["srl_labeler"]["model"]["classes"]
+    size = len(nlp.get_pipe("srl_labeler").to_bytes(exclude=["vocab"]))
+    assert (
+        spacy.blank("en")
+        .from_config(nlp.config)
+        .from_bytes(nlp.to_bytes())
+        .get_pipe("srl_labeler")
+        .model.attrs["classes"]
+        == nlp.get_pipe("srl_labeler").model.attrs["classes"]
+    )
+    share_classes(nlp.vocab, classes)
+    assert len(nlp.get_pipe("srl_labeler").to_bytes(exclude=["vocab"])) < size
 
 
 WHO = "(SBARQ (WHNP (WP Who)) (SQ (VBD did) (NP (NNP Mary)) (VP (VB eat))) (. ?))"
@@ -819,5 +868,8 @@ def test_labels_and_rolesets_are_known_beforehand(labeler, loaded):
 def test_templates_of_the_registry():
     templates = registry.misc.get("spacy_structlearn.srl_templates.v1")
     assert templates("roles") == srl_templates("roles")
+    more = [*srl_templates("roles"), ["content_class"]]
+    assert srl_templates("roles", classes=True)[: len(more)] == more
+    assert srl_templates("senses", classes=True) == srl_templates("senses")
     with pytest.raises(StructlearnError, match=r"SL039.*'frames'.*identification"):
         templates("frames")

@@ -163,6 +163,24 @@ def test_syntactic_frames(span, frame):
     assert asked(GAVE, 6, span, "frame") == frame
 
 
+def test_classes_and_spelling_of_words():
+    classes = {"man": 0b110, "book": 0b111, "gave": 0b10}
+
+    def classes_of(words):
+        return np.array([classes.get(word, 0) for word in words], dtype=np.uint64)
+
+    names = ("head_class", "content_class", "predicate_class", "head_form")
+    for others, wanted in (
+        ({"classes_of": classes_of}, ["110", "110", "10", "lower man"]),
+        ({}, [None, None, None, "lower man"]),
+    ):
+        nodes = nodes_of(GAVE, **others)
+        sites = Sites.of([(6, [nodes.node(2, 6)])])
+        found = plain(features(nodes, sites, names))
+        assert [found[name][0] for name in names] == wanted
+    assert list(nodes_of(GAVE, classes_of=classes_of).word_classes)[8:11] == [None, None, "111"]
+
+
 def test_what_is_said_of_the_predicate():
     assert asked(GAVE, 6, (2, 6), "predicate_tag", "particle") == ["VBD", "up"]
     assert asked(GAVE, 16, (2, 6), "predicate_tag", "particle") == ["VB", None]

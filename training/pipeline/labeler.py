@@ -29,6 +29,7 @@ from spacy_structlearn.pipeline.readers import create_docbin_reader
 from training.common.ewt import build_docs, document_names, read_docs, tuning_documents
 from training.common.jackknife import jackknife_parses, write_docs
 from training.common.recording import CORPORA, ROOT, WORK
+from training.pipeline.classes import learn_classes
 from training.pipeline.parser import BEHIND_TAGGER
 from training.pipeline.tagger import jackknifed as jackknifed_tags
 
@@ -55,12 +56,12 @@ def train_srl_labeler(
     """Train a labeler. Return the calibrated pipeline and its scores on the tuning documents.
 
     files: DocBins with gold frames: `fit` for training, `tune` with predicted trees, `tune_gold`
-    with gold trees, and `train`, the union of fit and the tuning documents. use_all: train again on
-    `train` after scoring and calibration. overrides: of the config.
+    with gold trees, and `train`, the union of fit and the tuning documents; and `classes`, a file
+    of word classes. use_all: train again on `train` after scoring and calibration. overrides: of
+    the config.
     """
-    overrides = {"paths.train": str(files["fit"]), "paths.dev": str(files["tune"])} | (
-        overrides or {}
-    )
+    paths = {"train": files["fit"], "dev": files["tune"], "classes": files["classes"]}
+    overrides = {f"paths.{name}": str(path) for name, path in paths.items()} | (overrides or {})
     nlp = fitting.train(CONFIG, output, overrides=overrides)
     tuning = figures(nlp, files["tune"])
     tuning |= {f"gold_trees.{name}": v for name, v in figures(nlp, files["tune_gold"]).items()}
@@ -147,12 +148,13 @@ def joined(first: dict[str, Path], second: dict[str, Path], work: Path) -> dict[
 def training_files(
     trees: str, corpora: Path, work: Path, jobs: int, prior: Path | None = None
 ) -> dict[str, Path]:
-    """Return the DocBins for `train_srl_labeler`; see TREES, and `jackknifed` for `prior`."""
+    """Return the files for `train_srl_labeler`; see TREES, and `jackknifed` for `prior`."""
     docs, predicted = build_docs(corpora, work), jackknifed(corpora, work, jobs, prior)
     files = {name: docs[name] for name in ("fit", "train")}
     if trees != "gold":
         files = predicted if trees == "jackknifed" else joined(files, predicted, work)
-    return {**files, "tune": predicted["tune"], "tune_gold": docs["tune"]}
+    classes = learn_classes(corpora, work)
+    return {**files, "tune": predicted["tune"], "tune_gold": docs["tune"], "classes": classes}
 
 
 def main() -> None:
