@@ -108,6 +108,9 @@ LAYERS = {
     "pp_attachment": ("pp_attacher", "pp_attachment"),
 }
 
+# The measures of layers that have others than precision, recall and F1.
+MEASURES = {"pp_attachment": ("acc",), "srl": ("p", "r", "f", "verbs_f", "others_f")}
+
 Figures = dict[str, Any]
 Spans = list[tuple[int, int]]
 
@@ -431,8 +434,10 @@ def layers(run: Run) -> Figures:
             if name not in run.nlp.pipe_names:
                 continue
             scores = run.nlp.get_pipe(name).score(examples)
-            for measure in ("acc",) if layer == "pp_attachment" else ("p", "r", "f"):
-                figures[f"{layer}.{setting}.{measure}"] = 100 * scores[f"{prefix}_{measure}"]
+            for measure in MEASURES.get(layer, ("p", "r", "f")):
+                value = scores.get(f"{prefix}_{measure}")
+                if value is not None:
+                    figures[f"{layer}.{setting}.{measure}"] = 100 * value
     return figures
 
 

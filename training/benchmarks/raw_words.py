@@ -13,7 +13,8 @@ tags             accuracy on gold tokens; unknown: of words that are not in trai
 parser.ewt       F1 of trees: dev_f1 with gold tokens and predicted tags, raw_f1 on raw text
 np_chunks        F1 with predicted tags; raw.f: on raw text
 pp.ewt_dev       accuracy with gold tokens
-srl              F1 with gold tokens, and on raw text
+srl              F1 with gold tokens, and on raw text; gold_tokens.verbs_f, nominal.f: of predicates
+                 that are verbs, and of all others, with gold tokens
 package_mb       size of the pipeline
 before.*         the same of the pipeline of the other checkout
 grammars.NAME    F1 on `tune` and `mctb`. treebanks: a grammar of the treebanks alone; raw_text: the
@@ -55,6 +56,8 @@ NAMES = {
     "pp_attachment.gold_tokens.acc": "pp.ewt_dev.acc",
     "srl.gold_tokens.f": "srl.gold_tokens.f",
     "srl.raw.f": "srl.raw.f",
+    "srl.gold_tokens.verbs_f": "srl.gold_tokens.verbs_f",
+    "srl.gold_tokens.others_f": "srl.nominal.f",
     "package_mb": "package_mb",
 }
 
