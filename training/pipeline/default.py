@@ -111,7 +111,7 @@ SOURCES = [
     },
     {
         "name": "Raw text, for words: Wikipedia, OpenStax, novels and others (LICENSES_SOURCES)",
-        "url": "https://en.wikipedia.org, https://openstax.org and others",
+        "url": "https://en.wikipedia.org",
         "license": "CC BY-SA 3.0, CC BY-SA 4.0, CC BY 4.0, public domain",
         "author": "see LICENSES_SOURCES",
     },
