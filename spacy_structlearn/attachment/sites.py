@@ -77,6 +77,7 @@ class SiteLabels:
     particles: tags of words that are ignored between V and its object.
     possessives: tags of markers that begin a chunk and join it to the one before.
     finite: tags of verbs. A chunk right before one is a subject.
+    pronouns: tags of heads that take no prepositional phrase.
     """
 
     verb_phrases: frozenset[str] = labels_of("VP")
@@ -95,6 +96,7 @@ class SiteLabels:
     particles: frozenset[str] = labels_of("RP RB RBR RBS")
     possessives: frozenset[str] = labels_of("POS")
     finite: frozenset[str] = labels_of("VBD VBP VBZ MD AUX")
+    pronouns: frozenset[str] = labels_of("PRP")
 
 
 PENN = SiteLabels()
@@ -119,6 +121,54 @@ def sites(
                 taken.add(site.label)
                 found.append(site)
     return sorted(found, key=lambda site: site.preposition)
+
+
+def chains(tree: Tree, rules: HeadRules = COLLINS, labels: SiteLabels = PENN) -> list[list[Site]]:
+    """Return the chains of prepositional phrases behind the object of a verb, in order.
+
+    A chain has a site for each phrase: "treated patients [with asthma] [with a low dose] [of it]".
+    Later phrases can also belong to the nouns in earlier ones; if a phrase does in the tree, its
+    site has the label "N" and this noun. If it belongs to the verb, the noun is the last one to
+    which it could be attached without crossing another phrase. The first noun is the object.
+    """
+    nodes = _Nodes(tree, rules, labels)
+    found = (_chain(nodes, places) for places in _places(nodes))
+    return sorted(filter(None, found), key=lambda chain: chain[0].preposition)
+
+
+def _chain(nodes: _Nodes, places: Iterable[_Place]) -> list[Site]:
+    """Return the sites of the phrases at a verb and its object, and of those in these phrases."""
+    found: list[tuple[int, int, Site]] = []
+    waiting = [(place, site) for place in places if (site := _site(nodes, place)) is not None]
+    while waiting:
+        place, site = waiting.pop()
+        found.append((site.preposition, len(found), site))
+        for child in nodes.children[place.phrase][1:]:
+            if nodes.is_phrase(child, nodes.labels.noun_phrases):
+                noun, inside = _noun(nodes, child)
+                below = (_Place(place.verb, child, noun, phrase, NOUN) for phrase in inside)
+                waiting += [(b, s) for b in below if (s := _site(nodes, b)) is not None]
+                break
+    chain: list[Site] = []
+    reachable: list[int] = []  # nouns, from left to right
+    for *_, site in sorted(found):
+        reachable = reachable or [site.noun]
+        if site.label == VERB:
+            site = site._replace(noun=reachable[-1])
+        elif site.noun not in reachable:
+            continue
+        chain.append(site)
+        reachable = opened(reachable, site)
+    return chain
+
+
+def opened(reachable: Sequence[int], site: Site) -> list[int]:
+    """Return the nouns to which the next phrase can be attached, from left to right.
+
+    reachable: the nouns to which the phrase of `site` could be attached.
+    """
+    kept = 0 if site.label == VERB else reachable.index(site.noun) + 1
+    return [*reachable[:kept], site.object]
 
 
 class _Nodes:
@@ -237,20 +287,26 @@ def _places(nodes: _Nodes) -> Iterator[list[_Place]]:
         if top is None:
             continue
         outside = nodes.prepositional(right[position + 1 :])
-        inside: list[int] = []
-        noun = top
-        while True:
-            inside[:0] = nodes.prepositional(nodes.children[noun])
-            head = nodes.head_child(noun)
-            if not nodes.is_phrase(head, labels.noun_phrases):
-                break
-            noun = head
-        if nodes.is_phrase(head, labels.preposition_phrases):
+        noun, inside = _noun(nodes, top)
+        if nodes.is_phrase(nodes.head_child(noun), labels.preposition_phrases):
             continue  # there is no noun
         yield [
             *(_Place(verb, top, noun, phrase, NOUN) for phrase in inside),
             *(_Place(verb, top, noun, phrase, VERB) for phrase in outside),
         ]
+
+
+def _noun(nodes: _Nodes, phrase: int) -> tuple[int, list[int]]:
+    """Return the lowest noun phrase on the path to the head of one, and the prepositional phrases
+    under all of them.
+    """
+    inside: list[int] = []
+    while True:
+        inside[:0] = nodes.prepositional(nodes.children[phrase])
+        head = nodes.head_child(phrase)
+        if not nodes.is_phrase(head, nodes.labels.noun_phrases):
+            return phrase, inside
+        phrase = head
 
 
 def _object(nodes: _Nodes, index: int) -> int | None:
@@ -303,24 +359,38 @@ def sites_from_chunks(
     and a chunk. If a finite verb follows, its subject is the last chunk: the preposition is a
     conjunction, and there is no site.
     """
-    phrases = _joined_chunks(tags, chunks, labels)
-    found: list[Site] = []
-    for (start, stop), (begin, end) in pairwise(phrases):
-        if begin != stop + 1 or tags[stop] not in labels.prepositions:
+    return [chain[0] for chain in chains_from_chunks(tags, chunks, labels)]
+
+
+def chains_from_chunks(
+    tags: Sequence[str], chunks: Iterable[tuple[int, int]], labels: SiteLabels = PENN
+) -> list[list[Site]]:
+    """Return the chains found by tags and chunks: a site, and one for each preposition and chunk
+    that follow. The noun of a later site is the last word before its preposition that could be one.
+    """
+    found: list[list[Site]] = []
+    verb = -1  # that of the chain so far, -1 for none
+    for (start, stop), (begin, end) in pairwise(joined_chunks(tags, chunks, labels)):
+        continued = bool(found) and verb >= 0 and found[-1][-1].end == stop
+        if not continued:
+            verb = start - 1
+            while verb >= 0 and tags[verb] in labels.particles:
+                verb -= 1
+        joined = begin == stop + 1 and tags[stop] in labels.prepositions
+        subject = end < len(tags) and tags[end] in labels.finite
+        if not joined or subject or verb < 0 or (not continued and tags[verb] not in labels.verbs):
+            verb = -1
             continue
-        verb = start - 1
-        while verb >= 0 and tags[verb] in labels.particles:
-            verb -= 1
-        if verb < 0 or tags[verb] not in labels.verbs:
-            continue
-        if end < len(tags) and tags[end] in labels.finite:
-            continue
-        noun, last = _chunk_head(tags, start, stop, labels), _chunk_head(tags, begin, end, labels)
-        found.append(Site(verb, noun, stop, last, stop, end, ""))
+        noun, last = chunk_head(tags, start, stop, labels), chunk_head(tags, begin, end, labels)
+        site = Site(verb, noun, stop, last, stop, end, "")
+        if continued:
+            found[-1].append(site)
+        else:
+            found.append([site])
     return found
 
 
-def _joined_chunks(
+def joined_chunks(
     tags: Sequence[str], chunks: Iterable[tuple[int, int]], labels: SiteLabels
 ) -> list[tuple[int, int]]:
     """Join chunks of possessors with those that follow: [the lawyer] ['s office]."""
@@ -333,7 +403,7 @@ def _joined_chunks(
     return joined
 
 
-def _chunk_head(tags: Sequence[str], start: int, end: int, labels: SiteLabels) -> int:
+def chunk_head(tags: Sequence[str], start: int, end: int, labels: SiteLabels) -> int:
     """Return the last noun of a chunk, otherwise the last number, otherwise the last word."""
     for wanted in (labels.nouns, labels.digits, labels.numbers):
         for index in reversed(range(start, end)):

@@ -46,6 +46,7 @@ from .word_classes import take_along, word_classes
 
 # Cross-validation chooses the strength of the prior: number of folds, minimum number of examples.
 FOLDS, LEAST_EXAMPLES = 4, 10
+ADDED = {"associations"}  # attributes of models that older files do not have
 SETTINGS = "Settings, which are also attributes of the component:"  # a line in docstrings
 
 logger = logging.getLogger("spacy_structlearn")
@@ -605,7 +606,7 @@ def let_be_stored(model: Model) -> None:
     thinc ignores attributes of unknown types. Types are registered when a model with them exists,
     created or unpickled, because not all families are imported in every process.
     """
-    for name in ("parameters", "classes"):
+    for name in ("parameters", "classes", *ADDED):
         kind = type(model.attrs.get(name))
         if hasattr(kind, "from_bytes") and kind not in serialize_attr.registry:
             serialize_attr.register(kind, lambda _, value, *place: value.to_bytes())
@@ -620,6 +621,6 @@ def _outline(stored: dict[str, list]) -> list:
     outline: list = [sorted(stored)]
     parts = (stored[part] for part in ("nodes", "attrs", "params", "shims"))
     for node, attrs, params, shims in zip(*parts, strict=True):
-        names = [sorted(held) for held in (node, node["dims"], attrs, params)]
+        names = [sorted(held) for held in (node, node["dims"], set(attrs) - ADDED, params)]
         outline.append((node["index"], node["name"], node["refs"], names, type(shims), len(shims)))
     return outline

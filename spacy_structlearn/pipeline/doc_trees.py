@@ -17,7 +17,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from ..arrays import cumulative, ranges
-from ..attachment.sites import is_attached, reattach
+from ..attachment.sites import VERB, is_attached, reattach
 from ..errors import StructlearnError
 from ..roles.phrases import Brackets
 from ..trees.normalize import normalize
@@ -100,12 +100,18 @@ def reattached(doc: Doc, min_confidence: float = 0.0) -> tuple[Tree, ...]:
 
 
 def _moves(doc: Doc, min_confidence: float) -> list[tuple[int, int, int, str]]:
-    """Get the prepositional phrases with an attachment as (preposition, start, end, label)."""
-    return [
-        (a.prep.i, a.pp.start, a.pp.end, a.label)
-        for a in extensions.pp_attachments(doc)
-        if (a.prob is None or a.prob >= min_confidence) and a.head is not None
-    ]
+    """Get the prepositional phrases with an attachment as (preposition, start, end, label).
+
+    Phrases attached to the noun in an earlier phrase are left out: `reattach` does not move them.
+    """
+    found = []
+    objects: dict[int, int] = {}  # of each verb: the noun of its first site
+    for a in extensions.pp_attachments(doc):
+        is_object = objects.setdefault(a.verb.i, a.noun.i) == a.noun.i
+        sure = a.prob is None or a.prob >= min_confidence
+        if sure and a.head is not None and (is_object or a.label == VERB):
+            found.append((a.prep.i, a.pp.start, a.pp.end, a.label))
+    return found
 
 
 class DocTrees:

@@ -347,7 +347,8 @@ class PPAttachment(NamedTuple):
     """A prepositional phrase after a verb and its object, and the one that it attaches to.
 
     label: "V" or "N".
-    noun, object: the heads of the objects of the verb and of the preposition.
+    noun, object: the heads of the objects of the verb and of the preposition. For phrases behind
+        another one, the noun may be the object of that one.
     prob: probability of the label; None if the scores are missing.
     """
 

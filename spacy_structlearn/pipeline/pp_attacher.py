@@ -12,17 +12,26 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from spacy.tokens import Doc
 from spacy.training import Example
 
+from ..attachment.associations import Associations
+from ..attachment.chains import alternatives, decided
 from ..attachment.sites import (
+    NOUN,
     PENN,
+    VERB,
     Lemmatizer,
     Quadruple,
     Site,
+    chains,
+    chains_from_chunks,
     normalized,
     sites,
     sites_from_chunks,
@@ -30,7 +39,7 @@ from ..attachment.sites import (
 from ..classification.features import ClassificationData, Table
 from ..errors import StructlearnError
 from ..learning.settings import setting
-from ..words.classes import WordClasses
+from ..words.classes import MAX_DEPTH, WordClasses
 from . import extensions
 from .batch_trainable import BatchTrainable, ComponentSettings, factory
 from .extensions import (
@@ -49,8 +58,17 @@ AUTO = "auto"
 SOURCES = (AUTO, CONSTITUENTS, NP_CHUNKS)
 VARIABLES = ("v", "n1", "p", "n2")
 LEMMAS = ("v_lemma", "n1_lemma", "n2_lemma")
-CLASSES = ("v_class", "n1_class", "n2_class")
+CLASSES = {
+    MAX_DEPTH: ("v_class", "n1_class", "n2_class"),
+    7: ("v_class7", "n1_class7", "n2_class7"),
+}
+CONTEXT = ("v_next", "n1_before", "p_before")
+ASSOCIATED = ("v_lemma", "n1_lemma", "p", "n2_lemma")
+ASSOCIATIONS = ("v_p", "n1_p", "p_n2")
 
+_LEAST = 1e-12  # probability, so that odds are finite
+
+Context = tuple[str | None, str | None, str | None]
 Attachment = tuple[Site, float]  # over the tokens of the Doc, with the probability of its label
 
 extensions.register()
@@ -70,6 +88,12 @@ class PPAttacherSettings(ComponentSettings):
         help='Where to find sites: in the "constituents", in "np_chunks" and tags, or "auto" for '
         "the constituents if the Doc has any and otherwise the chunks.",
     )
+    chains: bool = setting(
+        False,
+        help="Whether to attach all phrases behind an object, which can also belong to the nouns "
+        "in earlier phrases. By default only the first one, and the first one that the tree "
+        "attaches to the verb.",
+    )
     min_confidence: float = setting(
         0.0, ge=0, le=1, help="Attachments with a lower probability are not reported."
     )
@@ -78,6 +102,21 @@ class PPAttacherSettings(ComponentSettings):
         help="Function from a word and its tag to its lemma. Lemmas are variables in addition to "
         "the words. None: only the words.",
     )
+    associations: Path | None = setting(
+        None,
+        help="File of associations of lemmas with prepositions (`Associations.to_bytes`), needed "
+        "in training only. They are variables too.",
+    )
+
+    context: bool = setting(
+        False,
+        help="Whether the words behind the verb and before the noun and the preposition are "
+        "variables too.",
+    )
+
+    def constraints(self) -> Iterable[tuple[str, str, Any]]:
+        sound = self.associations is None or self.lemmatizer is not None
+        yield "associations", "None without a lemmatizer", sound
 
 
 class PPAttacher(BatchTrainable):
@@ -92,9 +131,16 @@ class PPAttacher(BatchTrainable):
 
     def __init__(self, *args: Any, scorer: Callable | None = pp_attachment_score, **settings: Any):
         super().__init__(*args, scorer=scorer, **settings)
+        # Never None, because thinc loads an attribute as the type that it has.
+        self.model.attrs.setdefault("associations", Associations())
+        if self.associations is not None:
+            if not self.associations.is_file():
+                raise StructlearnError("SL010", path=self.associations)
+            data = self.associations.read_bytes()
+            self.model.attrs["associations"] = Associations.from_bytes(data)
 
     def _strings(self) -> Iterable[str]:
-        return (*PP_ROLES, *self.labels)
+        return (*PP_ROLES, *self.labels, VERB, NOUN)
 
     # --- training -----------------------------------------------------------------------------
     @property
@@ -115,20 +161,25 @@ class PPAttacher(BatchTrainable):
 
         Sites with an unknown label are left out.
         """
+        doc = example.reference
         gold = [
-            (label, tuple(token.text for token in heads))
-            for _, label, *heads, _ in extensions.pp_attachments(example.reference)
+            (label, tuple(token.i for token in heads))
+            for _, label, *heads, _ in extensions.pp_attachments(doc)
             if label in self.labels
         ]
         if not gold:
             return None
         return ClassificationData(
-            self._variables([words for _, words in gold]),
+            self._variables([(doc, heads) for _, heads in gold]),
             tuple(label for label, _ in gold),
         )
 
-    def _variables(self, quadruples: Sequence[Quadruple]) -> Table:
-        return variables(quadruples, self.lemmatizer, self.model.attrs.get("classes"))
+    def _variables(self, places: Sequence[tuple[Doc, Sequence[int]]]) -> Table:
+        """Get the variables of sites. places: the Docs, and the tokens V, N1, P, N2."""
+        classes, associations = (self.model.attrs.get(n) for n in ("classes", "associations"))
+        quadruples = [tuple(doc[i].text for i in heads) for doc, heads in places]
+        contexts = [context(doc, *heads[:3]) for doc, heads in places] if self.context else None
+        return variables(quadruples, self.lemmatizer, classes, associations, contexts)
 
     # --- prediction ---------------------------------------------------------------------------
     def predict(self, docs: Sequence[Doc]) -> list[list[Attachment]]:
@@ -138,44 +189,94 @@ class PPAttacher(BatchTrainable):
         lemmatizer or the word classes of the training are missing.
         """
         self.require_parameters()
-        all_sites = [self.sites(doc) for doc in docs]
-        words = [
-            tuple(doc[i].text for i in site[:4])
-            for doc, candidates in zip(docs, all_sites, strict=True)
-            for site in candidates
+        found = self._chains(docs) if self.chains else self._sites(docs)
+        return [
+            [(site, probability) for site, probability in own if probability >= self.min_confidence]
+            for own in found
         ]
-        if not words:
-            return [[] for _ in docs]
+
+    def _sites(self, docs: Sequence[Doc]) -> list[list[Attachment]]:
+        """Classify each site by itself."""
+        all_sites = [self.sites(doc) for doc in docs]
+        probabilities = self._probabilities(docs, all_sites)
+        labels = [self.parameters.labels[i] for i in probabilities.argmax(axis=1).tolist()]
+        decisions = zip(labels, probabilities.max(axis=1).tolist(), strict=True)
+        return [
+            [
+                (site._replace(label=label), probability)
+                for site, (label, probability) in zip(own, decisions, strict=False)
+            ]
+            for own in all_sites
+        ]
+
+    def _chains(self, docs: Sequence[Doc]) -> list[list[Attachment]]:
+        """Classify each phrase with each noun, and decide for all phrases of a chain."""
+        all_chains = [self.found_chains(doc) for doc in docs]
+        rows = [[site for chain in own for site in alternatives(chain)] for own in all_chains]
+        probabilities = self._probabilities(docs, rows)
+        verb, noun = (self._of_label(probabilities, label) for label in (VERB, NOUN))
+        odds = iter((noun / verb).tolist())
+        found = []
+        for own in all_chains:
+            attached = []
+            for chain in own:
+                n = len(chain) * (len(chain) + 1) // 2
+                attached += decided(chain, list(islice(odds, n)))
+            # The chain of a verb can contain that of another.
+            found.append(sorted(attached, key=lambda attachment: attachment[0].preposition))
+        return found
+
+    def _of_label(self, probabilities: NDArray[np.float64], label: str) -> NDArray[np.float64]:
+        """Get the probability of a label, which may not occur in the training data."""
+        columns = [place for place, known in enumerate(self.parameters.labels) if known == label]
+        return probabilities[:, columns].sum(axis=1).clip(_LEAST)
+
+    def _probabilities(
+        self, docs: Sequence[Doc], all_sites: Sequence[Sequence[Site]]
+    ) -> NDArray[np.float64]:
+        """Get the probabilities of the labels, float64 (n_sites, n_labels)."""
+        places = [(doc, site[:4]) for doc, own in zip(docs, all_sites, strict=True) for site in own]
+        if not places:
+            return np.empty((0, len(self.parameters.labels)))
         try:
-            probabilities = self.parameters.predict_proba(self._variables(words))
+            return self.parameters.predict_proba(self._variables(places))
         except StructlearnError as error:
             if error.code != "SL503":
                 raise
             variable = error.fields["variable"]
             raise StructlearnError("SL030", component=self.name, variable=variable) from error
-        labels = [self.parameters.labels[i] for i in probabilities.argmax(axis=1).tolist()]
-        decided = zip(labels, probabilities.max(axis=1).tolist(), strict=True)
-        return [
-            [
-                (site._replace(label=label), probability)
-                for site, (label, probability) in zip(candidates, decided, strict=False)
-                if probability >= self.min_confidence
-            ]
-            for candidates in all_sites
-        ]
 
     def sites(self, doc: Doc) -> list[Site]:
         """Find the sites of a Doc in order, over its tokens, with the labels of its constituents.
 
         Raises StructlearnError if the Doc lacks the annotation that `source` needs.
         """
+        return [
+            site
+            for positions, found in self._sentences(doc, sites, sites_from_chunks)
+            for site in _shifted(found, positions)
+        ]
+
+    def found_chains(self, doc: Doc) -> list[list[Site]]:
+        """Find the chains of phrases of a Doc, as in `sites`."""
+        return [
+            _shifted(chain, positions)
+            for positions, found in self._sentences(doc, chains, chains_from_chunks)
+            for chain in found
+        ]
+
+    def _sentences(
+        self, doc: Doc, of_tree: Callable, of_chunks: Callable
+    ) -> Iterator[tuple[list[int], Any]]:
+        """Iterate over the sentences: the token of each word, and the result of one function."""
         missing = _missing(doc, self.source)
         if missing and not all(token.is_space for token in doc):
             raise StructlearnError(
                 "SL026", component=self.name, missing=missing, text=doc.text[:40]
             )
-        parsed = self.source != NP_CHUNKS and CONSTITUENTS in doc.spans
-        return list((_sites_of_trees if parsed else _sites_of_chunks)(doc))
+        if self.source != NP_CHUNKS and CONSTITUENTS in doc.spans:
+            return _of_trees(doc, of_tree)
+        return _of_chunks(doc, of_chunks)
 
     def set_annotations(self, docs: Sequence[Doc], attachments: Sequence[list[Attachment]]) -> None:
         """Write the attachments of each Doc to its span group, replacing existing ones."""
@@ -189,24 +290,48 @@ def variables(
     quadruples: Sequence[Quadruple],
     lemmatizer: Lemmatizer | None = None,
     classes: WordClasses | None = None,
+    associations: Associations | None = None,
+    contexts: Sequence[Context] | None = None,
 ) -> Table:
     """Get the variables that the classifier reads of each quadruple.
 
     quadruples: their normal forms are the variables "v", "n1", "p" and "n2".
     lemmatizer: adds the lemmas ("v_lemma").
-    classes: adds the classes of the words ("v_class").
+    classes: adds the classes of the words ("v_class") and coarser ones ("v_class7").
+    associations: adds the associations of verb and noun with the preposition, and of the phrase
+        with verbs and nouns ("v_p", "n1_p", "p_n2"). They need lemmas.
+    contexts: adds the `context` of each quadruple ("v_next").
     """
     names, rows = VARIABLES, [normalized(words) for words in quadruples]
     if lemmatizer is not None:
         lemmas = [normalized(words, lemmatizer) for words in quadruples]
-        names = VARIABLES + LEMMAS
+        names += LEMMAS
         rows = [(*row, v, n1, n2) for row, (v, n1, _, n2) in zip(rows, lemmas, strict=True)]
+    if contexts is not None:
+        names += CONTEXT
+        rows = [(*row, *around) for row, around in zip(rows, contexts, strict=True)]
     table = Table.of(rows, names) if rows else Table(names, np.empty((0, len(names)), np.uint64))
-    if classes is None or not classes.n_classes:
-        return table
-    ids = form_ids(word for v, n1, _, n2 in quadruples for word in (v, n1, n2))
-    columns = classes.column(ids).reshape(-1, len(CLASSES))
-    return Table(names + CLASSES, np.hstack([table.symbols, columns]), table.names)
+    columns = [table.symbols]
+    if associations is not None and len(associations):
+        names += ASSOCIATIONS
+        columns.append(associations.columns(*map(table.column, ASSOCIATED)))
+    if classes is not None and classes.n_classes:
+        places = classes.places(form_ids(w for v, n1, _, n2 in quadruples for w in (v, n1, n2)))
+        for depth, own in CLASSES.items():
+            names += own
+            columns.append(classes.symbols(places, depth).reshape(-1, len(own)))
+    return table if len(columns) == 1 else Table(names, np.hstack(columns), table.names)
+
+
+def context(doc: Doc, verb: int, noun: int, preposition: int) -> Context:
+    """Get the word behind the verb and those before the noun and the preposition, in lower case;
+    None for the noun next to the verb or the preposition.
+    """
+    return (
+        None if noun == verb + 1 else doc[verb + 1].text.lower(),
+        None if noun == verb + 1 else doc[noun - 1].text.lower(),
+        None if preposition == noun + 1 else doc[preposition - 1].text.lower(),
+    )
 
 
 def _missing(doc: Doc, source: str) -> str | None:
@@ -223,15 +348,14 @@ def _missing(doc: Doc, source: str) -> str | None:
     return None if doc.has_annotation("TAG") else f"{tags} next to {chunks}"
 
 
-def _sites_of_trees(doc: Doc) -> Iterator[Site]:
+def _of_trees(doc: Doc, function: Callable) -> Iterator[tuple[list[int], Any]]:
     for sentence in extensions.sentences(doc):
         tree = extensions.tree(sentence)
         if tree is not None:
-            positions = [token.i for token in sentence if not token.is_space]
-            yield from (_shifted(site, positions) for site in sites(tree))
+            yield [token.i for token in sentence if not token.is_space], function(tree)
 
 
-def _sites_of_chunks(doc: Doc) -> Iterator[Site]:
+def _of_chunks(doc: Doc, function: Callable) -> Iterator[tuple[list[int], Any]]:
     chunks = [(chunk.start, chunk.end) for chunk in extensions.np_chunks(doc)]
     for sentence in extensions.sentences(doc):
         positions = [token.i for token in sentence if not token.is_space]
@@ -240,14 +364,20 @@ def _sites_of_chunks(doc: Doc) -> Iterator[Site]:
         places = (chunk for chunk in chunks[begin:end] if chunk[1] <= sentence.end)
         bounds = (tuple(bisect_left(positions, i) for i in chunk) for chunk in places)
         inside = [(first, last) for first, last in bounds if first < last]
-        tags = [doc[i].tag_ for i in positions]
-        yield from (_shifted(site, positions) for site in sites_from_chunks(tags, inside))
+        yield positions, function([doc[i].tag_ for i in positions], inside)
 
 
-def _shifted(site: Site, positions: Sequence[int]) -> Site:
-    """Convert a site over words to one over tokens. positions: the token of each word."""
-    heads = (positions[i] for i in site[:4])
-    return Site(*heads, positions[site.start], positions[site.end - 1] + 1, site.label)
+def _shifted(found: Iterable[Site], positions: Sequence[int]) -> list[Site]:
+    """Convert sites over words to ones over tokens. positions: the token of each word."""
+    return [
+        Site(
+            *(positions[i] for i in site[:4]),
+            positions[site.start],
+            positions[site.end - 1] + 1,
+            site.label,
+        )
+        for site in found
+    ]
 
 
 make_pp_attacher = factory(

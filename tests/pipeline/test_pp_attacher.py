@@ -7,21 +7,25 @@ import pickle
 import numpy as np
 import pytest
 import spacy
+import srsly
 from pipeline import parsed
 from spacy.strings import hash_string
 from spacy.tokens import Doc
 from spacy.training import Example
 
+from spacy_structlearn.attachment.associations import Associations
 from spacy_structlearn.attachment.sites import Site, sites
+from spacy_structlearn.classification.features import MISSING, symbol
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline.doc_trees import reattached
 from spacy_structlearn.pipeline.extensions import site_spans
-from spacy_structlearn.pipeline.pp_attacher import variables
+from spacy_structlearn.pipeline.pp_attacher import context, variables
 from spacy_structlearn.pipeline.readers import (
     create_pp_quadruples_reader,
     set_gold_spans,
     to_example,
 )
+from spacy_structlearn.pipeline.tokens import form_ids
 from spacy_structlearn.words.classes import WordClasses
 
 # Objects with their prepositional phrases; the word after the phrase tells what it belongs to.
@@ -248,10 +252,11 @@ def test_classes_are_variables_of_their_own():
     table = variables(
         [("Took", "ham", "with", "Forks"), ("eaten", "it", "by", "her")], None, classes
     )
-    assert table.variables == ("v", "n1", "p", "n2", "v_class", "n1_class", "n2_class")
+    expected = "v n1 p n2 v_class n1_class n2_class v_class7 n1_class7 n2_class7"
+    assert " ".join(table.variables) == expected
     shape = path[hash_string("xxxx")]  # "eaten" has no class, and neither have most shapes
-    assert table.symbols[:, 4:].tolist() == [[0, 0, path[hash_string("Forks")]], [shape, 0, 0]]
-    assert variables([], None, classes).symbols.shape == (0, 7)
+    assert table.symbols[:, 4:7].tolist() == [[0, 0, path[hash_string("Forks")]], [shape, 0, 0]]
+    assert variables([], None, classes).symbols.shape == (0, 10)
     assert variables([], None, WordClasses.empty()).variables == ("v", "n1", "p", "n2")
 
 
@@ -318,6 +323,139 @@ def test_what_was_trained_with_a_lemmatizer_says_that_it_is_missing():
     attacher.lemmatizer = None
     with pytest.raises(StructlearnError, match=r"SL030.*'v_lemma'.*lemmatizer"):
         attacher(parsed_doc(nlp.vocab, SENTENCES[0]))
+
+
+# --- further variables and further phrases --------------------------------------------------------
+def with_associations(path, **settings):
+    counts = {("N", symbol("pizza"), symbol("with"), symbol("olives")): 9}
+    path.write_bytes(Associations.of(counts).to_bytes())
+    templates = [["p"], ["n1_p"], ["p_n2"], ["v_p"]]
+    return trained(
+        lemmatizer={"@misc": "spacy_structlearn.english_lemmas.v1"},
+        associations=str(path),
+        model={"@architectures": "spacy_structlearn.LogLinear.v1", "templates": templates},
+        **settings,
+    )
+
+
+def test_associations_are_stored(tmp_path, nlp):
+    ours = with_associations(tmp_path / "associations.bin")
+    attacher = ours.get_pipe("pp_attacher")
+    docs = [parsed_doc(nlp.vocab, sentence) for sentence in SENTENCES]
+    expected = [readable(attacher(doc.copy())) for doc in docs]
+    assert len({p for ((_, _, p),) in expected}) > 2
+    ours.to_disk(tmp_path / "pipeline")
+    (tmp_path / "associations.bin").unlink()
+    without_file = {"components.pp_attacher.associations": None}
+    again = spacy.load(tmp_path / "pipeline", config=without_file).get_pipe("pp_attacher")
+    assert again.model.attrs["associations"] == attacher.model.attrs["associations"]
+    assert [readable(again(doc.copy())) for doc in docs] == expected
+    again.from_bytes(attacher.to_bytes())
+    assert [readable(again(doc.copy())) for doc in docs] == expected
+
+
+def test_associations_need_a_file_and_a_lemmatizer(tmp_path):
+    lemmatizer = {"@misc": "spacy_structlearn.english_lemmas.v1"}
+    with pytest.raises(StructlearnError, match=r"SL010.*no_file"):
+        trained(associations=str(tmp_path / "no_file"), lemmatizer=lemmatizer)
+    with pytest.raises(StructlearnError, match=r"SL043.*associations.*lemmatizer"):
+        trained(associations=str(tmp_path / "no_file"))
+
+
+def test_files_without_associations_are_read(attacher, nlp):
+    stored = attacher.to_bytes()
+    message = srsly.msgpack_loads(stored)
+    model = srsly.msgpack_loads(message["model"])
+    for attributes in model["attrs"]:
+        del attributes["associations"]
+    message["model"] = srsly.msgpack_dumps(model)
+    other = spacy.blank("en").add_pipe("pp_attacher")
+    other.from_bytes(srsly.msgpack_dumps(message))
+    assert other.parameters == attacher.parameters
+    assert not len(other.model.attrs["associations"])
+
+
+def test_words_of_the_context(nlp):
+    attacher = trained(context=True).get_pipe("pp_attacher")
+    doc = parsed_doc(nlp.vocab, SENTENCES[0], gold=True)
+    table = attacher.gold_data(to_example(doc)).table
+    assert table.select(["v_next", "n1_before", "p_before"]).symbols.tolist() == [[MISSING] * 3]
+    words = Doc(nlp.vocab, words=["Eat", "The", "red", "pizza", "now", "with", "forks"])
+    assert context(words, 0, 3, 5) == ("the", "red", "now")
+    assert readable(attacher(parsed_doc(nlp.vocab, SENTENCES[0])))
+
+
+def test_word_classes_at_two_depths():
+    ids = np.sort(form_ids(["ate", "pizza"])[:, 0])
+    paths = np.array([0b1000000011, 0b101], dtype=np.uint64)
+    classes = WordClasses(ids, np.array([0, 1], dtype=np.uint16), paths)
+    table = variables([("ate", "pizza", "with", "ate")], classes=classes)
+    fine, coarse = (
+        table.select([f"{name}_class{depth}" for name in ("v", "n1", "n2")]).symbols[0].tolist()
+        for depth in ("", 7)
+    )
+    assert sorted(set(fine)) == [0b101, 0b1000000011]
+    assert [{0b101: 0b101, 0b1000000011: 0b10000000}[path] for path in fine] == coarse
+
+
+CHAIN = """(S (NP (PRP I)) (VP (VBD ate) (NP (NP (NNS bowls)) (PP (IN of) (NP (NP (NN soup))
+    (PP (IN with) (NP (NNS noodles)))))) (PP (IN in) (NP (NN silence)))) (. .))"""
+
+
+def test_all_phrases_of_a_chain(attacher, nlp):
+    first = attacher(parsed_doc(nlp.vocab, CHAIN))
+    assert [a.prep.text for a in first._.pp_attachments] == ["of", "in"]
+    ours = trained(chains=True).get_pipe("pp_attacher")
+    doc = ours(parsed_doc(nlp.vocab, CHAIN, space=(3,)))
+    assert [(a.prep.text, a.head.text) for a in doc._.pp_attachments] == [
+        ("of", "bowls"),
+        ("with", "soup"),
+        ("in", "ate"),
+    ]
+    assert all(0 < a.prob <= 1 for a in doc._.pp_attachments)
+    assert [token._.pp_head.text for token in doc if token._.pp_head] == ["bowls", "soup", "ate"]
+    # Single phrases are attached as before.
+    for sentence in SENTENCES:
+        docs = [one(parsed_doc(nlp.vocab, sentence)) for one in (attacher, ours)]
+        assert readable(docs[0]) == readable(docs[1])
+    for words in ([], ["\n"]):
+        doc = Doc(nlp.vocab, words=words)
+        set_gold_spans(doc, "constituents", [])
+        assert ours(doc)._.pp_attachments == ()
+
+
+def test_chains_of_chunks(nlp):
+    ours = trained(chains=True, source="np_chunks").get_pipe("pp_attacher")
+    doc = parsed_doc(nlp.vocab, CHAIN)
+    chunks = [("NP", i, i + 1) for i in (0, 2, 4, 6, 8)]
+    set_gold_spans(doc, "np_chunks", chunks)
+    assert [a.prep.text for a in ours(doc)._.pp_attachments] == ["of", "with", "in"]
+
+
+def test_phrases_of_an_earlier_phrase_are_not_moved(nlp):
+    """`reattach` moves a phrase between the verb and its object only."""
+    flat = CHAIN.replace(
+        "(NP (NP (NN soup))\n    (PP (IN with) (NP (NNS noodles))))", "(NP (NN soup))"
+    )
+    flat = flat.replace("(PP (IN in)", "(PP (IN with) (NP (NNS noodles))) (PP (IN in)")
+    doc = parsed_doc(nlp.vocab, flat)
+    found = [
+        Site(1, 2, 3, 4, 3, 5, "N"),
+        Site(1, 4, 5, 6, 5, 7, "N"),
+        Site(1, 6, 7, 8, 7, 9, "V"),
+    ]
+    set_gold_spans(doc, "pp_attachments", site_spans(found))
+    assert reattached(doc) == doc._.trees
+    set_gold_spans(doc, "pp_attachments", site_spans([found[0], Site(1, 2, 5, 6, 5, 7, "N")]))
+    assert reattached(doc) != doc._.trees
+
+
+def test_trees_and_attachments_agree_after_reattaching(attacher, nlp):
+    for phrase in (p for phrases in PHRASES.values() for p in phrases):
+        for label in "VN":
+            doc = attacher(parsed_doc(nlp.vocab, verb_phrase(*phrase.split(), label)))
+            (tree,) = reattached(doc)
+            assert [s.label for s in sites(tree)] == [a.label for a in doc._.pp_attachments]
 
 
 # --- training -------------------------------------------------------------------------------------

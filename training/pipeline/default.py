@@ -10,8 +10,8 @@ Each stage is kept in training/work, so that an interrupted run resumes:
 3. Predict tags for train by k-fold jackknifing.
 4. Train the parser on the trees of EWT and MCTB_en, twice: the first one is the teacher that parses
    the raw text from which the second one learns words (self_training.py). Train the chunker on the
-   predicted tags, the PP attacher on the trees of EWT and CRAFT, and the role labeler on the
-   propositions of EWT.
+   predicted tags, the PP attacher on the trees of EWT, CRAFT and MCTB_en, with counts of the raw
+   text (associations.py), and the role labeler on the propositions of EWT.
 5. Assemble the pipeline. Evaluate it once on dev, and write its model card (card.py).
 
 --only COMPONENT ... keeps the other components of the package. --card evaluates the existing
@@ -41,6 +41,7 @@ from training.common.ewt import build_docs, document_names, read_docs, tuning_do
 from training.common.jackknife import write_docs
 from training.common.recording import CORPORA, ROOT, WORK
 from training.pipeline import card
+from training.pipeline.associations import learn_associations
 from training.pipeline.attacher import train_pp_attacher
 from training.pipeline.classes import learn_classes
 from training.pipeline.labeler import train_srl_labeler, training_files
@@ -71,7 +72,7 @@ TUNED_L2 = (1.0, 2.0, 4.0, 8.0)
 # Smaller probabilities of the parser are removed, and the others stored as float16. This does not
 # change the accuracy on the tuning documents.
 SMALLEST_PROBABILITY = 1e-6
-SMALLEST_ATTACHMENT_WEIGHT = 0.01
+SMALLEST_ATTACHMENT_WEIGHT = 0.02
 # The training trees of the role labeler. In trees of a product of grammars, without input tags, F1
 # on the tuning documents was 69.6 with gold trees, 68.6 with jackknifed trees, and 70.1 with both.
 ROLES_FROM = "both"
@@ -136,8 +137,9 @@ en_structlearn_sm is trained on the following corpora and licensed, like them, C
 * MCTB_en, trees of dialogue, forum, law, literature and review: multi-domain-parsing-analysis
   https://github.com/RingoS/multi-domain-parsing-analysis
   MIT License
-* Raw text, from which words and their frequencies in trees of a parser, and word classes, were
-  learned. Pinned addresses of all sources: corpora/corpora.toml of spacy-structlearn
+* Raw text, from which words and their frequencies in trees of a parser, word classes, and counts of
+  words with prepositions, were learned. Pinned addresses of all sources: corpora/corpora.toml of
+  spacy-structlearn
   - English Wikipedia: articles by its contributors, who are named in their histories
     https://en.wikipedia.org, Creative Commons Attribution-ShareAlike 3.0
   - OpenStax, Rice University: sixteen textbooks by the authors named in their prefaces
@@ -240,11 +242,20 @@ def learn_parser(corpora: Path, work: Path, threads: int) -> Language:
     return spacy.load(target)
 
 
-def learn_attacher(corpora: Path, work: Path) -> Language:
+def learn_attacher(corpora: Path, work: Path, jobs: int) -> Language:
     """Train the PP attacher on all sites."""
     target = work / "pp_attacher"
     if not target.exists():
-        train_pp_attacher(corpora, work, target, use_all=True)
+
+        def chunker() -> Language:
+            nlp = spacy.blank("en", config=BASE)
+            nlp.add_pipe("sentence_splitter", source=train_splitter(corpora, work))
+            nlp.add_pipe("chain_tagger", source=train_tagger(corpora, work))
+            nlp.add_pipe("np_chunker", source=learn_chunker(corpora, work, jobs))
+            return nlp
+
+        associations = learn_associations(corpora, work, chunker)
+        train_pp_attacher(corpora, work, target, use_all=True, associations=associations)
     return spacy.load(target)
 
 
@@ -284,7 +295,7 @@ COMPONENTS = {
         learn_chunker, lambda model: model.compact("float16", SMALLEST_CHUNK_WEIGHT)
     ),
     "pp_attacher": Component(
-        lambda corpora, work, _: learn_attacher(corpora, work),
+        learn_attacher,
         lambda model: model.compact("float16", SMALLEST_ATTACHMENT_WEIGHT),
     ),
     "srl_labeler": Component(
@@ -324,6 +335,8 @@ def assemble(trained: Language) -> Language:
     for component in config["components"].values():
         if "classes" in component["model"]:
             component["model"]["classes"] = None  # stored in the model
+        if "associations" in component:
+            component["associations"] = None  # the same
         if "threads" in component["model"]:
             component["model"]["threads"] = 1  # depends on the training machine
         if "prior" in component["model"].get("grammar", {}):

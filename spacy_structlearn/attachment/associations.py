@@ -1,0 +1,144 @@
+"""Associations of verbs and nouns with prepositions, and of prepositions with their objects.
+
+They are estimated from the counts of unambiguous phrases in raw text (`unambiguous`). The lexical
+association of a word w and a preposition p is
+
+    log P(p | w) / P(p),    P(p | w) = (C(w, p) + a P(p)) / (C(w) + a),
+
+as in Hindle & Rooth (1993), with the frequency of the preposition among all verbs (nouns) as the
+prior. A phrase also tells itself whether it belongs to verbs or to nouns, log P(n2 | p, V) / P(n2 |
+p, N) (Ratnaparkhi 1998). The values are rounded to a few levels, which a classifier of nominal data
+can read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..kernels.index import KeyIndex, mix_pairs
+from ..learning.stored import Stored
+from .sites import NOUN, VERB
+
+Symbols = NDArray[np.uint64]
+Floats = NDArray[np.float64]
+Phrase = tuple[str, int, int, int]
+"""A label ("V" or "N"), and symbols of a word, a preposition, and its object (0 for no phrase)."""
+
+# Of a count: what is counted for verbs and for nouns. Part of the format of models.
+_SEEDS = {VERB: (1, 2), NOUN: (3, 4)}
+_ANY = 0  # the symbol of any word
+_STEPS = 8  # of counts, in each doubling
+_PRIOR = 20.0  # a
+_OBJECT_PRIOR = 5.0
+_LEVELS = np.array([-1.5, -0.8, -0.35, 0.0, 0.35, 0.8, 1.5, 2.5])
+
+
+class Associations(Stored):
+    """Counts of unambiguous prepositional phrases.
+
+    keys: uint64 (n), ascending: hashes of what was counted.
+    counts: uint8 (n), log2(1 + count) in eighths, rounded.
+    """
+
+    kind = "pp_associations"
+
+    def __init__(self, keys: Symbols | None = None, counts: NDArray[np.uint8] | None = None):
+        self.keys = np.empty(0, np.uint64) if keys is None else keys
+        self.counts = np.empty(0, np.uint8) if counts is None else counts
+        if self.counts.shape != self.keys.shape or (self.keys[1:] <= self.keys[:-1]).any():
+            raise ValueError("its keys and counts do not fit together")
+        self._index = KeyIndex(np.ascontiguousarray(self.keys))
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @classmethod
+    def of(
+        cls,
+        phrases: Mapping[Phrase, int],
+        *,
+        min_count: int = 1,
+        min_word_count: int = 1,
+    ) -> Associations:
+        """Return the associations of counted phrases.
+
+        phrases: how often each phrase occurs.
+        min_count: rarer pairs of two words are left out. min_word_count: rarer words.
+        """
+        keys, counts = [], []
+
+        def count(seed: int, first: Symbols, second: Symbols, n: Floats, least: int = 1) -> None:
+            distinct, numbers = np.unique(_keys(seed, first, second), return_inverse=True)
+            totals = np.bincount(numbers, n, minlength=len(distinct))
+            kept = totals >= least
+            keys.append(distinct[kept])
+            counts.append(np.rint(_STEPS * np.log2(1 + totals[kept])).clip(0, 255))
+
+        for label, (seed, object_seed) in _SEEDS.items():
+            own = [(*words, n) for (name, *words), n in phrases.items() if name == label]
+            rows = np.array(own, dtype=np.uint64).reshape(-1, 4)
+            _, numbers = np.unique(rows[:, 0], return_inverse=True)
+            frequent = np.bincount(numbers, rows[:, 3])[numbers] >= min_word_count
+            has = rows[:, 1] != _ANY
+            anything = np.zeros(len(rows), dtype=np.uint64)
+            count(seed, anything, anything, rows[:, 3])
+            for chosen, first, second, least in (
+                (frequent, rows[:, 0], anything, 1),
+                (has, anything, rows[:, 1], 1),
+                (has & frequent, rows[:, 0], rows[:, 1], min_count),
+            ):
+                count(seed, first[chosen], second[chosen], rows[chosen, 3], least)
+            count(object_seed, rows[has, 1], anything[has], rows[has, 3])
+            count(object_seed, rows[has, 1], rows[has, 2], rows[has, 3], min_count)
+        merged, places = np.unique(np.concatenate(keys), return_index=True)
+        return cls(merged, np.concatenate(counts)[places].astype(np.uint8))
+
+    def columns(
+        self, verbs: Symbols, nouns: Symbols, prepositions: Symbols, objects: Symbols
+    ) -> Symbols:
+        """Return the levels of three associations of each site, symbols for a classifier.
+
+        verbs, nouns, prepositions, objects: uint64 (n), symbols of V, N1, P, N2.
+        Returns uint64 (n, 3): of verb and preposition, noun and preposition, and of the phrase with
+        verbs instead of nouns.
+        """
+        values = [
+            self._of_head(VERB, verbs, prepositions),
+            self._of_head(NOUN, nouns, prepositions),
+            self._of_object(prepositions, objects),
+        ]
+        return np.stack([np.searchsorted(_LEVELS, v) + 1 for v in values], axis=1).astype(np.uint64)
+
+    def _of_head(self, label: str, words: Symbols, prepositions: Symbols) -> Floats:
+        """Return log P(p | w) / P(p)."""
+        seed, _ = _SEEDS[label]
+        anything = np.full_like(words, _ANY)
+        prior = (self._count(seed, anything, prepositions) + 0.5) / (
+            self._count(seed, anything, anything) + 1
+        )
+        both, alone = self._count(seed, words, prepositions), self._count(seed, words, anything)
+        return np.log((both + _PRIOR * prior) / (alone + _PRIOR) / prior)
+
+    def _of_object(self, prepositions: Symbols, objects: Symbols) -> Floats:
+        """Return log P(n2 | p, V) / P(n2 | p, N)."""
+        anything = np.full_like(objects, _ANY)
+        (verb, verbs), (noun, nouns) = (
+            (self._count(seed, prepositions, objects), self._count(seed, prepositions, anything))
+            for _, seed in _SEEDS.values()
+        )
+        prior = (verb + noun + 0.5) / (verbs + nouns + 1000)
+        a = 100 * _OBJECT_PRIOR
+        return np.log((verb + a * prior) / (verbs + a) * (nouns + a) / (noun + a * prior))
+
+    def _count(self, seed: int, first: Symbols, second: Symbols) -> Floats:
+        places = self._index.find(_keys(seed, first, second))
+        logs = np.append(self.counts, 0)[places].astype(np.float64)
+        return np.exp2(logs / _STEPS) - 1
+
+
+def _keys(seed: int, first: Symbols, second: Symbols) -> Symbols:
+    firsts = mix_pairs(np.full(len(first), seed, dtype=np.uint64), np.ascontiguousarray(first))
+    return mix_pairs(firsts, np.ascontiguousarray(second))
