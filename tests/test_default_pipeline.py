@@ -58,7 +58,7 @@ def test_training_can_be_resumed(nlp):
 
 def test_size_on_disk():
     size = sum(path.stat().st_size for path in DIRECTORY.rglob("*") if path.is_file())
-    assert 0 < size <= 20 * 2**20
+    assert 0 < size <= 25e6
 
 
 def test_licence_and_sources():

@@ -13,6 +13,8 @@ tags             accuracy on gold tokens; unknown: of words that are not in trai
 parser.ewt       F1 of trees: dev_f1 with gold tokens and predicted tags, raw_f1 on raw text
 np_chunks        F1 with predicted tags; raw.f: on raw text
 pp.ewt_dev       accuracy with gold tokens
+pp.pairs         share of the balanced pairs (tests/everyday/attachments.tsv) that are right, by
+                 reading
 srl              F1 with gold tokens, and on raw text; gold_tokens.verbs_f, nominal.f: of predicates
                  that are verbs, and of all others, with gold tokens
 package_mb       size of the pipeline
@@ -37,6 +39,7 @@ from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.latent.model import LatentGrammar
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from training.benchmarks import raw_text
+from training.common.everyday import score_pairs
 from training.common.kept import LEXICON, train
 from training.common.recording import CORPORA, ROOT, WORK, record, show
 from training.common.scoring import score, under
@@ -76,7 +79,7 @@ def of_pipeline(nlp: Language, corpora: Path) -> Figures:
     found: Figures = {}
     for part in (raw_text.tags, raw_text.layers, raw_text.size):
         found |= part(run)
-    return {name: found[key] for key, name in NAMES.items() if key in found}
+    return {name: found[key] for key, name in NAMES.items() if key in found} | score_pairs(nlp)
 
 
 def of_grammars(corpora: Path, work: Path, threads: int) -> Iterator[Figures]:
