@@ -195,6 +195,16 @@ def learn_chunker(corpora: Path, work: Path, jobs: int) -> Language:
     return spacy.load(target)
 
 
+def tagging(corpora: Path, work: Path, **further: Language) -> Language:
+    """Return a pipeline of the splitter, the tagger and a component of another pipeline."""
+    nlp = spacy.blank("en", config=BASE)
+    nlp.add_pipe("sentence_splitter", source=train_splitter(corpora, work))
+    nlp.add_pipe("chain_tagger", source=train_tagger(corpora, work))
+    for name, source in further.items():
+        nlp.add_pipe(name, source=source)
+    return nlp
+
+
 def learn_teacher(corpora: Path, work: Path, threads: int) -> Language:
     """Train the pipeline that parses raw text, with a parser of the treebanks alone."""
     target = work / "teacher"
@@ -207,11 +217,7 @@ def learn_teacher(corpora: Path, work: Path, threads: int) -> Language:
             threads=threads,
             **OF_TEACHER,
         )
-        nlp = spacy.blank("en", config=BASE)
-        nlp.add_pipe("sentence_splitter", source=train_splitter(corpora, work))
-        nlp.add_pipe("chain_tagger", source=train_tagger(corpora, work))
-        nlp.add_pipe("constituency_parser", source=parser)
-        fitting.save(nlp, target)
+        fitting.save(tagging(corpora, work, constituency_parser=parser), target)
     nlp = spacy.load(target)
     for name, settings in TOGETHER.items():
         for setting, value in settings.items():
@@ -248,11 +254,7 @@ def learn_attacher(corpora: Path, work: Path, jobs: int) -> Language:
     if not target.exists():
 
         def chunker() -> Language:
-            nlp = spacy.blank("en", config=BASE)
-            nlp.add_pipe("sentence_splitter", source=train_splitter(corpora, work))
-            nlp.add_pipe("chain_tagger", source=train_tagger(corpora, work))
-            nlp.add_pipe("np_chunker", source=learn_chunker(corpora, work, jobs))
-            return nlp
+            return tagging(corpora, work, np_chunker=learn_chunker(corpora, work, jobs))
 
         associations = learn_associations(corpora, work, chunker)
         train_pp_attacher(corpora, work, target, use_all=True, associations=associations)
