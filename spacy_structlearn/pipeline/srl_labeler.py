@@ -452,10 +452,14 @@ class SRLLabeler(BatchTrainable):
 
     def _nodes(self, brackets: Brackets) -> RoleTrees:
         classes = self.model.attrs.get("classes")
-        classes_of = None
-        if classes is not None and classes.n_classes:
-            classes_of = lambda words: classes.column(form_ids(words))  # noqa: E731
-        return RoleTrees(brackets, self.head_rules, self.role_labels, classes_of)
+        if classes is None or not classes.n_classes:
+            return RoleTrees(brackets, self.head_rules, self.role_labels)
+        return RoleTrees(
+            brackets,
+            self.head_rules,
+            self.role_labels,
+            lambda words: classes.column(form_ids(words)),
+        )
 
     def _check(self, doc: Doc) -> None:
         """Raise StructlearnError for a Doc without trees, or without tags."""

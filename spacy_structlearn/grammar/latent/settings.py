@@ -131,7 +131,7 @@ class LatentGrammarSettings(LexiconSettings):
         return kind(self, data, make_engine=make_engine)
 
     def read_prior(self) -> LatentGrammar | None:
-        """Read `prior`, with as many members as `grammars`; None if there is none.
+        """Read the first `grammars` grammars of `prior`; None if there is no prior.
 
         With a grammar of the trees of another parser this is self-training (McClosky et al. 2006),
         from which latent grammars gain more than others (Huang & Harper 2009).
