@@ -45,6 +45,9 @@ DECODERS = ("viterbi", "max_rule_sum", "max_rule_product", "variational", LABELL
 # Items with lower posteriors are pruned after each level of the cascade.
 THRESHOLDS = (1e-4, 3e-4, *(1e-3,) * 6)
 EDGE_FACTOR = 0.3
+# Times the weight of the tags of words that the grammar does not know: what a tagger has seen of
+# their context is worth more than their spelling.
+UNKNOWN_WORDS = 1.5
 _BATCH_WORDS = 2000
 
 
@@ -176,8 +179,8 @@ class ChartParser:
         tags: a tag for each word ("" for none), or its possible tags with their probabilities. Tags
             that the grammar does not know are ignored.
         tag_weight: number of nats by which the score of a word with its given tag is raised at
-            every level of the cascade, less if the tag is uncertain (`tag_shares`). With infinity
-            the most probable tag is required.
+            every level of the cascade, less if the tag is uncertain (`tag_shares`), and more if the
+            grammar does not know the word. With infinity the most probable tag is required.
         tokens: what the scorers read of each sentence. None if they only read words.
 
         Raises StructlearnError unless there is one tag for each word and one list of tokens for
@@ -436,6 +439,9 @@ class ChartParser:
             id(grammar): np.concatenate([grammar.lexicon.encode(words) for words in sentences])
             for grammar in self.grammars
         }
+        if shares is not None:
+            lexicon = self.grammar.lexicon
+            shares[ids[id(self.grammar)] >= len(lexicon.words)] *= UNKNOWN_WORDS
         for grammar, level in wanted:
             rows = np.ascontiguousarray(grammar.lexicon.scores(level, ids[id(grammar)]), np.float32)
             if shares is not None:

@@ -29,7 +29,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.grammar.chart import blocks
+from spacy_structlearn.grammar.chart import blocks, decode
 from spacy_structlearn.grammar.chart.decode import DECODERS, ChartParser
 from spacy_structlearn.grammar.latent.model import LatentGrammar
 from spacy_structlearn.trees.parse import calibrate, tag_shares
@@ -481,6 +481,21 @@ def test_words_never_seen_with_their_tag():
     # The likelihood of such a word does not matter: the trees are those of a word with that tag.
     other = parse_one(grammar, ["b", "b"], ["t", "u"])
     assert certain.spans == other.spans
+
+
+def test_tags_of_unknown_words_weigh_more(monkeypatch):
+    parser = ChartParser(sample_grammar())
+    known = [parser.grammar.lexicon.words[place] for place in (3, 1, 2)]
+    unknown = ["blorps", "zwanging", "Quoddly"]
+
+    def parse(words, weight):
+        return parser.parse([words], [["NN", "VBZ", "RB"]], tag_weight=weight)[0]
+
+    raised, of_known = parse(unknown, 2.0), parse(known, 2.0)
+    monkeypatch.setattr(decode, "UNKNOWN_WORDS", 1.0)
+    assert same(parse(unknown, 3.0), raised)
+    assert not same(parse(unknown, 2.0), raised)
+    assert same(parse(known, 2.0), of_known)
 
 
 def test_impossible_tags_give_a_flat_tree_with_them():
