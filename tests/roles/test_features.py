@@ -10,6 +10,7 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.roles.features import (
     FEATURES,
     GILDEA_JURAFSKY,
+    OF_LOWER_CASE,
     PREDICATE_FEATURES,
     ROLESET,
     features,
@@ -179,6 +180,14 @@ def test_classes_and_spelling_of_words():
         found = plain(features(nodes, sites, names))
         assert [found[name][0] for name in names] == wanted
     assert list(nodes_of(GAVE, classes_of=classes_of).word_classes)[8:11] == [None, None, "111"]
+
+
+@pytest.mark.parametrize("span", [(0, 1), (2, 6), (11, 13), (12, 13), (0, 18)])
+def test_words_in_lower_case(span):
+    plain_names = [name.removesuffix("_lower") for name in OF_LOWER_CASE]
+    found = asked(GAVE.replace("the", "THE"), 6, span, *plain_names)
+    lower = asked(GAVE.replace("the", "THE"), 6, span, *OF_LOWER_CASE)
+    assert lower == [None if word is None else word.lower() for word in found]
 
 
 def test_what_is_said_of_the_predicate():
