@@ -52,10 +52,13 @@ _OF_GRAMMAR = (
     ("voice", "position", "phrase", ROLESET),
     _lower("phrase", "head", ROLESET),
 )
-# What tells places from times: the classes and the spelling of "Ohio" in "in Ohio".
+# What tells places from times: the classes and the spelling of "Ohio" in "in Ohio". With coarser
+# classes, "in March" is like "in June".
 _OF_CLASSES = (
     *(("content_class",), _lower("head", "content_class"), ("content_class", "lemma")),
-    *(("content_form",), _lower("head", "content_form")),
+    *(("content_class_8",), _lower("head", "content_class_8")),
+    *(("content_class_10",), _lower("head", "content_class_10")),
+    *(("content_form",), _lower("head", "content_form"), _lower("head", "content")),
 )
 _TEMPLATES: dict[str, tuple[tuple[str, ...], ...]] = {
     PREDICATES: (

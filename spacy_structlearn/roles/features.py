@@ -32,7 +32,10 @@ PREDICATE_FEATURES = (
     *("above", "subcat", "voice", "particle", "before", "after", "after_phrase", "preposition"),
 )
 """Features of a predicate alone, for its identification and its sense."""
-OF_WORD_CLASSES = ("head_class", "content_class", "predicate_class")
+OF_WORD_CLASSES = (
+    *("head_class", "content_class", "predicate_class"),
+    *("content_class_8", "content_class_10"),
+)
 """Features of the classes of words; None without classes."""
 OF_SPELLING = ("head_form", "content_form")
 """Features of the spelling of words."""
@@ -79,6 +82,7 @@ def features(
     content, content_tag: the word that carries the content: the noun of a prepositional phrase, the
         main verb of a clause (Surdeanu et al. 2003).
     head_class, content_class: the classes of these words; None without classes.
+    content_class_8, content_class_10: coarser classes, the first 8 or 10 turns to `content_class`.
     head_form, content_form: the shapes and endings of these words (`shape_signature`).
     left, left_head, right, right_head: labels and head words of the sisters.
     parent, parent_head.
@@ -145,6 +149,11 @@ def _governor(nodes: RoleTrees, found: Nodes) -> Coded:
     return _label(nodes, governors[nodes.parents[found]])
 
 
+def _coarse_class(nodes: RoleTrees, tokens: Nodes, depth: int) -> Coded:
+    """Return the first turns to the classes of tokens, after the 1 at the beginning."""
+    return nodes.word_classes.map(lambda path: path[: depth + 1]).at(tokens)
+
+
 _OF_NODES: Mapping[str, Callable[[RoleTrees, Nodes], Coded]] = {
     "phrase": _label,
     "head": _head,
@@ -164,6 +173,8 @@ _OF_NODES: Mapping[str, Callable[[RoleTrees, Nodes], Coded]] = {
     "governor": _governor,
     "head_class": lambda nodes, found: _at_or_none(nodes.word_classes, nodes.heads[found]),
     "content_class": lambda nodes, found: nodes.word_classes.at(nodes.contents[found]),
+    "content_class_8": lambda nodes, found: _coarse_class(nodes, nodes.contents[found], 8),
+    "content_class_10": lambda nodes, found: _coarse_class(nodes, nodes.contents[found], 10),
     "head_form": lambda nodes, found: _at_or_none(nodes.forms, nodes.heads[found]),
     "content_form": lambda nodes, found: nodes.forms.at(nodes.contents[found]),
     "head_lower": lambda nodes, found: _lower(nodes, nodes.heads[found]),

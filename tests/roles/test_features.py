@@ -182,6 +182,19 @@ def test_classes_and_spelling_of_words():
     assert list(nodes_of(GAVE, classes_of=classes_of).word_classes)[8:11] == [None, None, "111"]
 
 
+def test_coarser_classes():
+    def classes_of(words):
+        return np.array([0b1_0110_0111_0101 if w == "Xmas" else 0 for w in words], dtype=np.uint64)
+
+    nodes = nodes_of(GAVE, classes_of=classes_of)
+    sites = Sites.of([(6, [nodes.node(11, 13), nodes.node(9, 11)])])
+    found = plain(features(nodes, sites, ("content_class_8", "content_class_10")))
+    assert found == {
+        "content_class_8": ["101100111", None],
+        "content_class_10": ["10110011101", None],
+    }
+
+
 @pytest.mark.parametrize("span", [(0, 1), (2, 6), (11, 13), (12, 13), (0, 18)])
 def test_words_in_lower_case(span):
     plain_names = [name.removesuffix("_lower") for name in OF_LOWER_CASE]
