@@ -13,11 +13,11 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, count, groupby
+from itertools import accumulate, count, groupby, islice
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from spacy.attrs import IS_SPACE
 from spacy.tokens import Doc
 from spacy.training import Example, validate_get_examples
@@ -34,9 +34,11 @@ from ..roles.arguments import (
 )
 from ..roles.features import (
     FEATURES,
+    OF_LOWER_CASE,
     OF_SPELLING,
     OF_WORD_CLASSES,
     PREDICATE_FEATURES,
+    ROLESET,
     features,
     predicate_features,
 )
@@ -83,7 +85,7 @@ IS_PREDICATE, IS_ARGUMENT, NONE = "PREDICATE", "ARG", "NONE"
 VERBS, ALL = "verbs", "all"
 RARE_TAGS = 0.01  # share of the predicates that are not verbs
 # Features of a candidate by itself.
-OF_CANDIDATES = (*FEATURES, *OF_SPELLING, *OF_WORD_CLASSES)
+OF_CANDIDATES = (*FEATURES, *OF_SPELLING, *OF_WORD_CLASSES, *OF_LOWER_CASE, ROLESET)
 
 extensions.register()
 
@@ -121,6 +123,11 @@ class SRLLabelerSettings(ComponentSettings):
         help="Move prepositional phrases in the trees according to attachments of the Doc with at "
         "least this probability, so that roles agree with them. None: use the trees unchanged. "
         "Training always uses them unchanged.",
+    )
+    within_noun_phrases: bool = setting(
+        False,
+        help="Phrases and the head of a noun phrase after the predicate can be arguments too, such "
+        'as "bath" in "take a bath", or a prepositional phrase that the parser attached too low.',
     )
     once: bool = setting(
         True,
@@ -225,8 +232,8 @@ class SRLLabeler(BatchTrainable):
         The trees and their tags are those of the predicted Doc if it has any and the tokens of the
         reference, and otherwise those of the reference.
         Sentences without a complete tree or with words without a tag are left out, and their number
-        is logged. Arguments with an unknown label are left out. Raises StructlearnError if no word
-        has a tag and if the frames are malformed.
+        is logged. Arguments with an unknown label, and those that are no phrase of the tree, are
+        left out. Raises StructlearnError if no word has a tag and if the frames are malformed.
         """
         doc = _annotated(example)
         if SRL not in doc.spans or CONSTITUENTS not in doc.spans:
@@ -278,7 +285,7 @@ class SRLLabeler(BatchTrainable):
     ) -> dict[str, ClassificationData]:
         """Get the candidates of the gold predicates, and the roles of the gold arguments."""
         words = [word for word in self._words(nodes).tolist() if of_words[word] is not None]
-        sites = candidates(nodes, words)
+        sites = self._candidates(nodes, words)
         roles: list[str | None] = []
         for word, own in zip(words, sites.split(), strict=True):
             bounds = np.searchsorted(nodes.tree_ids, nodes.tree_ids[word] + np.arange(2))
@@ -286,7 +293,12 @@ class SRLLabeler(BatchTrainable):
             roles += gold_roles(nodes, arguments, own)
         if not roles:
             return {}
-        columns = features(nodes, sites, OF_CANDIDATES, lemmatize=self.lemmatizer)
+        rolesets = None
+        if SENSES in self.parameters.stages:  # otherwise they are not known in prediction
+            rolesets = [of_words[word].roleset or None for word in words]
+        columns = features(
+            nodes, sites, OF_CANDIDATES, lemmatize=self.lemmatizer, rolesets=rolesets
+        )
         table = Table.of(columns, OF_CANDIDATES)
         labels = tuple(NONE if role is None else IS_ARGUMENT for role in roles)
         known = [row for row, role in enumerate(roles) if role in self.labels]
@@ -447,7 +459,7 @@ class SRLLabeler(BatchTrainable):
         trees = DocTrees(docs, self.attachment_confidence)
         nodes = self._nodes(trees.brackets)
         predicates = self._predicates(nodes)
-        roles = self._roles(trees, nodes, predicates.words)
+        roles = self._roles(trees, nodes, predicates)
         self._read(readings, trees, nodes, predicates, roles)
 
     def _nodes(self, brackets: Brackets) -> RoleTrees:
@@ -528,21 +540,30 @@ class SRLLabeler(BatchTrainable):
                 rolesets.append(next(iter(numbers.values()), None))
         return rolesets
 
+    def _candidates(self, nodes: RoleTrees, predicates: ArrayLike) -> Sites:
+        return candidates(nodes, predicates, within=self.within_noun_phrases)
+
     def _roles(
-        self, trees: DocTrees, nodes: RoleTrees, predicates: NDArray[np.intp]
+        self, trees: DocTrees, nodes: RoleTrees, predicates: _Predicates
     ) -> list[list[_Role]]:
         """Find the arguments of each predicate."""
         if self._stage(IDENTIFICATION) is None:  # no candidate in training
-            return [[] for _ in predicates]
-        all_sites = candidates(nodes, predicates)
-        parts = (self._roles_of(trees, nodes, sites) for sites in all_sites.parts(ROWS))
+            return [[] for _ in predicates.words]
+        rolesets = iter(predicates.rolesets)
+        parts = (
+            self._roles_of(trees, nodes, sites, list(islice(rolesets, len(sites.sizes))))
+            for sites in self._candidates(nodes, predicates.words).parts(ROWS)
+        )
         return [own for part in parts for own in part]
 
-    def _roles_of(self, trees: DocTrees, nodes: RoleTrees, sites: Sites) -> list[list[_Role]]:
+    def _roles_of(
+        self, trees: DocTrees, nodes: RoleTrees, sites: Sites, rolesets: Sequence[str | None]
+    ) -> list[list[_Role]]:
         """Find the arguments of each predicate among its n candidates."""
         stage, labels = self._stage(IDENTIFICATION), self.parameters.labels
         names = self._used(IDENTIFICATION, ROLES) or FEATURES[:1]
-        table = Table.of(features(nodes, sites, names, lemmatize=self.lemmatizer), names)
+        columns = features(nodes, sites, names, lemmatize=self.lemmatizer, rolesets=rolesets)
+        table = Table.of(columns, names)
         probabilities = _of_label(stage, stage.predict_proba(table), IS_ARGUMENT)
         brackets = trees.probabilities(nodes.starts[sites.nodes], nodes.ends[sites.nodes])
         argument, none = log_probabilities(probabilities, brackets)

@@ -32,10 +32,18 @@ PREDICATE_FEATURES = (
     *("above", "subcat", "voice", "particle", "before", "after", "after_phrase", "preposition"),
 )
 """Features of a predicate alone, for its identification and its sense."""
-OF_WORD_CLASSES = ("head_class", "content_class", "predicate_class")
+OF_WORD_CLASSES = (
+    *("head_class", "content_class", "predicate_class"),
+    *("content_class_8", "content_class_10"),
+)
 """Features of the classes of words; None without classes."""
 OF_SPELLING = ("head_form", "content_form")
 """Features of the spelling of words."""
+OF_LOWER_CASE = (
+    *("head_lower", "first_word_lower", "last_word_lower", "content_lower"),
+    *("left_head_lower", "right_head_lower", "parent_head_lower"),
+)
+"""Features of words in lower case, so that "In" at the beginning of a sentence is "in"."""
 ROLESET = "roleset"
 """The sense of the predicate, for trees where it is known; not among `FEATURES`."""
 
@@ -51,7 +59,7 @@ def features(
     """Return the features of nodes and predicates: a column for each name.
 
     sites: predicates, and nodes such as `candidates`.
-    names: some of `FEATURES`, `OF_WORD_CLASSES`, `OF_SPELLING`, and `ROLESET`.
+    names: some of `FEATURES`, `OF_WORD_CLASSES`, `OF_SPELLING`, `OF_LOWER_CASE`, and `ROLESET`.
     lemmatize: returns the base form of a word with a tag. None: words in lower case.
     rolesets: the sense of the predicate of each site, or None.
 
@@ -74,10 +82,12 @@ def features(
     content, content_tag: the word that carries the content: the noun of a prepositional phrase, the
         main verb of a clause (Surdeanu et al. 2003).
     head_class, content_class: the classes of these words; None without classes.
+    content_class_8, content_class_10: coarser classes, the first 8 or 10 turns to `content_class`.
     head_form, content_form: the shapes and endings of these words (`shape_signature`).
     left, left_head, right, right_head: labels and head words of the sisters.
     parent, parent_head.
     governor: the nearest clause or verb phrase above (Gildea & Jurafsky 2002).
+    head_lower, content_lower and so on: words in lower case.
 
     Of node and predicate:
     partial_path: the path up to the lowest common ancestor.
@@ -104,7 +114,7 @@ def features(
         elif name in of_predicates:
             columns[name] = of_predicates[name](nodes, leaves).at(owners)
         else:
-            known = (*FEATURES, *OF_WORD_CLASSES, *OF_SPELLING, ROLESET)
+            known = (*FEATURES, *OF_WORD_CLASSES, *OF_SPELLING, *OF_LOWER_CASE, ROLESET)
             raise StructlearnError("SL132", name=name, known=", ".join(known))
     return columns
 
@@ -139,6 +149,11 @@ def _governor(nodes: RoleTrees, found: Nodes) -> Coded:
     return _label(nodes, governors[nodes.parents[found]])
 
 
+def _coarse_class(nodes: RoleTrees, tokens: Nodes, depth: int) -> Coded:
+    """Return the first turns to the classes of tokens, after the 1 at the beginning."""
+    return nodes.word_classes.map(lambda path: path[: depth + 1]).at(tokens)
+
+
 _OF_NODES: Mapping[str, Callable[[RoleTrees, Nodes], Coded]] = {
     "phrase": _label,
     "head": _head,
@@ -158,8 +173,17 @@ _OF_NODES: Mapping[str, Callable[[RoleTrees, Nodes], Coded]] = {
     "governor": _governor,
     "head_class": lambda nodes, found: _at_or_none(nodes.word_classes, nodes.heads[found]),
     "content_class": lambda nodes, found: nodes.word_classes.at(nodes.contents[found]),
+    "content_class_8": lambda nodes, found: _coarse_class(nodes, nodes.contents[found], 8),
+    "content_class_10": lambda nodes, found: _coarse_class(nodes, nodes.contents[found], 10),
     "head_form": lambda nodes, found: _at_or_none(nodes.forms, nodes.heads[found]),
     "content_form": lambda nodes, found: nodes.forms.at(nodes.contents[found]),
+    "head_lower": lambda nodes, found: _lower(nodes, nodes.heads[found]),
+    "first_word_lower": lambda nodes, found: _lower(nodes, nodes.starts[found]),
+    "last_word_lower": lambda nodes, found: _lower(nodes, nodes.ends[found] - 1),
+    "content_lower": lambda nodes, found: _lower(nodes, nodes.contents[found]),
+    "left_head_lower": lambda nodes, found: _lower(nodes, nodes.heads[nodes.left[found]]),
+    "right_head_lower": lambda nodes, found: _lower(nodes, nodes.heads[nodes.right[found]]),
+    "parent_head_lower": lambda nodes, found: _lower(nodes, nodes.heads[nodes.parents[found]]),
 }
 
 

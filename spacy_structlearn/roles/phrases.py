@@ -21,7 +21,7 @@ from ..errors import StructlearnError
 from ..trees.heads import COLLINS, HeadRules
 from ..trees.tree import Tree
 from ..words.signatures import shape_signature
-from .propositions import CONTINUATION, ENGLISH, Argument, RoleLabels, base_label
+from .propositions import ENGLISH, Argument, RoleLabels, base_label
 
 Nodes = NDArray[np.intp]
 """Numbers of nodes, or of tokens; -1 for none."""
@@ -269,24 +269,6 @@ class RoleTrees:
         """Return the highest node over exactly these tokens, or None."""
         return self._nodes.get((start, end))
 
-    def pieces(self, start: int, end: int) -> list[int]:
-        """Return the smallest list of highest nodes that cover exactly these tokens, left to right.
-
-        Raises StructlearnError if the span is empty or out of range.
-        """
-        if not 0 <= start < end <= len(self.leaves):
-            raise StructlearnError("SL131", what=f"span ({start}, {end})", n=len(self.leaves))
-        found: list[int] = []
-        while start < end:
-            node = int(self.leaves[start])
-            while (parent := int(self.parents[node])) >= 0 and (
-                self.starts[parent] == start and self.ends[parent] <= end
-            ):
-                node = parent
-            found.append(node)
-            start = int(self.ends[node])
-        return found
-
     def predicates(self, tokens: ArrayLike) -> Nodes:
         """Return the nodes of tokens. Raises StructlearnError if there is no such token."""
         tokens = np.asarray(tokens, dtype=np.intp)
@@ -307,29 +289,15 @@ def _placed(places: Nodes, values: NDArray[np.integer]) -> NDArray[np.intp]:
     return placed
 
 
-def argument_nodes(nodes: RoleTrees, arguments: Iterable[Argument]) -> list[tuple[str, int]]:
-    """Return the nodes of arguments as (label, node), in the order of the arguments.
-
-    An argument that is not a node is split into pieces, with C- for all but the first one.
-    """
-    found: list[tuple[str, int]] = []
-    for label, start, end in arguments:
-        first, *rest = nodes.pieces(start, end)
-        later = label if label.startswith(CONTINUATION) else CONTINUATION + label
-        found.append((label, first))
-        found.extend((later, piece) for piece in rest)
-    return found
-
-
 def gold_roles(
     nodes: RoleTrees, arguments: Iterable[Argument], candidates: Iterable[int]
 ) -> list[str | None]:
     """Return the role of each candidate, without R- and C-, or None.
 
     arguments: those of one predicate, `Proposition.roles`, possibly annotated in another tree. An
-        argument that is not a node is split into pieces.
+        argument that is not a node is left out: the parts of it are no arguments.
     """
-    roles = {node: base_label(label) for label, node in argument_nodes(nodes, arguments)}
+    roles = {nodes.node(start, end): base_label(label) for label, start, end in arguments}
     return [roles.get(node) for node in candidates]
 
 
@@ -380,27 +348,41 @@ class Sites(NamedTuple):
             yield Sites(self.predicates[begin:end], self.sizes[begin:end], nodes)
 
 
-def candidates(nodes: RoleTrees, predicates: ArrayLike) -> Sites:
+def candidates(nodes: RoleTrees, predicates: ArrayLike, *, within: bool = False) -> Sites:
     """Return the nodes that can be arguments of predicates, tokens, in ascending order.
 
     They are the sisters of the predicate and of each node above it, and the children of sisters
     that are prepositional phrases. Punctuation is left out, and so are conjunctions with the
-    sisters that they coordinate (Xue & Palmer 2004). Raises StructlearnError if there is no such
-    token.
+    sisters that they coordinate (Xue & Palmer 2004).
+
+    within: adds the phrases and the head that are children of a noun phrase after the predicate. A
+        parser often attaches a prepositional phrase too low, and the noun of a light verb is an
+        argument of it: "bath" in "take a bath".
+    Raises StructlearnError if there is no such token.
     """
     near = sisters(nodes, predicates)
     owners = near.owners
-    wide = nodes.is_one_of(near.nodes, nodes.classes.preposition_phrases)
-    wide &= nodes.n_children[near.nodes] > 1
-    phrases = near.nodes[wide]
-    below = nodes.children_of(phrases)
-    of_below = np.repeat(owners[wide], nodes.n_children[phrases])
-    heavy = ~_is_punctuation(nodes, below)
-    owners = np.concatenate([owners, of_below[heavy]])
-    found = np.concatenate([near.nodes, below[heavy]])
+    several = nodes.n_children[near.nodes] > 1
+    wide = several & nodes.is_one_of(near.nodes, nodes.classes.preposition_phrases)
+    parts = [(near.nodes, owners), _children(nodes, near.nodes[wide], owners[wide])]
+    if within:
+        nominal = several & nodes.is_one_of(near.nodes, nodes.classes.noun_phrases)
+        nominal &= nodes.starts[near.nodes] > near.predicates[owners]
+        below, of_below = _children(nodes, near.nodes[nominal], owners[nominal])
+        heads = nodes.leaves[nodes.heads[nodes.parents[below]]]
+        kept = (nodes.n_children[below] > 0) | (below == heads)
+        parts.append((below[kept], of_below[kept]))
+    found, owners = map(np.concatenate, zip(*parts, strict=True))
     order = np.argsort(owners * len(nodes) + found)
     sizes = np.bincount(owners, minlength=len(near.sizes))
     return Sites(near.predicates, sizes, found[order])
+
+
+def _children(nodes: RoleTrees, parents: Nodes, owners: Nodes) -> tuple[Nodes, Nodes]:
+    """Return the children of nodes without punctuation, and the owner of each."""
+    below = nodes.children_of(parents)
+    kept = ~_is_punctuation(nodes, below)
+    return below[kept], np.repeat(owners, nodes.n_children[parents])[kept]
 
 
 def sisters(nodes: RoleTrees, predicates: ArrayLike) -> Sites:

@@ -18,7 +18,7 @@ from spacy.util import registry
 from spacy.vocab import Vocab
 
 from spacy_structlearn.attachment.sites import Site
-from spacy_structlearn.classification.features import Table
+from spacy_structlearn.classification.features import Table, symbol
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import srl_labeler
 from spacy_structlearn.pipeline.extensions import frame_spans, site_spans
@@ -307,10 +307,11 @@ def test_frames_of_any_trees(nlp, trees, space, data):
     doc = parsed_doc(nlp.vocab, *((str(tree), {}) for tree in trees), space=space)
     try:
         labeler.bias = data.draw(st.sampled_from([-2.0, 0.0, 2.0, 100.0]))
-        labeler.once = data.draw(st.booleans())
+        labeler.within_noun_phrases = data.draw(st.booleans())
+        once = labeler.once = data.draw(st.booleans())
         found = labeler(doc)._.frames
     finally:
-        labeler.bias, labeler.once = 0.0, True
+        labeler.bias, labeler.within_noun_phrases, labeler.once = 0.0, False, True
     assert [f.predicate.start for f in found] == sorted({f.predicate.start for f in found})
     for frame in found:
         assert frame.predicate[0].tag_ in ENGLISH.verbs
@@ -326,7 +327,7 @@ def test_frames_of_any_trees(nlp, trees, space, data):
             assert not argument.span[-1].is_space
             assert 0 <= argument.prob <= 1
         core = [a.label for a in frame.arguments if a.label in ("ARG0", "ARG1", "ARG2")]
-        assert len(core) == len(set(core))
+        assert not once or len(core) == len(set(core))
 
 
 # --- settings -------------------------------------------------------------------------------------
@@ -575,6 +576,41 @@ def test_classes_of_words(tmp_path):
     assert len(nlp.get_pipe("srl_labeler").to_bytes(exclude=["vocab"])) < size
 
 
+BATH = (
+    "(S (NP (PRP She)) (VP (VBD took) (NP (DT a) (NN bath))) (. .))",
+    {"took": ("take.LV", "ARGM-PRR bath")},
+)
+
+
+def test_arguments_within_noun_phrases():
+    """The noun of a light verb is one, if it may be; the setting is saved with the labeler."""
+    sentences = [BATH, *SENTENCES]
+    for within in (False, True):
+        nlp = trained(sentences, within_noun_phrases=within)
+        again = spacy.blank("en").from_config(nlp.config).from_bytes(nlp.to_bytes())
+        for own in (nlp, again):
+            found = readable(own.get_pipe("srl_labeler")(parsed_doc(own.vocab, *sentences)))
+            assert (found == expected(*sentences)) == within
+            assert ("ARGM-PRR bath" in found[0][2]) == within
+
+
+def test_roles_that_depend_on_the_sense():
+    model = stages()
+    model["stages"]["roles"] = model["stages"]["roles"] | {
+        "templates": [["roleset", "position"], ["position"]]
+    }
+    nlp = trained([RAN_HOME, RAN_A_SHOP], model=model)
+    labeler = nlp.get_pipe("srl_labeler")
+    doc = labeler(parsed_doc(nlp.vocab, RAN_HOME, RAN_A_SHOP))
+    assert readable(doc) == expected(RAN_HOME, RAN_A_SHOP)
+    # A sense that is not found in prediction is not there in training either.
+    gold = to_example(parsed_doc(nlp.vocab, RAN_HOME, gold=True))
+    alone = trained([RAN_HOME], model=stages("identification", "roles")).get_pipe("srl_labeler")
+    for own, known in ((labeler, True), (alone, False)):
+        column = own.gold_data(gold)["roles"].table.column("roleset")
+        assert set(column.tolist()) == {symbol("run.02" if known else None)}
+
+
 WHO = "(SBARQ (WHNP (WP Who)) (SQ (VBD did) (NP (NNP Mary)) (VP (VB eat))) (. ?))"
 
 
@@ -712,12 +748,12 @@ def test_gold_data(labeler, nlp):
 
 
 def test_trees_are_those_of_the_reference(labeler, nlp):
-    """They may be predicted ones; arguments that are no phrase in them are found in pieces."""
+    """They may be predicted ones; arguments that are no phrase in them are left out."""
     doc = parsed_doc(nlp.vocab, ATE, gold=True)
     spans = [(s.label_, s.start, s.end) for s in doc.spans["constituents"]]
     set_gold_spans(doc, "constituents", [s for s in spans if s[0] != "PP"])
     data = labeler.gold_data(to_example(doc))
-    assert data["roles"].labels == ("ARG0", "ARG1", "ARGM-MNR", "ARGM-MNR")
+    assert data["roles"].labels == ("ARG0", "ARG1")
 
 
 def test_what_does_not_fit_is_left_out(labeler, nlp):

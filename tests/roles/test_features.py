@@ -10,6 +10,7 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.roles.features import (
     FEATURES,
     GILDEA_JURAFSKY,
+    OF_LOWER_CASE,
     PREDICATE_FEATURES,
     ROLESET,
     features,
@@ -179,6 +180,27 @@ def test_classes_and_spelling_of_words():
         found = plain(features(nodes, sites, names))
         assert [found[name][0] for name in names] == wanted
     assert list(nodes_of(GAVE, classes_of=classes_of).word_classes)[8:11] == [None, None, "111"]
+
+
+def test_coarser_classes():
+    def classes_of(words):
+        return np.array([0b1_0110_0111_0101 if w == "Xmas" else 0 for w in words], dtype=np.uint64)
+
+    nodes = nodes_of(GAVE, classes_of=classes_of)
+    sites = Sites.of([(6, [nodes.node(11, 13), nodes.node(9, 11)])])
+    found = plain(features(nodes, sites, ("content_class_8", "content_class_10")))
+    assert found == {
+        "content_class_8": ["101100111", None],
+        "content_class_10": ["10110011101", None],
+    }
+
+
+@pytest.mark.parametrize("span", [(0, 1), (2, 6), (11, 13), (12, 13), (0, 18)])
+def test_words_in_lower_case(span):
+    plain_names = [name.removesuffix("_lower") for name in OF_LOWER_CASE]
+    found = asked(GAVE.replace("the", "THE"), 6, span, *plain_names)
+    lower = asked(GAVE.replace("the", "THE"), 6, span, *OF_LOWER_CASE)
+    assert lower == [None if word is None else word.lower() for word in found]
 
 
 def test_what_is_said_of_the_predicate():

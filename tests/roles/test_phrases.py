@@ -1,7 +1,6 @@
 """Nodes of a tree, and those that can be arguments."""
 
 from collections import Counter
-from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +12,6 @@ from spacy_structlearn.roles.phrases import (
     Brackets,
     RoleTrees,
     Sites,
-    argument_nodes,
     candidates,
     gold_roles,
 )
@@ -29,52 +27,23 @@ def test_the_highest_node_of_a_unary_stack():
     assert nodes.node(0, 0) is None
 
 
-@pytest.mark.parametrize(
-    ("start", "end", "expected"),
-    [
-        (0, 2, ["NP The bill"]),
-        (1, 3, ["NN bill", "MD will"]),
-        (2, 8, ["VP will be assumed by J. S."]),
-        (4, 6, ["VBN assumed", "IN by"]),
-        (0, 8, ["NP The bill", "VP will be assumed by J. S."]),
-        (6, 9, ["NP J. S.", ". ."]),
-        (0, 9, ["S The bill will be assumed by J. S. ."]),
-    ],
-)
-def test_pieces(start, end, expected):
-    nodes = nodes_of(ASSUMED)
-    assert texts(nodes, nodes.pieces(start, end)) == expected
-
-
-@pytest.mark.parametrize("span", [(1, 1), (-1, 2), (0, 10), (3, 2)])
-def test_no_pieces(span):
-    with pytest.raises(StructlearnError, match="SL131"):
-        nodes_of(ASSUMED).pieces(*span)
-
-
-def test_arguments_as_nodes():
-    nodes = nodes_of(ASSUMED)
-    arguments = [("ARG1", 0, 2), ("ARG0", 5, 7), ("C-ARG2", 7, 9), ("ARGM-MOD", 2, 3)]
-    arguments = [Argument(*argument) for argument in arguments]
-    found = argument_nodes(nodes, arguments)
-    assert [label for label, _ in found] == [
-        *("ARG1", "ARG0", "C-ARG0", "C-ARG2", "C-ARG2", "ARGM-MOD")
-    ]
-    assert texts(nodes, [n for _, n in found])[1:5] == ["IN by", "NNP J.", "NNP S.", ". ."]
-
-
 SHARED = "(S (NP (PRP He)) (VP (VP (VBD ate) (NP (NN rice))) (CC and) (VP (VBD drank))))"
 
 
 def test_gold_roles_in_another_tree():
-    # Attached to the verb here; the argument is the noun phrase with its prepositional phrase.
+    # Attached to the verb here; the argument is the noun phrase with its prepositional phrase, and
+    # neither of them is one.
     text = "(S (NP (PRP We)) (VP (VBD saw) (NP (NN men)) (PP (IN of) (NP (NN war))) (. .)))"
     nodes = nodes_of(text)
     arguments = [Argument("ARG0", 0, 1), Argument("R-ARG1", 2, 5)]
     own = below(nodes, 1)
     spans = [nodes.span(node) for node in own]
     roles = dict(zip(spans, gold_roles(nodes, arguments, own), strict=True))
-    assert roles == {(0, 1): "ARG0", (2, 3): "ARG1", (3, 5): "ARG1", (3, 4): None, (4, 5): None}
+    assert roles.pop((0, 1)) == "ARG0"
+    assert roles == dict.fromkeys([(2, 3), (3, 5), (3, 4), (4, 5)])
+    arguments[1:] = [Argument("C-ARG1", 2, 3), Argument("R-ARGM-LOC", 3, 5)]
+    roles = dict(zip(spans, gold_roles(nodes, arguments, own), strict=True))
+    assert (roles[2, 3], roles[3, 5]) == ("ARG1", "ARGM-LOC")
 
 
 # --- candidates -----------------------------------------------------------------------------------
@@ -112,6 +81,23 @@ def test_candidates(text, predicate, expected):
     assert below(nodes, predicate) == sorted(below(nodes, predicate))
 
 
+OF_NOUN = (
+    "(S (NP (NP (NNS Men)) (PP (IN in) (NP (NN red)))) (VP (VBD took) (NP (DT a) (NN bath)) (NP (NP"
+    " (NN soap)) (, ,) (PP (IN for) (NP (NN free))))))"
+)
+
+
+def test_candidates_within_noun_phrases():
+    """The head and the phrases, of noun phrases after the predicate only."""
+    nodes = nodes_of(OF_NOUN)
+    found = candidates(nodes, [3], within=True)
+    assert texts(nodes, found.nodes) == [
+        *("NP Men in red", "NP a bath", "NN bath", "NP soap , for free", "NP soap", "PP for free")
+    ]
+    assert found.sizes.tolist() == [6]
+    assert texts(nodes, below(nodes, 3)) == ["NP Men in red", "NP a bath", "NP soap , for free"]
+
+
 @pytest.mark.parametrize("predicate", [-1, 9])
 def test_a_predicate_that_is_no_token(predicate):
     nodes = nodes_of(ASSUMED)
@@ -124,28 +110,12 @@ def test_a_predicate_that_is_no_token(predicate):
 def test_candidates_of_any_tree(tree, data):
     nodes = nodes_of(tree)
     predicate = data.draw(st.integers(0, len(nodes.leaves) - 1))
-    found = below(nodes, predicate)
+    found = candidates(nodes, [predicate], within=True).nodes.tolist()
+    assert set(below(nodes, predicate)) <= set(found)
     assert found == sorted(set(found))
     for node in found:
         assert not nodes.starts[node] <= predicate < nodes.ends[node]
         assert nodes.node(*nodes.span(node)) == node
-
-
-@settings(max_examples=30)
-@given(trees(), st.data())
-def test_pieces_make_up_the_span(tree, data):
-    nodes = nodes_of(tree)
-    n = len(nodes.leaves)
-    start = data.draw(st.integers(0, n - 1))
-    end = data.draw(st.integers(start + 1, n))
-    pieces = nodes.pieces(start, end)
-    edges = [nodes.span(piece) for piece in pieces]
-    assert edges[0][0] == start
-    assert edges[-1][1] == end
-    assert all(a[1] == b[0] for a, b in pairwise(edges))
-    if nodes.node(start, end) is not None:
-        assert pieces == [nodes.node(start, end)]
-    assert all(nodes.node(*nodes.span(piece)) == piece for piece in pieces)
 
 
 @settings(max_examples=30)

@@ -17,6 +17,9 @@ pp.pairs         share of the balanced pairs (tests/everyday/attachments.tsv) th
                  reading
 srl              F1 with gold tokens, and on raw text; gold_tokens.verbs_f, nominal.f: of predicates
                  that are verbs, and of all others, with gold tokens
+srl.gold_trees.f F1 of verbs with gold trees
+srl.tmp_loc.acc  accuracy of ARGM-TMP and ARGM-LOC with gold tokens, where gold and predicted role
+                 are both among them
 package_mb       size of the pipeline
 before.*         the same of the pipeline of the other checkout
 grammars.NAME    F1 on `tune` and `mctb`. treebanks: a grammar of the treebanks alone; raw_text: the
@@ -34,16 +37,19 @@ from typing import Any
 
 import spacy
 from spacy.language import Language
+from spacy.training import Example
 
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.latent.model import LatentGrammar
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
+from spacy_structlearn.pipeline.readers import to_example
 from training.benchmarks import raw_text
 from training.common.everyday import score_pairs
 from training.common.kept import LEXICON, train
 from training.common.recording import CORPORA, ROOT, WORK, record, show
 from training.common.scoring import score, under
 from training.common.treebanks import MCTB_DOMAINS, domain_trees, ewt_trees
+from training.pipeline.labeler import COMPONENT, SPANS, TMP_LOC, label_accuracy
 from training.pipeline.self_training import GRAMMARS, PRIOR
 
 RESULTS = "raw_words"
@@ -79,7 +85,22 @@ def of_pipeline(nlp: Language, corpora: Path) -> Figures:
     found: Figures = {}
     for part in (raw_text.tags, raw_text.layers, raw_text.size):
         found |= part(run)
-    return {name: found[key] for key, name in NAMES.items() if key in found} | score_pairs(nlp)
+    figures = {name: found[key] for key, name in NAMES.items() if key in found}
+    return figures | of_roles(run) | score_pairs(nlp)
+
+
+def of_roles(run: raw_text.Run) -> Figures:
+    """Return the F1 of verbs with gold trees, and the accuracy of times and places without them."""
+    labeler = run.nlp.get_pipe(COMPONENT)
+    on_gold_trees = [to_example(doc, spans=SPANS) for doc in run.gold]
+    for example in on_gold_trees:
+        example.predicted = labeler(example.predicted)
+    parsed = [Example(*pair) for pair in zip(run.on_gold_tokens[0], run.gold, strict=True)]
+    figures = {
+        "srl.gold_trees.f": labeler.score(on_gold_trees).get("srl_verbs_f"),
+        "srl.tmp_loc.acc": label_accuracy(parsed, TMP_LOC),
+    }
+    return {name: 100 * value for name, value in figures.items() if value is not None}
 
 
 def of_grammars(corpora: Path, work: Path, threads: int) -> Iterator[Figures]:

@@ -88,10 +88,10 @@ def figures(nlp: Language, path: Path) -> dict[str, float | None]:
 
 
 def label_accuracy(examples: Iterable[Example], labels: Collection[str]) -> float | None:
-    """Return the accuracy of these labels where a gold argument with one of them is found.
+    """Return the accuracy of these labels where the gold and the predicted label are among them.
 
-    It is found if the same predicate has a predicted argument over the same words, with any label.
-    The words must be those of the reference. Returns None if nothing is found.
+    The arguments are those of the same predicate over the same words, which must be those of the
+    reference. Returns None if there are none.
     """
     right = []
     for example in examples:
@@ -103,7 +103,7 @@ def label_accuracy(examples: Iterable[Example], labels: Collection[str]) -> floa
         for frame in frames(example.reference):
             for argument in frame.arguments:
                 place = frame.predicate.start, argument.span.start, argument.span.end
-                if argument.label in labels and place in found:
+                if argument.label in labels and found.get(place) in labels:
                     right.append(found[place] == argument.label)
     return sum(right) / len(right) if right else None
 
