@@ -1,6 +1,6 @@
 """What words from raw text add: the default pipeline with and without them.
 
-    python corpora/fetch.py ewt craft mctb raw_text
+    python corpora/fetch.py ewt craft mctb raw_text wsj_sample
     git worktree add ../before COMMIT
     python -m training.benchmarks.raw_words --before ../before
 
@@ -10,6 +10,8 @@ documents and on dev of MCTB_en, without tags. In training/results/raw_words.jso
 
 words.million    words of the raw text
 tags             accuracy on gold tokens; unknown: of words that are not in train
+parser.wsj       test_f1: F1 on the test files of the WSJ sample, with gold tokens
+parser.mctb      dev_f1: the same on dev of MCTB_en
 parser.ewt       F1 of trees: dev_f1 with gold tokens and predicted tags, raw_f1 on raw text
 np_chunks        F1 with predicted tags; raw.f: on raw text
 pp.ewt_dev       accuracy with gold tokens
@@ -31,24 +33,33 @@ n                sentences
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import spacy
 from spacy.language import Language
+from spacy.tokens import Doc
 from spacy.training import Example
 
+from spacy_structlearn.evaluation.evalb import score_trees
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.latent.model import LatentGrammar
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.pipeline.readers import to_example
+from spacy_structlearn.trees.tree import Tree
 from training.benchmarks import raw_text
 from training.common.everyday import score_pairs
 from training.common.kept import LEXICON, train
 from training.common.recording import CORPORA, ROOT, WORK, record, show
 from training.common.scoring import score, under
-from training.common.treebanks import MCTB_DOMAINS, domain_trees, ewt_trees
+from training.common.treebanks import (
+    MCTB_DOMAINS,
+    PUNCTUATION,
+    domain_trees,
+    ewt_trees,
+    wsj_trees,
+)
 from training.pipeline.labeler import COMPONENT, SPANS, TMP_LOC, label_accuracy
 from training.pipeline.self_training import GRAMMARS, PRIOR
 
@@ -86,7 +97,34 @@ def of_pipeline(nlp: Language, corpora: Path) -> Figures:
     for part in (raw_text.tags, raw_text.layers, raw_text.size):
         found |= part(run)
     figures = {name: found[key] for key, name in NAMES.items() if key in found}
-    return figures | of_roles(run) | score_pairs(nlp)
+    return figures | of_roles(run) | of_other_trees(nlp, corpora) | score_pairs(nlp)
+
+
+def of_other_trees(nlp: Language, corpora: Path) -> Figures:
+    """Return the F1 of trees of other treebanks, with gold tokens and predicted tags."""
+    wsj, mctb = wsj_trees(corpora, "test"), mctb_trees(corpora, "dev")
+    return {
+        "parser.wsj.test_f1": f1_of_trees(nlp, wsj, PUNCTUATION["wsj"]),
+        "parser.mctb.dev_f1": f1_of_trees(nlp, mctb, PUNCTUATION["ewt"]),
+        "n.wsj_test": len(wsj),
+    }
+
+
+def f1_of_trees(nlp: Language, gold: Sequence[Tree], punctuation: str) -> float:
+    """Tag and parse the words of trees, and score the result. punctuation: see `score_trees`."""
+    docs = []
+    for tree in gold:
+        words = tree.words()
+        starts = [place == 0 for place in range(len(words))]
+        docs.append(Doc(nlp.vocab, words=words, sent_starts=starts))
+    for name in ("chain_tagger", "constituency_parser"):
+        docs = list(nlp.get_pipe(name).pipe(docs))
+    return score_trees(gold, [doc._.trees[0] for doc in docs], punctuation=punctuation).f1
+
+
+def mctb_trees(corpora: Path, split: str) -> list[Tree]:
+    """Return the trees of all domains of MCTB_en."""
+    return [tree for name in MCTB_DOMAINS for tree in domain_trees(corpora, name, split)]
 
 
 def of_roles(run: raw_text.Run) -> Figures:
@@ -105,12 +143,8 @@ def of_roles(run: raw_text.Run) -> Figures:
 
 def of_grammars(corpora: Path, work: Path, threads: int) -> Iterator[Figures]:
     """Yield the figures of grammars; the prior is that of the default pipeline, in `work`."""
-    trees = list(ewt_trees(corpora, "fit"))
-    trees += [tree for domain in MCTB_DOMAINS for tree in domain_trees(corpora, domain, "train")]
-    texts = {
-        "tune": ewt_trees(corpora, "tune"),
-        "mctb": [tree for name in MCTB_DOMAINS for tree in domain_trees(corpora, name, "dev")],
-    }
+    trees = [*ewt_trees(corpora, "fit"), *mctb_trees(corpora, "train")]
+    texts = {"tune": ewt_trees(corpora, "tune"), "mctb": mctb_trees(corpora, "dev")}
     yield {f"n.{name}": len(gold) for name, gold in texts.items()}
     prior = work / "raw_text" / "prior.bin"
     settings = LEXICON.part(LatentGrammarSettings, rounds=PRIOR.rounds, threads=threads)

@@ -35,7 +35,7 @@ from spacy.util import load_model_from_config
 
 from spacy_structlearn.about import __version__
 from spacy_structlearn.pipeline import fitting
-from spacy_structlearn.pipeline.word_classes import share_classes
+from spacy_structlearn.pipeline.word_classes import share_classes, word_classes
 from spacy_structlearn.words.classes import read_classes
 from training.common.ewt import build_docs, document_names, read_docs, tuning_documents
 from training.common.jackknife import write_docs
@@ -320,9 +320,9 @@ def pipeline(
         nlp.add_pipe(name, source=how.learn(corpora, work, jobs))
         component = nlp.get_pipe(name)
         component.parameters = how.compact(component.parameters)
-    nlp = assemble(nlp)
+    # Components of the package store the digest of their classes only.
     share_classes(nlp.vocab, read_classes(learn_classes(corpora, work)))
-    return nlp
+    return assemble(nlp)
 
 
 def assemble(trained: Language) -> Language:
@@ -344,6 +344,7 @@ def assemble(trained: Language) -> Language:
         if "prior" in component["model"].get("grammar", {}):
             component["model"]["grammar"]["prior"] = None  # its counts are in the model
     nlp = load_model_from_config(config, auto_fill=True)
+    share_classes(nlp.vocab, word_classes(trained.vocab))
     # A StringStore never shrinks. A new one contains the labels, but no training text.
     nlp.from_bytes(trained.to_bytes(exclude=["vocab", "config"]), exclude=["vocab", "config"])
     forget_personal(nlp)
