@@ -5,6 +5,11 @@ are then trained on its trees: self-training (McClosky, Charniak & Johnson 2006)
 grammars gain more than other parsers (Huang & Harper 2009). They know more words and more
 combinations of words than the treebanks have. Their counts are the prior counts of the grammars of
 the treebanks, which therefore are trained in seconds, those of folds too. Each stage is kept.
+
+A second round does not help: with the trees of 5 million words by this parser itself as further
+prior counts, F1 on the tuning documents is 85.4 instead of 85.5, although that of the grammars
+alone is higher. A pupil learns from a teacher that knows more, here four grammars and span
+features.
 """
 
 from __future__ import annotations
