@@ -1,19 +1,78 @@
-"""Figures that are recorded part by part."""
+"""Figures that are recorded part by part, with what each was made from."""
 
+import sys
+from types import SimpleNamespace
+
+import pytest
 import srsly
 
 from training.common import recording
 
+clean_commit = recording.clean_commit.__wrapped__  # before the fixture replaces it
 
-def test_each_part_keeps_its_commit(tmp_path, monkeypatch):
+
+def test_each_part_keeps_its_stamp(tmp_path, monkeypatch):
     monkeypatch.setattr(recording, "RESULTS", tmp_path)
-    # A file from before commits of parts were recorded.
-    srsly.write_json(tmp_path / "x.json", {"commit": "a", "machine": {}, "old": 1, "new": {"y": 2}})
-    monkeypatch.setattr(recording, "_commit", lambda: "b")
+    monkeypatch.setattr(recording, "command", lambda: "python -m training.x")
+    monkeypatch.setattr(recording, "machine", lambda: {"cpu": "new"})
+    # A file from before parts had stamps.
+    old = {"commit": "a", "commits": {"new": "0"}, "machine": {"cpu": "old"}}
+    srsly.write_json(tmp_path / "x.json", old | {"old": 1, "new": {"y": 2}})
+    monkeypatch.setattr(recording, "clean_commit", lambda: "b")
     recording.record("x", {"new.z": 1 / 3})
-    monkeypatch.setattr(recording, "_commit", lambda: "c")
+    monkeypatch.setattr(recording, "clean_commit", lambda: "c")
     recording.record("x", {"last.z": 4})
     found = srsly.read_json(tmp_path / "x.json")
-    assert found["commits"] == {"old": "a", "new": "b", "last": "c"}
+    stamps = found["stamps"]
+    assert stamps["old"] == {"commit": "a", "cpu": "old"}
+    assert {part: stamp["commit"] for part, stamp in stamps.items()} == {
+        "old": "a",
+        "new": "b",
+        "last": "c",
+    }
+    assert stamps["new"]["command"] == "python -m training.x"
+    assert set(stamps["last"]) == {"commit", "date", "command", "cpu"}
     assert found["commit"] == "c"
+    assert found["machine"] == {"cpu": "new"}
     assert found["new"] == {"y": 2, "z": 0.333333}
+    assert "commits" not in found
+
+
+def test_changes_are_refused(monkeypatch):
+    answers = {"rev-parse": "abc", "status": " M training/x.py"}
+    monkeypatch.setattr(recording, "git", lambda name, *_: answers[name])
+    with pytest.raises(SystemExit, match=r"(?s)Commit.*training/x\.py"):
+        clean_commit()
+    answers["status"] = ""
+    assert clean_commit() == "abc"
+    answers["rev-parse"] = ""
+    assert clean_commit() == "unknown"
+
+
+def test_steps_do_not_begin_with_changes(monkeypatch):
+    def refuse():
+        raise SystemExit("Commit")
+
+    monkeypatch.setattr(recording, "clean_commit", refuse)
+    done = []
+    steps = [({"x": done.append(n) or n} for n in (1, 2))]
+    with pytest.raises(SystemExit):
+        recording.record_steps("x", steps, lambda *_: None, is_trial=False)
+    assert done == []
+    recording.record_steps("x", steps, lambda *_: None, is_trial=True)
+    assert done == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("module", "expected"),
+    [
+        ("training.papers.smith2007.__main__", "python -m training.papers.smith2007 --only 'a b'"),
+        ("training.benchmarks.product", "python -m training.benchmarks.product --only 'a b'"),
+        (None, "python run.py --only 'a b'"),
+    ],
+)
+def test_commands(monkeypatch, module, expected):
+    spec = None if module is None else SimpleNamespace(name=module)
+    monkeypatch.setitem(sys.modules, "__main__", SimpleNamespace(__spec__=spec))
+    monkeypatch.setattr(sys, "argv", ["run.py", "--only", "a b"])
+    assert recording.command() == expected

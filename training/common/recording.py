@@ -1,12 +1,15 @@
-"""Results as JSON, with the commit and the machine; and the folders of corpora and of the cache."""
+"""Results as JSON, with what each part was made from; the folders of corpora and of the cache."""
 
 from __future__ import annotations
 
 import os
 import platform
 import resource
+import shlex
 import subprocess
+import sys
 from collections.abc import Callable, Iterable, Mapping
+from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,32 +20,52 @@ ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "training" / "results"
 CORPORA = Path(os.environ.get("STRUCTLEARN_CORPORA", ROOT / "corpora" / "data"))
 WORK = ROOT / "training" / "work"
-STAMPS = ("commit", "commits", "machine")  # what a results file has besides its figures
+# What a results file has besides its figures; earlier files have "commits" instead of "stamps".
+STAMPS = ("commit", "commits", "machine", "stamps")
 
 
 def record(name: str, figures: Mapping[str, Any]) -> None:
     """Merge `figures` (keys joined by dots) into training/results/NAME.json.
 
     The file is nested, sorted and replaced atomically, so a run can record figures step by step.
-    commits: that of each part, since parts may be recorded at different commits; commit: the last.
+    Besides the figures it has:
+
+    stamps: of each part, the first name of a key: the commit, the date, the processor and Python,
+        and the command that made its last figure. Parts may be recorded by different runs.
+    commit, machine: those of the last run.
+
+    Raises SystemExit if the checkout has changes that are not committed: nobody could make such
+    figures again.
     """
     path = RESULTS / f"{name}.json"
+    stamp = {"commit": clean_commit(), "date": f"{date.today()}", "command": command()} | machine()
     results = srsly.read_json(path) if path.exists() else {}
+    stamps = stamps_of(results)
     for key, value in figures.items():
         *parents, last = key.split(".")
         table = results
         for parent in parents:
             table = table.setdefault(parent, {})
         table[last] = _rounded(value)
-    before = {key: results.get("commit", "unknown") for key in results if key not in STAMPS}
-    now = {key.split(".")[0]: _commit() for key in figures}
-    results["commits"] = before | results.get("commits", {}) | now
-    results["commit"] = _commit()
-    results["machine"] = machine()
+        stamps[key.split(".")[0]] = stamp
+    results.pop("commits", None)
+    results |= {"stamps": stamps, "commit": stamp["commit"], "machine": machine()}
     RESULTS.mkdir(parents=True, exist_ok=True)
     fresh = path.with_suffix(".json.new")
     srsly.write_json(fresh, {key: results[key] for key in sorted(results)}, indent=2)
     os.replace(fresh, path)
+
+
+def stamps_of(results: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the stamp of each part of a results file. Those of earlier files have no command."""
+    shared = {"commit": results.get("commit", "unknown")} | results.get("machine", {})
+    commits = results.get("commits", {})
+    found = {
+        part: shared | ({"commit": commits[part]} if part in commits else {})
+        for part in results
+        if part not in STAMPS
+    }
+    return found | results.get("stamps", {})
 
 
 def show(figures: Mapping[str, Any]) -> None:
@@ -59,7 +82,12 @@ def record_steps(
     write_report: Callable[[Path, str], None],
     is_trial: bool,
 ) -> None:
-    """Print and record the figures of each step, and write the report. is_trial: only print."""
+    """Print and record the figures of each step, and write the report. is_trial: only print.
+
+    Raises SystemExit before the first step unless the checkout is clean.
+    """
+    if not is_trial:
+        clean_commit()
     for step in steps:
         for figures in step:
             if not is_trial:
@@ -91,14 +119,27 @@ def _rounded(value: Any) -> Any:
 
 
 @cache
-def _commit() -> str:
-    """Return the commit, with "+" if files other than results and README differ from it."""
-    commit = _git("rev-parse", "--short=12", "HEAD")
-    changed = _git("status", "--porcelain", "--", ".", ":!training/results", ":!README.md")
-    return f"{commit}+" if commit and changed else commit or "unknown"
+def clean_commit() -> str:
+    """Return the commit. Raises SystemExit if files other than results and README differ from it.
+
+    A long run calls this before it begins.
+    """
+    commit = git("rev-parse", "--short=12", "HEAD")
+    changed = git("status", "--porcelain", "--", ".", ":!training/results", ":!README.md")
+    if changed:
+        raise SystemExit(f"Commit these changes first, then measure:\n{changed}")
+    return commit or "unknown"
 
 
-def _git(*arguments: str) -> str:
+def command() -> str:
+    """Return the command of this process, such as "python -m training.benchmarks.product"."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    name = sys.argv[0] if spec is None else f"-m {spec.name.removesuffix('.__main__')}"
+    return shlex.join(["python", *name.split(), *sys.argv[1:]])
+
+
+def git(*arguments: str) -> str:
+    """Return the output of git in this checkout; empty if it fails."""
     run = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
     return run.stdout.strip()
 
