@@ -49,6 +49,7 @@ ARTIFICIAL = {
     "nn_error_reduction": ("reduction of errors above the sampler's, unigram to nn", "> 60"),
     "mf_over_nn_error_reduction": ("reduction of errors above the sampler's, nn to mf", "27"),
     "mf_wins": ("experiments in which mf is better, of ten", "9"),
+    "mf_significant": ("of these, significant by McNemar's test", "8"),
 }
 HEAD = """\
 # Titov & Henderson (2007)
