@@ -25,13 +25,6 @@ STEPS = {
     "product_neural": "four grammars with both",
     "product_best": "eight grammars with two of both",
 }
-# Measured for this project on the same data: F1 on WSJ dev and test, exact match on WSJ test, F1 on
-# EWT tune and dev, exact match on EWT dev. On EWT, the Berkeley parser is the best of three rounds
-# on dev. The CRF parser has a small BiLSTM over words and characters, without pretrained input.
-PEERS = {
-    "Berkeley 1.7": ("85.4", "85.5", "28.3", "", "82.7", "45.8"),
-    "supar 1.1.4": ("87.1", "85.7", "18.8", "", "", ""),
-}
 SCORES = (
     ("WSJ dev", "wsj.dev_f1"),
     ("WSJ test", "wsj.test_f1"),
@@ -88,7 +81,6 @@ def scores(figures: Figures) -> Iterator[str]:
         (STEPS[step], *(shown(figures, f"{step}.{key}", ".2f") for _, key in SCORES))
         for step in found
     ]
-    rows += [(name, *cells) for name, cells in PEERS.items()]
     yield from ("", "## Scores")
     yield from table(("F1", *(text for text, _ in SCORES)), rows)
 
