@@ -15,7 +15,8 @@ rerank        the best trees of the four grammars, reranked by the probabilities
 cpu           CPU time of training and parsing
 full          sentences of all lengths of EWT; reranking of the default parser
 beyond        one setting at a time, on EWT's tuning documents; --sweeps selects some
-seeds         the selected settings with other seeds; only with --only
+seeds         the selected settings with other seeds, on EWT; only with --only
+wsj_seeds     the same on the WSJ sample, which has 48 test sentences
 jackknifed    training on jackknifed tags; only with --only
 
 On EWT, settings are selected on the documents of `ewt/tune.txt`, by networks trained on the rest of
@@ -191,7 +192,8 @@ STEPS: dict[str, Callable[[Short], Iterator[Figures]]] = {
     "cpu": cpu,
     "full": full,
     "beyond": beyond,
-    "seeds": seeds,
+    "seeds": lambda run: seeds(run, "ewt"),
+    "wsj_seeds": lambda run: seeds(run, "wsj"),
     "jackknifed": jackknifed,
 }
 OPTIONAL = ("seeds", "jackknifed")  # only with --only

@@ -72,7 +72,7 @@ CANDIDATES: dict[str, dict[str, ISBNSettings]] = {
         for name, one in (("paper", PAPER), ("package", BASE), ("adam", ADAM))
     },
 }
-SEEDS = (0, 1, 2)
+SEEDS = {"ewt": (0, 1, 2), "wsj": (0, 1, 2, 3, 4)}  # the sample has 48 test sentences
 # Settings that belong to an optimizer.
 SCHEDULE = ("optimizer", "batch_size", "learn_rate", "weight_decay")
 SCHEDULE += ("averages", "validation", "max_iterations")
@@ -239,14 +239,17 @@ def difference(first: EvalbScore, second: EvalbScore) -> Figures:
     }
 
 
-def seeds(run: Short) -> Iterator[Figures]:
-    """Yield figures of the chosen settings with other seeds, on EWT."""
-    _, _, train, test = PARTS["ewt"]
-    own = {name: [replace(chosen(run, "ewt", name), seed=seed) for seed in SEEDS] for name in MEANS}
-    prepare(run, (Plan("ewt", train, one) for settings in own.values() for one in settings))
-    prefix = f"ewt{run.longest}.seeds"
+def seeds(run: Short, corpus: str) -> Iterator[Figures]:
+    """Yield figures of the chosen settings with other seeds."""
+    _, _, train, test = PARTS[corpus]
+    own = {
+        name: [replace(chosen(run, corpus, name), seed=seed) for seed in SEEDS[corpus]]
+        for name in MEANS
+    }
+    prepare(run, (Plan(corpus, train, one) for settings in own.values() for one in settings))
+    prefix = f"{corpus}{run.longest}.seeds"
     found = {
-        name: [f1_on(run, "ewt", train, one, test) for one in settings]
+        name: [f1_on(run, corpus, train, one, test) for one in settings]
         for name, settings in own.items()
     }
     for name, values in found.items():

@@ -176,14 +176,18 @@ def choices(figures: Figures) -> Iterator[str]:
     if rows:
         yield from ("", "## Selection of settings")
         yield from table(("", "settings", "F1", ""), rows)
-    found = [name for name in NAMES if f"ewt15.seeds.{name}.mean_f1" in figures]
-    if found:
-        yield ""
+    for corpus, part in (("ewt15", "EWT dev"), ("wsj15", "the WSJ sample's test")):
+        found = [name for name in NAMES if f"{corpus}.seeds.{name}.mean_f1" in figures]
+        if found:
+            yield ""
         for name in found:
-            mean = shown(figures, f"ewt15.seeds.{name}.mean_f1")
-            sd = shown(figures, f"ewt15.seeds.{name}.sd_f1")
-            n = len(figures.get(f"ewt15.seeds.{name}.f1", ()))
-            yield f"* {n} seeds, {NAMES[name]}: mean F1 on EWT dev {mean}, standard deviation {sd}"
+            mean = shown(figures, f"{corpus}.seeds.{name}.mean_f1")
+            sd = shown(figures, f"{corpus}.seeds.{name}.sd_f1")
+            n = len(figures.get(f"{corpus}.seeds.{name}.f1", ()))
+            yield f"* {n} seeds, {NAMES[name]}: mean F1 on {part} {mean}, standard deviation {sd}"
+        wins = figures.get(f"{corpus}.seeds.mf_wins")
+        if wins is not None:
+            yield f"* Mean field is ahead with {wins} of these seeds on {part}."
 
 
 def rerank(figures: Figures) -> Iterator[str]:
