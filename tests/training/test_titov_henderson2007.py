@@ -55,7 +55,7 @@ def small(smaller, tmp_path, treebanks, trees):
         SPAN=Learner(features=SpanFeaturesSettings(buckets=2**12)),
         FEW=2,
         CANDIDATES={"ewt": CANDIDATES, "wsj": CANDIDATES},
-        SEEDS=(0, 1),
+        SEEDS={"ewt": (0, 1), "wsj": (0, 1)},
         K=(2, 4),
         WEIGHTS=(0.0, 0.5),
         BIASES=(0.0, 0.5),
@@ -194,6 +194,9 @@ def test_scores_are_added_up(lists, weights, bias, k, best):
     assert lists.best(weights, bias, k).tolist() == [best, 0]
 
 
+PLACES = {"ewt15": "EWT dev", "wsj15": "the WSJ sample's test"}
+
+
 def test_all_steps(small, monkeypatch, run_script):
     """What they record is what the report reads, and the figures agree with one another."""
     whole = small.all_lengths()
@@ -216,7 +219,9 @@ def test_all_steps(small, monkeypatch, run_script):
     rounds = {n: found[f"ewt15.rows.split_merge.rounds.{n}.tune_f1"] for n in (1, 2)}
     assert found["ewt15.rows.split_merge.round"] == max(rounds, key=lambda n: rounds[n])
     for corpus, choose in (("ewt15", "tune"), ("wsj15", "dev")):
+        assert f"* 2 seeds, mean field: mean F1 on {PLACES[corpus]} " in page
         for name in MEANS:
+            assert len(found[f"{corpus}.seeds.{name}.f1"]) == 2
             scores = {
                 key: found[f"{corpus}.{name}.candidates.{key}.{choose}_f1"] for key in CANDIDATES
             }
