@@ -63,7 +63,9 @@ def code_of(module: str) -> frozenset[str]:
         parts = name.split(".")
         todo += [".".join(parts[:length]) for length in range(1, len(parts))]
         todo += imports(name, path)
-    return frozenset(str(path.relative_to(ROOT)) for path in found.values())
+    headers = (path.with_suffix(".pxd") for path in found.values() if path.suffix == ".pyx")
+    paths = {*found.values(), *(path for path in headers if path.is_file())}
+    return frozenset(str(path.relative_to(ROOT)) for path in paths)
 
 
 def path_of(name: str) -> Path | None:
@@ -71,7 +73,7 @@ def path_of(name: str) -> Path | None:
     if name.split(".")[0] not in ("training", "spacy_structlearn"):
         return None
     base = ROOT.joinpath(*name.split("."))
-    places = [base / "__init__.py", base.with_suffix(".py"), base.with_suffix(".pyx")]
+    places = [base / "__init__.py", *map(base.with_suffix, (".py", ".pyx", ".pxd"))]
     return next((place for place in places if place.is_file()), None)
 
 
@@ -79,7 +81,7 @@ def path_of(name: str) -> Path | None:
 def imports(name: str, path: Path) -> tuple[str, ...]:
     """Return the names of what a module imports or may import; of kernels what they cimport."""
     text = path.read_text(encoding="utf8")
-    if path.suffix == ".pyx":
+    if path.suffix != ".py":
         return tuple(re.findall(r"^from (\S+) c?import", text, re.MULTILINE))
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     found: list[str] = []

@@ -48,6 +48,8 @@ def test_the_code_of_a_command():
         "spacy_structlearn/sequence/crf.py",
         "spacy_structlearn/sequence/_chain.pyx",
         "spacy_structlearn/kernels/index.pyx",
+        "spacy_structlearn/kernels/index.pxd",
+        "spacy_structlearn/kernels/hashing.pxd",
     } <= own
     assert "training/papers/titov_henderson2007/__main__.py" not in own
     assert all((results.ROOT / path).is_file() for path in own)
