@@ -17,9 +17,9 @@ def test_each_part_keeps_its_stamp(tmp_path, monkeypatch):
     monkeypatch.setattr(recording, "machine", lambda: {"cpu": "new"})
     # A file from before parts had stamps.
     old = {"commit": "a", "commits": {"new": "0"}, "machine": {"cpu": "old"}}
-    srsly.write_json(tmp_path / "x.json", old | {"old": 1, "new": {"y": 2}})
+    srsly.write_json(tmp_path / "x.json", old | {"old": 1, "new": {"y": 2, "z": {"a": 3}}})
     monkeypatch.setattr(recording, "clean_commit", lambda: "b")
-    recording.record("x", {"new.z": 1 / 3})
+    recording.record("x", {"new.z.b": 1 / 3})
     monkeypatch.setattr(recording, "clean_commit", lambda: "c")
     recording.record("x", {"last.z": 4})
     found = srsly.read_json(tmp_path / "x.json")
@@ -27,14 +27,15 @@ def test_each_part_keeps_its_stamp(tmp_path, monkeypatch):
     assert stamps["old"] == {"commit": "a", "cpu": "old"}
     assert {part: stamp["commit"] for part, stamp in stamps.items()} == {
         "old": "a",
-        "new": "b",
-        "last": "c",
+        "new.y": "0",
+        "new.z": "b",
+        "last.z": "c",
     }
-    assert stamps["new"]["command"] == "python -m training.x"
-    assert set(stamps["last"]) == {"commit", "date", "command", "cpu"}
+    assert stamps["new.z"]["command"] == "python -m training.x"
+    assert set(stamps["last.z"]) == {"commit", "date", "command", "cpu"}
     assert found["commit"] == "c"
     assert found["machine"] == {"cpu": "new"}
-    assert found["new"] == {"y": 2, "z": 0.333333}
+    assert found["new"] == {"y": 2, "z": {"a": 3, "b": 0.333333}}
     assert "commits" not in found
 
 

@@ -30,8 +30,8 @@ def record(name: str, figures: Mapping[str, Any]) -> None:
     The file is nested, sorted and replaced atomically, so a run can record figures step by step.
     Besides the figures it has:
 
-    stamps: of each part, the first name of a key: the commit, the date, the processor and Python,
-        and the command that made its last figure. Parts may be recorded by different runs.
+    stamps: of each part, the first two names of a key: the commit, the date, the processor and
+        Python, and the command that made its last figure. Parts may be recorded by different runs.
     commit, machine: those of the last run.
 
     Raises SystemExit if the checkout has changes that are not committed: nobody could make such
@@ -47,7 +47,7 @@ def record(name: str, figures: Mapping[str, Any]) -> None:
         for parent in parents:
             table = table.setdefault(parent, {})
         table[last] = _rounded(value)
-        stamps[key.split(".")[0]] = stamp
+        stamps[".".join(key.split(".")[:2])] = stamp
     results.pop("commits", None)
     results |= {"stamps": stamps, "commit": stamp["commit"], "machine": machine()}
     RESULTS.mkdir(parents=True, exist_ok=True)
@@ -60,11 +60,12 @@ def stamps_of(results: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the stamp of each part of a results file. Those of earlier files have no command."""
     shared = {"commit": results.get("commit", "unknown")} | results.get("machine", {})
     commits = results.get("commits", {})
-    found = {
-        part: shared | ({"commit": commits[part]} if part in commits else {})
-        for part in results
-        if part not in STAMPS
-    }
+    found = {}
+    for name, value in results.items():
+        if name not in STAMPS:
+            below = [f"{name}.{key}" for key in value] if isinstance(value, Mapping) else [name]
+            stamp = shared | ({"commit": commits[name]} if name in commits else {})
+            found |= dict.fromkeys(below, stamp)
     return found | results.get("stamps", {})
 
 
