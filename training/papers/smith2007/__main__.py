@@ -12,7 +12,8 @@ Parts: `hmm`, `crf`, `memm`, `pl` and `m_est` train models for all values of c, 
 sentences, with both feature sets. `q0` uses other base distributions, `input_only` input-only
 features, and `curves` fewer sentences. `test` evaluates the models with the best F1 on tuning data
 once on the test data. `times` measures training times in one process at a time, and includes
-CRFsuite if it is installed. `beyond`: see beyond.py. A part needs the results of earlier parts.
+CRFsuite if it is installed. `sampled`: see sampled.py; `beyond`: see beyond.py. A part needs the
+results of earlier parts.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from tqdm import tqdm
 
 from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.sequence.model import ChainModel
-from training.common.recording import CORPORA, RESULTS, ROOT, record
+from training.common.recording import CORPORA, RESULTS, ROOT, clean_commit, record, show
 from training.papers.smith2007 import models, report, times
 from training.papers.smith2007.models import Grid
 
@@ -72,7 +73,8 @@ CHOSEN: dict[str, tuple[Grid, str]] = {
     "q0.empirical": (GRIDS["q0"][1], "f1"),
     "input_only.m_est": (GRIDS["input_only"][0], "f1"),
 }
-PARTS = (*GRIDS, "test", "times", "beyond")
+PARTS = (*GRIDS, "test", "times", "sampled", "beyond")
+SAMPLED_C = 10 ** (1 / 3)  # the strength in the grid that is best with exact expectations
 # Approximate CPU seconds of a model on all sentences, for estimating the remaining time.
 SECONDS = {"crf": 8.5, "memm": 6.0, "pl": 7.0, "pl_joint": 2.2, "hmm": 0.2, "input_only": 8.0}
 SECONDS_OF_M_ESTIMATION = 4.0
@@ -197,11 +199,21 @@ def time_figures(args: argparse.Namespace) -> dict[str, Any]:
 # --- beyond the paper -----------------------------------------------------------------------------
 def beyond_figures(args: argparse.Namespace) -> dict[str, Any]:
     """Return the figures of beyond.py. Their keys begin with "beyond."; see `report.frontier`."""
-    if find_spec("smith_beyond") is None:
-        return {}
     from training.papers.smith2007.beyond import figures
 
     return figures(args.corpora, args.work, args.jobs)
+
+
+# --- sampled expectations -------------------------------------------------------------------------
+def sampled_figures(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the figures of sampled.py."""
+    from training.papers.smith2007 import beyond, sampled
+
+    found: dict[str, Any] = {}
+    for own in sampled.figures(args.corpora, beyond.PAPER, SAMPLED_C):
+        found |= own
+        show(own)
+    return found
 
 
 def main() -> None:
@@ -212,6 +224,7 @@ def main() -> None:
     parser.add_argument("--only", choices=PARTS, help="one part; default: all")
     parser.add_argument("--c", type=float, help="one strength of the grids; default: all")
     args = parser.parse_args()
+    clean_commit()
     args.work.mkdir(parents=True, exist_ok=True)
     parts = PARTS if args.only is None else (args.only,)
     strengths = models.STRENGTHS if args.c is None else (_nearest(args.c),)
@@ -220,6 +233,7 @@ def main() -> None:
     for part, figures in (
         ("test", test_figures),
         ("times", time_figures),
+        ("sampled", sampled_figures),
         ("beyond", beyond_figures),
     ):
         if part in parts:

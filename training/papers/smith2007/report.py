@@ -114,7 +114,8 @@ def write(results: Path, name: str) -> None:
     if any(key.startswith("figure_2.") for key in figures):
         plot(figures, results / name)
         lines += ["", "## Figures 2 and 3", "", f"![learning curves, and F1 by time]({name}.svg)"]
-    lines += [*figure_1(figures), *beyond(figures), "", *READINGS.split("\n"), ""]
+    lines += [*figure_1(figures), *sampled(figures), *beyond(figures)]
+    lines += ["", *READINGS.split("\n"), ""]
     (results / f"{name}.md").write_text("\n".join(lines), encoding="utf8")
 
 
@@ -178,6 +179,35 @@ def figure_1(figures: Figures) -> Iterator[str]:
         ratio = figures.get(f"ratio.cpu.{key}_over_m_est")
         if ratio is not None:
             yield f"Until convergence, {text} takes {ratio:.1f} times as long."
+
+
+def sampled(figures: Figures) -> Iterator[str]:
+    """Write what sampled expectations cost and lose."""
+    numbers = sorted(
+        int(key.split(".")[1])
+        for key in figures
+        if key.startswith("sampled.") and key.endswith(".relative_error")
+    )
+    if not numbers:
+        return
+    yield from ("", "## Equation 7, sampled expectations", "")
+    yield f"Means over three seeds, with c = {figures['sampled.c']:.3g}. The error is the sum of"
+    yield "the magnitudes of all errors, relative to that of all expectations."
+    f1, seconds = (shown(figures, f"sampled.exact.{key}", ".2f") for key in ("tuning_f1", "cpu_s"))
+    rows = [("exact", "", f1, "", seconds)]
+    rows += [
+        (
+            f"{n:,} sentences",
+            f"{figures[f'sampled.{n}.relative_error']:.3f}",
+            *(
+                shown(figures, f"sampled.{n}.{key}", ".2f")
+                for key in ("tuning_f1", "tuning_sd", "cpu_s")
+            ),
+        )
+        for n in numbers
+    ]
+    header = ("expectations", "error", "tuning F1", "standard deviation", "CPU s")
+    yield from table(header, rows)
 
 
 def beyond(figures: Figures) -> Iterator[str]:
