@@ -8,8 +8,8 @@ training/results/srl.json, .md and .svg (tables 5 to 8, figure 2b).
 
 Parts of `--task pp`: `tables` of the paper; `best`, a model of lemmas, word classes and
 conjunctions stacked on a network; `quadruples`, our quadruples from trees compared with the
-original ones; `text`, whether PP attachment improves a parser on the English Web Treebank; `data`,
-the accuracy lost by training only on data that may be shipped.
+original ones; `text`, whether PP attachment improves a parser on the English Web
+Treebank.
 
 Parts of `--task srl`: for core arguments of verbs in gold trees, `core`, the paper's models on the
 English Web Treebank, `extra`, additional features, and `wsj`, both on the sample of the Wall Street
@@ -36,7 +36,7 @@ from training.papers.toutanova2006.report import pp_page, srl_page
 from training.papers.toutanova2006.role_items import read_ewt, read_wsj
 
 PARTS = {
-    "pp": ("tables", "best", "quadruples", "text", "data"),
+    "pp": ("tables", "best", "quadruples", "text"),
     "srl": ("core", "extra", "wsj", "trees", "text"),
 }
 
@@ -51,7 +51,6 @@ def pp(args: argparse.Namespace) -> None:
         "best": lambda: attachment.best(corpora),
         "quadruples": lambda: attachment.quadruples(corpora),
         "text": lambda: attachment_text.text(corpora, args.work, args.jobs),
-        "data": lambda: attachment.data(corpora, args.work),
     }
     run("toutanova2006_pp", parts, args.only)
     figures = recorded("toutanova2006_pp")

@@ -16,10 +16,7 @@ from time import process_time
 from typing import Any, NamedTuple
 
 import numpy as np
-from spacy.tokens import DocBin
-from spacy.vocab import Vocab
 
-import spacy_structlearn
 from spacy_structlearn.attachment.sites import normalized
 from spacy_structlearn.classification import (
     BayesNet,
@@ -31,13 +28,11 @@ from spacy_structlearn.classification import (
 from spacy_structlearn.evaluation.calibration import expected_calibration_error
 from spacy_structlearn.evaluation.classification import score_labels
 from spacy_structlearn.evaluation.mcnemar import mcnemar
-from spacy_structlearn.pipeline.pp_attacher import variables
 from spacy_structlearn.pipeline.readers import read_pp_quadruples
 from spacy_structlearn.pipeline.tokens import form_ids
 from spacy_structlearn.words.lemmas import lemma
 from training.papers.toutanova2006.quadruples import quadruple_recall
 from training.papers.toutanova2006.report import n_of_d, pair_key
-from training.pipeline import default
 from training.pipeline.classes import FILES, sentences, train_classes
 
 VARIABLES = ("v", "n1", "p", "n2")
@@ -249,33 +244,6 @@ def own_classes(corpora: Path) -> dict[str, str]:
     )
     column = classes.column(form_ids(words)).tolist()
     return {word: f"{path:b}" for word, path in zip(words, column, strict=True) if path}
-
-
-# --- data that may be shipped ---------------------------------------------------------------------
-def data(corpora: Path, work: Path) -> dict[str, Any]:
-    """Compare the training data of the default pipeline, EWT and CRAFT, with the items of
-    Ratnaparkhi et al., whose licence does not allow shipping. Evaluate at the gold sites of EWT's
-    dev, and on test.
-    """
-    shipped = spacy_structlearn.load().get_pipe("pp_attacher").parameters
-    both = items(corpora, "training") + items(corpora, "devset")
-    base = BayesNetSettings(structure=ON_LEMMAS)
-    settings = shipped.settings.part(LogLinearSettings, base=base)
-    other = LogLinear(settings).fit(variables(both.words, lemma), both.labels)
-    docs = DocBin().from_disk(default.build_docs(corpora, work)["dev"]).get_docs(Vocab())
-    gold = [site for doc in docs for site in doc._.pp_attachments]
-    quadruples = [tuple(t.text for t in (g.verb, g.noun, g.prep, g.object)) for g in gold]
-    parts = {
-        "ewt_dev": Items(quadruples, [site.label for site in gold]),
-        "test": items(corpora, "test"),
-    }
-    figures: dict[str, Any] = {"data.items.ratnaparkhi": len(both.labels)}
-    for name, model in (("shipped", shipped), ("ratnaparkhi", other)):
-        for part, (words, labels) in parts.items():
-            score = score_labels(labels, model.predict(variables(words, lemma)))
-            figures[f"data.{name}.{part}_acc"] = 100 * score.accuracy
-            print(f"data, {name}, {part}: {100 * score.accuracy:.2f}", flush=True)
-    return figures
 
 
 # --- quadruples from trees ------------------------------------------------------------------------
