@@ -39,7 +39,6 @@ from typing import Any
 
 import spacy
 from spacy.language import Language
-from spacy.tokens import Doc
 from spacy.training import Example
 
 from spacy_structlearn.evaluation.evalb import score_trees
@@ -49,6 +48,7 @@ from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.pipeline.readers import to_example
 from spacy_structlearn.trees.tree import Tree
 from training.benchmarks import raw_text
+from training.benchmarks.adaptation import words_of
 from training.common.everyday import score_pairs
 from training.common.kept import LEXICON, train
 from training.common.recording import CORPORA, ROOT, WORK, record, show
@@ -112,11 +112,7 @@ def of_other_trees(nlp: Language, corpora: Path) -> Figures:
 
 def f1_of_trees(nlp: Language, gold: Sequence[Tree], punctuation: str) -> float:
     """Tag and parse the words of trees, and score the result. punctuation: see `score_trees`."""
-    docs = []
-    for tree in gold:
-        words = tree.words()
-        starts = [place == 0 for place in range(len(words))]
-        docs.append(Doc(nlp.vocab, words=words, sent_starts=starts))
+    docs = [words_of(nlp, tree) for tree in gold]
     for name in ("chain_tagger", "constituency_parser"):
         docs = list(nlp.get_pipe(name).pipe(docs))
     return score_trees(gold, [doc._.trees[0] for doc in docs], punctuation=punctuation).f1
