@@ -8,6 +8,7 @@ from typing import Any
 
 import srsly
 
+from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
 from training.common.report import flat, pyplot_for, save_plot, shown, table
 
 Figures = Mapping[str, Any]
@@ -180,7 +181,7 @@ def table2(figures: Figures, norms: Iterable[str] = TABLE2, prefix: str = "") ->
         base = BASES.get(figures.get(f"{key}.base", ""), "")
         strength = shown(figures, f"{key}.strength", "g")
         yield from ("", f"## Table 2, {norm.upper()}, EWT, dev", "")
-        most = max(figures.get(f"{key}.{number}.iterations", 0) for number in NUMBERS)
+        most = ConditionalGrammarSettings().conditional_iterations
         yield f"Strength {strength}; the base of weights is {base}. Iterations are of L-BFGS; ours"
         yield f"stop after {most} if they have not converged, so their numbers cannot be compared."
         yield from table(header, rows)
