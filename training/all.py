@@ -29,7 +29,7 @@ from training.common.recording import RESULTS, ROOT, git, stamps_of
 MODULE = re.compile(r"python -m (training(?:\.\w+)*)")
 
 
-def problems(name: str, part: str, stamp: dict[str, Any]) -> Iterator[str]:
+def problems(stamp: dict[str, Any]) -> Iterator[str]:
     """Yield what is wrong with a part of a results file."""
     commit, made_by = stamp["commit"], MODULE.match(stamp.get("command", ""))
     known = git("cat-file", "-t", commit.rstrip("+")) != ""
@@ -144,9 +144,7 @@ def main() -> None:
             print(f"{name} {part}: {stamp.get('command', 'unknown')}")
         return
     found = [
-        f"{name} {part}: {problem}"
-        for name, part, stamp in parts()
-        for problem in problems(name, part, stamp)
+        f"{name} {part}: {problem}" for name, part, stamp in parts() for problem in problems(stamp)
     ]
     print("\n".join(found))
     if found:

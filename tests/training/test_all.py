@@ -18,7 +18,7 @@ def history(monkeypatch):
 
 
 def found(**changes):
-    return list(results.problems("x", "part", STAMP | changes))
+    return list(results.problems(STAMP | changes))
 
 
 def test_a_part_of_present_code(history):
@@ -36,7 +36,7 @@ def test_problems(history):
     history += ["training/benchmarks/product.py", "training/common/recording.py"]
     assert found() == ["older than training/benchmarks/product.py and 1 others"]
     stamp = {"commit": "abc"}
-    assert list(results.problems("x", "part", stamp)) == ["made by an unknown command"]
+    assert list(results.problems(stamp)) == ["made by an unknown command"]
 
 
 def test_the_code_of_a_command():

@@ -38,7 +38,8 @@ def record(name: str, figures: Mapping[str, Any]) -> None:
     figures again.
     """
     path = RESULTS / f"{name}.json"
-    stamp = {"commit": clean_commit(), "date": f"{date.today()}", "command": command()} | machine()
+    commit, own = clean_commit(), machine()
+    stamp = {"commit": commit, "date": f"{date.today()}", "command": command()} | own
     results = srsly.read_json(path) if path.exists() else {}
     stamps = stamps_of(results)
     for key, value in figures.items():
@@ -49,7 +50,7 @@ def record(name: str, figures: Mapping[str, Any]) -> None:
         table[last] = _rounded(value)
         stamps[".".join(key.split(".")[:2])] = stamp
     results.pop("commits", None)
-    results |= {"stamps": stamps, "commit": stamp["commit"], "machine": machine()}
+    results |= {"stamps": stamps, "commit": commit, "machine": own}
     RESULTS.mkdir(parents=True, exist_ok=True)
     fresh = path.with_suffix(".json.new")
     srsly.write_json(fresh, {key: results[key] for key in sorted(results)}, indent=2)

@@ -91,7 +91,7 @@ def label_accuracy(examples: Iterable[Example], labels: Collection[str]) -> floa
     """Return the accuracy of these labels where the gold and the predicted label are among them.
 
     The arguments are those of the same predicate over the same words, which must be those of the
-    reference. Returns None if there are none.
+    reference. Returns None without such arguments.
     """
     right = []
     for example in examples:
