@@ -29,7 +29,7 @@ from typing import Any
 import srsly
 
 from spacy_structlearn.display.networks import network_svg
-from training.common.recording import CORPORA, RESULTS, WORK, record
+from training.common.recording import CORPORA, RESULTS, WORK, clean_commit, record
 from training.common.report import flat
 from training.papers.toutanova2006 import attachment, attachment_text, roles, roles_text
 from training.papers.toutanova2006.report import pp_page, srl_page
@@ -55,7 +55,7 @@ def pp(args: argparse.Namespace) -> None:
     run("toutanova2006_pp", parts, args.only)
     figures = recorded("toutanova2006_pp")
     if "structure" in figures:  # from the part `tables`
-        page = pp_page(figures, attachment.SIGNIFICANT)
+        page = pp_page(figures, attachment.CLAIMS)
         write("toutanova2006_pp", page, figures["structure"], "y")
 
 
@@ -71,7 +71,7 @@ def srl(args: argparse.Namespace) -> None:
     run("srl", parts, args.only)
     figures = recorded("srl")
     if "core.structure" in figures and "wsj.core.structure" in figures:
-        page = srl_page(figures, roles.SIGNIFICANT)
+        page = srl_page(figures, roles.CLAIMS)
         write("srl", page, figures["core.structure"], "role")
 
 
@@ -105,6 +105,7 @@ def main() -> None:
         "--only", choices=sorted({*PARTS["pp"], *PARTS["srl"]}), help="one part; default: all"
     )
     args = parser.parse_args()
+    clean_commit()
     for task, own in {"pp": pp, "srl": srl}.items():
         if args.task in (None, task) and (args.only is None or args.only in PARTS[task]):
             own(args)
