@@ -11,7 +11,7 @@ from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammar
 from training.common import kept
 from training.common.report import flat
 from training.papers.petrov_klein2007 import __main__ as script
-from training.papers.petrov_klein2007 import discriminative, report
+from training.papers.petrov_klein2007 import discriminative, report, uniform
 
 GENERATIVE = replace(kept.TABLE1, rounds=1, split_iterations=2)
 BASE = GENERATIVE.part(
@@ -31,23 +31,24 @@ def small(smaller, tmp_path, treebanks, trees):
     smoothed = replace(GENERATIVE, **vars(kept.LEXICON))
     smaller(
         discriminative,
+        uniform,
         script,
         TABLE1=GENERATIVE,
         SKELETON=GENERATIVE,
         SKELETON_ROUNDS={},
         BASE=BASE,
+        UNIFORM=replace(BASE, base="uniform"),
+        STRENGTHS={"l1": (0.5, 1.0), "none": (0.0,)},
+        COMPARED_LEVEL=1,
         WSJ=smoothed,
-        EWT=smoothed,
         SEEDS=(0, 1),
-        FURTHER=[replace(smoothed, seed=seed) for seed in (2, 3)],
-        N_SHAPES=1,
         ewt_grammar=lambda: smoothed.trainer(None, [trees[:30]]).parameters(),
-        GRID={"generative": {"l1": (0.5, 1.0), "l2": (0.5,)}},
+        GRID={"l1": (0.5, 1.0), "l2": (0.5,)},
         NUMBERS=(1, 2),
         EVERY=10,
     )
     smaller(report, NUMBERS=(1, 2), plot=lambda figures, path: False)
-    return discriminative.Run(tmp_path, tmp_path / "work", 1, ("generative",))
+    return discriminative.Run(tmp_path, tmp_path / "work", 1)
 
 
 def test_training_that_was_broken_goes_on(monkeypatch, tmp_path, trees):
@@ -88,8 +89,8 @@ def test_a_part_of_the_other_half_is_a_wrong_use(run_script, capsys):
 
 def test_all_parts(small, monkeypatch, run_script):
     """What they record is what the report reads, and the figures agree with one another."""
-    paths = ["--corpora", small.corpora, "--work", small.work, "--bases", "generative"]
-    for part in filter(lambda name: name not in discriminative.OPTIONAL, discriminative.PARTS):
+    paths = ["--corpora", small.corpora, "--work", small.work]
+    for part in script.DISCRIMINATIVE:
         found = flat(run_script(script, *paths, "--only", part))
         assert report.section(small.corpora / "results", script.NAME, part), part
     points = found["wsj.tune.generative.l1.points"]
@@ -111,3 +112,39 @@ def test_all_parts(small, monkeypatch, run_script):
     monkeypatch.setattr(kept, "train", None)
     monkeypatch.setattr(discriminative, "score", None)
     assert flat(run_script(script, *paths, "--only", "tune")) == found
+
+
+def test_figures_of_the_papers_parametrisation(small, run_script):
+    paths = ["--corpora", small.corpora, "--work", small.work]
+    found = flat(run_script(script, *paths, "--only", "uniform"))
+    means = {norm: found[f"uniform.mean_f1.{norm}"] for norm in ("l1", "none")}
+    norm = found["uniform.chosen"]
+    assert means[norm] == max(means.values())
+    # Without a prior, only parameters that never change are 0.
+    assert found["uniform.l1.2.share"] < found["uniform.none.2.share"]
+    for number in (1, 2):
+        assert found[f"uniform.{number}.discriminative.f1"] == found[f"uniform.{norm}.{number}.f1"]
+        # All sentences are short.
+        for kind in ("generative", "discriminative"):
+            key = f"uniform.{number}.{kind}.test"
+            assert found[f"{key}_f1"] == found[f"{key}_40.f1"]
+    # The first level does not depend on how later ones start.
+    assert found["uniform.copy.1.f1"] == found[f"uniform.{norm}.1.f1"]
+    sizes = {key.split(".")[2] for key in found if key.startswith("uniform.size.")}
+    assert sizes == {"30", "15", "8", "4"}
+    assert found["uniform.sentences.test"] == 10
+
+
+def test_productions_of_the_root_and_words(trees):
+    trainer = GENERATIVE.trainer(None, [trees[:30]])
+    while trainer.step():
+        pass
+    trained = trainer.parameters()
+    root = uniform.root_productions(trained)
+    assert root["first"] == "S"
+    assert root["s_rank"] == 1
+    assert 0 < root["s_weight"] == root["first_weight"] <= 1 + 1e-6
+    words = uniform.words_of(trained, "DT")
+    assert len(words["words"]) == 2
+    assert all(len(own.split()) <= uniform.SHOWN for own in words["words"])
+    assert 0 < words["share"] <= 1

@@ -39,6 +39,19 @@ def score(parser: ChartParser, gold: Sequence[Tree], punctuation: str = "own") -
     return scored(parsed(parser, gold), gold, punctuation)
 
 
+def f1_standard_error(score: EvalbScore, samples: int = 1000, seed: int = 0) -> float:
+    """Return the standard error of F1, in points, by a bootstrap over sentences.
+
+    Efron & Tibshirani (1993), chapter 6: sentences are drawn with replacement.
+    """
+    brackets = [row.brackets for row in score.rows]
+    counts = np.array([(b.correct, b.gold + b.predicted) for b in brackets], dtype=np.int64)
+    n = len(counts)
+    drawn = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=samples)
+    right, total = (drawn @ counts.reshape(n, 2)).T
+    return float((200 * right / np.maximum(total, 1)).std(ddof=1))
+
+
 def figures_of(score: EvalbScore, split: str) -> dict[str, float]:
     return {
         f"{split}_f1": score.f1,

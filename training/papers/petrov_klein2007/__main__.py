@@ -7,9 +7,10 @@
 Writes training/results/petrov_klein2007.json, .md, .svg and .png: tables 1 and 2 and figures 2 and
 3, with those of the paper. Parts (discriminative.py), which --only selects: `tune`, the strengths
 of priors on WSJ dev, which the other parts need; `l1` and `l2`, table 2; `table1`; `pruning`,
-figure 2; `cost`; `merge`, figure 3; `best`, selected grammars; and, only on request, `uniform`,
-table 2 with the paper's parametrisation (which must be in --bases). By default, weights are
-corrections of generative ones, because the paper's parametrisation takes much longer.
+figure 2; `cost`; `merge`, figure 3; `best`, selected grammars; `uniform`, tables 1 and 2 with the
+paper's parametrisation, on the WSJ sample; and `analysis`, section 4.4, of the grammars of
+`uniform`. In the other parts, weights are corrections of generative ones, because the paper's
+parametrisation takes much longer.
 
     python -m training.papers.petrov_klein2007 --generative
 
@@ -50,6 +51,7 @@ from spacy_structlearn.grammar.treebank.symbols import binarize
 from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.trees.parse import fit_temperature
 from spacy_structlearn.trees.tree import Tree
+from training.common import recording
 from training.common.kept import (
     EWT,
     EWT_ROUNDS,
@@ -75,6 +77,7 @@ from training.common.scoring import (
 )
 from training.common.treebanks import TREES, craft_trees, ewt_trees, folded, unfolded, wsj_trees
 from training.papers.petrov_klein2007 import discriminative, report
+from training.papers.petrov_klein2007.uniform import analysis, uniform
 
 MADE_TOKENS = 5000
 
@@ -479,6 +482,7 @@ def uncut_worker(grammar: Path, sentences: Path) -> dict[str, float]:
 # --- the run --------------------------------------------------------------------------------------
 GENERATIVE = "parsing_generative"
 NAME = "petrov_klein2007"
+DISCRIMINATIVE = {**discriminative.PARTS, "uniform": uniform, "analysis": analysis}
 # For each part, its function and the prefix of its keys.
 PARTS: dict[str, tuple[Callable[[Path, Path], Iterator[dict[str, float]]], str]] = {
     "wsj": (wsj, "wsj"),
@@ -517,20 +521,19 @@ def main() -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--generative", action="store_true", help="measure the generative grammars")
-    parser.add_argument("--only", choices=[*discriminative.PARTS, *PARTS], help="one part")
+    parser.add_argument("--only", choices=[*DISCRIMINATIVE, *PARTS], help="one part")
     parser.add_argument(
         "--jobs", type=int, default=1, help="number of processes, or of threads of one"
-    )
-    parser.add_argument(
-        "--bases", nargs="+", choices=discriminative.GRID, default=list(discriminative.BASES)
     )
     parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
     parser.add_argument("--work", type=Path, default=WORK, help="cache of grammars")
     parser.add_argument("--worker", choices=WORKERS, help=argparse.SUPPRESS)
     parser.add_argument("files", nargs="*", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.generative and args.only in discriminative.PARTS:
+    if args.generative and args.only in DISCRIMINATIVE:
         parser.error(f"{args.only} is not a part of --generative")
+    if not args.worker:
+        recording.clean_commit()
     if args.worker:
         print(json.dumps(WORKERS[args.worker](args.corpora, *args.files)))
     elif args.generative or args.only in PARTS:
@@ -539,9 +542,9 @@ def main() -> None:
                 for figures in part(args.corpora, args.work):
                     _record(GENERATIVE, under(prefix, figures))
     else:
-        run = discriminative.Run(args.corpora, args.work, args.jobs, tuple(args.bases))
-        for name, make in discriminative.PARTS.items():
-            if args.only == name or (args.only is None and name not in discriminative.OPTIONAL):
+        run = discriminative.Run(args.corpora, args.work, args.jobs)
+        for name, make in DISCRIMINATIVE.items():
+            if args.only in (None, name):
                 for figures in make(run):
                     _record(NAME, figures)
                 print(report.section(RESULTS, NAME, name), flush=True)

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from spacy_structlearn.evaluation.evalb import EvalbScore
 from spacy_structlearn.grammar.chart.decode import THRESHOLDS, ChartParser
 from spacy_structlearn.grammar.discriminative.objective import without_backoff
 from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
@@ -29,19 +30,17 @@ from spacy_structlearn.grammar.treebank.symbols import TreebankData
 from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.trees.tree import Tree
 from training.common.kept import (
-    EWT,
     SEEDS,
     TABLE1,
     WSJ,
     Settings,
-    ewt_grammar,
     grammar,
     grammar_path,
     kept_grammar,
 )
 from training.common.process import in_process
 from training.common.recording import peak_mb
-from training.common.scoring import Figures, parsed, score, scored, under
+from training.common.scoring import Figures, score, under
 from training.common.treebanks import TREES
 from training.papers.petrov_klein2007.merging import merge_curve
 from training.papers.petrov_klein2007.pruning import RebuiltObjective
@@ -50,23 +49,14 @@ NUMBERS = tuple(2**number for number in range(TABLE1.rounds + 1))
 # For tables 1 and 2. The strengths are tuned on WSJ dev, and also used on EWT, because a prior is
 # independent of the size of the treebank.
 BASE = TABLE1.part(ConditionalGrammarSettings, l1=0.0, l2=0.0, shards=4)
-BASES = ("generative",)  # default of --bases
-GRID: dict[str, dict[str, tuple[float, ...]]] = {
-    "generative": {"l1": (1.0, 2.0), "l2": (0.5, 2.0)},
-    "uniform": {"l1": (1.0,)},
-}
-# Beyond the paper: grammars with merging, smoothing and the lexicon of the generative parser. There
-# are more than in the default pipeline, and the last ones use other signatures of unknown words.
-N_SHAPES = 2
-FURTHER = [replace(EWT, seed=seed) for seed in (4, 5)] + [
-    replace(EWT, seed=seed, signature="shape") for seed in (8, 9)
-]
+GRID: dict[str, tuple[float, ...]] = {"l1": (1.0, 2.0), "l2": (0.5, 2.0)}
 REGIMES = ("cached", "coarse_to_fine", "none")
 EVERY = 20  # pruning is measured on every 20th sentence, ordered by length
 EVALUATIONS = 3
 SKELETON_ROUNDS = {"rounds": 2, "split_iterations": 3, "merge_iterations": 0}
 SKELETON = replace(TABLE1, **SKELETON_ROUNDS)
 PUNCTUATION = {"wsj": "own", "ewt": "gold"}
+LENGTH = 40  # words, of the sentences that the literature also scores by themselves
 # Pruning thresholds of the parser. A discriminative grammar has learned to separate the tree from
 # the others that survived pruning on the training sentences, where pruning removes more.
 PARSING_THRESHOLDS = (1e-4, 1e-3, 5e-3)
@@ -79,7 +69,6 @@ class Run:
     corpora: Path
     work: Path
     jobs: int = 1
-    bases: tuple[str, ...] = BASES
 
     def kept(self, corpus: str, settings: Settings) -> tuple[LatentGrammar, Figures]:
         """Return the grammar of the training trees of a corpus, trained in its own process."""
@@ -101,40 +90,52 @@ class Run:
         with ThreadPoolExecutor(self.jobs) as pool:
             list(pool.map(one, todo))
 
-    def scores(self, corpus: str, settings: Settings, threshold: float) -> list[Figures]:
-        """Return F1 and exact match on dev of the grammar of each level, 1 to 16 subcategories.
+    def scores(
+        self,
+        corpus: str,
+        settings: Settings,
+        threshold: float,
+        split: str = "dev",
+        decoder: str = "max_rule_product",
+    ) -> list[Figures]:
+        """Return F1 and exact match of the grammar of each level, 1 to 16 subcategories, and those
+        of sentences of at most 40 words.
 
-        threshold: of posteriors, for pruning after each level except for the first.
+        threshold: of posteriors, for pruning after each level except for the first. decoder: by
+        default the best one of Petrov & Klein (2007b), which the paper cites.
         """
         trained, _ = self.kept(corpus, settings)
         path = grammar_path(self.work, corpus, "train", settings)
 
         def measure() -> list[Figures]:
-            gold = TREES[corpus](self.corpora, "dev")
+            gold = TREES[corpus](self.corpora, split)
             found = []
             for depth in range(trained.depth + 1):
-                # The best decoder of Petrov & Klein (2007b), which the paper cites.
                 parser = ChartParser(
                     trained.truncated(depth + 1),
-                    decoder="max_rule_product",
+                    decoder=decoder,
                     thresholds=(THRESHOLDS[0], *[threshold] * trained.depth),
                     threads=self.jobs,
                 )
-                on_split = score(parser, gold, PUNCTUATION[corpus])
-                found.append({"f1": on_split.f1, "exact": on_split.complete_match})
+                found.append(of_lengths(score(parser, gold, PUNCTUATION[corpus])))
             return found
 
-        return self.once(f"{path.stem}-dev-{threshold:g}", _digest(path), measure)
+        name = f"{path.stem}-{split}-{decoder}-{threshold:g}"
+        return self.once(name, _digest(path), measure)
+
+    def best(
+        self, corpus: str, settings: Settings, decoder: str = "max_rule_product"
+    ) -> tuple[float, list[Figures]]:
+        """Return the best threshold on dev, by the mean F1 of levels, and the scores with it."""
+        found = {t: self.scores(corpus, settings, t, decoder=decoder) for t in PARSING_THRESHOLDS}
+        return max(found.items(), key=lambda pair: mean_f1(pair[1]))
 
     def threshold(self, settings: Settings) -> float:
         """Return the best threshold on dev for WSJ grammars with these settings."""
-        return max(
-            PARSING_THRESHOLDS,
-            key=lambda threshold: _mean_f1(self.scores("wsj", settings, threshold)),
-        )
+        return self.best("wsj", settings)[0]
 
     def best_scores(self, corpus: str, settings: Settings) -> list[Figures]:
-        """Return the scores with the best threshold."""
+        """Return the scores with the best threshold of WSJ grammars."""
         return self.scores(corpus, settings, self.threshold(settings))
 
     def once(self, name: str, digest: str, measure: Callable[[], Any]) -> Any:
@@ -150,6 +151,13 @@ class Run:
         return result
 
 
+def of_lengths(score: EvalbScore) -> Figures:
+    """Return F1 and exact match of all sentences, and of those of at most 40 words."""
+    found = {"f1": score.f1, "exact": score.complete_match}
+    short = score.up_to(LENGTH)
+    return found | {f"{LENGTH}.f1": short.f1, f"{LENGTH}.exact": short.complete_match}
+
+
 def _train(work: Path, corpora: Path, corpus: str, settings: Settings) -> None:
     kept_grammar(work, corpora, corpus, "train", settings)
 
@@ -159,64 +167,47 @@ def _digest(path: Path) -> str:
 
 
 # --- strengths of the priors ----------------------------------------------------------------------
-def settings_of(base: str, norm: str, strength: float) -> ConditionalGrammarSettings:
+def settings_of(norm: str, strength: float) -> ConditionalGrammarSettings:
     """Return the settings of tables 1 and 2 with this prior."""
-    # If weights are the parameters themselves, they stay sparse only if splitting copies them.
-    start = "copy" if base == "uniform" else "generative"
     # The paper's prior is strength |theta|^2, ours half of this.
-    prior = {norm: 2 * strength if norm == "l2" else strength}
-    return replace(BASE, base=base, start=start, **prior)
+    return replace(BASE, **{norm: 2 * strength if norm == "l2" else strength})
 
 
 def tune(run: Run) -> Iterator[Figures]:
     """Yield figures on WSJ dev for several strengths of the priors."""
-    plans = [
-        ("wsj", settings_of(base, norm, strength))
-        for base in run.bases
-        for norm, strengths in GRID[base].items()
-        for strength in strengths
-    ]
-    run.train(plans)
-    for base in run.bases:
-        for norm, strengths in GRID[base].items():
-            points = []
-            for strength in strengths:
-                settings = settings_of(base, norm, strength)
-                found = run.best_scores("wsj", settings)
-                point = {"strength": strength, "threshold": run.threshold(settings)}
-                points.append({**point, "mean_f1": _mean_f1(found), "levels": found})
-                yield {f"wsj.tune.{base}.{norm}.points": points}
-            best = max(points, key=lambda point: point["mean_f1"])
-            figures = {"strength": best["strength"], "mean_f1": best["mean_f1"]}
-            yield under(f"wsj.tune.{base}.{norm}.chosen", figures)
+    plans = [settings_of(norm, strength) for norm in GRID for strength in GRID[norm]]
+    run.train([("wsj", settings) for settings in plans])
+    for norm, strengths in GRID.items():
+        points = []
+        for strength in strengths:
+            settings = settings_of(norm, strength)
+            found = run.best_scores("wsj", settings)
+            point = {"strength": strength, "threshold": run.threshold(settings)}
+            points.append({**point, "mean_f1": mean_f1(found), "levels": found})
+            yield {f"wsj.tune.generative.{norm}.points": points}
+        best = max(points, key=lambda point: point["mean_f1"])
+        figures = {"strength": best["strength"], "mean_f1": best["mean_f1"]}
+        yield under(f"wsj.tune.generative.{norm}.chosen", figures)
     settings = chosen(run)
     yield under("wsj.tune.chosen", {**_prior(settings), "threshold": run.threshold(settings)})
     for threshold in PARSING_THRESHOLDS:
         for name, own in (("generative", TABLE1), ("discriminative", settings)):
-            figures = {name: _mean_f1(run.scores("wsj", own, threshold))}
+            figures = {name: mean_f1(run.scores("wsj", own, threshold))}
             yield under(f"wsj.tune.thresholds.{_name(threshold)}", figures)
 
 
-def chosen(
-    run: Run, norm: str | None = None, base: str | None = None
-) -> ConditionalGrammarSettings:
-    """Return the best point on WSJ dev, by mean F1 over levels, of one norm and one base.
-
-    Without a base, the base of the best point of all norms is used, so that norms are comparable.
-    """
-    if base is None and norm is not None:
-        base = chosen(run).base
+def chosen(run: Run, norm: str | None = None) -> ConditionalGrammarSettings:
+    """Return the best point on WSJ dev, by mean F1 over levels, of one norm or of all."""
     found = [
-        settings_of(one, other, strength)
-        for one in ([base] if base is not None else run.bases)
-        for other in ([norm] if norm is not None else GRID[one])
-        for strength in GRID[one].get(other, ())
+        settings_of(other, strength)
+        for other in ([norm] if norm is not None else GRID)
+        for strength in GRID[other]
     ]
     run.train([("wsj", settings) for settings in found])
-    return max(found, key=lambda settings: _mean_f1(run.best_scores("wsj", settings)))
+    return max(found, key=lambda settings: mean_f1(run.best_scores("wsj", settings)))
 
 
-def _mean_f1(levels: Sequence[Figures]) -> float:
+def mean_f1(levels: Sequence[Figures]) -> float:
     return float(np.mean([level["f1"] for level in levels]))
 
 
@@ -226,12 +217,11 @@ def _prior(settings: ConditionalGrammarSettings) -> Figures:
 
 
 # --- tables 1 and 2 -------------------------------------------------------------------------------
-def regularized(run: Run, norm: str, base: str | None = None) -> Iterator[Figures]:
+def regularized(run: Run, norm: str) -> Iterator[Figures]:
     """Yield a column of table 2 on EWT."""
-    settings = chosen(run, norm, base)
+    settings = chosen(run, norm)
     _, notes = run.kept("ewt", settings)
-    prefix = norm if base is None else f"{base}.{norm}"
-    yield under(prefix, _prior(settings))
+    yield under(norm, _prior(settings))
     scores = run.best_scores("ewt", settings)
     for number, found, level in zip(NUMBERS, scores, notes["levels"], strict=True):
         figures = {
@@ -242,13 +232,7 @@ def regularized(run: Run, norm: str, base: str | None = None) -> Iterator[Figure
             "evaluations": level["evaluations"],
             "left_out": level["left_out"],
         }
-        yield under(f"{prefix}.{number}", figures)
-
-
-def uniform(run: Run) -> Iterator[Figures]:
-    """Yield table 2 on EWT with the paper's parametrisation, if another one is better."""
-    for norm in GRID["uniform"]:
-        yield from regularized(run, norm, "uniform")
+        yield under(f"{norm}.{number}", figures)
 
 
 def table1(run: Run) -> Iterator[Figures]:
@@ -449,15 +433,11 @@ def split_categories(grammar: LatentGrammar) -> list[str]:
 
 # --- the best grammars ----------------------------------------------------------------------------
 def best(run: Run) -> Iterator[Figures]:
-    """Yield figures of the best grammars and their products. They are selected on WSJ dev and the
-    tuning documents of EWT, and tested once on WSJ test and EWT dev.
+    """Yield figures of the best grammars and their product, with merging and smoothing.
+
+    They are selected on WSJ dev. The selected one and the discriminative one are tested once.
     """
-    yield from _best_wsj(run)
-    yield from _best_ewt(run)
-
-
-def _best_wsj(run: Run) -> Iterator[Figures]:
-    prior = chosen(run, base="generative")
+    prior = chosen(run)
     generative = [replace(WSJ, seed=seed) for seed in SEEDS]
     # Only the finest level is trained. Earlier levels are for pruning.
     own = {name: getattr(prior, name) for name in ("base", "start", "l1", "l2", "shards")}
@@ -473,42 +453,20 @@ def _best_wsj(run: Run) -> Iterator[Figures]:
     dev, test = (TREES["wsj"](run.corpora, split) for split in ("dev", "test"))
     found = {}
     for name, members in candidates.items():
-        own = {t: _f1(run, members, t, dev, PUNCTUATION["wsj"]) for t in PARSING_THRESHOLDS}
-        threshold = max(own, key=own.__getitem__)
-        found[name] = (own[threshold], threshold)
-        figures = {"dev_f1": own[threshold], "threshold": threshold}
+        f1 = {t: score(_parser(run, members, t), dev, "own").f1 for t in PARSING_THRESHOLDS}
+        threshold = max(f1, key=f1.__getitem__)
+        found[name] = (f1[threshold], threshold)
+        figures = {"dev_f1": f1[threshold], "threshold": threshold}
         yield under(f"best.wsj.candidates.{name}", figures)
     name = max(found, key=found.__getitem__)
-    on_test = score(_parser(run, candidates[name], found[name][1]), test, PUNCTUATION["wsj"])
     yield {
         "best.wsj.chosen": name,
         "best.wsj.threshold": found[name][1],
         "best.wsj.dev_f1": found[name][0],
-        "best.wsj.test_f1": on_test.f1,
-        "best.wsj.test_exact": on_test.complete_match,
     }
-
-
-def _best_ewt(run: Run) -> Iterator[Figures]:
-    own = [replace(EWT, seed=seed) for seed in SEEDS]
-    members = [
-        kept_grammar(run.work, run.corpora, "ewt", "fit", settings)[0]
-        for settings in (*own, *FURTHER)
-    ]
-    tuning = TREES["ewt"](run.corpora, "tune")
-    found = {}
-    for number in (len(own), len(own) + len(FURTHER) - N_SHAPES, len(members)):
-        for threshold in PARSING_THRESHOLDS:
-            f1 = _f1(run, members[:number], threshold, tuning, PUNCTUATION["ewt"])
-            found[number, threshold] = f1
-            yield {f"best.ewt.tune.generative{number}.{_name(threshold)}.f1": f1}
-    number, threshold = max(found, key=found.__getitem__)
-    further = FURTHER[: number - len(own)]
-    run.train([("ewt", settings) for settings in further])
-    # The first grammars are the product of the installed default pipeline.
-    members = [ewt_grammar(), *(run.kept("ewt", settings)[0] for settings in further)]
-    figures = {"grammars": number, "threshold": threshold}
-    yield under("best.ewt", {**figures, **_on_ewt_dev(run, _parser(run, members, threshold))})
+    for prefix, own in (("best.wsj", name), ("best.wsj.discriminative", "discriminative")):
+        on_test = of_lengths(score(_parser(run, candidates[own], found[own][1]), test, "own"))
+        yield under(prefix, {f"test_{key}": value for key, value in on_test.items()})
 
 
 def _parser(run: Run, members: Sequence[LatentGrammar], threshold: float) -> ChartParser:
@@ -517,33 +475,8 @@ def _parser(run: Run, members: Sequence[LatentGrammar], threshold: float) -> Cha
     return ChartParser(members, thresholds=thresholds, threads=run.jobs)
 
 
-def _f1(
-    run: Run,
-    members: Sequence[LatentGrammar],
-    threshold: float,
-    gold: Sequence[Tree],
-    punctuation: str,
-) -> float:
-    return score(_parser(run, members, threshold), gold, punctuation).f1
-
-
 def _name(threshold: float) -> str:
     return f"{threshold:.0e}".replace("e-0", "e-")
-
-
-def _on_ewt_dev(run: Run, parser: ChartParser) -> Figures:
-    dev = TREES["ewt"](run.corpora, "dev")
-    parser.parse([tree.words() for tree in dev[:50]])
-    start = time.process_time()
-    parses = parsed(parser, dev)
-    ms = 1000 * (time.process_time() - start) / len(dev)
-    result = scored(parses, dev, PUNCTUATION["ewt"])
-    return {
-        "dev_f1": result.f1,
-        "dev_exact": result.complete_match,
-        "ms_per_sentence": ms,
-        "failures": sum(parse.failed for parse in parses),
-    }
 
 
 PARTS: dict[str, Callable[[Run], Iterator[Figures]]] = {
@@ -555,6 +488,4 @@ PARTS: dict[str, Callable[[Run], Iterator[Figures]]] = {
     "cost": cost,
     "merge": merge,
     "best": best,
-    "uniform": uniform,
 }
-OPTIONAL = ("uniform",)  # only with --only
