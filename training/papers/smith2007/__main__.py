@@ -9,11 +9,11 @@ result with input-only features, with the figures of the paper. Finished models 
 training/work/smith2007/. Remove the folder to start again.
 
 Parts: `hmm`, `crf`, `memm`, `pl` and `m_est` train models for all values of c, on all training
-sentences, with both feature sets. `q0` uses other base distributions, `input_only` input-only
-features, and `curves` fewer sentences. `test` evaluates the models with the best F1 on tuning data
-once on the test data. `times` measures training times in one process at a time, and includes
-CRFsuite if it is installed. `sampled`: see sampled.py; `beyond`: see beyond.py. A part needs the
-results of earlier parts.
+sentences, with both feature sets. `q0` uses other base distributions,
+`q0_wide` the same with further values of c, `input_only` input-only features, and `curves` fewer
+sentences. `test` evaluates the models with the best F1 on tuning data once on the test data.
+`times` measures training times in one process at a time, and includes CRFsuite if it is installed.
+`sampled`: see sampled.py; `beyond`: see beyond.py. A part needs the results of earlier parts.
 """
 
 from __future__ import annotations
@@ -53,6 +53,9 @@ GRIDS: dict[str, tuple[Grid, ...]] = {
     "pl": (Grid("hmm_features", "pl"), Grid("hmm_features", "pl_joint"), Grid("extended", "pl")),
     "m_est": (Grid("hmm_features", "m_est"), Grid("extended", "m_est")),
     "q0": (Grid("extended", "lu", by=("f1", "p")), Grid("extended", "empirical")),
+    "q0_wide": tuple(
+        Grid("extended", method, by=("f1", "p"), wide=True) for method in ("lu", "empirical")
+    ),
     "input_only": (Grid("extended", "input_only"),),
     "curves": tuple(
         Grid("hmm_features" if method == "hmm" else "extended", method, n)
@@ -71,6 +74,9 @@ CHOSEN: dict[str, tuple[Grid, str]] = {
     "q0.lu_f1": (GRIDS["q0"][0], "f1"),
     "q0.lu_precision": (GRIDS["q0"][0], "p"),
     "q0.empirical": (GRIDS["q0"][1], "f1"),
+    "q0.lu_wide_f1": (GRIDS["q0_wide"][0], "f1"),
+    "q0.lu_wide_precision": (GRIDS["q0_wide"][0], "p"),
+    "q0.empirical_wide": (GRIDS["q0_wide"][1], "f1"),
     "input_only.m_est": (GRIDS["input_only"][0], "f1"),
 }
 PARTS = (*GRIDS, "test", "times", "sampled", "beyond")
@@ -138,6 +144,12 @@ def tuning_figures(work: Path) -> dict[str, Any]:
             run = models.chosen(grid.runs(work), by)
             figures |= {f"{name}.{key}": value for key, value in run.items()}
     # Points of a figure are lists, because strengths and sizes are not names.
+    for grid in GRIDS["q0_wide"]:
+        if grid.is_finished(work):
+            keys = ("c", "tuning_p", "tuning_r", "tuning_f1")
+            figures[f"q0.points.{grid.method}"] = [
+                [run[key] for key in keys] for run in grid.runs(work)
+            ]
     for method in ESTIMATORS:
         sizes, points = [], []
         for n in (*SIZES, None):
@@ -166,7 +178,8 @@ def test_figures(args: argparse.Namespace) -> dict[str, Any]:
         if not path.exists():
             data = data or models.test_data(args.corpora)
             model = ChainModel.from_bytes(grid.model_path(args.work, by).read_bytes())
-            score = models.percentages(data.score(model), "test")
+            found = data.score(model)
+            score = models.percentages(found, "test") | {"test_chunks": found.gold}
             write_bytes(path, srsly.json_dumps(score).encode())
         figures |= {f"{name}.{key}": value for key, value in srsly.read_json(path).items()}
         print(f"{name:28} test F1 {figures[f'{name}.test_f1']:.2f}")
@@ -227,7 +240,7 @@ def main() -> None:
     clean_commit()
     args.work.mkdir(parents=True, exist_ok=True)
     parts = PARTS if args.only is None else (args.only,)
-    strengths = models.STRENGTHS if args.c is None else (_nearest(args.c),)
+    strengths = (*models.STRENGTHS, *models.WIDE) if args.c is None else (_nearest(args.c),)
     train([grid for part in parts for grid in GRIDS.get(part, ())], args, strengths)
     record(NAME, tuning_figures(args.work))
     for part, figures in (

@@ -47,6 +47,8 @@ from training.common.conll2000 import Sentence, ours_data, read
 N_TUNING = 900
 STRENGTHS: tuple[float | None, ...] = (*(10 ** (k / 3) for k in range(-3, 4)), None)
 """c of the regulariser |w|^2 / 2c; None: no regulariser."""
+WIDE = tuple(10 ** (k / 3) for k in range(-6, 10))
+"""Values of c also below and above those of the paper."""
 M_TOLERANCE = 1e-6
 """Maximum relative distance of the objective of M-estimation from its minimum."""
 TEMPLATES = {"hmm_features": ("ORTH[0]", "TAG[0]"), "extended": SHA_PEREIRA}
@@ -236,21 +238,25 @@ class Grid:
     """One estimator with one feature set on the first sentences, for all c.
 
     n: number of sentences, None: all. by: scores on tuning data ("f1", "p") for model selection;
-    with all sentences, the best model by each score is stored.
+    with all sentences, the best model by each score is stored. wide: for values of c beyond those
+    of the paper, too.
     """
 
     features: str
     method: str
     n: int | None = None
     by: tuple[str, ...] = ("f1",)
+    wide: bool = False
 
     @property
     def name(self) -> str:
-        return f"{self.features}.{self.method}.{self.n or 'all'}"
+        return f"{self.features}.{self.method}.{self.n or 'all'}{'.wide' if self.wide else ''}"
 
     @property
     def strengths(self) -> tuple[float | None, ...]:
-        return (None,) if self.method == "hmm" else STRENGTHS
+        if self.method == "hmm":
+            return (None,)
+        return WIDE if self.wide else STRENGTHS
 
     def path(self, work: Path, c: float | None) -> Path:
         """Return the path of the scores of one model."""
