@@ -40,6 +40,7 @@ def small(smaller, tmp_path, treebanks, trees):
         UNIFORM=replace(BASE, base="uniform"),
         STRENGTHS={"l1": (0.5, 1.0), "none": (0.0,)},
         COMPARED_LEVEL=1,
+        COPIED_ROUNDS=1,
         WSJ=smoothed,
         SEEDS=(0, 1),
         ewt_grammar=lambda: smoothed.trainer(None, [trees[:30]]).parameters(),

@@ -34,6 +34,7 @@ from training.papers.petrov_klein2007.discriminative import BASE, NUMBERS, Run, 
 UNIFORM = replace(BASE, base="uniform", conditional_iterations=150)
 TUNED_ROUNDS = 0
 STRENGTHS = {"l1": (0.3, 1.0, 3.0, 10.0), "l2": (0.2, 0.5, 2.0, 5.0), "none": (0.0,)}
+COPIED_ROUNDS = 2  # levels up to four subcategories start from a copy, too
 DECODERS = {"": "max_rule_sum", "product_": "max_rule_product"}
 # Shares of the training trees, for the gain with one subcategory.
 SHARES = (8, 4, 2, 1)
@@ -125,7 +126,7 @@ def _table2(run: Run, prefix: str, settings: ConditionalGrammarSettings) -> Iter
 
 def _by_start(run: Run, settings: ConditionalGrammarSettings) -> Iterator[Figures]:
     """Yield table 2 of levels that start from a copy of the level before, without EM between."""
-    copied = replace(settings, start="copy")
+    copied = replace(settings, start="copy", rounds=COPIED_ROUNDS)
     run.train([("wsj", copied)])
     yield from _table2(run, "uniform.copy", copied)
 
