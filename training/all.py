@@ -7,7 +7,8 @@
 uncommitted changes, at a commit that is not in the history, by an unknown command, or before code
 on which its command depends was changed. That code is the module of the command and all modules of
 training/ and spacy_structlearn/ that it imports, also inside functions. Docstrings and comments do
-not count. With such parts it ends with an error. --commands prints the command of each part.
+not count. A part is also named if a corpus or the pipeline that it was made from has changed since.
+With such parts it ends with an error. --commands prints the command of each part.
 """
 
 from __future__ import annotations
@@ -18,13 +19,12 @@ import re
 import sys
 from collections.abc import Iterator
 from functools import cache
-from importlib.util import resolve_name
-from pathlib import Path
 from typing import Any
 
 import srsly
 
 from training.common.recording import RESULTS, ROOT, git, stamps_of
+from training.common.sources import code_of, data_digest, text_of
 
 MODULE = re.compile(r"python -m (training(?:\.\w+)*)")
 
@@ -47,51 +47,10 @@ def problems(stamp: dict[str, Any]) -> Iterator[str]:
         if changed:
             more = f" and {len(changed) - 1} others" if len(changed) > 1 else ""
             yield f"older than {changed[0]}{more}"
-
-
-@cache
-def code_of(module: str) -> frozenset[str]:
-    """Return the paths of the modules that a module needs, itself included, relative to ROOT."""
-    found: dict[str, Path] = {}
-    todo = [module, f"{module}.__main__"]
-    while todo:
-        name = todo.pop()
-        path = path_of(name)
-        if name in found or path is None:
-            continue
-        found[name] = path
-        parts = name.split(".")
-        todo += [".".join(parts[:length]) for length in range(1, len(parts))]
-        todo += imports(name, path)
-    headers = (path.with_suffix(".pxd") for path in found.values() if path.suffix == ".pyx")
-    paths = {*found.values(), *(path for path in headers if path.is_file())}
-    return frozenset(str(path.relative_to(ROOT)) for path in paths)
-
-
-def path_of(name: str) -> Path | None:
-    """Return the source of a module of training or of the package, or None."""
-    if name.split(".")[0] not in ("training", "spacy_structlearn"):
-        return None
-    base = ROOT.joinpath(*name.split("."))
-    places = [base / "__init__.py", *map(base.with_suffix, (".py", ".pyx", ".pxd"))]
-    return next((place for place in places if place.is_file()), None)
-
-
-@cache
-def imports(name: str, path: Path) -> tuple[str, ...]:
-    """Return the names of what a module imports or may import; of kernels what they cimport."""
-    text = path.read_text(encoding="utf8")
-    if path.suffix != ".py":
-        return tuple(re.findall(r"^from (\S+) c?import", text, re.MULTILINE))
-    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    found: list[str] = []
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            base = resolve_name("." * node.level + (node.module or ""), package)
-            found += [base, *(f"{base}.{alias.name}" for alias in node.names)]
-    return tuple(found)
+    # Stamps of earlier parts do not name data.
+    for name, digest in stamp.get("data", {}).items():
+        if digest != data_digest(name):
+            yield f"made from another {name}"
 
 
 @cache
@@ -104,10 +63,6 @@ def changed_since(commit: str) -> tuple[str, ...]:
         if path.endswith((".py", ".pyx", ".pxd"))
         and code(path, git("show", f"{commit}:{path}")) != code(path, text_of(ROOT / path))
     )
-
-
-def text_of(path: Path) -> str:
-    return path.read_text(encoding="utf8") if path.is_file() else ""
 
 
 def code(path: str, text: str) -> str:

@@ -3,7 +3,7 @@
 import pytest
 
 from training import all as results
-from training.common import recording
+from training.common import recording, sources
 
 STAMP = {"commit": "abc", "command": "python -m training.benchmarks.product --installed x"}
 
@@ -37,6 +37,39 @@ def test_problems(history):
     assert found() == ["older than training/benchmarks/product.py and 1 others"]
     stamp = {"commit": "abc"}
     assert list(results.problems(stamp)) == ["made by an unknown command"]
+
+
+def test_other_data(history):
+    data = sources.data_of("training.benchmarks.product")
+    assert found(data=data) == []
+    assert found(data=data | {"ewt": "fff", "gone": "0"}) == [
+        "made from another ewt",
+        "made from another gone",
+    ]
+
+
+def test_the_data_of_a_command():
+    assert list(sources.data_of("training.papers.smith2007")) == ["conll2000"]
+    assert list(sources.data_of("training.benchmarks.product")) == ["ewt", sources.PIPELINE]
+    assert sources.data_of("training.reliability.kills") == sources.data_of("training.x") == {}
+
+
+def test_a_digest_of_data_is_of_what_is_pinned(monkeypatch):
+    pinned = {"a": "x 1\n", "b": "y 2\n"}
+    recipe = {"reads": {"a": ["*"]}, "builds": ["x"]}
+    config = {"corpora": {"one": recipe}, "sources": {"a": {"commit": "0"}}}
+    monkeypatch.setattr(sources, "_pinned", lambda: pinned)
+    monkeypatch.setattr(sources, "_recipes", lambda: config)
+    digest = sources.data_digest.__wrapped__
+    before = digest("one")
+    pinned["b"] = "y 3\n"
+    assert digest("one") == before
+    pinned["a"] = "x 2\n"
+    assert digest("one") != before
+    pinned["a"] = "x 1\n"
+    config["sources"]["a"] = {"commit": "1"}
+    assert digest("one") != before
+    assert digest("two") == ""
 
 
 def test_the_code_of_a_command():

@@ -15,6 +15,7 @@ def test_each_part_keeps_its_stamp(tmp_path, monkeypatch):
     monkeypatch.setattr(recording, "RESULTS", tmp_path)
     monkeypatch.setattr(recording, "command", lambda: "python -m training.x")
     monkeypatch.setattr(recording, "machine", lambda: {"cpu": "new"})
+    monkeypatch.setattr(recording, "module", lambda: "training.papers.smith2007")
     # A file from before parts had stamps.
     old = {"commit": "a", "commits": {"new": "0"}, "machine": {"cpu": "old"}}
     srsly.write_json(tmp_path / "x.json", old | {"old": 1, "new": {"y": 2, "z": {"a": 3}}})
@@ -32,7 +33,8 @@ def test_each_part_keeps_its_stamp(tmp_path, monkeypatch):
         "last.z": "c",
     }
     assert stamps["new.z"]["command"] == "python -m training.x"
-    assert set(stamps["last.z"]) == {"commit", "date", "command", "cpu"}
+    assert set(stamps["last.z"]) == {"commit", "date", "command", "cpu", "data"}
+    assert list(stamps["last.z"]["data"]) == ["conll2000"]
     assert found["commit"] == "c"
     assert found["machine"] == {"cpu": "new"}
     assert found["new"] == {"y": 2, "z": {"a": 3, "b": 0.333333}}

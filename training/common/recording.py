@@ -16,7 +16,8 @@ from typing import Any
 
 import srsly
 
-ROOT = Path(__file__).resolve().parents[2]
+from training.common.sources import ROOT, data_of
+
 RESULTS = ROOT / "training" / "results"
 CORPORA = Path(os.environ.get("STRUCTLEARN_CORPORA", ROOT / "corpora" / "data"))
 WORK = ROOT / "training" / "work"
@@ -31,7 +32,8 @@ def record(name: str, figures: Mapping[str, Any]) -> None:
     Besides the figures it has:
 
     stamps: of each part, the first two names of a key: the commit, the date, the processor and
-        Python, and the command that made its last figure. Parts may be recorded by different runs.
+        Python, and the command that made its last figure, with digests of the data that it reads.
+        Parts may be recorded by different runs.
     commit, machine: those of the last run.
 
     Raises SystemExit if the checkout has changes that are not committed: nobody could make such
@@ -40,6 +42,7 @@ def record(name: str, figures: Mapping[str, Any]) -> None:
     path = RESULTS / f"{name}.json"
     commit, own = clean_commit(), machine()
     stamp = {"commit": commit, "date": f"{date.today()}", "command": command()} | own
+    stamp |= {"data": data_of(module())} if module() else {}
     results = srsly.read_json(path) if path.exists() else {}
     stamps = stamps_of(results)
     for key, value in figures.items():
@@ -135,9 +138,14 @@ def clean_commit() -> str:
 
 def command() -> str:
     """Return the command of this process, such as "python -m training.benchmarks.product"."""
-    spec = getattr(sys.modules["__main__"], "__spec__", None)
-    name = sys.argv[0] if spec is None else f"-m {spec.name.removesuffix('.__main__')}"
+    name = f"-m {module()}" if module() else sys.argv[0]
     return shlex.join(["python", *name.split(), *sys.argv[1:]])
+
+
+def module() -> str:
+    """Return the module that this process runs, or "" if it runs a file."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    return "" if spec is None else spec.name.removesuffix(".__main__")
 
 
 def git(*arguments: str) -> str:
