@@ -7,8 +7,10 @@
 uncommitted changes, at a commit that is not in the history, by an unknown command, or before code
 on which its command depends was changed. That code is the module of the command and all modules of
 training/ and spacy_structlearn/ that it imports, also inside functions. Docstrings and comments do
-not count. A part is also named if a corpus or the pipeline that it was made from has changed since.
-With such parts it ends with an error. --commands prints the command of each part.
+not count, nor do modules that only write stamps and pages, nor new functions, classes and imports:
+only a changed caller can use them. A part is also named if a corpus or the pipeline that it was
+made from has changed since. With such parts it ends with an error. --commands prints the command of
+each part.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import argparse
 import ast
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -26,6 +29,8 @@ import srsly
 from training.common.recording import RESULTS, ROOT, git, stamps_of
 from training.common.sources import code_of, data_digest, text_of
 
+# Modules that write stamps or pages, or name data. They make no figures.
+WRITERS = re.compile(r"training/common/(recording|sources|report)\.py|training/.*/report\.py")
 MODULE = re.compile(r"python -m (training(?:\.\w+)*)")
 
 
@@ -61,20 +66,63 @@ def changed_since(commit: str) -> tuple[str, ...]:
         path
         for path in paths
         if path.endswith((".py", ".pyx", ".pxd"))
-        and code(path, git("show", f"{commit}:{path}")) != code(path, text_of(ROOT / path))
+        and not WRITERS.fullmatch(path)
+        and is_changed(path, git("show", f"{commit}:{path}"), text_of(ROOT / path))
     )
+
+
+def is_changed(path: str, before: str, after: str) -> bool:
+    """Return whether the code of a module has changed, other than by additions of new names."""
+    if not (before and after and path.endswith(".py")):
+        return code(path, before) != code(path, after)
+    old, new = (Counter(map(ast.dump, statements(text))) for text in (before, after))
+    if old - new or (new - old).keys() & old.keys():  # removed, or repeated
+        return True
+    used = {name for node in ast.walk(ast.parse(before)) for name in names(node)}
+    used |= set(re.findall(r"^(?:async )?(?:def|class) (\w+)", before, re.MULTILINE))
+    added = [node for node in statements(after) if ast.dump(node) not in old]
+    return any(not names(node) or used.intersection(names(node)) for node in added)
+
+
+def statements(text: str) -> list[ast.stmt]:
+    """Return the statements of a module, without docstrings. Each import has one name."""
+    found: list[ast.stmt] = []
+    for node in without_texts(ast.parse(text)).body:
+        if isinstance(node, ast.Import):
+            found += [ast.Import([alias]) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            found += [ast.ImportFrom(node.module, [alias], node.level) for alias in node.names]
+        else:
+            found.append(node)
+    return found
+
+
+def names(node: ast.AST) -> set[str]:
+    """Return the names that a definition or an import binds, and the one that a name uses.
+
+    A definition with decorators has none, because these may do anything.
+    """
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.decorator_list:
+        return {node.name}
+    return {node.id} if isinstance(node, ast.Name) else set()
 
 
 def code(path: str, text: str) -> str:
     """Return a text that is the same for code that differs in comments and docstrings only."""
     if not path.endswith(".py"):
         return " ".join(re.sub(r'"""[\s\S]*?"""|#.*', " ", text).split())
-    tree = ast.parse(text)
+    return ast.dump(without_texts(ast.parse(text)))
+
+
+def without_texts(tree: ast.Module) -> ast.Module:
+    """Remove docstrings and other statements that are constants."""
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list):
             body[:] = [child for child in body if not _is_text(child)]
-    return ast.dump(tree)
+    return tree
 
 
 def _is_text(node: ast.AST) -> bool:

@@ -102,6 +102,43 @@ def test_what_counts_as_code(path, one, other, same):
     assert (results.code(path, one) == results.code(path, other)) is same
 
 
+OLD = "import re\nONE = 1\n@cache\ndef f():\n    return g(ONE)\n"
+
+
+@pytest.mark.parametrize(
+    ("new", "changed"),
+    [
+        (OLD + "def h():\n    return 2\n", False),
+        ("from x import a\n" + OLD + "class C:\n    pass\n", False),
+        (OLD.replace("import re", "import re, os"), False),
+        ("def h():\n    pass\n" + OLD, False),
+        (OLD.replace("g(ONE)", "g(2)"), True),
+        (OLD.replace("import re\n", ""), True),
+        (OLD + "TWO = 2\n", True),  # constants may be read by any code
+        (OLD + "def f():\n    return 2\n", True),  # in place of the first one
+        (OLD + "def g():\n    return 2\n", True),  # in place of what was called
+        (OLD + "from x import g\n", True),
+        (OLD + "@registered\ndef h():\n    return 2\n", True),  # may change other modules
+        (OLD + OLD.partition("\n")[2], True),
+        ("", True),
+    ],
+)
+def test_additions_are_no_changes(new, changed):
+    assert results.is_changed("x.py", OLD, new) is changed
+
+
+def test_a_new_module_is_a_change():
+    assert results.is_changed("x.py", "", OLD)
+    assert results.is_changed("x.pyx", "cdef int x\n", "cdef int x\ncdef int y\n")
+
+
+def test_modules_without_figures_do_not_count(monkeypatch):
+    paths = ["training/common/recording.py", "training/papers/smith2007/report.py"]
+    paths += ["training/common/scoring.py", "training/reported.py"]
+    monkeypatch.setattr(results, "git", lambda name, *_: "\n".join(paths) if name == "diff" else "")
+    assert results.changed_since.__wrapped__("abc") == ("training/common/scoring.py",)
+
+
 def test_every_part_has_a_stamp():
     parts = list(results.parts())
     assert parts
