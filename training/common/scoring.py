@@ -60,6 +60,11 @@ def figures_of(score: EvalbScore, split: str) -> dict[str, float]:
     }
 
 
+def figures_and_error(score: EvalbScore, split: str) -> dict[str, float]:
+    """Return the figures of `figures_of`, and the standard error of F1."""
+    return figures_of(score, split) | {f"{split}_f1_se": f1_standard_error(score)}
+
+
 def brackets_right(parses: Sequence[Parse], gold: Sequence[Tree]) -> tuple[np.ndarray, np.ndarray]:
     """Return the probability of every predicted bracket, and whether the gold tree has it.
 

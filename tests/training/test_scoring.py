@@ -1,0 +1,54 @@
+"""The standard error of F1 by the bootstrap over sentences."""
+
+import numpy as np
+import pytest
+
+from spacy_structlearn.evaluation.evalb import SCORED, EvalbScore, Row, score_trees
+from spacy_structlearn.evaluation.prf import PRF, SpanScore
+from spacy_structlearn.trees.brackets import parse_tree
+from training.common import scoring
+
+
+def score_of(counts):
+    """A score of sentences with these numbers of right, predicted and gold brackets."""
+    rows = [SpanScore(*map(int, row), per_label={"X": PRF(*map(int, row))}) for row in counts]
+    return EvalbScore(tuple(Row(i, 1, SCORED, own) for i, own in enumerate(rows, 1)))
+
+
+def test_the_error_of_a_share():
+    """If all sentences have one gold and one predicted bracket, F1 is the share p of right ones,
+    and its standard error the square root of p (1 - p) / n."""
+    n, p = 400, 0.8
+    score = score_of([(i < n * p, 1, 1) for i in range(n)])
+    assert score.f1 == pytest.approx(100 * p)
+    # Of 4,000 samples, the estimate itself has a standard error of 1.1 %.
+    found = scoring.f1_standard_error(score, samples=4000)
+    assert found == pytest.approx(100 * np.sqrt(p * (1 - p) / n), rel=0.04)
+
+
+def test_the_error_of_a_ratio():
+    """With sentences of different lengths, the delta method for 2 right / (gold + predicted)."""
+    random = np.random.default_rng(1)
+    gold = random.integers(1, 40, 1000)
+    right = random.binomial(gold, random.uniform(0.6, 1.0, 1000))
+    f1 = right.sum() / gold.sum()
+    analytic = 100 * np.sqrt(np.sum((right - f1 * gold) ** 2)) / gold.sum()
+    found = scoring.f1_standard_error(score_of(np.stack([right, gold, gold], axis=1)))
+    assert found == pytest.approx(analytic, rel=0.08)
+
+
+def test_samples_are_seeded():
+    score = score_of([(i, i + 3, i + 1) for i in range(50)])
+    one, same, other = (scoring.f1_standard_error(score, 250, seed) for seed in (0, 0, 1))
+    assert one == same != other
+    assert scoring.f1_standard_error(score_of([(0, 0, 0)] * 5)) == 0
+
+
+def test_figures_of_a_score():
+    gold = parse_tree("(TOP (S (NP (D the) (N dog)) (VP (V barks))))")
+    wrong = parse_tree("(TOP (S (NP (D the)) (VP (N dog) (V barks))))")
+    found = scoring.figures_and_error(score_trees([gold, gold], [gold, wrong]), "dev")
+    assert set(found) == {"dev_f1", "dev_complete", "dev_f1_strict", "dev_f1_se"}
+    assert found["dev_f1"] == pytest.approx(200 / 3)
+    # The mean of two sentences, each with an F1 of 100 or 100 / 3.
+    assert found["dev_f1_se"] == pytest.approx(100 / 3 * np.sqrt(0.5), rel=0.05)
