@@ -71,7 +71,7 @@ from spacy_structlearn.trees.tree import Tree
 from training.beyond.m_estimated_grammars import report
 from training.common.kept import LEXICON, grammar_at, grammar_path, kept_grammar
 from training.common.recording import CORPORA, RESULTS, WORK, record_steps
-from training.common.scoring import Figures, parsed, scored, under
+from training.common.scoring import Figures, f1_standard_error, parsed, scored, under
 from training.common.treebanks import PUNCTUATION, TREES
 
 NAME = "m_estimated_grammars"
@@ -239,7 +239,11 @@ class Part:
         gold = self.run.trees(self.corpus, split)
         parser = ChartParser(grammar, decoder=DECODER, thresholds=thresholds)
         found = scored(parsed(parser, gold), gold, PUNCTUATION[self.corpus])
-        return {f"{split}_f1": found.f1, f"{split}_exact": found.complete_match}
+        return {
+            f"{split}_f1": found.f1,
+            f"{split}_f1_se": f1_standard_error(found),
+            f"{split}_exact": found.complete_match,
+        }
 
 
 def climb(
