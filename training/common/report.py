@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import srsly
 
+from training.common import recording
+
 Figures = Mapping[str, Any]
+
+# Sentences of the parts on which grammars are scored.
+SENTENCES = {
+    ("wsj", "dev"): 273,
+    ("wsj", "test"): 245,
+    ("ewt", "tune"): 1175,
+    ("ewt", "dev"): 1974,
+}
+NAMES = {"wsj": "WSJ", "ewt": "EWT"}
 
 
 def flat(table: Figures, prefix: str = "") -> dict[str, Any]:
@@ -34,6 +46,54 @@ def shown(figures: Figures, key: str, form: str = ".2f", scale: float = 1.0) -> 
     if value is None:
         return ""
     return format(value if scale == 1.0 else scale * value, form)
+
+
+def standard_error(percent: float, n: int) -> float:
+    """Return the standard error of a share of n items, in percent as the share is."""
+    return (percent * (100 - percent) / n) ** 0.5
+
+
+def error_lines(figures: Figures, pattern: str) -> list[str]:
+    """Return an empty line, and a text on the sizes of treebanks and the standard errors on each.
+
+    Those of exact match follow from it. Those of F1 have to be recorded with the scores; without
+    them, there is only how much F1 varies with the seed. Without any figure, there is no text.
+
+    pattern: of the keys of one model, with {corpus}, {split} and {score}, which is "exact" or
+    "f1_se".
+    """
+    exact, f1 = [], []
+    for (corpus, split), n in SENTENCES.items():
+        place = f"{NAMES[corpus]} {split}"
+        keys = {s: pattern.format(corpus=corpus, split=split, score=s) for s in ("exact", "f1_se")}
+        if keys["exact"] in figures:
+            error = standard_error(figures[keys["exact"]], n)
+            exact.append(f"{error:.1f} on {place} ({n:,} sentences)")
+        if keys["f1_se"] in figures:
+            f1.append(f"{figures[keys['f1_se']]:.1f} on {place}")
+    if not exact:
+        return []
+    text = f"The standard error of exact match is about {_listed(exact)}. "
+    text += f"That of F1 is about {_listed(f1)}." if f1 else seeds_text()
+    return ["", *wrap(text, 100)]
+
+
+def seeds_text() -> str:
+    """Say how much F1 of a grammar varies with the seed on the WSJ sample, "" if unknown."""
+    path = recording.RESULTS / "parsing_generative.json"
+    figures = flat(srsly.read_json(path)) if path.exists() else {}
+    dev, test = (shown(figures, f"wsj.seeds.{part}_f1.sd", ".1f") for part in ("dev", "test"))
+    if not dev or not test:
+        return ""
+    return (
+        "Over four seeds of a split-merge grammar, the standard deviation of F1 is "
+        f"{dev} on WSJ dev and {test} on WSJ test."
+    )
+
+
+def _listed(texts: Sequence[str]) -> str:
+    *most, last = texts
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def write_sections(

@@ -8,7 +8,7 @@ from typing import Any
 
 import srsly
 
-from training.common.report import flat, pyplot_for, save_plot, shown, table
+from training.common.report import error_lines, flat, pyplot_for, save_plot, shown, table
 
 Figures = Mapping[str, Any]
 
@@ -43,6 +43,7 @@ def write(results: Path, name: str) -> None:
     figures = srsly.read_json(results / f"{name}.json")
     values = flat(figures)
     lines = HEAD.split("\n")
+    lines += error_lines(values, "{corpus}.latent.q0.{split}_{score}")
     for section in (scores, ratios, initialiser, sizes, templates, priors, penalties, identities):
         lines += section(figures, values)
     if plot(figures, values, results / name):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
-from training.common.report import shown, table, write_sections
+from training.common.report import error_lines, shown, table, write_sections
 
 Figures = Mapping[str, Any]
 
@@ -65,6 +66,11 @@ models the decoder of the default parser."""
 def write(results: Path, name: str) -> None:
     """Write the report of results/NAME.json."""
     write_sections(results, name, HEAD, SECTIONS)
+
+
+def errors(figures: Figures) -> Iterator[str]:
+    """Write the standard errors of one grammar."""
+    yield from error_lines(figures, "generative.{corpus}.{split}_{score}")
 
 
 def _found(figures: Figures, names: Sequence[str], keys: Sequence[str]) -> list[str]:
@@ -182,15 +188,22 @@ def tagger(figures: Figures) -> Iterator[str]:
 
 def batch(figures: Figures) -> Iterator[str]:
     """Write the objective of features over time."""
-    rows = []
+    rows, stopped = [], []
     for solver, text in (("owlqn", "OWL-QN"), ("adagrad", "AdaGrad")):
         points = figures.get(f"span_features_batch.{solver}.points", [])
         for number in sorted({1, 2, 4, 8, 16, 32, len(points)}):
             if 0 < number <= len(points):
                 seconds, value, weights = points[number - 1]
                 rows.append((text, f"{number}", f"{seconds:.1f}", f"{value:.4f}", f"{weights:,}"))
+        if len(points) > 1:
+            before, last = points[-2][1], points[-1][1]
+            stopped.append(
+                f"{text} was stopped after {len(points)} passes, the last of which decreased the "
+                f"objective by {100 * (before - last) / last:.2f} %."
+            )
     if rows:
         yield from ("", "## Span features: one objective, two solvers, WSJ sample")
+        yield from ("", *wrap(" ".join(stopped), 100))
         header = ("", "passes", "CPU s", "nats per sentence, with the penalty", "weights")
         yield from table(header, rows)
 
@@ -240,6 +253,7 @@ def _below(figures: Figures, prefix: str) -> dict[str, None]:
 
 
 SECTIONS = (
+    errors,
     scores,
     chosen,
     costs,
