@@ -18,6 +18,7 @@ from functools import reduce
 from typing import Any
 
 from training.common.recording import RESULTS, ROOT
+from training.common.report import standard_error
 
 TEMPLATES = ROOT / "training" / "tables.md"
 PAGES = (
@@ -26,7 +27,7 @@ PAGES = (
     ROOT / "training" / "guides" / "many_machines.md",
 )
 TABLE = re.compile(r"(<!-- table (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
-FIGURE = re.compile(r"\{(\S+) (\S+) (\S+)\}")
+FIGURE = re.compile(r"\{(?:se (\d+) )?(\S+) (\S+) (\S+)\}")
 
 
 def figure(results: str, key: str) -> Any:
@@ -35,10 +36,17 @@ def figure(results: str, key: str) -> Any:
     return reduce(lambda table, part: table[part], key.split("."), figures)
 
 
+def shown(found: re.Match[str]) -> str:
+    """Format the figure of a place in a template, or the standard error of a share of n items."""
+    n, results, key, form = found.groups()
+    value = figure(results, key)
+    return format(value if n is None else standard_error(value, int(n)), form)
+
+
 def filled(template: str) -> str:
     """Fill the figures into a table."""
     try:
-        return FIGURE.sub(lambda found: format(figure(found[1], found[2]), found[3]), template)
+        return FIGURE.sub(shown, template)
     except (FileNotFoundError, KeyError):
         if template.startswith("|"):
             raise

@@ -7,6 +7,7 @@ import pytest
 
 from training import tables
 from training.common import recording
+from training.common import report as common
 
 REPORTS = {
     "m_estimated_grammars": "training.beyond.m_estimated_grammars.report",
@@ -53,6 +54,27 @@ def test_plots(name, tmp_path):
         drawn.append({path.name: path.read_bytes() for path in tmp_path.glob("*.svg")})
     assert drawn[0] == drawn[1]
     assert bool(drawn[0]) == hasattr(module, "plot")
+
+
+def test_errors_of_shares(monkeypatch, tmp_path):
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    (tmp_path / "x.json").write_text('{"a": {"acc": 80.0}}')
+    assert tables.filled("{x a.acc .1f} ({se 400 x a.acc .2f})\n") == "80.0 (2.00)\n"
+
+
+def test_a_text_on_errors(monkeypatch, tmp_path):
+    monkeypatch.setattr(recording, "RESULTS", tmp_path)
+    pattern = "model.{corpus}.{split}_{score}"
+    figures = {"model.wsj.dev_exact": 20.0}
+    exact = "The standard error of exact match is about 2.4 on WSJ dev (273 sentences)."
+    assert "\n".join(common.error_lines(figures, pattern)).strip() == exact
+    seeds = {"dev_f1": {"sd": 0.2}, "test_f1": {"sd": 0.7}}
+    recording.record("parsing_generative", {"wsj.seeds": seeds})
+    assert "over four seeds" in " ".join(common.error_lines(figures, pattern)).lower()
+    figures["model.wsj.dev_f1_se"] = 1.04
+    found = " ".join(common.error_lines(figures, pattern))
+    assert found.endswith("That of F1 is about 1.0 on WSJ dev.")
+    assert common.error_lines({}, pattern) == []
 
 
 def test_tables_appear_when_all_is_measured(monkeypatch, tmp_path):

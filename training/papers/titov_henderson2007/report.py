@@ -163,7 +163,8 @@ def tags(figures: Figures) -> Iterator[str]:
     rows = []
     for key, text in ROWS.items():
         cells = [
-            shown(figures, f"{prefix}.{key}.{kind}f1")
+            (prefix == "wsj15" and kind == "gold_tags." and _of_seeds(figures, key))
+            or shown(figures, f"{prefix}.{key}.{kind}f1")
             for prefix, kinds in (("ewt15", TAGS), ("wsj15", ("gold_tags.", "own_tags.")))
             for kind in kinds
         ]
@@ -172,6 +173,12 @@ def tags(figures: Figures) -> Iterator[str]:
     if not rows:
         return
     yield from ("", "## Sources of tags")
+    if any(_of_seeds(figures, name) for name in NAMES):
+        yield from (
+            "",
+            "With a standard deviation (sd), a figure is the mean over seeds, as in table 1.",
+        )
+        yield "All others are of one seed."
     header = (
         "F1",
         *(f"EWT dev, {text}" for text in TAGS.values()),
