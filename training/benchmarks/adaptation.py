@@ -17,6 +17,7 @@ DOMAIN.N.adapted.ewt_dev  F1 on EWT's dev afterwards; ewt_dev: before
 DOMAIN.N.alone.f          tagger and parser with the settings of the built-in pipeline, trained on
                           these trees
 DOMAIN.N.union.f          trained on EWT's train and these trees
+DOMAIN.N.KIND.f_se        standard error of F1; DOMAIN.0.f_se: before adaptation
 DOMAIN.N.KIND.cpu_s       CPU seconds of training
 mean.N.gain               mean of adapted F1 - F1 before adaptation; with six domains only
 mean.N.behind_union       mean of union F1 - adapted F1
@@ -46,12 +47,13 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 import spacy_structlearn
-from spacy_structlearn.evaluation.evalb import score_trees
+from spacy_structlearn.evaluation.evalb import EvalbScore, score_trees
 from spacy_structlearn.pipeline.extensions import trees as trees_of
 from spacy_structlearn.pipeline.readers import read_treebank, with_gold_tokens
 from spacy_structlearn.trees.tree import Tree
 from training.benchmarks import tools
 from training.common.recording import CORPORA, RESULTS, ROOT, record, show
+from training.common.scoring import f1_standard_error
 from training.common.treebanks import DOMAINS, domain_trees, ewt_trees
 
 NAME = "adaptation"
@@ -93,11 +95,17 @@ def drawn(trees: Sequence[Tree], n: int) -> Sequence[Tree]:
     return Random(0).sample(trees, len(trees))[:n]
 
 
-def f1(nlp: Language, gold: Sequence[Tree]) -> float:
+def scored(nlp: Language, gold: Sequence[Tree]) -> EvalbScore:
     """Score the trees that the pipeline predicts for the words of these trees."""
     gold = drawn(gold, DEV)
     docs = list(nlp.pipe(words_of(nlp, tree) for tree in gold))
-    return score_trees(gold, [trees_of(doc)[0] for doc in docs], punctuation="gold").f1
+    return score_trees(gold, [trees_of(doc)[0] for doc in docs], punctuation="gold")
+
+
+def on_dev(nlp: Language, domain: str, place: str) -> Figures:
+    """Return F1 on dev of a domain, and its standard error."""
+    found = scored(nlp, domain_trees(CORPORA, domain, "dev"))
+    return {f"{place}.f": found.f1, f"{place}.f_se": f1_standard_error(found)}
 
 
 def trained(kind: str, trees: Sequence[Tree]) -> tuple[Language, float]:
@@ -123,20 +131,19 @@ def figures(domain: str, n: int, kind: str) -> Figures:
         trees = (*ewt_trees(CORPORA, "train"), *trees)
     nlp, seconds = trained(kind, trees)
     place = f"{domain}.{n}.{kind}"
-    found = {
-        f"{place}.f": f1(nlp, domain_trees(CORPORA, domain, "dev")),
-        f"{place}.cpu_s": seconds,
-    }
+    found = on_dev(nlp, domain, place) | {f"{place}.cpu_s": seconds}
     if kind == "adapted":
-        found[f"{place}.ewt_dev"] = f1(nlp, ewt_trees(CORPORA, "dev"))
+        found[f"{place}.ewt_dev"] = scored(nlp, ewt_trees(CORPORA, "dev")).f1
     return found
 
 
 def before() -> Figures:
     """Return the scores of the built-in pipeline."""
     nlp = parser_pipeline()
-    found = {f"{d}.0.f": f1(nlp, domain_trees(CORPORA, d, "dev")) for d in DOMAINS}
-    return found | {"ewt_dev": f1(nlp, ewt_trees(CORPORA, "dev"))}
+    found: Figures = {}
+    for domain in DOMAINS:
+        found |= on_dev(nlp, domain, f"{domain}.0")
+    return found | {"ewt_dev": scored(nlp, ewt_trees(CORPORA, "dev")).f1}
 
 
 def updates() -> Figures:
