@@ -41,7 +41,14 @@ from spacy_structlearn.trees.tree import Tree
 from training.common.bilstm import BILSTM
 from training.common.kept import EWT, WSJ, grammar_at, grammar_path, run_training
 from training.common.process import in_process
-from training.common.scoring import Figures, brackets_right, parsed, scored, under
+from training.common.scoring import (
+    Figures,
+    brackets_right,
+    f1_standard_error,
+    parsed,
+    scored,
+    under,
+)
 from training.common.treebanks import PUNCTUATION, TREES
 from training.pipeline import default
 from training.pipeline.parser import COMPONENT, CONFIG, held_out_parser
@@ -500,6 +507,7 @@ def measured(
         parses, ms = timed(model.reader(**settings), gold)
         result = scored(parses, gold, PUNCTUATION[corpus])
         found |= {f"{split}_f1": result.f1, f"{split}_exact": result.complete_match}
+        found[f"{split}_f1_se"] = f1_standard_error(result)
         probabilities, right = brackets_right(parses, gold)
         found[f"{split}_ece"] = expected_calibration_error(probabilities, right, BINS)
         if temperature is None:

@@ -69,7 +69,7 @@ from training.common.recording import CORPORA, RESULTS, WORK, peak_mb, record, s
 from training.common.scoring import (
     Figures,
     brackets_right,
-    figures_of,
+    figures_and_error,
     parsed,
     score,
     scored,
@@ -92,8 +92,8 @@ def wsj(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
         parser = ChartParser(first.truncated(number + 1))
         on_dev, on_test = score(parser, dev), score(parser, test)
         rounds[number] = {
-            **figures_of(on_dev, "dev"),
-            **figures_of(on_test, "test"),
+            **figures_and_error(on_dev, "dev"),
+            **figures_and_error(on_test, "test"),
             "tag_accuracy": on_test.tag_accuracy,
         }
         yield under(f"split_merge.{number}", rounds[number])
@@ -101,7 +101,7 @@ def wsj(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
     yield under("best", {"round": best, **rounds[best]})
     for decoder in ("viterbi", "max_rule_sum", "variational"):
         parser = ChartParser(first.truncated(best + 1), decoder=decoder)
-        yield under(decoder, figures_of(score(parser, test), "test"))
+        yield under(decoder, figures_and_error(score(parser, test), "test"))
     grammars = [
         grammar(work, corpora, "wsj", "train", replace(WSJ, seed=seed))[0].truncated(best + 1)
         for seed in SEEDS
@@ -110,8 +110,8 @@ def wsj(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
     for one in grammars:
         parser = ChartParser(one)
         both = {
-            **figures_of(score(parser, dev), "dev"),
-            **figures_of(score(parser, test), "test"),
+            **figures_and_error(score(parser, dev), "dev"),
+            **figures_and_error(score(parser, test), "test"),
         }
         for key, value in both.items():
             of_seeds.setdefault(key, []).append(value)
@@ -119,7 +119,9 @@ def wsj(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
         yield {f"seeds.{key}.mean": float(np.mean(values)), f"seeds.{key}.sd": _sd(values)}
     parser = ChartParser(grammars)
     on_dev, on_test = score(parser, dev), score(parser, test)
-    yield under("product4", {**figures_of(on_dev, "dev"), **figures_of(on_test, "test")})
+    yield under(
+        "product4", {**figures_and_error(on_dev, "dev"), **figures_and_error(on_test, "test")}
+    )
 
 
 def baselines(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
@@ -136,7 +138,7 @@ def baselines(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
                 parses = parsed(parser, gold)
                 if restore is not None:
                     parses = [restore(parse) for parse in parses]
-                yield under(prefix, figures_of(scored(parses, gold, "own"), split))
+                yield under(prefix, figures_and_error(scored(parses, gold, "own"), split))
 
 
 # --- Table 1 --------------------------------------------------------------------------------------
