@@ -9,8 +9,8 @@ on which its command depends was changed. That code is the module of the command
 training/ and spacy_structlearn/ that it imports, also inside functions. Docstrings and comments do
 not count, nor do modules that only write stamps and pages, nor new functions, classes and imports:
 only a changed caller can use them. A part is also named if a corpus or the pipeline that it was
-made from has changed since. With such parts it ends with an error. --commands prints the command of
-each part.
+made from has changed since, or if it is in WANTED and missing. With such parts it ends with an
+error. --commands prints the command of each part.
 """
 
 from __future__ import annotations
@@ -27,10 +27,32 @@ from typing import Any
 import srsly
 
 from training.common.recording import RESULTS, ROOT, git, stamps_of
+from training.common.report import flat
 from training.common.sources import code_of, data_digest, text_of
 
 # Modules that write stamps or pages, or name data. They make no figures.
 WRITERS = re.compile(r"training/common/(recording|sources|report)\.py|training/.*/report\.py")
+# Parts that the commands make beside those that are recorded, also optional ones.
+WANTED = {
+    "titov_henderson2007": (
+        *("artificial.bound", "ewt15.rows", "wsj15.rows", "ewt15.seeds", "wsj15.seeds", "rerank"),
+        *("ewt15.jackknifed", "cpu.threads2", "full.nn", "full.mf", "full.rerank"),
+        *("beyond.state_size", "beyond.batch_size", "beyond.dropout", "beyond.optimizer"),
+        *("beyond.threshold", "beyond.signature", "beyond.beam", "beyond.decoder", "beyond.search"),
+    ),
+    "petrov_klein2007": (
+        *("uniform", "analysis", "wsj.tune", "wsj.generative", "wsj.discriminative"),
+        *("ewt.generative", "ewt.discriminative", "l1", "l2", "pruning", "merge", "train"),
+        "best.wsj.discriminative",
+    ),
+    "smith2007": ("hmm_features", "extended", "q0.points", "input_only", "sampled", "beyond"),
+    "toutanova2006_pp": ("bn", "loglinear", "mcnemar", "best", "quadruples", "text"),
+    "srl": ("core", "extra", "wsj.core", "wsj.extra", "trained_on", "end_to_end"),
+    "parsing_best": ("neural_cnn", "product_best.wsj", "product_best.ewt"),
+    "m_estimated_grammars": ("wsj", "ewt", "ewt.xbar.initialiser", "ewt.latent.initialiser"),
+    "benchmarks": ("chunks", "attachment", "parsing.supar"),
+    "audit": ("audit",),
+}
 MODULE = re.compile(r"python -m (training(?:\.\w+)*)")
 
 
@@ -136,6 +158,16 @@ def parts() -> Iterator[tuple[str, str, dict[str, Any]]]:
             yield path.stem, part, stamp
 
 
+def missing() -> Iterator[tuple[str, str]]:
+    """Yield the names of results, and the parts in WANTED without any figure."""
+    for name, wanted in WANTED.items():
+        path = RESULTS / f"{name}.json"
+        keys = flat(srsly.read_json(path)) if path.exists() else {}
+        for part in wanted:
+            if not any(f"{key}.".startswith(f"{part}.") for key in keys):
+                yield name, part
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     what = parser.add_mutually_exclusive_group(required=True)
@@ -146,7 +178,8 @@ def main() -> None:
         for name, part, stamp in parts():
             print(f"{name} {part}: {stamp.get('command', 'unknown')}")
         return
-    found = [
+    found = [f"{name} {part}: missing" for name, part in missing()]
+    found += [
         f"{name} {part}: {problem}" for name, part, stamp in parts() for problem in problems(stamp)
     ]
     print("\n".join(found))

@@ -144,3 +144,10 @@ def test_every_part_has_a_stamp():
     assert parts
     assert all("commit" in stamp for _, _, stamp in parts)
     assert not {part for _, part, _ in parts} & set(recording.STAMPS)
+
+
+def test_parts_without_figures_are_missing(monkeypatch, tmp_path):
+    monkeypatch.setattr(results, "RESULTS", tmp_path)
+    monkeypatch.setattr(results, "WANTED", {"a": ("b.c", "d"), "e": ("f",)})
+    (tmp_path / "a.json").write_text('{"b": {"cc": 1}, "d": {"g": 2}}')
+    assert list(results.missing()) == [("a", "b.c"), ("e", "f")]

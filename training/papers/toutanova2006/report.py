@@ -82,8 +82,9 @@ def pp_page(figures: Figures, claims: Iterable[Claim]) -> str:
     lines = [
         "# Toutanova (2006), PP attachment",
         "",
-        f"Made by training/papers/toutanova2006. Accuracy in percent on the {PP_ITEMS:,} test items;",
-        f"the standard error is {error:.2f}. A difference below two standard errors is a tie.",
+        "Made by training/papers/toutanova2006. Accuracy is in percent. The test has "
+        f"{PP_ITEMS:,} items,",
+        f"and the standard error is {error:.2f}. A difference below two standard errors is a tie.",
     ]
     for title, rows in PP.items():
         found = [row for row in rows if f"{row[1]}.test_acc" in figures]
