@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from training.papers.titov_henderson2007 import artificial
-from training.papers.titov_henderson2007.artificial import BeliefNetwork, Learning, Sequences
+from training.papers.titov_henderson2007 import artificial, full_updates, networks, report
+from training.papers.titov_henderson2007.artificial import Learning
+from training.papers.titov_henderson2007.networks import BeliefNetwork, Sequences
 
 # State size, labels, elements: small enough to enumerate everything.
 TINY = 2, 3, 3
@@ -85,6 +86,82 @@ def test_gibbs_sampling_agrees_with_exact_posteriors():
     assert error[2000] < error[20] / 3
 
 
+@given(st.integers(0, 2**32))
+@settings(max_examples=4, deadline=None)
+def test_likelihoods_are_those_of_enumeration(seed):
+    network = tiny(seed)
+    some = network.sample(3, 4, np.random.default_rng(seed))
+    found, _ = networks.log_likelihoods(network, some)
+    for value, labels, elements in zip(found, *some, strict=True):
+        assert np.exp(value) == pytest.approx(joint(network, elements)[tuple(labels)])
+
+
+@pytest.mark.parametrize("module", [networks, full_updates])
+def test_gradients_of_likelihoods_are_those_of_finite_differences(module):
+    network = tiny(3, SMALL, (1.0, 1.0, 1.0))
+    some = network.sample(4, 6, np.random.default_rng(3))
+    vector = network.vector
+    assert np.array_equal(network.replaced(vector).vector, vector)
+    _, found = module.log_likelihoods(network, some)
+    wanted = []
+    for change in 1e-5 * np.eye(len(vector)):
+        up, down = (network.replaced(vector + sign * change) for sign in (1, -1))
+        values = (module.log_likelihoods(one, some)[0].sum() for one in (up, down))
+        wanted.append((next(values) - next(values)) / 2e-5)
+    assert np.abs(wanted).max() > 1
+    assert np.allclose(found, wanted, atol=1e-6)
+
+
+# --- the mean field of eq. 7 ----------------------------------------------------------------------
+def test_means_maximize_the_bound_of_all_decisions():
+    rng = np.random.default_rng(0)
+    network = tiny(1, SMALL, (1.0, 1.0, 3.0))
+    outputs = full_updates.Outputs.of(network)
+    values = np.array([[2, 4]])
+    eta, rows = rng.normal(size=(1, 3)), outputs.rows[[2]]
+    found = full_updates.update(eta, rows, outputs.bias, values)
+
+    def bound(mu):
+        entropy = -(mu * np.log(mu) + (1 - mu) * np.log(1 - mu)).sum()
+        labels, elements = network.label_outputs @ mu, network.element_outputs[2] @ mu
+        decisions = labels[2] + elements[4]
+        normalizers = np.logaddexp.reduce(labels) + np.logaddexp.reduce(elements)
+        return entropy + mu @ eta[0] + decisions - normalizers
+
+    best = bound(found.mu[0])
+    assert found.bound[0] == pytest.approx(best)
+    for _ in range(20):
+        other = np.clip(found.mu[0] + rng.normal(0, 0.05, 3), 1e-3, 1 - 1e-3)
+        assert bound(other) < best
+
+
+def test_both_mean_fields_agree_until_the_second_decision_of_a_state(parts):
+    model = artificial.first("mf", seed=1)
+    weights = model.weights.astype(np.float64) * 2
+    artificial.tie(model, weights, np.mean)
+    network = artificial.belief(model.replaced(weights=weights))
+    apart = []
+    for length in (1, 2):
+        some = Sequences(*(own[:, :length] for own in parts["dev"]))
+        wanted = log_likelihood(model, weights, some)
+        apart.append(full_updates.log_likelihoods(network, some)[0].sum() - wanted)
+    again = artificial.approximation("mf", network)
+    assert log_likelihood(again, again.weights.astype(np.float64), some) == pytest.approx(wanted)
+    assert apart[0] == pytest.approx(0, abs=1e-4)
+    assert 1e-3 < abs(apart[1]) < 1
+
+
+def test_the_beam_search_finds_labels_of_high_probability():
+    network = tiny(0, (3, *TINY[1:]))
+    elements = network.sample(4, 4, np.random.default_rng(0)).elements
+    found = full_updates.labelled(network, elements, beam=100)
+    for labels, row in zip(found, elements, strict=True):
+        every = np.array(list(product(range(3), repeat=4)))
+        some = Sequences(every, np.tile(row, (len(every), 1)))
+        scores, _ = full_updates.log_likelihoods(network, some)
+        assert labels.tolist() == every[scores.argmax()].tolist()
+
+
 # --- learning -------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def parts():
@@ -144,26 +221,77 @@ def test_what_is_learned_is_better_than_the_unigram_model(parts, means, biases):
     assert (rows == rows[:1]).all() != biases
 
 
+def test_exact_training_raises_the_likelihood(parts):
+    few = Learning(restarts=1, epochs=3)
+    start = BeliefNetwork.random(np.random.default_rng(0), (0.4, 0.4, 0.4))
+    found = artificial.train_belief(artificial.EXACT, parts, few, 0.05, 0, start)
+    before, after = (
+        networks.log_likelihoods(network, parts["train"])[0].sum()
+        for network in (start, found.model)
+    )
+    assert after > before + 100
+    dev = parts["dev"]
+    # The search that chooses weights is that of the development sequence.
+    labels = networks.searched(found.model, dev.elements, artificial.DEV_BEAM)
+    assert found.accuracy == dev.accuracy(labels)
+    assert found.accuracy > dev.accuracy(artificial.unigram(parts["train"], dev.elements))
+
+
 # --- experiments ----------------------------------------------------------------------------------
 @pytest.fixture
 def quick(monkeypatch):
     for name, value in (("CHAINS", 1), ("BURN_IN", 5), ("SWEEPS", 10)):
-        monkeypatch.setattr(artificial, name, value)
+        monkeypatch.setattr(networks, name, value)
+
+
+NAMES = ("unigram", "nn", "mf", "gibbs", "exact", "search", "biases.nn", "biases.mf", "bound.exact")
+
+
+def test_parts_of_the_error_sum_to_all_of_it():
+    accuracy = {"gibbs": 85.0, "search": 84.0, "nn": 82.0, "mf": 82.25}
+    reached = {"exact": 83.5, "exact_learned": 82.75, "nn": 82.5, "mf": 83.25}
+    accuracy |= {f"bound.{name}": value for name, value in reached.items()}
+    found = artificial.bounds({f"{name}.acc": value for name, value in accuracy.items()})
+    assert found == {
+        "bound.search_error": 1.0,
+        "bound.estimation_error": 0.5,
+        "bound.nn_approximation_error": 1.0,
+        "bound.nn_optimum_error": 0.5,
+        "bound.mf_approximation_error": 0.25,
+        "bound.mf_optimum_error": 1.0,
+        "bound.search_over_nn_error_reduction": pytest.approx(100 * 2 / 3),
+        "bound.exact_over_nn_error_reduction": pytest.approx(50),
+        "bound.mf_over_nn_error_reduction": pytest.approx(100 * 1.25 / 3),
+        "bound.exact_learned_over_nn_error_reduction": pytest.approx(25),
+    }
 
 
 def test_all_figures_are_there(quick, monkeypatch):
     few = Learning(restarts=1, epochs=2)
     own = {"": few, "biases.": Learning(biases=True, restarts=1, epochs=2)}
     monkeypatch.setattr(artificial, "LEARNING", own)
+    monkeypatch.setattr(artificial, "FULLY_UPDATED", 1)
     found = list(artificial.run(seeds=2, limit=10))
     one, other, last = found
     for number, figures in enumerate((one, other)):
         start = f"artificial.experiments.{number}."
         assert all(key.startswith(start) for key in figures)
-        for name in ("unigram", "nn", "mf", "gibbs", "exact", "search", "biases.nn", "biases.mf"):
+        for name in NAMES:
             assert 0 < figures[f"{start}{name}.acc"] <= 100
             mean = last[f"artificial.{name}.acc"]
             both = [f"artificial.experiments.{i}.{name}.acc" for i in range(2)]
             assert mean == pytest.approx((one[both[0]] + other[both[1]]) / 2)
     for key in ("mf_wins", "mf_significant", "biases.mf_wins", "seconds"):
         assert f"artificial.{key}" in last
+    assert last["artificial.n_experiments"] == 2
+    for name in ("full_updates", "full_updates.mf", "full_updates.nn"):
+        key = f"{name}.acc"
+        assert last[f"artificial.{key}"] == one[f"artificial.experiments.0.{key}"]
+    apart = one["artificial.experiments.0.mf.acc"] - other["artificial.experiments.1.mf.acc"]
+    assert last["artificial.se.mf.acc"] == pytest.approx(abs(apart) / 2)
+    parts = ("search_error", "estimation_error", "mf_approximation_error", "mf_optimum_error")
+    total = sum(last[f"artificial.bound.{name}"] for name in parts)
+    assert total == pytest.approx(last["artificial.gibbs.acc"] - last["artificial.mf.acc"])
+    text = "\n".join(report.artificial(last))
+    assert "2 experiments" in text
+    assert f"{last['artificial.bound.estimation_error']:.2f} ± " in text

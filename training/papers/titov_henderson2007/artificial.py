@@ -8,7 +8,9 @@ by exact posteriors. Pieces of a sequence are independent; each starts from an i
 
 As in the paper's equations, the trained networks have the same parameters as the true networks: no
 biases, and one row per element, for all labels. Figures under `biases` are for the networks of the
-package, with biases and one row per pair of label and element.
+package, with biases and one row per pair of label and element. Those under `bound` are of networks
+trained with exact probabilities, which shows how much of the errors is due to approximation, and
+those under `full_updates` of the mean field of eq. 7.
 """
 
 from __future__ import annotations
@@ -18,9 +20,9 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from multiprocessing import get_context
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,29 +30,40 @@ from thinc.api import Adam
 
 from spacy_structlearn.evaluation.mcnemar import mcnemar
 from spacy_structlearn.isbn.decode import DerivationParser
-from spacy_structlearn.isbn.derivation import SHIFT, DerivationSymbols, LeftCornerDerivations
+from spacy_structlearn.isbn.derivation import (
+    ANCESTOR,
+    SHIFT,
+    DerivationSymbols,
+    LeftCornerDerivations,
+)
 from spacy_structlearn.isbn.model import ISBN
 from spacy_structlearn.isbn.settings import ISBNSettings
 from training.common.scoring import Figures, under
+from training.papers.titov_henderson2007 import full_updates
 from training.papers.titov_henderson2007.models import Short
-
-Floats = NDArray[np.float64]
-Ids = NDArray[np.int64]
+from training.papers.titov_henderson2007.networks import (
+    BEAM,
+    N_ELEMENTS,
+    N_LABELS,
+    STATE_SIZE,
+    BeliefNetwork,
+    Floats,
+    Ids,
+    Sequences,
+    gibbs,
+    log_likelihoods,
+    posteriors,
+    searched,
+    unigram,
+)
 
 EXPERIMENTS = 10
-STATE_SIZE, N_LABELS, N_ELEMENTS = 5, 6, 8
+FULLY_UPDATED = 1  # experiments that also train the mean field of eq. 7, which is slow
 PIECE = 50  # elements
 PIECES = {"train": 400, "dev": 100, "test": 200}
-# Standard deviations of the recurrent, input and output weights of random networks. With these
-# values, about every third network is nontrivial, and the accuracies of the unigram model and of
-# the sampler are similar to those of the paper.
-SPREADS = (3.0, 0.5, 4.0)
 # Footnote 3, in percent.
 LEAST_ACCURACY, LEAST_GAIN = 70.0, 3.0
-# Gibbs sampling: number of chains per piece, of burn-in sweeps, and of sweeps after burn-in.
-CHAINS, BURN_IN, SWEEPS = 4, 200, 1000
-LEAST_PROBABILITY = 1e-290
-BEAM, DEV_BEAM = 10, 5
+DEV_BEAM = 5
 SIGNIFICANT = 0.05
 MEANS = {"nn": "feed_forward", "mf": "mean_field"}
 SYMBOLS = DerivationSymbols(
@@ -58,228 +71,7 @@ SYMBOLS = DerivationSymbols(
 )
 
 
-# --- random networks ------------------------------------------------------------------------------
-class Sequences(NamedTuple):
-    """Pieces of equal length: labels and elements, both (P, length)."""
-
-    labels: Ids
-    elements: Ids
-
-    def accuracy(self, labels: Ids) -> float:
-        """Return the accuracy of predicted labels, in percent."""
-        return 100 * float((labels == self.labels).mean())
-
-
-@dataclass(frozen=True)
-class BeliefNetwork:
-    """A dynamic sigmoid belief network with n binary variables, L labels and E elements.
-
-    recurrent: (n, n), J[i, j] from variable j of the previous state to variable i. label_inputs,
-    element_inputs: (L, n), (E, n), the rows B of the previous label and element. label_outputs:
-    (L, n), W of the labels. element_outputs: (L, E, n), W of the elements given each label.
-    """
-
-    recurrent: Floats
-    label_inputs: Floats
-    element_inputs: Floats
-    label_outputs: Floats
-    element_outputs: Floats
-
-    @classmethod
-    def random(
-        cls,
-        rng: np.random.Generator,
-        spreads: tuple[float, float, float] | None = None,
-        sizes: tuple[int, int, int] = (STATE_SIZE, N_LABELS, N_ELEMENTS),
-    ) -> BeliefNetwork:
-        """Draw weights from normal distributions around 0. spreads: standard deviations. sizes: n,
-        L and E.
-        """
-        recurrent, inputs, outputs = SPREADS if spreads is None else spreads
-        n, labels, elements = sizes
-        return cls(
-            rng.normal(0, recurrent, (n, n)),
-            rng.normal(0, inputs, (labels, n)),
-            rng.normal(0, inputs, (elements, n)),
-            rng.normal(0, outputs, (labels, n)),
-            rng.normal(0, outputs, (labels, elements, n)),
-        )
-
-    @cached_property
-    def states(self) -> Floats:
-        """Return all 2^n states of the variables, (2^n, n)."""
-        n = len(self.recurrent)
-        return (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(float)
-
-    @cached_property
-    def log_emissions(self) -> Floats:
-        """Return log P(label, element | state), (2^n, L, E)."""
-        labels = _log_softmax(self.states @ self.label_outputs.T)
-        scores = np.einsum("sn,yxn->syx", self.states, self.element_outputs)
-        return labels[:, :, None] + _log_softmax(scores)
-
-    @cached_property
-    def log_transitions(self) -> Floats:
-        """Return log P(next state | state, label, element), (2^n, L, E, 2^n)."""
-        eta = (self.states @ self.recurrent.T)[:, None, None]
-        eta = eta + self.label_inputs[:, None] + self.element_inputs
-        # log sigma(eta) of a variable that is 1, log sigma(-eta) of one that is 0
-        signs = 2 * self.states - 1
-        return -np.logaddexp(0, -eta[..., None, :] * signs).sum(axis=-1)
-
-    @cached_property
-    def log_initial(self) -> Floats:
-        """Return log P(first state), (2^n). eta is 0, because nothing precedes it."""
-        size = len(self.states)
-        return np.full(size, -np.log(size))
-
-    def sample(self, n_pieces: int, length: int, rng: np.random.Generator) -> Sequences:
-        """Draw independent pieces."""
-        n_elements = self.log_emissions.shape[2]
-        labels, elements = np.empty((2, n_pieces, length), dtype=np.int64)
-        weights = np.exp(self.log_initial)[None].repeat(n_pieces, axis=0)
-        flat = np.exp(self.log_emissions).reshape(len(self.states), -1)
-        for t in range(length):
-            state = _drawn(weights, rng)
-            labels[:, t], elements[:, t] = divmod(_drawn(flat[state], rng), n_elements)
-            weights = np.exp(self.log_transitions[state, labels[:, t], elements[:, t]])
-        return Sequences(labels, elements)
-
-
-def _log_softmax(scores: Floats) -> Floats:
-    return scores - np.logaddexp.reduce(scores, axis=-1, keepdims=True)
-
-
-def _drawn(weights: Floats, rng: np.random.Generator) -> Ids:
-    """Draw indices of the last axis with probabilities proportional to the weights."""
-    cumulative = weights.cumsum(axis=-1)
-    thresholds = rng.random((*weights.shape[:-1], 1)) * cumulative[..., -1:]
-    # By rounding, the threshold can be equal to the sum.
-    return np.minimum((cumulative <= thresholds).sum(axis=-1), weights.shape[-1] - 1)
-
-
-# --- baselines and true networks ------------------------------------------------------------------
-def unigram(train: Sequences, elements: Ids) -> Ids:
-    """Label each element with its most frequent label in `train`."""
-    counts = np.zeros((elements.max() + 1, train.labels.max() + 1))
-    seen = train.elements <= elements.max()
-    np.add.at(counts, (train.elements[seen], train.labels[seen]), 1)
-    return counts.argmax(axis=1)[elements]
-
-
-def posteriors(network: BeliefNetwork, elements: Ids) -> Floats:
-    """Return P(label | all elements of the piece), (P, length, L), by forward-backward over states.
-
-    The transition matrix of an element sums over labels.
-    """
-    emissions, transitions = np.exp(network.log_emissions), np.exp(network.log_transitions)
-    forward = np.exp(network.log_initial)[None].repeat(len(elements), axis=0)
-    before = []
-    for column in elements.T:
-        before.append(forward)
-        joint = forward[:, :, None] * emissions[:, :, column].transpose(2, 0, 1)
-        forward = np.empty_like(forward)
-        for x in np.unique(column):
-            forward[column == x] = np.tensordot(joint[column == x], transitions[:, :, x], 2)
-        forward /= forward.sum(axis=1, keepdims=True)
-    backward = np.ones_like(forward)
-    found = np.empty((*elements.shape, emissions.shape[1]))
-    for t, column in reversed(list(enumerate(elements.T))):
-        below = np.empty((len(elements), *emissions.shape[:2]))
-        for x in np.unique(column):
-            rows = column == x
-            below[rows] = emissions[:, :, x] * np.tensordot(
-                backward[rows], transitions[:, :, x], (1, 2)
-            )
-        found[:, t] = np.einsum("ps,psy->py", before[t], below)
-        backward = below.sum(axis=2)
-        backward /= backward.sum(axis=1, keepdims=True)
-    return found / found.sum(axis=2, keepdims=True)
-
-
-def gibbs(
-    network: BeliefNetwork,
-    elements: Ids,
-    rng: np.random.Generator,
-    *,
-    chains: int | None = None,
-    burn_in: int | None = None,
-    sweeps: int | None = None,
-) -> Floats:
-    """Estimate `posteriors` by Gibbs sampling of the states.
-
-    States are drawn given their neighbours and the elements: first all even positions of all
-    pieces, then all odd ones, which are independent given the others. Labels are summed out,
-    because chains that also draw labels hardly move if weights are large. The result is the mean
-    distribution of each label given the states around it. chains: number of copies of each piece.
-    burn_in, sweeps: number of sweeps before and after burn-in.
-    """
-    chains = CHAINS if chains is None else chains
-    burn_in = BURN_IN if burn_in is None else burn_in
-    sweeps = SWEEPS if sweeps is None else sweeps
-    emissions, transitions = np.exp(network.log_emissions), np.exp(network.log_transitions)
-    n_states, n_labels, n_elements = emissions.shape
-    # An additional state and element stand for positions before the first and after the last one.
-    joint = np.empty((n_states, n_labels, n_elements, n_states + 1))
-    joint[..., :-1] = emissions[..., None] * transitions
-    joint[..., -1] = emissions
-    # P(element, next state | state) by element, and by next state first.
-    into = np.empty((n_elements + 1, n_states + 1, n_states))
-    into[:-1, :-1] = joint[..., :-1].sum(axis=1).transpose(1, 0, 2)
-    into[-1] = np.exp(network.log_initial)
-    onward = joint.sum(axis=1).transpose(1, 2, 0).copy()
-    # If a next state is impossible after all states, it is never drawn.
-    sums = np.maximum(joint.sum(axis=1, keepdims=True), LEAST_PROBABILITY)
-    of_label = (joint / sums).transpose(0, 2, 3, 1).copy()
-    n_pieces, length = elements.shape
-    shape = chains * n_pieces, length + 2
-    x = np.full(shape, n_elements)
-    x[:, 1:-1] = np.tile(elements, (chains, 1))
-    s = rng.integers(n_states, size=shape)
-    s[:, 0] = s[:, -1] = n_states
-    total = np.zeros((chains * n_pieces, length, n_labels))
-    for sweep in range(burn_in + sweeps):
-        for first in (1, 2):
-            here, before, after = (slice(first + i, length + 1 + i, 2) for i in (0, -1, 1))
-            shares = into[x[:, before], s[:, before]]
-            shares *= onward[x[:, here], s[:, after]]
-            # The initial states must not be impossible.
-            shares += LEAST_PROBABILITY
-            s[:, here] = _drawn(shares, rng)
-        if sweep >= burn_in:
-            total += of_label[s[:, 1:-1], x[:, 1:-1], s[:, 2:]]
-    return total.reshape(chains, n_pieces, length, n_labels).mean(axis=0) / sweeps
-
-
-def searched(network: BeliefNetwork, elements: Ids, beam: int = BEAM) -> Ids:
-    """Label pieces by the true network, with the beam search of the approximations. The
-    probability of the labels and elements so far is exact.
-    """
-    emissions, transitions = np.exp(network.log_emissions), np.exp(network.log_transitions)
-    n_labels = emissions.shape[1]
-    rows = np.arange(len(elements))[:, None]
-    states = np.exp(network.log_initial)[None, None].repeat(len(elements), axis=0)
-    scores = np.zeros((len(elements), 1))
-    choices = []
-    for column in elements.T:
-        joint = states[:, :, None] * emissions[:, :, column].transpose(2, 1, 0)[:, None]
-        sums = joint.sum(axis=-1)
-        scores = (scores[..., None] + np.log(sums)).reshape(len(elements), -1)
-        best = np.argsort(-scores, axis=1, kind="stable")[:, :beam]
-        scores = scores[rows, best]
-        origins, labels = divmod(best, n_labels)
-        choices.append((origins, labels))
-        filtered = (joint / sums[..., None])[rows, origins, labels]
-        onward = transitions[:, :, column].transpose(2, 1, 0, 3)[rows, labels]
-        states = np.einsum("pks,pkst->pkt", filtered, onward)
-    found = np.empty_like(elements)
-    rows, places = rows[:, 0], np.zeros(len(elements), dtype=np.int64)
-    for t, (origins, labels) in reversed(list(enumerate(choices))):
-        found[:, t] = labels[rows, places]
-        places = origins[rows, places]
-    return found
-
-
+# --- networks and sequences -----------------------------------------------------------------------
 class Task(NamedTuple):
     """A nontrivial network, its sequences by `PIECES`, and the number of networks drawn."""
 
@@ -340,7 +132,7 @@ class Learned(NamedTuple):
     """A network, its accuracy on the development sequence, the epochs until this accuracy, and the
     learning rate and seed."""
 
-    model: ISBN
+    model: Any  # an ISBN or a BeliefNetwork
     accuracy: float
     epochs: int
     learn_rate: float
@@ -390,6 +182,20 @@ def tie(
     rows[:] = combine(rows, axis=0)
 
 
+def belief(model: ISBN) -> BeliefNetwork:
+    """Return the paper's parameters of a network, see `tie`."""
+    parts, inputs, outputs = model.parts(), model.symbols.input_blocks, model.symbols.output_blocks
+    by_label = N_LABELS, N_ELEMENTS, model.state_size
+    return BeliefNetwork(
+        # The last state of a word is that of the node below the next word on the stack.
+        parts["recurrent"][ANCESTOR].astype(np.float64),
+        parts["inputs"][inputs["a.tags"]].astype(np.float64),
+        parts["inputs"][inputs["a.items"]].astype(np.float64).reshape(by_label).mean(axis=0),
+        parts["outputs"][outputs["tags"]].astype(np.float64),
+        parts["outputs"][outputs["items"]].astype(np.float64).reshape(by_label),
+    )
+
+
 def label(model: ISBN, elements: Ids, beam: int = BEAM) -> Ids:
     """Return the most probable labels found by the search."""
     parser = DerivationParser(model, beam=beam)
@@ -397,47 +203,137 @@ def label(model: ISBN, elements: Ids, beam: int = BEAM) -> Ids:
     return np.array([[int(tag) for tag in parse.tags] for parse in parses])
 
 
+def approximation(means: str, network: BeliefNetwork) -> ISBN:
+    """Return an approximation with the weights of a network. This is the inverse of `belief`."""
+    model = first(means)
+    weights = np.zeros_like(model.weights)
+    parts, inputs, outputs = model.parts(weights), SYMBOLS.input_blocks, SYMBOLS.output_blocks
+    parts["recurrent"][ANCESTOR] = network.recurrent
+    parts["inputs"][inputs["a.tags"]] = network.label_inputs
+    parts["inputs"][inputs["a.items"]] = np.tile(network.element_inputs, (N_LABELS, 1))
+    parts["outputs"][outputs["tags"]] = network.label_outputs
+    parts["outputs"][outputs["items"]] = network.element_outputs.reshape(-1, STATE_SIZE)
+    return model.replaced(weights=weights)
+
+
 def train(
-    means: str, parts: dict[str, Sequences], settings: Learning, learn_rate: float, seed: int
+    means: str,
+    parts: dict[str, Sequences],
+    settings: Learning,
+    learn_rate: float,
+    seed: int,
+    start: BeliefNetwork | None = None,
 ) -> Learned:
-    """Train one network. Return the weights with the best accuracy on the development sequence."""
-    model = first(means, seed)
+    """Train an approximation. Return the weights with the best accuracy on the development
+    sequence. means: one of `MEANS`. start: initial weights, by default random ones.
+    """
+    model = first(means, seed) if start is None else approximation(means, start)
     weights = model.weights.copy()
     if not settings.biases:
         tie(model, weights, np.mean)
     network, data = model.network(), encode(parts["train"]).arrays
+    gradient = np.empty(network.n_weights)
+
+    def slope(weights: NDArray[np.float32], batch: Ids) -> Floats:
+        gradient.fill(0)
+        network.log_likelihoods(weights.astype(np.float64), *data, batch, gradient)
+        if not settings.biases:
+            tie(model, gradient, np.sum)
+        return gradient
+
+    def build(weights: NDArray[np.float32]) -> ISBN:
+        return model.replaced(weights=weights)
+
+    return _descend(weights, slope, build, label, parts, settings, learn_rate, seed)
+
+
+class Inference(NamedTuple):
+    """Probabilities by a `BeliefNetwork`, with gradients, and the search with these."""
+
+    log_likelihoods: Callable[[BeliefNetwork, Sequences], tuple[Floats, Floats]]
+    labelled: Callable[[BeliefNetwork, Ids, int], Ids]
+
+
+EXACT = Inference(log_likelihoods, searched)
+FULL_UPDATES = Inference(full_updates.log_likelihoods, full_updates.labelled)
+
+
+def train_belief(
+    inference: Inference,
+    parts: dict[str, Sequences],
+    settings: Learning,
+    learn_rate: float,
+    seed: int,
+    start: BeliefNetwork | None = None,
+) -> Learned:
+    """Train like `train`, with other inference.
+
+    start: initial weights, by default the same random ones as for the approximations.
+    """
+    network = belief(first("mf", seed)) if start is None else start
+    data = parts["train"]
+
+    def slope(weights: NDArray[np.float32], batch: Ids) -> Floats:
+        some = Sequences(data.labels[batch], data.elements[batch])
+        return inference.log_likelihoods(network.replaced(weights), some)[1]
+
+    weights = network.vector.astype(np.float32)
+    return _descend(
+        weights, slope, network.replaced, inference.labelled, parts, settings, learn_rate, seed
+    )
+
+
+def _descend(
+    weights: NDArray[np.float32],
+    slope: Callable[[NDArray[np.float32], Ids], Floats],
+    build: Callable[[NDArray[np.float32]], Any],
+    search: Callable[[Any, Ids, int], Ids],
+    parts: dict[str, Sequences],
+    settings: Learning,
+    learn_rate: float,
+    seed: int,
+) -> Learned:
+    """Train online from initial weights.
+
+    slope: returns the gradient of the log-likelihood of some pieces, by their numbers. build:
+    returns the network with the given weights. search: labels elements by a network with a beam.
+    """
     n_pieces, dev = len(parts["train"].labels), parts["dev"]
     optimizer = Adam(learn_rate, grad_clip=0.0, use_averages=False)
     rng = np.random.default_rng(seed)
-    gradient = np.empty(network.n_weights)
-    factor, best = 1.0, Learned(model, -1.0, 0, learn_rate, seed)
+    factor, best = 1.0, Learned(build(weights.copy()), -1.0, 0, learn_rate, seed)
+    kept = weights
     for epoch in range(1, settings.epochs + 1):
         optimizer.learn_rate = learn_rate * factor
         optimizer.L2 = settings.l2 * factor
         for batch in np.array_split(rng.permutation(n_pieces), -(-n_pieces // settings.batch_size)):
-            gradient.fill(0)
-            scale = -1 / len(batch)
-            network.log_likelihoods(weights.astype(np.float64), *data, batch, gradient, scale=scale)
-            if not settings.biases:
-                tie(model, gradient, np.sum)
-            weights, _ = optimizer((0, "weights"), weights, gradient.astype(np.float32))
-        found = model.replaced(weights=weights.copy())
-        accuracy = dev.accuracy(label(found, dev.elements, DEV_BEAM))
+            step = (slope(weights, batch) / -len(batch)).astype(np.float32)
+            weights, _ = optimizer((0, "weights"), weights, step)
+        found = build(weights.copy())
+        accuracy = dev.accuracy(search(found, dev.elements, DEV_BEAM))
         if accuracy >= best.accuracy:
             best = best._replace(model=found, accuracy=accuracy, epochs=epoch)
+            kept = weights.copy()
             continue
         factor *= settings.factor
         if factor < settings.least:
             break
-        weights = best.model.weights.copy()
+        weights = kept.copy()
     return best
+
+
+def trainer(means: str) -> Callable[..., Learned]:
+    """Return the function that trains one of `MEANS`, or with "exact" probabilities."""
+    return partial(train_belief, EXACT) if means == "exact" else partial(train, means)
 
 
 def learn(means: str, parts: dict[str, Sequences], settings: Learning) -> Learned:
     """Train with all learning rates and initializations. Return the best on the development
-    sequence."""
+    sequence. means: one of `MEANS`, or "exact".
+    """
+    own = trainer(means)
     runs = [
-        train(means, parts, settings, learn_rate, seed)
+        own(parts, settings, learn_rate, seed)
         for learn_rate in settings.learn_rates
         for seed in range(settings.restarts)
     ]
@@ -462,22 +358,14 @@ def experiment(number: int, limit: int | None = None) -> Figures:
     }
     found: Figures = {f"{name}.acc": test.accuracy(own) for name, own in answers.items()}
     found["drawn"] = task.drawn
+    networks: dict[str, Learned] = {}
     for prefix, settings in LEARNING.items():
         for means in MEANS:
             start = time.process_time()
-            learned = learn(means, task.parts, settings)
+            learned = networks[f"{prefix}{means}"] = learn(means, task.parts, settings)
             answers[means] = label(learned.model, test.elements)
-            found |= under(
-                f"{prefix}{means}",
-                {
-                    "acc": test.accuracy(answers[means]),
-                    "dev_acc": learned.accuracy,
-                    "epochs": learned.epochs,
-                    "learn_rate": learned.learn_rate,
-                    "seed": learned.seed,
-                    "train_s": time.process_time() - start,
-                },
-            )
+            took = time.process_time() - start
+            found |= under(f"{prefix}{means}", _notes(learned, test, answers[means], took))
         result = mcnemar(
             test.labels.ravel().tolist(),
             answers["nn"].ravel().tolist(),
@@ -489,7 +377,64 @@ def experiment(number: int, limit: int | None = None) -> Figures:
             f"{prefix}p": result.p,
             **reductions(found, prefix),
         }
-    return found | {"seconds": time.process_time() - begun}
+    found |= under("bound", reachable(task, networks))
+    if number < FULLY_UPDATED:
+        found |= under("full_updates", fully_updated(task))
+    return found | bounds(found) | {"seconds": time.process_time() - begun}
+
+
+def _notes(learned: Learned, test: Sequences, labels: Ids, seconds: float) -> Figures:
+    """Return figures of a trained network. labels: its labels of the test sequence."""
+    return {
+        "acc": test.accuracy(labels),
+        "dev_acc": learned.accuracy,
+        "epochs": learned.epochs,
+        "learn_rate": learned.learn_rate,
+        "seed": learned.seed,
+        "train_s": seconds,
+    }
+
+
+def reachable(task: Task, networks: dict[str, Learned]) -> Figures:
+    """Return figures of exact training, and of training that cannot miss the true network.
+
+    exact_learned: trained like the approximations, with exact probabilities. nn, mf, exact: the
+    better, on the development sequence, of the network learned from random weights and of one that
+    is trained from the weights of the true network. exact_posteriors: exact, but with the most
+    probable label of each element in place of the search. networks: those learned, by `MEANS`.
+    """
+    settings, test = LEARNING[""], task.parts["test"]
+    start = time.process_time()
+    exact = learn("exact", task.parts, settings)
+    took = time.process_time() - start
+    labels = searched(exact.model, test.elements)
+    found = under("exact_learned", _notes(exact, test, labels, took))
+    for name, learned in {**{means: networks[means] for means in MEANS}, "exact": exact}.items():
+        own = trainer(name)
+        near = own(task.parts, settings, settings.learn_rates[0], 0, task.network)
+        best = max(near, learned, key=lambda run: run.accuracy)
+        search = searched if name == "exact" else label
+        found[f"{name}.acc"] = test.accuracy(search(best.model, test.elements))
+        found[f"{name}.dev_acc"] = best.accuracy
+        if name == "exact":
+            smooth = posteriors(best.model, test.elements).argmax(axis=2)
+            found["exact_posteriors.acc"] = test.accuracy(smooth)
+    return found
+
+
+def fully_updated(task: Task) -> Figures:
+    """Return figures of networks trained once with the mean field of eq. 7, and those of networks
+    that started from the same weights: with the incremental mean field, and the feed-forward one.
+    """
+    settings, test = LEARNING[""], task.parts["test"]
+    learn_rate, start = settings.learn_rates[0], time.process_time()
+    learned = train_belief(FULL_UPDATES, task.parts, settings, learn_rate, 0)
+    labels = FULL_UPDATES.labelled(learned.model, test.elements, BEAM)
+    found = _notes(learned, test, labels, time.process_time() - start)
+    for means in MEANS:
+        model = train(means, task.parts, settings, learn_rate, 0).model
+        found[f"{means}.acc"] = test.accuracy(label(model, test.elements))
+    return found
 
 
 def reductions(figures: Figures, prefix: str) -> Figures:
@@ -504,19 +449,58 @@ def reductions(figures: Figures, prefix: str) -> Figures:
     }
 
 
+def bounds(figures: Figures) -> Figures:
+    """Return the parts of the errors above the sampler's, in percent of elements, and bounds.
+
+    search_error: of the true network with the search. The search maximizes the probability of all
+    labels of a piece, the sampler that of each label. estimation_error: added by learning the
+    weights from a training sequence of limited length, with exact probabilities, and from the true
+    network. nn_approximation_error, mf_approximation_error: added by approximating, also from the
+    true network. nn_optimum_error, mf_optimum_error: added by local optima, in which training from
+    random weights ends. See `reachable`. The four parts of an approximation sum to all its errors
+    above the sampler's. A part can be negative by chance.
+
+    The others are reductions of nn's errors above the sampler's, in percent, with the same search:
+    search_over_nn_error_reduction: by the true network, the limit for unlimited sequences.
+    exact_over_nn_error_reduction: by training without approximation or local optima, the limit for
+    any approximation with these sequences. mf_over_nn_error_reduction: by mean field without local
+    optima. exact_learned_over_nn_error_reduction: by exact training from random weights.
+    """
+    best, nn, search = (figures[f"{name}.acc"] for name in ("gibbs", "nn", "search"))
+    exact = figures["bound.exact.acc"]
+    found = {"search_error": best - search, "estimation_error": search - exact}
+    for means in MEANS:
+        own = figures[f"bound.{means}.acc"]
+        found[f"{means}_approximation_error"] = exact - own
+        found[f"{means}_optimum_error"] = own - figures[f"{means}.acc"]
+    for name in ("search", "bound.exact", "bound.mf", "bound.exact_learned"):
+        gain = figures[f"{name}.acc"] - nn
+        key = f"{name.removeprefix('bound.')}_over_nn_error_reduction"
+        found[key] = 100 * gain / (best - nn)
+    return under("bound", found)
+
+
 def summary(experiments: list[Figures]) -> Figures:
-    """Return means over experiments. Reductions `of_means` are computed from mean accuracies.
+    """Return means over experiments, and under `se` their standard errors. Reductions `of_means`
+    are computed from mean accuracies. Those under `full_updates` are of the first `FULLY_UPDATED`.
 
     mf_wins: number of experiments in which mf is more accurate than nn. mf_significant,
     nn_significant: number in which one is better by McNemar's test.
     """
-    names = [key for key in experiments[0] if key.endswith((".acc", "_error_reduction"))]
-    found: Figures = {
-        key: float(np.mean([figures[key] for figures in experiments])) for key in names
-    }
+    names = [key for key in experiments[0] if key.endswith((".acc", "_reduction", "_error"))]
+    found: Figures = {"n_experiments": len(experiments)}
+    for key in names:
+        values = [figures[key] for figures in experiments if key in figures]
+        found[key] = float(np.mean(values))
+        if len(values) > 1:
+            found[f"se.{key}"] = float(np.std(values, ddof=1) / len(values) ** 0.5)
+    of_means = bounds(found)
     for prefix in LEARNING:
-        for key, value in reductions(found, prefix).items():
+        of_means |= reductions(found, prefix)
+    for key, value in of_means.items():
+        if key.endswith("_reduction"):
             found[f"{key}_of_means"] = value
+    for prefix in LEARNING:
         ahead = [figures[f"{prefix}mf.acc"] - figures[f"{prefix}nn.acc"] for figures in experiments]
         clear = [figures[f"{prefix}p"] < SIGNIFICANT for figures in experiments]
         found[f"{prefix}mf_wins"] = sum(gain > 0 for gain in ahead)

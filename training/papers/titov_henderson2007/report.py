@@ -52,6 +52,25 @@ ARTIFICIAL = {
     "mf_wins": ("experiments in which mf is better, of ten", "9"),
     "mf_significant": ("of these, significant by McNemar's test", "8"),
 }
+# Errors above the sampler's.
+BOUND = {
+    "search_error": "search with the true network",
+    "estimation_error": "learning, with exact probabilities, from the true weights",
+    "{}_approximation_error": "approximation, from the true weights",
+    "{}_optimum_error": "local optima, from random weights",
+}
+REACHABLE = {
+    "mf_over_nn_error_reduction": "mean field, as above",
+    "bound.exact_learned_over_nn_error_reduction": "exact probabilities, from random weights",
+    "bound.mf_over_nn_error_reduction": "mean field, without local optima",
+    "bound.exact_over_nn_error_reduction": "exact probabilities, without local optima",
+    "bound.search_over_nn_error_reduction": "the true network",
+}
+UPDATES = {
+    "nn.": "feed-forward approximation",
+    "mf.": "incremental mean field (eq. 8), as above",
+    "": "mean field of all decisions of a state (eq. 7)",
+}
 HEAD = """\
 # Titov & Henderson (2007)
 
@@ -93,13 +112,41 @@ def write(results: Path, name: str) -> None:
 def artificial(figures: Figures) -> Iterator[str]:
     """Write section 6.1."""
     rows = [
-        (text, paper, shown(figures, f"artificial.{key}"))
+        (text, paper, _with_error(figures, key))
         for key, (text, paper) in ARTIFICIAL.items()
         if f"artificial.{key}" in figures
     ]
     if rows:
-        yield from ("", "## Section 6.1: sequences of random networks", "", "Means, in percent.")
+        number = figures.get("artificial.n_experiments", "ten")
+        yield from ("", "## Section 6.1: sequences of random networks", "")
+        yield f"Means over {number} experiments, in percent, with standard errors of the means."
         yield from table(("", "paper", "ours"), rows)
+    if "artificial.bound.search_error" in figures:
+        yield from ("", "Errors above the sampler's, in percent of elements:")
+        rows = [
+            (text, *(_with_error(figures, f"bound.{key.format(means)}") for means in NAMES))
+            for key, text in BOUND.items()
+        ]
+        yield from table(("added by", *NAMES.values()), rows)
+        yield from ("", "Reduction of the feed-forward approximation's errors above the sampler's,")
+        yield "in percent, with the same search:"
+        rows = [
+            (text, _with_error(figures, key), shown(figures, f"artificial.{key}_of_means"))
+            for key, text in REACHABLE.items()
+        ]
+        yield from table(("", "mean of reductions", "reduction of means"), rows)
+    if "artificial.full_updates.acc" in figures:
+        yield from ("", "One network of each kind, in the first experiments:")
+        rows = [
+            (text, _with_error(figures, f"full_updates.{key}acc")) for key, text in UPDATES.items()
+        ]
+        yield from table(("", "accuracy"), rows)
+
+
+def _with_error(figures: Figures, key: str) -> str:
+    """Format a mean of section 6.1 with its standard error, if it has one."""
+    error = shown(figures, f"artificial.se.{key}")
+    return shown(figures, f"artificial.{key}") + (f" ± {error}" if error else "")
 
 
 def table1(figures: Figures) -> Iterator[str]:
