@@ -27,7 +27,7 @@ from training.common.kept import WSJ, run_training
 from training.common.process import in_process
 from training.common.recording import CORPORA, record_steps
 from training.common.report import shown, table, write_sections
-from training.common.scoring import Figures, score, under
+from training.common.scoring import Figures, f1_standard_error, score, under
 from training.common.treebanks import wsj_trees
 
 NAME = "adagrad"
@@ -105,13 +105,15 @@ def measure(solver: str, corpora: Path, limit: int | None) -> Figures:
         settings = SETTINGS.part(AdaGradSettings, shards=max(1, len(trees) // BATCH))
     trainer, notes = run_training(settings, shuffled, solver)
     last = trainer.records[-1]
+    on_dev = score(ChartParser(trainer.parameters()), dev, "own")
     return {
         "cpu_s": notes["cpu_s"],
         "iterations": last.iterations,
         "value": last.value,
         "nonzero": last.nonzero,
         "converged": float(last.status != "running"),
-        "dev_f1": score(ChartParser(trainer.parameters()), dev, "own").f1,
+        "dev_f1": on_dev.f1,
+        "dev_f1_se": f1_standard_error(on_dev),
         "n": len(dev),
     }
 
@@ -132,12 +134,12 @@ def solvers(figures: Figures) -> Iterator[str]:
             shown(figures, f"{solver}.value", ",.1f"),
             shown(figures, f"{solver}.nonzero", ",.0f"),
             shown(figures, f"{solver}.dev_f1"),
+            shown(figures, f"{solver}.dev_f1_se"),
         )
         for solver, text in SOLVERS.items()
     ]
-    yield from table(
-        ("", "iterations", "CPU s", "objective, nats", "parameters not 0", "F1 on dev"), rows
-    )
+    names = ("objective, nats", "parameters not 0", "F1 on dev", "standard error")
+    yield from table(("", "iterations", "CPU s", *names), rows)
 
 
 HEAD = f"""# Solvers of conditional grammars, WSJ sample

@@ -92,7 +92,7 @@ READINGS = """\
 def write(results: Path, name: str) -> None:
     """Write the report of results/NAME.json, and plot the recorded figures."""
     figures = flat(srsly.read_json(results / f"{name}.json"))
-    lines = HEAD.split("\n")
+    lines = [*HEAD.split("\n"), *noise(figures)]
     for section in SECTIONS.values():
         lines += section(figures)
     if plot(figures, results / name):
@@ -100,6 +100,15 @@ def write(results: Path, name: str) -> None:
         lines += [f"![constituents, seconds, and loss by merging]({name}.svg)"]
     lines += ["", *READINGS.split("\n"), ""]
     (results / f"{name}.md").write_text("\n".join(lines), encoding="utf8")
+
+
+def noise(figures: Figures) -> Iterator[str]:
+    """Write the size of the parts of the sample, and standard errors."""
+    keys = [f"uniform.{k}.{s}" for s in ("dev", "test") for k in ("sentences", "standard_error")]
+    if all(key in figures for key in keys):
+        n_dev, dev, n_test, test = (figures[key] for key in keys)
+        yield f"The sample has {n_dev} sentences in dev and {n_test} in the test, on which the"
+        yield f"standard error of F1 is {dev:.1f} and {test:.1f}. Each grammar is of one seed."
 
 
 def section(results: Path, name: str, part: str) -> str:
@@ -208,14 +217,7 @@ def uniform(figures: Figures) -> Iterator[str]:
     norm = figures["uniform.chosen"]
     yield from ("", "## The paper's parametrisation, WSJ sample", "")
     yield "Weights are exp(θ), and the priors pull θ to 0. F1 by max-rule-sum, as in the paper, and"
-    yield f"with the prior that is best on dev ({NORMS[norm]}). The standard error of F1 is "
-    yield "{:.1f} on dev ({} sentences) and {:.1f} on test ({}).".format(
-        *(
-            figures[f"uniform.{key}.{split}"]
-            for split in ("dev", "test")
-            for key in ("standard_error", "sentences")
-        )
-    )
+    yield f"with the prior that is best on dev ({NORMS[norm]})."
     splits = {"dev": "", "test": "test_", "test, at most 40 words": "test_40."}
     header = ["subcategories", "gain in the paper"]
     for name in splits:
