@@ -244,7 +244,9 @@ def uniform(figures: Figures) -> Iterator[str]:
 def _priors(figures: Figures, numbers: Iterable[int]) -> Iterator[str]:
     """Write table 2 with the paper's parametrisation, by prior and by start."""
     yield from ("", "By prior, on dev. A level starts from the generative grammar of its size, or")
-    yield "from a copy of the level before. Iterations that end at the largest number are marked *."
+    yield "from a copy of the level before. Constituents are those of a training sentence after"
+    yield "pruning. L2 leaves so many that only two levels were trained. Iterations that end at the"
+    yield "largest number are marked *."
     rows = []
     for norm, name in NORMS.items():
         for number in numbers:
@@ -259,11 +261,12 @@ def _priors(figures: Figures, numbers: Iterable[int]) -> Iterator[str]:
                         f"{figures[f'{key}.exact']:.1f}",
                         f"{figures[f'{key}.features']:,}",
                         f"{100 * figures[f'{key}.share']:.1f} %",
+                        f"{figures[f'{key}.constituents']:,.0f}",
                         f"{figures[f'{key}.iterations']}{mark}",
                     )
                 )
-    header = ("prior", "subcategories", "F1", "exact", "features", "nonzero", "iterations")
-    yield from table(header, rows)
+    header = ("prior", "subcategories", "F1", "exact", "features", "nonzero")
+    yield from table((*header, "constituents", "iterations"), rows)
 
 
 def _sizes(figures: Figures) -> Iterator[str]:
