@@ -109,8 +109,8 @@ prediction runs in its own process, and the systems of a task alternate. Trainin
 sentences in memory to a model on disk. Speed: predictions per CPU second, from words to labels,
 without loading, median of rounds. Memory: peak of the training process and of the prediction
 process, MB of 1,048,576 bytes. Installed: size in MB of 1,000,000 bytes, without Python itself, and
-number of packages; for supar with the CPU build of torch. Settings were fixed in advance, and each
-system was evaluated once on test."""
+number of packages; for supar with the CPU build of torch. No setting was chosen by test scores, and
+each system was evaluated once on test."""
 COLUMNS = (
     ("training, CPU s", "train_cpu_s", ",.1f"),
     ("{unit} per CPU s", "per_cpu_s", ",.0f"),
