@@ -278,7 +278,7 @@ def discriminative(page: str) -> Iterator[str]:
         if "discriminative" not in label or re.search(r"generative grammars|product", label):
             yield f"88.3 is in the row of {label}, not of a discriminative grammar"
         elif not cells[-1]:
-            yield "ours has no figure beside the paper's discriminative grammar, 88.3"
+            yield "our figure next to the paper's discriminative grammar, 88.3, is missing"
 
 
 # --- where figures come from ----------------------------------------------------------------------
@@ -321,7 +321,7 @@ def times(figures: Any) -> dict[str, Any]:
 
 @cache
 def results_at(name: str, commit: str) -> Figures:
-    """Return results/NAME.json at a commit, or the present one; empty if there is none."""
+    """Return results/NAME.json at a commit, or the present one. Empty if missing."""
     path = RESULTS / f"{name}.json"
     if not commit:
         return srsly.read_json(path) if path.exists() else {}
