@@ -255,7 +255,7 @@ def _priors(figures: Figures, numbers: Iterable[int]) -> Iterator[str]:
     """Write table 2 with the paper's parametrisation, by prior and by start."""
     yield from ("", "By prior, on dev. A level starts from the generative grammar of its size, or")
     yield "from a copy of the level before. Constituents are those of a training sentence after"
-    yield "pruning. With L2, pruning is slow to remove them, and only two levels were trained."
+    yield "pruning. With L2, only two levels were trained."
     yield "Iterations that end at the largest number are marked *."
     rows = []
     for norm, name in NORMS.items():
