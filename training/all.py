@@ -8,7 +8,9 @@ uncommitted changes, at a commit that is not in the history, by an unknown comma
 on which its command depends was changed. That code is the module of the command and all modules of
 training/ and spacy_structlearn/ that it imports, also inside functions. Docstrings and comments do
 not count, nor do modules that only write stamps and pages, nor new functions, classes and imports:
-only a changed caller can use them. A part is also named if a corpus or the pipeline that it was
+only a changed caller can use them. A commit that was shown to change no figure, by equal output
+before and after, says so by the trailer "Figures: unchanged" of its message. It does not count
+either. A part is also named if a corpus or the pipeline that it was
 made from has changed since, or if it is in WANTED and missing. With such parts it ends with an
 error. --commands prints the command of each part.
 """
@@ -53,6 +55,9 @@ WANTED = {
     "benchmarks": ("chunks", "attachment", "parsing.supar"),
     "audit": ("audit",),
 }
+FOLDERS = ("training", "spacy_structlearn")
+TRAILER = "%H %(trailers:key=Figures,valueonly,separator=%x20)"
+UNCHANGED = "unchanged"
 MODULE = re.compile(r"python -m (training(?:\.\w+)*)")
 
 
@@ -83,14 +88,37 @@ def problems(stamp: dict[str, Any]) -> Iterator[str]:
 @cache
 def changed_since(commit: str) -> tuple[str, ...]:
     """Return the paths of modules whose code differs from that of a commit, in order."""
-    paths = git("diff", "--name-only", commit, "--", "training", "spacy_structlearn").splitlines()
-    return tuple(
+    paths = git("diff", "--name-only", commit, "--", *FOLDERS).splitlines()
+    changed = [
         path
         for path in paths
-        if path.endswith((".py", ".pyx", ".pxd"))
-        and not WRITERS.fullmatch(path)
+        if _makes_figures(path)
         and is_changed(path, git("show", f"{commit}:{path}"), text_of(ROOT / path))
+    ]
+    if not changed:
+        return ()
+    counted = set(git("diff", "--name-only", "HEAD", "--", *FOLDERS).splitlines())
+    for line in git("log", "--no-merges", f"--format={TRAILER}", f"{commit}..HEAD").splitlines():
+        number, _, said = line.partition(" ")
+        if said.strip() != UNCHANGED:
+            counted |= changed_by(number)
+    return tuple(path for path in changed if path in counted)
+
+
+@cache
+def changed_by(commit: str) -> frozenset[str]:
+    """Return the paths of modules whose code a commit has changed."""
+    paths = git("diff", "--name-only", f"{commit}~", commit, "--", *FOLDERS).splitlines()
+    return frozenset(
+        path
+        for path in paths
+        if _makes_figures(path)
+        and is_changed(path, git("show", f"{commit}~:{path}"), git("show", f"{commit}:{path}"))
     )
+
+
+def _makes_figures(path: str) -> bool:
+    return path.endswith((".py", ".pyx", ".pxd")) and not WRITERS.fullmatch(path)
 
 
 def is_changed(path: str, before: str, after: str) -> bool:

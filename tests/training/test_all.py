@@ -135,8 +135,36 @@ def test_a_new_module_is_a_change():
 def test_modules_without_figures_do_not_count(monkeypatch):
     paths = ["training/common/recording.py", "training/papers/smith2007/report.py"]
     paths += ["training/common/scoring.py", "training/reported.py"]
-    monkeypatch.setattr(results, "git", lambda name, *_: "\n".join(paths) if name == "diff" else "")
+    found = {"diff": "\n".join(paths), "log": "abd "}
+    monkeypatch.setattr(results, "git", lambda name, *_: found.get(name, ""))
     assert results.changed_since.__wrapped__("abc") == ("training/common/scoring.py",)
+
+
+@pytest.mark.parametrize(
+    ("messages", "changed"),
+    [
+        (["Speed up"], True),
+        (["Speed up\n\nFigures: unchanged"], False),
+        (["Speed up\n\nFigures: unchanged", "Prune more"], True),
+        (["Speed up\n\nFigures: better"], True),
+    ],
+)
+def test_commits_that_change_no_figure_say_so(messages, changed, monkeypatch, tmp_path):
+    monkeypatch.setattr(recording, "ROOT", tmp_path)
+    monkeypatch.setattr(results, "ROOT", tmp_path)
+    run = ["-c", "user.name=A", "-c", "user.email=a@example.com", "commit", "--quiet", "--message"]
+    code = tmp_path / "training" / "run.py"
+    code.parent.mkdir()
+    recording.git("init", "--quiet")
+    for number, message in enumerate(["Begin", *messages]):
+        code.write_text(f"x = {number}\n")
+        recording.git("add", ".")
+        recording.git(*run, message)
+    first = recording.git("rev-list", "--max-parents=0", "HEAD")
+    results.changed_by.cache_clear()
+    assert bool(results.changed_since.__wrapped__(first)) is changed
+    code.write_text("x = 100\n")  # not committed
+    assert results.changed_since.__wrapped__(first) == ("training/run.py",)
 
 
 def test_every_part_has_a_stamp():
