@@ -251,7 +251,7 @@ def uniform(figures: Figures) -> Iterator[str]:
     yield from _sizes(figures)
 
 
-def _priors(figures: Figures, numbers: Iterable[int]) -> Iterator[str]:
+def _priors(figures: Figures, numbers: Sequence[int]) -> Iterator[str]:
     """Write table 2 with the paper's parametrisation, by prior and by start."""
     yield from ("", "By prior, on dev. A level starts from the generative grammar of its size, or")
     yield "from a copy of the level before. Constituents are those of a training sentence after"
@@ -277,18 +277,36 @@ def _priors(figures: Figures, numbers: Iterable[int]) -> Iterator[str]:
                 )
     header = ("prior", "subcategories", "F1", "exact", "features", "nonzero")
     yield from table((*header, "constituents", "iterations"), rows)
+    # Their first levels are the same.
+    better = [
+        figures[f"uniform.copy.{number}.f1"]
+        - figures[f"uniform.{figures['uniform.chosen']}.{number}.f1"]
+        for number in numbers[1:]
+        if f"uniform.copy.{number}.f1" in figures
+    ]
+    if better and max(map(abs, better)) < figures["uniform.standard_error.dev"]:
+        yield from ("", "Grammars that start from a copy and those that start from generative ones")
+        differences = " and ".join(f"{gain:+.1f}" for gain in better)
+        yield f"differ by less than the standard error ({differences})."
 
 
 def _sizes(figures: Figures) -> Iterator[str]:
     """Write the gain with one subcategory by the number of training trees."""
     numbers = sorted({int(key.split(".")[2]) for key in figures if key.startswith("uniform.size.")})
-    rows = []
+    rows, gains = [], []
     for number in numbers:
         own = [figures[f"uniform.size.{number}.{kind}.f1"] for kind in KINDS]
-        rows.append((f"{number:,}", f"{own[0]:.1f}", f"{own[1]:.1f}", f"{own[1] - own[0]:+.1f}"))
+        gains.append(own[1] - own[0])
+        rows.append((f"{number:,}", f"{own[0]:.1f}", f"{own[1]:.1f}", f"{gains[-1]:+.1f}"))
     if rows:
         yield from ("", "With one subcategory, by the number of training trees (paper: 40,000):")
         yield from table(("trees", *KINDS, "gain"), rows)
+        if max(gains) < figures["uniform.standard_error.dev"]:
+            yield from (
+                "",
+                "The gain does not grow with the trees. So these sizes do not show that",
+            )
+            yield "more trees would bring the gain of the paper."
 
 
 def analysis(figures: Figures) -> Iterator[str]:

@@ -35,7 +35,7 @@ UNIFORM = replace(BASE, base="uniform", conditional_iterations=150)
 TUNED_ROUNDS = 0
 STRENGTHS = {"l1": (0.3, 1.0, 3.0, 10.0), "l2": (0.2, 0.5, 2.0, 5.0), "none": (0.0,)}
 # L2 flattens the posteriors of brackets, so that pruning leaves many more of them. With four
-# subcategories, an iteration takes ten times as long as with L1.
+# subcategories, an iteration takes much longer than with L1.
 L2_ROUNDS = 1
 COPIED_ROUNDS = 2  # levels up to four subcategories start from a copy, too
 DECODERS = {"": "max_rule_sum", "product_": "max_rule_product"}
