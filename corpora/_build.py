@@ -202,6 +202,21 @@ def build_mctb(sources: Sources, report: Report) -> Files:
     return files
 
 
+MCTB_PARSERS = {"in_order": "inorder", "in_order_bert": "inorder_bert"}
+
+
+def build_mctb_outputs(sources: Sources, report: Report) -> Files:
+    """Build the trees that the parsers of Yang et al. predicted for dev of MCTB_en, unchanged."""
+    mctb = sources["mctb"]
+    files: Files = {"LICENSE.original.txt": mctb.read("LICENSE")}
+    for domain in MCTB_DOMAINS:
+        for name, ending in MCTB_PARSERS.items():
+            text = mctb.text(f"data/parsed_outputs/mctb_{domain}.{ending}")
+            lines = [f"{line}\n" for line in text.split("\n") if line.strip()]
+            files[f"{domain}.{name}.trees.gz"] = "".join(lines[MCTB_TRAIN:])
+    return files
+
+
 # The lists of OntoNotes have other splits than the usual sections for parsing.
 WSJ_SECTIONS = {
     "train": [f"{number:02}" for number in range(2, 22)],
@@ -321,6 +336,7 @@ BUILDERS: dict[str, Callable[[Sources, Report], Files]] = {
     "ewt": build_ewt,
     "craft": build_craft,
     "mctb": build_mctb,
+    "mctb_outputs": build_mctb_outputs,
     "wsj_skeleton": build_wsj_skeleton,
     "raw_text": build_raw_text,
 }

@@ -2,7 +2,7 @@
 
 import _mctb
 import pytest
-from _build import build_mctb
+from _build import build_mctb, build_mctb_outputs
 from _download import FetchError
 from _mctb import applied, converted, joined, read_tree, replaced, split, tagged_marks
 
@@ -268,3 +268,16 @@ def test_build():
     assert files["law.original.trees.gz"].splitlines()[800] == "(TOP (VP (VB Go800)))"
     sizes = [files[f"review.{part}.trees.gz"].count("\n") for part in ("train", "dev", "original")]
     assert sizes == [800, 3, 803]
+
+
+def test_build_of_outputs():
+    source = Source(LICENSE="free as the air")
+    for domain in ("dialogue", "forum", "law", "literature", "review"):
+        for ending in ("inorder", "inorder_bert"):
+            lines = [f"(TOP (VP (VB Go{number})))\n" for number in range(803)]
+            source[f"data/parsed_outputs/mctb_{domain}.{ending}"] = "".join(lines)
+    files = build_mctb_outputs({"mctb": source}, print)
+    assert len(files) == 11
+    assert files["law.in_order_bert.trees.gz"].splitlines() == [
+        f"(TOP (VP (VB Go{number})))" for number in (800, 801, 802)
+    ]
