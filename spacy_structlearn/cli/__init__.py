@@ -15,6 +15,7 @@ import typer
 
 from ..errors import StructlearnError
 from ._cluster import ClusterCommand
+from ._terminal import echo
 from .adapt import adapt_cli
 from .apply import apply_cli
 from .convert import convert_cli
@@ -84,7 +85,7 @@ def main() -> None:
     except (ValueError, OSError, ImportError, ConfigParserError) as error:
         if not _is_expected(error):
             raise
-        print(f"structlearn: {_one_line(error)}", file=sys.stderr)
+        echo(f"structlearn: {_one_line(error)}", error=True)
         sys.exit(1)
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from ._terminal import table
+
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
@@ -126,12 +128,10 @@ def _attachment_as_text(site: PPAttachment) -> str:
 
 def print_scores(scores: Mapping[str, Any]) -> None:
     """Print the scores that are numbers: four digits for fractions, one for speeds and losses."""
-    from wasabi import msg
-
     rows = [
         (name, f"{value:.4f}" if abs(value) <= 1 else f"{value:,.1f}")
         for name, value in scores.items()
         if isinstance(value, (int, float)) and not isinstance(value, bool)
     ]
     if rows:
-        msg.table(rows, header=("score", "value"), divider=True, aligns=("l", "r"))
+        table(rows, header=("score", "value"), aligns=("l", "r"))

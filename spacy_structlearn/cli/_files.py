@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from ..trees.brackets import readable, text_lines
+from ._terminal import VisibleBytes
 
 STANDARD = "-"
 CONFIGS = Path(__file__).parent.parent / "pipeline" / "configs"
@@ -24,11 +25,13 @@ _ENDING = re.compile(r"[^.]\.(?=\w{2,5}$)(?:[a-z]+|[A-Z]+)[0-9]*$", re.ASCII)
 def written(target: str | Path) -> Iterator[BinaryIO]:
     """Open a binary file that is renamed to `target` at the end and removed after an error.
 
-    Missing folders are created. Several processes may write the same file.
+    On a terminal, hidden characters are written as escapes (see `_terminal`). Missing folders are
+    created. Several processes may write the same file.
     """
     if str(target) == STANDARD:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+        out = sys.stdout.buffer
+        yield cast(BinaryIO, VisibleBytes(out)) if sys.stdout.isatty() else out
+        out.flush()
         return
     target = Path(target)
     target.parent.mkdir(parents=True, exist_ok=True)

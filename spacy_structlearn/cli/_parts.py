@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import sys
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from functools import cache
@@ -11,6 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from ._pipelines import load
+from ._terminal import echo
 from ._texts import Text
 
 if TYPE_CHECKING:
@@ -175,4 +175,4 @@ def _drop_what_cannot_be_stored(doc: Doc) -> None:
 @cache
 def _warn_of(name: str) -> None:
     """Print a warning, once in a process."""
-    print(f"structlearn: not stored, because it is no plain data: {name}", file=sys.stderr)
+    echo(f"structlearn: not stored, because it is no plain data: {name}", error=True)

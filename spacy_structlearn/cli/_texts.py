@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from itertools import dropwhile, groupby, islice
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from ..errors import StructlearnError
 from ._corpora import Reader, files_of, gold_docs
 from ._files import STANDARD, lines_of, looks_like_a_path
+from ._terminal import echo
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -170,10 +170,10 @@ def sources(source: str, output: str, kind: Input | None) -> list[Source]:
     if not chosen:
         raise StructlearnError("SL069", folder=folder)
     if len(chosen) < len(paths):
-        print(
+        echo(
             f"structlearn: not read of {source}: {counted(len(paths) - len(chosen), 'file')} with "
             f"names that do not end in {', '.join(INPUTS)}; --input-format reads all files",
-            file=sys.stderr,
+            error=True,
         )
     return [
         Source(place, str(path), path.relative_to(folder).as_posix())

@@ -26,6 +26,7 @@ from typing import NamedTuple, NoReturn
 
 from ..errors import StructlearnError
 from ._parts import Chunk, ChunkParser, Output
+from ._terminal import visible
 
 DEATHS = 3  # maximum number of processes that may die of a text; the last one runs alone
 
@@ -196,7 +197,7 @@ def _say(line: str) -> None:
     """Print a line on standard error, above the progress bar."""
     from tqdm import tqdm
 
-    tqdm.write(line, file=sys.stderr)
+    tqdm.write(visible(line), file=sys.stderr)
 
 
 # --- in the process -------------------------------------------------------------------------------

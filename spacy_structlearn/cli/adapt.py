@@ -10,6 +10,7 @@ import typer
 from ..errors import StructlearnError
 from ._corpora import gold_docs
 from ._pipelines import HELP, load
+from ._terminal import table, visible
 
 
 def adapt_cli(
@@ -66,12 +67,13 @@ def adapt_cli(
         prior = "from scratch" if strength is None else f"{strength:g}"
         rows.append((name, number, prior, component.main_score, before, after))
     header = ("component", "documents", "strength", "held-out score", "before", "after")
-    msg.table(rows, header=header, divider=True)
+    table([map(str, row) for row in rows], header=header)
     for name in learned:
         scores = nlp.get_pipe(name).adaptation[2]
         if scores and scores[1] < scores[0]:
-            msg.warn(f"{name} got worse on held-out data. Leave it out with --components.")
+            line = f"{name} got worse on held-out data. Leave it out with --components."
+            msg.warn(visible(line))
     unchanged = [name for name in nlp.pipe_names if name not in learned]
     if unchanged:
-        msg.info(f"Unchanged: {', '.join(unchanged)}")
-    msg.good(f"Saved the pipeline to {output}")
+        msg.info(visible(f"Unchanged: {', '.join(unchanged)}"))
+    msg.good(visible(f"Saved the pipeline to {output}"))

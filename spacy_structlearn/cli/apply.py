@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
@@ -26,6 +25,7 @@ from ._cluster import Ray, address_of
 from ._files import STANDARD, write_text, written
 from ._parts import ENDINGS, OUTPUTS, Chunk, ChunkParser, Output, chunks, write_chunks
 from ._pipelines import HELP, load
+from ._terminal import echo
 from ._texts import Cutting, Input, Part, Shard, Unit, counted, read, sources
 from ._workers import Workers
 
@@ -132,9 +132,7 @@ def apply_cli(
     if output != STANDARD:
         there = f", {counted(done['skipped'], 'file')} there already" if done["skipped"] else ""
         files = counted(done["written"], "file")
-        print(
-            f"{output}: {counted(done['texts'], 'text')}, {files} written{there}", file=sys.stderr
-        )
+        echo(f"{output}: {counted(done['texts'], 'text')}, {files} written{there}", error=True)
 
 
 def write_parts(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Collection, Sequence
 from fractions import Fraction
@@ -16,6 +15,7 @@ from ..trees.brackets import text_lines
 from ._corpora import PropsOption, ReaderOption, SpacesOption, gold_docs
 from ._files import written
 from ._pipelines import find_msgpack_hooks_once
+from ._terminal import echo
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -90,7 +90,7 @@ def convert_cli(
     if dropped:
         few = [f"{a} -> {b} ({n:,})" for (a, b), n in dropped.most_common(FEW)]
         more = f", and {len(dropped) - FEW} more" if len(dropped) > FEW else ""
-        print(f"function tags dropped: {', '.join(few)}{more}", file=sys.stderr)
+        echo(f"function tags dropped: {', '.join(few)}{more}", error=True)
 
 
 def spread(names: Sequence[str], share: float) -> list[str]:
@@ -122,4 +122,4 @@ def _write(docs: list[Doc], target: str) -> None:
     groups = sorted({key for doc in docs for key, spans in doc.spans.items() if spans})
     n_tokens = sum(map(len, docs))
     line = f"{target}: {len(docs):,} documents, {n_tokens:,} tokens, {', '.join(groups)}"
-    print(line.rstrip(", "), file=sys.stderr)
+    echo(line.rstrip(", "), error=True)

@@ -11,6 +11,7 @@ import typer
 from ..errors import StructlearnError
 from ._documents import print_scores
 from ._pipelines import HELP, load
+from ._terminal import echo, table
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -62,13 +63,11 @@ def info_cli(
 
 
 def _show_pipeline(nlp: Language) -> None:
-    from wasabi import msg
-
     meta = nlp.meta
-    print(f"{meta['lang']}_{meta['name']} {meta['version']}")
+    echo(f"{meta['lang']}_{meta['name']} {meta['version']}")
     for key in ("description", "license", "author", "url"):
         if meta[key]:
-            print(f"{key}: {meta[key]}")
+            echo(f"{key}: {meta[key]}")
     folder = nlp.path
     speed = _numbers(_part(_part(meta, "speed"), "words_per_cpu_s"))
     size = _part(meta, "size")
@@ -89,11 +88,11 @@ def _show_pipeline(nlp: Language) -> None:
     ]
     header = ("component", "factory", "MB", *card, "number", "labels")
     aligns = ("l", "l", "r", *"r" * len(card), "r", "l")
-    msg.table(rows, header=header, divider=True, aligns=aligns)
+    table(rows, header=header, aligns=aligns)
     if folder is not None:
-        print(f"{_megabytes(folder)} MB in {folder}")
+        echo(f"{_megabytes(folder)} MB in {folder}")
     if "all" in speed:
-        print(f"{speed['all']:,.0f} words per CPU second, measured on {meta['speed'].get('cpu')}")
+        echo(f"{speed['all']:,.0f} words per CPU second, measured on {meta['speed'].get('cpu')}")
     print_scores(_part(meta, "performance"))
 
 
@@ -117,20 +116,18 @@ def _megabytes(folder: Path) -> str:
 
 
 def _show_features(component: str, parameters: Any, top: int, label: str | None) -> None:
-    from wasabi import msg
-
     weighted = hasattr(parameters, "strongest")
     # Pairs of labels also have features, under names that are not labels.
     if weighted and label not in (None, *parameters.labels) and not parameters.strongest(1, label):
         raise _unknown(component, label, parameters.labels)
-    print(parameters.describe() if hasattr(parameters, "describe") else parameters)
+    echo(parameters.describe() if hasattr(parameters, "describe") else parameters)
     if not weighted:
         return
     for name in parameters.labels if label is None else [label]:
         found = parameters.strongest(top, name, named=True)
         rows = [(f"{weight:.2f}", text) for text, _, _, weight in found]
         if rows:
-            msg.table(rows, header=(name, "feature"), divider=True, aligns=("r", "l"))
+            table(rows, header=(name, "feature"), aligns=("r", "l"))
 
 
 def _show_grammar(
@@ -144,17 +141,17 @@ def _show_grammar(
 
     if label not in (None, *describe.labels(parameters)):
         raise _unknown(component, label, describe.labels(parameters))
-    print(describe.describe(parameters))
+    echo(describe.describe(parameters))
     if is_isbn:
         rows = describe.neighbours(parameters, top, label)
     else:
         if network is not None and not parameters.is_empty:
-            print(f"  network of {network.n_parameters:,} parameters")
+            echo(f"  network of {network.n_parameters:,} parameters")
         names = parameters.symbols.tags if label is None else [label]
         rows = (row for name in names for row in describe.subcategories(parameters, name, top))
     for name, found in rows:
         texts = (f"{text} {f'{value:.2f}' if is_isbn else _short(value)}" for value, text in found)
-        print(f"{name:8} {', '.join(texts)}")
+        echo(f"{name:8} {', '.join(texts)}")
 
 
 def _short(value: float) -> str:

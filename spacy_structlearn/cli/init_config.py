@@ -10,6 +10,7 @@ import typer
 
 from ._corpora import Reader
 from ._files import BASE, CONFIGS, STANDARD, write_text
+from ._terminal import echo
 
 _STEMS = sorted(path.stem for path in CONFIGS.glob("*.cfg") if path.stem != BASE)
 Component = Enum("Component", {stem: stem for stem in _STEMS if "." not in stem})
@@ -77,4 +78,4 @@ def init_config_cli(
     tags = None if corpus is None else predicate_tags(corpus)
     write_text(output, config_text(names, reader, lang, tags, architecture))
     if output != STANDARD:
-        print(output)
+        echo(output, raw=True)

@@ -16,6 +16,7 @@ from ..errors import StructlearnError
 from ..pipeline.built_in import directory
 from ._files import written
 from ._pipelines import HELP
+from ._terminal import echo
 
 OURS = "spacy-structlearn"
 BUILD = '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
@@ -55,7 +56,7 @@ def package_cli(
         target = output / wheel.name
         with written(target) as file:
             file.write(wheel.read_bytes())
-    print(target)
+    echo(target, raw=True)
 
 
 def _project(source: Path, work: Path, name: str | None, version: str | None) -> Path:

@@ -8,6 +8,7 @@ import typer
 
 from ._documents import Format, printed
 from ._pipelines import HELP, load
+from ._terminal import echo
 from ._texts import Unit, texts
 
 
@@ -20,6 +21,10 @@ def parse_cli(
         Unit, typer.Option(help="How a file or standard input is divided into texts.")
     ] = Unit.paragraph,
     format: Annotated[Format, typer.Option(help="Output format.")] = Format.text,
+    raw: Annotated[
+        bool,
+        typer.Option("--raw", help="Keep control characters in output to a file or a pipe."),
+    ] = False,
 ) -> None:
     """Parse a text, and print its structure.
 
@@ -34,6 +39,8 @@ def parse_cli(
     Paragraphs are separated by blank lines and may contain line breaks. In a file .jsonl, the
     "text" of each line is parsed.
 
+    Control characters and invisible characters are printed as escapes such as \\u001b.
+
     An argument that is not the name of a file is parsed as a text, unless it looks like a file
     name: it has no blanks, and begins with /, ./, ../ or ~/, or lies in an existing folder, or ends
     like notes.txt, in a period and 2 to 5 lower-case or 2 to 5 upper-case letters. Parse such a
@@ -42,4 +49,4 @@ def parse_cli(
     nlp = load(model)
     for number, doc in enumerate(nlp.pipe(texts(source, unit, nlp.max_length))):
         for line in printed(doc, format, number):
-            print(line, flush=True)
+            echo(line, raw=raw)

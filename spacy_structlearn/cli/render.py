@@ -10,6 +10,7 @@ import typer
 
 from ._files import STANDARD, write_text
 from ._pipelines import HELP, load
+from ._terminal import echo
 from ._texts import Unit, texts
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def render_cli(
     given = words if len(words) <= 60 else words[:60].rpartition(" ")[0] + " ..."
     write_text(output, page(docs, title=title or given or "No text"))
     if output != STANDARD:
-        print(output)
+        echo(output, raw=True)
 
 
 def _docs(source: str, model: str | None) -> Iterator[Doc]:

@@ -11,6 +11,7 @@ import typer
 from ..errors import StructlearnError
 from ._cluster import Ray, address_of
 from ._pipelines import find_msgpack_hooks_once
+from ._terminal import table, visible
 
 
 def train_cli(
@@ -64,21 +65,18 @@ def train_cli(
     with here if ray is None else ray_cluster(address_of(ray), workers) as engines:
         overrides = parse_config_overrides(context.args)
         nlp = fit(config, output, overrides=overrides, make_engine=engines)
-    msg.table(
+    table(
         [
             (name, "-" if value is None else f"{value:.4f}")
             for name, value in nlp.meta["performance"].items()
             if not isinstance(value, dict)
         ],
         header=("score", "value"),
-        divider=True,
     )
-    msg.good(f"Saved the pipeline to {output}")
+    msg.good(visible(f"Saved the pipeline to {output}"))
     for name, attribute in unset_attributes(nlp):
-        msg.warn(
-            f"{name} reads {attribute}, which no component of this pipeline sets. To run it on "
-            f"texts, put a component that does in front of {name}."
-        )
+        line = f"{name} reads {attribute}, which no component of this pipeline sets. To run it on "
+        msg.warn(visible(f"{line}texts, put a component that does in front of {name}."))
 
 
 def _check_overrides(arguments: list[str]) -> None:

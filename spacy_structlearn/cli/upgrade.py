@@ -9,6 +9,7 @@ import typer
 
 from ..errors import StructlearnError
 from ._files import STANDARD, write_text
+from ._terminal import echo
 
 
 def upgrade_cli(
@@ -37,4 +38,4 @@ def upgrade_cli(
     else:
         write_text(output, Config(upgraded(read_config(path))).to_str() + "\n")
     if output != STANDARD:
-        print(output)
+        echo(output, raw=True)

@@ -1,0 +1,105 @@
+"""What reaches a terminal: no character of a text or a name controls it."""
+
+import io
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_structlearn.cli._terminal import HIDDEN, VisibleBytes, echo, visible
+
+HOSTILE = "A \x1b[31mred \x1b]0;title\x07 dog\u202e\x9b2J barked."
+
+
+@given(st.text())
+def test_nothing_hidden_is_left(text):
+    shown = visible(text)
+    assert not HIDDEN.search(shown)
+    shown.encode("utf8")  # no surrogates
+    assert visible(shown) == shown
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_json_is_the_same(text):
+    assert json.loads(visible(json.dumps(text, ensure_ascii=False))) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\tb\n", "a\tb\n"),
+        ("\x00\x1b\x9b", r"\u0000\u001b\u009b"),
+        ("\ufeffa\u202eb", r"\ufeffa\u202eb"),
+        ("\U000e0041", r"\udb40\udc41"),
+        ("\udc80", r"\udc80"),
+        ("naïve \u0646\u200c\u0648 👩\u200d🚀", "naïve \u0646\u200c\u0648 👩\u200d🚀"),
+    ],
+)
+def test_visible(text, shown):
+    assert visible(text) == shown
+
+
+def test_bytes():
+    held = io.BytesIO()
+    assert VisibleBytes(held).write("é\x1b".encode()) == 3
+    assert held.getvalue() == r"é\u001b".encode()
+
+
+@pytest.mark.parametrize("raw", [False, True])
+@pytest.mark.parametrize("terminal", [False, True])
+def test_raw_is_not_for_terminals(raw, terminal, monkeypatch):
+    stream = io.StringIO()
+    stream.isatty = lambda: terminal
+    monkeypatch.setattr(sys, "stdout", stream)
+    echo("\x1b", raw=raw)
+    assert stream.getvalue() == ("\x1b\n" if raw and not terminal else "\\u001b\n")
+
+
+def test_parse_to_a_pipe(run, model):
+    code, out, err = run("parse", HOSTILE, "--model", model)
+    assert (code, err) == (0, "")
+    assert not HIDDEN.search(out)
+    assert r"\u001b" in out
+    code, out, err = run("parse", HOSTILE, "--model", model, "--raw")
+    assert (code, err) == (0, "")
+    assert "\x1b" in out
+
+
+def test_errors_and_names(run, tmp_path):
+    name = tmp_path / "missing\x1b[2J.txt"
+    code, out, err = run("parse", name)
+    assert (code, out) == (1, "")
+    assert r"missing\u001b[2J.txt" in err
+    assert not HIDDEN.search(err)
+
+
+@pytest.mark.parametrize("command", [["parse", "--raw"], ["apply", "--unit", "file"]])
+def test_a_terminal_gets_no_escape_sequence(command, model, tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text(HOSTILE, encoding="utf8")
+    name, *options = command
+    inputs = [str(text), "--model", str(model)] if name == "parse" else [str(model), str(text), "-"]
+    main, other = pty.openpty()
+    subprocess.run(
+        [sys.executable, "-m", "spacy_structlearn", name, *inputs, *options],
+        stdin=subprocess.DEVNULL,
+        stdout=other,
+        stderr=subprocess.DEVNULL,
+        check=True,
+    )
+    os.close(other)
+    shown = b""
+    try:
+        while part := os.read(main, 4096):
+            shown += part
+    except OSError:  # the end, on Linux
+        pass
+    os.close(main)
+    assert re.search(rb"\\u001b", shown)
+    assert not re.search(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", shown)
