@@ -29,8 +29,7 @@ from typing import Any
 import srsly
 
 from spacy_structlearn.display.networks import network_svg
-from training.common import recording
-from training.common.recording import CORPORA, RESULTS, WORK, record
+from training.common.recording import CORPORA, RESULTS, WORK, clean_commit, record
 from training.common.report import flat
 from training.papers.toutanova2006 import attachment, attachment_text, roles, roles_text
 from training.papers.toutanova2006.report import pp_page, srl_page
@@ -106,7 +105,7 @@ def main() -> None:
         "--only", choices=sorted({*PARTS["pp"], *PARTS["srl"]}), help="one part; default: all"
     )
     args = parser.parse_args()
-    recording.clean_commit()
+    clean_commit()
     for task, own in {"pp": pp, "srl": srl}.items():
         if args.task in (None, task) and (args.only is None or args.only in PARTS[task]):
             own(args)
