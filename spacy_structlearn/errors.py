@@ -249,6 +249,10 @@ MESSAGES = {
     "spacy_structlearn first, or call spacy_structlearn.pipeline.extensions.register().",
     "SL141": "Expected {wanted}, such as nlp(text), not an object of the type {kind}.",
     "SL142": "The Doc {text!r} has no {what} to draw. Run a pipeline with {component} first.",
+    "SL180": "{value!r} is no choice of phrases. Give which as one of: {known}.",
+    "SL181": "The package nltk is not installed. Install it: pip install nltk",
+    "SL182": "The word {word!r} has no tag. Put each word alone into a Tree with its tag, such as "
+    "Tree('NN', ['dog']).",
     # --- SL2xx: sequences and optimisation ----------------------------------------------------
     "SL201": "The template {text!r} is malformed. Write column[offset], or several joined by |, "
     "for example TAG[-1]|TAG[0]; write bias for the predicate that is always true.",

@@ -29,8 +29,10 @@ from spacy_structlearn.errors import MESSAGES, StructlearnError
 from spacy_structlearn.groups import GROUPS
 from spacy_structlearn.learning.annotations import annotations, shown
 from spacy_structlearn.learning.settings import reference
+from spacy_structlearn.pipeline import phrases
 from spacy_structlearn.pipeline.batch_trainable import SETTINGS
 from spacy_structlearn.pipeline.extensions import GETTERS, Frame, FrameArgument, PPAttachment
+from spacy_structlearn.pipeline.phrases import Clause
 from spacy_structlearn.trees.tree import Tree
 from training.common.recording import ROOT
 
@@ -97,10 +99,20 @@ def attributes() -> Iterator[str]:
     for name, kind in KINDS.items():
         rows = [
             (f"`{name}._.{of.__name__}`", code(returns(of)), without(of, kind), flat(meaning(of)))
-            for of in GETTERS[kind]
+            for of in (*GETTERS[kind], *(() if kind is Token else phrases.GETTERS))
         ]
         yield from table(("attribute", "type", "without annotation", "meaning"), rows)
-    for kind in (Frame, FrameArgument, PPAttachment, Tree):
+    yield "Methods of Docs and Spans, from `spacy_structlearn.pipeline.phrases`, as `clauses` is:\n"
+    rows = [
+        (
+            f"`doc._.{method.__name__}`, `span._.{method.__name__}`",
+            code(returns(method)),
+            flat(meaning(method)),
+        )
+        for method in phrases.METHODS
+    ]
+    yield from table(("method", "type", "meaning"), rows)
+    for kind in (Frame, FrameArgument, PPAttachment, Clause, Tree):
         yield f"### {kind.__name__}\n"
         yield listed(kind)
         if fields := getattr(kind, "_fields", ()):

@@ -443,6 +443,7 @@ make_constituency_parser = factory(
         *("doc.spans", "token.tag", "doc._.trees", "doc._.parse_failures"),
         *("span._.tree", "span._.is_constituent", "span._.constituent_prob"),
         *(f"{of}._.{name}" for of in ("span", "token") for name in OF_SPANS_AND_TOKENS),
+        *(f"{of}._.{name}" for of in ("doc", "span") for name in ("phrases", "clauses")),
     ],
     # Not doc.sents, which spaCy's senter does not name.
     requires=["token.is_sent_start"],

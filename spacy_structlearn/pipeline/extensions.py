@@ -721,8 +721,15 @@ SETTERS = {span_probs: set_span_probs}
 
 def register() -> None:
     """Register all extensions whose names are free; safe to call repeatedly, in any process."""
+    from . import phrases  # which reads the extensions of this module
+
+    of_parts = {Doc: phrases.GETTERS, Span: phrases.GETTERS, Token: ()}
     for target, getters in GETTERS.items():
-        for getter in getters:
+        for getter in (*getters, *of_parts[target]):
             if not target.has_extension(getter.__name__):
                 setter = SETTERS.get(getter)
                 target.set_extension(getter.__name__, getter=getter, setter=setter)
+    for target in (Doc, Span):
+        for method in phrases.METHODS:
+            if not target.has_extension(method.__name__):
+                target.set_extension(method.__name__, method=method)
