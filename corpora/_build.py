@@ -22,6 +22,7 @@ from _formats import (
     tree_line,
 )
 from _mctb import converted, read_tree
+from _raw_text import parsed as parsed_xml
 from _raw_text import raw_text_files
 from _wsj_sample import align
 
@@ -321,6 +322,17 @@ def sample_props(trees: dict, first_tree: dict, propbank: Members, report: Repor
     return {"props.conll.gz": "".join(props), "props.index.tsv": "".join(index)}
 
 
+def build_propbank_frames(sources: Sources, report: Report) -> Files:
+    """Build a table of rolesets and what they mean, the names that the frames give them."""
+    frames = sources["propbank_frames"]
+    meanings: dict[str, str] = {}
+    for name in frames:
+        for roleset in parsed_xml(frames.text(name), name).iter("roleset"):
+            meanings[roleset.get("id", "")] = " ".join(roleset.get("name", "").split())
+    lines = (f"{roleset}\t{meaning}\n" for roleset, meaning in sorted(meanings.items()))
+    return {"rolesets.tsv": "".join(lines)}
+
+
 def build_raw_text(sources: Sources, report: Report) -> Files:
     """Build the prose of each source, and report the number of words."""
     files = raw_text_files(sources)
@@ -338,5 +350,6 @@ BUILDERS: dict[str, Callable[[Sources, Report], Files]] = {
     "mctb": build_mctb,
     "mctb_outputs": build_mctb_outputs,
     "wsj_skeleton": build_wsj_skeleton,
+    "propbank_frames": build_propbank_frames,
     "raw_text": build_raw_text,
 }

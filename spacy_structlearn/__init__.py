@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from thinc.api import Config
 
     from .pipeline.as_data import as_dict
+    from .pipeline.glossary import explain
 
-__all__ = ["__version__", "as_dict", "load"]
+__all__ = ["__version__", "as_dict", "explain", "load"]
 
 _HERE = Path(__file__).parent
 
@@ -73,4 +74,8 @@ def __getattr__(name: str) -> object:
         from .pipeline.as_data import as_dict
 
         return as_dict
+    if name == "explain":
+        from .pipeline.glossary import explain
+
+        return explain
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,7 +3,14 @@
 import json
 
 import pytest
-from _build import build_ewt, present, sample_props, sample_split, spacing_lines
+from _build import (
+    build_ewt,
+    build_propbank_frames,
+    present,
+    sample_props,
+    sample_split,
+    spacing_lines,
+)
 from _download import FetchError
 from _formats import (
     conllu_sentences,
@@ -268,3 +275,15 @@ def test_present_reports_what_is_missing():
     ]
     with pytest.raises(FetchError, match="no document of the train split"):
         present("train", "ab", lambda d: False, lines.append)
+
+
+def test_rolesets_and_what_they_mean():
+    frames = Archive()
+    frames["frames/b.xml"] = """<frameset><predicate lemma="b">
+        <roleset id="b.01" name="go \n on"/></predicate></frameset>"""
+    frames["frames/a.xml"] = "<frameset><roleset id='a_c.02' name='stop'/></frameset>"
+    files = build_propbank_frames({"propbank_frames": frames}, print)
+    assert files == {"rolesets.tsv": "a_c.02\tstop\nb.01\tgo on\n"}
+    frames["frames/a.xml"] = "<frameset>"
+    with pytest.raises(FetchError, match=r"frames/a\.xml"):
+        build_propbank_frames({"propbank_frames": frames}, print)

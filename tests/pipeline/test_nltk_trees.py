@@ -1,0 +1,133 @@
+"""Trees to and from NLTK. The tests that make trees of nltk are skipped where it is absent."""
+
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pipeline.parsed import parsed_doc
+from pipeline.test_extensions import random_tree
+from spacy.lang.en import English
+from spacy.tokens import Doc
+
+from spacy_structlearn.errors import NonConstituentException, StructlearnError
+from spacy_structlearn.pipeline import extensions
+from spacy_structlearn.pipeline.nltk_trees import from_nltk, to_nltk
+from spacy_structlearn.trees.brackets import parse_tree
+from spacy_structlearn.trees.normalize import normalize
+from spacy_structlearn.trees.tree import Tree
+
+FRUIT = "(S (NP (PRP$ My) (NN dog)) (VP (VBD ate) (NP (NN fruit))) (. .))"
+SMILEY = "(NP (-LRB- -LRB-) (NN :-RRB-) (-RRB- -RRB-))"
+VOCAB = English().vocab
+extensions.register()
+
+
+class FakeTree(list):
+    """What `from_nltk` reads of an `nltk.Tree`, so that reading is tested without nltk."""
+
+    def __init__(self, label, children):
+        super().__init__(children)
+        self.label = lambda: label
+
+
+def fake(tree):
+    return tree.fold(
+        lambda leaf: FakeTree(leaf.label, [leaf.word.replace("(", "-LRB-").replace(")", "-RRB-")]),
+        lambda node, children: FakeTree(node.label, children),
+    )
+
+
+@pytest.fixture
+def nltk():
+    return pytest.importorskip("nltk", reason="needs nltk, of the extra test")
+
+
+# --- to nltk --------------------------------------------------------------------------------------
+@pytest.mark.parametrize("text", [FRUIT, SMILEY, "(NP (NP (NN fruit)) (. .))"])
+def test_the_same_as_reading_the_brackets(nltk, text):
+    tree = parse_tree(text)
+    assert to_nltk(tree) == nltk.Tree.fromstring(text)
+    assert nltk.Tree.fromstring(str(to_nltk(tree))) == to_nltk(tree)
+    doc = parsed_doc(VOCAB, FRUIT, text, space=(0,))
+    first, second = doc.sents
+    assert to_nltk(second) == to_nltk(tree)
+    assert to_nltk(doc) == [nltk.Tree("TOP", [to_nltk(sentence)]) for sentence in (first, second)]
+
+
+def test_parts_of_a_sentence(nltk):
+    doc = parsed_doc(VOCAB, FRUIT)
+    assert to_nltk(doc[:2]) == nltk.Tree.fromstring("(NP (PRP$ My) (NN dog))")
+    assert to_nltk(doc[1:2]).pos() == [("dog", "NN")]
+    with pytest.raises(NonConstituentException):
+        to_nltk(doc[1:3])
+
+
+def test_nothing_to_convert(nltk):
+    doc = Doc(VOCAB, words=["My", "dog"])
+    assert to_nltk(doc) == to_nltk(Doc(VOCAB)) == []
+    assert to_nltk(doc[:]) is None
+    with pytest.raises(StructlearnError, match=r"SL141.*Doc, Span or Tree.*str"):
+        to_nltk(FRUIT)
+
+
+def test_without_nltk(monkeypatch):
+    monkeypatch.setitem(sys.modules, "nltk", None)
+    with pytest.raises(StructlearnError, match=r"SL181.*pip install nltk"):
+        to_nltk(parse_tree(FRUIT))
+
+
+# --- from nltk ------------------------------------------------------------------------------------
+def test_a_doc_of_trees():
+    doc = from_nltk(VOCAB, [fake(parse_tree(text)) for text in (FRUIT, SMILEY)])
+    assert [s.text for s in doc.sents] == ["My dog ate fruit .", "( :) )"]
+    assert [token.tag_ for token in doc][:3] == ["PRP$", "NN", "VBD"]
+    assert [s._.parse_string for s in doc.sents] == [FRUIT, SMILEY]
+    assert [span.text for span in doc._.phrases("NP")] == ["My dog", "fruit", "( :) )"]
+
+
+def test_trees_are_normalised():
+    tree = parse_tree(
+        "(ROOT (S (NP-SBJ-1 (PRP It)) (VP (VBD sank) (NP (-NONE- *T*-1)) (ADVP=2 (RB fast)))))"
+    )
+    doc = from_nltk(VOCAB, [fake(tree), fake(parse_tree("(NP (-NONE- *))"))])
+    assert doc._.trees == (parse_tree("(TOP (S (NP (PRP It)) (VP (VBD sank) (ADVP (RB fast)))))"),)
+
+
+def test_a_single_word_and_no_tree():
+    assert from_nltk(VOCAB, [FakeTree("UH", ["Oh"])])._.trees == (parse_tree("(TOP (UH Oh))"),)
+    assert len(from_nltk(VOCAB, [])) == 0
+
+
+@pytest.mark.parametrize(
+    "tree", [FakeTree("NP", ["My", "dog"]), FakeTree("S", [FakeTree("NP", [("My", "PRP$")])])]
+)
+def test_a_word_without_a_tag(tree):
+    with pytest.raises(StructlearnError, match=r"SL182.*My"):
+        from_nltk(VOCAB, [tree])
+
+
+WORDS = st.text(st.characters(blacklist_categories=("Cs", "Cc", "Z")), min_size=1, max_size=6)
+
+
+@given(st.randoms(use_true_random=False), st.data())
+def test_there_and_back(generator, data):
+    words = st.one_of(WORDS, st.sampled_from(["(", ")", "[", "{", ":)", "(a)"]))
+    trees = []
+    for _ in range(generator.randint(1, 3)):
+        tree = random_tree(generator, generator.randint(2, 8))
+        tree = tree.fold(lambda leaf: Tree.leaf(leaf.label, data.draw(words)), rebuilt)
+        trees.append(normalize(tree))
+    doc = from_nltk(VOCAB, map(fake, trees))
+    assert list(doc._.trees) == trees
+    if "nltk" in sys.modules:
+        assert from_nltk(doc.vocab, to_nltk(doc))._.trees == doc._.trees
+
+
+def rebuilt(node, children):
+    return Tree(node.label, children)
+
+
+def test_deep_trees(nltk):
+    tree = parse_tree("(S (VP " * 3000 + "(VB go)" + "))" * 3000)
+    assert list(from_nltk(VOCAB, [to_nltk(tree)])._.trees) == [normalize(tree)]
