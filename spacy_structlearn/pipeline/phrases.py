@@ -237,10 +237,9 @@ def _clause(doc: Doc, outer: _Node, node: _Node, head: _Head) -> Clause:
 
 
 class _Roles:
-    """The roles of nodes in the frame of a verb, if it is known."""
+    """The roles of nodes in the frame of a verb, as far as they are known."""
 
     def __init__(self, frame: Frame | None):
-        self._known = frame is not None
         self._labels = {
             (part.span.start, part.span.end): base_label(part.label)
             for part in (frame.arguments if frame is not None else ())
@@ -250,8 +249,11 @@ class _Roles:
         return self._labels.get((node.start, node.end), "")
 
     def is_core(self, node: _Node, *, otherwise: bool) -> bool:
-        """Whether a node has a numbered role. otherwise: the answer if there is no frame."""
-        return self.of(node) in CORE if self._known else otherwise
+        """Whether a node has a numbered role. otherwise: the answer if it has no role, and the
+        frame has no patient.
+        """
+        role = self.of(node)
+        return role in CORE if role or "ARG1" in self._labels.values() else otherwise
 
     def is_modifier(self, node: _Node) -> bool:
         role = self.of(node)

@@ -161,7 +161,7 @@ def test_coordinated_verbs_have_the_object_in_common():
     tree = f"(S {SHE} (VP (VP (VBD bought)) (CC and) (VP (VBD sold)) {IT}))"
     assert the_clauses(tree) == expected
     # According to the frames, only of one of them.
-    frames = [(1, [("ARG0", 0, 1)]), (3, [("ARG0", 0, 1), ("ARG1", 4, 5)])]
+    frames = [(1, [("ARG1", 0, 1)]), (3, [("ARG0", 0, 1), ("ARG1", 4, 5)])]
     assert [c[3] for c in the_clauses(tree, frames=frames)] == [[], ["it"]]
 
 
