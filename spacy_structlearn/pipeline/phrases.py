@@ -338,9 +338,10 @@ def _is_passive(doc: Doc, head: _Head, subject: _Node | None, roles: _Roles) -> 
 
 def _subject(node: _Node, first: str, roles: _Roles) -> _Node | None:
     """Find the subject among the children of a clause. first: tag of its first verb."""
-    verbal = node.children.index(_verbal(node)[0])
-    before, after = node.children[:verbal][::-1], node.children[verbal + 1 :]
-    places: list[Sequence[_Node]] = [after, before] if node.label in INVERTED else [before]
+    verb = _verbal(node)[0]
+    before, after = node.children[: node.children.index(verb)][::-1], _after(node, verb)
+    inverted = node.label == "SINV" or verb.tree.is_leaf
+    places: list[Sequence[_Node]] = [after, before] if inverted else [before]
     for place in places:
         for child in place:
             if first == BASE and child.label == ",":

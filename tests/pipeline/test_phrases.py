@@ -258,6 +258,8 @@ def test_questions():
     assert the_clauses(f"(SBARQ (WHNP (WP Who)) (SQ (VP (VBD sold) {IT})))") == [
         ("Who sold it", "sold", "Who", ["it"])
     ]
+    tree = f"(SBARQ (WHNP (WP Who)) (SQ (VP (VBD sold) {IT}) (NP (NN today))))"
+    assert the_clauses(tree) == [("Who sold it today", "sold", "Who", ["it"])]
     assert the_clauses(f"(SQ (VBD Did) {SHE} (VP (VB sell) {IT}))") == [
         ("Did She sell it", "sell", "She", ["it"])
     ]
