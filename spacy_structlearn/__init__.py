@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from importlib import import_module
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,9 +17,10 @@ if TYPE_CHECKING:
     from thinc.api import Config
 
     from .pipeline.as_data import as_dict
+    from .pipeline.constituent_matcher import ConstituentMatcher
     from .pipeline.glossary import explain
 
-__all__ = ["__version__", "as_dict", "explain", "load"]
+__all__ = ["ConstituentMatcher", "__version__", "as_dict", "explain", "load"]
 
 _HERE = Path(__file__).parent
 
@@ -69,13 +71,14 @@ def load(
     return spacy.load(where, vocab=vocab, config=config or {}, **given)
 
 
+_MODULES = {
+    "ConstituentMatcher": "constituent_matcher",
+    "as_dict": "as_data",
+    "explain": "glossary",
+}
+
+
 def __getattr__(name: str) -> object:
-    if name == "as_dict":  # imported when it is used, because it imports spaCy
-        from .pipeline.as_data import as_dict
-
-        return as_dict
-    if name == "explain":
-        from .pipeline.glossary import explain
-
-        return explain
+    if name in _MODULES:  # imported when it is used, because it imports spaCy
+        return getattr(import_module(f".pipeline.{_MODULES[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,7 +3,7 @@
 A message says what is wrong and where (file and line, component, attribute), and how to correct it.
 Codes are never reused. SL0xx: components, configuration, models on disk; SL1xx: trees and corpus
 files; SL2xx: sequences and optimization; SL3xx: evaluation; SL4xx: grammars; SL5xx: classification;
-SL6xx: incremental sigmoid belief networks.
+SL6xx: incremental sigmoid belief networks; SL7xx: search in trees.
 """
 
 
@@ -422,4 +422,10 @@ MESSAGES = {
     "symbols of the same model.",
     "SL642": "Derivation {sentence} is not legal at move {move}. Encode a complete tree with the "
     "symbols of the same model.",
+    # --- SL7xx: search in trees ---------------------------------------------------------------
+    "SL701": "The pattern {text!r} has no sense at character {place}, where {wanted} is expected. "
+    "Put quotes around labels with signs of relations, and brackets around a node that has "
+    "relations of its own.",
+    "SL702": "Node {number} of the pattern, counted from 0: {problem}.",
+    "SL703": "The matcher has no pattern {key!r}. It has: {known}.",
 }

@@ -22,6 +22,7 @@ FLOORS = {
     "serialization": 1,
     "optimize": 2,
     "trees": 2,
+    "matching": 3,
     "parallel": 3,
     "learning": 4,
     "words": 5,

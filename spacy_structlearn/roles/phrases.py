@@ -148,30 +148,17 @@ class RoleTrees:
 
     def _heads(self) -> Nodes:
         """Return the head of each node, a token; see `HeadRules.head_child`."""
-        children, parents = self._below, self.parents[self._below]
-        light = self.is_one_of(children, self.rules.punctuation) & (self.n_children[children] == 0)
-        has_others = np.zeros(self.n + 1, dtype=bool)
-        has_others[parents[~light]] = True
-        kept = ~light | ~has_others[parents]
-        children, parents = children[kept], parents[kept]
-        n = len(children)
         links = np.arange(self.n + 1)
         links[-1] = -1
-        if n:
-            pairs = self.labels[parents] * len(self.names) + self.labels[children]
-            pairs, own = np.unique(pairs, return_inverse=True)
-            names = [divmod(pair, len(self.names)) for pair in pairs.tolist()]
-            ranks, last = np.array(
-                [self.rules.rank(self.names[above], self.names[below]) for above, below in names]
-            ).T
-            place = np.arange(n)
-            order = ranks[own] * n + np.where(last[own], n - 1 - place, place)
-            begins = np.flatnonzero(np.concatenate([[True], parents[1:] != parents[:-1]]))
-            sizes = np.diff(np.append(begins, n))
-            heads = np.flatnonzero(order == np.repeat(np.minimum.reduceat(order, begins), sizes))
-            coordinated = self.is_one_of(children[heads - 1], self.rules.coordinators)
-            heads -= np.where(coordinated & (heads - begins >= 2), 2, 0)
-            links[parents[heads]] = children[heads]
+        phrases = np.flatnonzero(self.n_children[:-1])
+        heads = self.rules.head_children(
+            self.names,
+            self.labels[phrases],
+            self.n_children[phrases],
+            self.labels[self._below],
+            self.n_children[self._below] == 0,
+        )
+        links[phrases] = self._below[self._first_child[phrases] + heads]
         return self.starts[followed(links)]
 
     def __len__(self) -> int:

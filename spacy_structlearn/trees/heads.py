@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..errors import StructlearnError
 from .tree import Tree
 
@@ -73,6 +76,42 @@ class HeadRules:
         if head >= 2 and labels[head - 1] in self.coordinators:
             head -= 2
         return kept[head]
+
+    def head_children(
+        self,
+        names: Sequence[str],
+        labels: NDArray[np.integer],
+        sizes: NDArray[np.integer],
+        children: NDArray[np.integer],
+        is_word: NDArray[np.bool_],
+    ) -> NDArray[np.int64]:
+        """Return the index of the head child of each of many phrases, int64 (n).
+
+        names: the labels. labels (n): of the phrases, as numbers in `names`. sizes (n): how many
+            children each has, at least one. children (m): the labels of all children, one phrase
+            after another. is_word (m): whether a child is a tag with its word.
+        """
+        n, phrases = len(labels), np.repeat(np.arange(len(labels)), sizes)
+        light = is_word & np.array([name in self.punctuation for name in names])[children]
+        has_others = np.zeros(n, dtype=bool)
+        has_others[phrases[~light]] = True
+        kept = np.flatnonzero(~light | ~has_others[phrases])
+        if not n:
+            return np.zeros(0, dtype=np.int64)
+        children, phrases = children[kept], phrases[kept]
+        pairs, own = np.unique(
+            labels[phrases].astype(np.int64) * len(names) + children, return_inverse=True
+        )
+        named = [divmod(pair, len(names)) for pair in pairs.tolist()]
+        steps, last = np.array([self.rank(names[above], names[below]) for above, below in named]).T
+        place = np.arange(len(kept))
+        order = steps[own] * len(kept) + np.where(last[own], len(kept) - 1 - place, place)
+        begins = np.flatnonzero(np.diff(phrases, prepend=-1))
+        best = np.minimum.reduceat(order, begins)
+        heads = np.flatnonzero(order == np.repeat(best, np.diff(begins, append=len(kept))))
+        coordinated = np.array([name in self.coordinators for name in names])[children[heads - 1]]
+        heads -= np.where(coordinated & (heads - begins >= 2), 2, 0)
+        return kept[heads] - (np.cumsum(sizes) - sizes)
 
     def rank(self, label: str, child: str) -> tuple[int, bool]:
         """Return the step in which a child with this label can be the head of a phrase, from 0,

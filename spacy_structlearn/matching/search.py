@@ -1,0 +1,198 @@
+"""Search for patterns: joins of the nodes of many trees at once.
+
+A pattern is a tree of constraints, so that the join is acyclic (Yannakakis 1981, "Algorithms for
+acyclic database schemes"). From the last node of the pattern to the first, `_Join` counts for each
+node of the forest how many matches of this part of the pattern begin with it. Nodes without any
+are dropped. Then matches are enumerated from the first node to the last; none is begun in vain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import cumulative, ranges
+from .forest import Forest, Nodes
+from .patterns import LABEL, LENGTH, Attributes, Pattern, PatternNode
+from .relations import parts
+
+MOST = 2**40  # counts are not exact beyond this; sums of them fit into 64 bits
+BLOCK = 2**18  # how many matches are enumerated at a time, if there are not more in one tree
+
+
+class Match(NamedTuple):
+    """A match. pattern: its number. nodes: those of the forest, in the order of the pattern."""
+
+    pattern: int
+    nodes: list[int]
+
+
+def matches(forest: Forest, patterns: Sequence[Pattern]) -> Iterator[Match]:
+    """Iterate over all matches, sorted by their first node, pattern and other nodes."""
+    joins = _joins(forest, patterns)
+    number = np.zeros(forest.n)
+    for join in joins:
+        number[join.roots.nodes] += join.roots.counts
+    # Trees are cut into blocks with few matches.
+    before = np.append(0, np.cumsum(number))[forest.firsts]
+    tree, n_trees = 0, len(forest.firsts) - 1
+    while tree < n_trees:
+        last = int(np.searchsorted(before, before[tree] + BLOCK, "right")) - 1
+        last = max(last, tree + 1)
+        if before[last] > before[tree]:
+            yield from _sorted(joins, *forest.firsts[[tree, last]].tolist())
+        tree = last
+
+
+def count(forest: Forest, patterns: Sequence[Pattern]) -> list[int]:
+    """Return the number of matches of each pattern, without enumerating them."""
+    return [int(join.roots.counts.sum()) for join in _joins(forest, patterns)]
+
+
+def _joins(forest: Forest, patterns: Sequence[Pattern]) -> list[_Join]:
+    tests = _Tests(forest)
+    return [_Join(forest, pattern, tests) for pattern in patterns]
+
+
+def _sorted(joins: Sequence[_Join], begin: int, end: int) -> Iterator[Match]:
+    """Iterate over the matches whose first node is between two nodes."""
+    found = [join.matches(begin, end) for join in joins]
+    firsts = np.concatenate([rows[:, 0] for rows in found])
+    numbers = np.repeat(np.arange(len(found)), [len(rows) for rows in found])
+    rows = [row for own in found for row in own.tolist()]
+    for place in np.lexsort((numbers, firsts)).tolist():  # stable
+        yield Match(int(numbers[place]), rows[place])
+
+
+class _Tests:
+    """The nodes of a forest that have attributes, found once for each set of attributes."""
+
+    def __init__(self, forest: Forest):
+        self.forest = forest
+        self._found: dict[Attributes, Nodes] = {}
+
+    def nodes(self, attributes: Attributes) -> Nodes:
+        """Return the nodes with these attributes, ascending."""
+        if attributes not in self._found:
+            self._found[attributes] = self._all_nodes(attributes)
+        return self._found[attributes]
+
+    def _all_nodes(self, attributes: Attributes) -> Nodes:
+        forest = self.forest
+        nodes = np.arange(forest.n)
+        # The label comes first, which leaves few nodes.
+        for name, test in attributes:
+            if name == LABEL:
+                nodes = nodes[test.holds(forest.names)[forest.labels[nodes]]]
+            elif name == LENGTH:
+                nodes = nodes[test.holds(forest.stops[nodes] - forest.starts[nodes])]
+            else:
+                nodes = nodes[np.isin(nodes, forest.leaves - 1, assume_unique=True)]
+                column = forest.attributes(name)
+                nodes = nodes[test.holds(column.texts)[column.codes[forest.starts[nodes]]]]
+        return nodes
+
+
+class _Found:
+    """The nodes of a forest where a part of a pattern begins.
+
+    nodes: ascending. counts: the number of matches of this part with each node.
+    """
+
+    def __init__(self, forest: Forest, nodes: Nodes, counts: NDArray[np.int64]):
+        self.forest, self.nodes, self.counts = forest, nodes, counts
+        self._orders: dict[str, tuple[Nodes, Nodes, NDArray[np.int64]]] = {}
+
+    def order(self, name: str) -> tuple[Nodes, Nodes, NDArray[np.int64]]:
+        """Return the places of the nodes in an order, ascending, the nodes, and the sum of the
+        counts before each of them.
+        """
+        if name not in self._orders:
+            places, nodes = self.forest.order(name)
+            places = places[self.nodes]
+            counts = self.counts
+            if name != "before":
+                own = np.argsort(places)
+                places, counts = places[own], counts[own]
+            self._orders[name] = places, nodes[places], cumulative(counts)
+        return self._orders[name]
+
+
+class _Join:
+    """The matches of a pattern in a forest. roots: the nodes of the forest where they begin."""
+
+    def __init__(self, forest: Forest, pattern: Pattern, tests: _Tests):
+        self.forest, self.pattern = forest, pattern
+        self._found: list[_Found] = []
+        below: list[list[int]] = [[] for _ in pattern.nodes]
+        for number, node in enumerate(pattern.nodes[1:], 1):
+            below[node.parent].append(number)
+        found: dict[int, _Found] = {}
+        for number in range(len(pattern.nodes) - 1, -1, -1):
+            nodes = tests.nodes(pattern.nodes[number].attributes)
+            counts = np.ones(len(nodes), dtype=np.int64)
+            for other in below[number]:
+                own = self._counts(nodes, pattern.nodes[other], found[other])
+                if pattern.nodes[other].negated:
+                    kept = own == 0
+                    nodes, counts = nodes[kept], counts[kept]
+                else:
+                    kept = own > 0
+                    nodes = nodes[kept]
+                    products = counts[kept].astype(np.float64) * own[kept]
+                    counts = np.minimum(products, MOST).astype(np.int64)
+            found[number] = _Found(forest, nodes, counts)
+        self.found = found
+        self.roots = found[0]
+
+    def matches(self, begin: int, end: int) -> NDArray[np.int64]:
+        """Return the matches whose first node is between two nodes, (n, nodes), sorted."""
+        bounds = np.searchsorted(self.roots.nodes, [begin, end])
+        columns = {0: self.roots.nodes[slice(*bounds)]}
+        for number, node in enumerate(self.pattern.nodes[1:], 1):
+            if node.is_matched:
+                rows, nodes = self._links(columns[node.parent], node, self.found[number])
+                columns = {place: column[rows] for place, column in columns.items()}
+                columns[number] = nodes
+        table = np.stack([*columns.values()], axis=1)
+        return table[np.lexsort(table.T[::-1])]
+
+    def _counts(self, nodes: Nodes, part: PatternNode, found: _Found) -> NDArray[np.int64]:
+        """Return the number of matches of a part of the pattern for nodes before its relation."""
+        relation = parts(part.relation)
+        if not relation:  # nodes above
+            change = np.zeros(self.forest.n + 1, dtype=np.int64)
+            change[found.nodes + 1] += found.counts
+            np.add.at(change, self.forest.ends[found.nodes], -found.counts)
+            return np.cumsum(change)[nodes]
+        total = np.zeros(len(nodes), dtype=np.int64)
+        for order, bounds in relation:
+            places, _, sums = found.order(order)
+            begins, ends = (np.searchsorted(places, at) for at in bounds(self.forest, nodes))
+            total += sums[ends] - sums[begins]
+        return total
+
+    def _links(self, nodes: Nodes, part: PatternNode, found: _Found) -> tuple[Nodes, Nodes]:
+        """Return the rows of nodes and the nodes of a part of the pattern that are related."""
+        rows, related = [], []
+        relation = parts(part.relation)
+        if not relation:  # nodes above
+            is_found = np.zeros(self.forest.n, dtype=bool)
+            is_found[found.nodes] = True
+            own, above = np.arange(len(nodes)), self.forest.parents[nodes]
+            while len(own):
+                kept = above >= 0
+                own, above = own[kept], above[kept]
+                kept = is_found[above]
+                rows.append(own[kept])
+                related.append(above[kept])
+                above = self.forest.parents[above]
+        for order, bounds in relation:
+            places, ordered, _ = found.order(order)
+            begins, ends = (np.searchsorted(places, at) for at in bounds(self.forest, nodes))
+            rows.append(np.repeat(np.arange(len(nodes)), ends - begins))
+            related.append(ordered[ranges(begins, ends - begins)])
+        return np.concatenate(rows), np.concatenate(related)

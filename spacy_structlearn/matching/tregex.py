@@ -1,0 +1,196 @@
+"""Patterns as strings, in the notation of Tregex.
+
+    pattern      = node
+    node         = description [ "=" name ] relations | "(" node ")"
+    description  = [ "!" ] label { "|" label }, "__" for any node
+    label        = letters and other signs, or "label" in quotes, or /regular expression/
+    relations    = conjunction { "|" conjunction }
+    conjunction  = { [ "&" ] ( [ "!" ] operator node | "[" relations "]" ) }
+
+All relations of a conjunction are of the same node on the left. After an operator, a description
+without brackets has no relations of its own: in `NP < DT < NN`, both are children of the NP, and in
+`NP < (DT < the)` "the" is below the DT. A regular expression is searched for anywhere in the label.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import product
+from typing import Any, NamedTuple
+
+from ..errors import StructlearnError
+from .patterns import LABEL, NOT
+from .relations import OPERATOR
+
+ANY = "__"
+# A dollar sign is a relation, but in PRP$ and WP$ it belongs to the label.
+_LABEL = re.compile(
+    r"""@?(?:/(?P<regex>(?:\\.|[^/\\])+)/|"(?P<quoted>[^"]+)"|"""
+    r"""(?P<plain>[^\s()\[\]|/=&!<>.,:$"@#?]+(?:\$(?=[\s)|=\]&]|\Z))?))"""
+)
+_NAME = re.compile(r"\w+")
+_SPACE = re.compile(r"\s*")
+
+
+class _Node(NamedTuple):
+    """A node with its relations: (negated, operator, node)."""
+
+    name: str | None
+    attributes: dict[str, Any]
+    relations: tuple[tuple[bool, str, _Node], ...]
+
+
+Relations = tuple[tuple[bool, str, _Node], ...]
+
+
+def parsed(text: str) -> list[list[dict[str, Any]]]:
+    """Parse a pattern. Returns a list of dicts (`patterns.compiled`) for each of its alternatives.
+
+    Nodes without a name get their number in the pattern. Raises StructlearnError with the place if
+    the text is malformed.
+    """
+    return [list(_dicts(node)) for node in _Parser(text).pattern()]
+
+
+def _dicts(root: _Node) -> Iterator[dict[str, Any]]:
+    """Iterate over the dicts of a node and its relations, in the order of the text."""
+    number = 0
+    stack: list[tuple[str | None, str, _Node]] = [(None, "", root)]
+    while stack:
+        left, operator, node = stack.pop()
+        name = node.name or str(number)
+        number += 1
+        own = {"RIGHT_ID": name, "RIGHT_ATTRS": node.attributes}
+        yield own if left is None else {"LEFT_ID": left, "REL_OP": operator, **own}
+        stack += (
+            (name, NOT * negated + operator, other)
+            for negated, operator, other in reversed(node.relations)
+        )
+
+
+class _Parser:
+    """A parser by recursive descent. Each method returns the alternatives of what it reads."""
+
+    def __init__(self, text: str):
+        self.text, self.place = text, 0
+        self._names: set[str] = set()
+        self._skip()
+
+    def pattern(self) -> list[_Node]:
+        nodes = self.node()
+        if self.place < len(self.text):
+            raise self._error("a relation or the end")
+        return nodes
+
+    def node(self, *, bare: bool = False) -> list[_Node]:
+        """Read a node. bare: without relations, unless it is in brackets."""
+        if self._takes("("):
+            nodes = self.node()
+            self._expect(")")
+            if bare:
+                return nodes
+            # Relations behind brackets belong to the node in them.
+            return self._related(nodes)
+        attributes, name = self._description(), None
+        if self._takes("="):
+            name = self._match(_NAME, "a name")[0]
+            if name in self._names or name.isdecimal():
+                raise self._error("a name that is new, and not a number,", -len(name))
+            self._names.add(name)
+        nodes = [_Node(name, attributes, ())]
+        return nodes if bare else self._related(nodes)
+
+    def _related(self, nodes: list[_Node]) -> list[_Node]:
+        return [
+            node._replace(relations=node.relations + more)
+            for node, more in product(nodes, self.relations())
+        ]
+
+    def relations(self) -> list[Relations]:
+        found = self.conjunction()
+        while self._takes("|"):
+            found += self.conjunction()
+        return found
+
+    def conjunction(self) -> list[Relations]:
+        found: list[Relations] = [()]
+        while True:
+            needed = self._takes("&")
+            if self._takes("["):
+                more = self.relations()
+                self._expect("]")
+            elif self._at(NOT) or OPERATOR.match(self.text, self.place) or needed:
+                more = self._relation()
+            else:
+                return found
+            found = [one + other for one, other in product(found, more)]
+
+    def _relation(self) -> list[Relations]:
+        negated = self._takes(NOT)
+        operator = self._match(OPERATOR, "a relation")[0]
+        nodes = self.node(bare=True)
+        if negated:  # none of the alternatives
+            return [tuple((True, operator, node) for node in nodes)]
+        return [((False, operator, node),) for node in nodes]
+
+    def _description(self) -> dict[str, Any]:
+        negated = self._takes(NOT)
+        labels = [self._match(_LABEL, "a label")]
+        while self._at("|"):
+            # Before a relation, it separates alternatives of relations.
+            ahead = _SPACE.match(self.text, self.place + 1).end()
+            if not _LABEL.match(self.text, ahead):
+                break
+            self._takes("|")
+            labels.append(self._match(_LABEL, "a label"))
+        if any(label["plain"] == ANY for label in labels):
+            return {LABEL: {"IN": []}} if negated else {}
+        if not any(label["regex"] for label in labels):
+            texts = [label["plain"] or label["quoted"] for label in labels]
+            if len(texts) == 1 and not negated:
+                return {LABEL: texts[0]}
+            return {LABEL: {"NOT_IN" if negated else "IN": texts}}
+        wanted = "|".join(_expression(label) for label in labels)
+        return {LABEL: {"REGEX": rf"(?s)\A(?!.*?(?:{wanted}))" if negated else wanted}}
+
+    def _skip(self) -> None:
+        self.place = _SPACE.match(self.text, self.place).end()
+
+    def _at(self, sign: str) -> bool:
+        return self.text.startswith(sign, self.place)
+
+    def _takes(self, sign: str) -> bool:
+        found = self._at(sign)
+        if found:
+            self.place += len(sign)
+            self._skip()
+        return found
+
+    def _expect(self, sign: str) -> None:
+        if not self._takes(sign):
+            raise self._error(f"a {sign!r}")
+
+    def _match(self, kind: re.Pattern, what: str) -> re.Match:
+        found = kind.match(self.text, self.place)
+        if found is None:
+            raise self._error(what)
+        self.place = found.end()
+        self._skip()
+        if regex := found.groupdict().get("regex"):
+            try:
+                re.compile(regex)
+            except re.error as error:
+                raise self._error(f"a regular expression ({error})", -len(found[0])) from None
+        return found
+
+    def _error(self, wanted: str, shift: int = 0) -> StructlearnError:
+        place = self.place + shift
+        return StructlearnError("SL701", text=self.text, wanted=wanted, place=place + 1)
+
+
+def _expression(label: re.Match) -> str:
+    """Return a regular expression for a label."""
+    if label["regex"]:
+        return label["regex"].replace(r"\/", "/")
+    return rf"\A{re.escape(label['plain'] or label['quoted'])}\Z"
