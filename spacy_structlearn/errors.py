@@ -428,4 +428,6 @@ MESSAGES = {
     "relations of its own.",
     "SL702": "Node {number} of the pattern, counted from 0: {problem}.",
     "SL703": "The matcher has no pattern {key!r}. It has: {known}.",
+    "SL704": "{path}, text {number}: its trees cannot be read ({problem}). Write the file again with "
+    "`structlearn apply`, or remove the key trees, and the text is parsed.",
 }

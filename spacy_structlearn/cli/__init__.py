@@ -20,6 +20,7 @@ from .adapt import adapt_cli
 from .apply import apply_cli
 from .convert import convert_cli
 from .evaluate import evaluate_cli
+from .find import find_cli
 from .info import info_cli
 from .init_config import init_config_cli
 from .package import package_cli
@@ -63,6 +64,7 @@ def _options(
 app.command("parse")(parse_cli)
 app.command("render")(render_cli)
 app.command("apply", cls=ClusterCommand)(apply_cli)
+app.command("find")(find_cli)
 app.command("convert")(convert_cli)
 app.command("init-config")(init_config_cli)
 # Values of the config are set by options that typer does not know.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,22 +37,38 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+class Values:
+    """The distinct values of an attribute. A value may occur several times."""
+
+    def __init__(self, values: Sequence[str | int | None]):
+        self.all = values
+
+    @cached_property
+    def places(self) -> dict[str | int, list[int]]:
+        """The places of each value."""
+        found: dict[str | int, list[int]] = {}
+        for place, value in enumerate(self.all):
+            found.setdefault("" if value is None else value, []).append(place)
+        return found
+
+
 class Test(NamedTuple):
     """A test of values. kind: IN, NOT_IN, REGEX, or a comparison of numbers."""
 
     kind: str
     value: frozenset | re.Pattern | int
 
-    def holds(self, values: Sequence[str | None] | NDArray) -> NDArray[np.bool_]:
+    def holds(self, values: Values) -> NDArray[np.bool_]:
         """Return whether it holds for each value. A missing value is like the empty string."""
-        if self.kind in _COMPARISONS:
-            return _COMPARISONS[self.kind](np.asarray(values), self.value)
         if self.kind == "REGEX":
-            found = (self.value.search(value or "") is not None for value in values)
-        else:
-            wanted = self.kind == "IN"
-            found = (((value or "") in self.value) is wanted for value in values)
-        return np.fromiter(found, dtype=bool, count=len(values))
+            found = (self.value.search(value or "") is not None for value in values.all)
+            return np.fromiter(found, dtype=bool, count=len(values.all))
+        if self.kind in _COMPARISONS:
+            return _COMPARISONS[self.kind](np.array(values.all), self.value)
+        found = np.full(len(values.all), self.kind == "NOT_IN")
+        for value in self.value:
+            found[values.places.get(value, [])] = self.kind == "IN"
+        return found
 
 
 Attributes = tuple[tuple[str, Test], ...]
@@ -156,13 +173,11 @@ def _tests(number: int, name: str, value: object) -> list[Test]:
             except re.error as error:
                 problem = f"{wanted!r} is not a regular expression ({error})"
                 raise _error(number, problem) from None
-        elif key in _COMPARISONS and kind is int and isinstance(wanted, int):
+        elif key in _COMPARISONS and name == LENGTH and isinstance(wanted, int):
             found.append(Test(key, wanted))
             continue
-        what = "a string" if kind is str else "a number"
-        raise _error(
-            number,
-            f"{name} is {value!r}; give {what}, a list after IN or NOT_IN, or "
-            + ("a string after REGEX" if kind is str else "a number after ==, >= and so on"),
-        )
+        more = {str: ", or a string after REGEX", int: ""}[kind]
+        more = ", or a number after ==, >= and so on" if name == LENGTH else more
+        what = {str: "a string", int: "a number"}[kind]
+        raise _error(number, f"{name} is {value!r}; give {what}, a list after IN or NOT_IN{more}")
     return found

@@ -16,22 +16,27 @@ from numpy.typing import NDArray
 
 from ..arrays import cumulative, ranges
 from .forest import Forest, Nodes
-from .patterns import LABEL, LENGTH, Attributes, Pattern, PatternNode
+from .patterns import LABEL, LENGTH, Attributes, Pattern, PatternNode, Values
 from .relations import parts
 
 MOST = 2**40  # counts are not exact beyond this; sums of them fit into 64 bits
 BLOCK = 2**18  # how many matches are enumerated at a time, if there are not more in one tree
 
 
-class Match(NamedTuple):
-    """A match. pattern: its number. nodes: those of the forest, in the order of the pattern."""
+class Matches(NamedTuple):
+    """Some matches, in order.
 
-    pattern: int
-    nodes: list[int]
+    patterns: the number of the pattern of each. offsets: where the nodes of each begin and end in
+    `nodes`, which are those of the forest, in the order of the pattern.
+    """
+
+    patterns: NDArray[np.int64]
+    nodes: NDArray[np.int64]
+    offsets: NDArray[np.int64]
 
 
-def matches(forest: Forest, patterns: Sequence[Pattern]) -> Iterator[Match]:
-    """Iterate over all matches, sorted by their first node, pattern and other nodes."""
+def matches(forest: Forest, patterns: Sequence[Pattern]) -> Iterator[Matches]:
+    """Iterate over all matches, some at a time. They are sorted by their first node and pattern."""
     joins = _joins(forest, patterns)
     number = np.zeros(forest.n)
     for join in joins:
@@ -43,7 +48,7 @@ def matches(forest: Forest, patterns: Sequence[Pattern]) -> Iterator[Match]:
         last = int(np.searchsorted(before, before[tree] + BLOCK, "right")) - 1
         last = max(last, tree + 1)
         if before[last] > before[tree]:
-            yield from _sorted(joins, *forest.firsts[[tree, last]].tolist())
+            yield _sorted(joins, *forest.firsts[[tree, last]].tolist())
         tree = last
 
 
@@ -57,14 +62,16 @@ def _joins(forest: Forest, patterns: Sequence[Pattern]) -> list[_Join]:
     return [_Join(forest, pattern, tests) for pattern in patterns]
 
 
-def _sorted(joins: Sequence[_Join], begin: int, end: int) -> Iterator[Match]:
-    """Iterate over the matches whose first node is between two nodes."""
+def _sorted(joins: Sequence[_Join], begin: int, end: int) -> Matches:
+    """Return the matches whose first node is between two nodes."""
     found = [join.matches(begin, end) for join in joins]
-    firsts = np.concatenate([rows[:, 0] for rows in found])
     numbers = np.repeat(np.arange(len(found)), [len(rows) for rows in found])
-    rows = [row for own in found for row in own.tolist()]
-    for place in np.lexsort((numbers, firsts)).tolist():  # stable
-        yield Match(int(numbers[place]), rows[place])
+    sizes = np.repeat([rows.shape[1] for rows in found], [len(rows) for rows in found])
+    nodes = np.concatenate([rows.ravel() for rows in found])
+    begins = cumulative(sizes)[:-1]
+    order = np.lexsort((numbers, nodes[begins]))  # stable
+    sizes = sizes[order]
+    return Matches(numbers[order], nodes[ranges(begins[order], sizes)], cumulative(sizes))
 
 
 class _Tests:
@@ -73,27 +80,36 @@ class _Tests:
     def __init__(self, forest: Forest):
         self.forest = forest
         self._found: dict[Attributes, Nodes] = {}
+        self._values: dict[str, tuple[Values, NDArray[np.integer]]] = {}
 
     def nodes(self, attributes: Attributes) -> Nodes:
         """Return the nodes with these attributes, ascending."""
         if attributes not in self._found:
-            self._found[attributes] = self._all_nodes(attributes)
+            mask = None
+            for name, test in attributes:
+                values, numbers = self._column(name)
+                own = test.holds(values)[numbers]
+                mask = own if mask is None else mask & own
+            nodes = np.arange(self.forest.n) if mask is None else np.flatnonzero(mask)
+            if not {LABEL, LENGTH}.issuperset(name for name, _ in attributes):
+                nodes = nodes[np.isin(nodes, self.forest.leaves - 1, assume_unique=True)]
+            self._found[attributes] = nodes
         return self._found[attributes]
 
-    def _all_nodes(self, attributes: Attributes) -> Nodes:
-        forest = self.forest
-        nodes = np.arange(forest.n)
-        # The label comes first, which leaves few nodes.
-        for name, test in attributes:
+    def _column(self, name: str) -> tuple[Values, NDArray[np.integer]]:
+        """Return the values of an attribute, and the number of the value of each node."""
+        if name not in self._values:
+            forest = self.forest
             if name == LABEL:
-                nodes = nodes[test.holds(forest.names)[forest.labels[nodes]]]
+                values, numbers = forest.names, forest.labels
             elif name == LENGTH:
-                nodes = nodes[test.holds(forest.stops[nodes] - forest.starts[nodes])]
+                numbers = forest.stops - forest.starts
+                values = range(numbers.max(initial=0) + 1)
             else:
-                nodes = nodes[np.isin(nodes, forest.leaves - 1, assume_unique=True)]
                 column = forest.attributes(name)
-                nodes = nodes[test.holds(column.texts)[column.codes[forest.starts[nodes]]]]
-        return nodes
+                values, numbers = column.texts, column.codes[forest.starts]
+            self._values[name] = Values(values), numbers
+        return self._values[name]
 
 
 class _Found:

@@ -5,6 +5,7 @@ Docs, or the stored Docs of a DocBin, are read as arrays, and many are searched 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
@@ -39,12 +40,14 @@ from .tokens import distinct_words
 PatternType: TypeAlias = "str | Sequence[Mapping[str, Any]]"
 OnMatch: TypeAlias = "Callable[[ConstituentMatcher, Doc, int, list[tuple[int, list[Span]]]], Any]"
 COLLINS = "spacy_structlearn.collins_head_rules.v1"
-TOKENS = 2**15  # how many are searched at a time, except in a longer Doc
-# A span as in SpanGroup.to_bytes.
+TOKENS = 2**16  # how many are searched at a time, except in a longer Doc
+# A span as in SpanGroup.to_bytes, after msgpack's mark of 40 bytes.
 _STORED = np.dtype(
-    [("id", ">u8"), ("kb_id", ">u8"), ("label", ">u8")]
+    [("mark", "V2"), ("id", ">u8"), ("kb_id", ">u8"), ("label", ">u8")]
     + [(name, ">i4") for name in ("start", "end", "start_char", "end_char")]
 )
+_MARK = b"\xc4\x28"
+_SPANS = re.compile(rb"\xa5spans(?:[\x90-\x9f]|\xdc..|\xdd....)", re.DOTALL)
 
 
 class ConstituentMatcher:
@@ -192,13 +195,18 @@ class ConstituentMatcher:
     def _matches(self, trees: _Trees) -> Iterator[tuple[int, int, list[tuple[str, int, int]]]]:
         """Iterate over the matches as `search` returns them."""
         keys, patterns = self._all_patterns()
-        forest = trees.forest
-        for number, nodes in matches(forest, patterns):
-            words = forest.starts[nodes], forest.stops[nodes] - 1
-            begins, ends = (trees.positions[at].tolist() for at in words)
-            texts = [forest.names[label] for label in forest.labels[nodes].tolist()]
-            own = [(text, b, e + 1) for text, b, e in zip(texts, begins, ends, strict=True)]
-            yield int(trees.docs[words[0][0]]), keys[number], own
+        forest, positions = trees.forest, trees.positions
+        for found in matches(forest, patterns):
+            starts, lasts = forest.starts[found.nodes], forest.stops[found.nodes] - 1
+            texts = map(forest.names.__getitem__, forest.labels[found.nodes].tolist())
+            places = positions[starts].tolist(), (positions[lasts] + 1).tolist()
+            nodes = list(zip(texts, *places, strict=True))
+            docs = trees.docs[starts[found.offsets[:-1]]].tolist()
+            bounds = found.offsets.tolist()
+            for number, (pattern, doc) in enumerate(
+                zip(found.patterns.tolist(), docs, strict=True)
+            ):
+                yield doc, keys[pattern], nodes[bounds[number] : bounds[number + 1]]
 
     def _all_patterns(self) -> tuple[list[int], list[Pattern]]:
         keys = [key for key, own in self._compiled.items() for _ in own]
@@ -460,18 +468,15 @@ class _Stored:
         for number, length in enumerate(lengths.tolist(), begin):
             groups = {}
             if stored := self.docs.span_groups[number]:
-                # Without hooks: srsly would look them up for each group.
-                found = msgpack.unpackb(stored, object_pairs_hook=dict, raw=False)
-                groups = {key: group for group, keys in dict(found).items() for key in keys}
+                found = dict(_unpacked(stored))
+                groups = {key: group for group, keys in found.items() for key in keys}
             if CONSTITUENTS not in groups and length:
                 words = map(self.strings.__getitem__, self.docs.tokens[number][:, 0].tolist())
                 raise StructlearnError("SL020", text=" ".join(words)[:40])
             for key, (spans, numbers) in zip((CONSTITUENTS, CONSTITUENT_TAGS), held, strict=True):
-                own = []
-                if key in groups:
-                    own = msgpack.unpackb(groups[key], object_pairs_hook=dict, raw=False)["spans"]
-                spans += own
-                numbers.append(len(own))
+                own = _stored_spans(groups[key]) if key in groups else b""
+                spans.append(own)
+                numbers.append(len(own) // _STORED.itemsize)
         firsts = cumulative(lengths)
         return [
             _placed(spans, np.repeat(np.arange(len(lengths)), numbers), firsts, characters, sizes)
@@ -482,6 +487,20 @@ class _Stored:
         keys = np.ascontiguousarray(keys)
         firsts, codes = number_keys(keys)
         return Coded([*map(self.strings.__getitem__, keys[firsts].tolist()), None], codes)
+
+
+def _unpacked(data: bytes) -> Any:
+    # Without hooks: srsly would look them up each time.
+    return msgpack.unpackb(data, object_pairs_hook=dict, raw=False)
+
+
+def _stored_spans(group: bytes) -> bytes:
+    """Return the spans of a stored group, each as `_STORED`. They are at its end."""
+    found = _SPANS.search(group)
+    spans = group[found.end() :] if found else b""
+    if spans and len(spans) % _STORED.itemsize == 0 and spans.startswith(_MARK):
+        return spans
+    return b"".join(_MARK + span for span in _unpacked(group)["spans"])
 
 
 def _placed(
@@ -497,11 +516,23 @@ def _placed(
         tokens. characters: where each token begins in the texts of all Docs. sizes: of the tokens.
     """
     own = np.frombuffer(b"".join(spans), dtype=_STORED)
+    full = own["start"] < own["end"]  # an empty span covers no characters
+    own, docs = own[full], docs[full]
     begins, ends = characters[:-1], characters[:-1] + sizes
-    shifts = characters[firsts[docs]]
-    wanted = [own[name].astype(np.int64) + shifts for name in ("start_char", "end_char")]
-    starts, lasts = np.searchsorted(begins, wanted[0]), np.searchsorted(ends, wanted[1])
-    sound = (own["start"] < own["end"]) & (starts <= lasts) & (lasts < firsts[docs + 1])
-    own, starts, lasts = own[sound], starts[sound], lasts[sound]
-    whole = (begins[starts] == wanted[0][sound]) & (ends[lasts] == wanted[1][sound])
-    return _Spans(own["label"][whole].astype(np.uint64), starts[whole], lasts[whole] + 1)
+    first, shifts = firsts[docs], characters[firsts[docs]]
+    starts = _found(begins, own["start_char"] + shifts, own["start"] + first)
+    lasts = _found(ends, own["end_char"] + shifts, own["end"] - 1 + first)
+    kept = (starts >= first) & (starts <= lasts) & (lasts < firsts[docs + 1])
+    return _Spans(own["label"][kept].astype(np.uint64), starts[kept], lasts[kept] + 1)
+
+
+def _found(
+    places: NDArray[np.int64], wanted: NDArray[np.int64], guesses: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return where each wanted number is in `places` (ascending), -1 if it is not there."""
+    found = np.minimum(guesses, len(places) - 1)
+    wrong = np.flatnonzero(places[found] != wanted)
+    if len(wrong):
+        others = np.minimum(np.searchsorted(places, wanted[wrong]), len(places) - 1)
+        found[wrong] = np.where(places[others] == wanted[wrong], others, -1)
+    return found

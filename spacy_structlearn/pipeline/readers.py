@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby, islice, tee, zip_longest
 from pathlib import Path
 
@@ -372,15 +373,29 @@ def read_conll_columns(path: Path) -> Iterator[list[tuple[str, str, str]]]:
         yield rows
 
 
-def _read_docbin(path: Path, vocab: Vocab) -> Iterator[Doc]:
+def load_docbin(path: Path) -> DocBin:
+    """Read a .spacy file. Raises StructlearnError if it is missing or not a DocBin."""
     data = _existing(path).read_bytes()
-    try:
+    with _of_docbin(path):
         docbin = DocBin().from_bytes(data)
         # get_docs() silently loses Docs if one of these is too short.
         for part in (docbin.spaces, docbin.cats, docbin.flags, docbin.span_groups):
             if len(part) != len(docbin.tokens):
                 raise ValueError("its parts are of different numbers of Docs")
+    return docbin
+
+
+def _read_docbin(path: Path, vocab: Vocab) -> Iterator[Doc]:
+    docbin = load_docbin(path)
+    with _of_docbin(path):
         yield from docbin.get_docs(vocab)
+
+
+@contextmanager
+def _of_docbin(path: Path) -> Iterator[None]:
+    """Convert errors in reading a DocBin."""
+    try:
+        yield
     except Exception as error:  # of zlib, msgpack, NumPy or spaCy
         problem = " ".join(str(error).split()) or type(error).__name__
         if "E1014" in problem:  # which speaks of an old format of spaCy

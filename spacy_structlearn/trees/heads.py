@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StructlearnError
+from ..kernels.index import number_keys
 from .tree import Tree
 
 Step = tuple[str, str]
@@ -99,10 +100,9 @@ class HeadRules:
         if not n:
             return np.zeros(0, dtype=np.int64)
         children, phrases = children[kept], phrases[kept]
-        pairs, own = np.unique(
-            labels[phrases].astype(np.int64) * len(names) + children, return_inverse=True
-        )
-        named = [divmod(pair, len(names)) for pair in pairs.tolist()]
+        pairs = labels[phrases].astype(np.uint64) * len(names) + children.astype(np.uint64)
+        firsts, own = number_keys(pairs)
+        named = [divmod(pair, len(names)) for pair in pairs[firsts].tolist()]
         steps, last = np.array([self.rank(names[above], names[below]) for above, below in named]).T
         place = np.arange(len(kept))
         order = steps[own] * len(kept) + np.where(last[own], len(kept) - 1 - place, place)

@@ -1,0 +1,267 @@
+"""`structlearn find`: search for a pattern in trees."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from functools import cached_property, lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from ..errors import StructlearnError
+from ._corpora import files_of
+from ._files import STANDARD
+from ._pipelines import HELP, load
+from ._texts import Text, Unit, read
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc, DocBin, Span
+    from spacy.vocab import Vocab
+
+    from ..pipeline.constituent_matcher import ConstituentMatcher
+
+TREES = (".trees", ".mrg")
+DOCS = 100  # how many are searched at a time
+_TAG = re.compile(r"\(([^\s()]+) [^()]+\)")  # of a tree in brackets
+
+
+class Shown(str, Enum):
+    """The output formats."""
+
+    text = "text"
+    jsonl = "jsonl"
+
+
+def find_cli(
+    pattern: Annotated[
+        str, typer.Argument(help='A pattern in the notation of Tregex, such as "NP < (PP <, IN)".')
+    ],
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILES",
+            help="Output of `apply` (.spacy, .jsonl), trees in brackets (.trees, .mrg), texts, "
+            "folders of these, or - for text on stdin.",
+        ),
+    ],
+    model: Annotated[str | None, typer.Option(help=f"{HELP} It parses texts.")] = None,
+    unit: Annotated[
+        Unit, typer.Option(help="How a text file is divided into texts.")
+    ] = Unit.paragraph,
+    format: Annotated[Shown, typer.Option(help="Output format.")] = Shown.text,
+    count: Annotated[
+        bool, typer.Option("--count", help="Print only the number of matches in each file.")
+    ] = False,
+) -> None:
+    """Search for a pattern of nodes in trees.
+
+    For each match, this prints a line with the file, the number of the text or tree in the file,
+    its characters, and the label and the words of the first node. The format jsonl has all nodes of
+    the match, with the names that the pattern gives them.
+
+    A pattern is a node with relations to other nodes: "VP < VBD" is a VP with a child VBD. The
+    guide to searching trees lists the relations. The exit code is 1 if there are no matches.
+    """
+    search = Search(pattern, model, unit)
+    total = 0
+    for path in _files(paths):
+        if count:
+            own = search.count(path)
+            print(f"{path}: {own}", flush=True)
+            total += own
+            continue
+        for hit in search.hits(path):
+            print(_line(hit, format), flush=True)
+            total += 1
+    if not total:
+        raise typer.Exit(1)
+
+
+def _files(paths: Iterable[str]) -> Iterator[str]:
+    for path in paths:
+        if os.path.isdir(path):
+            yield from map(str, files_of(Path(path)))
+        else:
+            yield path
+
+
+class Hit(NamedTuple):
+    """A match. number: of its Doc in the file, from 1. nodes: (name or None, label, Span)."""
+
+    path: str
+    number: int
+    nodes: list[tuple[str | None, str, Span]]
+
+
+def _line(hit: Hit, format: Shown) -> str:
+    if format is Shown.text:
+        _, label, span = hit.nodes[0]
+        place = f"{hit.path}:{hit.number}:{span.start_char}-{span.end_char}"
+        return f"{place}\t{label}\t{' '.join(span.text.split())}"
+    import srsly
+
+    nodes = [
+        {
+            **({} if name is None else {"name": name}),
+            "label": label,
+            "start": span.start_char,
+            "end": span.end_char,
+            "text": span.text,
+        }
+        for name, label, span in hit.nodes
+    ]
+    return srsly.json_dumps({"file": hit.path, "number": hit.number, "nodes": nodes})
+
+
+class Search:
+    """A search for a pattern in files.
+
+    model: the pipeline that parses texts. It is loaded when it is needed. unit: of text files.
+    """
+
+    def __init__(self, pattern: str, model: str | None, unit: Unit):
+        import spacy
+
+        from .. import ConstituentMatcher
+        from ..matching.patterns import compiled
+        from ..matching.tregex import parsed
+        from ._pipelines import find_msgpack_hooks_once
+
+        find_msgpack_hooks_once()
+        self.model, self.unit = model, unit
+        # Which words are white space is the same in all languages.
+        self.vocab: Vocab = spacy.blank("xx").vocab
+        self.matcher: ConstituentMatcher = ConstituentMatcher(self.vocab)
+        self.names: dict[int, list[str]] = {}
+        for number, dicts in enumerate(parsed(pattern)):
+            key = f"alternative {number}"
+            self.matcher.add(key, [dicts])
+            nodes = compiled(dicts).nodes
+            self.names[self.vocab.strings[key]] = [node.name for node in nodes if node.is_matched]
+
+    @cached_property
+    def nlp(self) -> Language:
+        return load(self.model)
+
+    def count(self, path: str) -> int:
+        """Return the number of matches in a file."""
+        return sum(sum(self.matcher.count(docs).values()) for docs in self._docs(path))
+
+    def hits(self, path: str) -> Iterator[Hit]:
+        """Iterate over the matches in a file."""
+        first = 1
+        for docs in self._docs(path):
+            for number, key, nodes in self.matcher.search(docs):
+                doc = self._stored(docs, number) if not isinstance(docs, list) else docs[number]
+                names = (None if name.isdecimal() else name for name in self.names[key])
+                yield Hit(
+                    path,
+                    first + number,
+                    [
+                        (name, label, doc[start:end])
+                        for name, (label, start, end) in zip(names, nodes, strict=True)
+                    ],
+                )
+            first += len(docs)
+
+    @lru_cache(maxsize=1)  # noqa: B019 - there is one search in a process
+    def _stored(self, docs: DocBin, number: int) -> Doc:
+        """Return the text of a Doc in a DocBin."""
+        from spacy.attrs import ORTH
+        from spacy.tokens import Doc
+
+        tokens = docs.tokens[number][:, docs.attrs.index(ORTH)]
+        return Doc(self.vocab, words=tokens, spaces=docs.spaces[number][:, 0])
+
+    def _docs(self, path: str) -> Iterator[DocBin | list[Doc]]:
+        """Iterate over the Docs of a file, some at a time."""
+        from ..pipeline.readers import load_docbin
+
+        name = path.removesuffix(".gz")
+        if name.endswith(".spacy"):
+            found = load_docbin(Path(path))
+            for text in found.strings:
+                self.vocab.strings.add(text)
+            yield found
+            return
+        if name.endswith(TREES):
+            docs = self._of_trees(path)
+        elif name.endswith(".jsonl"):
+            docs = self._of_json(path)
+        else:
+            docs = self.nlp.pipe(str(text.content) for text in self._texts(path))
+        while some := list(islice(docs, DOCS)):
+            yield some
+
+    def _texts(self, path: str) -> Iterator[Text]:
+        return read(path, None, self.unit, 2**31)  # the pipeline refuses texts that are too long
+
+    def _of_trees(self, path: str) -> Iterator[Doc]:
+        """Iterate over trees in brackets, each a Doc."""
+        from spacy.tokens import Doc
+
+        from ..pipeline.extensions import CONSTITUENTS, set_spans
+        from ..trees.brackets import read_trees
+        from ..trees.normalize import normalize
+
+        if not os.path.exists(path):
+            raise StructlearnError("SL010", path=path)
+        for tree in map(normalize, read_trees(path)):
+            if tree is None:
+                yield Doc(self.vocab)
+                continue
+            doc = Doc(self.vocab, words=tree.words(), tags=tree.tags())
+            set_spans(doc, CONSTITUENTS, tree.spans())
+            yield doc
+
+    def _of_json(self, path: str) -> Iterator[Doc]:
+        """Iterate over texts with their trees, as `apply` writes them; parse texts without trees."""
+        for number, text in enumerate(self._texts(path), 1):
+            if "trees" not in text.extra:
+                yield self.nlp(text.content)
+                continue
+            try:
+                yield self._with_trees(text.content, text.extra)
+            except (KeyError, TypeError, ValueError) as error:
+                problem = f"{type(error).__name__}: {error}"
+                raise StructlearnError("SL704", path=path, number=number, problem=problem) from None
+
+    def _with_trees(self, text: str, data: dict[str, Any]) -> Doc:
+        """Return the Doc that `as_dict` has made into plain data, with its trees."""
+        from spacy.tokens import Doc
+
+        from ..pipeline.extensions import CONSTITUENTS, set_spans
+
+        words: list[str] = []
+        spaces: list[bool] = []
+        starts: dict[int, int] = {}  # tokens by their characters
+        ends: dict[int, int] = {}
+        place = 0
+        for token in data["tokens"]:
+            start, end = token["start"], token["end"]
+            between = text[place:start]
+            if between.startswith(" ") and words:
+                spaces[-1], between = True, between[1:]
+            for word in filter(None, (between, text[start:end])):
+                words.append(word)
+                spaces.append(False)
+            starts[start], ends[end] = len(words) - 1, len(words)
+            place = end
+        tags = [""] * len(words)
+        for index, tag in zip(starts.values(), _TAG.findall(" ".join(data["trees"])), strict=True):
+            tags[index] = tag
+        begins = [False] * len(words)
+        for sentence in data["sents"]:
+            begins[starts[sentence["start"]]] = True
+        doc = Doc(self.vocab, words=words, spaces=spaces, tags=tags, sent_starts=begins)
+        brackets = (
+            (own["label"], starts[own["start"]], ends[own["end"]]) for own in data["constituents"]
+        )
+        set_spans(doc, CONSTITUENTS, brackets)
+        return doc
