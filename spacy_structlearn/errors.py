@@ -423,11 +423,11 @@ MESSAGES = {
     "SL642": "Derivation {sentence} is not legal at move {move}. Encode a complete tree with the "
     "symbols of the same model.",
     # --- SL7xx: search in trees ---------------------------------------------------------------
-    "SL701": "The pattern {text!r} has no sense at character {place}, where {wanted} is expected. "
-    "Put quotes around labels with signs of relations, and brackets around a node that has "
-    "relations of its own.",
+    "SL701": "The pattern {text!r} is malformed at character {place}: expected {wanted}. Put "
+    "quotes around labels with signs of relations, and brackets around a node with relations of "
+    "its own.",
     "SL702": "Node {number} of the pattern, counted from 0: {problem}.",
     "SL703": "The matcher has no pattern {key!r}. It has: {known}.",
-    "SL704": "{path}, text {number}: its trees cannot be read ({problem}). Write the file again with "
-    "`structlearn apply`, or remove the key trees, and the text is parsed.",
+    "SL704": "{path}, text {number}: its trees cannot be read ({problem}). Write the file again "
+    "with `structlearn apply`, or remove the key trees, and the text is parsed.",
 }

@@ -15,7 +15,6 @@ import typer
 
 from ..errors import StructlearnError
 from ._corpora import files_of
-from ._files import STANDARD
 from ._pipelines import HELP, load
 from ._texts import Text, Unit, read
 
@@ -221,7 +220,7 @@ class Search:
             yield doc
 
     def _of_json(self, path: str) -> Iterator[Doc]:
-        """Iterate over texts with their trees, as `apply` writes them; parse texts without trees."""
+        """Iterate over texts with trees, as `apply` writes them; parse the others."""
         for number, text in enumerate(self._texts(path), 1):
             if "trees" not in text.extra:
                 yield self.nlp(text.content)

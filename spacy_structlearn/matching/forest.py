@@ -47,7 +47,7 @@ class Forest:
         labels: Coded,
         starts: NDArray[np.integer],
         ends: NDArray[np.integer],
-        attributes: Callable[[str], Coded] | None = None,
+        attributes: Callable[[str], Coded],
         rules: HeadRules = COLLINS,
     ):
         offsets = cumulative(sizes)

@@ -96,7 +96,7 @@ class _Parser:
         if self._takes("="):
             name = self._match(_NAME, "a name")[0]
             if name in self._names or name.isdecimal():
-                raise self._error("a name that is new, and not a number,", -len(name))
+                raise self._error("a new name that is no number", -len(name))
             self._names.add(name)
         nodes = [_Node(name, attributes, ())]
         return nodes if bare else self._related(nodes)

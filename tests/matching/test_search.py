@@ -1,0 +1,210 @@
+"""The search for patterns against one that tries all nodes (training.common.tree_search)."""
+
+from random import Random
+
+import numpy as np
+import pytest
+import spacy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spacy_structlearn import ConstituentMatcher
+from spacy_structlearn.arrays import Coded
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.matching import search
+from spacy_structlearn.matching.forest import Forest
+from spacy_structlearn.matching.patterns import compiled
+from spacy_structlearn.pipeline import extensions
+from spacy_structlearn.trees.brackets import parse_tree
+from spacy_structlearn.trees.heads import COLLINS, LEFTMOST
+from training.common.tree_search import (
+    RELATIONS,
+    found_in,
+    nodes_of,
+    random_doc,
+    random_pattern,
+    random_tree,
+    related,
+)
+
+VOCAB = spacy.blank("en").vocab
+NUMBERED = [f"{side}{number}" for side in "<>" for number in (1, 2, 3, -1, -2, -3)]
+SEEDS = st.integers(0, 2**32).map(Random)
+
+extensions.register()
+
+
+def found_by(matcher, doc):
+    return [[(span.label_, span.start, span.end) for span in spans] for _, spans in matcher(doc)]
+
+
+def matcher_of(pattern, rules=COLLINS):
+    matcher = ConstituentMatcher(VOCAB, head_rules=rules)
+    matcher.add("pattern", [pattern])
+    return matcher
+
+
+@given(SEEDS)
+def test_every_match_is_found(random):
+    doc, pattern = random_doc(random, VOCAB), random_pattern(random, 4)
+    matcher = matcher_of(pattern)
+    wanted = found_in(doc, pattern)
+    assert found_by(matcher, doc) == wanted
+    assert list(matcher.count([doc]).values()) == [len(wanted)]
+
+
+@pytest.mark.parametrize("operator", [*RELATIONS, *NUMBERED])
+@settings(max_examples=15)
+@given(SEEDS)
+def test_relations(operator, random):
+    doc = random_doc(random, VOCAB, n_trees=2, most=6)
+    for sign in ("", "!"):
+        pattern = [
+            {"RIGHT_ID": "a", "RIGHT_ATTRS": {}},
+            {"LEFT_ID": "a", "REL_OP": sign + operator, "RIGHT_ID": "b", "RIGHT_ATTRS": {}},
+        ]
+        for rules in (COLLINS, LEFTMOST):
+            assert found_by(matcher_of(pattern, rules), doc) == found_in(doc, pattern, rules)
+
+
+# From Tregex's documentation, on a tree whose nodes have different labels.
+TREE = parse_tree("(TOP (A (B (C c) (D d)) (E (F (G (H h)))) (I i)))")
+EXAMPLES = {
+    "<": "A B, A E, A I, G H, H h",
+    "<,": "TOP A, A B, B C, H h",
+    "<-": "A I, B D, I i",
+    "<2": "A E, B D",
+    "<-2": "A E, B C",
+    ">2": "E A, D B",
+    "<:": "TOP A, E F, H h",
+    "<<": "A h, E H, TOP i",
+    "<<,": "A c, B C, TOP B",
+    "<<-": "A i, B d, TOP I, E h",
+    "<<:": "E h, F G, TOP A, C c",
+    ">>:": "h E, G F, A TOP",
+    "$": "B E, E B, B I, C D",
+    "$+": "B E, E I, C D",
+    "$-": "E B, I E, D C",
+    "$++": "B E, B I, C D",
+    "$--": "I B, I E, D C",
+    ".": "B E, B h, D F, c d, h I, E i",
+    "..": "B I, c h, C i",
+    ",": "E B, h B, F d, I H",
+    ",,": "I B, i c",
+    "<#": "H h, G H, TOP A",
+    "<<#": "TOP A, E h",
+}
+
+
+@pytest.mark.parametrize("operator", EXAMPLES)
+def test_examples(operator):
+    pairs = {tuple(pair.split()) for pair in EXAMPLES[operator].split(", ")}
+    nodes = nodes_of(TREE, LEFTMOST)
+    found = {(a.label, b.label) for a in nodes for b in nodes if related(a, operator, b)}
+    assert pairs <= found
+
+
+def forest_of(*trees):
+    words = [word for tree in trees for word in tree.words()]
+    tags = [tag for tree in trees for tag in tree.tags()]
+    spans, first = [], 0
+    for tree in trees:
+        spans += [(label, first + start, first + end) for label, start, end in tree.spans()]
+        first += len(tree.words())
+    labels, starts, ends = zip(*spans, strict=True)
+    sizes = np.array([len(tree.words()) for tree in trees])
+    columns = (Coded.of(words), Coded.of(tags), Coded.of(labels))
+    return Forest(sizes, *columns, np.array(starts), np.array(ends), word_attribute(words))
+
+
+def word_attribute(words):
+    known = {"ORTH": str, "LOWER": str.lower, "IS_TITLE": str.istitle}
+    return lambda name: Coded.of(map(known[name], words))
+
+
+@given(SEEDS, st.integers(1, 4))
+def test_nodes(random, number):
+    trees = [random_tree(random, 6) for _ in range(number)]
+    forest, nodes, first = forest_of(*trees), [], 0
+    for tree in trees:
+        nodes += nodes_of(tree, COLLINS, first)
+        first = nodes[-1].stop
+    places = {id(node): place for place, node in enumerate(nodes)}
+    assert [forest.label(n) for n in range(forest.n)] == [node.label for node in nodes]
+    assert forest.parents.tolist() == [places.get(id(node.parent), -1) for node in nodes]
+    assert forest.starts.tolist() == [node.start for node in nodes]
+    assert forest.stops.tolist() == [node.stop for node in nodes]
+    assert forest.n_children.tolist() == [len(node.children) for node in nodes]
+    assert np.flatnonzero(forest.is_head).tolist() == sorted(
+        places[id(node.head)] for node in nodes if node.head is not None
+    )
+    for name in ("before", "after", "sisters", "heads"):
+        to, back = forest.order(name)
+        assert to[back].tolist() == list(range(forest.n))
+
+
+@pytest.mark.parametrize(
+    "spans",
+    [
+        [(0, 3), (0, 2), (1, 3)],
+        [(0, 3), (1, 2), (0, 1)],
+        [(0, 3), (1, 4)],
+        [(0, 3), (1, 1)],
+        [(0, 2)],
+        [(0, 2), (2, 3)],
+        [(0, 3), (2, 5)],
+    ],
+)
+def test_brackets_that_are_no_tree(spans):
+    starts, ends = np.array(spans, dtype=int).reshape(-1, 2).T
+    words = Coded.of("abcd")
+    labels = Coded.of(["X"] * len(spans))
+    with pytest.raises(StructlearnError, match="SL109") as caught:
+        Forest(np.array([3, 1]), words, words, labels, starts, ends, word_attribute("abcd"))
+    assert "crosses another" in str(caught.value)
+
+
+def test_blocks(monkeypatch):
+    """The order does not depend on how many matches are enumerated at a time."""
+    random = Random(0)
+    forest = forest_of(*(random_tree(random, 6) for _ in range(20)))
+    patterns = [compiled(random_pattern(random, 3)) for _ in range(20)]
+
+    def found():
+        return [
+            (number, *some.nodes[begin:end].tolist())
+            for some in search.matches(forest, patterns)
+            for number, begin, end in zip(
+                some.patterns.tolist(), some.offsets[:-1], some.offsets[1:], strict=True
+            )
+        ]
+
+    whole = found()
+    assert whole == sorted(whole, key=lambda match: (match[1], match[0], match[2:]))
+    assert len(whole) == sum(search.count(forest, patterns)) > 1000
+    for size in (1, 17, 300):
+        monkeypatch.setattr(search, "BLOCK", size)
+        assert found() == whole
+
+
+def test_counts_do_not_overflow():
+    wide = parse_tree(f"(TOP (X {' '.join('(A a)' for _ in range(100))}))")
+    pattern = [{"RIGHT_ID": "0", "RIGHT_ATTRS": {"LABEL": "X"}}]
+    for number in range(1, 15):
+        name = {"LEFT_ID": "0", "RIGHT_ID": str(number), "RIGHT_ATTRS": {"LABEL": "A"}}
+        pattern.append({"REL_OP": "<", **name})
+    for depth in (3, 15):
+        (number,) = search.count(forest_of(wide), [compiled(pattern[:depth])])
+        assert number == min(100 ** (depth - 1), search.MOST)
+
+
+def test_deep_trees():
+    deep = parse_tree(f"{'(X ' * 3000}(A a){')' * 3000}")
+    forest = forest_of(deep)
+    pattern = [
+        {"RIGHT_ID": "0", "RIGHT_ATTRS": {"LABEL": "a"}},
+        {"LEFT_ID": "0", "REL_OP": ">>", "RIGHT_ID": "1", "RIGHT_ATTRS": {"LABEL": "X"}},
+    ]
+    assert search.count(forest, [compiled(pattern)]) == [3000]
+    (found,) = search.matches(forest, [compiled(pattern)])
+    assert found.nodes[1::2].tolist() == list(range(3000))
