@@ -193,7 +193,8 @@ class _Join:
 
     def _links(self, nodes: Nodes, part: PatternNode, found: _Found) -> tuple[Nodes, Nodes]:
         """Return the rows of nodes and the nodes of a part of the pattern that are related."""
-        rows, related = [], []
+        none = np.zeros(0, dtype=np.int64)
+        rows, related = [none], [none]
         relation = parts(part.relation)
         if not relation:  # nodes above
             is_found = np.zeros(self.forest.n, dtype=bool)

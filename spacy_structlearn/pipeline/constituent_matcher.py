@@ -335,7 +335,7 @@ def _doc_trees(
     """
     ids = [IDS[name] for name in ("ORTH", "IS_SPACE", "SENT_START", "TAG", *names)]
     tables = [doc.to_array(ids).reshape(-1, len(ids)) for doc in docs]
-    begin = 0
+    begin = end = 0  # of the tokens that are read, if there is a span
     if span is not None:
         bounds = np.append(np.flatnonzero(tables[0][:, 2] == 1), len(docs[0]))
         begin = int(bounds[bounds <= span.start].max(initial=0))
@@ -344,7 +344,6 @@ def _doc_trees(
     lengths = np.array([len(table) for table in tables], dtype=np.int64)
     table = np.concatenate([np.zeros((0, len(ids)), dtype=np.uint64), *tables])
     firsts = (cumulative(lengths)[:-1] - begin).tolist()
-    stop = len(docs[0]) if span is None else begin + len(tables[0])
 
     def spans(key: str) -> _Spans:
         found: list[tuple[int, int, int]] = []
@@ -358,7 +357,7 @@ def _doc_trees(
             else:
                 for index in range(lower_bound(group, begin, len(doc)), len(group)):
                     own = group[index]
-                    if own.start >= stop:
+                    if own.start >= end:
                         break
                     found.append((own.label, first + own.start, first + own.end))
         labels, starts, ends = zip(*found, strict=True) if found else ((), (), ())

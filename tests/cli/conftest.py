@@ -12,7 +12,7 @@ from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
 from spacy_structlearn import cli
-from spacy_structlearn.cli import _parts, _pipelines, apply, evaluate, info, parse, render
+from spacy_structlearn.cli import _parts, _pipelines, apply, evaluate, find, info, parse, render
 from spacy_structlearn.pipeline.readers import create_treebank_reader, set_gold_spans, to_example
 from spacy_structlearn.trees.brackets import parse_tree
 
@@ -100,7 +100,7 @@ def run(monkeypatch, capsys):
 
     A pipeline is loaded once for all tests, which takes longer than most of them.
     """
-    for command in (_parts, apply, evaluate, info, parse, render):
+    for command in (_parts, apply, evaluate, find, info, parse, render):
         monkeypatch.setattr(command, "load", load_once)
 
     def run(*arguments, stdin=""):
