@@ -65,11 +65,16 @@ class Forest:
         self.n, self.firsts = found.shape[1], firsts
         self.parents, self.ends, self.depths, self.ranks, self.n_children = found[:5]
         self.starts, self.stops, origins = found[5:]
-        parts = (labels, tags, words)
-        shifts = cumulative(np.array([len(part.texts) for part in parts]))
-        self.names = [text for part in parts for text in part.texts]
-        codes = [part.codes + shift for part, shift in zip(parts, shifts.tolist(), strict=False)]
-        self.labels = np.concatenate(codes).astype(np.int32)[origins]
+        # Each label has one number, also if it is a word.
+        numbers = dict(zip(words.texts[:-1], range(len(words.texts)), strict=False))
+        codes = [
+            np.array(
+                [numbers.setdefault(text, len(numbers)) for text in part.texts[:-1]], dtype=int
+            )[part.codes]
+            for part in (labels, tags)
+        ]
+        self.names = list(numbers)
+        self.labels = np.concatenate([*codes, words.codes]).astype(np.int32)[origins]
         self.leaves = np.flatnonzero(self.n_children == 0)
         self.attributes, self.rules = attributes, rules
 
@@ -106,17 +111,15 @@ class Forest:
 
     @cached_property
     def sisters(self) -> Order:
-        places = np.arange(self.n)
-        below = np.flatnonzero(self.parents >= 0)
-        places[below] = self.first_children[self.parents[below]] + self.ranks[below]
         roots = np.flatnonzero(self.parents < 0)
-        places[roots] = len(below) + np.arange(len(roots))
+        places = self.first_children[self.parents] + self.ranks
+        places[roots] = self.n - len(roots) + np.arange(len(roots))
         return _order(places)
 
     @cached_property
     def first_children(self) -> Nodes:
         """The place in `sisters` of the first child of each node."""
-        return cumulative(self.n_children)[:-1]
+        return np.cumsum(self.n_children, dtype=np.int32) - self.n_children
 
     @cached_property
     def heads(self) -> Order:
@@ -134,24 +137,24 @@ class Forest:
         own = np.searchsorted(begins, self.heads[0], "right")
         return begins[own - 1], np.append(begins, self.n)[own]
 
-    @cached_property
-    def head_ranks(self) -> Nodes:
-        """The number of sisters to the left of the head child of each node; 0 for a leaf."""
-        found = np.zeros(self.n, dtype=np.int64)
-        phrases = np.flatnonzero(self.n_children > 1)
+    def head_ranks(self, nodes: Nodes) -> Nodes:
+        """Return the number of sisters to the left of the head child of each node; 0 for a leaf."""
+        found = np.zeros(len(nodes), dtype=np.int32)
+        several = np.flatnonzero(self.n_children[nodes] > 1)
+        phrases = nodes[several]
         sizes = self.n_children[phrases]
         below = self.sisters[1][ranges(self.first_children[phrases], sizes)]
-        is_word = np.zeros(self.n, dtype=bool)
-        is_word[self.leaves - 1] = True
-        found[phrases] = self.rules.head_children(
-            self.names, self.labels[phrases], sizes, self.labels[below], is_word[below]
+        is_word = self.ends[below] == below + 2  # a tag and its word
+        found[several] = self.rules.head_children(
+            self.names, self.labels[phrases], sizes, self.labels[below], is_word
         )
         return found
 
     @cached_property
     def is_head(self) -> NDArray[np.bool_]:
         """Whether each node is the head child of its parent; False for a root."""
-        return (self.parents >= 0) & (self.head_ranks[self.parents] == self.ranks)
+        heads = self.head_ranks(np.arange(self.n))
+        return (self.parents >= 0) & (heads[self.parents] == self.ranks)
 
     @cached_property
     def chain_ends(self) -> tuple[Nodes, Nodes]:

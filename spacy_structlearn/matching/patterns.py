@@ -38,18 +38,15 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class Values:
-    """The distinct values of an attribute. A value may occur several times."""
+    """The distinct values of an attribute."""
 
-    def __init__(self, values: Sequence[str | int | None]):
+    def __init__(self, values: Sequence[str | int]):
         self.all = values
 
     @cached_property
-    def places(self) -> dict[str | int, list[int]]:
-        """The places of each value."""
-        found: dict[str | int, list[int]] = {}
-        for place, value in enumerate(self.all):
-            found.setdefault("" if value is None else value, []).append(place)
-        return found
+    def places(self) -> dict[str | int, int]:
+        """The place of each value."""
+        return dict(zip(self.all, range(len(self.all)), strict=True))
 
 
 class Test(NamedTuple):
@@ -59,15 +56,15 @@ class Test(NamedTuple):
     value: frozenset | re.Pattern | int
 
     def holds(self, values: Values) -> NDArray[np.bool_]:
-        """Return whether it holds for each value. A missing value is like the empty string."""
+        """Return whether it holds for each value."""
         if self.kind == "REGEX":
-            found = (self.value.search(value or "") is not None for value in values.all)
+            found = map(bool, map(self.value.search, values.all))
             return np.fromiter(found, dtype=bool, count=len(values.all))
         if self.kind in _COMPARISONS:
             return _COMPARISONS[self.kind](np.array(values.all), self.value)
         found = np.full(len(values.all), self.kind == "NOT_IN")
-        for value in self.value:
-            found[values.places.get(value, [])] = self.kind == "IN"
+        places = [values.places[value] for value in self.value if value in values.places]
+        found[places] = self.kind == "IN"
         return found
 
 

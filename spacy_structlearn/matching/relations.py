@@ -179,7 +179,7 @@ def _sisters_before(forest: Forest, nodes: Nodes) -> tuple[Nodes, Nodes]:
 
 
 def _head(forest: Forest, nodes: Nodes) -> tuple[Nodes, Nodes]:
-    places = forest.first_children[nodes] + forest.head_ranks[nodes]
+    places = forest.first_children[nodes] + forest.head_ranks(nodes)
     return _one(places, forest.n_children[nodes] > 0)
 
 

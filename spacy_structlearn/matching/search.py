@@ -38,12 +38,14 @@ class Matches(NamedTuple):
 def matches(forest: Forest, patterns: Sequence[Pattern]) -> Iterator[Matches]:
     """Iterate over all matches, some at a time. They are sorted by their first node and pattern."""
     joins = _joins(forest, patterns)
-    number = np.zeros(forest.n)
+    n_trees = len(forest.firsts) - 1
+    number = np.zeros(n_trees)
     for join in joins:
-        number[join.roots.nodes] += join.roots.counts
+        trees = np.searchsorted(forest.firsts, join.roots.nodes, "right") - 1
+        number += np.bincount(trees, join.roots.counts, n_trees)
     # Trees are cut into blocks with few matches.
-    before = np.append(0, np.cumsum(number))[forest.firsts]
-    tree, n_trees = 0, len(forest.firsts) - 1
+    before = np.append(0, np.cumsum(number))
+    tree = 0
     while tree < n_trees:
         last = int(np.searchsorted(before, before[tree] + BLOCK, "right")) - 1
         last = max(last, tree + 1)
@@ -107,7 +109,7 @@ class _Tests:
                 values = range(numbers.max(initial=0) + 1)
             else:
                 column = forest.attributes(name)
-                values, numbers = column.texts, column.codes[forest.starts]
+                values, numbers = column.texts[:-1], column.codes[forest.starts]
             self._values[name] = Values(values), numbers
         return self._values[name]
 

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from spacy import symbols
 from spacy.attrs import IDS, IS_SPACE, ORTH, SENT_START
-from spacy.strings import StringStore
+from spacy.strings import hash_string
 from spacy.tokens import Doc, DocBin, Span
 from spacy.util import registry
 from spacy.vocab import Vocab
@@ -290,7 +291,7 @@ def _trees(
     # A root above each tree that has none.
     offsets = cumulative(sizes)
     places = np.searchsorted(starts, offsets[:-1])
-    top = labels.texts.index(ROOT) if ROOT in labels.texts else len(labels.texts)
+    top = labels.texts.index(ROOT) if ROOT in labels.texts else len(labels.texts) - 1
     rooted = np.zeros(len(sizes), dtype=bool)
     known = np.flatnonzero(places < len(starts))
     at = places[known]
@@ -307,7 +308,7 @@ def _trees(
             sizes,
             words.at(tokens),
             _tree_tags(column("TAG"), tags, coded).at(tokens),
-            Coded([*labels.texts, ROOT], np.insert(labels.codes, places, top)),
+            Coded([*labels.texts[:-1], ROOT, None], np.insert(labels.codes, places, top)),
             np.insert(starts, places, offsets[bare]),
             np.insert(ends, places, offsets[bare + 1]),
             lambda name: column(name).at(tokens),
@@ -323,7 +324,7 @@ def _tree_tags(own: Coded, tags: _Spans, coded: Callable[[NDArray[np.uint64]], C
     given = coded(tags.labels)
     codes = own.codes.copy()
     codes[tags.starts] = given.codes + len(own.texts)
-    return Coded([text or UNKNOWN_TAG for text in (*own.texts, *given.texts)], codes)
+    return Coded([*(text or UNKNOWN_TAG for text in (*own.texts, *given.texts)), None], codes)
 
 
 def _doc_trees(
@@ -401,8 +402,11 @@ class _Stored:
 
     def __init__(self, docs: DocBin, vocab: Vocab, rules: HeadRules):
         self.docs, self.vocab, self.rules = docs, vocab, rules
-        self.strings = StringStore(docs.strings)
-        self.is_space = vocab.lex_attr_getters.get(IS_SPACE, bool)
+        # Faster than a StringStore. Symbols, such as NOUN, have other ids.
+        self.texts = dict(zip(map(hash_string, docs.strings), docs.strings, strict=True))
+        self.texts |= {number: text for text, number in symbols.IDS.items()}
+        # An empty vocab does not recognize white space.
+        self.is_space = str.isspace if IS_SPACE in vocab.lex_attr_getters else lambda text: False
         self.columns = {attribute: n for n, attribute in enumerate(docs.attrs)}
 
     def trees(self) -> Iterator[_Trees]:
@@ -419,7 +423,8 @@ class _Stored:
         lengths = np.array([len(own) for own in tokens], dtype=np.int64)
         table = np.concatenate(tokens)
         words = self._coded(table[:, self.columns[ORTH]])
-        sizes = np.array([len(text or "") for text in words.texts])[words.codes]
+        texts = words.texts[:-1]
+        sizes = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))[words.codes]
         # The characters where tokens begin, in the texts of all Docs.
         spaces = np.concatenate(self.docs.spaces[begin:end])[:, 0]
         characters = cumulative(sizes + spaces)
@@ -427,17 +432,17 @@ class _Stored:
         def column(name: str) -> Coded:
             if (own := self.columns.get(IDS[name])) is not None:
                 return self._coded(table[:, own])
-            made = Doc(self.vocab, words=words.texts[:-1]).to_array([IDS[name]])[words.codes]
+            made = Doc(self.vocab, words=texts).to_array([IDS[name]])[words.codes]
             if name in FLAGS:
                 return _flags(made)
             firsts, codes = number_keys(made)
-            texts = [self.vocab.strings[key] for key in made[firsts].tolist()]
-            return Coded([*texts, None], codes)
+            found = [self.vocab.strings[key] for key in made[firsts].tolist()]
+            return Coded([*found, None], codes)
 
         starts = np.zeros(len(table), dtype=bool)
         if (own := self.columns.get(SENT_START)) is not None:
             starts = table[:, own] == 1
-        is_space = np.array([self.is_space(text or "") for text in words.texts], dtype=bool)
+        is_space = np.fromiter(map(self.is_space, texts), dtype=bool, count=len(texts))
         brackets, tags = self._spans(begin, lengths, characters, sizes)
         return _trees(
             lengths,
@@ -470,7 +475,7 @@ class _Stored:
                 found = dict(_unpacked(stored))
                 groups = {key: group for group, keys in found.items() for key in keys}
             if CONSTITUENTS not in groups and length:
-                words = map(self.strings.__getitem__, self.docs.tokens[number][:, 0].tolist())
+                words = map(self.texts.__getitem__, self.docs.tokens[number][:, 0].tolist())
                 raise StructlearnError("SL020", text=" ".join(words)[:40])
             for key, (spans, numbers) in zip((CONSTITUENTS, CONSTITUENT_TAGS), held, strict=True):
                 own = _stored_spans(groups[key]) if key in groups else b""
@@ -485,7 +490,7 @@ class _Stored:
     def _coded(self, keys: NDArray[np.uint64]) -> Coded:
         keys = np.ascontiguousarray(keys)
         firsts, codes = number_keys(keys)
-        return Coded([*map(self.strings.__getitem__, keys[firsts].tolist()), None], codes)
+        return Coded([*map(self.texts.__getitem__, keys[firsts].tolist()), None], codes)
 
 
 def _unpacked(data: bytes) -> Any:
