@@ -29,8 +29,11 @@ from spacy_structlearn.errors import MESSAGES, StructlearnError
 from spacy_structlearn.groups import GROUPS
 from spacy_structlearn.learning.annotations import annotations, shown
 from spacy_structlearn.learning.settings import reference
+from spacy_structlearn.matching import relations, tregex
+from spacy_structlearn.matching.patterns import FLAGS, LABEL, LENGTH, TEXTS, compiled
 from spacy_structlearn.pipeline import phrases
 from spacy_structlearn.pipeline.batch_trainable import SETTINGS
+from spacy_structlearn.pipeline.constituent_matcher import ConstituentMatcher
 from spacy_structlearn.pipeline.extensions import GETTERS, Frame, FrameArgument, PPAttachment
 from spacy_structlearn.pipeline.phrases import Clause
 from spacy_structlearn.trees.tree import Tree
@@ -49,6 +52,7 @@ component with its settings.
 
 * [Attributes](#attributes)
 * [Span groups](#span-groups)
+* [Patterns of trees](#patterns-of-trees)
 * [Components](#components)
 * [Architectures](#architectures)
 * [Readers and other functions](#readers-and-other-functions)
@@ -78,7 +82,7 @@ def main() -> None:
 
 def page() -> str:
     """The whole page."""
-    parts = attributes, groups, components, architectures, functions, commands, errors
+    parts = attributes, groups, patterns, components, architectures, functions, commands, errors
     text = "\n".join([INTRODUCTION, *(line for part in parts for line in part())])
     # Docstrings name the functions of the code, a config their registered names.
     for group in ("spacy_architectures", "spacy_factories", *dict(FUNCTIONS)):
@@ -117,11 +121,15 @@ def attributes() -> Iterator[str]:
         yield listed(kind)
         if fields := getattr(kind, "_fields", ()):
             yield f"Fields: {', '.join(f'`{field}` ({typed(kind, field)})' for field in fields)}.\n"
-        own = [part for part in vars(kind) if not part.startswith("_")]
-        methods = [(part, vars(kind)[part]) for part in own if described(vars(kind)[part])]
-        rows = [(f"`{part}`", flat(inspect.getdoc(method) or "")) for part, method in methods]
-        if rows:
-            yield from table(("method or property", "meaning"), rows)
+        yield from methods(kind)
+
+
+def methods(kind: type) -> list[str]:
+    """The table of the public methods and properties of a class; empty if it has none."""
+    own = [part for part in vars(kind) if part == "__call__" or not part.startswith("_")]
+    found = [(part, vars(kind)[part]) for part in own if described(vars(kind)[part])]
+    rows = [(f"`{part}`", flat(inspect.getdoc(method) or "")) for part, method in found]
+    return table(("method or property", "meaning"), rows) if rows else []
 
 
 def described(part: Any) -> bool:
@@ -159,6 +167,27 @@ def groups() -> Iterator[str]:
         "same form.\n"
     )
     yield from table(("key", "spans"), ((code(key), flat(text)) for key, text in GROUPS.items()))
+
+
+def patterns() -> Iterator[str]:
+    yield "## Patterns of trees\n"
+    yield "[Search in trees](searching_trees.md) has examples.\n"
+    yield "### ConstituentMatcher\n"
+    yield listed(ConstituentMatcher)
+    yield from methods(ConstituentMatcher)
+    yield "### Relations\n"
+    rows = re.findall(r"^\| (A .*?) \| (.*) \|$", relations.__doc__ or "", re.MULTILINE)
+    yield from table(("relation", "meaning"), ((code(of), flat(text)) for of, text in rows))
+    yield "A tag is above its word, which is its only child and its head child. No relation crosses"
+    yield "sentences. With `!` before the operator, there must be no such node.\n"
+    yield "### Patterns as strings\n"
+    yield f"{escaped((tregex.__doc__ or '').partition(chr(10) * 2)[2])}"
+    yield "### Patterns as lists of dicts\n"
+    yield listed(compiled)
+    yield f"Of any node: {joined([LABEL, LENGTH])}, the number of words. Of tags, the attributes of"
+    yield f"their words: {joined(sorted(TEXTS))}, {joined(sorted(FLAGS))}. `TEXT` is `ORTH`."
+    yield 'A value is given as such, in a list after `"IN"` or `"NOT_IN"`, as `{"REGEX": ...}`,'
+    yield 'which is searched for anywhere in it, or, of `LENGTH`, as `{">=": 3}`.\n'
 
 
 def components() -> Iterator[str]:

@@ -16,11 +16,11 @@ not together in any of them.
 | A <<, B, A <<- B | A is above B, and both begin with the same word; both end with the same word |
 | A >>, B, A >>- B | B is above A, and both begin with the same word; both end with the same word |
 | A <<: B, A >>: B | A is above B, and both have the same words, a unary chain; B is above A |
-| A . B, A .. B | A ends before B begins: directly; anywhere in the sentence |
-| A , B, A ,, B | A begins after B ends: directly; anywhere in the sentence |
+| A . B, A , B | B begins with the word after A; B ends with the word before A |
+| A .. B, A ,, B | B is after A, at any distance; B is before A |
 | A $ B | A and B are different children of the same parent |
-| A $+ B, A $++ B | so are they, and B comes after A: as the next one; anywhere |
-| A $- B, A $-- B | so are they, and B comes before A: as the next one; anywhere |
+| A $+ B, A $- B | the same, and B is the next child after A; before A |
+| A $++ B, A $-- B | the same, and B is anywhere after A; before A |
 | A <# B, A ># B | B is the head child of A; A is the head child of B |
 | A <<# B, A >># B | a chain of head children leads from A to B; from B to A |
 
