@@ -71,10 +71,7 @@ class ConstituentMatcher:
         self._callbacks: dict[int, OnMatch | None] = {}
 
     def __reduce__(self):
-        patterns = [
-            (self.vocab.strings[key], own, self._callbacks[key])
-            for key, own in self._patterns.items()
-        ]
+        patterns = [(key, own, self._callbacks[key]) for key, own in self._patterns.items()]
         return _restored, (self.vocab, self.head_rules, patterns)
 
     def __len__(self) -> int:
@@ -113,7 +110,10 @@ class ConstituentMatcher:
         """Remove the patterns with this key. Raises StructlearnError if there are none."""
         number = self._key(key)
         if number not in self._patterns:
-            known = ", ".join(self.vocab.strings[known] for known in self._patterns)
+            strings = self.vocab.strings
+            known = ", ".join(
+                strings[own] if own in strings else str(own) for own in self._patterns
+            )
             raise StructlearnError("SL703", key=key, known=known)
         for table in (self._patterns, self._compiled, self._callbacks):
             del table[number]

@@ -93,23 +93,25 @@ class HeadRules:
             after another. is_word (m): whether a child is a tag with its word.
         """
         n, phrases = len(labels), np.repeat(np.arange(len(labels)), sizes)
-        light = is_word & np.array([name in self.punctuation for name in names])[children]
+        if not n:
+            return np.zeros(0, dtype=np.int64)
+        firsts, own = number_keys(children.astype(np.uint64))
+        below = [names[child] for child in children[firsts].tolist()]
+        light = is_word & np.array([name in self.punctuation for name in below])[own]
         has_others = np.zeros(n, dtype=bool)
         has_others[phrases[~light]] = True
         kept = np.flatnonzero(~light | ~has_others[phrases])
-        if not n:
-            return np.zeros(0, dtype=np.int64)
-        children, phrases = children[kept], phrases[kept]
-        pairs = labels[phrases].astype(np.uint64) * len(names) + children.astype(np.uint64)
-        firsts, own = number_keys(pairs)
-        named = [divmod(pair, len(names)) for pair in pairs[firsts].tolist()]
-        steps, last = np.array([self.rank(names[above], names[below]) for above, below in named]).T
+        own, phrases = own[kept], phrases[kept]
+        keys = labels[phrases].astype(np.int64) * len(below) + own
+        firsts, pairs = number_keys(keys.astype(np.uint64))
+        named = zip(labels[phrases[firsts]].tolist(), own[firsts].tolist(), strict=True)
+        steps, last = np.array([self.rank(names[label], below[child]) for label, child in named]).T
         place = np.arange(len(kept))
-        order = steps[own] * len(kept) + np.where(last[own], len(kept) - 1 - place, place)
+        order = steps[pairs] * len(kept) + np.where(last[pairs], len(kept) - 1 - place, place)
         begins = np.flatnonzero(np.diff(phrases, prepend=-1))
         best = np.minimum.reduceat(order, begins)
         heads = np.flatnonzero(order == np.repeat(best, np.diff(begins, append=len(kept))))
-        coordinated = np.array([name in self.coordinators for name in names])[children[heads - 1]]
+        coordinated = np.array([name in self.coordinators for name in below])[own[heads - 1]]
         heads -= np.where(coordinated & (heads - begins >= 2), 2, 0)
         return kept[heads] - (np.cumsum(sizes) - sizes)
 
