@@ -7,6 +7,7 @@ import pytest
 import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from spacy_structlearn.matching._forest import build
 
 from spacy_structlearn import ConstituentMatcher
 from spacy_structlearn.arrays import Coded
@@ -162,6 +163,18 @@ def test_brackets_that_are_no_tree(spans):
     with pytest.raises(StructlearnError, match="SL109") as caught:
         Forest(np.array([3, 1]), words, words, labels, starts, ends, word_attribute("abcd"))
     assert "crosses another" in str(caught.value)
+
+
+def test_arrays_that_do_not_fit():
+    one = np.zeros(1, dtype=np.int32)
+    for offsets, starts, ends in (
+        ([0, 1], one, np.ones(2, dtype=np.int32)),
+        ([1, 2], one, one + 1),
+        ([0, 2, 1], one, one + 1),
+        ([], one, one),
+    ):
+        with pytest.raises(ValueError, match="must"):
+            build(np.array(offsets, dtype=np.int64), starts, ends)
 
 
 def test_blocks(monkeypatch):
