@@ -16,7 +16,7 @@ import typer
 from ..errors import StructlearnError
 from ._corpora import files_of
 from ._pipelines import HELP, load
-from ._texts import Text, Unit, read
+from ._texts import INPUTS, Text, Unit, read
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -84,10 +84,14 @@ def find_cli(
 
 def _files(paths: Iterable[str]) -> Iterator[str]:
     for path in paths:
-        if os.path.isdir(path):
-            yield from map(str, files_of(Path(path)))
-        else:
+        if not os.path.isdir(path):
             yield path
+            continue
+        names = map(str, files_of(Path(path)))
+        found = [name for name in names if name.removesuffix(".gz").endswith((*INPUTS, *TREES))]
+        if not found:
+            raise StructlearnError("SL069", folder=path)
+        yield from found
 
 
 class Hit(NamedTuple):

@@ -94,7 +94,8 @@ class _Tests:
                 mask = own if mask is None else mask & own
             nodes = np.arange(self.forest.n) if mask is None else np.flatnonzero(mask)
             if not {LABEL, LENGTH}.issuperset(name for name, _ in attributes):
-                nodes = nodes[np.isin(nodes, self.forest.leaves - 1, assume_unique=True)]
+                # Tags: nodes with one node below.
+                nodes = nodes[self.forest.ends[nodes] == nodes + 2]
             self._found[attributes] = nodes
         return self._found[attributes]
 
@@ -144,7 +145,6 @@ class _Join:
 
     def __init__(self, forest: Forest, pattern: Pattern, tests: _Tests):
         self.forest, self.pattern = forest, pattern
-        self._found: list[_Found] = []
         below: list[list[int]] = [[] for _ in pattern.nodes]
         for number, node in enumerate(pattern.nodes[1:], 1):
             below[node.parent].append(number)

@@ -107,18 +107,24 @@ class _Parser:
             for node, more in product(nodes, self.relations())
         ]
 
-    def relations(self) -> list[Relations]:
-        found = self.conjunction()
-        while self._takes("|"):
-            found += self.conjunction()
-        return found
+    def relations(self, *, needed: bool = False) -> list[Relations]:
+        """Read alternatives of relations. needed: whether there must be any."""
+        found: list[Relations] = []
+        while True:
+            own = self.conjunction()
+            if own == [()] and (needed or self._at("|")):
+                raise self._error("a relation")
+            found += own
+            if not self._takes("|"):
+                return found
+            needed = True
 
     def conjunction(self) -> list[Relations]:
         found: list[Relations] = [()]
         while True:
             needed = self._takes("&")
             if self._takes("["):
-                more = self.relations()
+                more = self.relations(needed=True)
                 self._expect("]")
             elif self._at(NOT) or OPERATOR.match(self.text, self.place) or needed:
                 more = self._relation()

@@ -68,6 +68,7 @@ def test_all_nodes_of_a_match(run, trees):
 def test_number_of_matches(run, trees, tmp_path):
     docs = [parsed_doc(Vocab(), TREES[0]), Doc(Vocab()), parsed_doc(Vocab(), *TREES)]
     DocBin(docs=docs).to_disk(tmp_path / "docs.spacy")
+    (tmp_path / "structlearn-apply.json").write_text("{}", encoding="utf8")  # of `apply`
     assert run("find", "--count", "VP", tmp_path) == (
         0,
         f"{tmp_path}/docs.spacy: 3\n{tmp_path}/some.trees: 2\n",
@@ -101,6 +102,9 @@ def test_what_cannot_be_searched(run, trees, model, tmp_path):
     one_line_error(run("find", "NP", tmp_path / "bare.spacy"), "SL020", "'a'")
     (tmp_path / "bad.jsonl").write_text('{"text": "a", "trees": ["(X a)"]}', encoding="utf8")
     one_line_error(run("find", "NP", tmp_path / "bad.jsonl"), "SL704", "text 1", "tokens")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "table.csv").touch()
+    one_line_error(run("find", "NP", tmp_path / "empty"), "SL069")
     # A pipeline without a parser.
     (tmp_path / "text.txt").write_text("Run!", encoding="utf8")
     one_line_error(run("find", "NP", tmp_path / "text.txt", "--model", model), "SL020")

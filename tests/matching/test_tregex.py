@@ -117,6 +117,10 @@ def test_all_operators_are_read():
         ("NP <0 VP", 7),
         ("NP < =a", 6),
         ("NP ! VP", 6),
+        ("NP < NN |", 10),
+        ("NP [] < NN", 5),
+        ("NP | < NN", 4),
+        ("NP [| < NN]", 5),
         ('"', 1),
     ],
 )
