@@ -150,6 +150,7 @@ class Search:
 
     @cached_property
     def nlp(self) -> Language:
+        """The pipeline."""
         return load(self.model)
 
     def count(self, path: str) -> int:

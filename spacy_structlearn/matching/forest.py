@@ -78,10 +78,6 @@ class Forest:
         self.leaves = np.flatnonzero(self.n_children == 0)
         self.attributes, self.rules = attributes, rules
 
-    def label(self, node: int) -> str:
-        """Return the label of a node."""
-        return self.names[self.labels[node]]
-
     @cached_property
     def trees(self) -> Nodes:
         """The tree of each node."""
@@ -95,22 +91,24 @@ class Forest:
     def order(self, name: str) -> Order:
         """Return the place of each node in an order, and the node at each place.
 
-        before: pre-order. after: post-order. sisters: children of the same parent are together.
-        heads: each chain from a phrase to its head child, to its head child and so on is together.
+        name: before, after, sisters or heads.
         """
         return getattr(self, name)
 
     @cached_property
     def before(self) -> Order:
+        """Pre-order."""
         own = np.arange(self.n)
         return own, own
 
     @cached_property
     def after(self) -> Order:
+        """Post-order."""
         return _order(self.ends - 1 - self.depths)
 
     @cached_property
     def sisters(self) -> Order:
+        """An order in which children of the same parent are together."""
         roots = np.flatnonzero(self.parents < 0)
         places = self.first_children[self.parents] + self.ranks
         places[roots] = self.n - len(roots) + np.arange(len(roots))
@@ -123,6 +121,7 @@ class Forest:
 
     @cached_property
     def heads(self) -> Order:
+        """An order in which each chain of head children is together."""
         # Links from each head child to its parent end at the top of its chain.
         own = np.arange(self.n)
         tops = followed(np.where(self.is_head, self.parents, own))

@@ -40,7 +40,7 @@ def test_errors_that_no_input_explains_keep_their_traceback(run, monkeypatch):
 
 
 # --- help of every command, pipes -----------------------------------------------------------------
-COMMANDS = ["parse", "render", "apply", "convert", "init-config", "train", "adapt"]
+COMMANDS = ["parse", "render", "apply", "find", "convert", "init-config", "train", "adapt"]
 COMMANDS += ["evaluate", "info", "package", "upgrade"]
 
 

@@ -131,7 +131,7 @@ def test_nodes(random, number):
         nodes += nodes_of(tree, COLLINS, first)
         first = nodes[-1].stop
     places = {id(node): place for place, node in enumerate(nodes)}
-    assert [forest.label(n) for n in range(forest.n)] == [node.label for node in nodes]
+    assert [forest.names[label] for label in forest.labels] == [node.label for node in nodes]
     assert forest.parents.tolist() == [places.get(id(node.parent), -1) for node in nodes]
     assert forest.starts.tolist() == [node.start for node in nodes]
     assert forest.stops.tolist() == [node.stop for node in nodes]
