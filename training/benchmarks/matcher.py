@@ -11,6 +11,7 @@ training/results/languages.json (--trial only prints them):
 matcher.trees             number of trees that are searched
 matcher.trees_per_cpu_s   in DocBins, including the time to read the files
 matcher.docs.trees_per_cpu_s   in Docs in memory, one Doc at a time
+matcher.docs_together.trees_per_cpu_s   in Docs in memory, many at a time
 matcher.count.trees_per_cpu_s  in DocBins, if matches are only counted
 matcher.matches.PATTERN   number of matches in train and dev
 matcher.random_trees      number of random trees that are searched for random patterns
@@ -71,6 +72,7 @@ def speed() -> dict[str, float]:
             sum(matcher.count(some).values()) for some in stored()
         ),
         "matcher.docs.trees_per_cpu_s": lambda: sum(len(matcher(doc)) for doc in docs),
+        "matcher.docs_together.trees_per_cpu_s": lambda: found(docs),
     }
     figures = {
         "matcher.trees": trees * copies,
