@@ -16,6 +16,7 @@ import typer
 from ..errors import StructlearnError
 from ._corpora import files_of
 from ._pipelines import HELP, load
+from ._terminal import echo
 from ._texts import INPUTS, Text, Unit, read
 
 if TYPE_CHECKING:
@@ -72,11 +73,11 @@ def find_cli(
     for path in _files(paths):
         if count:
             own = search.count(path)
-            print(f"{path}: {own}", flush=True)
+            echo(f"{path}: {own}")
             total += own
             continue
         for hit in search.hits(path):
-            print(_line(hit, format), flush=True)
+            echo(_line(hit, format))
             total += 1
     if not total:
         raise typer.Exit(1)
