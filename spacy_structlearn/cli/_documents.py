@@ -30,7 +30,7 @@ def printed(doc: Doc, format: Format, number: int = 0) -> Iterator[str]:
     number: its name in PropBank's columns.
     """
     from ..display.chunks import bracketed
-    from ..display.frames import frame_text
+    from ..display.frames import cut_mark, frame_text, window
     from ..display.html import by_layer
     from ..pipeline.as_data import as_dict
     from ..pipeline.extensions import CONSTITUENTS, SRL
@@ -52,7 +52,12 @@ def printed(doc: Doc, format: Format, number: int = 0) -> Iterator[str]:
         spans = [(chunk.label_, *sentence.place(chunk)) for chunk in layers.get("np_chunks", ())]
         yield bracketed(words, sentence.tags(), [span for span in spans if span[1] < span[2]])
         yield from map(_attachment_as_text, layers.get("pp_attachments", ()))
-        yield from (frame_text(words, *frame) for frame in _plain_frames(sentence, layers))
+        for predicate, roleset, arguments in _plain_frames(sentence, layers):
+            spans = [span[1:] for span in arguments]
+            first, last = window(len(words), [*spans, (predicate, predicate + 1)])
+            shown = [(label, start - first, end - first) for label, start, end in arguments]
+            line = frame_text(words[first:last], predicate - first, roleset, shown)
+            yield f"{cut_mark(first)}{line}{cut_mark(len(words) - last)}".strip()
 
 
 def _conll2000(doc: Doc) -> Iterator[str]:

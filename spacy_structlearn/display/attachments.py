@@ -57,6 +57,6 @@ def attachment_line(sentence: ShownSentence, site: Any) -> str:
     first = min((span.start for span in spans), default=0)
     last = max((span.end for span in spans), default=0)
     return spans_html(
-        sentence.words()[first:last],
+        sentence.words(first, last),
         [span._replace(start=span.start - first, end=span.end - first) for span in spans],
     )

@@ -49,6 +49,11 @@ COLORS: Mapping[str, str] = {
 readers with colour blindness. Black text is legible on each of them.
 """
 
+LONG = 250
+"""Words in a sentence of which a frame shows only a part."""
+AROUND = 10
+"""Words on both sides that are shown then."""
+
 # In displacy's own templates, a label may cover the next one. Here it takes space in the line, in a
 # box of height 0 before its word.
 _TEMPLATES = {
@@ -200,7 +205,28 @@ def frame_line(sentence: ShownSentence, frame: Any) -> str:
     for span, label, probability in frame.arguments:
         color = _color(label, COLORS) or GRAY
         spans.append(LabelledSpan(*sentence.place(span), label, probability, color))
-    return spans_html(sentence.words(), spans)
+    first, last = window(len(sentence.positions), [(span.start, span.end) for span in spans])
+    spans = [span._replace(start=span.start - first, end=span.end - first) for span in spans]
+    line = spans_html(sentence.words(first, last), spans)
+    return f"{cut_mark(first)}{line}{cut_mark(len(sentence.positions) - last)}"
+
+
+def window(n: int, spans: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    """Return the part (start, end) of a sentence of n words that is shown for these spans.
+
+    Of a long sentence, this is what is around them. Otherwise, a sentence with many frames would
+    take more space and time than its length.
+    """
+    full = [span for span in spans if span[0] < span[1]]
+    if n <= LONG or not full:
+        return 0, n
+    first, last = min(start for start, _ in full), max(end for _, end in full)
+    return max(first - AROUND, 0), min(last + AROUND, n)
+
+
+def cut_mark(left_out: int) -> str:
+    """Return what stands for this number of words."""
+    return " \N{HORIZONTAL ELLIPSIS} " if left_out else ""
 
 
 def plain_frame(frame: Any, positions: Sequence[int]) -> PlainFrame:

@@ -105,9 +105,9 @@ class ShownSentence(NamedTuple):
     span: Span
     positions: list[int]
 
-    def words(self) -> list[str]:
-        """Return the words, without white space."""
-        return [self.span.doc[i].text for i in self.positions]
+    def words(self, start: int = 0, end: int | None = None) -> list[str]:
+        """Return the words from start to end, without white space."""
+        return [self.span.doc[i].text for i in self.positions[start:end]]
 
     def tags(self) -> list[str]:
         """Return the tag of each word."""

@@ -7,7 +7,7 @@ from typing import TypedDict
 
 from spacy.tokens import Doc, Span, Token
 
-from ..display.frames import plain_frame
+from ..display.frames import LONG, cut_mark, plain_frame, window
 from ..display.html import ShownSentence, by_sentence, enclosed, sentences
 from ..errors import StructlearnError
 from ..groups import CONSTITUENTS, PP_ATTACHMENTS, SRL
@@ -64,7 +64,8 @@ class FrameDict(TypedDict):
     sentence: its number in `sents`.
     verb, description, tags: as AllenNLP's predictor of semantic roles returns them, over the
         `words` of the sentence. tags: in the IOB2 scheme, "B-ARG0", "I-ARG0", "B-V", "O"; None if
-        the arguments overlap, because tags cannot express that.
+        the arguments overlap, because tags cannot express that. For a sentence of more than 250
+        words, tags is None, and description has only the words around the frame.
     """
 
     predicate: Place
@@ -154,10 +155,12 @@ def _attachment(site: PPAttachment) -> AttachmentDict:
 
 
 def _frame(frame: Frame, number: int, sentence: ShownSentence) -> FrameDict:
-    words = sentence.words()
+    n = len(sentence.positions)
     predicate, _, arguments = plain_frame(frame, sentence.positions)
     spans = sorted([*arguments, (PREDICATE, predicate, predicate + 1)], key=lambda s: (s[1], -s[2]))
-    texts = [(start, end, f"[{label}: ") for label, start, end in spans]
+    first, last = window(n, [span[1:] for span in spans])
+    texts = [(start - first, end - first, f"[{label}: ") for label, start, end in spans]
+    description = enclosed(sentence.words(first, last), texts, "]")
     overlap = any(span[1] < before[2] for before, span in pairwise(spans))
     return {
         "predicate": _token(frame.predicate[0]),
@@ -165,9 +168,9 @@ def _frame(frame: Frame, number: int, sentence: ShownSentence) -> FrameDict:
         "prob": _rounded(frame.prob),
         "arguments": [_labelled(a.span, a.label, a.prob) for a in frame.arguments],
         "sentence": number,
-        "verb": words[predicate],
-        "description": enclosed(words, texts, "]"),
-        "tags": None if overlap else encode(spans, len(words)),
+        "verb": frame.predicate[0].text,
+        "description": f"{cut_mark(first)}{description}{cut_mark(n - last)}".strip(),
+        "tags": None if overlap or n > LONG else encode(spans, n),
     }
 
 

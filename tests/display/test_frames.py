@@ -9,17 +9,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from spacy.tokens import Doc
 
+from spacy_structlearn.cli._documents import Format, printed
 from spacy_structlearn.display.frames import (
+    AROUND,
     COLORS,
+    LONG,
     frame_columns,
     frame_line,
     frame_text,
     frames_html,
     plain_frame,
+    window,
 )
 from spacy_structlearn.display.html import fragment, sentences
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import extensions
+from spacy_structlearn.pipeline.as_data import as_dict
 from spacy_structlearn.pipeline.readers import set_gold_spans
 from spacy_structlearn.roles.propositions import read_props
 
@@ -49,6 +54,33 @@ def plain_frames(draw, n=None):
         roleset = draw(st.sampled_from([None, "go.01"]))
         frames.append((predicate, roleset, arguments))
     return n, frames
+
+
+# --- long sentences -------------------------------------------------------------------------------
+def test_a_frame_shows_the_part_of_a_long_sentence_around_it():
+    assert window(LONG, [(3, 5)]) == (0, LONG)
+    n = LONG + 1
+    assert window(n, [(100, 101), (90, 95), (0, 0)]) == (90 - AROUND, 101 + AROUND)
+    assert window(n, [(2, n - 3)]) == (0, n)
+    assert window(n, []) == (0, n)
+
+
+def test_output_grows_with_the_length_of_a_sentence():
+    sizes = []
+    for n in (1000, 4000):
+        frames = [(i, None, [("ARG1", i + 1, i + 3)]) for i in range(0, n - 3, 4)]
+        doc = framed([f"w{i % 10}" for i in range(n)], frames)
+        found = as_dict(doc)["frames"]
+        assert all(frame["tags"] is None for frame in found)
+        assert found[50]["verb"] == "w0"
+        (sentence,) = sentences(doc)
+        lines = [frame_line(sentence, frame) for frame in doc._.frames]
+        texts = list(printed(doc, Format.text))
+        assert found[50]["description"].startswith("\N{HORIZONTAL ELLIPSIS} w0 w1")
+        assert "[V w0] [ARG1 w1 w2] w3" in texts[51]
+        sizes.append([len("".join(part)) for part in (map(str, found), lines, texts)])
+    for one, other in zip(*sizes, strict=True):
+        assert other < 4.1 * one
 
 
 # --- text -----------------------------------------------------------------------------------------
