@@ -88,8 +88,8 @@ Inputs are gold tokens without tags. For supar, which predicts no tags, EVALB ex
 by gold tags. Grammars have four rounds, and span features are trained on forests by grammars of ten
 folds. NLTK parses only {short} sentences of {shortest} to {longest} words, with rare words of the
 training data for unknown words; an extra column shows the scores of all systems on these. supar has
-two layers of 200, a character LSTM, and batches of 1,000 tokens. It was to have 35 epochs, and was
-stopped after {epochs}; the best of these on dev is kept.""",
+two layers of 200, a character LSTM, batches of 1,000 tokens and {epochs} epochs, the best of which
+on dev is kept.""",
 }
 ABSENT = """\
 * benepar and spacy-transformers need pretrained models, which are downloads.
