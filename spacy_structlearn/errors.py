@@ -253,6 +253,9 @@ MESSAGES = {
     "SL181": "The package nltk is not installed. Install it: pip install nltk",
     "SL182": "The word {word!r} has no tag. Put each word alone into a Tree with its tag, such as "
     "Tree('NN', ['dog']).",
+    "SL190": "{component!r}: no tree of {text!r} meets the constraints on {constraints} (in "
+    "tokens). Remove one of them. A bracket that must be cannot cross another one or the end of "
+    "the sentence.",
     # --- SL2xx: sequences and optimisation ----------------------------------------------------
     "SL201": "The template {text!r} is malformed. Write column[offset], or several joined by |, "
     "for example TAG[-1]|TAG[0]; write bias for the predicate that is always true.",
@@ -351,6 +354,10 @@ MESSAGES = {
     "SL426": "The parser needs a latent grammar, several of them, or one span grammar.",
     "SL427": "Got tokens of {number} sentences for {of} sentences. Give the tokens of each "
     "sentence.",
+    "SL428": "{constraint!r} is not a constraint on a sentence of {number} words. Give its start "
+    "and end in words, its label or None, and whether the bracket must be.",
+    "SL429": "Got constraints of {number} sentences for {of} sentences. Give the constraints of "
+    "each sentence, or None.",
     "SL430": "{text!r} is not a template of features of a {kind}. Join terms such as {examples} "
     'by |, or write "bias".',
     "SL431": "The template {text!r} is given twice. Remove one.",
@@ -416,6 +423,8 @@ MESSAGES = {
     "load one first.",
     "SL631": "{name} of the search is {value!r}; it must be {wanted}.",
     "SL632": 'Expected one tag for each word of each sentence. Use "" for an unknown tag.',
+    "SL633": "A sigmoid belief network parses without constraints. Remove the spans that constrain "
+    "the trees, set constraint_keys = [], or use a grammar.",
     # --- SL64x: their means -------------------------------------------------------------------
     "SL640": "No sigmoid belief network can be made with {problem}.",
     "SL641": "Cannot compute with the derivations: there is {problem}. Encode the trees with the "

@@ -99,6 +99,7 @@ class DerivationParser:
         *,
         tag_weight: float = np.inf,
         tokens: Iterable[Any] | None = None,
+        constraints: Iterable[Sequence[Any] | None] | None = None,
     ) -> list[Parse]:
         """Parse sentences.
 
@@ -108,9 +109,13 @@ class DerivationParser:
         tag_weight: the score of a word with another tag is lowered by this many nats, or by less if
             the other tag is probable too (`tag_shares`). Infinity: the best tag is certain.
         tokens: not used.
+        constraints: must be None or empty for each sentence; see `grammar.chart.decode`.
 
-        Raises StructlearnError if tag_weight is below 0 or there is not one tag for each word.
+        Raises StructlearnError if tag_weight is below 0, if there is not one tag for each word, and
+        if there are constraints.
         """
+        if any(constraints or ()):
+            raise StructlearnError("SL633")
         words = [list(sentence) for sentence in sentences]
         given = [None] * len(words) if tags is None else [list(row) for row in tags]
         if tags is not None and [*map(len, given)] != [*map(len, words)]:
@@ -132,11 +137,14 @@ class DerivationParser:
         *,
         tag_weight: float = np.inf,
         tokens: Any | None = None,
+        constraints: Sequence[Any] | None = None,
     ) -> list[Parse]:
         """Return the k most probable trees that the search finds, best first.
 
         A wider beam finds more trees. For the arguments and errors see `parse`.
         """
+        if constraints:
+            raise StructlearnError("SL633")
         words = list(sentence)
         given = None if tags is None else list(tags)
         k = min(k, _MOST)

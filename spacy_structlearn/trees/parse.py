@@ -34,6 +34,7 @@ class Parse:
     log_likelihood: log P(sentence), a lower bound because of pruning. For a conditional grammar it
         is log Z, which does not measure the likelihood of the sentence.
     failed: whether this is a fallback tree without a probability.
+    unmet: whether constraints were given that no tree meets, and so they were ignored.
     root: the label above the tree.
 
     Both logarithms are those of the (first) model. With span scores, probabilities and
@@ -48,6 +49,7 @@ class Parse:
     log_probability: float = -np.inf
     log_likelihood: float = -np.inf
     failed: bool = False
+    unmet: bool = False
     root: str = "TOP"
     levels: int = field(default=0, repr=False)  # of the cascade
 

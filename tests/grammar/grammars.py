@@ -2,6 +2,7 @@
 
 import threading
 from collections import defaultdict
+from copy import copy
 from functools import cache
 from itertools import pairwise, product
 from pathlib import Path
@@ -475,7 +476,16 @@ class Enumeration:
     def __init__(self, grammar, rows, level=-1, seed=None):
         self.grammar, self.seed = grammar, seed
         self.level = grammar.levels[level]
-        self.trees = list(self._trees(rows))
+        self._weigh(list(self._trees(rows)))
+
+    def only(self, wanted):
+        """The same grammar given that the tree is one of which `wanted`, of its key, is true."""
+        other = copy(self)
+        other._weigh([tree for tree in self.trees if wanted(self.key(tree))])
+        return other
+
+    def _weigh(self, trees):
+        self.trees = trees
         self.weights = np.array([float(tree.total) for tree in self.trees])
         self.total = self.weights.sum()
         self.q = defaultdict(float)

@@ -53,6 +53,7 @@ from spacy_structlearn.grammar.chart._fine cimport (
 )
 from spacy_structlearn.grammar.chart._listing cimport list_forest, reserve_lists
 from spacy_structlearn.grammar.chart._structures cimport (
+    BLOCKED,
     INSIDE,
     LEVELS,
     LISTING,
@@ -140,7 +141,7 @@ cdef int fill_chart(const Task* t, Work* w, int n, const float** lexicon, const 
         return status
     if reserve_lists(w, t.coarse, n) or reserve_factored(w, t.coarse, t.factors, n):
         return OUT_OF_MEMORY
-    w.z = inside_factored(t.factors, w, n, lexicon[1], strides[1])
+    w.z = inside_factored(t.coarse, t.factors, w, n, lexicon[1], strides[1])
     end_stage(w, INSIDE)
     if not w.z > 0:
         return UNPARSED
@@ -188,7 +189,8 @@ cdef int search(const Task* t, Work* w, int n, const float** lexicon, const int*
     """
     cdef int status = UNPARSED, levels
     n_levels[0] = t.n_levels
-    if t.factors != NULL:
+    # The factors do not tell a tag that is the whole tree from a phrase over it.
+    if t.factors != NULL and (w.limits == NULL or n > 1):
         status = cascade(t, w, n, lexicon, strides, t.n_levels, False, 1.0, z)
         if status == UNPARSED:
             status = cascade(t, w, n, lexicon, strides, t.n_levels, False, 1e-4, z)
@@ -404,6 +406,9 @@ cdef class Grammar:
         f.n_unaries = len(above)
         f.unaries = <const Entry*>self._records(_records(
             ENTRY, value=factors["unary_values"], parent=above, pair=below))
+        numbers = {tuple(rule): x for x, rule in enumerate(np.asarray(self.rules[4]).tolist())}
+        symbol = np.searchsorted(offsets, np.asarray(factors["unaries"]).T + tags, "right") - 1
+        f.unary_rule = self._ints([numbers[tuple(pair)] for pair in symbol.tolist()])
         f.root = self._floats(factors["root"])
         f.root_states = self._floats(factors["root_states"])
         f.root_tags = self._floats(factors["root_tags"])
@@ -648,12 +653,13 @@ cdef class Chart:
         return 0
 
     def hypergraphs(self, Parser parser not None, list lexicon not None, list others not None,
-                    const int64_t[::1] offsets):
+                    const int64_t[::1] offsets, list limits=None):
         """Pack the scored forests of a batch of sentences, none of which is empty.
 
         lexicon: P(word | tag substate) at each level of the cascade, float32 (words, columns).
         others: the same at the last level of each further grammar.
         offsets: where the words of each sentence begin, int64 (sentences + 1).
+        limits: `constraints.Limits` of each sentence, or None for those without constraints.
 
         Returns a dict of the arrays items, begins, tails, scores, made and chain of
         `hypergraph.Hypergraphs` for the sentences that have a parse; of each edge its mean
@@ -682,6 +688,7 @@ cdef class Chart:
         cdef const float** rows = first + n_levels + n_others
         cdef int* strides = &widths[0]
         cdef const float[:, ::1] view
+        cdef size_t[:, ::1] limits_of = _limit_pointers(parser, limits, np.diff(offsets))
         for k in range(n_levels + n_others):
             view = lexicon[k] if k < n_levels else others[k - n_levels]
             first[k] = &view[0, 0]
@@ -693,6 +700,9 @@ cdef class Chart:
                 for k in range(n_levels + n_others):
                     rows[k] = first[k] + offsets[x] * strides[k]
                 used = 0
+                w.limits = <const int32_t*>limits_of[x, 0]
+                w.whole = <const uint8_t*>limits_of[x, 1]
+                w.unaries = <const uint8_t*>limits_of[x, 2]
                 status = pack_sentence(&parser.task, w, n, rows, strides, rows + n_levels,
                                        strides + n_levels, &used, &log_of[x])
                 if status == OUT_OF_MEMORY:
@@ -701,6 +711,7 @@ cdef class Chart:
                 place[x + 1, 0] = p.n_items
                 place[x + 1, 1] = p.n_begins
                 place[x + 1, 2] = p.n_edges
+            w.limits = NULL
             restore_subnormals(mode)
         if status == OUT_OF_MEMORY:
             raise MemoryError
@@ -833,6 +844,36 @@ cdef class Chart:
             "root_item": _copied(f.root_item, f.n_roots),
             "root_rule": _copied(f.root_rule, f.n_roots),
         }
+
+
+cdef _limit_pointers(Parser parser, list limits, sizes):
+    """Return where the arrays of the limits of each sentence are, 0 for none, uintp (sentences, 3).
+
+    Raises ValueError for arrays that do not fit.
+    """
+    cdef const Coarse* c = parser.task.coarse
+    cdef const int32_t[:, ::1] spans
+    cdef const uint8_t[:, ::1] whole, unary
+    cdef size_t[:, ::1] found = np.zeros((len(sizes), 3), dtype=np.uintp)
+    if limits is None:
+        return found
+    if len(limits) != len(sizes):
+        raise ValueError("there must be limits of each sentence")
+    for x, (own, n) in enumerate(zip(limits, sizes.tolist())):
+        if own is None:
+            continue
+        spans, whole, unary = own
+        rows = len(whole)
+        sound = np.shape(spans) == (n, n + 1) and np.shape(whole) == (rows, c.n_symbols)
+        if not sound or np.shape(unary) != (rows, c.n_unary) or not (
+            BLOCKED <= np.min(spans) and np.max(spans) < rows
+        ):
+            raise ValueError("the limits do not fit the sentence or the grammar")
+        found[x, 0] = <size_t>&spans[0, 0]
+        if rows:
+            found[x, 1] = <size_t>&whole[0, 0]
+            found[x, 2] = <size_t>&unary[0, 0] if c.n_unary else 0
+    return found
 
 
 cdef _copied(const int32_t* values, Py_ssize_t n):

@@ -15,6 +15,7 @@ from spacy_structlearn.grammar.chart._listing cimport (
     write_edges,
 )
 from spacy_structlearn.grammar.chart._structures cimport (
+    BLOCKED,
     NOTHING,
     OUT_OF_MEMORY,
     PARSED,
@@ -25,6 +26,10 @@ from spacy_structlearn.grammar.chart._structures cimport (
     Work,
     by_end,
     by_start,
+    limit_of,
+    may_be_above,
+    may_be_bare,
+    may_be_whole,
     reserve_more,
     scale_cell,
 )
@@ -93,12 +98,44 @@ cdef inline void push_tags(const TagRules* r, Work* w, int n_tags, int i, float 
         w.tag_outside[i * n_tags + t] += value
 
 
+cdef inline void add_unaries(const Coarse* g, const Work* w, int limit, const float* lower,
+                             float* upper) noexcept nogil:
+    """Compute the inside scores of the upper nodes of a cell."""
+    cdef int a, x
+    memcpy(upper, lower, g.n_pad * 4)
+    if limit >= 0:
+        for a in range(g.n_nts):
+            if not may_be_whole(g, w, limit, g.n_tags + a):
+                upper[a] = 0.0
+    for x in range(g.unary_by_child[g.n_tags], g.n_unary):
+        if may_be_above(g, w, limit, x):
+            upper[g.unary_rules[2 * x] - g.n_tags] += (
+                g.unary_value[x] * lower[g.unary_rules[2 * x + 1] - g.n_tags]
+            )
+
+
+cdef inline void push_unaries(const Coarse* g, const Work* w, int limit, const float* upper,
+                              float* lower) noexcept nogil:
+    """Compute the outside scores of the lower nodes of a cell."""
+    cdef int a, x
+    memcpy(lower, upper, g.n_pad * 4)
+    if limit >= 0:
+        for a in range(g.n_nts):
+            if not may_be_whole(g, w, limit, g.n_tags + a):
+                lower[a] = 0.0
+    for x in range(g.unary_by_child[g.n_tags], g.n_unary):
+        if may_be_above(g, w, limit, x):
+            lower[g.unary_rules[2 * x + 1] - g.n_tags] += (
+                g.unary_value[x] * upper[g.unary_rules[2 * x] - g.n_tags]
+            )
+
+
 cdef int inside_coarse(const Coarse* g, Work* w, int n, const float* lexicon, int stride) noexcept nogil:
     """Compute the inside scores `lower`, `upper` and their `exponent`.
 
     lexicon: scores of n words with all tags, in rows that are `stride` apart.
     """
-    cdef int i, j, k, a, t, x, e, best, pad = g.n_pad, n_nts = g.n_nts
+    cdef int i, j, k, a, t, x, e, best, limit, pad = g.n_pad, n_nts = g.n_nts
     cdef Py_ssize_t row
     cdef float* lower
     cdef float* upper
@@ -109,6 +146,12 @@ cdef int inside_coarse(const Coarse* g, Work* w, int n, const float* lexicon, in
             lower = w.lower + row * pad
             upper = w.upper + row * pad
             memset(lower, 0, pad * 4)
+            limit = limit_of(w, n, i, j)
+            if limit == BLOCKED:
+                memset(upper, 0, pad * 4)
+                memset(w.upper_by_end + by_end(i, j) * pad, 0, pad * 4)
+                w.exponent[row] = NOTHING
+                continue
             if j == i + 1:
                 largest = 0.0
                 for t in range(g.n_tags):
@@ -146,18 +189,16 @@ cdef int inside_coarse(const Coarse* g, Work* w, int n, const float* lexicon, in
                         value += g.parent_value[x] * w.m[g.parent_place[x]]
                     lower[a] = value
                 # a tag on the left, on the right, on both sides
-                add_tags(&g.tag_nt, w, g.n_tags, i, w.factor[0],
-                         w.upper_by_end + by_end(i + 1, j) * pad, lower)
-                add_tags(&g.nt_tag, w, g.n_tags, j - 1, w.factor[j - i - 2],
-                         w.upper + by_start(n, i, j - 1) * pad, lower)
-                if j == i + 2:
-                    add_tags(&g.tag_tag, w, g.n_tags, i, w.factor[0],
-                             w.tag_value + (j - 1) * g.n_tags, lower)
-            memcpy(upper, lower, pad * 4)
-            for x in range(g.unary_by_child[g.n_tags], g.n_unary):
-                upper[g.unary_rules[2 * x] - g.n_tags] += (
-                    g.unary_value[x] * lower[g.unary_rules[2 * x + 1] - g.n_tags]
-                )
+                if may_be_bare(g, w, n, i):
+                    add_tags(&g.tag_nt, w, g.n_tags, i, w.factor[0],
+                             w.upper_by_end + by_end(i + 1, j) * pad, lower)
+                if may_be_bare(g, w, n, j - 1):
+                    add_tags(&g.nt_tag, w, g.n_tags, j - 1, w.factor[j - i - 2],
+                             w.upper + by_start(n, i, j - 1) * pad, lower)
+                    if j == i + 2 and may_be_bare(g, w, n, i):
+                        add_tags(&g.tag_tag, w, g.n_tags, i, w.factor[0],
+                                 w.tag_value + (j - 1) * g.n_tags, lower)
+            add_unaries(g, w, limit, lower, upper)
             if j == i + 1:
                 w.exponent[row] = e
             else:
@@ -174,7 +215,7 @@ cdef float sentence_score_coarse(const Coarse* g, Work* w, int n) noexcept nogil
         s = g.root_rules[x]
         if s >= g.n_tags:
             z += g.root_value[x] * upper[s - g.n_tags]
-        elif n == 1:
+        elif n == 1 and may_be_bare(g, w, n, 0):
             z += g.root_value[x] * w.tag_value[s]
     return z
 
@@ -202,17 +243,13 @@ cdef void outside_coarse(const Coarse* g, Work* w, int n) noexcept nogil:
                     s = g.root_rules[x]
                     if s >= g.n_tags:
                         upper[s - g.n_tags] += g.root_value[x]
-                    elif n == 1:
+                    elif n == 1 and may_be_bare(g, w, n, 0):
                         w.tag_outside[s] += g.root_value[x]
             # Outside scores are unbounded only for states whose inside score is zero.
             child = w.upper + by_start(n, i, j) * pad
             for a in range(n_nts):
                 upper[a] = upper[a] if child[a] > 0.0 else 0.0
-            memcpy(lower, upper, pad * 4)
-            for x in range(g.unary_by_child[g.n_tags], g.n_unary):
-                lower[g.unary_rules[2 * x + 1] - g.n_tags] += (
-                    g.unary_value[x] * upper[g.unary_rules[2 * x] - g.n_tags]
-                )
+            push_unaries(g, w, limit_of(w, n, i, j), upper, lower)
             child = w.lower + by_start(n, i, j) * pad
             for a in range(n_nts):
                 lower[a] = lower[a] if child[a] > 0.0 else 0.0
@@ -243,15 +280,18 @@ cdef void outside_coarse(const Coarse* g, Work* w, int n) noexcept nogil:
             add_products(w.outside_by_end + by_end(i + 1, j) * pad, pad,
                          w.upper + by_start(n, i, i + 1) * pad, pad, w.w, g.n_right_pad,
                          w.factor, length - 1, g.n_left, g.n_right_pad)
-            push_tags(&g.tag_nt, w, g.n_tags, i, w.factor[0], lower,
-                      w.upper_by_end + by_end(i + 1, j) * pad,
-                      w.outside_by_end + by_end(i + 1, j) * pad)
-            push_tags(&g.nt_tag, w, g.n_tags, j - 1, w.factor[length - 2], lower,
-                      w.upper + by_start(n, i, j - 1) * pad,
-                      w.outside + by_start(n, i, j - 1) * pad)
-            if length == 2:
-                push_tags(&g.tag_tag, w, g.n_tags, i, w.factor[0], lower,
-                          w.tag_value + (j - 1) * g.n_tags, w.tag_outside + (j - 1) * g.n_tags)
+            if may_be_bare(g, w, n, i):
+                push_tags(&g.tag_nt, w, g.n_tags, i, w.factor[0], lower,
+                          w.upper_by_end + by_end(i + 1, j) * pad,
+                          w.outside_by_end + by_end(i + 1, j) * pad)
+            if may_be_bare(g, w, n, j - 1):
+                push_tags(&g.nt_tag, w, g.n_tags, j - 1, w.factor[length - 2], lower,
+                          w.upper + by_start(n, i, j - 1) * pad,
+                          w.outside + by_start(n, i, j - 1) * pad)
+                if length == 2 and may_be_bare(g, w, n, i):
+                    push_tags(&g.tag_tag, w, g.n_tags, i, w.factor[0], lower,
+                              w.tag_value + (j - 1) * g.n_tags,
+                              w.tag_outside + (j - 1) * g.n_tags)
 
 
 cdef int build_forest(const Coarse* g, Work* w, int n, float z, float keep, float keep_edge,
@@ -265,7 +305,8 @@ cdef int build_forest(const Coarse* g, Work* w, int n, float z, float keep, floa
     cdef const int32_t* own = NULL
     cdef bint kept
     cdef int i, j, k, a, t, u, x, c, length, pad = g.n_pad, left, right, item, other
-    cdef int begin, rule, parent, cell
+    cdef int begin, rule, parent, cell, allowed
+    cdef bint limited = w.limits != NULL
     cdef Py_ssize_t row, row_end
     cdef float limit = keep * z, limit_edge = keep_edge * z, factor, value, ofactor
     cdef const float* lower_out
@@ -278,6 +319,7 @@ cdef int build_forest(const Coarse* g, Work* w, int n, float z, float keep, floa
             if reserve_more(f, 1, g.n_symbols, 0, 0, 0):
                 return OUT_OF_MEMORY
             begin = f.n_items
+            allowed = limit_of(w, n, i, j)
             if gold != NULL:
                 own = gold + 3 * (<Py_ssize_t>i * (n + 1) + j)
             if length == 1:
@@ -291,7 +333,7 @@ cdef int build_forest(const Coarse* g, Work* w, int n, float z, float keep, floa
                         f.n_items += 1
             for a in range(g.n_nts):
                 kept = own != NULL and (own[0] == g.n_tags + a or own[1] == g.n_tags + a)
-                if w.upper[row + a] <= 0 and not kept:
+                if w.upper[row + a] <= 0 and not kept and (allowed < 0 or w.lower[row + a] <= 0):
                     continue
                 if (kept or w.upper[row + a] * w.outside[row + a] >= limit
                         or w.lower[row + a] * w.outside_by_end[row_end + a] >= limit):
@@ -318,7 +360,7 @@ cdef int build_forest(const Coarse* g, Work* w, int n, float z, float keep, floa
                     return OUT_OF_MEMORY
                 for x in range(g.unary_by_child[t], g.unary_by_child[t + 1]):
                     parent = w.slot[g.unary_rules[2 * x]]
-                    if parent >= 0:
+                    if parent >= 0 and may_be_above(g, w, allowed, x):
                         f.unary_parent[f.n_unaries] = parent
                         f.unary_child[f.n_unaries] = item
                         f.unary_rule[f.n_unaries] = x
@@ -339,6 +381,9 @@ cdef int build_forest(const Coarse* g, Work* w, int n, float z, float keep, floa
                         if x == g.pairs[t * g.n_symbols + u + 1]:
                             continue
                         ofactor = value * coarse_inside(g, w, n, u, k, j)
+                        # Nothing is listed of what constraints forbid, however low the threshold.
+                        if limited and ofactor == 0.0:
+                            continue
                         for rule in range(x, g.pairs[t * g.n_symbols + u + 1]):
                             a = g.rules[3 * rule]
                             parent = w.slot[a]
@@ -363,5 +408,5 @@ cdef int build_forest(const Coarse* g, Work* w, int n, float z, float keep, floa
 
 cdef inline float coarse_inside(const Coarse* g, Work* w, int n, int symbol, int i, int j) noexcept nogil:
     if symbol < g.n_tags:
-        return w.tag_value[i * g.n_tags + symbol]
+        return w.tag_value[i * g.n_tags + symbol] if may_be_bare(g, w, n, i) else 0.0
     return w.upper[by_start(n, i, j) * g.n_pad + symbol - g.n_tags]

@@ -15,6 +15,7 @@ from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy, memset
 
 from spacy_structlearn.grammar.chart._structures cimport (
+    BLOCKED,
     NOTHING,
     OUT_OF_MEMORY,
     PARSED,
@@ -26,6 +27,10 @@ from spacy_structlearn.grammar.chart._structures cimport (
     by_end,
     by_length,
     by_start,
+    limit_of,
+    may_be_above,
+    may_be_bare,
+    may_be_whole,
 )
 from spacy_structlearn.kernels.arrays cimport grow, grow_each, reserve
 from spacy_structlearn.kernels.vectors cimport (
@@ -38,6 +43,9 @@ from spacy_structlearn.kernels.vectors cimport (
     scale_row,
     sum_products,
 )
+
+# The matrices from cell to cell take in all nodes. In cells with constraints, the functions that
+# begin with `limit` go from node to node instead, without what is forbidden.
 
 
 cdef int reserve_factored(Work* w, const Coarse* c, const Factors* g, int n) noexcept nogil:
@@ -68,7 +76,83 @@ cdef int reserve_factored(Work* w, const Coarse* c, const Factors* g, int n) noe
     return 0
 
 
-cdef float inside_factored(const Factors* g, Work* w, int n, const float* lexicon, int stride) noexcept nogil:
+cdef void copy_whole(const Coarse* c, const Factors* g, const Work* w, int limit, float* out,
+                     const float* scores) noexcept nogil:
+    """Copy the scores of nodes that may be both the lower and the upper one of their span."""
+    cdef int a, first = g.n_tag_states
+    memset(out, 0, g.n_state_pad * 4)
+    for a in range(c.n_tags, c.n_symbols):
+        if may_be_whole(c, w, limit, a):
+            memcpy(out + g.begins[a] - first, scores + g.begins[a] - first,
+                   (g.begins[a + 1] - g.begins[a]) * 4)
+
+
+cdef void limit_inside(const Coarse* c, const Factors* g, Work* w, int n, int i, int j) noexcept nogil:
+    """Compute `below` of a cell with constraints. `rows` then has its lower and its upper nodes."""
+    cdef int limit = limit_of(w, n, i, j), rank = g.rank, pad = g.n_state_pad, s, r
+    cdef Py_ssize_t row = by_length(n, i, j)
+    cdef const float* words = w.words + <Py_ssize_t>i * g.n_tag_pad
+    cdef float* below = w.below + row * 2 * rank
+    cdef float* upper = w.rows + pad
+    if j > i + 1:
+        matmul(w.rows, pad, w.above + row * rank, rank, g.inside, pad, 1, rank, pad)
+    else:
+        matmul(w.rows, pad, words, g.n_tag_pad, g.inside_words, pad, 1, g.n_tag_states, pad)
+    limit_upper(c, g, w, limit, w.rows, upper)
+    for r in range(2 * rank):
+        below[r] = dot(g.outside + <Py_ssize_t>r * pad, upper, pad)
+    if j > i + 1 or not may_be_bare(c, w, n, i):
+        return
+    for s in range(g.n_tag_states):
+        for r in range(rank):
+            below[r] += words[s] * g.left[<Py_ssize_t>s * rank + r]
+            below[rank + r] += words[s] * g.right[<Py_ssize_t>s * rank + r]
+
+
+cdef void limit_nodes(const Coarse* c, const Factors* g, const Work* w, int limit, float* inside,
+                      float* outside) noexcept nogil:
+    """Compute what `add_unaries` does of a cell with constraints."""
+    limit_upper(c, g, w, limit, inside, inside + g.n_state_pad)
+    limit_lower(c, g, w, limit, outside + g.n_state_pad, outside)
+
+
+cdef void limit_upper(const Coarse* c, const Factors* g, const Work* w, int limit, const float* lower,
+                      float* upper) noexcept nogil:
+    """Compute the inside scores of the upper nodes of a cell with constraints."""
+    cdef int x
+    copy_whole(c, g, w, limit, upper, lower)
+    for x in range(g.n_unaries):
+        if may_be_above(c, w, limit, g.unary_rule[x]):
+            upper[g.unaries[x].parent] += g.unaries[x].value * lower[g.unaries[x].pair]
+
+
+cdef void limit_lower(const Coarse* c, const Factors* g, const Work* w, int limit, const float* upper,
+                      float* lower) noexcept nogil:
+    """Compute the outside scores of the lower nodes of a cell with constraints."""
+    cdef int x
+    copy_whole(c, g, w, limit, lower, upper)
+    for x in range(g.n_unaries):
+        if may_be_above(c, w, limit, g.unary_rule[x]):
+            lower[g.unaries[x].pair] += g.unaries[x].value * upper[g.unaries[x].parent]
+
+
+cdef void limit_tags(const Coarse* c, const Factors* g, const Work* w, int n, int i, const float* out,
+                     const float* lower, float* tags) noexcept nogil:
+    """Compute the outside scores of the tags of a word with constraints.
+
+    out: of its nodes as left and as right children. lower: of its lower nodes.
+    """
+    cdef int s, rank = g.rank, pad = g.n_state_pad
+    cdef bint bare = may_be_bare(c, w, n, i)
+    for s in range(g.n_tag_states):
+        tags[s] = dot(g.inside_words + <Py_ssize_t>s * pad, lower, pad)
+        if bare:
+            tags[s] += dot(g.left + <Py_ssize_t>s * rank, out, rank)
+            tags[s] += dot(g.right + <Py_ssize_t>s * rank, out + rank, rank)
+
+
+cdef float inside_factored(const Coarse* c, const Factors* g, Work* w, int n, const float* lexicon,
+                           int stride) noexcept nogil:
     """Compute `above`, `below` and `power` of all cells. Returns the score of the sentence.
 
     lexicon: scores of n words with all states of tags, in rows that are `stride` apart.
@@ -86,10 +170,17 @@ cdef float inside_factored(const Factors* g, Work* w, int n, const float* lexico
         scale_row(x, power_of_two(-e), TINY, g.n_tag_pad)
         w.power[i] = e if largest > 0.0 else NOTHING
     matmul(w.below, 2 * rank, w.words, g.n_tag_pad, g.enter, 2 * rank, n, g.n_tag_states, 2 * rank)
+    for i in range(n):
+        if limit_of(w, n, i, i + 1) >= 0:
+            limit_inside(c, g, w, n, i, i + 1)
     for length in range(2, n + 1):
         row = by_length(n, 0, length)
         for i in range(n - length + 1):
             j = i + length
+            if limit_of(w, n, i, j) == BLOCKED:
+                memset(w.above + (row + i) * rank, 0, rank * 4)
+                w.power[row + i] = NOTHING
+                continue
             best = -(1 << 30)
             for k in range(i + 1, j):
                 e = w.power[by_length(n, i, k)] + w.power[by_length(n, k, j)]
@@ -116,6 +207,11 @@ cdef float inside_factored(const Factors* g, Work* w, int n, const float* lexico
                 w.power[row + i] = NOTHING
         matmul(w.below + row * 2 * rank, 2 * rank, w.above + row * rank, rank, g.combine, 2 * rank,
                n - length + 1, rank, 2 * rank)
+        for i in range(n - length + 1):
+            if limit_of(w, n, i, i + length) >= 0:
+                limit_inside(c, g, w, n, i, i + length)
+    if limit_of(w, n, 0, n) >= 0:
+        return dot(w.rows + g.n_state_pad, g.root_states, g.n_state_pad)
     if n == 1:
         return dot(w.words, g.root_tags, g.n_tag_pad)
     return dot(w.above + by_length(n, 0, n) * rank, g.root, rank)
@@ -162,7 +258,7 @@ cdef int outside_factored(const Coarse* c, const Factors* g, Work* w, int n, flo
     Cells with a lower posterior are left out: nothing below them counts.
     z: the score of the sentence.
     """
-    cdef int i, x, length, n_cells, n_rows, rank = g.rank, pad = g.n_state_pad
+    cdef int i, x, r, length, limited, n_cells, n_rows, rank = g.rank, pad = g.n_state_pad
     cdef Py_ssize_t row, own
     cdef float limit = keep * z
     cdef float* out = w.rows  # (words, 2 rank)
@@ -180,6 +276,8 @@ cdef int outside_factored(const Coarse* c, const Factors* g, Work* w, int n, flo
             w.found[2 * (row + i)] = w.n_found
             w.found[2 * (row + i) + 1] = 0
             own = row + i
+            if limit_of(w, n, i, i + length) == BLOCKED:
+                continue
             x = n_rows * 2 * rank
             if length == n:
                 memset(out, 0, 2 * rank * 4)
@@ -201,6 +299,16 @@ cdef int outside_factored(const Coarse* c, const Factors* g, Work* w, int n, flo
         if length > 1:
             for x in range(n_rows):
                 i = w.survivors[x]
+                limited = limit_of(w, n, i, i + length)
+                if limited >= 0:
+                    matmul(outside + pad, pad, out + <Py_ssize_t>x * 2 * rank, 2 * rank, g.outside,
+                           pad, 1, 2 * rank, pad)
+                    for r in range(pad if length == n else 0):
+                        outside[pad + r] += g.root_states[r]
+                    limit_lower(c, g, w, limited, outside + pad, outside)
+                    for r in range(rank):
+                        w.above_outside[(row + i) * rank + r] = dot(
+                            g.inside + <Py_ssize_t>r * pad, outside, pad)
                 clear_unbounded(w.above_outside + (row + i) * rank, w.above + (row + i) * rank, TINY,
                                 rank)
                 w.open[by_start(n, i, i + 1) + w.n_open[i]] = i + length
@@ -230,10 +338,19 @@ cdef int outside_factored(const Coarse* c, const Factors* g, Work* w, int n, flo
                 return OUT_OF_MEMORY
             x = w.survivors[i]
             w.found[2 * (row + x)] = w.n_found
+            limited = limit_of(w, n, x, x + length)
+            if limited >= 0:
+                limit_nodes(c, g, w, limited, inside + <Py_ssize_t>i * 2 * pad,
+                            outside + <Py_ssize_t>i * 2 * pad)
+                if length == 1:
+                    limit_tags(c, g, w, n, x, out + <Py_ssize_t>i * 2 * rank,
+                               outside + <Py_ssize_t>i * 2 * pad,
+                               survived + <Py_ssize_t>i * g.n_tag_pad)
             if length == 1:
                 find_tags(c, g, w, w.words + <Py_ssize_t>i * g.n_tag_pad,
-                          survived + <Py_ssize_t>i * g.n_tag_pad, limit)
-            add_unaries(g, inside + <Py_ssize_t>i * 2 * pad, outside + <Py_ssize_t>i * 2 * pad)
+                          survived + <Py_ssize_t>i * g.n_tag_pad, limit, may_be_bare(c, w, n, x))
+            if limited < 0:
+                add_unaries(g, inside + <Py_ssize_t>i * 2 * pad, outside + <Py_ssize_t>i * 2 * pad)
             find_phrases(c, g, w, inside + <Py_ssize_t>i * 2 * pad, outside + <Py_ssize_t>i * 2 * pad,
                          limit)
             w.found[2 * (row + x) + 1] = w.n_found - w.found[2 * (row + x)]
@@ -252,8 +369,11 @@ cdef inline void add_unaries(const Factors* g, float* inside, float* outside) no
 
 
 cdef inline void find_tags(const Coarse* c, const Factors* g, Work* w, const float* inside,
-                           const float* outside, float limit) noexcept nogil:
-    """List the tags of a word whose inside times outside score is `limit` or more."""
+                           const float* outside, float limit, bint bare) noexcept nogil:
+    """List the tags of a word whose inside times outside score is `limit` or more.
+
+    bare: whether the word may have no phrase of its own; if not, no edge begins with its tag.
+    """
     cdef int t, x, y
     cdef float score
     for t in range(c.n_tags):
@@ -263,8 +383,8 @@ cdef inline void find_tags(const Coarse* c, const Factors* g, Work* w, const flo
             score += inside[y] * outside[y]
         if score >= limit and score > 0.0:
             w.found_symbol[w.n_found] = t
-            w.found_inside[2 * w.n_found] = inside[x]
-            w.found_inside[2 * w.n_found + 1] = inside[y] if y > x else 0.0
+            w.found_inside[2 * w.n_found] = inside[x] if bare else 0.0
+            w.found_inside[2 * w.n_found + 1] = inside[y] if bare and y > x else 0.0
             w.n_found += 1
 
 

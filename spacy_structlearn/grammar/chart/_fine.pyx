@@ -20,6 +20,8 @@ from spacy_structlearn.grammar.chart._structures cimport (
     Packed,
     Pair,
     Work,
+    limit_of,
+    may_be_whole,
     reserve_more,
     scale_cell,
 )
@@ -130,6 +132,26 @@ cdef void prune(const Coarse* g, Work* w, float keep, float keep_edge) noexcept 
     f.n_roots = n_roots
 
 
+cdef inline bint is_whole(const Coarse* c, const Work* w, int item) noexcept nogil:
+    """Whether the upper node of an item may be made of its lower node."""
+    cdef const Forest* f = &w.f
+    cdef int cell = f.item_cell[item]
+    return w.limits == NULL or f.item_symbol[item] < c.n_tags or may_be_whole(
+        c, w, limit_of(w, f.n_words, f.cell_i[cell], f.cell_j[cell]), f.item_symbol[item])
+
+
+cdef inline void clear_others(const Coarse* c, const Work* w, int cell, int first, float* scores) noexcept nogil:
+    """Set the scores of the items of a cell that are not whole to zero. first: of its phrases."""
+    cdef const Forest* f = &w.f
+    cdef int item
+    if limit_of(w, f.n_words, f.cell_i[cell], f.cell_j[cell]) < 0:
+        return
+    for item in range(first, f.cell_item[cell + 1]):
+        if not is_whole(c, w, item):
+            memset(scores + f.item_offset[item], 0,
+                   (f.item_offset[item + 1] - f.item_offset[item]) * 4)
+
+
 cdef bint has_tree(const Coarse* c, Work* w) noexcept nogil:
     """Whether the forest has a tree."""
     cdef Forest* f = &w.f
@@ -150,7 +172,8 @@ cdef bint has_tree(const Coarse* c, Work* w) noexcept nogil:
             elif lower[f.unary_child[x]]:
                 upper[f.unary_parent[x]] = 1
         for item in range(f.cell_item[cell], f.cell_item[cell + 1]):
-            upper[item] |= lower[item]
+            if is_whole(c, w, item):
+                upper[item] |= lower[item]
     for x in range(f.n_roots):
         if upper[f.root_item[x]]:
             return True
@@ -432,6 +455,7 @@ cdef float inside_fine(const Coarse* c, const Fine* g, Work* w, const float* lex
         here = f.item_offset[f.cell_item[cell + 1]]
         e = f.item_offset[item]
         memcpy(w.inside1 + e, w.inside0 + e, (here - e) * 4)
+        clear_others(c, w, cell, item, w.inside1)
         while x < f.cell_unary[cell + 1]:
             child = f.unary_child[x]
             parent = f.unary_parent[x]
@@ -476,6 +500,7 @@ cdef void outside_fine(const Coarse* c, const Fine* g, Work* w, float z) noexcep
             w.outside1[x] = w.outside1[x] if w.inside1[x] > 0.0 else 0.0
         e = f.item_offset[first]
         memcpy(w.outside0 + e, w.outside1 + e, (f.item_offset[f.cell_item[cell + 1]] - e) * 4)
+        clear_others(c, w, cell, first, w.outside0)
         # unaries from above: those over phrases, then those over tags
         for x in range(f.cell_unary[cell + 1] - 1, f.cell_unary[cell] - 1, -1):
             parent = f.unary_parent[x]
@@ -540,7 +565,9 @@ cdef void outside_fine(const Coarse* c, const Fine* g, Work* w, float z) noexcep
                 f.item_same[item] = 0.0
             else:
                 f.item_lower[item] = inverse * dot(w.inside0 + e, w.outside0 + e, n)
-                f.item_same[item] = inverse * dot(w.inside0 + e, w.outside1 + e, n)
+                f.item_same[item] = 0.0
+                if is_whole(c, w, item):
+                    f.item_same[item] = inverse * dot(w.inside0 + e, w.outside1 + e, n)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -597,7 +624,7 @@ cdef void add_scores(const Coarse* c, Work* w) noexcept nogil:
         head = floored_log(f.item_upper[item])
         if f.item_symbol[item] < c.n_tags:
             add_edge(p, place[item], f.item_upper[item], head, head)
-        else:
+        elif place[item] >= 0:
             add_edge(p, place[item], f.item_same[item], floored_log(f.item_same[item]), head)
     place += f.n_items
     for x in range(f.n_roots):
@@ -621,7 +648,7 @@ cdef int pack_forest(const Coarse* c, Work* w) noexcept nogil:
 
     The nodes of a cell are its tags, the lower nodes of its phrases, and their upper nodes; the
     last node is the root. A node has its binary edges first, then unary ones, then the one that
-    takes over the lower node.
+    takes over the lower node, unless constraints forbid it.
     """
     cdef Forest* f = &w.f
     cdef Packed* p = &w.packed
@@ -662,7 +689,10 @@ cdef int pack_forest(const Coarse* c, Work* w) noexcept nogil:
     begins = p.begins + p.n_begins
     memset(begins, 0, <size_t>(n_nodes + 2) * 4)
     for item in range(f.n_items):
-        begins[upper[item] + 2] += 1
+        if is_whole(c, w, item):
+            begins[upper[item] + 2] += 1
+        else:
+            n_edges -= 1
     for x in range(f.n_groups):
         begins[lower[f.group_parent[x]] + 2] += f.group_edge[x + 1] - f.group_edge[x]
     for x in range(f.n_unaries):
@@ -693,6 +723,8 @@ cdef int pack_forest(const Coarse* c, Work* w) noexcept nogil:
     for item in range(f.n_items):
         if f.item_symbol[item] < c.n_tags:
             place[item] = pack_edge(p, begins, upper[item], -1, -1, p.n_items + item, -1)
+        elif not is_whole(c, w, item):
+            place[item] = -1
         else:
             place[item] = pack_edge(p, begins, upper[item], lower[item], -1, -1, -1)
     place += f.n_items
@@ -840,6 +872,9 @@ cdef int best_derivation(const Coarse* c, const Fine* g, Work* w, const float* l
         parent = item
         top = w.inside0[f.item_offset[item] + s]
         y = s
+        if not is_whole(c, w, item):
+            chosen = -1
+            top = -1.0
         for x in range(f.cell_unary[cell], f.cell_unary[cell + 1]):
             child = f.unary_child[x]
             if f.unary_parent[x] != item or f.item_symbol[child] < c.n_tags:
@@ -853,6 +888,8 @@ cdef int best_derivation(const Coarse* c, const Fine* g, Work* w, const float* l
                     parent = child
                     y = v
                     chosen = f.n_edges + x
+        if chosen < 0:
+            return UNPARSED
         mark(w, chosen)
         # Then that of the lower node, and the substates below it.
         s = y

@@ -19,6 +19,9 @@ from spacy_structlearn.grammar.chart._structures cimport (
     Forest,
     Work,
     by_length,
+    limit_of,
+    may_be_above,
+    may_be_whole,
     reserve_more,
 )
 from spacy_structlearn.kernels.arrays cimport grow, grow_each, reserve
@@ -74,7 +77,7 @@ cdef int list_forest(const Coarse* c, const Factors* g, Work* w, int n, float z,
     """
     cdef Forest* f = &w.f
     cdef float limit = keep_edge * z, whole = SPLIT * keep_edge
-    cdef int i, length, begin, cell, x, item, status
+    cdef int i, length, begin, cell, x, item, limits, status
     cdef Py_ssize_t row
     whole = z * (whole if whole < MOST_OF_SPLIT else MOST_OF_SPLIT)
     begin_forest(w, n)
@@ -100,9 +103,10 @@ cdef int list_forest(const Coarse* c, const Factors* g, Work* w, int n, float z,
             if length > 1:
                 status = list_edges(c, g, w, n, i, i + length, limit, whole)
             if status == PARSED:
-                support_parents(c, w, begin)
+                limits = limit_of(w, n, i, i + length)
+                support_parents(c, w, begin, limits)
                 drop_unsupported(w, begin)
-                if write_edges(c, w) or write_unaries(c, w, begin):
+                if write_edges(c, w) or write_unaries(c, w, begin, limits):
                     status = OUT_OF_MEMORY
             for x in range(w.found[2 * row], w.found[2 * row] + w.found[2 * row + 1]):
                 w.slot[w.found_symbol[x]] = -1
@@ -208,8 +212,11 @@ cdef int list_edges(const Coarse* c, const Factors* g, Work* w, int n, int i, in
     return PARSED
 
 
-cdef void support_parents(const Coarse* c, Work* w, int begin) noexcept nogil:
-    """Mark symbols above a tag or a symbol with edges: 1 has edges or a tag below it, 2 has not."""
+cdef void support_parents(const Coarse* c, Work* w, int begin, int limits) noexcept nogil:
+    """Mark symbols above a tag or a symbol with edges: 1 has edges or a tag below it, 2 has not.
+
+    limits: of the cell, see `limit_of`.
+    """
     cdef Forest* f = &w.f
     cdef int item, t, x, parent
     for item in range(begin, f.n_items):
@@ -218,7 +225,8 @@ cdef void support_parents(const Coarse* c, Work* w, int begin) noexcept nogil:
             continue
         for x in range(c.unary_by_child[t], c.unary_by_child[t + 1]):
             parent = c.unary_rules[2 * x]
-            if w.slot[parent] >= 0 and w.supported[parent] != 1:
+            if (w.slot[parent] >= 0 and w.supported[parent] != 1
+                    and may_be_above(c, w, limits, x)):
                 w.supported[parent] = 1 if t < c.n_tags else 2
 
 
@@ -285,10 +293,12 @@ cdef int write_edges(const Coarse* c, Work* w) noexcept nogil:
 cdef int list_roots(const Coarse* c, Work* w) noexcept nogil:
     """List the root rules of the items of the whole sentence. Returns UNPARSED if there are none."""
     cdef Forest* f = &w.f
-    cdef int item, x, cell = w.grid[f.n_words]
+    cdef int item, x, cell = w.grid[f.n_words], limits = limit_of(w, f.n_words, 0, f.n_words)
     if cell < 0:
         return UNPARSED
     for item in range(f.cell_item[cell], f.cell_item[cell + 1]):
+        if f.item_symbol[item] < c.n_tags and not may_be_whole(c, w, limits, f.item_symbol[item]):
+            continue
         for x in range(c.n_root):
             if c.root_rules[x] == f.item_symbol[item]:
                 f.root_item[f.n_roots] = item
@@ -297,8 +307,8 @@ cdef int list_roots(const Coarse* c, Work* w) noexcept nogil:
     return PARSED if f.n_roots else UNPARSED
 
 
-cdef int write_unaries(const Coarse* c, Work* w, int begin) noexcept nogil:
-    """Append the unaries of a cell, those over tags first."""
+cdef int write_unaries(const Coarse* c, Work* w, int begin, int limits) noexcept nogil:
+    """Append the unaries of a cell, those over tags first. limits: of the cell."""
     cdef Forest* f = &w.f
     cdef int item, t, x, parent
     for item in range(begin, f.n_items):
@@ -309,7 +319,7 @@ cdef int write_unaries(const Coarse* c, Work* w, int begin) noexcept nogil:
             return OUT_OF_MEMORY
         for x in range(c.unary_by_child[t], c.unary_by_child[t + 1]):
             parent = w.slot[c.unary_rules[2 * x]]
-            if parent >= 0:
+            if parent >= 0 and may_be_above(c, w, limits, x):
                 f.unary_parent[f.n_unaries] = parent
                 f.unary_child[f.n_unaries] = item
                 f.unary_rule[f.n_unaries] = x

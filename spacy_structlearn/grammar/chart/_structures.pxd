@@ -10,6 +10,9 @@ cdef enum:
     UNPARSED = 1
     OUT_OF_MEMORY = 2
     NOTHING = -268435456  # -2**28, the power of two of a cell of zeros
+    # what a span may be: anything, or nothing since it crosses a bracket that must be
+    FREE = -1
+    BLOCKED = -2
     # stages of a parse, of which the time is taken
     INSIDE = 0
     OUTSIDE = 1
@@ -108,6 +111,7 @@ cdef struct Factors:
     const float* outside  # (2 rank, n_state_pad), of upper nodes
     int n_unaries  # among phrases
     const Entry* unaries
+    const int32_t* unary_rule  # (n_unaries)
     const float* root  # (rank)
     const float* root_states  # (n_state_pad)
     const float* root_tags  # (n_tag_pad)
@@ -170,6 +174,10 @@ cdef struct Work:
     # The workspace of one thread.
     Forest f
     Packed packed
+    # constraints of the sentence, see `constraints.Limits`; NULL: none
+    const int32_t* limits  # (n, n + 1): FREE, BLOCKED, or the row of the span in the others
+    const uint8_t* whole  # (rows, n_symbols): whether one node may be the lower and the upper one
+    const uint8_t* unaries  # (rows, n_unary): whether there may be this unary production
     # the chart of level 0: rows of n_pad floats; (i, j) by start or, transposed, by end
     int chart_words
     float* lower
@@ -296,6 +304,26 @@ cdef inline Py_ssize_t by_start(int n, int i, int j) noexcept nogil:
 cdef inline Py_ssize_t by_end(int i, int j) noexcept nogil:
     """Return the row of (i, j), which is next to that of (i + 1, j)."""
     return <Py_ssize_t>j * (j - 1) // 2 + i
+
+
+cdef inline int limit_of(const Work* w, int n, int i, int j) noexcept nogil:
+    """Return the row of the constraints of a span, or FREE, or BLOCKED."""
+    return FREE if w.limits == NULL else w.limits[<Py_ssize_t>i * (n + 1) + j]
+
+
+cdef inline bint may_be_whole(const Coarse* c, const Work* w, int limit, int symbol) noexcept nogil:
+    """Whether a node may be the lower and the upper one of its span; of a tag: have no phrase."""
+    return limit < 0 or w.whole[<Py_ssize_t>limit * c.n_symbols + symbol]
+
+
+cdef inline bint may_be_above(const Coarse* c, const Work* w, int limit, int rule) noexcept nogil:
+    """Whether there may be this unary production over a span."""
+    return limit < 0 or w.unaries[<Py_ssize_t>limit * c.n_unary + rule]
+
+
+cdef inline bint may_be_bare(const Coarse* c, const Work* w, int n, int i) noexcept nogil:
+    """Whether a word may have no phrase of its own. This does not depend on its tag."""
+    return w.limits == NULL or may_be_whole(c, w, limit_of(w, n, i, i + 1), 0)
 
 
 cdef inline int scale_cell(float* lower, float* upper, int n, int before) noexcept nogil:

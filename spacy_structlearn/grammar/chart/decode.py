@@ -19,6 +19,9 @@ probable tree, as the model has no substates.
 Every sentence gets a tree. If nothing survives the thresholds, the thresholds are lowered, then
 levels are left out. A sentence that not even the coarsest grammar can parse gets a flat fallback
 tree, marked as failed.
+
+Brackets that must or must not be limit the chart from the first pass on (see `constraints`), so all
+scores and posteriors are those of the trees that meet the constraints.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ from ..latent.model import LatentGrammar, ScoredGrammar
 from ..treebank._lexicon import prefer_tags
 from . import _chart
 from .blocks import SHARE, blocks
+from .constraints import Compiler, Constraint, Limited, limit_tags
 from .first_pass import factored, is_factored
 from .hypergraph import Floats, Hypergraphs, Refinement, Scorer, together
 
@@ -157,6 +161,7 @@ class ChartParser:
         )
         # The workspace of a chart grows with the square of the longest sentence, so it is reused.
         self._charts = Workspaces(_chart.Chart, threads)
+        self._limits = Compiler(self.grammar)
         self._names = np.array(self.grammar.symbols.names, dtype=object)
         chains, unary = self.grammar.chains, self.grammar.rules.unary.tolist()
         # The last chain is that of edges that are not unary productions.
@@ -172,6 +177,7 @@ class ChartParser:
         *,
         tag_weight: float = np.inf,
         tokens: Iterable[Any] | None = None,
+        constraints: Iterable[Sequence[Constraint] | None] | None = None,
     ) -> list[Parse]:
         """Parse sentences.
 
@@ -182,9 +188,15 @@ class ChartParser:
             every level of the cascade, less if the tag is uncertain (`tag_shares`), and more if the
             grammar does not know the word. With infinity the most probable tag is required.
         tokens: what the scorers read of each sentence. None if they only read words.
+        constraints: of each sentence None or its constraints (start, end, label, must) in words:
+            whether a bracket of exactly this span must be, or must not be. The label None is that
+            of any phrase. A label of one word that is not a phrase but a tag is that of the word.
+            If no tree of the grammar meets the constraints of a sentence, they are ignored, and
+            `Parse.unmet` is true. Otherwise probabilities are those given the constraints.
 
-        Raises StructlearnError unless there is one tag for each word and one list of tokens for
-        each sentence, and if a scorer returns something other than scores.
+        Raises StructlearnError unless there is one tag for each word and one list of tokens and of
+        constraints for each sentence, for constraints on words that a sentence has not, and if a
+        scorer returns something other than scores.
         """
         words = [list(sentence) for sentence in sentences]
         given: list[Sequence[GivenTag] | None] = [None] * len(words)
@@ -195,10 +207,17 @@ class ChartParser:
         read = None if tokens is None else list(tokens)
         if read is not None and len(read) != len(words):
             raise StructlearnError("SL427", number=len(read), of=len(words))
+        limited: list[Limited | None] = [None] * len(words)
+        if constraints is not None:
+            rows = list(constraints)
+            if len(rows) != len(words):
+                raise StructlearnError("SL429", number=len(rows), of=len(words))
+            limited = [self._limited(row, own) for row, own in zip(rows, words, strict=True)]
 
         def run(batch: slice) -> list[Parse]:
             some_tokens = None if read is None else read[batch]
-            return self._parse_batch(words[batch], given[batch], tag_weight, some_tokens)
+            sentences = words[batch], given[batch], limited[batch]
+            return self._parse_batch(*sentences, tag_weight, some_tokens)
 
         batches = in_batches(words, run, words=_BATCH_WORDS, threads=self.threads)
         return [parse for parses in batches for parse in parses]
@@ -216,8 +235,9 @@ class ChartParser:
 
         def run(batch: slice) -> tuple[Hypergraphs, NDArray[np.int64]]:
             part = words[batch]
+            none = [None] * len(part)
             with self._charts.borrowed() as chart:
-                forests = self._forests(chart, part, [None] * len(part), np.inf)
+                forests = self._forests(chart, part, none, none, np.inf)
             return forests.graphs, forests.numbers + batch.start
 
         parts = list(in_batches(words, run, words=_BATCH_WORDS, threads=self.threads))
@@ -233,14 +253,17 @@ class ChartParser:
         *,
         tag_weight: float = np.inf,
         tokens: Any | None = None,
+        constraints: Sequence[Constraint] | None = None,
     ) -> list[Parse]:
         """Return the k best trees of the decoder, best first, or fewer if there are no more.
 
         The decoder "viterbi" ranks trees like "max_rule_product", or with scorers by their
         probability. So does "labelled_recall", since a tree with most brackets of the best one may
-        have next to no probability. For the arguments see `parse`.
+        have next to no probability. For the arguments see `parse`. Only trees that meet the
+        constraints are returned: none, if there is no such tree.
         """
         words = list(sentence)
+        limited = self._limited(constraints, words)
         parses: list[Parse] = []
         read = None if tokens is None else [tokens]
         if words:
@@ -248,14 +271,14 @@ class ChartParser:
             if ranking in ("viterbi", LABELLED_RECALL):
                 ranking = "variational" if self.rescores else "max_rule_product"
             with self._charts.borrowed() as chart:
-                forests = self._forests(chart, [words], [tags], tag_weight)
+                forests = self._forests(chart, [words], [tags], [limited], tag_weight)
                 if len(forests.numbers):
                     trees = self._scored(forests, [words], read, ranking)
                     parses = [
                         self._read(chart, forests, trees, edges)[0]
                         for _, edges in trees.graphs.k_best(trees.gains, k)[0]
                     ]
-        if not parses:
+        if not parses and limited is None:
             given = None if tags is None else [tags]
             parses = self.parse([words], given, tag_weight=tag_weight, tokens=read)[:k]
         return parses
@@ -264,6 +287,7 @@ class ChartParser:
         self,
         sentences: list[list[str]],
         tags: list[Sequence[GivenTag] | None],
+        limited: list[Limited | None],
         tag_weight: float,
         tokens: list[Any] | None,
     ) -> list[Parse]:
@@ -274,8 +298,9 @@ class ChartParser:
             return parses
         words = [sentences[i] for i in filled]
         read = None if tokens is None else [tokens[i] for i in filled]
+        own = [tags[i] for i in filled], [limited[i] for i in filled]
         with self._charts.borrowed() as chart:
-            forests = self._forests(chart, words, [tags[i] for i in filled], tag_weight)
+            forests = self._forests(chart, words, *own, tag_weight)
             trees = self._scored(forests, words, read, self.decoder)
             values, mask = trees.graphs.best(trees.gains)
             found = self._read(chart, forests, trees, np.flatnonzero(mask))
@@ -283,7 +308,11 @@ class ChartParser:
         for number, place in enumerate(filled):
             parse, value = parsed.get(number, (None, -np.inf))
             # Where the scorers forbid every tree there is no parse either.
-            if value == -np.inf:
+            if value == -np.inf and limited[place] is not None:
+                again = [words[number]], [tags[place]], [None]
+                (parse,) = self._parse_batch(*again, tag_weight, read and [read[number]])
+                parse.unmet = True
+            elif value == -np.inf:
                 parse = self._fallback(forests.word_scores[slice(*forests.offsets[number:][:2])])
             parses[place] = parse
         return parses
@@ -293,12 +322,17 @@ class ChartParser:
         chart: _chart.Chart,
         words: list[list[str]],
         tags: list[Sequence[GivenTag] | None],
+        limited: list[Limited | None],
         tag_weight: float,
     ) -> _Forests:
         """Run the cascade over a batch of sentences, none of which is empty."""
         offsets = np.cumsum([0, *map(len, words)])
         lexicon, others = self._scores(words, tags, tag_weight)
-        arrays = chart.hypergraphs(self._parser, lexicon, others, offsets)
+        limits = None
+        if any(own is not None for own in limited):
+            limits = [None if own is None else own.limits for own in limited]
+            self._limit_tags(lexicon, others, limited, offsets)
+        arrays = chart.hypergraphs(self._parser, lexicon, others, offsets, limits)
         numbers = np.flatnonzero(arrays["levels"])
         items, begins, edges = arrays["places"][np.append(0, numbers + 1)].T
         names = ("items", "begins", "tails", "scores", "made", "chain")
@@ -449,6 +483,27 @@ class ChartParser:
                 prefer_tags(rows, substates, shares, tag_weight)
             scores.append(rows)
         return scores[: len(self.levels)], scores[len(self.levels) :]
+
+    def _limited(
+        self, constraints: Sequence[Constraint] | None, words: Sequence[str]
+    ) -> Limited | None:
+        """Compile the constraints of a sentence; None if there are none."""
+        return self._limits.limited(constraints, len(words)) if constraints else None
+
+    def _limit_tags(
+        self,
+        lexicon: list[NDArray[np.float32]],
+        others: list[NDArray[np.float32]],
+        limited: list[Limited | None],
+        offsets: NDArray[np.int64],
+    ) -> None:
+        """Apply the constraints on tags to word scores, in place."""
+        wanted = [(self.grammar, level) for level in self.levels] + self._finals[1:]
+        for (grammar, level), rows in zip(wanted, [*lexicon, *others], strict=True):
+            substates = grammar.levels[level].substates[: grammar.symbols.n_tags]
+            for begin, own in zip(offsets[:-1].tolist(), limited, strict=True):
+                if own is not None:
+                    limit_tags(rows[begin:], substates, own.tags)
 
     def _fallback(self, scores: NDArray[np.float32]) -> Parse:
         """Return a flat tree: the likeliest tag of each word under the likeliest phrase."""
