@@ -35,6 +35,7 @@ MOST_LEVELS = 100
 FAILURES = {
     "fallback": "No parse was found; this is a fallback tree.",
     "cut": "This sentence was too long and was parsed in pieces.",
+    "constraints": "This tree does not meet all constraints.",
 }
 
 _STYLE = """\

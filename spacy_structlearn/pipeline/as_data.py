@@ -44,7 +44,7 @@ class LabelledDict(Place):
 
 
 class FailureDict(Place):
-    """A sentence that could not be parsed properly. label: "fallback" or "cut"."""
+    """A sentence that could not be parsed properly. label: "fallback", "cut" or "constraints"."""
 
     label: str
 

@@ -4,7 +4,7 @@ The trees are those of the Penn Treebank (Marcus, Santorini & Marcinkiewicz 1993
 function tags. The learner is any architecture over trees. The default is the grammar with latent
 annotations of Petrov & Klein (2007); the incremental sigmoid belief network of Titov & Henderson
 (2007) is another. Every sentence gets a tree. `doc._.parse_failures` has the sentences whose tree
-is not the model's.
+is not the model's, or not as it should be.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from spacy.training import Example
 
 from ..errors import StructlearnError
 from ..grammar.chart.decode import DECODERS, THRESHOLDS, ChartParser
-from ..groups import TAG_CANDIDATES
+from ..groups import CONSTITUENT_CONSTRAINTS, TAG_CANDIDATES
 from ..learning.settings import setting
 from ..serialization import DAMAGE
 from ..trees.parse import GivenTag, Parse, fit_temperature
 from ..trees.tree import Tree
 from . import extensions
 from .batch_trainable import BatchTrainable, ComponentSettings, Transient, factory
+from .constraints import Constraint, Constraints, by_sentence, read_constraints
 from .doc_trees import gold_trees, has_gold_tokens
 from .extensions import (
     CONSTITUENT_TAGS,
@@ -39,10 +40,10 @@ from .extensions import (
     set_spans,
 )
 from .scorers import constituency_score
-from .tokens import distinct_words, read_tokens, sentence_docs
+from .tokens import Tokens, distinct_words, read_tokens, sentence_docs
 
 TAGS = ("ignore", "prior", "require")
-FALLBACK, CUT = "fallback", "cut"
+FALLBACK, CUT, UNMET = "fallback", "cut", "constraints"
 SAMPLED = 10  # number of sentences from which the layers of a network infer their sizes
 # Where long sentences are cut: after strong punctuation, or else after a comma.
 BOUNDARIES = (re.compile(r"[;:.!?…。；：！？]+|--+|[—–]"), re.compile(r"[,،、，]"))
@@ -117,6 +118,13 @@ class ConstituencyParserSettings(ComponentSettings):
     max_length: int = setting(
         250, ge=1, help="Longer sentences are cut into pieces of at most this number of words."
     )
+    constraint_keys: Sequence[str] = setting(
+        (CONSTITUENT_CONSTRAINTS,),
+        help="Keys of span groups that constrain the trees. The spans of "
+        '"constituent_constraints" must be brackets with their label, or must not be with a "!" '
+        "before it. The spans of other groups that have several tokens must be brackets of any "
+        'label; "ents" are the entities.',
+    )
 
 
 class _Held(Transient):
@@ -180,7 +188,7 @@ class ConstituencyParser(BatchTrainable):
 
     def _strings(self) -> Iterable[str]:
         symbols = self.parameters.symbols
-        return (FALLBACK, CUT, *self.labels, *symbols.tags, *symbols.phrases)
+        return (FALLBACK, CUT, UNMET, *self.labels, *symbols.tags, *symbols.phrases)
 
     def _read_model(self, data: bytes, place: object) -> None:
         super()._read_model(data, place)
@@ -207,10 +215,12 @@ class ConstituencyParser(BatchTrainable):
             for doc, (begin, end) in zip(docs, pairwise(ends), strict=True):
                 part = slice(begin, end)
                 texts[1][part] = _with_candidates(doc, positions[part], texts[1][part])
-        sentences = []
-        for begin, end in pairwise(tokens.offsets.tolist()):
-            ends = cut(texts[0][begin:end], self.max_length)
+        sentences, wanted = [], self._constraints(docs, positions, tokens)
+        constraints: list[list[Constraints]] = []
+        for (begin, end), own in zip(pairwise(tokens.offsets.tolist()), wanted, strict=True):
+            ends = cut(texts[0][begin:end], self.max_length, own.required)
             sentences.append([slice(begin + b, begin + e) for b, e in pairwise([0, *ends])])
+            constraints.append(own.pieces(ends))
         words, *tags = ([text[piece] for pieces in sentences for piece in pieces] for text in texts)
         # The positions of the words of each piece of each sentence of each Doc.
         pieces = [[positions[piece] for piece in pieces] for pieces in sentences]
@@ -223,13 +233,36 @@ class ConstituencyParser(BatchTrainable):
             ]
         parses: Iterator[Parse] = iter(())
         if words:
-            parses = iter(self._parser().parse(words, tokens=layers_input, **self._tags(*tags)))
-        return [self._reading(own, parses) for own in by_doc]
+            given = self._tags(*tags) | _given(own.own for pieces in constraints for own in pieces)
+            parses = iter(self._parser().parse(words, tokens=layers_input, **given))
+        beyond = iter([any(own.beyond for own in pieces) for pieces in constraints])
+        return [self._reading(own, parses, beyond) for own in by_doc]
 
-    def _reading(self, sentences: list[list[list[int]]], parses: Iterator[Parse]) -> Reading:
-        """Read the parses of the pieces of the sentences of one Doc."""
+    def _constraints(
+        self, docs: Sequence[Doc], positions: list[int], tokens: Tokens
+    ) -> list[Constraints]:
+        """Get the constraints of each sentence of all Docs."""
+        offsets, found = tokens.offsets.tolist(), []
+        for doc, (first, last) in zip(docs, pairwise(tokens.docs.tolist()), strict=True):
+            begin, ends = offsets[first], offsets[first + 1 : last + 1]
+            own = read_constraints(doc, self.constraint_keys)
+            if own:
+                words = positions[begin : offsets[last]]
+                found += by_sentence(own, words, [end - begin for end in ends])
+            else:
+                found += [Constraints([])] * len(ends)
+        return found
+
+    def _reading(
+        self, sentences: list[list[list[int]]], parses: Iterator[Parse], beyond: Iterator[bool]
+    ) -> Reading:
+        """Read the parses of the pieces of the sentences of one Doc.
+
+        beyond: whether there are constraints that could not be given to the parser.
+        """
         brackets, tags, failures = reading = Reading([], [], [])
         for pieces in sentences:
+            unmet = next(beyond)
             first, end = pieces[0][0], pieces[-1][-1] + 1
             if len(pieces) > 1:
                 # The bracket that joins the pieces does not come from the model.
@@ -243,6 +276,9 @@ class ConstituencyParser(BatchTrainable):
                 tags += zip(piece, parse.tags, strict=True)
                 if parse.failed:
                     failures.append((FALLBACK, piece[0], piece[-1] + 1))
+                unmet |= parse.unmet
+            if unmet:
+                failures.append((UNMET, first, end))
         return reading
 
     def set_annotations(self, docs: Sequence[Doc], readings: Sequence[Reading]) -> None:
@@ -267,8 +303,10 @@ class ConstituencyParser(BatchTrainable):
 
         With a sigmoid belief network, the trees that its search finds are ranked by probability.
         doclike: a Doc of one sentence, or any Span, which is read as one sentence.
-        Returns log P(tree | words) and the tree of each; none for white space. Raises
-        StructlearnError for a Doc of several sentences and for more than `max_length` words.
+        Returns log P(tree | words) and the tree of each; none for white space. With constraints
+        these are the probabilities given that the tree meets them. Raises StructlearnError for a
+        Doc of several sentences, for more than `max_length` words, and for constraints that no tree
+        meets.
         """
         self.require_parameters()
         if not isinstance(doclike, (Doc, Span)):
@@ -292,7 +330,26 @@ class ConstituencyParser(BatchTrainable):
         given = self._tags(tags)
         if self.network is not None:
             given["tokens"] = sentence_docs(tokens[0].doc, [[token.i for token in tokens]])[0]
-        parses = self._parser().k_best(words, k, **given)
+        bounds = (0, len(doclike)) if isinstance(doclike, Doc) else (doclike.start, doclike.end)
+        # What concerns words around these is left out.
+        wanted = [
+            own
+            for own in read_constraints(tokens[0].doc, self.constraint_keys)
+            if own[0] < bounds[1] and own[1] > bounds[0]
+            if own[:2] == bounds or own[0] > bounds[0] or own[1] < bounds[1]
+        ]
+        inside = [own for own in wanted if bounds[0] <= own[0] and own[1] <= bounds[1]]
+        (own,) = by_sentence(inside, [token.i for token in tokens], [len(tokens)])
+        crosses = any(other[3] for other in wanted if other not in inside)
+        parses = []
+        if not crosses and not own.beyond:
+            listed = {name: rows[0] for name, rows in _given([own.own]).items()}
+            parses = self._parser().k_best(words, k, **given, **listed)
+        if not parses and k > 0:
+            spans = ", ".join(f"{label or ''}[{i}:{j}]" for i, j, label, _ in wanted)
+            raise StructlearnError(
+                "SL190", component=self.name, text=doclike.text[:40], constraints=spans
+            )
         return [(parse.log_probability, parse.tree(words)) for parse in parses]
 
     def calibrate(self, examples: Iterable[Example]) -> float:
@@ -369,26 +426,38 @@ class ConstituencyParser(BatchTrainable):
         return []
 
 
-def cut(words: Sequence[str], max_length: int) -> list[int]:
+def cut(
+    words: Sequence[str], max_length: int, brackets: Iterable[tuple[int, int]] = ()
+) -> list[int]:
     """Get the ends of the pieces of at most `max_length` words in which a sentence is parsed.
 
     A piece ends after the last possible strong punctuation mark, or else the last possible comma,
-    or else at `max_length` words.
+    or else at `max_length` words, but outside of brackets that must be if that is possible.
     """
+    inner = {
+        end for i, j in brackets if j - i <= max_length for end in range(i + 1, j)
+    }  # no end of a piece
     ends, begin = [], 0
     while len(words) - begin > max_length:
         longest = begin + max_length
+        possible = [end for end in range(longest, begin, -1) if end not in inner]
         begin = next(
             (
                 end
                 for boundary in BOUNDARIES
-                for end in range(longest, begin, -1)
+                for end in possible
                 if boundary.fullmatch(words[end - 1])
             ),
-            longest,
+            next(iter(possible), longest),
         )
         ends.append(begin)
     return [*ends, len(words)]
+
+
+def _given(constraints: Iterable[list[Constraint]]) -> dict[str, Any]:
+    """Get the arguments of the parser for constraints; none if there are none."""
+    rows = list(constraints)
+    return {"constraints": rows} if any(rows) else {}
 
 
 def _with_tokens(example: Example, found: list[tuple[Span, Tree]]) -> list[tuple[Doc, Tree]]:

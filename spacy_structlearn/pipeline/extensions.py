@@ -145,10 +145,12 @@ def trees(doc: Doc) -> tuple[Tree, ...]:
 
 
 def parse_failures(doc: Doc) -> tuple[Span, ...]:
-    """Get the spans that the parser could not parse properly, with one of two labels.
+    """Get the spans that the parser could not parse properly, with one of three labels.
 
     "fallback": no parse was found, and the tree is a fallback tree.
     "cut": the sentence was too long. It was parsed in pieces, under one bracket of probability 0.
+    "constraints": the tree of the sentence does not meet all of its constraints. No tree does, or
+    they are not of its words alone.
     """
     return tuple(aligned_group(doc, PARSE_FAILURES) or ())
 

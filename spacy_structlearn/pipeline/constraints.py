@@ -1,0 +1,92 @@
+"""Spans of a Doc as constraints on its trees, over the words of each sentence."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from spacy.tokens import Doc
+
+from ..groups import CONSTITUENT_CONSTRAINTS
+from .extensions import aligned_group
+
+ENTITIES = "ents"
+FORBIDDEN = "!"  # before the label of a bracket that must not be
+
+Constraint = tuple[int, int, str | None, bool]  # start, end, label or None, whether it must be
+
+
+class Constraints(NamedTuple):
+    """The constraints of a sentence, or of a piece of it, over its words.
+
+    beyond: whether there are others that no tree of this sentence can meet, since they are not of
+        its words alone, or of no words.
+    """
+
+    own: list[Constraint]
+    beyond: bool = False
+
+    @property
+    def required(self) -> list[tuple[int, int]]:
+        """Start and end of the brackets that must be."""
+        return [(start, end) for start, end, _, must in self.own if must]
+
+    def pieces(self, ends: Sequence[int]) -> list[Constraints]:
+        """Divide the constraints among pieces. ends: of the pieces, in words.
+
+        The first has `beyond` if a bracket that must be is in no piece.
+        """
+        found: list[Constraints] = []
+        for begin, end in pairwise([0, *ends]):
+            inside = [
+                (first - begin, last - begin, *rest)
+                for first, last, *rest in self.own
+                if begin <= first and last <= end
+            ]
+            found.append(Constraints(inside))
+        left = len(self.required) - sum(len(piece.required) for piece in found)
+        found[0] = found[0]._replace(beyond=self.beyond or left > 0)
+        return found
+
+
+def read_constraints(doc: Doc, keys: Iterable[str]) -> list[Constraint]:
+    """Read the constraints of a Doc, over its tokens.
+
+    keys: of the span groups; "ents" are the entities. Labels count in "constituent_constraints"
+    alone. The spans of other groups must be brackets if they have several tokens.
+    """
+    found: list[Constraint] = []
+    for key in keys:
+        if key == CONSTITUENT_CONSTRAINTS:
+            for span in aligned_group(doc, key) or ():
+                label = span.label_.removeprefix(FORBIDDEN) or None
+                must = not span.label_.startswith(FORBIDDEN)
+                found.append((span.start, span.end, label, must))
+        else:
+            spans = doc.ents if key == ENTITIES else doc.spans.get(key, ())
+            found += [(span.start, span.end, None, True) for span in spans if len(span) > 1]
+    return found
+
+
+def by_sentence(
+    constraints: Iterable[Constraint], positions: Sequence[int], ends: Sequence[int]
+) -> list[Constraints]:
+    """Divide the constraints of a Doc among its sentences.
+
+    positions: the tokens that are words. ends: of the sentences, in words.
+    """
+    found = [Constraints([]) for _ in ends]
+    for start, end, label, must in constraints if found else ():
+        first, last = (bisect_left(positions, token) for token in (start, end))
+        # White space belongs to the sentence before it.
+        least, most = (first, last - 1) if first < last else [max(first - 1, 0)] * 2
+        numbers = range(bisect_right(ends, least), bisect_right(ends, most) + 1)
+        if first < last and len(numbers) == 1:
+            begin = ends[numbers[0] - 1] if numbers[0] else 0
+            found[numbers[0]].own.append((first - begin, last - begin, label, must))
+        elif must:
+            for number in numbers:
+                found[number] = found[number]._replace(beyond=True)
+    return found
