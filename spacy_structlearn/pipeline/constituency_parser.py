@@ -20,6 +20,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from ..errors import StructlearnError
+from ..grammar.chart.constraints import Constraint
 from ..grammar.chart.decode import DECODERS, THRESHOLDS, ChartParser
 from ..groups import CONSTITUENT_CONSTRAINTS, TAG_CANDIDATES
 from ..learning.settings import setting
@@ -28,7 +29,7 @@ from ..trees.parse import GivenTag, Parse, fit_temperature
 from ..trees.tree import Tree
 from . import extensions
 from .batch_trainable import BatchTrainable, ComponentSettings, Transient, factory
-from .constraints import Constraint, Constraints, by_sentence, read_constraints
+from .constraints import Constraints, by_sentence, read_constraints
 from .doc_trees import gold_trees, has_gold_tokens
 from .extensions import (
     CONSTITUENT_TAGS,

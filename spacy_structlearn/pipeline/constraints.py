@@ -9,13 +9,12 @@ from typing import NamedTuple
 
 from spacy.tokens import Doc
 
+from ..grammar.chart.constraints import Constraint
 from ..groups import CONSTITUENT_CONSTRAINTS
 from .extensions import aligned_group
 
 ENTITIES = "ents"
 FORBIDDEN = "!"  # before the label of a bracket that must not be
-
-Constraint = tuple[int, int, str | None, bool]  # start, end, label or None, whether it must be
 
 
 class Constraints(NamedTuple):

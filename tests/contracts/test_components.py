@@ -657,6 +657,24 @@ def test_every_decoder(parser):
         assert part.k_best(nlp(" \n"), 3) == []
 
 
+def test_brackets_that_must_be(parser):
+    nlp, part = parser
+    for part.decoder in DECODERS:
+        for label in ("NP", "", "!NP", "!"):
+            doc = nlp.make_doc("He opened the door with the key.")
+            doc.spans["constituent_constraints"] = [Span(doc, 2, 7, label)]
+            if hasattr(part.parameters, "derivations"):
+                raises("SL633", nlp, doc)
+                continue
+            nlp(doc)
+            best = [tree for _, tree in part.k_best(doc, 5)]
+            assert doc._.parse_failures == ()
+            for tree in (*best, doc._.trees[0]):
+                labels = [name for name, *span in tree.spans() if span == [2, 7]]
+                has = label.strip("!") in labels if label.strip("!") else bool(labels)
+                assert has == (label[:1] != "!")
+
+
 def test_tags_of_the_tokens(parser):
     nlp, part = parser
     doc = nlp.make_doc("He opened the door.")

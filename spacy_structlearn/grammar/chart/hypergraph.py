@@ -132,10 +132,11 @@ class Hypergraphs:
 
     @cached_property
     def node_items(self) -> NDArray[np.int32]:
-        """The item of each node, counted over all sentences, int32 (N); -1 for roots.
+        """The item of each node, counted over all sentences, int32 (N).
 
         This is the item that the edges of the node make. An upper node that is only made of its
         lower node has the item of the latter, and a lower node without edges that of the upper one.
+        -1: for roots, and for nodes that are in no tree because of constraints.
         """
         heads = self.heads
         items = np.full(int(self.node_offsets[-1]), -1, dtype=np.int32)
