@@ -55,4 +55,5 @@ class VisibleBytes:
         return len(data)
 
     def flush(self) -> None:
+        """Write what the stream holds."""
         self._stream.flush()

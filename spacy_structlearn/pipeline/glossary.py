@@ -143,6 +143,7 @@ ROLES = {
 FAILURES = {
     "cut": "sentence that was too long and was parsed in pieces",
     "fallback": "sentence without a parse, which has a fallback tree",
+    "constraints": "sentence whose tree does not meet all constraints",
 }
 LABELS = {**PHRASES, **TAGS, **CHUNKS, **ATTACHMENTS, **ROLES, **FAILURES}
 PREFIXES = {
