@@ -101,9 +101,9 @@ def _greynir(node: Node) -> list[Node]:
 
 # --- IcePaHC --------------------------------------------------------------------------------------
 def icepahc_trees(text: str, name: str) -> list[str]:
-    """Return the trees of a text of IcePaHC without lemmas, empty leaves, comments and page numbers,
-    with TOP for the empty label of the root. Two leaves that are one word (sögur$ $nar) are joined
-    in the place of the first, with its tag.
+    """Return the trees of a text of IcePaHC without lemmas, empty leaves, comments and page
+    numbers, with TOP for the empty label of the root. Two leaves that are one word (sögur$ $nar)
+    are joined in the place of the first, with its tag.
     """
     trees = []
     for sentence in read_nodes(text, name):

@@ -70,7 +70,7 @@ def icepahc(*trees):
             "(TOP (IP-MAT (NP-SBJ (N-N ab)) (VBDI c) (. .)))",
         ),
         (
-            "(IP-SUB (CODE <P_1>) (NP-SBJ *T*-1) (WNP-1 0) (TO *) (NP-OB2 ICH*-2) (VB a-b) (P {c}))",
+            "(IP-SUB (CODE <P_1>) (NP-SBJ *T*-1) (WNP 0) (TO *) (NP ICH*-2) (VB a-b) (P {c}))",
             "(TOP (IP-SUB (VB a)))",
         ),
         (
