@@ -6,11 +6,12 @@ import pytest
 import spacy
 import srsly
 
+from spacy_structlearn.trees.brackets import parse_tree
 from training.languages import common
 from training.languages.common import Treebank, spaced, trees_of
 from training.languages.icelandic import BANKS as ICELANDIC
 from training.languages.icelandic import greynir_tag, icepahc_tag
-from training.languages.indonesian import ICON
+from training.languages.indonesian import ICON, tokenize_as_icon
 
 TREES = """\
 (R (P (L-1 (N tora) (A ga)) (L (N inu) (A o)) (V mita)) (X .))
@@ -92,6 +93,17 @@ def test_without_record_the_test_set_is_not_read(corpora, bank, tmp_path, monkey
     (corpora / "toy" / "test.trees.gz").unlink()
     monkeypatch.setattr(common, "record", None)
     common.run(bank, corpora, tmp_path / "out", 9, recorded=False)
+
+
+def test_tokens_of_icon():
+    nlp = spacy.blank("id")
+    trees = ["(S (NNO buku) (PRK nya) (ADV hanya))", "(S (NNO isi) (PRK nya) (ADV isinya))"]
+    tokenize_as_icon(nlp, [parse_tree(tree) for tree in trees])
+    text = 'Hanya buku-bukunya, masing-masing isinya "hanya" 3-4 nya.'
+    expected = 'Hanya buku - buku nya , masing - masing isinya " hanya " 3 - 4 nya .'
+    assert " ".join(token.text for token in nlp(text)) == expected
+    other = spacy.blank("id").from_bytes(nlp.to_bytes())
+    assert " ".join(token.text for token in other(text)) == expected
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,9 @@
 
 The settings are those of the default pipeline (training/configs) without what is English there:
 words are classified by their shapes and endings, there are no word classes and no raw text, and the
-tokenizer is spaCy's for the language. `sentencizer` splits sentences at final marks, because these
-treebanks have no texts with their white space. Tags and labels are those of the treebank.
+tokenizer is spaCy's for the language, if need be with other rules. `sentencizer` splits sentences
+at final marks, because these treebanks have no texts with their white space. Tags and labels are
+those of the treebank.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ class Treebank:
     name: of the pipeline.
     source: an entry of the "sources" in meta.json.
     tag: returns the tag of the pipeline for a tag of the treebank.
+    tokenizer: changes the tokenizer of a pipeline to the conventions of the training trees.
     limit: the most training trees, evenly spaced; None for all.
     tagger, parser: settings of the architectures, in addition to `TAGGER_SETTINGS` and
         `PARSER_SETTINGS`.
@@ -67,6 +69,7 @@ class Treebank:
     name: str
     source: Mapping[str, str]
     tag: Callable[[str], str] = str
+    tokenizer: Callable[[Language, Sequence[Tree]], None] | None = None
     limit: int | None = None
     tagger: Mapping[str, Any] = field(default_factory=dict)
     parser: Mapping[str, Any] = field(default_factory=dict)
@@ -122,7 +125,13 @@ def train(bank: Treebank, trees: Mapping[str, Sequence[Tree]], work: Path) -> La
     parser = _fitted(PARSER_CONFIG, PARSER, bank, paths, {**PARSER_SETTINGS, **bank.parser})
     dev = create_treebank_reader(files["dev"], tags=False)
     calibrate(parser.get_pipe(PARSER), dev(tagger), tagger)
-    return assembled(bank, tagger, parser)
+    parts = spacy.blank(bank.lang)
+    if bank.tokenizer is not None:
+        bank.tokenizer(parts, trees["train"])
+    parts.add_pipe("sentencizer")
+    parts.add_pipe(TAGGER, source=tagger)
+    parts.add_pipe(PARSER, source=parser)
+    return assembled(bank, parts)
 
 
 def _fitted(
@@ -138,15 +147,11 @@ def _fitted(
     return fitting.train(config, overrides=overrides | {"nlp.lang": bank.lang})
 
 
-def assembled(bank: Treebank, tagger: Language, parser: Language) -> Language:
-    """Return the pipeline, with smaller models and without the strings and paths of the training.
+def assembled(bank: Treebank, parts: Language) -> Language:
+    """Return the pipeline with smaller models, without the strings and paths of the training.
 
     Personal data become unknown words.
     """
-    parts = spacy.blank(bank.lang)
-    parts.add_pipe("sentencizer")
-    parts.add_pipe(TAGGER, source=tagger)
-    parts.add_pipe(PARSER, source=parser)
     tags, trees = parts.get_pipe(TAGGER), parts.get_pipe(PARSER)
     tags.parameters = tags.parameters.compact("float16", SMALLEST_TAG_WEIGHT)
     grammar = trees.parameters
