@@ -23,6 +23,7 @@ from spacy.util import load_config, load_model_from_config
 
 from spacy_structlearn.about import __version__
 from spacy_structlearn.evaluation.evalb import EvalbParameters, EvalbScore, score_trees
+from spacy_structlearn.grammar.spans.features import SPAN_TEMPLATES
 from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.pipeline import fitting
 from spacy_structlearn.pipeline.readers import create_treebank_reader, read_treebank
@@ -75,7 +76,38 @@ class Treebank:
     parser: Mapping[str, Any] = field(default_factory=dict)
 
 
-PARSER_SETTINGS = {"grammar.signature": "shape", "grammar.prior": None, "grammar.grammars": 4}
+# Features of several tags, and of words with tags. On dev of ICON, trained on half of its trees, F1
+# is 80.6 with them and 80.1 without.
+TEMPLATES = [
+    *SPAN_TEMPLATES,
+    "TAG[before]|TAG[first]|TAG[last]|TAG[after]",
+    "TAG[before]|TAG[first]|TAG[last]",
+    "TAG[first]|TAG[last]|TAG[after]",
+    "TAG[before-1]|TAG[before]|TAG[first]",
+    "TAG[last]|TAG[after]|TAG[after+1]",
+    "TAG[first]|TAG[first+1]",
+    "TAG[last-1]|TAG[last]",
+    "TAG[before]|TAG[after]|LENGTH",
+    "TAG[first]|TAG[last]|LENGTH",
+    "WORD[before]|TAG[first]",
+    "TAG[before]|WORD[first]",
+    "WORD[last]|TAG[after]",
+    "TAG[last]|WORD[after]",
+    "WORD[first]|TAG[last]",
+    "TAG[first]|WORD[last]",
+    "WORD[before]|TAG[after]",
+    "TAG[before]|WORD[after]",
+    "WORD[first]|TAG[after]",
+    "TAG[before]|WORD[last]",
+    "WORD[first]|WORD[first+1]",
+    "WORD[last-1]|WORD[last]",
+]
+PARSER_SETTINGS = {
+    "templates": TEMPLATES,
+    "grammar.signature": "shape",
+    "grammar.prior": None,
+    "grammar.grammars": 4,
+}
 
 
 def tagger_settings() -> dict[str, Any]:

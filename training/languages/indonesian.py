@@ -57,6 +57,7 @@ ICON = Treebank(
         "author": "AI Singapore",
     },
     tokenizer=tokenize_as_icon,
+    parser={"grammar.grammars": 6},
 )
 
 if __name__ == "__main__":
