@@ -21,6 +21,13 @@ from _formats import (
     skeleton_sentences,
     tree_line,
 )
+from _languages import (
+    ICEPAHC_DEV,
+    ICEPAHC_TEST,
+    greynir_trees,
+    icepahc_trees,
+    icon_trees,
+)
 from _mctb import converted, read_tree
 from _raw_text import parsed as parsed_xml
 from _raw_text import raw_text_files
@@ -341,6 +348,59 @@ def build_raw_text(sources: Sources, report: Report) -> Files:
     return dict(files)
 
 
+def build_indonesian(sources: Sources, report: Report) -> Files:
+    """Build the trees of ICON, in its own split."""
+    icon = sources["icon"]
+    files: Files = {"LICENSE.original.txt": icon.read("id/constituency/LICENSE")}
+    for split in SPLITS:
+        name = f"id/constituency/{split}.txt"
+        trees = icon_trees(icon.text(name, held_out=split == HELD_OUT), name)
+        files[f"{split}.trees.gz"] = "".join(trees)
+    return files
+
+
+def build_greynir(sources: Sources, report: Report) -> Files:
+    """Build the gold trees of GreynirCorpus. Every tenth file of its development set is dev, the
+    others are train."""
+    greynir = sources["greynir"]
+    files: Files = {"LICENSE.original.txt": greynir.read("LICENSE.txt")}
+    known = [name for name in greynir if name.startswith("devset/")]
+    dev = known[9::10]
+    splits = {
+        "train": [name for name in known if name not in dev],
+        "dev": dev,
+        "test": [name for name in greynir if name.startswith("testset/")],
+    }
+    for split, names in splits.items():
+        texts = ((name, greynir.text(name, held_out=split == HELD_OUT)) for name in names)
+        files[f"{split}.trees.gz"] = "".join(
+            tree for name, text in texts for tree in greynir_trees(text, name)
+        )
+    return files
+
+
+def build_icepahc(sources: Sources, report: Report) -> Files:
+    """Build the trees of IcePaHC in the split of UD_Icelandic-IcePaHC, which is one of texts."""
+    icepahc = sources["icepahc"]
+    files: Files = {"LICENSE.original.txt": icepahc.read("cc-by-4.0.txt")}
+    texts = {name.rpartition("/")[2].removesuffix(".psd"): name for name in icepahc}
+    del texts["cc-by-4.0.txt"]
+    splits = {"dev": ICEPAHC_DEV, "test": ICEPAHC_TEST}
+    splits["train"] = tuple(text for text in texts if text not in (*ICEPAHC_DEV, *ICEPAHC_TEST))
+    for split, wanted in splits.items():
+        trees: list[str] = []
+        index = ["#tree\ttext\n"]
+        for text in present(split, wanted, texts.__contains__, report):
+            content = icepahc.text(texts[text], held_out=split == HELD_OUT)
+            own = icepahc_trees(content, texts[text])
+            index += (f"{len(trees) + i}\t{text}\n" for i in range(len(own)))
+            trees += own
+        if trees:
+            files[f"{split}.trees.gz"] = "".join(trees)
+            files[f"{split}.index.tsv.gz"] = "".join(index)
+    return files
+
+
 BUILDERS: dict[str, Callable[[Sources, Report], Files]] = {
     "conll2000": build_conll2000,
     "ppattach": build_ppattach,
@@ -352,4 +412,7 @@ BUILDERS: dict[str, Callable[[Sources, Report], Files]] = {
     "wsj_skeleton": build_wsj_skeleton,
     "propbank_frames": build_propbank_frames,
     "raw_text": build_raw_text,
+    "indonesian": build_indonesian,
+    "greynir": build_greynir,
+    "icepahc": build_icepahc,
 }

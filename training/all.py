@@ -53,6 +53,7 @@ WANTED = {
     "parsing_best": ("neural_cnn", "product_best.wsj", "product_best.ewt"),
     "m_estimated_grammars": ("wsj", "ewt", "ewt.xbar.initialiser", "ewt.latent.initialiser"),
     "benchmarks": ("chunks", "attachment", "parsing.supar"),
+    "languages": ("indonesian.test_f1", "icelandic.greynir", "icelandic.icepahc"),
     "audit": ("audit",),
 }
 FOLDERS = ("training", "spacy_structlearn")

@@ -25,6 +25,7 @@ PAGES = (
     ROOT / "README.md",
     RESULTS / "README.md",
     ROOT / "training" / "guides" / "many_machines.md",
+    ROOT / "training" / "guides" / "other_languages.md",
 )
 TABLE = re.compile(r"(<!-- table (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 FIGURE = re.compile(r"\{(?:se (\d+) )?(\S+) (\S+) (\S+)\}")

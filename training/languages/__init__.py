@@ -1,0 +1,1 @@
+"""Pipelines of other languages than English, each trained by one command."""
