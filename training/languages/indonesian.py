@@ -57,7 +57,6 @@ ICON = Treebank(
         "author": "AI Singapore",
     },
     tokenizer=tokenize_as_icon,
-    parser={"grammar.grammars": 6},
 )
 
 if __name__ == "__main__":
