@@ -79,3 +79,9 @@ def test_commands(monkeypatch, module, expected):
     monkeypatch.setitem(sys.modules, "__main__", SimpleNamespace(__spec__=spec))
     monkeypatch.setattr(sys, "argv", ["run.py", "--only", "a b"])
     assert recording.command() == expected
+
+
+def test_a_table_that_is_recorded_as_a_whole_has_one_stamp(tmp_path, monkeypatch):
+    monkeypatch.setattr(recording, "RESULTS", tmp_path)
+    recording.record("x", {"structure": {"n1": ["p"]}, "a.b.c": 1})
+    assert set(recording.stamps_of(srsly.read_json(tmp_path / "x.json"))) == {"structure", "a.b"}

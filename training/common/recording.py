@@ -63,14 +63,14 @@ def record(name: str, figures: Mapping[str, Any]) -> None:
 def stamps_of(results: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the stamp of each part of a results file. Those of earlier files have no command."""
     shared = {"commit": results.get("commit", "unknown")} | results.get("machine", {})
-    commits = results.get("commits", {})
+    commits, stamps = results.get("commits", {}), results.get("stamps", {})
     found = {}
     for name, value in results.items():
-        if name not in STAMPS:
+        if name not in STAMPS and name not in stamps:  # a table that was recorded as a whole
             below = [f"{name}.{key}" for key in value] if isinstance(value, Mapping) else [name]
             stamp = shared | ({"commit": commits[name]} if name in commits else {})
             found |= dict.fromkeys(below, stamp)
-    return found | results.get("stamps", {})
+    return found | stamps
 
 
 def show(figures: Mapping[str, Any]) -> None:
