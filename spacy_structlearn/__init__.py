@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from importlib import import_module
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,14 +70,18 @@ def load(
     return spacy.load(where, vocab=vocab, config=config or {}, **given)
 
 
-_MODULES = {
-    "ConstituentMatcher": "constituent_matcher",
-    "as_dict": "as_data",
-    "explain": "glossary",
-}
-
-
 def __getattr__(name: str) -> object:
-    if name in _MODULES:  # imported when it is used, because it imports spaCy
-        return getattr(import_module(f".pipeline.{_MODULES[name]}", __name__), name)
+    # Imported when they are used, because they import spaCy.
+    if name == "ConstituentMatcher":
+        from .pipeline.constituent_matcher import ConstituentMatcher
+
+        return ConstituentMatcher
+    if name == "as_dict":
+        from .pipeline.as_data import as_dict
+
+        return as_dict
+    if name == "explain":
+        from .pipeline.glossary import explain
+
+        return explain
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
