@@ -89,7 +89,7 @@ def text(corpora: Path, work: Path, threads: int) -> dict[str, Any]:
         print(f"tune, {confidence:.2f}: {figures}")
     figures = {f"text.ewt_tune.{key}": value for key, value in compared[chosen].items()}
     figures["text.confidence"] = chosen
-    pipeline = spacy_structlearn.load(disable=["senter"])
+    pipeline = spacy_structlearn.load(disable=["sentence_splitter"])
     dev = compare(*parsed(pipeline, docs["dev"]), chosen)
     print(f"dev, {chosen:.2f}: {dev}")
     return figures | {f"text.ewt_dev.{key}": value for key, value in dev.items()}

@@ -50,7 +50,7 @@ def text(corpora: Path, work: Path) -> dict[str, Any]:
     labelled(labeler, [example.predicted for example in examples])
     report("gold_trees", examples)
     tokens = [to_example(doc, tags=False) for doc in gold]
-    with nlp.select_pipes(disable=["senter"]):
+    with nlp.select_pipes(disable=["sentence_splitter"]):
         # In place: the Docs of the examples.
         list(nlp.pipe(example.predicted for example in tokens))
     report("gold_tokens", tokens)
