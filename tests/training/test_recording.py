@@ -85,3 +85,9 @@ def test_a_table_that_is_recorded_as_a_whole_has_one_stamp(tmp_path, monkeypatch
     monkeypatch.setattr(recording, "RESULTS", tmp_path)
     recording.record("x", {"structure": {"n1": ["p"]}, "a.b.c": 1})
     assert set(recording.stamps_of(srsly.read_json(tmp_path / "x.json"))) == {"structure", "a.b"}
+
+
+def test_a_command_names_no_folder_of_one_machine(monkeypatch):
+    monkeypatch.setattr(recording, "module", lambda: "training.x")
+    monkeypatch.setattr(sys, "argv", ["x", "--output", "/home/me/out", "--work", "training/work"])
+    assert recording.command() == "python -m training.x --output out --work training/work"

@@ -137,9 +137,13 @@ def clean_commit() -> str:
 
 
 def command() -> str:
-    """Return the command of this process, such as "python -m training.benchmarks.product"."""
+    """Return the command of this process, such as "python -m training.benchmarks.product".
+
+    Of a path outside the checkout it has the last name, because the rest is of one machine.
+    """
     name = f"-m {module()}" if module() else sys.argv[0]
-    return shlex.join(["python", *name.split(), *sys.argv[1:]])
+    arguments = [Path(own).name if Path(own).is_absolute() else own for own in sys.argv[1:]]
+    return shlex.join(["python", *name.split(), *arguments])
 
 
 def module() -> str:
