@@ -456,7 +456,7 @@ def cut(
 
 
 def _given(constraints: Iterable[list[Constraint]]) -> dict[str, Any]:
-    """Get the arguments of the parser for constraints; none if there are none."""
+    """Get the arguments of the parser for constraints; an empty dict without constraints."""
     rows = list(constraints)
     return {"constraints": rows} if any(rows) else {}
 

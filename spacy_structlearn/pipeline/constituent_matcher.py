@@ -81,7 +81,7 @@ class ConstituentMatcher:
         self._callbacks[number] = on_match
 
     def remove(self, key: str | int) -> None:
-        """Remove the patterns with this key. Raises StructlearnError if there are none."""
+        """Remove the patterns with this key. Raises StructlearnError if the key is unknown."""
         number = self._key(key)
         if number not in self._patterns:
             strings = self.vocab.strings

@@ -161,7 +161,7 @@ def limit_tags(
 
 
 def _checked(constraint: Any, n: int) -> Constraint:
-    """Return a constraint. Raises StructlearnError if it is none on a sentence of n words."""
+    """Check a constraint on a sentence of n words. Raises StructlearnError if it is malformed."""
     try:
         start, end, label, must = constraint
         sound = 0 <= start < end <= n and (label is None or isinstance(label, str))

@@ -487,7 +487,7 @@ class ChartParser:
     def _limited(
         self, constraints: Sequence[Constraint] | None, words: Sequence[str]
     ) -> Limited | None:
-        """Compile the constraints of a sentence; None if there are none."""
+        """Compile the constraints of a sentence. Returns None without constraints."""
         return self._limits.limited(constraints, len(words)) if constraints else None
 
     def _limit_tags(
