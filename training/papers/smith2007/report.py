@@ -257,21 +257,11 @@ def beyond(figures: Figures) -> Iterator[str]:
         yield from ("", "## Beyond the paper: other base distributions")
         yield from table(("q0", "tuning F1 of q0", "of the M-estimate", "CPU s"), tried)
         yield from ("", *FOUND.split("\n"))
-    removed = "beyond.removed.specialized_base"
-    if f"{removed}.tuning_f1" in figures:
-        yield ""
-        tuning, test, seconds = (
-            shown(figures, f"{removed}.{key}", ".2f") for key in ("tuning_f1", "test_f1", "cpu_s")
-        )
-        yield "An HMM with joint emissions of words and tags, and features centred on held-out"
-        yield f"posteriors, was a better base distribution: F1 {tuning} on tuning data and {test}"
-        yield f"on test data after {seconds} CPU s. The perceptron is more accurate in less time,"
-        yield "so this base distribution was removed."
     rest = {key: value for key, value in figures.items() if key.startswith("beyond.")}
     found = [
         (key.removeprefix("beyond."), _text(value))
         for key, value in rest.items()
-        if not key.startswith(("beyond.frontier.", "beyond.steps.", "beyond.removed."))
+        if not key.startswith(("beyond.frontier.", "beyond.steps."))
     ]
     if found:
         yield from ("", "## Beyond the paper")
