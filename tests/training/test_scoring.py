@@ -22,7 +22,7 @@ def test_the_error_of_a_share():
     score = score_of([(i < n * p, 1, 1) for i in range(n)])
     assert score.f1 == pytest.approx(100 * p)
     # Of 4,000 samples, the estimate itself has a standard error of 1.1 %.
-    found = scoring.f1_standard_error(score, samples=4000)
+    found = scoring.bootstrap_error(scoring.bracket_counts(score), samples=4000)
     assert found == pytest.approx(100 * np.sqrt(p * (1 - p) / n), rel=0.04)
 
 
@@ -38,8 +38,8 @@ def test_the_error_of_a_ratio():
 
 
 def test_samples_are_seeded():
-    score = score_of([(i, i + 3, i + 1) for i in range(50)])
-    one, same, other = (scoring.f1_standard_error(score, 250, seed) for seed in (0, 0, 1))
+    counts = scoring.bracket_counts(score_of([(i, i + 3, i + 1) for i in range(50)]))
+    one, same, other = (scoring.bootstrap_error(counts, 250, seed) for seed in (0, 0, 1))
     assert one == same != other
     assert scoring.f1_standard_error(score_of([(0, 0, 0)] * 5)) == 0
 

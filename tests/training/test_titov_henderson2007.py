@@ -14,7 +14,7 @@ from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.spans.settings import SpanFeaturesSettings
 from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.tree import Tree
-from training.common import parsers
+from training.common import parsers, scoring
 from training.common.parsers import Learner
 from training.common.report import flat
 from training.common.treebanks import TREES
@@ -137,11 +137,11 @@ def test_counts_are_those_of_the_score(trees):
     gold = trees[:20]
     flat = [Tree("TOP", [Tree("S", tree.leaves())]) for tree in gold]
     score = score_trees(gold, flat, punctuation="gold")
-    counts = models.bracket_counts(score)
+    counts = scoring.bracket_counts(score)
     assert counts.shape == (20, 3)
-    assert models.f1_of(counts.sum(axis=0)) == pytest.approx(score.f1)
+    assert scoring.f1_of(counts.sum(axis=0)) == pytest.approx(score.f1)
     nothing = np.zeros((2, 3), dtype=np.int64)
-    assert models.f1_of(nothing).tolist() == [0.0, 0.0]
+    assert scoring.f1_of(nothing).tolist() == [0.0, 0.0]
 
 
 def test_the_bootstrap_is_that_of_a_loop():
@@ -149,11 +149,11 @@ def test_the_bootstrap_is_that_of_a_loop():
     gold = random.integers(1, 9, size=12)
     first, second = (np.stack([random.binomial(gold, 0.7), gold, gold], axis=1) for _ in range(2))
     found = models.bootstrap(first, second, 20_000, seed=3)
-    difference = models.f1_of(second.sum(axis=0)) - models.f1_of(first.sum(axis=0))
+    difference = scoring.f1_of(second.sum(axis=0)) - scoring.f1_of(first.sum(axis=0))
     own = []
     for _ in range(4000):
         drawn = random.integers(0, 12, size=12)
-        pair = [models.f1_of(counts[drawn].sum(axis=0)) for counts in (first, second)]
+        pair = [scoring.f1_of(counts[drawn].sum(axis=0)) for counts in (first, second)]
         own.append(abs(pair[1] - pair[0] - difference) >= abs(difference))
     assert found == pytest.approx(np.mean(own), abs=0.03)
     assert found == models.bootstrap(first, second, 20_000, seed=3)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from spacy.language import Language
 from spacy.tokens import Doc
 from tqdm import tqdm
@@ -39,17 +40,36 @@ def score(parser: ChartParser, gold: Sequence[Tree], punctuation: str = "own") -
     return scored(parsed(parser, gold), gold, punctuation)
 
 
-def f1_standard_error(score: EvalbScore, samples: int = 1000, seed: int = 0) -> float:
+def bracket_counts(score: EvalbScore) -> NDArray[np.int64]:
+    """Return the numbers of right, gold and predicted brackets of each sentence.
+
+    int64 (n, 3), zeros for sentences that EVALB does not score.
+    """
+    brackets = (row.brackets for row in score.rows)
+    rows = [(counts.correct, counts.gold, counts.predicted) for counts in brackets]
+    return np.array(rows, dtype=np.int64).reshape(-1, 3)
+
+
+def f1_of(counts: NDArray[Any]) -> NDArray[np.float64]:
+    """Return F1 in percent. counts: (..., 3), sums of right, gold and predicted items."""
+    counts = np.asarray(counts, dtype=np.float64)
+    return 200 * counts[..., 0] / np.maximum(counts[..., 1] + counts[..., 2], 1)
+
+
+def bootstrap_error(counts: NDArray[np.int64], samples: int = 1000, seed: int = 0) -> float:
     """Return the standard error of F1, in points, by a bootstrap over sentences.
 
-    Efron & Tibshirani (1993), chapter 6: sentences are drawn with replacement.
+    Efron & Tibshirani (1993), chapter 6: sentences are drawn with replacement. counts: right, gold
+    and predicted items of each sentence, (n, 3).
     """
-    brackets = [row.brackets for row in score.rows]
-    counts = np.array([(b.correct, b.gold + b.predicted) for b in brackets], dtype=np.int64)
     n = len(counts)
     drawn = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=samples)
-    right, total = (drawn @ counts.reshape(n, 2)).T
-    return float((200 * right / np.maximum(total, 1)).std(ddof=1))
+    return float(f1_of(drawn @ counts).std(ddof=1))
+
+
+def f1_standard_error(score: EvalbScore) -> float:
+    """Return the standard error of F1 of brackets, see `bootstrap_error`."""
+    return bootstrap_error(bracket_counts(score))
 
 
 def figures_of(score: EvalbScore, split: str) -> dict[str, float]:

@@ -21,7 +21,7 @@ from spacy_structlearn.trees.tree import Tree
 from training.common.ewt import tuning_documents
 from training.common.parsers import WARM_UP, Run
 from training.common.recording import WORK
-from training.common.scoring import Figures, scored, tagged
+from training.common.scoring import Figures, f1_of, scored, tagged
 from training.common.treebanks import PUNCTUATION, TREES, ewt_documents
 from training.pipeline import default
 
@@ -181,22 +181,6 @@ def under_tags(corpus: str, kind: str, figures: Figures) -> Figures:
 
 def named(kind: str, figures: Figures) -> Figures:
     return {f"{kind}.{key}": value for key, value in figures.items()}
-
-
-def bracket_counts(score: EvalbScore) -> NDArray[np.int64]:
-    """Return the numbers of right, gold and predicted brackets of each sentence.
-
-    int64 (n, 3), zeros for sentences that EVALB does not score.
-    """
-    brackets = (row.brackets for row in score.rows)
-    rows = [(counts.correct, counts.gold, counts.predicted) for counts in brackets]
-    return np.array(rows, dtype=np.int64).reshape(-1, 3)
-
-
-def f1_of(counts: NDArray[Any]) -> NDArray[np.float64]:
-    """Return F1 in percent. counts: (..., 3), sums of `bracket_counts`."""
-    counts = np.asarray(counts, dtype=np.float64)
-    return 200 * counts[..., 0] / np.maximum(counts[..., 1] + counts[..., 2], 1)
 
 
 def bootstrap(

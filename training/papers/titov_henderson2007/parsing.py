@@ -28,7 +28,7 @@ from spacy_structlearn.trees.tree import Tree
 from training.common.kept import run_training
 from training.common.parsers import Model, Run, default_parser
 from training.common.process import in_process
-from training.common.scoring import Figures, under
+from training.common.scoring import Figures, bracket_counts, f1_of, under
 from training.common.treebanks import PUNCTUATION
 from training.papers.titov_henderson2007.models import (
     JACKKNIFED,
@@ -39,9 +39,7 @@ from training.papers.titov_henderson2007.models import (
     Short,
     Tags,
     bootstrap,
-    bracket_counts,
     evaluated,
-    f1_of,
     figures_of,
     tagger_accuracy,
     tags_of,
