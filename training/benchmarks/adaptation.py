@@ -1,27 +1,27 @@
-"""F1 of the default parser on six domains after it has learned on from some of their trees.
+"""F1 of the built-in parser on new domains, after it has learned on from some of their trees.
 
-    python corpora/fetch.py ewt craft mctb
+    python corpora/fetch.py ewt craft mctb raw_text wsj_sample
+    python -m training.train_default
     python -m training.benchmarks.adaptation
-    python -m training.benchmarks.adaptation --domains law --sizes 100 --kinds adapted alone
+    python -m training.benchmarks.adaptation --domains craft --sizes 100 --kinds adapted alone
 
-The domains are CRAFT and the five of MCTB_en, in EWT's conventions (see corpora/README.md). Each is
-scored on its dev part (at most 500 sentences of it), with gold tokens and predicted tags. The
-recorded figures are those of a pipeline that was trained on EWT alone, before the train parts of
-MCTB_en became training data of the built-in one: repeat them in a checkout of 674a725. Figures that
-training/results/adaptation.json has are skipped, unless --again is given. Those for N trees of
-a domain, which are drawn at random, and are among those for a larger N:
+The domains are those that the built-in pipeline was not trained on: biomedical articles (CRAFT, in
+EWT's conventions, see corpora/README.md), and news (the sample of the Wall Street Journal, whose
+tokens and trees follow other conventions). Each is scored on its dev part (at most 500 sentences of
+it), with gold tokens and predicted tags. Figures for N trees of a domain, which are drawn at
+random, and are among those for a larger N:
 
 DOMAIN.0.f                built-in pipeline, before adaptation
 DOMAIN.N.adapted.f        tagger and parser learn on from N trees, as in `structlearn adapt`
 DOMAIN.N.adapted.ewt_dev  F1 on EWT's dev afterwards; ewt_dev: before
 DOMAIN.N.alone.f          tagger and parser with the settings of the built-in pipeline, trained on
                           these trees
-DOMAIN.N.union.f          trained on EWT's train and these trees
+DOMAIN.N.union.f          trained on these trees and those of the built-in pipeline, with the
+                          grammars of raw text that training.train_default keeps
 DOMAIN.N.KIND.f_se        standard error of F1; DOMAIN.0.f_se: before adaptation
 DOMAIN.N.KIND.cpu_s       CPU seconds of training
-mean.N.gain               mean of adapted F1 - F1 before adaptation; with six domains only
+mean.N.gain               mean of adapted F1 - F1 before adaptation
 mean.N.behind_union       mean of union F1 - adapted F1
-ratio.cpu.union_over_adapted   at 100 trees, of the domains with both figures
 forgetting.ewt_dev        mean loss of F1 on EWT's dev after adaptation to 100 trees
 update.one_document.COMPONENT  loss of the main score, times 100, on the other documents of the
                           sample by three updates of the component with one document; loss: maximum
@@ -33,6 +33,7 @@ from __future__ import annotations
 import argparse
 import gzip
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import product
 from pathlib import Path
 from random import Random
@@ -52,13 +53,15 @@ from spacy_structlearn.pipeline.extensions import trees as trees_of
 from spacy_structlearn.pipeline.readers import read_treebank, with_gold_tokens
 from spacy_structlearn.trees.tree import Tree
 from training.benchmarks import tools
-from training.common.recording import CORPORA, RESULTS, ROOT, record, show
+from training.common.recording import CORPORA, RESULTS, ROOT, WORK, clean_commit, record, show
 from training.common.scoring import f1_standard_error
-from training.common.treebanks import DOMAINS, domain_trees, ewt_trees
+from training.common.treebanks import MCTB_DOMAINS, PUNCTUATION, domain_trees, ewt_trees, wsj_trees
+from training.pipeline import default
 
 NAME = "adaptation"
-SIZES = (50, 100, 200, 400, 800)
-KINDS = ("adapted", "alone", "union")
+DOMAINS = ("craft", "wsj")
+# Sizes of each kind. The last takes most of an hour.
+SIZES = {"adapted": (50, 100, 200, 400, 800), "alone": (100, 800), "union": (800,)}
 TAGGER, PARSER = "chain_tagger", "constituency_parser"
 SAMPLE = ROOT / "corpora" / "sample"
 DEV = 500  # maximum number of sentences that are scored
@@ -67,9 +70,26 @@ UPDATES = 3
 Figures = dict[str, float]
 
 
-def parser_pipeline() -> Language:
-    """Load the tagger and the parser of the built-in pipeline."""
-    return spacy_structlearn.load(enable=[TAGGER, PARSER])
+def parser_pipeline(prior: Path | None = None) -> Language:
+    """Load the tagger and the parser of the built-in pipeline.
+
+    prior: grammars of raw text, from which training from scratch starts.
+    """
+    settings = {f"components.{PARSER}.model.grammar.prior": prior and str(prior)}
+    return spacy_structlearn.load(enable=[TAGGER, PARSER], config=settings)
+
+
+def trees_of_domain(domain: str, split: str) -> Sequence[Tree]:
+    """Return the trees of train or dev."""
+    if domain == "wsj":
+        return wsj_trees(CORPORA, split)
+    return domain_trees(CORPORA, domain, split)
+
+
+def seen_trees() -> list[Tree]:
+    """Return the training trees of the built-in parser."""
+    mctb = (domain_trees(CORPORA, domain, "train") for domain in MCTB_DOMAINS)
+    return [tree for own in (ewt_trees(CORPORA, "train"), *mctb) for tree in own]
 
 
 def examples(nlp: Language, trees: Sequence[Tree]) -> list[Example]:
@@ -95,16 +115,16 @@ def drawn(trees: Sequence[Tree], n: int) -> Sequence[Tree]:
     return Random(0).sample(trees, len(trees))[:n]
 
 
-def scored(nlp: Language, gold: Sequence[Tree]) -> EvalbScore:
+def scored(nlp: Language, gold: Sequence[Tree], punctuation: str = "gold") -> EvalbScore:
     """Score the trees that the pipeline predicts for the words of these trees."""
     gold = drawn(gold, DEV)
     docs = list(nlp.pipe(words_of(nlp, tree) for tree in gold))
-    return score_trees(gold, [trees_of(doc)[0] for doc in docs], punctuation="gold")
+    return score_trees(gold, [trees_of(doc)[0] for doc in docs], punctuation=punctuation)
 
 
 def on_dev(nlp: Language, domain: str, place: str) -> Figures:
     """Return F1 on dev of a domain, and its standard error."""
-    found = scored(nlp, domain_trees(CORPORA, domain, "dev"))
+    found = scored(nlp, trees_of_domain(domain, "dev"), PUNCTUATION.get(domain, "gold"))
     return {f"{place}.f": found.f1, f"{place}.f_se": f1_standard_error(found)}
 
 
@@ -113,7 +133,8 @@ def trained(kind: str, trees: Sequence[Tree]) -> tuple[Language, float]:
 
     kind: "adapted", to learn on; otherwise the training starts from scratch.
     """
-    nlp = parser_pipeline()
+    prior = default.prior(CORPORA, WORK, 1) if kind == "union" else None
+    nlp = parser_pipeline(prior)
     given = examples(nlp, trees)
     start = process_time()
     for name in (PARSER, TAGGER):
@@ -126,9 +147,9 @@ def trained(kind: str, trees: Sequence[Tree]) -> tuple[Language, float]:
 
 def figures(domain: str, n: int, kind: str) -> Figures:
     """Return the figures of one training."""
-    trees = drawn(domain_trees(CORPORA, domain, "train"), n)
+    trees = drawn(trees_of_domain(domain, "train"), n)
     if kind == "union":
-        trees = (*ewt_trees(CORPORA, "train"), *trees)
+        trees = (*seen_trees(), *trees)
     nlp, seconds = trained(kind, trees)
     place = f"{domain}.{n}.{kind}"
     found = on_dev(nlp, domain, place) | {f"{place}.cpu_s": seconds}
@@ -184,17 +205,12 @@ def summary(results: dict[str, Any]) -> Figures:
 
     means: Figures = {}
     start = of(0, "f")
-    for n in SIZES:
+    for n in SIZES["adapted"]:
         adapted, union = of(n, "adapted", "f"), of(n, "union", "f")
         if start and adapted:
             means[f"mean.{n}.gain"] = mean(adapted) - mean(start)
         if adapted and union:
             means[f"mean.{n}.behind_union"] = mean(union) - mean(adapted)
-    at_100 = [results.get(domain, {}).get("100", {}) for domain in DOMAINS]
-    both = [own for own in at_100 if "union" in own and "adapted" in own]
-    if both:
-        seconds = [sum(own[kind]["cpu_s"] for own in both) for kind in ("union", "adapted")]
-        means["ratio.cpu.union_over_adapted"] = seconds[0] / seconds[1]
     if after := of(100, "adapted", "ewt_dev"):
         means["forgetting.ewt_dev"] = results["ewt_dev"] - mean(after)
     return means
@@ -212,29 +228,27 @@ def read() -> dict[str, Any]:
     return srsly.read_json(path) if path.exists() else {}
 
 
-def steps(args: argparse.Namespace) -> Iterator[tuple[bool, Callable[[], Figures]]]:
-    """Yield whether the figures of a step exist, and the step."""
-    results = read()
-    yield "ewt_dev" in results, before
-    for kind, n, domain in product(args.kinds, args.sizes, args.domains):
-        exists = kind in results.get(domain, {}).get(str(n), {})
-        yield exists, lambda d=domain, n=n, k=kind: figures(d, n, k)
-    yield "update" in results, updates
-    yield "tools" in results, checked
+def steps(args: argparse.Namespace) -> Iterator[Callable[[], Figures]]:
+    """Yield the steps, each of which returns figures."""
+    yield before
+    for domain, kind in product(args.domains, args.kinds):
+        for n in args.sizes or SIZES[kind]:
+            yield partial(figures, domain, n, kind)
+    yield updates
+    yield checked
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--domains", nargs="+", choices=DOMAINS, default=DOMAINS)
-    parser.add_argument("--sizes", nargs="+", type=int, default=SIZES)
-    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
-    parser.add_argument("--again", action="store_true", help="repeat what is recorded")
+    parser.add_argument("--sizes", nargs="+", type=int, help="default: by kind")
+    parser.add_argument("--kinds", nargs="+", choices=SIZES, default=list(SIZES))
     args = parser.parse_args()
-    for exists, step in steps(args):
-        if args.again or not exists:
-            found = step()
-            record(NAME, found)
-            show(found)
+    clean_commit()
+    for step in steps(args):
+        found = step()
+        record(NAME, found)
+        show(found)
     found = summary(read())
     record(NAME, found)
     show(found)
