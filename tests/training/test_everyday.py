@@ -83,13 +83,13 @@ def test_pairs_of_attachments():
 def test_scores_of_pairs(nlp):
     readings = read_pairs()[:20]
     scores = score_pairs(nlp, readings)
-    assert scores["pp.pairs.n"] == 10
+    assert scores["pairs.n"] == 10
     right = [
         [a.label for a in nlp(r.text)._.pp_attachments if a.prep.idx == r.start] == [r.label]
         for r in readings
     ]
-    assert scores["pp.pairs.verb"] == sum(right[::2]) / 10
-    assert scores["pp.pairs.noun"] == sum(right[1::2]) / 10
+    assert scores["pairs.verb"] == sum(right[::2]) / 10
+    assert scores["pairs.noun"] == sum(right[1::2]) / 10
     silent = {"enable": [name for name in nlp.pipe_names if name != "pp_attacher"]}
     with nlp.select_pipes(**silent):
-        assert score_pairs(nlp, readings)["pp.pairs.verb"] == 0
+        assert score_pairs(nlp, readings)["pairs.verb"] == 0

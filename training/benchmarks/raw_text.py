@@ -23,6 +23,8 @@ tags.tagger_alone    the same directly after the tagger; tagger_alone_unknown
 tags.raw_f           F1 of tokens with their tags
 brackets, np_chunks, srl, pp_attachment   scores of the components, on `raw` text, on predicted
                      tokens in gold_sentences, and on gold_tokens in gold sentences
+pp_attachment.pairs  share of the phrases of the balanced pairs of tests/everyday that are attached
+                     right, by reading (verb, noun); n: number of pairs
 tags.disagree        number of tokens whose tag differs from the tree, on dev and everyday texts
 np_chunks.crossing   number of chunks that cross a bracket, on the same texts. By the convention of
                      CoNLL-2000, a possessive marker begins a chunk, so one at the end of a bracket
@@ -79,7 +81,7 @@ from training.benchmarks import raw_text_peers
 from training.benchmarks.peers.__main__ import PEERS as INSTALLED
 from training.benchmarks.peers.__main__ import Failed, virtual_environment
 from training.benchmarks.product import WARM_UP, megabytes
-from training.common.everyday import read_everyday
+from training.common.everyday import read_everyday, score_pairs
 from training.common.ewt import treebank, tuning_documents
 from training.common.jackknife import untagged
 from training.common.recording import CORPORA, ROOT, WORK, record, show
@@ -532,6 +534,10 @@ def stage_seconds(nlp: Language, texts: Sequence[str]) -> dict[str, float]:
     return {name: min(found) for name, found in seconds.items()}
 
 
+def pairs(run: Run) -> Figures:
+    return under("pp_attachment", score_pairs(run.nlp))
+
+
 def size(run: Run) -> Figures:
     return {"package_mb": megabytes(run.nlp.path)}
 
@@ -543,6 +549,7 @@ PARTS: dict[str, Callable[[Run], Figures]] = {
     "tokens": tokens,
     "tags": tags,
     "layers": layers,
+    "pairs": pairs,
     "agreement": agreement,
     "speed": speed,
     "size": size,

@@ -72,7 +72,7 @@ def score_pairs(nlp: Language, readings: list[Reading] | None = None) -> dict[st
         right[reading.label] += found.get(reading.start) == reading.label
     n = {label: sum(r.label == label for r in readings) for label in right}
     return {
-        "pp.pairs.n": n["V"],
-        "pp.pairs.verb": right["V"] / n["V"],
-        "pp.pairs.noun": right["N"] / n["N"],
+        "pairs.n": n["V"],
+        "pairs.verb": right["V"] / n["V"],
+        "pairs.noun": right["N"] / n["N"],
     }
