@@ -1,6 +1,6 @@
 """Read members of a zip or tar.gz in memory and in one pass; nothing is unpacked to disk. Names
 outside the archive, links, devices and sizes over the caps in corpora.toml are refused. A digest of
-each member (for a zip: of the whole file) is checked before use."""
+each member, of all members, or of the whole file (zip) is checked before use."""
 
 import gzip
 import hashlib
@@ -54,7 +54,7 @@ class Members:
     ):
         self.path = path
         self.source = source or {}  # its entry of corpora.toml
-        self.digests = digests  # None: the whole file has already been checked
+        self.digests = digests  # None: all members have already been checked
         self.used: dict[str, str] = {}
         self.recording = False
         self._contents = contents
@@ -90,7 +90,7 @@ class Members:
 
 def read_members(path: Path, source: dict, patterns: list[str], digests: dict[str, str]) -> Members:
     """Read the members of `path` that match one of `patterns`. `source` is an entry of
-    corpora.toml, with the `digests` of its members. Raises FetchError."""
+    corpora.toml; `digests` are of its members, unless it has one of all. Raises FetchError."""
     is_zip = path.suffix == ".zip"
     if is_zip:
         check_file(path, source)
@@ -99,7 +99,22 @@ def read_members(path: Path, source: dict, patterns: list[str], digests: dict[st
         contents = reader(path, source, lambda n: any(fnmatchcase(n, p) for p in patterns))
     except DAMAGE as error:
         raise DamagedError(path, f"truncated or damaged archive ({error})") from None
-    return Members(path, contents, None if is_zip else digests, source)
+    one_digest = "members_sha256" in source
+    if one_digest:
+        check_members(path, contents, source)
+    return Members(path, contents, None if is_zip or one_digest else digests, source)
+
+
+def check_members(path: Path, contents: dict[str, bytes], source: dict) -> None:
+    """Check number and SHA-256 of the members. The digest is that of the lines of `sha256sum`."""
+    if len(contents) != source["members"]:
+        raise FetchError(f"{path}: {len(contents)} of {source['members']} members")
+    digests = ((hashlib.sha256(contents[name]).hexdigest(), name) for name in sorted(contents))
+    lines = "".join(f"{digest}  {name}\n" for digest, name in digests)
+    found = hashlib.sha256(lines.encode()).hexdigest()
+    if found != source["members_sha256"]:
+        expected = source["members_sha256"]
+        raise FetchError(f"{path}: wrong digest of its members: expected {expected}, found {found}")
 
 
 def check_file(path: Path, source: dict) -> None:

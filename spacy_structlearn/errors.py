@@ -1,9 +1,9 @@
-"""All error messages of the package, each with a stable code that can be searched for.
+"""All errors and warnings of the package, each with a stable code that can be searched for.
 
 A message says what is wrong and where (file and line, component, attribute), and how to correct it.
 Codes are never reused. SL0xx: components, configuration, models on disk; SL1xx: trees and corpus
 files; SL2xx: sequences and optimization; SL3xx: evaluation; SL4xx: grammars; SL5xx: classification;
-SL6xx: incremental sigmoid belief networks; SL7xx: search in trees.
+SL6xx: incremental sigmoid belief networks; SL7xx: search in trees; SL8xx: warnings.
 """
 
 
@@ -13,7 +13,7 @@ class StructlearnError(ValueError):
     def __init__(self, code: str, **fields: object):
         self.code = code
         self.fields = fields
-        super().__init__(f"[{code}] " + MESSAGES[code].format(**fields))
+        super().__init__(message(code, **fields))
 
     def __reduce__(self):
         # Exceptions travel between processes (nlp.pipe with n_process > 1): rebuild from the
@@ -23,6 +23,11 @@ class StructlearnError(ValueError):
 
 class NonConstituentException(StructlearnError):
     """Raised if a span that is not a constituent is read as one. The name is that of benepar."""
+
+
+def message(code: str, **fields: object) -> str:
+    """Return the message of an error or a warning, with its code in front."""
+    return f"[{code}] " + MESSAGES[code].format(**fields)
 
 
 def _rebuild(kind: type[StructlearnError], code: str, fields: dict) -> StructlearnError:
@@ -439,4 +444,10 @@ MESSAGES = {
     "SL703": "The matcher has no pattern {key!r}. It has: {known}.",
     "SL704": "{path}, text {number}: its trees cannot be read ({problem}). Write the file again "
     "with `structlearn apply`, or remove the key trees, and the text is parsed.",
+    # --- SL8xx: warnings ----------------------------------------------------------------------
+    "SL801": "{component!r} finds nothing in the Doc {text!r}: it was trained with the tags of the "
+    "Penn Treebank, and no word of the Doc has one of them; their tags are {tags}. Put a tagger or "
+    "parser that predicts tags of the Penn Treebank in front of {component!r}, or remove the "
+    "component. To train srl_labeler with other tags, set predicate_tags and role_labels. Only one "
+    "Doc gets this warning.",
 }

@@ -33,6 +33,7 @@ FLOORS = {
     "grammar": 8,
     "isbn": 8,
     "evaluation": 9,
+    "glossary": 9,
     "display": 10,
     "pipeline": 11,
     "cli": 12,

@@ -15,7 +15,7 @@ from pathlib import Path
 from spacy.language import Language
 
 import spacy_structlearn
-from spacy_structlearn.pipeline.glossary import LIGHT, ROLESETS
+from spacy_structlearn.glossary import LIGHT, ROLESETS
 from training.common.recording import CORPORA
 
 HEADER = "# An extract of PropBank's frames, licence CC BY-SA 4.0; see LICENSES_SOURCES."

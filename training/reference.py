@@ -288,7 +288,8 @@ def errors() -> Iterator[str]:
     yield "## Errors\n"
     yield (
         "The error is a `spacy_structlearn.errors.StructlearnError`, a ValueError, and `code` its "
-        "code. Names in\nbraces are filled in.\n"
+        "code. Names in\nbraces are filled in. Codes from SL801 on are warnings, which "
+        "`warnings.filterwarnings`\ncan turn off.\n"
     )
     rows = ((f"`{key}`", flat(MESSAGES[key])) for key in sorted(MESSAGES))
     yield from table(("code", "message"), rows)

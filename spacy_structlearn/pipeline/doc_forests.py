@@ -5,9 +5,8 @@ White space tokens are no words. A tree has the root TOP, as in `extensions.tree
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +15,6 @@ from spacy.attrs import IDS, IS_SPACE, ORTH, SENT_START
 from spacy.strings import hash_string
 from spacy.tokens import Doc, DocBin, Span
 from spacy.vocab import Vocab
-from srsly import msgpack
 
 from ..arrays import Coded, cumulative
 from ..errors import StructlearnError
@@ -32,16 +30,10 @@ from .extensions import (
     aligned_group,
     lower_bound,
 )
+from .stored_spans import STORED_SPAN, stored_groups, stored_spans
 from .tokens import distinct_words
 
 TOKENS = 2**16  # how many are in a forest, except if there are more in one Doc
-# A span as in SpanGroup.to_bytes, after msgpack's mark of 40 bytes.
-_STORED = np.dtype(
-    [("mark", "V2"), ("id", ">u8"), ("kb_id", ">u8"), ("label", ">u8")]
-    + [(name, ">i4") for name in ("start", "end", "start_char", "end_char")]
-)
-_MARK = b"\xc4\x28"
-_SPANS = re.compile(rb"\xa5spans(?:[\x90-\x9f]|\xdc..|\xdd....)", re.DOTALL)
 
 
 class DocForest(NamedTuple):
@@ -293,19 +285,16 @@ class StoredForests:
         """
         held: list[tuple[list[bytes], list[int]]] = [([], []), ([], [])]
         for number, length in enumerate(lengths.tolist(), begin):
-            groups = {}
-            if stored := self.docs.span_groups[number]:
-                found = dict(_unpacked(stored))
-                groups = {key: group for group, keys in found.items() for key in keys}
+            groups = stored_groups(self.docs.span_groups[number])
             if CONSTITUENTS not in groups and length:
                 words = map(
                     self.texts.__getitem__, self.docs.tokens[number][:, self.columns[ORTH]].tolist()
                 )
                 raise StructlearnError("SL020", text=" ".join(words)[:40])
             for key, (spans, numbers) in zip((CONSTITUENTS, CONSTITUENT_TAGS), held, strict=True):
-                own = _stored_spans(groups[key]) if key in groups else b""
+                own = stored_spans(groups[key]) if key in groups else b""
                 spans.append(own)
-                numbers.append(len(own) // _STORED.itemsize)
+                numbers.append(len(own) // STORED_SPAN.itemsize)
         firsts = cumulative(lengths)
         return [
             _placed(spans, np.repeat(np.arange(len(lengths)), numbers), firsts, characters, sizes)
@@ -316,20 +305,6 @@ class StoredForests:
         keys = np.ascontiguousarray(keys)
         firsts, codes = number_keys(keys)
         return Coded([*map(self.texts.__getitem__, keys[firsts].tolist()), None], codes)
-
-
-def _unpacked(data: bytes) -> Any:
-    # Without hooks: srsly would look them up each time.
-    return msgpack.unpackb(data, object_pairs_hook=dict, raw=False)
-
-
-def _stored_spans(group: bytes) -> bytes:
-    """Return the spans of a stored group, each as `_STORED`. They are at its end."""
-    found = _SPANS.search(group)
-    spans = group[found.end() :] if found else b""
-    if spans and len(spans) % _STORED.itemsize == 0 and spans.startswith(_MARK):
-        return spans
-    return b"".join(_MARK + span for span in _unpacked(group)["spans"])
 
 
 def _placed(
@@ -344,7 +319,7 @@ def _placed(
     docs: the number of the Doc of each span. firsts: the first token of each Doc, and the number of
         tokens. characters: where each token begins in the texts of all Docs. sizes: of the tokens.
     """
-    own = np.frombuffer(b"".join(spans), dtype=_STORED)
+    own = np.frombuffer(b"".join(spans), dtype=STORED_SPAN)
     full = own["start"] < own["end"]  # an empty span covers no characters
     own, docs = own[full], docs[full]
     begins, ends = characters[:-1], characters[:-1] + sizes

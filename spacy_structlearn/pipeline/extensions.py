@@ -22,11 +22,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, update_wrapper
 from itertools import repeat
-from struct import Struct
 from typing import Any, NamedTuple
 
 import numpy as np
-import srsly
 from numpy.typing import NDArray
 from spacy.tokens import Doc, Span, SpanGroup, Token
 
@@ -45,6 +43,7 @@ from ..groups import (
 )
 from ..roles.propositions import PREDICATE, PlainFrame
 from ..trees.tree import Tree
+from .stored_spans import STORED_SPAN, stored_spans
 
 PP_ROLES = ("verb", "noun", "prep", "object")  # labels of the spans that follow each phrase
 PP_SITE = 1 + len(PP_ROLES)  # number of spans of one attachment
@@ -564,8 +563,10 @@ def realign(doc: Doc, *others: str) -> None:
         group, grow = doc.spans[key], key in (PARSE_FAILURES, PP_ATTACHMENTS, SRL)
         kept, spans = [], []
         # Read the stored form: spaCy makes no Span objects beyond the end of the Doc.
-        for index, stored in enumerate(srsly.msgpack_loads(group.to_bytes())["spans"]):
-            span_id, kb_id, label, *tokens, start_char, end_char = _STORED_SPAN.unpack(stored)
+        stored = np.frombuffer(stored_spans(group.to_bytes()), dtype=STORED_SPAN)
+        for index, (_, span_id, kb_id, label, *tokens, start_char, end_char) in enumerate(
+            stored.tolist()
+        ):
             if tokens[0] == tokens[1]:  # empty: it covers no characters
                 continue
             start, last = bisect_right(starts, start_char) - 1, bisect_left(ends, end_char)
@@ -581,10 +582,6 @@ def realign(doc: Doc, *others: str) -> None:
         if (scores := group_scores(group)) is not None:
             attrs["scores"] = scores[kept]
         doc.spans[key] = SpanGroup(doc, name=key, attrs=attrs, spans=spans)
-
-
-# A span in SpanGroup.to_bytes: id, kb_id, label, tokens from and to, characters from and to.
-_STORED_SPAN = Struct(">QQQllll")
 
 
 def _sites_left(spans: Sequence[Span]) -> list[int]:

@@ -51,6 +51,7 @@ from .extensions import (
     set_spans,
     site_spans,
 )
+from .penn_tags import warn_of_other_tags
 from .scorers import pp_attachment_score
 from .tokens import form_ids
 
@@ -138,6 +139,7 @@ class PPAttacher(BatchTrainable):
                 raise StructlearnError("SL010", path=self.associations)
             data = self.associations.read_bytes()
             self.model.attrs["associations"] = Associations.from_bytes(data)
+        self._warned = False
 
     def _strings(self) -> Iterable[str]:
         return (*PP_ROLES, *self.labels, VERB, NOUN)
@@ -185,11 +187,16 @@ class PPAttacher(BatchTrainable):
     def predict(self, docs: Sequence[Doc]) -> list[list[Attachment]]:
         """Predict the attachments of each Doc; the sites of all Docs are classified together.
 
-        Raises StructlearnError for a Doc without the annotation that `source` needs, and if the
-        lemmatizer or the word classes of the training are missing.
+        The first Doc without any tag of the Penn Treebank gets a warning. Raises StructlearnError
+        for a Doc without the annotation that `source` needs, and if the lemmatizer or the word
+        classes of the training are missing.
         """
         self.require_parameters()
         found = self._chains(docs) if self.chains else self._sites(docs)
+        for doc, own in zip(docs, found, strict=True):
+            if not own and not self._warned:
+                of_trees = self._reads_trees(doc)
+                self._warned = warn_of_other_tags(self.name, doc, of_trees=of_trees)
         return [
             [(site, probability) for site, probability in own if probability >= self.min_confidence]
             for own in found
@@ -274,9 +281,10 @@ class PPAttacher(BatchTrainable):
             raise StructlearnError(
                 "SL026", component=self.name, missing=missing, text=doc.text[:40]
             )
-        if self.source != NP_CHUNKS and CONSTITUENTS in doc.spans:
-            return _of_trees(doc, of_tree)
-        return _of_chunks(doc, of_chunks)
+        return _of_trees(doc, of_tree) if self._reads_trees(doc) else _of_chunks(doc, of_chunks)
+
+    def _reads_trees(self, doc: Doc) -> bool:
+        return self.source != NP_CHUNKS and CONSTITUENTS in doc.spans
 
     def set_annotations(self, docs: Sequence[Doc], attachments: Sequence[list[Attachment]]) -> None:
         """Write the attachments of each Doc to its span group, replacing existing ones."""

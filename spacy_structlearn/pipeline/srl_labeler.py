@@ -60,6 +60,7 @@ from . import extensions
 from .batch_trainable import BatchTrainable, ComponentSettings, factory
 from .doc_trees import DocTrees, gold_trees, has_gold_tokens
 from .extensions import CONSTITUENT_TAGS, CONSTITUENTS, SRL, Frame, frame_spans, set_spans
+from .penn_tags import PENN_TAGS, warn_of_other_tags
 from .scorers import srl_score
 from .srl_templates import IDENTIFICATION, PREDICATES, ROLES, SENSES, STAGES
 from .tokens import form_ids
@@ -202,6 +203,7 @@ class SRLLabeler(BatchTrainable):
         # The tags of known predicates that are not verbs, and their lemmas.
         self.cfg["others"] = {"tags": [], "lemmas": []}
         self.cfg["calibration"] = None
+        self._warned = False
 
     @property
     def tags(self) -> frozenset[str]:
@@ -438,7 +440,8 @@ class SRLLabeler(BatchTrainable):
     def predict(self, docs: Sequence[Doc]) -> list[FrameReading]:
         """Predict the frames of each Doc; many Docs go through each stage together.
 
-        Raises StructlearnError for a Doc without constituents or without tags.
+        If all tags of predicates are tags of the Penn Treebank, the first Doc without any tag of it
+        gets a warning. Raises StructlearnError for a Doc without constituents or without tags.
         """
         self.require_parameters()
         readings = [FrameReading([], []) for _ in docs]
@@ -450,6 +453,10 @@ class SRLLabeler(BatchTrainable):
                 own = [(d, reading) for d, reading, _ in part if not d.to_array(IS_SPACE).all()]
                 if own:
                     self._predict(*zip(*own, strict=True))
+        if self.tags.union(self.cfg["others"]["tags"]) <= PENN_TAGS:
+            for doc, reading in zip(docs, readings, strict=True):
+                if not reading.frames and not self._warned:
+                    self._warned = warn_of_other_tags(self.name, doc, of_trees=True)
         return readings
 
     def _predict(self, docs: Sequence[Doc], readings: Sequence[FrameReading]) -> None:

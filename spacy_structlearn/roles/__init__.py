@@ -1,1 +1,1 @@
-"""Semantic roles: propositions, the phrases that can fill a role, and their features."""
+"""Semantic roles: propositions, phrases that can fill a role and their features, and clauses."""

@@ -181,6 +181,47 @@ def test_member_without_a_digest_is_for_held_out_documents_only(tmp_path, make_t
         members.read("a.txt")
 
 
+def one_digest(members: dict[str, bytes]) -> str:
+    """What `sha256sum` prints for the members, hashed again."""
+    lines = [f"{hashlib.sha256(members[name]).hexdigest()}  {name}\n" for name in sorted(members)]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def test_one_digest_of_all_members(tmp_path, make_tar):
+    expected = one_digest({"a.txt": b"alpha", "b.txt": b"beta"})
+    path = make_tar(tmp_path / "x.tar.gz", GOOD)
+    members = read(path, {}, members=2, members_sha256=expected)
+    assert members.read("a.txt") == b"alpha"
+    assert members.digests is None
+    make_tar(path, dict(reversed(GOOD.items())))
+    read(path, {}, members=2, members_sha256=expected)
+    with pytest.raises(FetchError, match=r"x\.tar\.gz: 2 of 3 members"):
+        read(path, {}, members=3, members_sha256=expected)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"top/b.txt": b"BETA"}, {"top/a.txt": b"beta", "top/b.txt": b"alpha"}],
+)
+def test_one_digest_of_other_members(tmp_path, make_tar, changed):
+    expected = one_digest({"a.txt": b"alpha", "b.txt": b"beta"})
+    members = GOOD | changed
+    found = one_digest({name: members[f"top/{name}"] for name in ("a.txt", "b.txt")})
+    path = make_tar(tmp_path / "x.tar.gz", members)
+    with pytest.raises(FetchError) as error:
+        read(path, {}, members=2, members_sha256=expected)
+    assert str(error.value) == (
+        f"{path}: wrong digest of its members: expected {expected}, found {found}"
+    )
+
+
+def test_one_digest_depends_on_names(tmp_path, make_tar):
+    expected = one_digest({"a.txt": b"alpha", "b.txt": b"beta"})
+    path = make_tar(tmp_path / "x.tar.gz", {"top/a.txt": b"alpha", "top/c.txt": b"beta"})
+    with pytest.raises(FetchError, match="wrong digest of its members"):
+        read(path, {}, members=2, members_sha256=expected)
+
+
 def test_wrong_digest_of_a_zip(tmp_path, make_zip):
     path = make_zip(tmp_path / "x.zip", GOOD)
     with pytest.raises(FetchError, match=r"x\.zip: wrong digest: expected 00, found [0-9a-f]{64}"):

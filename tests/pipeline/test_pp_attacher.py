@@ -3,6 +3,8 @@ input.
 """
 
 import pickle
+import re
+import warnings
 
 import numpy as np
 import pytest
@@ -217,6 +219,26 @@ def test_what_is_missing_is_named(nlp, attacher, monkeypatch, source, groups, ta
 
 
 # --- settings -------------------------------------------------------------------------------------
+@pytest.mark.parametrize("source", ["constituents", "np_chunks"])
+def test_the_first_doc_with_other_tags_gets_a_warning(nlp, source):
+    component = pickle.loads(pickle.dumps(nlp)).get_pipe("pp_attacher")
+    component.source = source
+    doc = Doc(nlp.vocab, words=["Dia", "makan", "roti"], tags=["PRN", "VBT", "NNO"])
+    set_gold_spans(doc, source, [("NP", 0, 3)])
+    plain = parsed_doc(nlp.vocab, "(S (NP (PRP I)) (VP (VBD ate)))")
+    set_gold_spans(plain, "np_chunks", [("NP", 0, 1)])
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        component(plain)
+        assert not found
+        for _ in range(2):
+            assert component(doc)._.pp_attachments == ()
+    (warning,) = found
+    assert re.search(
+        r"SL801.*'pp_attacher'.*'Dia makan roti ?'.*PRN, VBT, NNO", str(warning.message)
+    )
+
+
 def test_attachments_below_the_confidence_are_not_reported(attacher, nlp):
     docs = [parsed_doc(nlp.vocab, s) for s in (*SENTENCES, verb_phrase("a", "b", "c", "V"))]
     probabilities = [attacher(doc)._.pp_attachments[0].prob for doc in docs]

@@ -2,6 +2,8 @@
 
 import logging
 import pickle
+import re
+import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -29,7 +31,7 @@ from spacy_structlearn.pipeline.tokens import form_ids
 from spacy_structlearn.pipeline.word_classes import share_classes
 from spacy_structlearn.roles.features import features, predicate_features
 from spacy_structlearn.roles.phrases import Brackets, RoleTrees, candidates
-from spacy_structlearn.roles.propositions import ENGLISH
+from spacy_structlearn.roles.propositions import ENGLISH, RoleLabels
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.heads import LEFTMOST
 from spacy_structlearn.trees.normalize import normalize
@@ -247,6 +249,34 @@ def test_what_is_missing_is_named(labeler, nlp, groups, tags, named):
         labeler(doc)
     for name in named:
         assert name in str(error.value)
+
+
+OTHER_TAGS = "(S (NP (PRN Dia)) (VP (VBT makan) (NP (NNO roti))))"
+
+
+def test_the_first_doc_with_other_tags_gets_a_warning(nlp):
+    component = pickle.loads(pickle.dumps(nlp)).get_pipe("srl_labeler")
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        component(parsed_doc(nlp.vocab, YES))
+        assert not found
+        for _ in range(2):
+            assert component(parsed_doc(nlp.vocab, (OTHER_TAGS, {})))._.frames == ()
+    (warning,) = found
+    assert re.search(
+        r"SL801.*'srl_labeler'.*'Dia makan roti ?'.*PRN, VBT, NNO", str(warning.message)
+    )
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_labeler_of_other_tags_does_not_warn(nlp):
+    component = pickle.loads(pickle.dumps(nlp)).get_pipe("srl_labeler")
+    doc = parsed_doc(nlp.vocab, (OTHER_TAGS, {}))
+    component.predicate_tags = ["VBI"]
+    component(doc)
+    component.predicate_tags, component.role_labels = None, RoleLabels(verbs=frozenset())
+    component.cfg["others"]["tags"] = ["NNP-X"]
+    component(doc)
 
 
 def test_tags_of_the_parser_go_before_those_of_the_tokens(labeler, nlp):

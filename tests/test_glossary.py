@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 import spacy_structlearn
+from spacy_structlearn import glossary
 from spacy_structlearn.groups import GROUPS, PARSE_FAILURES
-from spacy_structlearn.pipeline import glossary
 from spacy_structlearn.pipeline.extensions import PP_ROLES
 from training.glosses import predicted
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parent.parent
 GUIDE = (ROOT / "training" / "guides" / "labels.md").read_text(encoding="utf8")
 TABLES = {
     "Phrases": glossary.PHRASES,
