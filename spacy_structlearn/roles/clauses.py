@@ -208,9 +208,10 @@ def _heads(clause: _Node) -> Iterator[_Head]:
                 stack.append((last, own, [*after, *shared] if len(groups) > 1 else shared))
             else:  # its verb has another tag
                 verb, above = last, last
-                while not verb.tree.is_leaf:
+                while not verb.tree.is_leaf and verb.label not in CLAUSES:
                     above, verb = verb, verb.children[COLLINS.head_child(verb.tree)]
-                yield _Head(verb, own, _after(above, verb), shared)
+                if verb.tree.is_leaf:  # or else it is the verb of the inner clause
+                    yield _Head(verb, own, _after(above, verb), shared)
 
 
 def _after(phrase: _Node, child: _Node) -> list[_Node]:

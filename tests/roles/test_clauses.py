@@ -26,3 +26,9 @@ def test_arguments_are_those_of_the_verb():
 
 def test_a_single_word_has_no_clause():
     assert find_clauses(parse_tree("(VB Go)")) == []
+
+
+def test_the_verb_of_an_inner_clause_has_no_second_clause():
+    """Even if its tag is none of a verb."""
+    tree = parse_tree("(S (NP (PRP she)) (VP (S (VP (NN sells)))))")
+    assert [clause.bracket for clause in find_clauses(tree)] == [("S", 1, 2)]
