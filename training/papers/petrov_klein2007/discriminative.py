@@ -114,7 +114,7 @@ class Run:
                 parser = ChartParser(
                     trained.truncated(depth + 1),
                     decoder=decoder,
-                    thresholds=(THRESHOLDS[0], *[threshold] * trained.depth),
+                    **coarse_to_fine(depth, threshold),
                     threads=self.jobs,
                 )
                 found.append(of_lengths(score(parser, gold, PUNCTUATION[corpus])))
@@ -149,6 +149,17 @@ class Run:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_bytes(path, json.dumps({"digest": digest, "found": result}, indent=2).encode())
         return result
+
+
+def coarse_to_fine(depth: int, threshold: float) -> dict[str, Any]:
+    """Return the settings of a parser whose first pass is exhaustive, and prunes little.
+
+    The first pass of the default settings approximates the grammar with 2 subcategories, which is
+    pruned with. It costs discriminative grammars of EWT up to one point of F1, so the level with 2
+    is left out where there are others.
+    """
+    levels = (0, *range(2, depth + 1)) if depth > 1 else range(depth + 1)
+    return {"levels": levels, "thresholds": (THRESHOLDS[0], *[threshold] * depth)}
 
 
 def of_lengths(score: EvalbScore) -> Figures:
@@ -470,9 +481,7 @@ def best(run: Run) -> Iterator[Figures]:
 
 
 def _parser(run: Run, members: Sequence[LatentGrammar], threshold: float) -> ChartParser:
-    depth = members[0].depth
-    thresholds = (THRESHOLDS[0], *[threshold] * depth)
-    return ChartParser(members, thresholds=thresholds, threads=run.jobs)
+    return ChartParser(members, **coarse_to_fine(members[0].depth, threshold), threads=run.jobs)
 
 
 def _name(threshold: float) -> str:
