@@ -8,9 +8,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from secrets import token_hex
 from typing import BinaryIO, cast
 
+from ..cleanup import unfinished
 from ..trees.brackets import readable, text_lines
 from ._terminal import VisibleBytes
 
@@ -23,7 +23,7 @@ _ENDING = re.compile(r"[^.]\.(?=\w{2,5}$)(?:[a-z]+|[A-Z]+)[0-9]*$", re.ASCII)
 
 @contextmanager
 def written(target: str | Path) -> Iterator[BinaryIO]:
-    """Open a binary file that is renamed to `target` at the end and removed after an error.
+    """Open a binary file that is renamed to `target` at the end; see `cleanup.unfinished`.
 
     On a terminal, hidden characters are written as escapes (see `_terminal`). Missing folders are
     created. Several processes may write the same file.
@@ -35,13 +35,9 @@ def written(target: str | Path) -> Iterator[BinaryIO]:
         return
     target = Path(target)
     target.parent.mkdir(parents=True, exist_ok=True)
-    fresh = target.with_name(f".{target.name}.{token_hex(4)}.new")
-    try:
-        with fresh.open("wb") as file:
-            yield file
-        os.replace(fresh, target)
-    finally:
-        fresh.unlink(missing_ok=True)
+    name = f".{target.name}.{os.urandom(4).hex()}.new"
+    with unfinished(target.with_name(name), target) as fresh, fresh.open("wb") as file:
+        yield file
 
 
 def write_text(target: str | Path, text: str) -> None:

@@ -1,0 +1,77 @@
+"""Signals end a command at once, and leave nothing behind."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from cli.toys import left
+
+posix = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+SCRIPT = """
+import hashlib, sys, time
+from spacy_structlearn import __main__, cli
+from spacy_structlearn.cli._files import written
+
+def run():
+    with written(sys.argv[1]) as file:
+        file.write(b"half")
+        file.flush()
+        print("ready", flush=True)
+        while True:
+            try:
+                {work}
+            except BaseException:
+                pass
+
+cli.main = run
+__main__.PATIENCE = 0.1
+__main__.main()
+"""
+# A kernel returns to the interpreter late; the other swallows exceptions.
+WORK = {
+    "kernel": "hashlib.pbkdf2_hmac('sha256', b'x', b'x', 10**9)",
+    "interpreter": "time.sleep(60)",
+}
+
+
+def started(work, target, **options):
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT.format(work=WORK[work]), target],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+@posix
+@pytest.mark.parametrize("work", WORK)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_command_at_once(tmp_path, number, work):
+    (tmp_path / "target").write_bytes(b"before")
+    process = started(work, tmp_path / "target")
+    process.send_signal(number)
+    _, err = process.communicate(timeout=20)
+    # In the main thread, the process dies of the signal, by which a loop of a shell ends, too.
+    assert process.returncode in ({-number} if work == "interpreter" else {128 + number})
+    assert err.startswith(f"structlearn: interrupted by {number.name}; no file is half-written.")
+    assert err.count("\n") == 1
+    assert left(tmp_path) == {"target": b"before"}
+
+
+@posix
+def test_signals_that_are_ignored_stay_ignored(tmp_path):
+    def ignore():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    process = started("interpreter", tmp_path / "target", preexec_fn=ignore)
+    process.send_signal(signal.SIGINT)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(0.3)
+    process.terminate()
+    assert process.wait(20) == -signal.SIGTERM
+    process.communicate()
