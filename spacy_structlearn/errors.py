@@ -71,8 +71,8 @@ MESSAGES = {
     "SL065": "{path}, text {number} has at least {length} characters; the pipeline accepts at "
     "most {most}. Split it into shorter texts.",
     "SL066": "spaCy could not package {path}: {problem}. Correct this, and package it again.",
-    "SL067": "No wheel could be built from {path}: {problem}. Install pip and setuptools in the "
-    "environment of structlearn.",
+    "SL067": "No wheel could be built from {path}: {problem}. Install setuptools 70.1 or later in "
+    "the environment of structlearn.",
     "SL068": "{path} was written with other settings: {setting} was {found!r} and is {value!r}. "
     "Choose another output folder, or remove this one; if only the model differs, --force is "
     "enough.",
