@@ -200,6 +200,8 @@ MESSAGES = {
     "needs documents of several sentences, with their spaces.",
     "SL097": "The pipeline has no component {component!r} that `structlearn adapt` can train. "
     "Choose from: {names}.",
+    "SL098": "{path} is being written by another `structlearn apply`. Wait until it ends, or "
+    "choose another output. To share the work, give each process its own --shard.",
     # --- SL1xx: trees and corpus files --------------------------------------------------------
     "SL101": "{path}, line {line}: a closing bracket without an opening one. Remove it, or look "
     "for an extra bracket earlier in the file.",

@@ -6,11 +6,13 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from ..cleanup import unfinished
+from ..cleanup import ensured, errors_naming, remove, unfinished
+from ..errors import StructlearnError
 from ..trees.brackets import readable, text_lines
 from ._terminal import VisibleBytes
 
@@ -38,6 +40,49 @@ def written(target: str | Path) -> Iterator[BinaryIO]:
     name = f".{target.name}.{os.urandom(4).hex()}.new"
     with unfinished(target.with_name(name), target) as fresh, fresh.open("wb") as file:
         yield file
+
+
+@contextmanager
+def alone(target: Path, lock: Path) -> Iterator[None]:
+    """Hold a lock file while `target` is written; it is removed at the end.
+
+    A killed process holds nothing. Raises SL098 if another process holds it.
+    """
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    held = None
+    while held is None:
+        with errors_naming(target, lock):
+            held = _held(lock)
+        if held is None:
+            raise StructlearnError("SL098", path=target)
+        # The last holder may have removed the file after it was opened here.
+        if not lock.exists() or not os.path.samestat(os.fstat(held), lock.stat()):
+            os.close(held)
+            held = None
+    try:
+        with ensured(partial(remove, lock)):
+            yield
+    finally:
+        os.close(held)
+
+
+def _held(lock: Path) -> int | None:
+    """Open a lock file. Return None if another process holds it."""
+    if sys.platform == "win32":
+        with suppress(FileExistsError):
+            return os.open(lock, os.O_CREAT | os.O_EXCL | os.O_TEMPORARY)
+        return None
+    import fcntl
+
+    file = os.open(lock, os.O_CREAT | os.O_RDWR)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(file)
+        return None
+    except OSError:  # the file system has no locks
+        pass
+    return file
 
 
 def write_text(target: str | Path, text: str) -> None:

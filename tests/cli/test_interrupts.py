@@ -1,4 +1,4 @@
-"""Signals end a command at once, and leave nothing behind."""
+"""Signals end a command at once, and leave nothing behind; two commands do not share an output."""
 
 import os
 import signal
@@ -10,8 +10,10 @@ import pytest
 from cli.toys import left
 
 from spacy_structlearn.cleanup import clean_up
+from spacy_structlearn.cli._files import alone
 from spacy_structlearn.cli._parts import Output
 from spacy_structlearn.cli._workers import Workers
+from spacy_structlearn.errors import StructlearnError
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 SCRIPT = """
@@ -93,3 +95,35 @@ def test_processes_leave_signals_to_the_first_one():
         clean_up()
         process.join(20)
         assert process.exitcode == -signal.SIGKILL
+
+
+def test_one_at_a_time(tmp_path):
+    target, lock = tmp_path / "out", tmp_path / "out" / ".lock"
+    for _ in range(2):
+        with alone(target, lock):
+            refused = pytest.raises(StructlearnError, match=r"SL098.*out is being written")
+            with refused, alone(target, lock):
+                pytest.fail("two at a time")
+            assert lock.exists()
+        assert not lock.exists()
+
+
+@posix
+def test_the_lock_of_a_killed_process_is_no_obstacle(tmp_path):
+    lock = tmp_path / ".lock"
+    lock.touch()
+    with alone(tmp_path, lock):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_second_apply_is_refused(run, model, tmp_path):
+    (tmp_path / "texts.txt").write_text("Run!", encoding="utf8")
+    apply = ["apply", model, tmp_path / "texts.txt", tmp_path / "out"]
+    with alone(tmp_path / "out", tmp_path / "out" / ".shard-1-of-2.lock"):
+        code, _, err = run(*apply, "--shard", "1/2")
+        assert (code, err.count("\n")) == (1, 1)
+        assert "SL098" in err
+        assert run(*apply, "--shard", "2/2")[0] == 0
+    assert run(*apply)[0] == 0
+    assert sorted(left(tmp_path / "out")) == ["structlearn-apply.json", "texts.txt.0000.spacy"]
