@@ -76,8 +76,8 @@ MESSAGES = {
     "SL065": "{path}, text {number} has at least {length} characters; the pipeline accepts at "
     "most {most}. Split it into shorter texts.",
     "SL066": "spaCy could not package {path}: {problem}. Correct this, and package it again.",
-    "SL067": "No wheel could be built from {path}: {problem}. Install pip and setuptools in the "
-    "environment of structlearn.",
+    "SL067": "No wheel could be built from {path}: {problem}. Install setuptools 70.1 or later in "
+    "the environment of structlearn.",
     "SL068": "{path} was written with other settings: {setting} was {found!r} and is {value!r}. "
     "Choose another output folder, or remove this one; if only the model differs, --force is "
     "enough.",
@@ -205,6 +205,8 @@ MESSAGES = {
     "needs documents of several sentences, with their spaces.",
     "SL097": "The pipeline has no component {component!r} that `structlearn adapt` can train. "
     "Choose from: {names}.",
+    "SL098": "{path} is being written by another `structlearn apply`. Wait until it ends, or "
+    "choose another output. To share the work, give each process its own --shard.",
     # --- SL1xx: trees and corpus files --------------------------------------------------------
     "SL101": "{path}, line {line}: a closing bracket without an opening one. Remove it, or look "
     "for an extra bracket earlier in the file.",

@@ -15,6 +15,7 @@ PACKAGE = Path(spacy_structlearn.__file__).parent
 # one another. The names without a folder are single modules.
 FLOORS = {
     "about": 0,
+    "cleanup": 0,
     "errors": 0,
     "groups": 0,
     "kernels": 0,

@@ -2,7 +2,8 @@
 
 Importing spaCy takes more than a second, so the modules here import only the standard library and
 typer, and every command imports what it needs when it runs. The exit code is 0 for success, 1 for
-bad input (explained in one line on standard error) and 2 for wrong usage.
+bad input (explained in one line on standard error) and 2 for wrong usage. The console script is
+`__main__`, which handles signals before it imports this.
 """
 
 from __future__ import annotations

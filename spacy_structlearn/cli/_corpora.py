@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..cleanup import temporary_folder
 from ..errors import StructlearnError
 from ..trees.brackets import readable
 from ._files import STANDARD
@@ -82,8 +82,8 @@ def gold_docs(
     beside = {"spaces": spaces, "props": props}
     if str(source) == STANDARD:
         # Readers open files by name.
-        with TemporaryDirectory() as folder:
-            path = Path(folder) / "stdin"
+        with temporary_folder() as folder:
+            path = folder / "stdin"
             path.write_bytes(sys.stdin.buffer.read())
             yield from _read(vocab, path, reader, dropped, **beside)
     elif Path(source).is_dir():

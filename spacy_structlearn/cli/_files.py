@@ -6,11 +6,13 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from secrets import token_hex
 from typing import BinaryIO, cast
 
+from ..cleanup import ensured, errors_naming, remove, unfinished
+from ..errors import StructlearnError
 from ..trees.brackets import readable, text_lines
 from ._terminal import VisibleBytes
 
@@ -23,7 +25,7 @@ _ENDING = re.compile(r"[^.]\.(?=\w{2,5}$)(?:[a-z]+|[A-Z]+)[0-9]*$", re.ASCII)
 
 @contextmanager
 def written(target: str | Path) -> Iterator[BinaryIO]:
-    """Open a binary file that is renamed to `target` at the end and removed after an error.
+    """Open a binary file that is renamed to `target` at the end; see `cleanup.unfinished`.
 
     On a terminal, hidden characters are written as escapes (see `_terminal`). Missing folders are
     created. Several processes may write the same file.
@@ -35,13 +37,52 @@ def written(target: str | Path) -> Iterator[BinaryIO]:
         return
     target = Path(target)
     target.parent.mkdir(parents=True, exist_ok=True)
-    fresh = target.with_name(f".{target.name}.{token_hex(4)}.new")
+    name = f".{target.name}.{os.urandom(4).hex()}.new"
+    with unfinished(target.with_name(name), target) as fresh, fresh.open("wb") as file:
+        yield file
+
+
+@contextmanager
+def alone(target: Path, lock: Path) -> Iterator[None]:
+    """Hold a lock file while `target` is written; it is removed at the end.
+
+    A killed process holds nothing. Raises SL098 if another process holds it.
+    """
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    held = None
+    while held is None:
+        with errors_naming(target, lock):
+            held = _held(lock)
+        if held is None:
+            raise StructlearnError("SL098", path=target)
+        # The last holder may have removed the file after it was opened here.
+        if not lock.exists() or not os.path.samestat(os.fstat(held), lock.stat()):
+            os.close(held)
+            held = None
     try:
-        with fresh.open("wb") as file:
-            yield file
-        os.replace(fresh, target)
+        with ensured(partial(remove, lock)):
+            yield
     finally:
-        fresh.unlink(missing_ok=True)
+        os.close(held)
+
+
+def _held(lock: Path) -> int | None:
+    """Open a lock file. Return None if another process holds it."""
+    if sys.platform == "win32":
+        with suppress(FileExistsError):
+            return os.open(lock, os.O_CREAT | os.O_EXCL | os.O_TEMPORARY)
+        return None
+    import fcntl
+
+    file = os.open(lock, os.O_CREAT | os.O_RDWR)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(file)
+        return None
+    except OSError:  # the file system has no locks
+        pass
+    return file
 
 
 def write_text(target: str | Path, text: str) -> None:

@@ -11,6 +11,7 @@ cause; then text by text while no other process is at work, so that all memory i
 from __future__ import annotations
 
 import multiprocessing
+import os
 import pickle
 import signal
 import sys
@@ -24,6 +25,7 @@ from queue import LifoQueue
 from threading import Lock
 from typing import NamedTuple, NoReturn
 
+from ..cleanup import ensured
 from ..errors import StructlearnError
 from ._parts import Chunk, ChunkParser, Output
 from ._terminal import visible
@@ -38,8 +40,13 @@ class Workers:
         self.model = model
         self.format = format
         self.number = number
+        if os.name == "posix":
+            from multiprocessing import resource_tracker
+
+            # A later start would unblock the signals of its thread.
+            resource_tracker.ensure_running()
         # One thread waits for each process, and knows its chunk.
-        self._threads = ThreadPoolExecutor(number)
+        self._threads = ThreadPoolExecutor(number, initializer=_block_signals)
         # Last in, first out: no process is started while another one is free.
         self._free: LifoQueue[_Worker | None] = LifoQueue()
         for _ in range(number):
@@ -47,15 +54,14 @@ class Workers:
         self._alive: set[_Worker] = set()
         self._lock = Lock()
         self._is_closed = False
+        self._killing = ensured(self._kill)
 
     def __enter__(self) -> Workers:
+        self._killing.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self._is_closed = True
-            for worker in self._alive:
-                worker.process.kill()  # which breaks the pipe
+        self._killing.__exit__(None, None, None)
         self._threads.shutdown(cancel_futures=True)
         for worker in self._alive:
             worker.buried()
@@ -119,6 +125,16 @@ class Workers:
             raise death from None
         finally:
             self._free.put(worker)
+
+    def _kill(self) -> None:
+        """Kill all processes, which breaks their pipes, and start no more."""
+        # With a timeout, because the signal that ends this process may have interrupted the holder.
+        is_locked = self._lock.acquire(timeout=0.5)
+        self._is_closed = True
+        for worker in list(self._alive):
+            worker.process.kill()
+        if is_locked:
+            self._lock.release()
 
     def _started(self) -> _Worker:
         with self._lock:
@@ -193,6 +209,16 @@ class _Worker:
         return f"exit code {code}"
 
 
+def _block_signals() -> None:
+    """Block the signals of this thread, and of the processes that it starts.
+
+    Ctrl-C and some supervisors send signals to all processes; the main process ends the others.
+    They cannot ignore signals early enough themselves.
+    """
+    if os.name == "posix":
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+
+
 def _say(line: str) -> None:
     """Print a line on standard error, above the progress bar."""
     from tqdm import tqdm
@@ -206,7 +232,7 @@ def serve(pipe: Connection, model: str | None, format: Output) -> None:
 
     The answer to a chunk is bytes or a Failure.
     """
-    # Ctrl-C reaches all processes; the main process ends the others.
+    # Where signals cannot be blocked.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parser = None
     with suppress(EOFError, ConnectionError):

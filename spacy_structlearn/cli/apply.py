@@ -12,7 +12,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from itertools import chain
 from pathlib import Path
 from secrets import token_hex
@@ -22,7 +22,7 @@ import typer
 
 from ..errors import StructlearnError
 from ._cluster import Ray, address_of
-from ._files import STANDARD, write_text, written
+from ._files import STANDARD, alone, write_text, written
 from ._parts import ENDINGS, OUTPUTS, Chunk, ChunkParser, Output, chunks, write_chunks
 from ._pipelines import HELP, load
 from ._terminal import echo
@@ -111,24 +111,29 @@ def apply_cli(
     found = sources(source, output, input_format)
     nlp = load(model)
     making = {"format": format, "batch_size": batch_size, "force": force}
-    if single:
-        texts = (read(path, input_format, unit, nlp.max_length) for _, path, _ in found)
-        parts: Iterable[Part] = [(output, chain.from_iterable(texts))]
-        done = write_parts(nlp, parts, model=model, n_process=n_process or 1, **making)
-    else:
-        cutting = Cutting(Path(output), ENDINGS[format], input_format, unit, part_size, chosen)
-        settings = {"format": format.value, "unit": unit.value, "part_size": part_size}
-        name = "{lang}_{name} {version}".format(**nlp.meta)
-        _check_settings(Path(output), {"model": name, **settings}, force=force)
-        if ray:
-            from ._ray import Parsing, write_parts_by_ray
-
-            parsing = Parsing(model, cutting, nlp.max_length, run=token_hex(8), **making)
-            address = address_of(ray)
-            done = write_parts_by_ray(found, parsing, address=address, n_process=n_process)
-        else:
-            parts = cutting.parts(found, nlp.max_length)
+    target = Path(output)
+    lock = target.with_name(f".{target.name}.lock")
+    if not single:
+        lock = target / f".shard-{chosen[0] + 1}-of-{chosen[1]}.lock"
+    with nullcontext() if output == STANDARD else alone(target, lock):
+        if single:
+            texts = (read(path, input_format, unit, nlp.max_length) for _, path, _ in found)
+            parts: Iterable[Part] = [(output, chain.from_iterable(texts))]
             done = write_parts(nlp, parts, model=model, n_process=n_process or 1, **making)
+        else:
+            cutting = Cutting(Path(output), ENDINGS[format], input_format, unit, part_size, chosen)
+            settings = {"format": format.value, "unit": unit.value, "part_size": part_size}
+            name = "{lang}_{name} {version}".format(**nlp.meta)
+            _check_settings(Path(output), {"model": name, **settings}, force=force)
+            if ray:
+                from ._ray import Parsing, write_parts_by_ray
+
+                parsing = Parsing(model, cutting, nlp.max_length, run=token_hex(8), **making)
+                address = address_of(ray)
+                done = write_parts_by_ray(found, parsing, address=address, n_process=n_process)
+            else:
+                parts = cutting.parts(found, nlp.max_length)
+                done = write_parts(nlp, parts, model=model, n_process=n_process or 1, **making)
     if output != STANDARD:
         there = f", {counted(done['skipped'], 'file')} there already" if done["skipped"] else ""
         files = counted(done["written"], "file")

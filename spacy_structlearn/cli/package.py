@@ -7,11 +7,11 @@ import sys
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
 
+from ..cleanup import ensured, temporary_folder
 from ..errors import StructlearnError
 from ..pipeline.built_in import directory
 from ._files import written
@@ -39,7 +39,7 @@ def package_cli(
 
     The path of the wheel is printed.
 
-    Nothing is downloaded; the installed pip and setuptools build the wheel. It contains the
+    Nothing is downloaded; the installed setuptools builds the wheel. It contains the
     pipeline with its config, meta, LICENSES_SOURCES, and digests of its files to detect damage. It
     requires spacy-structlearn. A pipeline that is damaged according to its digests is refused.
     """
@@ -49,9 +49,9 @@ def package_cli(
     if not all((source / name).is_file() for name in ("config.cfg", "meta.json")):
         raise StructlearnError("SL071", path=model)
     digests.check(source)
-    with TemporaryDirectory() as work:
-        project = _project(source, Path(work), name, version)
-        wheel = _build(project, Path(work) / "wheels")
+    with temporary_folder() as work:
+        project = _project(source, work, name, version)
+        wheel = _build(project, work / "wheels")
         # Copied last, so that an existing wheel is always complete.
         target = output / wheel.name
         with written(target) as file:
@@ -105,14 +105,22 @@ def _with_requirement(meta: dict[str, Any]) -> dict[str, Any]:
 
 
 def _build(project: Path, target: Path) -> Path:
-    """Build the wheel of a project; raise SL067 with the last line that pip prints."""
-    command = [sys.executable, "-m", "pip", "wheel", str(project), "--wheel-dir", str(target)]
-    command += ["--no-build-isolation", "--no-deps", "--no-index", "--quiet"]
-    done = subprocess.run(
-        [*command, "--disable-pip-version-check"], capture_output=True, text=True, check=False
+    """Build the wheel of a project; raise SL067 with the last line that setuptools prints."""
+    # Not with pip, whose own processes and temporary files would outlive it if it is killed.
+    build = "from setuptools.build_meta import build_wheel as build; import sys; build(sys.argv[1])"
+    target.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-c", build, str(target)],
+        cwd=project,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
-    if done.returncode:
-        lines = (done.stderr or done.stdout).strip().splitlines()
+    with ensured(process.kill):
+        said, _ = process.communicate()
+    if process.returncode:
+        lines = said.strip().splitlines()
         raise StructlearnError("SL067", path=project.name, problem=lines[-1] if lines else "")
     (wheel,) = target.glob("*.whl")
     return wheel

@@ -7,7 +7,6 @@ the same result as uninterrupted training, bit for bit.
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Sequence
 from copy import copy
 from hashlib import blake2b
@@ -17,6 +16,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
+from ..cleanup import unfinished
 from ..errors import StructlearnError
 from ..parallel.shards import MakeEngine, make_engine
 from ..serialization import DAMAGE, flag, nested, pack, reading, restore, unpack
@@ -282,6 +282,5 @@ def array_digest(*parts: Any) -> bytes:
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a new file and rename it to `path`, so that it is never incomplete."""
-    fresh = path.with_name(f"{path.name}.new")
-    fresh.write_bytes(data)
-    os.replace(fresh, path)
+    with unfinished(path.with_name(f"{path.name}.new"), path) as fresh:
+        fresh.write_bytes(data)

@@ -7,9 +7,9 @@ times faster and, without early stopping, ends at the same parameters.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from spacy.training.initialize import init_nlp
 from spacy.util import load_config, registry, resolve_dot_names
 from tqdm import tqdm
 
+from ..cleanup import ensured, remove, unfinished
 from ..errors import StructlearnError
 from ..parallel.shards import MakeEngine, make_engine
 from . import digests
@@ -278,23 +279,27 @@ def save(nlp: Language, output: Path, *, extra: dict[str, str] | None = None) ->
 def replaced_whole(output: Path) -> Iterator[Path]:
     """Provide a folder for a new pipeline; at the end add digests and rename it to `output`.
 
+    After an error or a signal, `output` is as it was before.
     Raises StructlearnError if `output` exists and is not a pipeline.
     """
     output = _replaceable(output)
     output.parent.mkdir(parents=True, exist_ok=True)
-    fresh, old = output.with_name(f".{output.name}.new"), _old(output)
-    for leftover in (fresh, old):
-        shutil.rmtree(leftover, ignore_errors=True)
-    try:
+    fresh = output.with_name(f".{output.name}.new")
+    # Killed processes may have left something.
+    remove(fresh)
+    remove(_old(output))
+    with ensured(partial(_settle, output)), unfinished(fresh, output):
         yield fresh
         digests.write(fresh)
-    except BaseException:
-        shutil.rmtree(fresh, ignore_errors=True)
-        raise
-    if output.exists():
-        output.rename(old)
-    fresh.rename(output)
-    shutil.rmtree(old, ignore_errors=True)
+        if output.exists():
+            output.rename(_old(output))
+
+
+def _settle(output: Path) -> None:
+    """Remove the old pipeline if there is a new one, and move it back otherwise."""
+    if not output.exists() and _old(output).exists():
+        _old(output).rename(output)
+    remove(_old(output))
 
 
 def _old(output: Path) -> Path:

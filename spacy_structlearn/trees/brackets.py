@@ -24,6 +24,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from sys import intern
 
+from ..cleanup import unfinished
 from ..errors import StructlearnError
 from .tree import Tree
 
@@ -96,16 +97,15 @@ def write_trees(trees: Iterable[Tree], path: str | os.PathLike[str]) -> int:
     target = Path(path)
     temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
     count = 0
-    try:
-        with open(temporary, "xb") as raw, _text_writer(raw, target.suffix == ".gz") as out:
-            for tree in trees:
-                _check_writable(tree)
-                out.write(f"{tree}\n")
-                count += 1
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with (
+        unfinished(temporary, target),
+        open(temporary, "xb") as raw,
+        _text_writer(raw, target.suffix == ".gz") as out,
+    ):
+        for tree in trees:
+            _check_writable(tree)
+            out.write(f"{tree}\n")
+            count += 1
     return count
 
 

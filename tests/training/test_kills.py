@@ -69,12 +69,12 @@ def test_other_files_and_leftovers_are_differences(trained, tmp_path):
 
 def test_half_a_pipeline_is_found(trained, tmp_path):
     copy = copied(trained, tmp_path) / "pipeline"
-    kills._check_whole(copy)
+    kills.check_whole(copy)
     (copy / "vocab" / "strings.json").unlink()
     with pytest.raises(ValueError, match="SL083"):
-        kills._check_whole(copy)
+        kills.check_whole(copy)
     shutil.rmtree(copy)
-    kills._check_whole(copy)
+    kills.check_whole(copy)
 
 
 # --- what the harness has found -------------------------------------------------------------------
@@ -110,3 +110,16 @@ def test_a_pipeline_that_was_moved_and_not_replaced_comes_back(trained, tmp_path
     assert not old.exists()
     digests.check(tmp_path / "pipeline")
     assert (tmp_path / "pipeline" / digests.DIGESTS).is_file()
+
+
+def test_a_pipeline_that_cannot_be_replaced_stays(trained, tmp_path, monkeypatch):
+    copy = copied(trained, tmp_path) / "pipeline"
+
+    def full(*_):
+        raise OSError("full")
+
+    monkeypatch.setattr("os.replace", full)
+    with pytest.raises(OSError, match="full"):
+        fitting.save(trained[1], copy)
+    assert [path.name for path in copy.parent.iterdir()] == ["pipeline"]
+    digests.check(copy)

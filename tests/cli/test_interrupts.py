@@ -1,0 +1,129 @@
+"""Signals end a command at once, and leave nothing behind; two commands do not share an output."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cli.toys import left
+
+from spacy_structlearn.cleanup import clean_up
+from spacy_structlearn.cli._files import alone
+from spacy_structlearn.cli._parts import Output
+from spacy_structlearn.cli._workers import Workers
+from spacy_structlearn.errors import StructlearnError
+
+posix = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+SCRIPT = """
+import hashlib, sys, time
+from spacy_structlearn import __main__, cli
+from spacy_structlearn.cli._files import written
+
+def run():
+    with written(sys.argv[1]) as file:
+        file.write(b"half")
+        file.flush()
+        print("ready", flush=True)
+        while True:
+            try:
+                {work}
+            except BaseException:
+                pass
+
+cli.main = run
+__main__.PATIENCE = 0.1
+__main__.main()
+"""
+# A kernel returns to the interpreter late; the other swallows exceptions.
+WORK = {
+    "kernel": "hashlib.pbkdf2_hmac('sha256', b'x', b'x', 10**9)",
+    "interpreter": "time.sleep(60)",
+}
+
+
+def started(work, target, **options):
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT.format(work=WORK[work]), target],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+@posix
+@pytest.mark.parametrize("work", WORK)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_command_at_once(tmp_path, number, work):
+    (tmp_path / "target").write_bytes(b"before")
+    process = started(work, tmp_path / "target")
+    process.send_signal(number)
+    _, err = process.communicate(timeout=20)
+    # Of the signal, by which a loop of a shell ends, too, unless a kernel has begun.
+    assert process.returncode in {-number, 128 + number if work == "kernel" else -number}
+    assert err.startswith(f"structlearn: interrupted by {number.name}; no file is half-written.")
+    assert err.count("\n") == 1
+    assert left(tmp_path) == {"target": b"before"}
+
+
+@posix
+def test_signals_that_are_ignored_stay_ignored(tmp_path):
+    def ignore():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    process = started("interpreter", tmp_path / "target", preexec_fn=ignore)
+    process.send_signal(signal.SIGINT)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(0.3)
+    process.terminate()
+    assert process.wait(20) == -signal.SIGTERM
+    process.communicate()
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
+def test_processes_leave_signals_to_the_first_one():
+    with Workers(None, Output.jsonl, 1) as workers:
+        process = workers._threads.submit(workers._started).result().process
+        lines = Path(f"/proc/{process.pid}/status").read_text("utf8").splitlines()
+        (blocked,) = (int(line.split()[1], 16) for line in lines if line.startswith("SigBlk"))
+        for number in (signal.SIGINT, signal.SIGTERM):
+            assert blocked >> (number - 1) & 1
+        clean_up()
+        process.join(20)
+        assert process.exitcode == -signal.SIGKILL
+
+
+def test_one_at_a_time(tmp_path):
+    target, lock = tmp_path / "out", tmp_path / "out" / ".lock"
+    for _ in range(2):
+        with alone(target, lock):
+            refused = pytest.raises(StructlearnError, match=r"SL098.*out is being written")
+            with refused, alone(target, lock):
+                pytest.fail("two at a time")
+            assert lock.exists()
+        assert not lock.exists()
+
+
+@posix
+def test_the_lock_of_a_killed_process_is_no_obstacle(tmp_path):
+    lock = tmp_path / ".lock"
+    lock.touch()
+    with alone(tmp_path, lock):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_second_apply_is_refused(run, model, tmp_path):
+    (tmp_path / "texts.txt").write_text("Run!", encoding="utf8")
+    apply = ["apply", model, tmp_path / "texts.txt", tmp_path / "out"]
+    with alone(tmp_path / "out", tmp_path / "out" / ".shard-1-of-2.lock"):
+        code, _, err = run(*apply, "--shard", "1/2")
+        assert (code, err.count("\n")) == (1, 1)
+        assert "SL098" in err
+        assert run(*apply, "--shard", "2/2")[0] == 0
+    assert run(*apply)[0] == 0
+    assert sorted(left(tmp_path / "out")) == ["structlearn-apply.json", "texts.txt.0000.spacy"]

@@ -1,0 +1,90 @@
+"""What is registered is called at the end of its context, or before a signal ends the process."""
+
+import errno
+import os
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from spacy_structlearn.cleanup import clean_up, ensured, temporary_folder, unfinished
+from spacy_structlearn.learning.training import write_bytes
+
+
+def test_what_is_registered_last_comes_first():
+    called = []
+    with ensured(partial(called.append, 1)), ensured(partial(called.append, 2)):
+        clean_up()
+        assert called == [2, 1]
+    assert called == [2, 1, 2, 1]
+    clean_up()
+    assert called == [2, 1, 2, 1]
+
+
+def test_errors_stop_nothing():
+    called = []
+
+    def fail():
+        called.append(2)
+        if len(called) == 1:
+            raise OSError
+
+    with ensured(partial(called.append, 1)), ensured(fail):
+        clean_up()
+        assert called == [2, 1]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_removes_nothing():
+    with temporary_folder() as folder:
+        process = os.fork()
+        if not process:
+            clean_up()
+            os._exit(0)
+        os.waitpid(process, 0)
+        assert folder.exists()
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, Path.touch])
+def test_unfinished_folders_and_files_are_removed(tmp_path, make):
+    def interrupted():
+        with unfinished(tmp_path / ".new", tmp_path / "target") as fresh:
+            make(fresh)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_errors_name_what_is_written(tmp_path):
+    target = tmp_path / "target"
+    target.write_bytes(b"before")
+
+    def write(error):
+        with unfinished(tmp_path / ".new", target):
+            raise error
+
+    with pytest.raises(OSError, match=f"No space left on device: '{target}'"):
+        write(OSError(errno.ENOSPC, "No space left on device"))
+    inside = str(tmp_path / ".new" / "model")
+    with pytest.raises(OSError, match=f"denied: '{target / 'model'}'"):
+        write(OSError(errno.EACCES, "Permission denied", inside))
+    # spaCy's errors are only a text.
+    with pytest.raises(OSError, match=r"^\[E050\] none$"):
+        write(OSError("[E050] none"))
+    assert target.read_bytes() == b"before"
+
+
+def test_a_checkpoint_that_cannot_be_written_leaves_the_last_one(tmp_path, monkeypatch):
+    path = tmp_path / "checkpoint"
+    write_bytes(path, b"last")
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError, match=str(path)):
+        write_bytes(path, b"next")
+    assert [found.read_bytes() for found in tmp_path.iterdir()] == [b"last"]
