@@ -239,6 +239,10 @@ class ConstituencyParser(BatchTrainable):
         parses: Iterator[Parse] = iter(())
         if words:
             given = self._tags(*tags) | _given(own.own for pieces in constraints for own in pieces)
+            # Most sentences that are cut are no language, and a tree of them takes long to find.
+            once = [len(own) > 1 and not piece.own for own in constraints for piece in own]
+            if any(once):
+                given["once"] = once
             parses = iter(self._parser().parse(words, tokens=layers_input, **given))
         beyond = iter([any(own.beyond for own in pieces) for pieces in constraints])
         return [self._reading(own, parses, beyond) for own in by_doc]
