@@ -34,6 +34,7 @@ from .doc_trees import gold_trees, has_gold_tokens
 from .extensions import (
     CONSTITUENT_TAGS,
     CONSTITUENTS,
+    CUT,
     N_TOKENS,
     OF_SPANS_AND_TOKENS,
     PARSE_FAILURES,
@@ -44,7 +45,7 @@ from .scorers import constituency_score
 from .tokens import Tokens, distinct_words, read_tokens, sentence_docs
 
 TAGS = ("ignore", "prior", "require")
-FALLBACK, CUT, UNMET = "fallback", "cut", "constraints"
+FALLBACK, UNMET = "fallback", "constraints"
 PIECE = 40  # number of words of a piece of a sentence that is too long
 SAMPLED = 10  # number of sentences from which the layers of a network infer their sizes
 # Where long sentences are cut: after strong punctuation, or else after a comma.
