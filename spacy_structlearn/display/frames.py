@@ -133,7 +133,8 @@ def frames_html(
 ) -> Html | Page:
     """Draw the frames of a Doc, or of the predicates in a Span, in the span style of displacy.
 
-    Each frame is drawn over its sentence, with its arguments underlined and labelled.
+    Each frame is drawn over its sentence, with its arguments underlined and labelled, but only over
+    the words around it if the sentence is very long.
 
     page: whether to make a whole HTML page.
     minify: whether to remove redundant white space.
@@ -181,16 +182,21 @@ def frames_html(
 def _figure(sentence: ShownSentence, frame: Any, link: str | None) -> dict[str, Any]:
     """Make the input of displacy. Labels and links are escaped, as displacy only escapes words."""
     predicate, roleset, arguments = plain_frame(frame, sentence.positions)
-    words = list(map(printable, sentence.words()))
+    n = len(sentence.positions)
+    parts = _spans(n, predicate, arguments)
+    first, last = window(n, [(start, end) for _, start, end in parts])
+    before, after = (cut_mark(left_out).split() for left_out in (first, n - last))
+    words = [*before, *map(printable, sentence.words(first, last)), *after]
+    offset = first - len(before)
     spans = [
         {
-            "start_token": start,
-            "end_token": end,
+            "start_token": start - offset,
+            "end_token": end - offset,
             "label": escape(printable(label)),
             "kb_id": escape(printable(roleset or "")) if label == PREDICATE else "",
             "kb_url": escape(link.format(roleset)) if link and roleset else "#",
         }
-        for label, start, end in _spans(len(words), predicate, arguments)
+        for label, start, end in parts
     ]
     doc = sentence.span.doc
     settings = {"lang": doc.lang_, "direction": direction(doc)}

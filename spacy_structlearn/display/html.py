@@ -185,6 +185,12 @@ def by_layer(
     ]
 
 
+def first_token(name: str, item: Any) -> int:
+    """Return the index of the token that places an item of a layer of `by_layer`."""
+    _, token, _ = _LAYERS[name]
+    return token(item)
+
+
 def extension(doclike: Doc | Span, name: str) -> Any:
     """Return `doclike._.<name>`; raise StructlearnError if it is not registered."""
     if not doclike.has_extension(name):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,10 @@ LEAST_SCALE = 0.8
 """The smallest scale of trees that are too wide. Wider trees scroll."""
 MOST_LEVELS = 100
 """Deeper trees are written in brackets, because indented text would be very long."""
+MOST_WORDS = 300
+"""Longer sentences are not drawn whole, because the drawings are a hundred times as long."""
+FIRST_WORDS = 50
+"""The words of them that are drawn."""
 
 FAILURES = {
     "fallback": "No parse was found; this is a fallback tree.",
@@ -151,7 +156,7 @@ def _drawn(doclike: Doc | Span) -> _Drawn:
     pairs, doc = by_layer(doclike), doclike.doc
     if CONSTITUENTS in doc.spans:
         shown = [sentence for sentence, _ in pairs]
-        groups = by_sentence(shown, _brackets(doc), lambda pair: pair[0].start)
+        groups = by_sentence(shown, _brackets(doc), partial(_first_token, "brackets"))
         for (_, layers), group in zip(pairs, groups, strict=True):
             layers["brackets"] = group
     return doc, pairs
@@ -206,10 +211,30 @@ def _document(
             f'<details class="sentence structlearn" id="d{number}s{index + 1}"{state}>\n'
             f"<summary {attributes}><h{level}>{text}</h{level}></summary>\n"
         )
+        n = len(sentence.positions)
+        if n > MOST_WORDS:
+            sentence, layers = _beginning(sentence, layers)
+            yield f'<p class="note">Only the first {FIRST_WORDS} of {n:,} words are drawn.</p>\n'
         for heading, body in _layers(sentence, layers, attributes):
             yield f"<h{level + 1}>{heading}</h{level + 1}>\n{body}\n"
         yield "</details>\n"
     yield "</section>\n"
+
+
+def _beginning(
+    sentence: ShownSentence, layers: dict[str, list[Any]]
+) -> tuple[ShownSentence, dict[str, list[Any]]]:
+    """Return the first words of a sentence, and the items of its layers that begin there."""
+    end = sentence.positions[FIRST_WORDS]
+    begun = {
+        name: [item for item in items if _first_token(name, item) < end]
+        for name, items in layers.items()
+    }
+    return sentence._replace(positions=sentence.positions[:FIRST_WORDS]), begun
+
+
+def _first_token(name: str, item: Any) -> int:
+    return item[0].start if name == "brackets" else html.first_token(name, item)
 
 
 def _layers(
@@ -233,6 +258,9 @@ def _layers(
 
 def _tree(sentence: ShownSentence, layers: dict[str, list[Any]], attributes: str) -> Iterator[str]:
     tree: Tree = sentence.span._.tree
+    if (n := len(sentence.positions)) < len(words := tree.words()):
+        spans = [(label, start, min(end, n)) for label, start, end in tree.spans() if start < n]
+        tree = Tree.from_spans(words[:n], tree.tags()[:n], spans)
     for kind in dict.fromkeys(span.label_ for span in layers["parse_failures"]):
         yield f'<p class="note">{escape(FAILURES.get(kind, kind))}</p>\n'
     # The topmost bracket of a unary chain comes first in both. The bracket over a tree with several

@@ -34,6 +34,7 @@ from .doc_trees import gold_trees, has_gold_tokens
 from .extensions import (
     CONSTITUENT_TAGS,
     CONSTITUENTS,
+    CUT,
     N_TOKENS,
     OF_SPANS_AND_TOKENS,
     PARSE_FAILURES,
@@ -44,7 +45,8 @@ from .scorers import constituency_score
 from .tokens import Tokens, distinct_words, read_tokens, sentence_docs
 
 TAGS = ("ignore", "prior", "require")
-FALLBACK, CUT, UNMET = "fallback", "cut", "constraints"
+FALLBACK, UNMET = "fallback", "constraints"
+PIECE = 40  # number of words of a piece of a sentence that is too long
 SAMPLED = 10  # number of sentences from which the layers of a network infer their sizes
 # Where long sentences are cut: after strong punctuation, or else after a comma.
 BOUNDARIES = (re.compile(r"[;:.!?…。；：！？]+|--+|[—–]"), re.compile(r"[,،、，]"))
@@ -117,7 +119,10 @@ class ConstituencyParserSettings(ComponentSettings):
         'are written to `doc.spans["constituent_tags"]`.',
     )
     max_length: int = setting(
-        250, ge=1, help="Longer sentences are cut into pieces of at most this number of words."
+        250,
+        ge=1,
+        help=f"Longer sentences are cut into pieces of at most {PIECE} words: most of them are no "
+        "sentences, and the time to parse a word grows with the square of the length.",
     )
     constraint_keys: Sequence[str] = setting(
         (CONSTITUENT_CONSTRAINTS,),
@@ -235,6 +240,10 @@ class ConstituencyParser(BatchTrainable):
         parses: Iterator[Parse] = iter(())
         if words:
             given = self._tags(*tags) | _given(own.own for pieces in constraints for own in pieces)
+            # Most sentences that are cut are no language, and a tree of them takes long to find.
+            once = [len(own) > 1 and not piece.own for own in constraints for piece in own]
+            if any(once):
+                given["once"] = once
             parses = iter(self._parser().parse(words, tokens=layers_input, **given))
         beyond = iter([any(own.beyond for own in pieces) for pieces in constraints])
         return [self._reading(own, parses, beyond) for own in by_doc]
@@ -430,18 +439,25 @@ class ConstituencyParser(BatchTrainable):
 def cut(
     words: Sequence[str], max_length: int, brackets: Iterable[tuple[int, int]] = ()
 ) -> list[int]:
-    """Get the ends of the pieces of at most `max_length` words in which a sentence is parsed.
+    """Get the ends of the pieces in which a sentence of more than `max_length` words is parsed.
 
-    A piece ends after the last possible strong punctuation mark, or else the last possible comma,
-    or else at `max_length` words, but outside of brackets that must be if that is possible.
+    A piece of at most `PIECE` words ends after the last possible strong punctuation mark, or else
+    the last possible comma, or else at `PIECE` words. No piece ends inside of a bracket that must
+    be if that is possible with pieces of at most `max_length` words.
     """
+    if len(words) <= max_length:
+        return [len(words)]
     inner = {
         end for i, j in brackets if j - i <= max_length for end in range(i + 1, j)
     }  # no end of a piece
+    usual = min(PIECE, max_length)
     ends, begin = [], 0
-    while len(words) - begin > max_length:
-        longest = begin + max_length
+    while len(words) - begin > usual:
+        longest = begin + usual
         possible = [end for end in range(longest, begin, -1) if end not in inner]
+        if not possible:
+            most = min(begin + max_length, len(words))
+            possible = [next((end for end in range(longest, most) if end not in inner), most)]
         begin = next(
             (
                 end
@@ -449,10 +465,10 @@ def cut(
                 for end in possible
                 if boundary.fullmatch(words[end - 1])
             ),
-            next(iter(possible), longest),
+            possible[0],
         )
         ends.append(begin)
-    return [*ends, len(words)]
+    return [*ends, len(words)] if begin < len(words) else ends
 
 
 def _given(constraints: Iterable[list[Constraint]]) -> dict[str, Any]:

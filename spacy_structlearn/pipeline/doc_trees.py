@@ -86,16 +86,27 @@ def reattached(doc: Doc, min_confidence: float = 0.0) -> tuple[Tree, ...]:
         raise StructlearnError("SL020", text=doc.text[:40])
     moves = _moves(doc, min_confidence)
     prepositions = [preposition for preposition, *_ in moves]
-    found = []
-    sentences = (s for s in extensions.sentences(doc) if not all(t.is_space for t in s))
-    for sentence, tree in zip(sentences, extensions.trees(doc), strict=True):
-        positions = [token.i for token in sentence if not token.is_space]
-        own = slice(*(bisect_left(prepositions, i) for i in (sentence.start, sentence.end)))
+
+    def moved(span: Span, tree: Tree) -> Tree:
+        positions = [token.i for token in span if not token.is_space]
+        own = slice(*(bisect_left(prepositions, i) for i in (span.start, span.end)))
         wanted = [
             (bisect_left(positions, start), bisect_left(positions, end), label)
             for _, start, end, label in moves[own]
         ]
-        found.append(reattach(tree, wanted))
+        return reattach(tree, wanted)
+
+    found, joined = [], extensions.cut_sentences(doc)
+    sentences = (s for s in extensions.sentences(doc) if not all(t.is_space for t in s))
+    for sentence, tree in zip(sentences, extensions.trees(doc), strict=True):
+        if extensions.trimmed(sentence) not in joined:
+            found.append(moved(sentence, tree))
+            continue
+        # Every move reads the whole tree, so pieces, between which nothing moves, are read alone.
+        whole = extensions.tree(sentence)
+        pieces = zip(extensions.children(sentence), whole.children, strict=True)
+        top = Tree(whole.label, [moved(*piece) for piece in pieces])
+        found.append(top if top.label == extensions.ROOT else Tree(extensions.ROOT, [top]))
     return tuple(found)
 
 
@@ -119,6 +130,9 @@ class DocTrees:
 
     min_confidence: as for `reattached`; None: the trees are those of `extensions.trees`.
 
+    A sentence that the parser cut has a tree for each piece. Otherwise a predicate would have all
+    other pieces as possible arguments, and time would grow with the square of the length.
+
     brackets: the trees. Their words are the tokens that are no white space.
     positions: int (n_words), the token of its Doc that each word is.
     doc_ids: int (n_words), the number of its Doc.
@@ -136,12 +150,16 @@ class DocTrees:
         for number, (doc, first) in enumerate(zip(docs, self._firsts.tolist(), strict=False)):
             group, scores = extensions.scored_group(doc, CONSTITUENTS)
             own = list(group or ())
+            # Without probabilities, brackets are certain.
+            certainty = np.ones(len(own)) if scores is None else scores
+            if joined := extensions.cut_sentences(doc):
+                rows = [i for i, span in enumerate(own) if (span.start, span.end) not in joined]
+                own, certainty = [own[row] for row in rows], certainty[rows]
             labels += [span.label_ for span in own]
             spans += [(first + span.start, first + span.end) for span in own]
-            sentences += [(first + s.start, first + s.end) for s in extensions.sentences(doc)]
+            sentences += [(first + s.start, first + s.end) for s in extensions.pieces(doc)]
             self.scored[number] = scores is not None
-            # Without probabilities, brackets are certain.
-            probabilities.append(np.ones(len(own)) if scores is None else scores)
+            probabilities.append(certainty)
         spans, sentences = (
             np.array(pairs, dtype=np.intp).reshape(-1, 2) for pairs in (spans, sentences)
         )

@@ -49,6 +49,7 @@ PP_ROLES = ("verb", "noun", "prep", "object")  # labels of the spans that follow
 PP_SITE = 1 + len(PP_ROLES)  # number of spans of one attachment
 ROOT = "TOP"  # the label above the tree, as in `trees.normalize`
 N_TOKENS = "n_tokens"  # key in `attrs` of the constituents: length of the Doc that was parsed
+CUT = "cut"  # label in `doc._.parse_failures` of a sentence that was parsed in pieces
 UNKNOWN_TAG = "XX"  # the Penn Treebank's tag for words without a tag
 ESCAPES = str.maketrans(
     {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
@@ -148,6 +149,7 @@ def parse_failures(doc: Doc) -> tuple[Span, ...]:
 
     "fallback": no parse was found, and the tree is a fallback tree.
     "cut": the sentence was too long. It was parsed in pieces, under one bracket of probability 0.
+    No attachment or frame goes beyond a piece.
     "constraints": the tree of the sentence does not meet all of its constraints. No tree does, or
     they are not of its words alone.
     """
@@ -249,6 +251,29 @@ def _of_token(getter: Callable[[Span], Any], token: Token) -> Any:
 def sentences(doc: Doc) -> Iterator[Span]:
     """Iterate over the sentences; a Doc without sentence boundaries is one sentence."""
     return doc.sents if doc.has_annotation("SENT_START") else iter([doc[:]])
+
+
+def pieces(doc: Doc) -> Iterator[Span]:
+    """Iterate over what was parsed by itself: the sentences, or the pieces of one that was cut.
+
+    Where the parser could not join the words of a piece either, these are pieces too.
+    """
+    joined = cut_sentences(doc)
+    for sentence in sentences(doc):
+        if joined and trimmed(sentence) in joined:
+            yield from children(sentence)
+        else:
+            yield sentence
+
+
+def cut_sentences(doc: Doc) -> set[tuple[int, int]]:
+    """Get (start, end) of the sentences that were cut, and whose pieces one bracket joins."""
+    found = set()
+    for span in parse_failures(doc):
+        node = _find(span) if span.label_ == CUT else None
+        if node is not None and node.last - node.first == 1:
+            found.add((node.start, node.end))
+    return found
 
 
 def constituent_tags(doc: Doc, positions: Sequence[int]) -> list[str]:

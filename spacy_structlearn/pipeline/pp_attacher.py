@@ -357,10 +357,10 @@ def _missing(doc: Doc, source: str) -> str | None:
 
 
 def _of_trees(doc: Doc, function: Callable) -> Iterator[tuple[list[int], Any]]:
-    for sentence in extensions.sentences(doc):
-        tree = extensions.tree(sentence)
+    for piece in extensions.pieces(doc):
+        tree = extensions.tree(piece)
         if tree is not None:
-            yield [token.i for token in sentence if not token.is_space], function(tree)
+            yield [token.i for token in piece if not token.is_space], function(tree)
 
 
 def _of_chunks(doc: Doc, function: Callable) -> Iterator[tuple[list[int], Any]]:

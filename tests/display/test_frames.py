@@ -78,7 +78,8 @@ def test_output_grows_with_the_length_of_a_sentence():
         texts = list(printed(doc, Format.text))
         assert found[50]["description"].startswith("\N{HORIZONTAL ELLIPSIS} w0 w1")
         assert "[V w0] [ARG1 w1 w2] w3" in texts[51]
-        sizes.append([len("".join(part)) for part in (map(str, found), lines, texts)])
+        figures = frames_html(doc)
+        sizes.append([len("".join(part)) for part in (map(str, found), lines, texts, figures)])
     for one, other in zip(*sizes, strict=True):
         assert other < 4.1 * one
 
@@ -280,6 +281,20 @@ def test_each_frame_of_a_doc_has_a_figure_and_a_span_has_those_of_its_predicates
     assert [drawn(sentence) for sentence in doc.sents] == [[first], [second, third]]
     assert drawn(doc[5:7]) == [third]
     assert drawn(doc[2:4]) == []
+
+
+def test_a_figure_shows_the_part_of_a_long_sentence_around_a_frame():
+    n = LONG + 1
+    words = [f"w{i}" for i in range(n)]
+    doc = framed(words, [(5, None, [("ARG1", 7, 9)]), (100, None, [("ARG1", 90, 95)])])
+    first, second = drawn(doc)
+    mark = "\N{HORIZONTAL ELLIPSIS}"
+    assert first == ([*words[: 9 + AROUND], mark], [("V", 5, 6), ("ARG1", 7, 9)])
+    begin = AROUND + 1
+    assert second == (
+        [mark, *words[90 - AROUND : 101 + AROUND], mark],
+        [("ARG1", begin, begin + 5), ("V", begin + 10, begin + 11)],
+    )
 
 
 def test_white_space_is_not_drawn():

@@ -8,7 +8,18 @@ import sys
 from html import escape, unescape
 
 import pytest
-from display.drawn import LAYERS, VOCABS, annotated, contrast, marks, pizza, read_html, text
+from display.drawn import (
+    LAYERS,
+    TAGS,
+    VOCABS,
+    WORDS,
+    annotated,
+    contrast,
+    marks,
+    pizza,
+    read_html,
+    text,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from spacy.tokens import Doc, Span
@@ -24,11 +35,20 @@ from spacy_structlearn.display import (
 )
 from spacy_structlearn.display.html import GRAY
 from spacy_structlearn.display.networks import network_svg
+from spacy_structlearn.display.page import (
+    FAILURES,
+    FIRST_WORDS,
+    LEAST_SCALE,
+    MOST_LEVELS,
+    MOST_WORDS,
+    OPEN_SENTENCES,
+    page,
+)
 from spacy_structlearn.display.page import LAYERS as KEYS
-from spacy_structlearn.display.page import LEAST_SCALE, MOST_LEVELS, OPEN_SENTENCES, page
 from spacy_structlearn.display.trees import indented_text, tree_svg
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline.extensions import frame_spans
+from spacy_structlearn.pipeline.readers import set_gold_spans
 from spacy_structlearn.trees.brackets import parse_tree
 
 HEADINGS = ["Tree", "Chunks", "Attachments", "Roles"]
@@ -55,8 +75,9 @@ def headings(element, level):
 
 
 def layers(sentence, level=3):
-    """The HTML of each layer of a sentence by its heading."""
-    found, name = {}, None
+    """The HTML of each layer of a sentence by its heading, and before them, by None."""
+    name = None
+    found = {name: []}
     for element in sentence[1:]:
         if element.tag == f"h{level}":
             name = text(element)
@@ -174,6 +195,45 @@ def test_a_very_deep_tree_is_written_in_brackets():
     assert parse_tree(text(sentence.find(".//pre"))).height == n
     (sentence,) = sentences(drawn(annotated(["a"] * 9, {"constituents": [("X", 0, 9)]})))
     assert "├─" in text(sentence.find(".//pre"))
+
+
+def repeated(times):
+    """A sentence of eight words several times, as one that was parsed in pieces."""
+    n = 8 * times
+    layers = {"constituents": [("S", 0, n)], "np_chunks": [], "pp_attachments": [], "srl": []}
+    for first in range(0, n, 8):
+        for key, spans in layers.items():
+            own = [span for span in LAYERS[key] if span[1] < 8]
+            spans += [(label, s + first, e + first, *kb) for label, s, e, *kb in own]
+    doc = annotated(WORDS[:8] * times, layers, tags=TAGS[:8] * times)
+    set_gold_spans(doc, "parse_failures", [("cut", 0, n)])
+    return doc
+
+
+def test_of_a_long_sentence_the_first_words_are_drawn():
+    most = MOST_WORDS // 8
+    (whole,) = sentences(drawn(repeated(most)))
+    (part,) = sentences(drawn(repeated(most + 1)))
+    assert len(list(whole.iter("li"))) == 2 * most
+    assert text(next(whole.iter("p"))) == FAILURES["cut"]
+    notes = [text(note) for note in part.iter("p")]
+    assert notes[:2] == ["Only the first 50 of 304 words are drawn.", FAILURES["cut"]]
+    assert headings(part, 2) == [" ".join(WORDS[:8] * (most + 1))]
+    found = layers(part)
+    (svg,) = part.iter("svg")
+    assert svg.get("aria-label").split() == (WORDS[:8] * 7)[:FIRST_WORDS]
+    # The brackets of the last, incomplete piece end with the words.
+    tips = [text(title).split()[:2] for title in svg.iter("title")][1:]
+    assert tips[0] == ["S", f"[0:{FIRST_WORDS}]"]
+    assert tips[-2:] == [["NP", "[48:49]"], ["VP", "[49:50]"]]
+    assert len(marks(found["Chunks"][0])) == 3 * 6 + 1
+    assert len(found["Attachments"][0]) == 6
+    assert len(found["Roles"][0]) == 7
+
+
+def test_the_page_of_a_long_sentence_grows_with_its_text():
+    short, long = (repeated(times) for times in (100, 400))
+    assert len(page(long)) - len(page(short)) < 1.1 * (len(long.text) - len(short.text))
 
 
 # --- the page as a whole --------------------------------------------------------------------------

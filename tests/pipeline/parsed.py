@@ -6,6 +6,7 @@ from spacy.tokens import Doc
 from spacy_structlearn.pipeline.readers import set_gold_spans
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.normalize import normalize
+from spacy_structlearn.trees.tree import Tree
 
 
 def parsed_doc(vocab, *trees, sents=True, space=()):
@@ -31,6 +32,13 @@ def parsed_doc(vocab, *trees, sents=True, space=()):
         spans += [(label, at[start], at[end - 1] + 1) for label, start, end in tree.spans()[1:]]
     doc = Doc(vocab, words=words, tags=tags, sent_starts=starts if sents else None)
     set_gold_spans(doc, "constituents", spans)
+    return doc
+
+
+def cut_doc(vocab, *trees):
+    """A Doc of one sentence that was cut, with these trees as its pieces."""
+    doc = parsed_doc(vocab, Tree("S", [parse_tree(tree) for tree in trees]))
+    set_gold_spans(doc, "parse_failures", [("cut", 0, len(doc))])
     return doc
 
 

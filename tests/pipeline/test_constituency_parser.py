@@ -17,7 +17,7 @@ from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.treebank.symbols import binarize
 from spacy_structlearn.pipeline import constituency_parser
 from spacy_structlearn.pipeline.architectures import learner_model
-from spacy_structlearn.pipeline.constituency_parser import ConstituencyParser, cut
+from spacy_structlearn.pipeline.constituency_parser import PIECE, ConstituencyParser, cut
 from spacy_structlearn.pipeline.readers import create_treebank_reader, set_gold_spans, to_example
 from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.normalize import normalize
@@ -238,6 +238,29 @@ def test_long_sentences_are_cut_and_joined(fake):
 )
 def test_where_a_sentence_is_cut(text, ends):
     assert cut(text.split(), 4) == ends
+
+
+def test_pieces_are_much_shorter_than_sentences_may_be():
+    words = ["a"] * 250
+    assert cut(words, 250) == [250]
+    assert cut([*words, "a"], 250) == [*range(PIECE, 251, PIECE), 251]
+    # A bracket that must be is in one piece, as long as it is no longer than a sentence may be.
+    assert cut([*words, "a"], 250, [(30, 130)]) == [30, *range(130, 251, PIECE), 251]
+    assert cut([*words, "a"], 250, [(0, 250)]) == [250, 251]
+    assert cut([*words, "a"], 250, [(1, 251)]) == [1, 251]
+    assert cut([*words, "a"], 250, [(0, 251)]) == cut([*words, "a"], 250)
+
+
+def test_only_pieces_without_constraints_are_parsed_once(fake):
+    nlp, parser = fake(max_length=4)
+    parser(nlp("I ran. You sat ."))
+    assert "once" not in RightBranching.calls[-1][2]
+    doc = nlp("I ran. a b ; c d e f")
+    set_gold_spans(doc, "constituent_constraints", [("X", 6, 8)])
+    parser(doc)
+    sentences, _, given = RightBranching.calls[-1]
+    assert sentences == [["I", "ran", "."], ["a", "b", ";"], ["c", "d", "e", "f"]]
+    assert given["once"] == [False, True, False]
 
 
 # --- gold -----------------------------------------------------------------------------------------

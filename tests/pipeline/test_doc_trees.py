@@ -5,7 +5,7 @@ import pytest
 import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pipeline.parsed import parsed_doc
+from pipeline.parsed import cut_doc, parsed_doc
 from spacy.tokens import Doc
 
 from spacy_structlearn.attachment.sites import NOUN, VERB, sites
@@ -13,6 +13,7 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import extensions
 from spacy_structlearn.pipeline.doc_trees import DocTrees, reattached
 from spacy_structlearn.pipeline.readers import set_gold_spans
+from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.tree import Tree
 
 VOCAB = spacy.blank("en").vocab
@@ -112,6 +113,42 @@ def test_a_phrase_is_moved_if_its_attachment_is_sure():
     assert trees_of(DocTrees([doc], 0.5)) == before
 
 
+# --- sentences that were cut ----------------------------------------------------------------------
+def test_pieces_are_trees_of_their_own():
+    pieces = (ATE, SLEPT, "(. .)")
+    doc, other = cut_doc(VOCAB, *pieces), doc_of(SLEPT)
+    assert [piece.text for piece in extensions.pieces(doc)] == [
+        *("I ate rice with forks", "I slept", ".")
+    ]
+    assert [*extensions.pieces(other)] == [*other.sents]
+    wanted = doc_of(*pieces, SLEPT)._.trees
+    group = doc.spans["constituents"]
+    group.attrs["scores"] = np.arange(len(group)) / 100
+    found = DocTrees([doc, other])
+    assert trees_of(found) == [*wanted]
+    assert found.positions.tolist() == [*range(8), 0, 1]
+    assert found.probabilities(np.array([0, 1, 5]), np.array([5, 5, 7])) == pytest.approx(
+        [doc[:5]._.constituent_prob, doc[1:5]._.constituent_prob, doc[5:7]._.constituent_prob]
+    )
+
+
+def test_phrases_are_moved_within_pieces():
+    doc = attached(cut_doc(VOCAB, SLEPT, ATE, ATE), [VERB, NOUN])
+    (alone,) = reattached(attached(doc_of(ATE), [VERB]))
+    moved = [parse_tree(SLEPT), alone.children[0], parse_tree(ATE)]
+    assert reattached(doc) == (Tree("TOP", [Tree("S", moved)]),)
+    assert [tree.children[0] for tree in trees_of(DocTrees([doc], 0.5))] == moved
+
+
+def test_a_sentence_with_other_brackets_than_those_of_its_pieces_is_whole():
+    doc = doc_of(ATE)
+    set_gold_spans(doc, "parse_failures", [("cut", 0, len(doc))])
+    set_gold_spans(doc, "constituents", [("S", 0, 5), ("VP", 0, 5), ("NP", 1, 3)])
+    assert [*extensions.pieces(doc)] == [*doc.sents]
+    assert trees_of(DocTrees([doc])) == [*doc._.trees] == [*reattached(doc)]
+
+
+# --- brackets -------------------------------------------------------------------------------------
 def test_probabilities_are_those_of_the_topmost_bracket():
     other, doc = doc_of(ATE), doc_of(SLEPT, ATE, space=(1,))
     group = doc.spans["constituents"]

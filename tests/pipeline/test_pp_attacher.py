@@ -139,6 +139,13 @@ def test_probabilities_are_those_of_the_classifier(attacher, nlp):
     assert found.label == attacher.parameters.labels[row.argmax()]
 
 
+def test_the_pieces_of_a_sentence_that_was_cut_are_read_one_by_one(attacher, nlp):
+    behind = "(PP (IN with) (NP (NNS forks)))"
+    whole = attacher(parsed_doc(nlp.vocab, *SENTENCES[:2], behind))
+    assert readable(attacher(parsed.cut_doc(nlp.vocab, *SENTENCES[:2], behind))) == readable(whole)
+    assert len(readable(whole)) == 2
+
+
 def test_several_sites_of_one_verb(attacher, nlp):
     text = "(S (NP (PRP I)) (VP (VBD ate) (NP (NP (NNS bowls)) (PP (IN of) (NP (NN soup))))"
     doc = parsed_doc(nlp.vocab, f"{text} (PP (IN with) (NP (NNS spoons)))) (. .))")

@@ -182,6 +182,12 @@ def test_frames_of_a_doc(labeler, nlp):
     assert sum(token._.srl is not None for token in doc) == N_FRAMES
 
 
+def test_the_pieces_of_a_sentence_that_was_cut_are_read_one_by_one(labeler, nlp):
+    whole = labeler(parsed_doc(nlp.vocab, *SENTENCES))
+    cut = labeler(parsed.cut_doc(nlp.vocab, *(tree for tree, _ in SENTENCES)))
+    assert exact(cut) == exact(whole)
+
+
 def test_what_the_stages_say_is_what_is_reported(labeler, nlp):
     """Without candidates that overlap, probabilities are products of those of the classifiers."""
     doc = labeler(parsed_doc(nlp.vocab, GAVE))

@@ -355,6 +355,8 @@ def test_words_without_scores():
     for bad in (lexicon[:-1], narrow, [*lexicon[:-1], lexicon[-1][:2]]):
         with pytest.raises(ValueError, match="score"):
             chart.hypergraphs(parser, bad, [], np.array([0, 4]))
+    with pytest.raises(ValueError, match="once"):
+        chart.hypergraphs(parser, lexicon, [], np.array([0, 4]), None, [True, False])
 
 
 def test_edges_that_are_not_a_tree():

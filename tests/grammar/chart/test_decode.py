@@ -265,6 +265,20 @@ def test_no_parse_gives_a_flat_tree():
         assert parses[1].log_probability == pytest.approx(0.0, abs=1e-6)
 
 
+@pytest.mark.parametrize("n_levels", [1, 3])
+def test_a_sentence_that_is_parsed_once_gets_a_flat_tree_if_nothing_is_left(n_levels):
+    grammar = sample_grammar(n_levels)
+    words = ["The", "town", "council", "opened", "the", "market", "."]
+    parser = ChartParser(grammar, thresholds=(1.0,) * 7)
+    lowered, flat = parser.parse([words, words], once=[False, True])
+    assert same(lowered, *parser.parse([words]))
+    assert (lowered.failed, flat.failed, flat.levels) == (False, True, 0)
+    assert flat.spans == [(grammar.top_label, 0, len(words))]
+    # Where something is left, nothing changes.
+    parser = ChartParser(grammar)
+    assert same(*parser.parse([words], once=[True]), *parser.parse([words]))
+
+
 def test_no_parse_without_a_phrase_under_the_root():
     # Only one-word sentences: the flat tree has the label of the root.
     grammar = grammar_from(["t"], [], {}, {}, {"t": 1.0}, {("t", "w"): 0.5})
