@@ -6,6 +6,8 @@ files; SL2xx: sequences and optimization; SL3xx: evaluation; SL4xx: grammars; SL
 SL6xx: incremental sigmoid belief networks; SL7xx: search in trees; SL8xx: warnings.
 """
 
+LONGEST = 1000  # characters of a text in a message
+
 
 class StructlearnError(ValueError):
     """Raised for bad input. `code` is the stable code, e.g. "SL101"."""
@@ -26,8 +28,12 @@ class NonConstituentException(StructlearnError):
 
 
 def message(code: str, **fields: object) -> str:
-    """Return the message of an error or a warning, with its code in front."""
-    return f"[{code}] " + MESSAGES[code].format(**fields)
+    """Return the message of an error or a warning, with its code in front. Long texts are cut."""
+    return f"[{code}] " + MESSAGES[code].format(**{n: _cut(value) for n, value in fields.items()})
+
+
+def _cut(value: object) -> object:
+    return f"{value[:LONGEST]}..." if isinstance(value, str) and len(value) > LONGEST else value
 
 
 def _rebuild(kind: type[StructlearnError], code: str, fields: dict) -> StructlearnError:
@@ -189,7 +195,7 @@ MESSAGES = {
     "SL047": "{old} was taken out. Use spacy.MaxoutWindowEncoder.v2 with the width of the block "
     "embed, or replace the model by spacy_structlearn.SpanGrammar.v2, and train again.",
     "SL048": "{path} is in {format}. {remedy}.",
-    "SL043": "{learner}: {name} is {value!r}; it must be {wanted}",
+    "SL043": "{learner}: {name} is {value}; it must be {wanted}",
     "SL091": "The path of a corpus is null. Give --paths.train and --paths.dev, or set `path` in "
     "[corpora] of the config.",
     "SL092": "--gpu-id {gpu}: this package trains on a CPU. Leave this option out, or give -1.",

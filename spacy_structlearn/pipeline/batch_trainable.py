@@ -600,6 +600,15 @@ def factory(
     )
 
 
+def without_models(value: Any) -> Any:
+    """Replace a Model of this package by its settings; return other values unchanged."""
+    if isinstance(value, Model) and "estimator" in value.attrs:
+        return value.attrs["estimator"]
+    if isinstance(value, dict):
+        return {key: without_models(item) for key, item in value.items()}
+    return value
+
+
 def let_be_stored(model: Model) -> None:
     """Let thinc serialize the parameters of a model by their own `to_bytes` and `from_bytes`.
 

@@ -19,7 +19,7 @@ from ..errors import StructlearnError
 from ..learning import settings
 from ..learning.settings import Settings, setting
 from ..parallel.shards import MakeEngine, make_engine
-from ..words.classes import WordClasses, derive_columns, read_classes, source_columns
+from ..words.classes import WordClasses, derive_columns, source_columns
 from .data import Parts, Symbols, arranged, concatenate
 from .encoding import PLAIN, SCHEMES, tag_set
 from .features import SHA_PEREIRA, Templates
@@ -139,8 +139,10 @@ class ChainSettings(SequenceSettings):
 
     @cached_property
     def word_classes(self) -> WordClasses | None:
-        """The word classes. Raises StructlearnError if the file does not exist."""
-        return read_classes(self.classes) if isinstance(self.classes, Path) else self.classes
+        """The word classes. Raises StructlearnError if the file cannot be read."""
+        if isinstance(self.classes, Path):
+            return WordClasses.from_bytes(self.content("classes"))
+        return self.classes
 
     def derive(self, columns: Symbols) -> Symbols:
         """Compute `columns` from those of the text, with the word classes if needed."""

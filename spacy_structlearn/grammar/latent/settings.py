@@ -142,9 +142,7 @@ class LatentGrammarSettings(LexiconSettings):
 
         if self.prior is None:
             return None
-        if not self.prior.is_file():
-            raise StructlearnError("SL010", path=self.prior)
-        grammar = LatentGrammar.from_bytes(self.prior.read_bytes())
+        grammar = LatentGrammar.from_bytes(self.content("prior"))
         if self.grammars > grammar.members + 1:
             raise StructlearnError("SL409", path=self.prior, number=grammar.members + 1)
         return grammar.first_grammars(self.grammars)
