@@ -103,6 +103,11 @@ def seed() -> Any:
     return setting(0, ge=0, help="Seed of the random numbers.")
 
 
+def learn_rate(default: float, help: str = "Learning rate.") -> Any:
+    """Return a learning rate."""
+    return setting(default, gt=0, le=MOST_RATE, help=help)
+
+
 def max_iterations(default: int, more: str = "", *, ge: int = 1) -> Any:
     """Return the maximum number of passes through the data."""
     text = f"Maximum number of passes through the data. {more}".strip()
@@ -112,7 +117,11 @@ def max_iterations(default: int, more: str = "", *, ge: int = 1) -> Any:
 def threads() -> Any:
     """Return the number of threads."""
     return setting(
-        1, ge=1, identity=False, help="Number of threads. It does not change the result."
+        1,
+        ge=1,
+        le=MOST_PARTS,
+        identity=False,
+        help="Number of threads. It does not change the result.",
     )
 
 
@@ -121,6 +130,7 @@ def shards(default: int = 1) -> Any:
     return setting(
         default,
         ge=1,
+        le=MOST_PARTS,
         help="Number of parts of the training data, which may be on several machines. "
         "Results for different numbers differ by rounding errors.",
     )

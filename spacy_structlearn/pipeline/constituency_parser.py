@@ -23,7 +23,7 @@ from ..errors import StructlearnError
 from ..grammar.chart.constraints import Constraint
 from ..grammar.chart.decode import DECODERS, THRESHOLDS, ChartParser
 from ..groups import CONSTITUENT_CONSTRAINTS, TAG_CANDIDATES
-from ..learning.settings import setting
+from ..learning.settings import MOST_PARTS, setting
 from ..serialization import DAMAGE
 from ..trees.parse import GivenTag, Parse, fit_temperature
 from ..trees.tree import Tree
@@ -101,6 +101,7 @@ class ConstituencyParserSettings(ComponentSettings):
     threads: int = setting(
         1,
         ge=1,
+        le=MOST_PARTS,
         help="Number of threads that share the sentences of a batch. Use 1 with `n_process`.",
     )
     tags: str = setting(

@@ -306,7 +306,7 @@ class StochasticCRFSettings(ChainSettings):
     order: int = setting(1, choices=(1,), exposed=False, help="States are labels.")
     pair_features: bool = setting(False, exposed=False, help="States are labels, never pairs.")
     max_iterations: int = settings.max_iterations(5)
-    learn_rate: float = setting(0.3, gt=0, help="Learning rate.")
+    learn_rate: float = settings.learn_rate(0.3)
     damping: float = setting(
         0.3, gt=0, help="Added to the root of the sum of squared gradients in the step size."
     )
@@ -410,6 +410,7 @@ class MEstimationSettings(ChainSettings):
     samples: int = setting(
         0,
         ge=0,
+        le=10_000_000,
         help="Number of sentences to sample from the base distribution for estimates of expected"
         " feature counts. 0: compute them exactly.",
     )
@@ -425,7 +426,10 @@ class MEstimationSettings(ChainSettings):
         emits = self.own_templates.columns if self.emitted is None else self.emitted
         yield "samples", f"0 for {self.base}", not (self.samples and conditional)
         yield "input_only", f"false for {self.base}", not (self.input_only and conditional)
-        yield "emitted", "at least one group of columns, if templates read none", emits
+        wanted = "groups of one column or more, at least one if templates read none"
+        yield "emitted", wanted, emits and all(emits)
+        # With smaller ones, weights overflow.
+        yield "l2", "0, or at least 1e-9", self.l2 == 0 or self.l2 >= 1e-9
 
     @property
     def all_templates(self) -> Templates:
