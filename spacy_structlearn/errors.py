@@ -47,8 +47,8 @@ MESSAGES = {
     "[corpora.train] in spacy_structlearn.CrossPredicted.v1, which lets this component predict it.",
     "SL002": "{component!r} has not been trained. Load a trained pipeline, or call "
     "nlp.initialize() with examples and then train it.",
-    "SL003": "{component!r}: {attribute!r} in a feature template is not a token attribute of "
-    "spaCy. Use names such as ORTH, LOWER, NORM, SHAPE, PREFIX, SUFFIX, TAG.",
+    "SL003": "{component!r}: {attribute!r} is not a token attribute of spaCy. In templates, and in "
+    "emitted, word and tag, use names such as ORTH, LOWER, NORM, SHAPE, PREFIX, SUFFIX, TAG.",
     "SL005": "{component!r}: no training example has {annotation} in its reference Doc. Check "
     "the reader of the training corpus.",
     "SL006": "{component!r} cannot add the label {label!r}, because the labels are fixed when "
@@ -196,6 +196,9 @@ MESSAGES = {
     "embed, or replace the model by spacy_structlearn.SpanGrammar.v2, and train again.",
     "SL048": "{path} is in {format}. {remedy}.",
     "SL043": "{learner}: {name} is {value}; it must be {wanted}",
+    "SL088": "{component!r} cannot load {place}: the model was trained to read {found}, but the "
+    "settings of its architecture (templates, or emitted, word and tag) read {wanted}. Load it "
+    "with the settings that it was saved with, or train a new one.",
     "SL091": "The path of a corpus is null. Give --paths.train and --paths.dev, or set `path` in "
     "[corpora] of the config.",
     "SL092": "--gpu-id {gpu}: this package trains on a CPU. Leave this option out, or give -1.",
@@ -306,8 +309,8 @@ MESSAGES = {
     "ending the sentence, for example by smoothing.",
     "SL247": "The base distribution and the model do not match: there are {problem}. Use the "
     "same labels and columns for both.",
-    "SL255": "Joint pseudolikelihood needs templates that read one position each, but "
-    "{template!r} reads several. Remove it, or set joint = false.",
+    "SL255": "With joint = true, each template must read one position, but {template!r} reads "
+    "several. Remove it, or set joint = false.",
     "SL256": "Joint pseudolikelihood sums over all symbols of a column, but the model has no "
     "vocabulary of {column}. Initialize it with the same estimator, or set `vocabularies`.",
     "SL257": "A symbol of {column}, at token {at}, is not in the vocabulary of the model. "

@@ -534,7 +534,14 @@ class BatchTrainable(TrainablePipe):
         return self.parameters.labels
 
     def _loaded(self, place: object, exclude: Iterable[str]) -> BatchTrainable:
-        """Raise StructlearnError if the model can predict labels that are missing in `cfg`."""
+        """Raise StructlearnError if the model can predict labels that are missing in `cfg`, or if
+        the settings of the learner do not read the columns that the model needs."""
+        if not self.parameters.is_empty and "model" not in exclude:
+            wanted = tuple(self.estimator.attributes)
+            found = getattr(self.parameters, "attributes", wanted)
+            if found != wanted:
+                read = {"found": ", ".join(found), "wanted": ", ".join(wanted) or "nothing"}
+                raise StructlearnError("SL088", place=place, component=self.name, **read)
         if not self.parameters.is_empty and {"cfg", "model"}.isdisjoint(exclude):
             unknown = sorted(set(self._answers()).difference(self.cfg["labels"]))
             if unknown:

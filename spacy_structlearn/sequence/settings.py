@@ -156,16 +156,13 @@ class ChainSettings(SequenceSettings):
         labels: chunk labels; the labels of the model are their tags in the encoding.
         previous: the model before, whose word classes are kept if the settings have none, and whose
             weights are kept in a warm start.
-        Raises StructlearnError for templates that a joint model cannot use.
         """
         tags = tag_set(labels, self.encoding)
         columns, offsets, label_ids = concatenate(arranged(data) if self.joint else data, tags)
         vocabularies: Iterable[Symbols] = ()
         if self.joint:
             from .hmm import close_columns
-            from .pseudolikelihood import check_templates
 
-            check_templates(self.own_templates)
             columns, vocabularies = close_columns(columns)
         model = ChainModel.build(
             columns,
@@ -271,6 +268,13 @@ class PseudoLikelihoodSettings(LikelihoodSettings):
         help="Whether to predict words and tags from the labels, too. Vocabularies are then closed"
         " (symbols seen once are one unknown symbol), and a template reads a single position.",
     )
+
+    def constraints(self) -> Iterable[tuple[str, str, Any]]:
+        yield from super().constraints()
+        if self.joint:
+            from .pseudolikelihood import check_templates
+
+            check_templates(self.own_templates)
 
 
 @dataclass(frozen=True, kw_only=True)
