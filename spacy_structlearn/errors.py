@@ -182,7 +182,7 @@ MESSAGES = {
     "the same tokens.",
     "SL038": "{path}, line {line}: {text!r} does not describe the spaces of a sentence. Write "
     "one digit per token: 0 for nothing after it, 1 for a blank, 2 for a blank line.",
-    "SL039": "There are no templates for the stage {stage!r}. There are templates for: {known}.",
+    "SL039": "There are no templates for the stage {stage}. There are templates for: {known}.",
     "SL040": "tok2vec of {architecture} is a {listener}, but the parser is trained apart from the "
     "component that it listens to. Replace it by layers of its own, with the architecture "
     "{own}.",
@@ -415,7 +415,7 @@ MESSAGES = {
     "SL522": "The log-linear model has no labels. Train it, or load a trained one.",
     "SL523": "The weights overflow {dtype}. Use float32, or train with a larger l2.",
     "SL530": "There is no stage {stage!r}. The stages are: {known}.",
-    "SL531": "The stage {stage!r} contains a {found}, which is not a classifier. Use the "
+    "SL531": "The stage {stage!r} is {found}, which is not a classifier. Use the "
     "architecture spacy_structlearn.LogLinear.v1 or spacy_structlearn.BayesNet.v2 for it.",
     "SL532": "The stage {stage!r} has word classes, which belong to all stages. Move the setting "
     "classes to the block of spacy_structlearn.Stages.v1.",

@@ -217,8 +217,8 @@ class SRLLabeler(BatchTrainable):
     def annotation(self) -> str:
         arguments = f'doc.spans["{SRL}"] with arguments of predicates'
         if self.predicates != ALL:
-            tags = " or ".join(sorted(self.tags)) or "any of no tags (see predicate_tags)"
-            arguments += f" tagged {tags}"
+            tags = " or ".join(sorted(self.tags)) or "any of no tags"
+            arguments += f" tagged {tags} (see predicate_tags)"
         return f'{arguments}, and trees in doc.spans["{CONSTITUENTS}"],'
 
     def gold_labels(self, example: Example) -> Iterable[str]:

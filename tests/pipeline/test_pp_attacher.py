@@ -391,6 +391,11 @@ def test_associations_need_a_file_and_a_lemmatizer(tmp_path):
         trained(associations=str(tmp_path / "no_file"))
 
 
+def test_a_learner_is_no_lemmatizer():
+    with pytest.raises(StructlearnError, match=r"SL043.*lemmatizer is CRF"):
+        trained(lemmatizer={"@architectures": "spacy_structlearn.CRF.v2"})
+
+
 def test_files_without_associations_are_read(attacher, nlp):
     stored = attacher.to_bytes()
     message = srsly.msgpack_loads(stored)
