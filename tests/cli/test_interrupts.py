@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -43,13 +44,16 @@ WORK = {
 }
 
 
-def started(work, target, **options):
+def started(work, target, interrupt=signal.SIG_DFL):
+    """Start a command; interrupt: its handler of SIGINT, which is inherited, and ignored by the
+    tests themselves if a shell runs them in the background.
+    """
     process = subprocess.Popen(
         [sys.executable, "-c", SCRIPT.format(work=WORK[work]), target],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        **options,
+        preexec_fn=partial(signal.signal, signal.SIGINT, interrupt),
     )
     assert process.stdout.readline() == "ready\n"
     return process
@@ -72,10 +76,7 @@ def test_a_signal_ends_a_command_at_once(tmp_path, number, work):
 
 @posix
 def test_signals_that_are_ignored_stay_ignored(tmp_path):
-    def ignore():
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-    process = started("interpreter", tmp_path / "target", preexec_fn=ignore)
+    process = started("interpreter", tmp_path / "target", interrupt=signal.SIG_IGN)
     process.send_signal(signal.SIGINT)
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(0.3)

@@ -149,11 +149,11 @@ class Process:
                 log = os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
                 os.dup2(log, stream)
             os.environ["TMPDIR"] = tempfile.tempdir = str(self.temporary)
+            if powerless and os.geteuid() == 0:
+                _give_up_power()
             if cold:
                 os.set_inheritable(told, True)
                 os.execv(sys.executable, [sys.executable, "-c", STARTER, str(told), *arguments])
-            if powerless:
-                _give_up_power()
             training.CHECKPOINT_SECONDS = -1  # after each iteration
             sys.argv = ["structlearn", *arguments]
             os.write(told, b".")
@@ -212,8 +212,11 @@ def _group(number: int) -> Iterator[int]:
 
 def _give_up_power() -> None:
     """Give up the capabilities of root, which include writing anywhere, but not its files."""
+    libc = ctypes.CDLL(None)
+    for capability in range(64):  # those that a new interpreter would have again
+        libc.prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
     version, nothing = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
-    if os.geteuid() == 0 and ctypes.CDLL(None).capset(version, nothing):
+    if libc.capset(version, nothing):
         raise OSError("capset failed")
 
 
