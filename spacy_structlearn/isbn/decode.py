@@ -100,7 +100,7 @@ class DerivationParser:
         tag_weight: float = np.inf,
         tokens: Iterable[Any] | None = None,
         constraints: Iterable[Sequence[Any] | None] | None = None,
-        once: Iterable[bool] | None = None,
+        hasty: Iterable[bool] | None = None,
     ) -> list[Parse]:
         """Parse sentences.
 
@@ -111,7 +111,7 @@ class DerivationParser:
             the other tag is probable too (`tag_shares`). Infinity: the best tag is certain.
         tokens: not used.
         constraints: must be None or empty for each sentence; see `grammar.chart.decode`.
-        once: not used; every sentence is searched once.
+        hasty: not used; time is linear in the number of words.
 
         Raises StructlearnError if tag_weight is below 0, if there is not one tag for each word, and
         if there are constraints.

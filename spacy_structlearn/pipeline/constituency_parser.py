@@ -46,7 +46,7 @@ from .tokens import Tokens, distinct_words, read_tokens, sentence_docs
 
 TAGS = ("ignore", "prior", "require")
 FALLBACK, UNMET = "fallback", "constraints"
-PIECE = 40  # number of words of a piece of a sentence that is too long
+PIECE = 60  # number of words of a piece of a sentence that is too long
 SAMPLED = 10  # number of sentences from which the layers of a network infer their sizes
 # Where long sentences are cut: after strong punctuation, or else after a comma.
 BOUNDARIES = (re.compile(r"[;:.!?…。；：！？]+|--+|[—–]"), re.compile(r"[,،、，]"))
@@ -242,9 +242,9 @@ class ConstituencyParser(BatchTrainable):
         if words:
             given = self._tags(*tags) | _given(own.own for pieces in constraints for own in pieces)
             # Most sentences that are cut are no language, and a tree of them takes long to find.
-            once = [len(own) > 1 and not piece.own for own in constraints for piece in own]
-            if any(once):
-                given["once"] = once
+            hasty = [len(own) > 1 and not piece.own for own in constraints for piece in own]
+            if any(hasty):
+                given["hasty"] = hasty
             parses = iter(self._parser().parse(words, tokens=layers_input, **given))
         beyond = iter([any(own.beyond for own in pieces) for pieces in constraints])
         return [self._reading(own, parses, beyond) for own in by_doc]

@@ -251,16 +251,16 @@ def test_pieces_are_much_shorter_than_sentences_may_be():
     assert cut([*words, "a"], 250, [(0, 251)]) == cut([*words, "a"], 250)
 
 
-def test_only_pieces_without_constraints_are_parsed_once(fake):
+def test_only_pieces_without_constraints_are_parsed_in_haste(fake):
     nlp, parser = fake(max_length=4)
     parser(nlp("I ran. You sat ."))
-    assert "once" not in RightBranching.calls[-1][2]
+    assert "hasty" not in RightBranching.calls[-1][2]
     doc = nlp("I ran. a b ; c d e f")
     set_gold_spans(doc, "constituent_constraints", [("X", 6, 8)])
     parser(doc)
     sentences, _, given = RightBranching.calls[-1]
     assert sentences == [["I", "ran", "."], ["a", "b", ";"], ["c", "d", "e", "f"]]
-    assert given["once"] == [False, True, False]
+    assert given["hasty"] == [False, True, False]
 
 
 # --- gold -----------------------------------------------------------------------------------------

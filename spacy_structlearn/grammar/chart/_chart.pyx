@@ -85,6 +85,7 @@ DENSE = 16
 MOST_PAIRS = 2**16  # of the children of a rule with entries
 MOST_SUBSTATES = 2**10  # of a symbol: a rule of three such symbols takes 4 GB
 cdef Py_ssize_t MOST_WORDS = 2**15  # of a sentence: places in the chart are numbered by int32
+cdef float HASTE = 3.0  # times all thresholds
 cdef double LOG_2 = 0.6931471805599453
 
 
@@ -182,23 +183,24 @@ cdef int cascade(const Task* t, Work* w, int n, const float** lexicon, const int
 
 
 cdef int search(const Task* t, Work* w, int n, const float** lexicon, const int* strides,
-                bint once, float* z, int* n_levels) noexcept nogil:
+                bint hasty, float* z, int* n_levels) noexcept nogil:
     """Run the cascade; if nothing is left, with lower thresholds, then with fewer levels.
 
-    once: whether the cascade runs only once.
+    hasty: whether thresholds are `HASTE` times as high, and the cascade runs only once.
     n_levels: set to the number of levels that parsed the sentence.
     """
     cdef int status = UNPARSED, levels
     # The factors do not tell a tag that is the whole tree from a phrase over it.
     cdef bint factored = t.factors != NULL and (w.limits == NULL or n > 1)
+    cdef float relax = HASTE if hasty else 1.0
     n_levels[0] = t.n_levels
     if factored:
-        status = cascade(t, w, n, lexicon, strides, t.n_levels, False, 1.0, z)
-        if status == UNPARSED and not once:
+        status = cascade(t, w, n, lexicon, strides, t.n_levels, False, relax, z)
+        if status == UNPARSED and not hasty:
             status = cascade(t, w, n, lexicon, strides, t.n_levels, False, 1e-4, z)
-    if status == UNPARSED and not (once and factored):
-        status = cascade(t, w, n, lexicon, strides, t.n_levels, True, 1.0, z)
-    if status != UNPARSED or once or not w.z > 0:
+    if status == UNPARSED and not (hasty and factored):
+        status = cascade(t, w, n, lexicon, strides, t.n_levels, True, relax, z)
+    if status != UNPARSED or hasty or not w.z > 0:
         return status
     for levels in range(t.n_levels, 0, -1):
         n_levels[0] = levels
@@ -209,15 +211,15 @@ cdef int search(const Task* t, Work* w, int n, const float** lexicon, const int*
 
 
 cdef int pack_sentence(const Task* t, Work* w, int n, const float** lexicon, const int* strides,
-                       const float** others, const int* other_strides, bint once, int* n_levels,
+                       const float** others, const int* other_strides, bint hasty, int* n_levels,
                        double* log_z) noexcept nogil:
     """Append the forest of n words, with the means of its scores by all grammars that parse it.
 
-    once, n_levels: see `search`.
+    hasty, n_levels: see `search`.
     """
     cdef Packed* p = &w.packed
     cdef float z = 0.0, own
-    cdef int status = search(t, w, n, lexicon, strides, once, &z, n_levels), n_grammars = 1, x, k
+    cdef int status = search(t, w, n, lexicon, strides, hasty, &z, n_levels), n_grammars = 1, x, k
     cdef Py_ssize_t e, first = p.n_edges
     cdef double scale
     cdef const Fine* g
@@ -658,15 +660,15 @@ cdef class Chart:
         return 0
 
     def hypergraphs(self, Parser parser not None, list lexicon not None, list others not None,
-                    const int64_t[::1] offsets, list limits=None, once=None):
+                    const int64_t[::1] offsets, list limits=None, hasty=None):
         """Pack the scored forests of a batch of sentences, none of which is empty.
 
         lexicon: P(word | tag substate) at each level of the cascade, float32 (words, columns).
         others: the same at the last level of each further grammar.
         offsets: where the words of each sentence begin, int64 (sentences + 1).
         limits: `constraints.Limits` of each sentence, or None for those without constraints.
-        once: whether each sentence has no parse if nothing survives the thresholds, bool
-            (sentences).
+        hasty: whether each sentence has no parse if nothing survives thresholds that are `HASTE`
+            times as high, bool (sentences).
 
         Returns a dict of the arrays items, begins, tails, scores, made and chain of
         `hypergraph.Hypergraphs` for the sentences that have a parse; of each edge its mean
@@ -696,10 +698,10 @@ cdef class Chart:
         cdef int* strides = &widths[0]
         cdef const float[:, ::1] view
         cdef size_t[:, ::1] limits_of = _limit_pointers(parser, limits, np.diff(offsets))
-        cdef const uint8_t[::1] only_once = np.zeros(n_sentences, dtype=np.uint8) if once is None \
-            else np.ascontiguousarray(once, dtype=bool).view(np.uint8)
-        if only_once.shape[0] != n_sentences:
-            raise ValueError("there must be one value of once for each sentence")
+        cdef const uint8_t[::1] in_haste = np.zeros(n_sentences, dtype=np.uint8) if hasty is None \
+            else np.ascontiguousarray(hasty, dtype=bool).view(np.uint8)
+        if in_haste.shape[0] != n_sentences:
+            raise ValueError("there must be one value of hasty for each sentence")
         for k in range(n_levels + n_others):
             view = lexicon[k] if k < n_levels else others[k - n_levels]
             first[k] = &view[0, 0]
@@ -715,7 +717,7 @@ cdef class Chart:
                 w.whole = <const uint8_t*>limits_of[x, 1]
                 w.unaries = <const uint8_t*>limits_of[x, 2]
                 status = pack_sentence(&parser.task, w, n, rows, strides, rows + n_levels,
-                                       strides + n_levels, only_once[x], &used, &log_of[x])
+                                       strides + n_levels, in_haste[x], &used, &log_of[x])
                 if status == OUT_OF_MEMORY:
                     break
                 through[x] = used if status == PARSED else 0

@@ -18,7 +18,7 @@ probable tree, as the model has no substates.
 
 Every sentence gets a tree. If nothing survives the thresholds, the thresholds are lowered, then
 levels are left out. A sentence that not even the coarsest grammar can parse gets a flat fallback
-tree, marked as failed. So does a sentence that is parsed `once` if nothing survives.
+tree, marked as failed. So does a sentence that is parsed hastily if nothing survives.
 
 Brackets that must or must not be limit the chart from the first pass on (see `constraints`), so all
 scores and posteriors are those of the trees that meet the constraints.
@@ -178,7 +178,7 @@ class ChartParser:
         tag_weight: float = np.inf,
         tokens: Iterable[Any] | None = None,
         constraints: Iterable[Sequence[Constraint] | None] | None = None,
-        once: Iterable[bool] | None = None,
+        hasty: Iterable[bool] | None = None,
     ) -> list[Parse]:
         """Parse sentences.
 
@@ -194,8 +194,9 @@ class ChartParser:
             of any phrase. A label of one word that is not a phrase but a tag is that of the word.
             If no tree of the grammar meets the constraints of a sentence, they are ignored, and
             `Parse.unmet` is true. Otherwise probabilities are those given the constraints.
-        once: whether each sentence gets the fallback tree as soon as nothing survives the
-            thresholds. Lower thresholds take ten times as long, or longer.
+        hasty: whether each sentence is parsed with thresholds that are three times as high, and
+            gets the fallback tree if nothing survives them. Text that is no language can take
+            thirty times as long otherwise.
 
         Raises StructlearnError unless there is one tag for each word and one list of tokens and of
         constraints for each sentence, for constraints on words that a sentence has not, and if a
@@ -216,11 +217,11 @@ class ChartParser:
             if len(rows) != len(words):
                 raise StructlearnError("SL429", number=len(rows), of=len(words))
             limited = [self._limited(row, own) for row, own in zip(rows, words, strict=True)]
-        hurried = [False] * len(words) if once is None else list(once)
+        in_haste = [False] * len(words) if hasty is None else list(hasty)
 
         def run(batch: slice) -> list[Parse]:
             some_tokens = None if read is None else read[batch]
-            sentences = words[batch], given[batch], limited[batch], hurried[batch]
+            sentences = words[batch], given[batch], limited[batch], in_haste[batch]
             return self._parse_batch(*sentences, tag_weight, some_tokens)
 
         batches = in_batches(words, run, words=_BATCH_WORDS, threads=self.threads)
@@ -292,7 +293,7 @@ class ChartParser:
         sentences: list[list[str]],
         tags: list[Sequence[GivenTag] | None],
         limited: list[Limited | None],
-        once: list[bool],
+        hasty: list[bool],
         tag_weight: float,
         tokens: list[Any] | None,
     ) -> list[Parse]:
@@ -305,7 +306,7 @@ class ChartParser:
         read = None if tokens is None else [tokens[i] for i in filled]
         own = [tags[i] for i in filled], [limited[i] for i in filled]
         with self._charts.borrowed() as chart:
-            forests = self._forests(chart, words, *own, tag_weight, [once[i] for i in filled])
+            forests = self._forests(chart, words, *own, tag_weight, [hasty[i] for i in filled])
             trees = self._scored(forests, words, read, self.decoder)
             values, mask = trees.graphs.best(trees.gains)
             found = self._read(chart, forests, trees, np.flatnonzero(mask))
@@ -314,7 +315,7 @@ class ChartParser:
             parse, value = parsed.get(number, (None, -np.inf))
             # Where the scorers forbid every tree there is no parse either.
             if value == -np.inf and limited[place] is not None:
-                again = [words[number]], [tags[place]], [None], [once[place]]
+                again = [words[number]], [tags[place]], [None], [hasty[place]]
                 (parse,) = self._parse_batch(*again, tag_weight, read and [read[number]])
                 parse.unmet = True
             elif value == -np.inf:
@@ -329,7 +330,7 @@ class ChartParser:
         tags: list[Sequence[GivenTag] | None],
         limited: list[Limited | None],
         tag_weight: float,
-        once: list[bool] | None = None,
+        hasty: list[bool] | None = None,
     ) -> _Forests:
         """Run the cascade over a batch of sentences, none of which is empty."""
         offsets = np.cumsum([0, *map(len, words)])
@@ -338,7 +339,7 @@ class ChartParser:
         if any(own is not None for own in limited):
             limits = [None if own is None else own.limits for own in limited]
             self._limit_tags(lexicon, others, limited, offsets)
-        arrays = chart.hypergraphs(self._parser, lexicon, others, offsets, limits, once)
+        arrays = chart.hypergraphs(self._parser, lexicon, others, offsets, limits, hasty)
         numbers = np.flatnonzero(arrays["levels"])
         items, begins, edges = arrays["places"][np.append(0, numbers + 1)].T
         names = ("items", "begins", "tails", "scores", "made", "chain")

@@ -355,7 +355,7 @@ def test_words_without_scores():
     for bad in (lexicon[:-1], narrow, [*lexicon[:-1], lexicon[-1][:2]]):
         with pytest.raises(ValueError, match="score"):
             chart.hypergraphs(parser, bad, [], np.array([0, 4]))
-    with pytest.raises(ValueError, match="once"):
+    with pytest.raises(ValueError, match="hasty"):
         chart.hypergraphs(parser, lexicon, [], np.array([0, 4]), None, [True, False])
 
 

@@ -266,17 +266,18 @@ def test_no_parse_gives_a_flat_tree():
 
 
 @pytest.mark.parametrize("n_levels", [1, 3])
-def test_a_sentence_that_is_parsed_once_gets_a_flat_tree_if_nothing_is_left(n_levels):
+def test_a_hasty_parser_prunes_more_and_gives_up_if_nothing_is_left(n_levels):
     grammar = sample_grammar(n_levels)
     words = ["The", "town", "council", "opened", "the", "market", "."]
     parser = ChartParser(grammar, thresholds=(1.0,) * 7)
-    lowered, flat = parser.parse([words, words], once=[False, True])
+    lowered, flat = parser.parse([words, words], hasty=[False, True])
     assert same(lowered, *parser.parse([words]))
     assert (lowered.failed, flat.failed, flat.levels) == (False, True, 0)
     assert flat.spans == [(grammar.top_label, 0, len(words))]
-    # Where something is left, nothing changes.
-    parser = ChartParser(grammar)
-    assert same(*parser.parse([words], once=[True]), *parser.parse([words]))
+    low, high = (ChartParser(grammar, thresholds=(t,) * 7) for t in (0.01, 0.03))
+    (hasty,) = low.parse([words], hasty=[True])
+    assert same(hasty, *high.parse([words]))
+    assert not same(hasty, *low.parse([words]))
 
 
 def test_no_parse_without_a_phrase_under_the_root():
