@@ -133,6 +133,9 @@ class ConstituencyParserSettings(ComponentSettings):
         'label; "ents" are the entities.',
     )
 
+    def constraints(self) -> Iterable[tuple[str, str, Any]]:
+        yield "thresholds", "a list of one posterior or more, or none", self.thresholds != ()
+
 
 class _Held(Transient):
     """The parser for the current parameters and settings."""

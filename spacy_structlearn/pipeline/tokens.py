@@ -61,7 +61,7 @@ def check_encoding(estimator: Any, component: str, known: Sequence[str]) -> None
     # Learners of third parties may have no such setting.
     encoding = getattr(estimator, "encoding", None)
     if encoding is not None and encoding not in known:
-        wanted = "one of " + ", ".join(map(repr, known))
+        wanted = " or ".join(map(repr, known))
         given = {"learner": component, "name": "encoding", "value": quoted(encoding)}
         raise StructlearnError("SL043", wanted=wanted, **given)
 
