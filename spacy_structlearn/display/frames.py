@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import quote
 
 from ..errors import StructlearnError
 from ..groups import SRL
 from ..roles.propositions import PREDICATE, PlainFrame, base_label
 from .html import (
     GRAY,
+    POLICY,
     Html,
     LabelledSpan,
     Page,
@@ -24,6 +25,7 @@ from .html import (
     by_layer,
     direction,
     enclosed,
+    escaped,
     printable,
     spans_html,
 )
@@ -176,7 +178,7 @@ def frames_html(
             "colors": {label: color for label in labels if (color := _color(label, known))},
         },
     )
-    return Page(drawn) if page else Html(drawn)
+    return Page(drawn.replace("<head>", f"<head>{POLICY}", 1)) if page else Html(drawn)
 
 
 def _figure(sentence: ShownSentence, frame: Any, link: str | None) -> dict[str, Any]:
@@ -192,14 +194,14 @@ def _figure(sentence: ShownSentence, frame: Any, link: str | None) -> dict[str, 
         {
             "start_token": start - offset,
             "end_token": end - offset,
-            "label": escape(printable(label)),
-            "kb_id": escape(printable(roleset or "")) if label == PREDICATE else "",
-            "kb_url": escape(link.format(roleset)) if link and roleset else "#",
+            "label": escaped(label),
+            "kb_id": escaped(roleset or "") if label == PREDICATE else "",
+            "kb_url": escaped(link.format(quote(roleset, ""))) if link and roleset else "#",
         }
         for label, start, end in parts
     ]
     doc = sentence.span.doc
-    settings = {"lang": doc.lang_, "direction": direction(doc)}
+    settings = {"lang": escaped(doc.lang_), "direction": direction(doc)}
     return {"text": " ".join(words), "tokens": words, "spans": spans, "settings": settings}
 
 
