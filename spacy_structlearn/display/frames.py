@@ -7,10 +7,10 @@ drawn.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
-from urllib.parse import quote
 
 from ..errors import StructlearnError
 from ..groups import SRL
@@ -55,6 +55,8 @@ LONG = 250
 """Words in a sentence of which a frame shows only a part."""
 AROUND = 10
 """Words on both sides that are shown then."""
+
+_RESERVED = re.compile(rb"[^A-Za-z0-9_.~-]")
 
 # In displacy's own templates, a label may cover the next one. Here it takes space in the line, in a
 # box of height 0 before its word.
@@ -196,13 +198,18 @@ def _figure(sentence: ShownSentence, frame: Any, link: str | None) -> dict[str, 
             "end_token": end - offset,
             "label": escaped(label),
             "kb_id": escaped(roleset or "") if label == PREDICATE else "",
-            "kb_url": escaped(link.format(quote(roleset, ""))) if link and roleset else "#",
+            "kb_url": escaped(link.format(_quoted(roleset))) if link and roleset else "#",
         }
         for label, start, end in parts
     ]
     doc = sentence.span.doc
     settings = {"lang": escaped(doc.lang_), "direction": direction(doc)}
     return {"text": " ".join(words), "tokens": words, "spans": spans, "settings": settings}
+
+
+def _quoted(text: str) -> str:
+    """Quote a text as a part of an address (RFC 3986)."""
+    return _RESERVED.sub(lambda found: b"%%%02X" % ord(found[0]), text.encode()).decode()
 
 
 def frame_line(sentence: ShownSentence, frame: Any) -> str:
