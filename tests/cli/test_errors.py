@@ -36,6 +36,7 @@ FILES = {
     "dog.xml": b'<?xml version="1.0"?>\n<corpus id="dogs">\n',
     "open.trees": b"(S (NP",
     "one.trees": TREES[0].encode(),
+    "long.trees": b"(S (NN a))\n(S (NN " + b"a" * 1_000_001 + b"))\n",
     "trees": "\n".join(TREES * 5).encode(),
     "names": b"0\nwsj_0001\n",
     "listener.cfg": b"""
@@ -166,6 +167,10 @@ def place(tmp_path_factory):
             )
         ),
         ("evaluate MODEL empty.spacy", ["SL063"]),
+        *(
+            (f"evaluate MODEL long.trees{tokens}", ["SL065", "long.trees, text 2"])
+            for tokens in ("", " --gold-tokens")
+        ),
         ("evaluate MODEL nowhere", ["SL010"]),
         ("package folder wheels", ["SL071"]),
         ("package en_nowhere wheels", ["SL071"]),
