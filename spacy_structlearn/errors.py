@@ -3,8 +3,11 @@
 A message says what is wrong and where (file and line, component, attribute), and how to correct it.
 Codes are never reused. SL0xx: components, configuration, models on disk; SL1xx: trees and corpus
 files; SL2xx: sequences and optimization; SL3xx: evaluation; SL4xx: grammars; SL5xx: classification;
-SL6xx: incremental sigmoid belief networks; SL7xx: search in trees; SL8xx: warnings.
+SL6xx: incremental sigmoid belief networks; SL7xx: search in trees; SL8xx: warnings. Hidden
+characters of texts, labels and names are shown as escapes.
 """
+
+from .visible import visible
 
 LONGEST = 1000  # characters of a text in a message
 
@@ -29,7 +32,8 @@ class NonConstituentException(StructlearnError):
 
 def message(code: str, **fields: object) -> str:
     """Return the message of an error or a warning, with its code in front. Long texts are cut."""
-    return f"[{code}] " + MESSAGES[code].format(**{n: _cut(value) for n, value in fields.items()})
+    cut = {name: _cut(value) for name, value in fields.items()}
+    return visible(f"[{code}] " + MESSAGES[code].format(**cut))
 
 
 def _cut(value: object) -> object:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from io import TextIOWrapper
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -95,6 +96,8 @@ def lines_of(source: str) -> Iterator[str]:
     """Yield the lines of a text file (plain or .gz) or of standard input."""
     if source == STANDARD:
         with readable(source):
+            # As files are read, whatever the locale is.
+            cast(TextIOWrapper, sys.stdin).reconfigure(encoding="utf-8-sig", errors="strict")
             yield from sys.stdin
     else:
         yield from text_lines(source)

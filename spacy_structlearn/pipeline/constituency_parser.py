@@ -327,7 +327,8 @@ class ConstituencyParser(BatchTrainable):
             kind = type(doclike).__name__
             raise StructlearnError("SL141", wanted="a Doc or a Span", kind=kind)
         if isinstance(doclike, Doc):
-            number = sum(not s.text.isspace() for s in extensions.sentences(doclike))
+            sentences = extensions.sentences(doclike)
+            number = sum(not all(token.is_space for token in s) for s in sentences)
             if number > 1:
                 raise StructlearnError("SL024", component=self.name, number=number)
         tokens = [token for token in doclike if not token.is_space]

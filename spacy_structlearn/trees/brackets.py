@@ -21,6 +21,7 @@ import uuid
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from sys import intern
 
@@ -33,6 +34,7 @@ from .tree import Tree
 _TOKEN = re.compile(r"\(\s*([^\s()]*)(?:\s+([^\s()]+)\s*\))?|(\))|([^\s()]+)")
 _UNWRITABLE = re.compile(r"[\s()]")
 _WORD = re.compile(r"\S+")
+PIECE = 1_000_000  # characters of a very long line that are read at a time
 _WHOLE_WORD_BRACKETS = {"-LCB-": "{", "-RCB-": "}", "-LSB-": "[", "-RSB-": "]"}
 
 
@@ -119,7 +121,7 @@ def _parse(lines: Iterable[str], path: str) -> Iterator[Tree]:
     began = number = 0
     tokens = _TOKEN.findall
     for number, line in enumerate(lines, 1):
-        for label, word, closing, text in tokens(line):
+        for label, word, closing, text in chain.from_iterable(map(tokens, _pieces(line))):
             if word:
                 node = Tree(intern(label), (), unescape(word))
             elif closing:
@@ -142,6 +144,15 @@ def _parse(lines: Iterable[str], path: str) -> Iterator[Tree]:
                 yield node
     if stack:
         raise StructlearnError("SL102", path=path, line=number, began=began)
+
+
+def _pieces(line: str) -> Iterator[str]:
+    """Divide a very long line before opening brackets, to limit the memory for its tokens."""
+    begin = 0
+    while (end := line.find("(", begin + PIECE)) > 0:
+        yield line[begin:end]
+        begin = end
+    yield line[begin:]
 
 
 def _add_text(stack: list, text: str, path: str, line: int) -> None:
@@ -201,7 +212,7 @@ def readable(path: str | os.PathLike[str]) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as error:
-        problem, encoding = str(error), "latin1"
+        problem, encoding = _first_undecodable(path) or str(error), "latin1"
         if error.object.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             problem, encoding = "it is in UTF-16", "utf-16"
         raise StructlearnError(
@@ -209,6 +220,19 @@ def readable(path: str | os.PathLike[str]) -> Iterator[None]:
         ) from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise StructlearnError("SL121", path=os.fspath(path), problem=error) from error
+
+
+def _first_undecodable(path: str | os.PathLike[str]) -> str:
+    """Name the first line of a file that is not UTF-8, "" if it cannot be found."""
+    if os.path.isfile(path):
+        opener = gzip.open if os.fspath(path).endswith(".gz") else open
+        with opener(path, "rb") as lines:
+            for number, line in enumerate(lines, 1):
+                try:
+                    line.decode()
+                except UnicodeDecodeError as error:
+                    return f"line {number}: {error}"
+    return ""
 
 
 def _open_text(path: str | os.PathLike[str]) -> io.TextIOBase:
