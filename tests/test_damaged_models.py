@@ -226,9 +226,9 @@ def test_a_component_saves_digests_and_the_files_that_were_there(saved):
     folder, _ = saved
     # Not the files, of which pytest would take hours to show the difference.
     found = srsly.read_json(folder / digests.DIGESTS)
-    assert found == srsly.read_json(DIRECTORY / SAVED / digests.DIGESTS)
+    assert found == {**srsly.read_json(DIRECTORY / SAVED / digests.DIGESTS), "component": SAVED}
     assert set(found["blake2b"]) == {"cfg", "model"}
-    digests.check_component(folder)
+    digests.check_component(folder, SAVED, SAVED)
 
 
 def test_spacy_finds_damage_by_the_digests_of_the_pipeline(tmp_path):

@@ -8,11 +8,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from io import TextIOBase
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from ..cleanup import ensured, errors_naming, remove, unfinished
 from ..errors import StructlearnError
+from ..reading import LONGEST_LINE, bounded_lines, special
 from ..trees.brackets import readable, text_lines
 from ._terminal import VisibleBytes
 
@@ -28,7 +30,7 @@ def written(target: str | Path) -> Iterator[BinaryIO]:
     """Open a binary file that is renamed to `target` at the end; see `cleanup.unfinished`.
 
     On a terminal, hidden characters are written as escapes (see `_terminal`). Missing folders are
-    created. Several processes may write the same file.
+    created. Several processes may write the same file. A pipe or a device is written, not replaced.
     """
     if str(target) == STANDARD:
         out = sys.stdout.buffer
@@ -36,6 +38,10 @@ def written(target: str | Path) -> Iterator[BinaryIO]:
         out.flush()
         return
     target = Path(target)
+    if special(target):
+        with target.open("wb") as file:
+            yield file
+        return
     target.parent.mkdir(parents=True, exist_ok=True)
     name = f".{target.name}.{os.urandom(4).hex()}.new"
     with unfinished(target.with_name(name), target) as fresh, fresh.open("wb") as file:
@@ -74,7 +80,7 @@ def _held(lock: Path) -> int | None:
         return None
     import fcntl
 
-    file = os.open(lock, os.O_CREAT | os.O_RDWR)
+    file = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -91,13 +97,13 @@ def write_text(target: str | Path, text: str) -> None:
         file.write(text.encode("utf8"))
 
 
-def lines_of(source: str) -> Iterator[str]:
-    """Yield the lines of a text file (plain or .gz) or of standard input."""
+def lines_of(source: str, *, longest: int = LONGEST_LINE) -> Iterator[str]:
+    """Yield the lines of a text file (plain or .gz) or of standard input; see `text_lines`."""
     if source == STANDARD:
         with readable(source):
-            yield from sys.stdin
+            yield from bounded_lines(cast(TextIOBase, sys.stdin), source, longest)
     else:
-        yield from text_lines(source)
+        yield from text_lines(source, longest=longest)
 
 
 def looks_like_a_path(text: str) -> bool:

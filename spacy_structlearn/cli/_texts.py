@@ -52,6 +52,7 @@ class Source(NamedTuple):
     name: str  # path relative to the input folder, from which the names of its parts are made
 
 
+LONGEST_JSON = 1 << 27  # characters of a line; a parsed text takes about 40 times its length
 TABLES = (".csv", ".tsv", ".json", ".xml", ".html", ".htm")  # made of text, but no plain text
 
 
@@ -195,7 +196,7 @@ def _kind(path: str | Path) -> Input | None:
 def _json_lines(path: str) -> Iterator[Text]:
     import srsly
 
-    for number, line in enumerate(lines_of(path), 1):
+    for number, line in enumerate(lines_of(path, longest=LONGEST_JSON), 1):
         if not line.strip():
             continue
         try:

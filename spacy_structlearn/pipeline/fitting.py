@@ -7,8 +7,10 @@ times faster and, without early stopping, ends at the same parameters.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
+from errno import ELOOP
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -313,7 +315,10 @@ def _is_pipeline(folder: Path) -> bool:
 
 def _replaceable(output: Path) -> Path:
     """Raise StructlearnError unless `output` is a pipeline, an empty directory or missing."""
-    output = output.resolve()
+    try:
+        output = output.resolve()
+    except RuntimeError:  # before Python 3.13
+        raise OSError(ELOOP, os.strerror(ELOOP), str(output)) from None
     # The old pipeline, if `save` was killed after it had moved it away.
     if not output.exists() and _is_pipeline(_old(output)):
         _old(output).rename(output)

@@ -18,6 +18,7 @@ from spacy.util import registry
 
 from ..errors import StructlearnError
 from ..learning.settings import signature
+from ..reading import check_within
 from . import digests
 from .fitting import replaced_whole
 
@@ -140,6 +141,7 @@ def upgrade_pipeline(path: Path, output: Path) -> None:
     Raises StructlearnError like `upgraded`, for a damaged pipeline, and if `output` exists and is
     not a pipeline.
     """
+    check_within(path)
     digests.check(path)
     config = Config(upgraded(read_config(path / "config.cfg")))
     with replaced_whole(output) as fresh:

@@ -26,6 +26,7 @@ from sys import intern
 
 from ..cleanup import unfinished
 from ..errors import StructlearnError
+from ..reading import LONGEST_LINE, bounded_lines, open_bytes
 from .tree import Tree
 
 # A match is a leaf on one line, an opening bracket with its label, a closing bracket, or any other
@@ -33,6 +34,9 @@ from .tree import Tree
 _TOKEN = re.compile(r"\(\s*([^\s()]*)(?:\s+([^\s()]+)\s*\))?|(\))|([^\s()]+)")
 _UNWRITABLE = re.compile(r"[\s()]")
 _WORD = re.compile(r"\S+")
+_LONG = 1 << 16  # characters of a line whose tokens are not all made at once
+MOST_OPEN = 10_000
+"""The largest number of open brackets. Trees of sentences have fewer than a hundred."""
 _WHOLE_WORD_BRACKETS = {"-LCB-": "{", "-RCB-": "}", "-LSB-": "[", "-RSB-": "]"}
 
 
@@ -117,9 +121,8 @@ def _parse(lines: Iterable[str], path: str) -> Iterator[Tree]:
     """
     stack: list[tuple[str | None, list[Tree]]] = []
     began = number = 0
-    tokens = _TOKEN.findall
     for number, line in enumerate(lines, 1):
-        for label, word, closing, text in tokens(line):
+        for label, word, closing, text in _tokens(line):
             if word:
                 node = Tree(intern(label), (), unescape(word))
             elif closing:
@@ -134,6 +137,8 @@ def _parse(lines: Iterable[str], path: str) -> Iterator[Tree]:
             else:
                 if not stack:
                     began = number
+                if len(stack) == MOST_OPEN:
+                    raise StructlearnError("SL124", path=path, line=number, most=MOST_OPEN)
                 stack.append((intern(label) or None, []))
                 continue
             if stack:
@@ -142,6 +147,12 @@ def _parse(lines: Iterable[str], path: str) -> Iterator[Tree]:
                 yield node
     if stack:
         raise StructlearnError("SL102", path=path, line=number, began=began)
+
+
+def _tokens(line: str) -> Iterable[tuple[str, ...]]:
+    if len(line) < _LONG:
+        return _TOKEN.findall(line)  # type: ignore[no-any-return]
+    return (match.groups("") for match in _TOKEN.finditer(line))  # type: ignore[misc]
 
 
 def _add_text(stack: list, text: str, path: str, line: int) -> None:
@@ -186,13 +197,15 @@ def named_lines(source: str | os.PathLike[str] | Iterable[str]) -> tuple[Iterabl
     return source, getattr(source, "name", "<lines>")
 
 
-def text_lines(path: str | os.PathLike[str]) -> Iterator[str]:
+def text_lines(path: str | os.PathLike[str], *, longest: int = LONGEST_LINE) -> Iterator[str]:
     """Yield the lines of a UTF-8 file without byte order mark, gzipped if its name ends in .gz.
 
-    Raises StructlearnError if it is not UTF-8, or an invalid or truncated gzip file.
+    longest: the maximum length of a line, in characters.
+    Raises StructlearnError if it is not UTF-8, an invalid or truncated gzip file, or one that
+    expands to more than `reading` allows, and for a longer line.
     """
-    with readable(path), _open_text(path) as lines:
-        yield from lines
+    with readable(path), io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig") as lines:
+        yield from bounded_lines(lines, path, longest)
 
 
 @contextmanager
@@ -209,12 +222,6 @@ def readable(path: str | os.PathLike[str]) -> Iterator[None]:
         ) from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise StructlearnError("SL121", path=os.fspath(path), problem=error) from error
-
-
-def _open_text(path: str | os.PathLike[str]) -> io.TextIOBase:
-    if os.fspath(path).endswith(".gz"):
-        return gzip.open(path, "rt", encoding="utf-8-sig")  # type: ignore[return-value]
-    return open(path, encoding="utf-8-sig")
 
 
 def _text_writer(raw: io.BufferedIOBase, compress: bool) -> io.TextIOWrapper:
