@@ -111,6 +111,8 @@ MESSAGES = {
     "Write it again with to_disk or to_bytes.",
     "SL055": "Cannot store {where}: {problem}. Use numeric NumPy arrays, str, int (64 bits), "
     "float, bool, None, and lists, tuples and dicts of these.",
+    "SL056": "{path} cannot be read: its sections are nested too deeply. Check that this is the "
+    "right file.",
     "SL080": "{component!r} cannot load {place}: {problem}. If the file is damaged, copy or "
     "download the pipeline again.",
     "SL081": "{place} does not contain the settings of a component ({problem}). Copy or download "

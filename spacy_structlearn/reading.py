@@ -14,11 +14,12 @@ import os
 import stat
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from .errors import StructlearnError
 
-EXPANDED = 1 << 26  # bytes
+EXPANDED = 1 << 24  # bytes
 RATIO = 100
 LONGEST_LINE = 1 << 24  # characters
 _CHUNK = 1 << 20
@@ -75,6 +76,15 @@ def read_bytes(path: Place) -> bytes:
     """
     check_regular(path)
     return Path(path).read_bytes()
+
+
+@contextmanager
+def nested_sections(path: Place) -> Iterator[None]:
+    """Convert the RecursionError in reading a config to a StructlearnError."""
+    try:
+        yield
+    except RecursionError:
+        raise StructlearnError("SL056", path=os.fspath(path)) from None
 
 
 # --- compressed files and lines -------------------------------------------------------------------

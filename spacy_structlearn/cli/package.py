@@ -49,11 +49,12 @@ def package_cli(
     have.
     """
     from ..pipeline import digests
+    from ..pipeline.fitting import is_pipeline
     from ..reading import check_within
 
     source = directory(model)
     check_within(source)
-    if not all((source / name).is_file() for name in ("config.cfg", "meta.json")):
+    if not is_pipeline(source):
         raise StructlearnError("SL071", path=model)
     digests.check(source)
     with temporary_folder() as work:
@@ -126,14 +127,18 @@ def _checked(path: Path, given: dict[str, str | None]) -> dict[str, Any]:
                 f"the {setting} {meta[setting][:60]!r} has other characters than A-Z, a-z, 0-9 "
                 "and _, or too many"
             )
+    version = meta["version"]
     try:
-        known = str(Version(meta["version"]))
-        for requirement in meta.get("requirements", ()):
+        Version(version)
+    except InvalidVersion:
+        refuse(f"the version {version[:60]!r} is none of a Python package, such as '1.0.0'")
+    if len(version) > _LONGEST or not version.isascii() or re.search(r"\s", version):
+        refuse(f"the version {version[:60]!r} has other characters than ASCII, or too many")
+    for requirement in meta.get("requirements", ()):
+        try:
             Requirement(requirement)
-    except (InvalidVersion, InvalidRequirement) as error:
-        refuse(str(error)[:200])
-    if len(known) > _LONGEST or not meta["version"].isprintable() or " " in meta["version"]:
-        refuse(f"the version {meta['version'][:60]!r} has spaces or is too long")
+        except InvalidRequirement:
+            refuse(f"{requirement[:60]!r} in requirements is none of a Python package")
     for setting in ("author", "email", "url", "license"):
         if not str(meta.get(setting) or "").isprintable():
             refuse(f"{setting} has line breaks or control characters")

@@ -24,6 +24,7 @@ from .patterns import LABEL, NOT
 from .relations import OPERATOR
 
 ANY = "__"
+MOST_OPEN = 50  # brackets in a pattern
 # A dollar sign is a relation, but in PRP$ and WP$ it belongs to the label.
 _LABEL = re.compile(
     r"""@?(?:/(?P<regex>(?:\\.|[^/\\])+)/|"(?P<quoted>[^"]+)"|"""
@@ -75,6 +76,7 @@ class _Parser:
     def __init__(self, text: str):
         self.text, self.place = text, 0
         self._names: set[str] = set()
+        self._open = 0
         self._skip()
 
     def pattern(self) -> list[_Node]:
@@ -85,9 +87,9 @@ class _Parser:
 
     def node(self, *, bare: bool = False) -> list[_Node]:
         """Read a node. bare: without relations, unless it is in brackets."""
-        if self._takes("("):
+        if self._opens("("):
             nodes = self.node()
-            self._expect(")")
+            self._closes(")")
             if bare:
                 return nodes
             # Relations behind brackets belong to the node in them.
@@ -123,9 +125,9 @@ class _Parser:
         found: list[Relations] = [()]
         while True:
             needed = self._takes("&")
-            if self._takes("["):
+            if self._opens("["):
                 more = self.relations(needed=True)
-                self._expect("]")
+                self._closes("]")
             elif self._at(NOT) or OPERATOR.match(self.text, self.place) or needed:
                 more = self._relation()
             else:
@@ -173,9 +175,17 @@ class _Parser:
             self._skip()
         return found
 
-    def _expect(self, sign: str) -> None:
+    def _opens(self, sign: str) -> bool:
+        found = self._takes(sign)
+        self._open += found
+        if self._open > MOST_OPEN:
+            raise self._error(f"at most {MOST_OPEN} open brackets")
+        return found
+
+    def _closes(self, sign: str) -> None:
         if not self._takes(sign):
             raise self._error(f"a {sign!r}")
+        self._open -= 1
 
     def _match(self, kind: re.Pattern, what: str) -> re.Match:
         found = kind.match(self.text, self.place)
@@ -192,7 +202,7 @@ class _Parser:
 
     def _error(self, wanted: str, shift: int = 0) -> StructlearnError:
         place = self.place + shift
-        return StructlearnError("SL701", text=self.text, wanted=wanted, place=place + 1)
+        return StructlearnError("SL701", text=self.text[:200], wanted=wanted, place=place + 1)
 
 
 def _expression(label: re.Match) -> str:

@@ -473,6 +473,8 @@ class BatchTrainable(TrainablePipe):
         }
         try:
             stored = dict(srsly.msgpack_loads(bytes_data))
+            if {"cfg", "model"}.isdisjoint({*stored, *exclude}):
+                raise ValueError("neither settings nor parameters")
             digests.check_sealed(stored, place, self.name, self.settings_kind.name)
         except DAMAGE as error:
             if getattr(error, "code", None) == "SL089":

@@ -6,6 +6,7 @@ import pytest
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.trees.brackets import (
+    MOST_OPEN,
     load_trees,
     parse_tree,
     read_trees,
@@ -79,6 +80,19 @@ def test_files_round_trip(tmp_path, name):
     assert list(read_trees(path)) == trees
     assert list(read_trees(str(path))) == trees
     assert [entry.name for entry in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("layout", ["(", "(\n", "(X ", "(X (NN dog) "])
+def test_too_many_open_brackets(layout):
+    with pytest.raises(StructlearnError, match=r"SL124.*line \d+: more than 10000"):
+        parse_tree(layout * 100_000)
+    deep = "(X " * (MOST_OPEN - 1) + "(NN dog)" + ")" * (MOST_OPEN - 1)
+    assert str(parse_tree(deep)) == deep
+
+
+def test_a_line_of_many_trees_is_read_in_pieces():
+    line = "(NN dog) (S (X\t(NN cat)) (. .))\n"
+    assert list(read_trees([line * 3000])) == list(read_trees([line] * 3000))
 
 
 def test_gzip_is_deterministic(tmp_path):
