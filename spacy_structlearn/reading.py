@@ -49,9 +49,14 @@ def check_regular(path: Place) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise StructlearnError if there is a pipe, a device or a socket below a folder."""
+    """Raise StructlearnError for a pipe, a device, a socket or a broken link below a folder.
+
+    Broken links whose name begins with a dot are ignored: editors make them.
+    """
     for path in _below(folder):
         check_regular(path)
+        if path.is_symlink() and not path.exists() and not path.name.startswith("."):
+            raise StructlearnError("SL088", path=path)
 
 
 def check_within(folder: Path) -> None:
