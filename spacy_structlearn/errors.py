@@ -3,8 +3,13 @@
 A message says what is wrong and where (file and line, component, attribute), and how to correct it.
 Codes are never reused. SL0xx: components, configuration, models on disk; SL1xx: trees and corpus
 files; SL2xx: sequences and optimization; SL3xx: evaluation; SL4xx: grammars; SL5xx: classification;
-SL6xx: incremental sigmoid belief networks; SL7xx: search in trees; SL8xx: warnings.
+SL6xx: incremental sigmoid belief networks; SL7xx: search in trees; SL8xx: warnings. Hidden
+characters of texts, labels and names are shown as escapes.
 """
+
+from .visible import visible
+
+LONGEST = 1000  # characters of a text in a message
 
 
 class StructlearnError(ValueError):
@@ -26,8 +31,13 @@ class NonConstituentException(StructlearnError):
 
 
 def message(code: str, **fields: object) -> str:
-    """Return the message of an error or a warning, with its code in front."""
-    return f"[{code}] " + MESSAGES[code].format(**fields)
+    """Return the message of an error or a warning, with its code in front. Long texts are cut."""
+    cut = {name: _cut(value) for name, value in fields.items()}
+    return visible(f"[{code}] " + MESSAGES[code].format(**cut))
+
+
+def _cut(value: object) -> object:
+    return f"{value[:LONGEST]}..." if isinstance(value, str) and len(value) > LONGEST else value
 
 
 def _rebuild(kind: type[StructlearnError], code: str, fields: dict) -> StructlearnError:
@@ -41,8 +51,8 @@ MESSAGES = {
     "[corpora.train] in spacy_structlearn.CrossPredicted.v1, which lets this component predict it.",
     "SL002": "{component!r} has not been trained. Load a trained pipeline, or call "
     "nlp.initialize() with examples and then train it.",
-    "SL003": "{component!r}: {attribute!r} in a feature template is not a token attribute of "
-    "spaCy. Use names such as ORTH, LOWER, NORM, SHAPE, PREFIX, SUFFIX, TAG.",
+    "SL003": "{component!r}: {attribute!r} is not a token attribute of spaCy. In templates, and in "
+    "emitted, word and tag, use names such as ORTH, LOWER, NORM, SHAPE, PREFIX, SUFFIX, TAG.",
     "SL005": "{component!r}: no training example has {annotation} in its reference Doc. Check "
     "the reader of the training corpus.",
     "SL006": "{component!r} cannot add the label {label!r}, because the labels are fixed when "
@@ -178,7 +188,7 @@ MESSAGES = {
     "the same tokens.",
     "SL038": "{path}, line {line}: {text!r} does not describe the spaces of a sentence. Write "
     "one digit per token: 0 for nothing after it, 1 for a blank, 2 for a blank line.",
-    "SL039": "There are no templates for the stage {stage!r}. There are templates for: {known}.",
+    "SL039": "There are no templates for the stage {stage}. There are templates for: {known}.",
     "SL040": "tok2vec of {architecture} is a {listener}, but the parser is trained apart from the "
     "component that it listens to. Replace it by layers of its own, with the architecture "
     "{own}.",
@@ -191,7 +201,10 @@ MESSAGES = {
     "SL047": "{old} was taken out. Use spacy.MaxoutWindowEncoder.v2 with the width of the block "
     "embed, or replace the model by spacy_structlearn.SpanGrammar.v2, and train again.",
     "SL048": "{path} is in {format}. {remedy}.",
-    "SL043": "{learner}: {name} is {value!r}; it must be {wanted}",
+    "SL043": "{learner}: {name} is {value}; it must be {wanted}",
+    "SL088": "{component!r} cannot load {place}: the model was trained to read {found}, but the "
+    "settings of its architecture (templates, or emitted, word and tag) read {wanted}. Load it "
+    "with the settings that it was saved with, or train a new one.",
     "SL091": "The path of a corpus is null. Give --paths.train and --paths.dev, or set `path` in "
     "[corpora] of the config.",
     "SL092": "--gpu-id {gpu}: this package trains on a CPU. Leave this option out, or give -1.",
@@ -211,7 +224,7 @@ MESSAGES = {
     "choose another output. To share the work, give each process its own --shard.",
     "SL099": "{path} is {kind}, where a file is expected. Remove it, or copy or download the "
     "files again.",
-    "SL088": "{path} is a link that leads out of its folder, in a circle, or nowhere. Replace it "
+    "SL057": "{path} is a link that leads out of its folder, in a circle, or nowhere. Replace it "
     "by the file itself; `cp -rL FOLDER COPY` copies a folder without links.",
     "SL089": "{place} was saved by {found}, and {component!r} is {wanted}. Put each component's "
     "own files in its place, or copy or download the pipeline again.",
@@ -316,8 +329,8 @@ MESSAGES = {
     "ending the sentence, for example by smoothing.",
     "SL247": "The base distribution and the model do not match: there are {problem}. Use the "
     "same labels and columns for both.",
-    "SL255": "Joint pseudolikelihood needs templates that read one position each, but "
-    "{template!r} reads several. Remove it, or set joint = false.",
+    "SL255": "With joint = true, each template must read one position, but {template!r} reads "
+    "several. Remove it, or set joint = false.",
     "SL256": "Joint pseudolikelihood sums over all symbols of a column, but the model has no "
     "vocabulary of {column}. Initialize it with the same estimator, or set `vocabularies`.",
     "SL257": "A symbol of {column}, at token {at}, is not in the vocabulary of the model. "
@@ -422,7 +435,7 @@ MESSAGES = {
     "SL522": "The log-linear model has no labels. Train it, or load a trained one.",
     "SL523": "The weights overflow {dtype}. Use float32, or train with a larger l2.",
     "SL530": "There is no stage {stage!r}. The stages are: {known}.",
-    "SL531": "The stage {stage!r} contains a {found}, which is not a classifier. Use the "
+    "SL531": "The stage {stage!r} is {found}, which is not a classifier. Use the "
     "architecture spacy_structlearn.LogLinear.v1 or spacy_structlearn.BayesNet.v2 for it.",
     "SL532": "The stage {stage!r} has word classes, which belong to all stages. Move the setting "
     "classes to the block of spacy_structlearn.Stages.v1.",

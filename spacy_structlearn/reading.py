@@ -21,7 +21,7 @@ from .errors import StructlearnError
 
 EXPANDED = 1 << 24  # bytes
 RATIO = 100
-LONGEST_LINE = 1 << 24  # characters
+LONGEST_LINE = 1 << 27  # characters; JSON of a parsed text takes about 40 times its length
 _CHUNK = 1 << 20
 _SPECIAL = {
     stat.S_IFIFO: "a pipe",
@@ -56,7 +56,7 @@ def check_folder(folder: Path) -> None:
     for path in _below(folder):
         check_regular(path)
         if path.is_symlink() and not path.exists() and not path.name.startswith("."):
-            raise StructlearnError("SL088", path=path)
+            raise StructlearnError("SL057", path=path)
 
 
 def check_within(folder: Path) -> None:
@@ -65,7 +65,7 @@ def check_within(folder: Path) -> None:
     for path in _below(folder):
         check_regular(path)
         if path.is_symlink() and not (path.exists() and path.resolve().is_relative_to(whole)):
-            raise StructlearnError("SL088", path=path)
+            raise StructlearnError("SL057", path=path)
 
 
 def _below(folder: Path) -> Iterator[Path]:
@@ -124,13 +124,13 @@ def open_bytes(path: Place) -> io.BufferedReader:
     return open(path, "rb")
 
 
-def bounded_lines(lines: io.TextIOBase, path: Place, longest: int) -> Iterator[str]:
-    """Iterate over the lines of a text file. Raises SL123 for one of more than `longest`."""
+def bounded_lines(lines: io.TextIOBase, path: Place) -> Iterator[str]:
+    """Iterate over the lines of a text file. Raises SL123 for one over `LONGEST_LINE`."""
     number = 0
-    while line := lines.readline(longest + 1):
+    while line := lines.readline(LONGEST_LINE + 1):
         number += 1
-        if len(line) > longest:
-            raise StructlearnError("SL123", path=os.fspath(path), line=number, longest=longest)
+        if len(line) > LONGEST_LINE:
+            raise StructlearnError("SL123", path=os.fspath(path), line=number, longest=LONGEST_LINE)
         yield line
 
 

@@ -71,13 +71,13 @@ def test_links_out_of_a_folder(tmp_path, target):
     (tmp_path / "outside" / "file").write_text("x")
     link = folder / "inside" / "link"
     link.symlink_to(target)
-    with pytest.raises(StructlearnError, match="SL088") as error:
+    with pytest.raises(StructlearnError, match="SL057") as error:
         reading.check_within(folder)
     assert str(link) in str(error.value)
     if link.exists():
         reading.check_folder(folder)
     else:
-        with pytest.raises(StructlearnError, match="SL088"):
+        with pytest.raises(StructlearnError, match="SL057"):
             reading.check_folder(folder)
         link.rename(link.with_name(".#lock of an editor"))
         reading.check_folder(folder)
@@ -149,16 +149,19 @@ def test_plain_and_compressed_lines_are_those_of_python(tmp_path_factory, parts)
 
 # --- lines ----------------------------------------------------------------------------------------
 @pytest.mark.parametrize("end", ["", "\n"])
-def test_a_line_that_is_too_long(tmp_path, end):
+def test_a_line_that_is_too_long(tmp_path, monkeypatch, end):
     path = tmp_path / "lines"
     path.write_text(f"short\n{'a' * 99}{end}")
-    assert list(text_lines(path, longest=99 + len(end))) == ["short\n", f"{'a' * 99}{end}"]
+    monkeypatch.setattr(reading, "LONGEST_LINE", 99 + len(end))
+    assert list(text_lines(path)) == ["short\n", f"{'a' * 99}{end}"]
+    monkeypatch.setattr(reading, "LONGEST_LINE", 98 + len(end))
     with pytest.raises(StructlearnError, match=r"SL123.*lines, line 2") as error:
-        list(text_lines(path, longest=98 + len(end)))
+        list(text_lines(path))
     assert error.value.fields["longest"] == 98 + len(end)
 
 
 @needs_pipes
-def test_a_device_has_no_line():
+def test_a_device_has_no_line(monkeypatch):
+    monkeypatch.setattr(reading, "LONGEST_LINE", 1 << 16)
     with pytest.raises(StructlearnError, match="SL123"):
-        list(text_lines("/dev/zero", longest=1 << 16))
+        list(text_lines("/dev/zero"))

@@ -51,7 +51,7 @@ def read_all(doc):
     assert len(doc._.trees) == len(sentences)
     for sentence in sentences:
         found = list(sentence._.constituents)
-        assert found[0].text.strip() == sentence.text.strip()
+        assert extensions.trimmed(found[0]) == extensions.trimmed(sentence)
         inside = [i for i in words if sentence.start <= i < sentence.end]
         assert len(parse_tree(sentence._.parse_string).words()) == len(inside)
         for span in found:
@@ -456,3 +456,46 @@ def test_names_that_others_have_taken_do_not_change_predictions(nlp):
 def test_the_best_readings_are_those_of_a_doc(nlp, component, method, thing):
     with pytest.raises(StructlearnError, match=f"SL141.*Doc.*type {type(thing).__name__}"):
         getattr(nlp.get_pipe(component), method)(thing)
+
+
+# --- control and format characters ----------------------------------------------------------------
+@pytest.mark.parametrize(
+    "odd", ["\x00", "\x1b", "\x9b", "\ufeff", "\u200e", "\u202e", "\u2066\u2069"]
+)
+def test_tokens_of_control_and_format_characters_are_no_words(nlp, odd):
+    """The predictions are those of a text with white space there."""
+    text = "The dog {} barked at a cat in the park. {} She ran."
+    doc, other = nlp(text.format(odd, odd)), nlp(text.format("\t", "\t"))
+    assert doc._.trees == other._.trees
+    sents = [s.text.replace(odd, "\t").strip() for s in doc.sents]
+    assert sents == [s.text.strip() for s in other.sents]
+    for token in doc:
+        assert bool(token.tag_) is not token.is_space
+    as_data = [spacy_structlearn.as_dict(d) for d in (doc, other)]
+    assert as_data[0]["trees"] == as_data[1]["trees"]
+    assert len(as_data[0]["np_chunks"]) == len(as_data[1]["np_chunks"])
+    read_all(doc)
+    stored = next(DocBin(docs=[doc]).get_docs(nlp.vocab))
+    assert annotation(stored) == annotation(doc)
+    # In another vocab it is a word again, of a tree that can be read.
+    (again, *_) = DocBin(docs=[doc]).get_docs(spacy.blank("en").vocab)
+    assert len(again._.trees) == 2
+    page(again)
+
+
+@pytest.mark.parametrize("text", ["\ufeff", "\x00\x01 \x02", "\u200e\n\u202e"])
+def test_a_text_without_words(nlp, text):
+    doc = nlp(text)
+    assert doc.text == text
+    assert doc._.trees == ()
+    assert all(not doc.spans[key] for key in KEYS)
+    assert spacy_structlearn.as_dict(doc)["tokens"] == []
+
+
+@pytest.mark.parametrize("text", ["See fig. 3 for details.", "As fig.\u00a03 shows, it works."])
+def test_an_abbreviation_before_a_number_ends_no_sentence(nlp, text):
+    doc = nlp(text)
+    assert len(list(doc.sents)) == 1
+    words = [(token.text, token.tag_) for token in doc if not token.is_space]
+    assert ("fig.", "NN") in words
+    assert ("3", "CD") in words

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from ..errors import StructlearnError
 from ..learning import settings as core
-from ..learning.settings import Settings, setting
+from ..learning.settings import Settings, quoted, setting
 from ..parallel.shards import MakeEngine, make_engine
 
 if TYPE_CHECKING:
@@ -292,10 +292,9 @@ class StagesSettings(Settings):
             raise StructlearnError("SL533", order=", ".join(self.order) or "empty")
         for stage in self.order:
             if stage not in self.stages:
-                raise StructlearnError("SL530", stage=stage, known=", ".join(self.stages))
+                self.refuse("order", f"names of stages, which are {', '.join(self.stages)}")
             if not isinstance(self.stages[stage], ClassifierSettings):
-                found = type(self.stages[stage]).__name__
-                raise StructlearnError("SL531", stage=stage, found=found)
+                raise StructlearnError("SL531", stage=stage, found=quoted(self.stages[stage]))
             if self.stages[stage].classes is not None:
                 raise StructlearnError("SL532", stage=stage)
         object.__setattr__(self, "stages", {stage: self.stages[stage] for stage in self.order})

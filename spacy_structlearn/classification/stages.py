@@ -44,7 +44,7 @@ class Stages(Stored):
     def __init__(self, classifiers: Mapping[str, Classifier]):
         for stage, classifier in classifiers.items():
             if not isinstance(classifier, Classifier):
-                raise StructlearnError("SL531", stage=stage, found=type(classifier).__name__)
+                raise StructlearnError("SL531", stage=stage, found=f"a {type(classifier).__name__}")
         self.classifiers = dict(classifiers)
 
     @property

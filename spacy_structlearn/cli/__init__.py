@@ -16,7 +16,7 @@ import typer
 
 from ..errors import StructlearnError
 from ._cluster import ClusterCommand
-from ._terminal import echo
+from ._terminal import echo, guard_errors, print_traceback
 from .adapt import adapt_cli
 from .apply import apply_cli
 from .convert import convert_cli
@@ -83,6 +83,7 @@ app.command("upgrade")(upgrade_cli)
 
 def main() -> None:
     """Run the command line. Print an expected error as one line, and exit with code 1."""
+    guard_errors()
     try:
         app()
     except (ValueError, OSError, ImportError, ConfigParserError) as error:
@@ -90,6 +91,8 @@ def main() -> None:
             raise
         echo(f"structlearn: {_one_line(error)}", error=True)
         sys.exit(1)
+    finally:
+        sys.excepthook = print_traceback  # `app` sets another one
 
 
 def _is_expected(error: Exception) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from codecs import getincrementaldecoder
 from collections import Counter
 from collections.abc import Iterator
 from enum import Enum
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
     from spacy.vocab import Vocab
 
+BEGINNING = 100_000  # bytes of a line
 _ZLIB = b"x\x9c"  # the first bytes of a DocBin
 _CHUNK_TAGS = ("O", "B-", "I-", "E-", "S-")
 # Other formats by the beginning of their first line, and what to do.
@@ -165,7 +167,8 @@ def recognized(path: Path) -> Reader:
             raise StructlearnError("SL063", path=path)
         if path.suffix == ".spacy" or begin == _ZLIB:
             return Reader.docbin
-        line = first.decode("utf-8-sig")
+        # The beginning of a very long line is enough; it may end within a character.
+        line = getincrementaldecoder("utf-8-sig")().decode(first[:BEGINNING])
     fields = line.split()
     if len(fields) == 3 and fields[2].startswith(_CHUNK_TAGS):
         return Reader.conll2000

@@ -8,13 +8,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from io import TextIOBase
+from io import TextIOWrapper
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from ..cleanup import ensured, errors_naming, remove, unfinished
 from ..errors import StructlearnError
-from ..reading import LONGEST_LINE, bounded_lines, special
+from ..reading import bounded_lines, special
 from ..trees.brackets import readable, text_lines
 from ._terminal import VisibleBytes
 
@@ -97,13 +97,16 @@ def write_text(target: str | Path, text: str) -> None:
         file.write(text.encode("utf8"))
 
 
-def lines_of(source: str, *, longest: int = LONGEST_LINE) -> Iterator[str]:
+def lines_of(source: str) -> Iterator[str]:
     """Yield the lines of a text file (plain or .gz) or of standard input; see `text_lines`."""
     if source == STANDARD:
         with readable(source):
-            yield from bounded_lines(cast(TextIOBase, sys.stdin), source, longest)
+            # As files are read, whatever the locale is.
+            lines = cast(TextIOWrapper, sys.stdin)
+            lines.reconfigure(encoding="utf-8-sig", errors="strict")
+            yield from bounded_lines(lines, source)
     else:
-        yield from text_lines(source, longest=longest)
+        yield from text_lines(source)
 
 
 def looks_like_a_path(text: str) -> bool:

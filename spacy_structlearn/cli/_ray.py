@@ -27,7 +27,6 @@ from ..errors import StructlearnError
 from ..parallel.cluster import connected
 from ._files import write_text, written
 from ._parts import Chunk, ChunkParser, Output, chunks, write_chunks
-from ._terminal import visible
 from ._texts import Cutting, Source
 from ._workers import DEATHS, Failure
 
@@ -95,7 +94,7 @@ def write_parts_by_ray(
                 if isinstance(outcome, Failure):
                     outcome.raise_here()
                 for death in outcome.deaths:
-                    tqdm.write(visible(f"structlearn: a worker died of {death}"), file=sys.stderr)
+                    tqdm.write(f"structlearn: a worker died of {death}", file=sys.stderr)
                 done.update(texts=outcome.texts, written=outcome.written, skipped=outcome.skipped)
                 progress.update(outcome.texts)
         except RayError as error:

@@ -1,28 +1,19 @@
-"""Printing without characters that control a terminal: texts, labels and names may have any."""
+"""Printing without characters that control a terminal; see `visible`."""
 
 from __future__ import annotations
 
 import re
 import sys
+import traceback
 from collections.abc import Iterable, Sequence
-from typing import IO, Any
+from typing import IO, Any, TextIO, cast
 
-# Control characters except tab and newline, surrogates, and invisible characters: marks of
-# direction, the byte order mark, and the characters of tags.
-HIDDEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff"
-    "\U000e0000-\U000e007f]"
-)
+from ..visible import visible
 
-
-def visible(text: str) -> str:
-    r"""Replace hidden characters by escapes such as \u001b, which JSON has too."""
-    return HIDDEN.sub(_escape, text)
-
-
-def _escape(found: re.Match[str]) -> str:
-    units = found[0].encode("utf-16-be", "surrogatepass").hex()
-    return "".join(rf"\u{units[begin : begin + 4]}" for begin in range(0, len(units), 4))
+# How a progress bar moves the cursor: to the beginning of its line before and after it writes, and
+# down and up by lines.
+_PARTS = re.compile(r"(\r?)(.*?)(\r?)", re.DOTALL)
+_LINES = re.compile(r"\n*(?:\x1b\[A)*")
 
 
 def echo(text: object, *, raw: bool = False, error: bool = False) -> None:
@@ -41,6 +32,41 @@ def table(rows: Iterable[Sequence[str]], *, header: Sequence[str], **settings: A
 
     cells = [[visible(str(cell)) for cell in row] for row in rows]
     msg.table(cells, header=[visible(name) for name in header], divider=True, **settings)
+
+
+def guard_errors() -> None:
+    """Write hidden characters as escapes on standard error from now on, whoever prints there.
+
+    Messages of usage, warnings, logs, tracebacks and progress bars have names and texts, too.
+    """
+    if not isinstance(sys.stderr, VisibleText):
+        sys.stderr = cast(TextIO, VisibleText(sys.stderr))
+
+
+def print_traceback(*error: Any) -> None:
+    """Print an uncaught exception, as `sys.excepthook`.
+
+    Python writes the message by itself, so that it could pass for a progress bar.
+    """
+    print("".join(traceback.format_exception(*error)), end="", file=sys.stderr)
+
+
+class VisibleText:
+    """A text stream that writes hidden characters as escapes, and on which progress bars work."""
+
+    def __init__(self, stream: TextIO):
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Write a text. Returns the number of its characters."""
+        found = _PARTS.fullmatch(text)
+        if found and not _LINES.fullmatch(text):
+            begin, middle, end = found.groups()
+            text = f"{begin}{visible(middle)}{end}"
+        return self._stream.write(text)
 
 
 class VisibleBytes:

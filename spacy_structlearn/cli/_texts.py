@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from itertools import dropwhile, groupby, islice
@@ -10,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ..errors import StructlearnError
+from ..trees.brackets import readable
 from ._corpora import Reader, files_of, gold_docs
 from ._files import STANDARD, lines_of, looks_like_a_path
 from ._terminal import echo
@@ -52,7 +55,8 @@ class Source(NamedTuple):
     name: str  # path relative to the input folder, from which the names of its parts are made
 
 
-LONGEST_JSON = 1 << 27  # characters of a line; a parsed text takes about 40 times its length
+_SURROGATE = re.compile(r"\\u[dD]")  # in JSON
+
 TABLES = (".csv", ".tsv", ".json", ".xml", ".html", ".htm")  # made of text, but no plain text
 
 
@@ -75,7 +79,8 @@ def texts(source: str, unit: Unit, most: int) -> Iterator[str]:
     elif looks_like_a_path(source):
         raise StructlearnError("SL076", path=source)
     elif source.strip():
-        yield source.strip()
+        with readable("the text"):
+            yield source.encode("utf8", "surrogateescape").decode("utf8").strip()
 
 
 def read(path: str, kind: Input | None, unit: Unit, most: int) -> Iterator[Text]:
@@ -100,10 +105,18 @@ def read(path: str, kind: Input | None, unit: Unit, most: int) -> Iterator[Text]
     else:
         found = (Text(text, {}) for text in cut(lines_of(path), unit, most))
     for number, text in enumerate(found, 1):
-        length = len(text.content)
-        if length > most:
-            raise StructlearnError("SL065", path=path, number=number, length=length, most=most)
-        yield text
+        yield in_bounds(text, path, number, most)
+
+
+def in_bounds(text: Text, path: str, number: int, most: int) -> Text:
+    """Return a text; raise StructlearnError if it has more than `most` characters.
+
+    number: of the text in the file `path`, from 1.
+    """
+    length = len(text.content)
+    if length > most:
+        raise StructlearnError("SL065", path=path, number=number, length=length, most=most)
+    return text
 
 
 def cut(lines: Iterable[str], unit: Unit, most: int) -> Iterator[str]:
@@ -196,11 +209,13 @@ def _kind(path: str | Path) -> Input | None:
 def _json_lines(path: str) -> Iterator[Text]:
     import srsly
 
-    for number, line in enumerate(lines_of(path, longest=LONGEST_JSON), 1):
+    for number, line in enumerate(lines_of(path), 1):
         if not line.strip():
             continue
         try:
             found = srsly.json_loads(line)
+            if _SURROGATE.search(line):
+                json.dumps(found, ensure_ascii=False).encode()  # fails if one has no partner
         except ValueError as error:
             raise StructlearnError("SL064", path=path, line=number, problem=error) from None
         if not isinstance(found, dict) or not isinstance(found.get("text"), str):

@@ -28,7 +28,7 @@ from typing import NamedTuple, NoReturn
 from ..cleanup import ensured
 from ..errors import StructlearnError
 from ._parts import Chunk, ChunkParser, Output
-from ._terminal import visible
+from ._terminal import guard_errors
 
 DEATHS = 3  # maximum number of processes that may die of a text; the last one runs alone
 
@@ -223,7 +223,7 @@ def _say(line: str) -> None:
     """Print a line on standard error, above the progress bar."""
     from tqdm import tqdm
 
-    tqdm.write(visible(line), file=sys.stderr)
+    tqdm.write(line, file=sys.stderr)
 
 
 # --- in the process -------------------------------------------------------------------------------
@@ -232,6 +232,7 @@ def serve(pipe: Connection, model: str | None, format: Output) -> None:
 
     The answer to a chunk is bytes or a Failure.
     """
+    guard_errors()
     # Where signals cannot be blocked.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parser = None

@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from ..errors import StructlearnError
+from ..visible import visible
 from ._corpora import gold_docs
 from ._pipelines import HELP, load
-from ._terminal import table, visible
+from ._terminal import table
 
 
 def adapt_cli(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Collection, Sequence
 from fractions import Fraction
@@ -13,7 +14,7 @@ import typer
 from ..errors import StructlearnError
 from ..trees.brackets import text_lines
 from ._corpora import PropsOption, ReaderOption, SpacesOption, gold_docs
-from ._files import written
+from ._files import STANDARD, written
 from ._pipelines import find_msgpack_hooks_once
 from ._terminal import echo
 
@@ -67,6 +68,8 @@ def convert_cli(
     from spacy.vocab import Vocab
 
     find_msgpack_hooks_once()
+    if output == STANDARD and sys.stdout.isatty():
+        raise typer.BadParameter("a DocBin cannot be printed on a terminal: give a file as OUTPUT")
     if dev is None and (dev_share is not None or dev_names is not None):
         raise typer.BadParameter("--dev-share and --dev-names need --dev FILE")
     if dev_share is not None and dev_names is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -17,7 +18,7 @@ from ..errors import StructlearnError
 from ._corpora import files_of
 from ._pipelines import HELP, load
 from ._terminal import echo
-from ._texts import INPUTS, Text, Unit, read
+from ._texts import INPUTS, Unit, in_bounds, read
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -108,8 +109,6 @@ def _line(hit: Hit, format: Shown) -> str:
         _, label, span = hit.nodes[0]
         place = f"{hit.path}:{hit.number}:{span.start_char}-{span.end_char}"
         return f"{place}\t{label}\t{' '.join(span.text.split())}"
-    import srsly
-
     nodes = [
         {
             **({} if name is None else {"name": name}),
@@ -120,7 +119,9 @@ def _line(hit: Hit, format: Shown) -> str:
         }
         for name, label, span in hit.nodes
     ]
-    return srsly.json_dumps({"file": hit.path, "number": hit.number, "nodes": nodes})
+    data = {"file": hit.path, "number": hit.number, "nodes": nodes}
+    # A name that is not UTF-8 has surrogates, which `echo` escapes.
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
 
 
 class Search:
@@ -131,16 +132,19 @@ class Search:
 
     def __init__(self, pattern: str, model: str | None, unit: Unit):
         import spacy
+        from spacy.attrs import IS_SPACE
 
         from .. import ConstituentMatcher
         from ..matching.patterns import compiled
         from ..matching.tregex import parsed
+        from ..pipeline.tokenizers import is_blank
         from ._pipelines import find_msgpack_hooks_once
 
         find_msgpack_hooks_once()
         self.model, self.unit = model, unit
         # Which words are white space is the same in all languages.
         self.vocab: Vocab = spacy.blank("xx").vocab
+        self.vocab.lex_attr_getters[IS_SPACE] = is_blank
         self.matcher: ConstituentMatcher = ConstituentMatcher(self.vocab)
         self.names: dict[int, list[str]] = {}
         for number, dicts in enumerate(parsed(pattern)):
@@ -200,12 +204,10 @@ class Search:
         elif name.endswith(".jsonl"):
             docs = self._of_json(path)
         else:
-            docs = self.nlp.pipe(str(text.content) for text in self._texts(path))
+            texts = read(path, None, self.unit, self.nlp.max_length)
+            docs = self.nlp.pipe(str(text.content) for text in texts)
         while some := list(islice(docs, DOCS)):
             yield some
-
-    def _texts(self, path: str) -> Iterator[Text]:
-        return read(path, None, self.unit, 2**31)  # the pipeline refuses texts that are too long
 
     def _of_trees(self, path: str) -> Iterator[Doc]:
         """Iterate over trees in brackets, each a Doc."""
@@ -227,9 +229,9 @@ class Search:
 
     def _of_json(self, path: str) -> Iterator[Doc]:
         """Iterate over texts with trees, as `apply` writes them; parse the others."""
-        for number, text in enumerate(self._texts(path), 1):
+        for number, text in enumerate(read(path, None, self.unit, 2**31), 1):
             if "trees" not in text.extra:
-                yield self.nlp(text.content)
+                yield self.nlp(in_bounds(text, path, number, self.nlp.max_length).content)
                 continue
             try:
                 yield self._with_trees(text.content, text.extra)

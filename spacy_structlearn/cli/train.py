@@ -9,9 +9,10 @@ from typing import Annotated
 import typer
 
 from ..errors import StructlearnError
+from ..visible import visible
 from ._cluster import Ray, address_of
 from ._pipelines import find_msgpack_hooks_once
-from ._terminal import table, visible
+from ._terminal import table
 
 
 def train_cli(

@@ -7,9 +7,9 @@ drawn.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..errors import StructlearnError
@@ -17,6 +17,7 @@ from ..groups import SRL
 from ..roles.propositions import PREDICATE, PlainFrame, base_label
 from .html import (
     GRAY,
+    POLICY,
     Html,
     LabelledSpan,
     Page,
@@ -24,6 +25,7 @@ from .html import (
     by_layer,
     direction,
     enclosed,
+    escaped,
     printable,
     spans_html,
 )
@@ -53,6 +55,8 @@ LONG = 250
 """Words in a sentence of which a frame shows only a part."""
 AROUND = 10
 """Words on both sides that are shown then."""
+
+_RESERVED = re.compile(rb"[^A-Za-z0-9_.~-]")
 
 # In displacy's own templates, a label may cover the next one. Here it takes space in the line, in a
 # box of height 0 before its word.
@@ -176,7 +180,7 @@ def frames_html(
             "colors": {label: color for label in labels if (color := _color(label, known))},
         },
     )
-    return Page(drawn) if page else Html(drawn)
+    return Page(drawn.replace("<head>", f"<head>{POLICY}", 1)) if page else Html(drawn)
 
 
 def _figure(sentence: ShownSentence, frame: Any, link: str | None) -> dict[str, Any]:
@@ -192,15 +196,20 @@ def _figure(sentence: ShownSentence, frame: Any, link: str | None) -> dict[str, 
         {
             "start_token": start - offset,
             "end_token": end - offset,
-            "label": escape(printable(label)),
-            "kb_id": escape(printable(roleset or "")) if label == PREDICATE else "",
-            "kb_url": escape(link.format(roleset)) if link and roleset else "#",
+            "label": escaped(label),
+            "kb_id": escaped(roleset or "") if label == PREDICATE else "",
+            "kb_url": escaped(link.format(_quoted(roleset))) if link and roleset else "#",
         }
         for label, start, end in parts
     ]
     doc = sentence.span.doc
-    settings = {"lang": doc.lang_, "direction": direction(doc)}
+    settings = {"lang": escaped(doc.lang_), "direction": direction(doc)}
     return {"text": " ".join(words), "tokens": words, "spans": spans, "settings": settings}
+
+
+def _quoted(text: str) -> str:
+    """Quote a text as a part of an address (RFC 3986)."""
+    return _RESERVED.sub(lambda found: b"%%%02X" % ord(found[0]), text.encode()).decode()
 
 
 def frame_line(sentence: ShownSentence, frame: Any) -> str:

@@ -26,6 +26,14 @@ T = TypeVar("T")
 GRAY = "#AAAAAA"
 """The colour of labels without a colour of their own."""
 
+POLICY = (
+    '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
+    "style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\">"
+)
+"""The element of a page that forbids scripts, and everything from elsewhere but links."""
+
+_REORDERING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
 # Black text on the colours of labels is legible in light and dark pages. Everything else has the
 # colour of the text around it.
 STYLE = """\
@@ -75,7 +83,7 @@ class Page(str):
 
     def _repr_html_(self) -> str:
         return (
-            f'<iframe srcdoc="{escape(str(self))}" title="Drawings" '
+            f'<iframe sandbox srcdoc="{escape(str(self))}" title="Drawings" '
             'style="width: 100%; height: 40rem; border: 1px solid #888"></iframe>'
         )
 
@@ -200,7 +208,7 @@ def extension(doclike: Doc | Span, name: str) -> Any:
 
 def direction(doc: Doc) -> str:
     """Return the writing direction of the language of a Doc, "ltr" or "rtl"."""
-    return doc.vocab.writing_system.get("direction", "ltr")
+    return "rtl" if doc.vocab.writing_system.get("direction") == "rtl" else "ltr"
 
 
 def fragment(doc: Doc, lines: Iterable[str]) -> Html:
@@ -209,7 +217,7 @@ def fragment(doc: Doc, lines: Iterable[str]) -> Html:
     if not paragraphs:
         return Html("")
     return Html(
-        f'<div class="structlearn" lang="{escape(doc.lang_)}" dir="{direction(doc)}">\n'
+        f'<div class="structlearn" lang="{escaped(doc.lang_)}" dir="{direction(doc)}">\n'
         f"<style>\n{STYLE}</style>\n{paragraphs}\n</div>\n"
     )
 
@@ -225,8 +233,7 @@ def spans_html(
     tags: n strings, shown after the words. Tags that are "" or the word itself are left out.
     """
     shown = [
-        escape(printable(word))
-        + (f"<sub>{escape(printable(tag))}</sub>" if tag not in ("", word) else "")
+        escaped(word) + (f"<sub>{escaped(tag)}</sub>" if tag not in ("", word) else "")
         for word, tag in zip(words, tags or words, strict=True)
     ]
     pieces = _nested([span for span in spans if span.start < span.end])
@@ -275,22 +282,31 @@ def _opened(span: LabelledSpan, is_first: bool, height: int) -> str:
     note = span.note
     if note is None:
         note = span.label if span.probability is None else f"{span.label} {span.probability:.4f}"
-    style = f"--c:{escape(span.color)}" + (f";--h:{height}" if height else "")
+    style = f"--c:{escaped(span.color)}" + (f";--h:{height}" if height else "")
     kind = ' class="other"' if span.other else ""
     figure = "" if span.probability is None else f" <i>{span.probability:.2f}</i>"
-    label = f"<b>{escape(printable(span.label))}{figure}</b> " if is_first and span.label else ""
-    return f'<mark{kind} style="{style}" title="{escape(printable(note))}">{label}'
+    label = f"<b>{escaped(span.label)}{figure}</b> " if is_first and span.label else ""
+    return f'<mark{kind} style="{style}" title="{escaped(note)}">{label}'
+
+
+def escaped(text: str) -> str:
+    """Return a text as content or in a quoted attribute of HTML and SVG; see `printable`."""
+    return escape(printable(text))
 
 
 def printable(text: str) -> str:
-    """Replace white space by blanks, and characters that XML forbids or that break a drawing."""
+    """Replace white space by blanks, and characters that XML forbids or that break a drawing.
+
+    Those are control characters, surrogates, and embeddings, overrides and isolates of direction,
+    which would change the order of what follows. Marks of direction and joiners are kept.
+    """
     if text.isprintable():
         return text
     return "".join(
         " "
         if character.isspace()
         else "\N{REPLACEMENT CHARACTER}"
-        if unicodedata.category(character) in ("Cc", "Cs", "Cn")
+        if unicodedata.category(character) in ("Cc", "Cs", "Cn") or character in _REORDERING
         else character
         for character in text
     )
@@ -303,7 +319,7 @@ def svg_document(name: str, width: int, height: int, *parts: str) -> Svg:
     width, height: in pixels.
     parts: the elements.
     """
-    shown = escape(printable(name))
+    shown = escaped(name)
     return Svg(
         '<svg xmlns="http://www.w3.org/2000/svg" role="img" '
         f'aria-label="{shown}" width="{width}" height="{height}" viewBox="0 0 {width} {height}">\n'
@@ -318,4 +334,4 @@ def svg_group(attributes: str, elements: Iterable[str]) -> str:
 
 def svg_text(x: float, y: float, text: str, attributes: str = "") -> str:
     """Make a `<text>` element."""
-    return f'<text x="{x:.10g}" y="{y:.10g}"{attributes}>{escape(text)}</text>'
+    return f'<text x="{x:.10g}" y="{y:.10g}"{attributes}>{escaped(text)}</text>'

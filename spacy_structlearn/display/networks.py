@@ -12,7 +12,6 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
-from html import escape
 from itertools import groupby, pairwise
 from math import ceil, sqrt
 from typing import Any, NamedTuple
@@ -21,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StructlearnError
-from .html import Svg, printable, svg_document, svg_group, svg_text
+from .html import Svg, escaped, printable, svg_document, svg_group, svg_text
 from .trees import pixels
 
 LEAST_ROW = 8
@@ -70,7 +69,7 @@ def network_svg(
         x, y, width = layout.centres[node], layout.tops[node], layout.widths[node]
         strong = ' fill-opacity="0.12" stroke-width="2"' if node == 0 else ""
         nodes.append(
-            f"<g><title>{escape(factors[node])}</title>"
+            f"<g><title>{escaped(factors[node])}</title>"
             f'<rect x="{x - width / 2:g}" y="{y:g}" width="{width}" '
             f'height="{height:g}" rx="{font_size / 2:g}"{strong}/>'
             f"{svg_text(x, y + 1.35 * font_size, text, _TEXT)}</g>"

@@ -11,14 +11,13 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
 from functools import partial
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from ..errors import StructlearnError
 from ..groups import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS, SRL
 from ..trees.tree import Tree
 from . import attachments, chunks, frames, html
-from .html import Page, ShownSentence, by_layer, by_sentence, extension, printable
+from .html import POLICY, Page, ShownSentence, by_layer, by_sentence, escaped, extension
 from .trees import indented_text, tree_svg
 
 if TYPE_CHECKING:
@@ -124,7 +123,7 @@ def page(
     elif isinstance(docs, str) or not isinstance(docs, Iterable):
         raise StructlearnError("SL141", wanted="Docs or Spans", kind=type(docs).__name__)
     drawn = [_drawn(doclike) for doclike in docs]
-    name = escape(printable(title))
+    name = escaped(title)
     open_sentences = OPEN_SENTENCES
     sections = []
     for number, item in enumerate(drawn, 1):
@@ -137,7 +136,7 @@ def page(
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+{POLICY}
 <title>{name}</title>
 <style>
 {_STYLE}{html.STYLE}</style>
@@ -181,7 +180,7 @@ def _navigation(drawn: list[_Drawn]) -> str:
     for number, (_, shown) in enumerate(drawn, 1):
         text = shown[0][0].text() if shown else ""
         short = text if len(text) <= 80 else f"{text[:79]}\N{HORIZONTAL ELLIPSIS}"
-        name = f'<span dir="auto">{escape(printable(short))}</span>' if short else "(empty)"
+        name = f'<span dir="auto">{escaped(short)}</span>' if short else "(empty)"
         items.append(f'<li><a href="#d{number}">{name}</a></li>')
     return (
         '<nav aria-label="Documents">\n<details>\n'
@@ -202,11 +201,11 @@ def _document(
         yield f"<h2>Document {number}</h2>\n"
     if not shown:
         yield "<p>This document is empty.</p>\n"
-    attributes = f'lang="{escape(doc.lang_ if lang is None else lang)}" '
+    attributes = f'lang="{escaped(doc.lang_ if lang is None else lang)}" '
     attributes += f'dir="{html.direction(doc)}"'
     for index, (sentence, layers) in enumerate(shown):
         state = " open" if index < open_sentences else ""
-        text = escape(printable(sentence.text()))
+        text = escaped(sentence.text())
         yield (
             f'<details class="sentence structlearn" id="d{number}s{index + 1}"{state}>\n'
             f"<summary {attributes}><h{level}>{text}</h{level}></summary>\n"
@@ -262,7 +261,7 @@ def _tree(sentence: ShownSentence, layers: dict[str, list[Any]], attributes: str
         spans = [(label, start, min(end, n)) for label, start, end in tree.spans() if start < n]
         tree = Tree.from_spans(words[:n], tree.tags()[:n], spans)
     for kind in dict.fromkeys(span.label_ for span in layers["parse_failures"]):
-        yield f'<p class="note">{escape(FAILURES.get(kind, kind))}</p>\n'
+        yield f'<p class="note">{escaped(FAILURES.get(kind, kind))}</p>\n'
     # The topmost bracket of a unary chain comes first in both. The bracket over a tree with several
     # tops is only in the tree.
     scores = defaultdict(deque)
@@ -279,4 +278,5 @@ def _tree(sentence: ShownSentence, layers: dict[str, list[Any]], attributes: str
     text = tree.pretty() if deep else indented_text(tree, probabilities=probabilities)
     yield '<details class="text">\n<summary>Tree as text</summary>\n'
     yield '<div class="scroll" role="group" aria-label="Tree as text" tabindex="0">\n'
-    yield f"<pre>{escape(text)}</pre></div>\n</details>"
+    lines = "\n".join(map(escaped, text.split("\n")))
+    yield f"<pre>{lines}</pre></div>\n</details>"

@@ -11,12 +11,11 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Sequence
 from functools import partial
-from html import escape
 from typing import NamedTuple
 
 from ..errors import StructlearnError
 from ..trees.tree import Tree
-from .html import Svg, printable, svg_document, svg_group, svg_text
+from .html import Svg, escaped, printable, svg_document, svg_group, svg_text
 
 # The characters of the upright text in ASCII.
 _ASCII = str.maketrans("─│┌┐┬┴┼", "-|+++++")
@@ -122,7 +121,7 @@ def tree_svg(
         if figure:
             tip = f"{text} [{begin}:{stop}] {probability:.4f}"
             figure = centred(i, y + 0.85 * font_size, figure, small, f' font-size="{small:g}"')
-            label = f"<g><title>{escape(tip)}</title>{label}{figure}</g>"
+            label = f"<g><title>{escaped(tip)}</title>{label}{figure}</g>"
         texts.append(label)
     return svg_document(
         " ".join(tree.words()) if title is None else title,

@@ -39,7 +39,9 @@ class ISBNSettings(Settings):
         help='How the means of a state are approximated. "mean_field" also uses the decisions '
         "within a move. It is several times slower and was more accurate in the paper.",
     )
-    state_size: int = setting(40, ge=1, help="Number of units of a state, 40 in the paper.")
+    state_size: int = setting(
+        40, ge=1, le=4096, help="Number of units of a state, 40 in the paper."
+    )
     min_word_count: int = setting(
         10, ge=1, help="Words seen less often with a tag are unknown words of this tag."
     )
@@ -81,14 +83,13 @@ class ISBNSettings(Settings):
         help='"adam" needs a learn_rate of about 0.005, a weight_decay of 0.02 and a batch_size '
         "of 8.",
     )
-    learn_rate: float = setting(
-        0.1,
-        gt=0,
-        help="Initial learning rate. It decreases linearly to 0 if `validation` is 0.",
+    learn_rate: float = core.learn_rate(
+        0.1, "Initial learning rate. It decreases linearly to 0 if `validation` is 0."
     )
     weight_decay: float = setting(
         1e-4,
         ge=0,
+        le=1,
         help="Each update shrinks the weights by this share times learn_rate. With sgd, this "
         "maximises the mean log-likelihood of a sentence minus weight_decay |w|^2 / 2. It "
         "decreases as learn_rate does.",

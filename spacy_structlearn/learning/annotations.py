@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Any,
+    Literal,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
 import numpy as np
 
@@ -47,6 +56,10 @@ def fits(value: Any, annotation: Any) -> bool:
             and _all_fit(value, of_key)
             and _all_fit(value.values(), of_value)
         )
+    if is_typeddict(annotation):
+        kinds = annotations(annotation)
+        known = isinstance(value, Mapping) and value.keys() == kinds.keys()
+        return known and all(fits(value[name], kind) for name, kind in kinds.items())
     kind = origin or annotation
     return isinstance(value, kind) if isinstance(kind, type) else True
 
@@ -97,4 +110,7 @@ def shown(annotation: Any) -> str:
         return f"list of {shown(arguments[0])}"
     if origin in (Mapping, dict):
         return f"dict from {shown(arguments[0])} to {shown(arguments[1])}"
+    if is_typeddict(annotation):
+        parts = (f"{name}: {shown(kind)}" for name, kind in annotations(annotation).items())
+        return f"dict of {', '.join(parts)}"
     return getattr(annotation, "__name__", str(annotation))

@@ -26,7 +26,7 @@ from math import isfinite
 from pathlib import Path
 from textwrap import fill
 from types import UnionType
-from typing import Any, ClassVar, TypeVar, Union, get_args, get_origin
+from typing import Any, ClassVar, NoReturn, TypeVar, Union, get_args, get_origin
 
 import numpy as np
 
@@ -41,6 +41,11 @@ _BOUNDS = {
     "le": (operator.le, "at most"),
     "lt": (operator.lt, "less than"),
 }
+
+LONGEST = 80  # characters of a value in an error message
+MOST_PARTS = 4096  # of the data or of the work, each of which takes memory
+MOST_RATE = 1000  # beyond any use, and small enough that nothing overflows in a few steps
+MOST = 2**63 - 1  # the largest integer, that of kernels and files
 
 L1 = "l1 |w|_1"
 """The penalty of a Laplace prior, with which most weights become 0."""
@@ -98,6 +103,11 @@ def seed() -> Any:
     return setting(0, ge=0, help="Seed of the random numbers.")
 
 
+def learn_rate(default: float, help: str = "Learning rate.") -> Any:
+    """Return a learning rate."""
+    return setting(default, gt=0, le=MOST_RATE, help=help)
+
+
 def max_iterations(default: int, more: str = "", *, ge: int = 1) -> Any:
     """Return the maximum number of passes through the data."""
     text = f"Maximum number of passes through the data. {more}".strip()
@@ -107,7 +117,11 @@ def max_iterations(default: int, more: str = "", *, ge: int = 1) -> Any:
 def threads() -> Any:
     """Return the number of threads."""
     return setting(
-        1, ge=1, identity=False, help="Number of threads. It does not change the result."
+        1,
+        ge=1,
+        le=MOST_PARTS,
+        identity=False,
+        help="Number of threads. It does not change the result.",
     )
 
 
@@ -116,6 +130,7 @@ def shards(default: int = 1) -> Any:
     return setting(
         default,
         ge=1,
+        le=MOST_PARTS,
         help="Number of parts of the training data, which may be on several machines. "
         "Results for different numbers differ by rounding errors.",
     )
@@ -137,10 +152,10 @@ class Settings:
         for part in fields(self):
             annotation = _annotation(type(self), part.name)
             value = _frozen(getattr(self, part.name), annotation)
-            object.__setattr__(self, part.name, value)
-            wanted = _problem(value, annotation, part.metadata)
+            wanted = violation(value, annotation, part.metadata)
             if wanted:
                 self.refuse(part.name, wanted)
+            object.__setattr__(self, part.name, value)
         for name, wanted, sound in self.constraints():
             if not sound:
                 self.refuse(name, wanted)
@@ -149,11 +164,21 @@ class Settings:
         """Yield further constraints: a name, what its value must be, and whether it is."""
         return ()
 
-    def refuse(self, name: str, wanted: str) -> None:
+    def refuse(self, name: str, wanted: str) -> NoReturn:
         """Raise the error for a setting with an invalid value."""
         learner = self.name or type(self).__name__
-        value = getattr(self, name)
+        value = quoted(getattr(self, name))
         raise StructlearnError("SL043", learner=learner, name=name, wanted=wanted, value=value)
+
+    def content(self, name: str) -> bytes:
+        """Return the content of the file that a setting names.
+
+        Raises StructlearnError if it cannot be read.
+        """
+        try:
+            return getattr(self, name).read_bytes()
+        except (OSError, ValueError):  # missing, a folder, or no possible name of a file
+            self.refuse(name, "a file that can be read")
 
     def part(self, kind: type[S], **changes: Any) -> S:
         """Return the settings that a class shares with these, for example a base class."""
@@ -191,6 +216,16 @@ def plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: plain(item) for key, item in value.items()}
     return value
+
+
+def quoted(value: Any) -> str:
+    """Return a value for an error message: as in a config, cut if it is long, or the name of a
+    learner or function. Paths are not cut."""
+    if isinstance(value, Path):
+        return repr(str(value))
+    name = getattr(value, "name", None) or getattr(value, "__name__", None)
+    text = name if isinstance(name, str) else repr(plain(value))
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
 def reference(kind: type[Settings]) -> list[tuple[str, str, str, str]]:
@@ -244,33 +279,40 @@ def _in_config(annotation: Any) -> Any:
 
 def _frozen(value: Any, annotation: Any = Any) -> Any:
     """Convert lists to tuples, and integers to floats and strings to paths if the annotation asks
-    for these. Mappings are copied."""
+    for these. Mappings are copied. Integers that are too large and empty strings stay."""
     if isinstance(value, (list, tuple)):
         return tuple(map(_frozen, value))
     if isinstance(value, Mapping):
         return {key: _frozen(item) for key, item in value.items()}
     if type(value) is int and annotation is not Any and fits(0.5, annotation):
-        return float(value)
-    if type(value) is str and fits(Path(), annotation) and not fits("", annotation):
+        return float(value) if abs(value) <= MOST else value
+    if type(value) is str and value and fits(Path(), annotation) and not fits("", annotation):
         return Path(value)
     return value
 
 
-def _problem(value: Any, annotation: Any, metadata: Mapping[str, Any]) -> str | None:
-    """Return what the value of a setting must be, or None if it is valid."""
+def violation(value: Any, annotation: Any, metadata: Mapping[str, Any] = {}) -> str | None:
+    """Return what the value of a setting must be, or None if it is valid.
+
+    metadata: of the field of the setting.
+    """
     bounds = metadata.get("bounds", {})
     limits = ", ".join(_limits(metadata, sentence=False))
     wanted = f"{shown(annotation)}, {limits}" if limits else shown(annotation)
+    # What can be anything is checked by constraints.
+    numbers = [] if Any in get_args(annotation) else _numbers(value)
     if not fits(value, annotation):
         return wanted
+    if any(isinstance(n, int) and abs(n) > MOST for n in numbers):
+        return f"{wanted}, in 64 bits"
     choices = bounds.get("choices", ())
     kinds = tuple({type(choice) for choice in choices})
     if isinstance(value, kinds) and value not in choices:
         return limits
-    numbers = _numbers(value)
     limited = [(holds, bounds[name]) for name, (holds, _) in _BOUNDS.items() if name in bounds]
-    sound = all(isfinite(n) and all(holds(n, bound) for holds, bound in limited) for n in numbers)
-    return None if sound else limits or "finite"
+    if not all(isfinite(n) and all(holds(n, bound) for holds, bound in limited) for n in numbers):
+        return limits or "finite"
+    return None
 
 
 def _numbers(value: Any) -> list[float]:
@@ -289,7 +331,7 @@ def _limits(metadata: Mapping[str, Any], *, sentence: bool = True) -> list[str]:
     found = []
     if bounds.get("choices"):
         found.append("one of " + ", ".join(map(repr, bounds["choices"])))
-    words = [f"{word} {bounds[name]:g}" for name, (_, word) in _BOUNDS.items() if name in bounds]
+    words = [f"{word} {bounds[name]}" for name, (_, word) in _BOUNDS.items() if name in bounds]
     if words:
         found.append(" and ".join(words))
     return [f"{text[0].upper()}{text[1:]}." for text in found] if sentence else found

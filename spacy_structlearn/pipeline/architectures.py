@@ -37,8 +37,8 @@ from ..sequence.settings import (
     PseudoLikelihoodSettings,
     StochasticCRFSettings,
 )
-from ..words.classes import WordClasses, read_classes
-from .batch_trainable import let_be_stored
+from ..words.classes import WordClasses
+from .batch_trainable import let_be_stored, without_models
 
 _WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
 # The layers of a neural grammar that has no block `tok2vec`.
@@ -70,12 +70,13 @@ def architecture(kind: type[Settings], stored_as: str | None = None) -> Callable
     name = stored_as or _WORD.sub("_", kind.name).lower()
 
     def build(**values: Any) -> Model:
-        settings: Any = kind(**{key: _without_models(value) for key, value in values.items()})
+        settings: Any = kind(**{key: without_models(value) for key, value in values.items()})
         parameters, attrs = settings.empty(), {}
         if hasattr(settings, "classes") and not hasattr(parameters, "classes"):
             # Never None, because thinc loads an attribute as the type that it has.
-            path = settings.classes
-            attrs["classes"] = WordClasses.empty() if path is None else read_classes(path)
+            attrs["classes"] = WordClasses.empty()
+            if settings.classes is not None:
+                attrs["classes"] = WordClasses.from_bytes(settings.content("classes"))
         return learner_model(name, parameters, settings, **attrs)
 
     build.__name__ = build.__qualname__ = f"build_{name}"
@@ -92,15 +93,6 @@ def _documented(kind: type[Settings]) -> Callable[[Callable], Any]:
         return function
 
     return decorated
-
-
-def _without_models(value: Any) -> Any:
-    """Replace a Model of this package by its settings; return other values unchanged."""
-    if isinstance(value, Model) and "estimator" in value.attrs:
-        return value.attrs["estimator"]
-    if isinstance(value, dict):
-        return {key: _without_models(item) for key, item in value.items()}
-    return value
 
 
 build_crf = architecture(CRFSettings)
@@ -123,8 +115,10 @@ build_stages = architecture(StagesSettings)
 @_documented(NeuralGrammarSettings)
 def build_neural_grammar(**values: Any) -> Model:
     """Raises StructlearnError for a listener."""
-    values = {key: _without_models(value) for key, value in values.items()}
-    tok2vec = values.pop("tok2vec", None) or registry.resolve({"tok2vec": TOK2VEC})["tok2vec"]
+    values = {key: without_models(value) for key, value in values.items()}
+    tok2vec = values.pop("tok2vec", None)
+    if tok2vec is None:
+        tok2vec = registry.resolve({"tok2vec": TOK2VEC})["tok2vec"]
     settings = NeuralGrammarSettings(tok2vec=tok2vec, **values)
     for node in tok2vec.walk():
         # Listeners of spaCy and its extension packages have no common base class.
@@ -143,7 +137,7 @@ def build_neural_grammar(**values: Any) -> Model:
 @_documented(SpanFeaturesSettings)
 def span_features(**values: Any) -> SpanFeaturesSettings:
     """For `build_neural_grammar`."""
-    return SpanFeaturesSettings(**values)
+    return SpanFeaturesSettings(**without_models(values))
 
 
 def learner_model(name: str, parameters: Any, estimator: Estimator, **attrs: Any) -> Model:

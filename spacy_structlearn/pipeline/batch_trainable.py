@@ -16,6 +16,7 @@ of the component's `thinc.Model` (`architectures`).
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -35,8 +36,7 @@ from thinc.api import Model
 from thinc.model import deserialize_attr, serialize_attr
 
 from ..errors import StructlearnError
-from ..learning.annotations import fits
-from ..learning.settings import Settings, document, setting, signature
+from ..learning.settings import Settings, document, quoted, setting, signature, violation
 from ..learning.training import Estimator, Trainer
 from ..parallel.shards import MakeEngine, make_engine
 from ..reading import read_bytes
@@ -133,14 +133,18 @@ class BatchTrainable(TrainablePipe):
         scorer: the scoring function for `nlp.evaluate`.
         settings: the settings of the class, described above.
         """
-        checked = self.settings_kind(**settings)
+        checked = self.settings_kind(**without_models(settings))
         name = name or checked.name
-        # Third parties may register models of their own types.
-        parameters = model.attrs.get("parameters")
-        if "estimator" not in model.attrs or not hasattr(parameters, self.parameter):
-            raise StructlearnError(
-                "SL029", component=name, model=model.name[:40], missing=self.parameter
-            )
+        # Third parties may register models of their own types, and a block of a config can return
+        # anything.
+        attrs = getattr(model, "attrs", {})
+        estimator = attrs.get("estimator")
+        if estimator is None or not hasattr(attrs.get("parameters"), self.parameter):
+            found = quoted(model if estimator is None else estimator)
+            raise StructlearnError("SL029", component=name, model=found, missing=self.parameter)
+        if scorer is not None and not callable(scorer):
+            wanted, value = "a function or none", quoted(scorer)
+            raise StructlearnError("SL043", learner=name, name="scorer", wanted=wanted, value=value)
         self.vocab = vocab
         self.model = model
         self.name = name
@@ -532,11 +536,14 @@ class BatchTrainable(TrainablePipe):
 
     def _read_cfg(self, data: str | bytes, place: object) -> None:
         try:
-            cfg = {**self.cfg, "labels": None, **srsly.json_loads(data)}
+            # Not srsly, which does not say where NaN is.
+            cfg = {**self.cfg, "labels": None, **json.loads(data)}
         except (ValueError, TypeError) as error:  # not JSON, not UTF-8, or not a dict
             raise StructlearnError("SL081", place=place, problem=str(error)) from error
-        if not all(fits(cfg[name], kind) for name, kind in self.cfg_types.items()):
-            raise StructlearnError("SL081", place=place, problem="its values are of other types")
+        for name, kind in self.cfg_types.items():
+            if wanted := violation(cfg[name], kind):
+                found = f"{name} is {quoted(cfg[name])}; it must be {wanted}"
+                raise StructlearnError("SL081", place=place, problem=found)
         self.cfg.update(cfg)
 
     def _answers(self) -> Iterable[str]:
@@ -544,11 +551,20 @@ class BatchTrainable(TrainablePipe):
         return self.parameters.labels
 
     def _loaded(self, place: object, exclude: Iterable[str]) -> BatchTrainable:
-        """Raise StructlearnError if the model can predict labels that are missing in `cfg`."""
+        """Raise StructlearnError if the model can predict labels that are missing in `cfg`, or if
+        the settings of the learner do not read the columns that the model needs."""
+        if not self.parameters.is_empty and "model" not in exclude:
+            wanted = tuple(self.estimator.attributes)
+            found = getattr(self.parameters, "attributes", wanted)
+            if found != wanted:
+                read = {"found": ", ".join(found), "wanted": ", ".join(wanted) or "nothing"}
+                raise StructlearnError("SL088", place=place, component=self.name, **read)
         if not self.parameters.is_empty and {"cfg", "model"}.isdisjoint(exclude):
             unknown = sorted(set(self._answers()).difference(self.cfg["labels"]))
             if unknown:
-                problem = f"without labels that the model gives: {', '.join(unknown[:5])}"
+                given = ", ".join(unknown[:5])
+                labels = quoted(self.cfg["labels"])
+                problem = f"labels is {labels}, without labels that the model gives: {given}"
                 raise StructlearnError("SL081", place=place, problem=problem)
         self._set_labels(self.cfg["labels"])
         self._training = _Training()
@@ -608,6 +624,15 @@ def factory(
         },
         func=make,
     )
+
+
+def without_models(value: Any) -> Any:
+    """Replace a Model of this package by its settings; return other values unchanged."""
+    if isinstance(value, Model) and "estimator" in value.attrs:
+        return value.attrs["estimator"]
+    if isinstance(value, dict):
+        return {key: without_models(item) for key, item in value.items()}
+    return value
 
 
 def let_be_stored(model: Model) -> None:

@@ -22,11 +22,12 @@ from spacy.training import Example
 
 from ..groups import TAG_CANDIDATES
 from ..sequence.data import SequenceData
+from ..sequence.encoding import PLAIN
 from ..sequence.stochastic_crf import candidates
 from . import extensions
 from .batch_trainable import BatchTrainable, ComponentSettings, factory
 from .extensions import set_spans
-from .tokens import check_attributes, read_tokens, template_columns
+from .tokens import check_attributes, check_encoding, read_tokens, template_columns
 
 _TEMPLATES = """
     bias ORTH[0] LOWER[0] LOWER[-1] LOWER[1] LOWER[-2] LOWER[2] LOWER[-1]|LOWER[0]
@@ -82,6 +83,7 @@ class ChainTagger(BatchTrainable):
 
     def __init__(self, *args: Any, scorer: Callable | None = tagger_score, **settings: Any):
         super().__init__(*args, scorer=scorer, **settings)
+        check_encoding(self.estimator, self.name, (PLAIN,))
         check_attributes(self.estimator.attributes, self.name)
 
     def gold_labels(self, example: Example) -> Iterable[str]:

@@ -23,7 +23,7 @@ from ..errors import StructlearnError
 from ..grammar.chart.constraints import Constraint
 from ..grammar.chart.decode import DECODERS, THRESHOLDS, ChartParser
 from ..groups import CONSTITUENT_CONSTRAINTS, TAG_CANDIDATES
-from ..learning.settings import setting
+from ..learning.settings import MOST_PARTS, setting
 from ..serialization import DAMAGE
 from ..trees.parse import GivenTag, Parse, fit_temperature
 from ..trees.tree import Tree
@@ -101,6 +101,7 @@ class ConstituencyParserSettings(ComponentSettings):
     threads: int = setting(
         1,
         ge=1,
+        le=MOST_PARTS,
         help="Number of threads that share the sentences of a batch. Use 1 with `n_process`.",
     )
     tags: str = setting(
@@ -131,6 +132,9 @@ class ConstituencyParserSettings(ComponentSettings):
         "before it. The spans of other groups that have several tokens must be brackets of any "
         'label; "ents" are the entities.',
     )
+
+    def constraints(self) -> Iterable[tuple[str, str, Any]]:
+        yield "thresholds", "a list of one posterior or more, or none", self.thresholds != ()
 
 
 class _Held(Transient):
@@ -323,7 +327,8 @@ class ConstituencyParser(BatchTrainable):
             kind = type(doclike).__name__
             raise StructlearnError("SL141", wanted="a Doc or a Span", kind=kind)
         if isinstance(doclike, Doc):
-            number = sum(not s.text.isspace() for s in extensions.sentences(doclike))
+            sentences = extensions.sentences(doclike)
+            number = sum(not all(token.is_space for token in s) for s in sentences)
             if number > 1:
                 raise StructlearnError("SL024", component=self.name, number=number)
         tokens = [token for token in doclike if not token.is_space]

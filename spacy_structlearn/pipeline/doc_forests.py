@@ -218,7 +218,7 @@ class StoredForests:
         self.texts = dict(zip(map(hash_string, docs.strings), docs.strings, strict=True))
         self.texts |= {number: text for text, number in symbols.IDS.items()}
         # An empty vocab does not recognize white space.
-        self.is_space = str.isspace if IS_SPACE in vocab.lex_attr_getters else lambda text: False
+        self.is_space = vocab.lex_attr_getters.get(IS_SPACE, lambda text: False)
         self.columns = {attribute: n for n, attribute in enumerate(docs.attrs)}
 
     def __iter__(self) -> Iterator[DocForest]:

@@ -40,7 +40,7 @@ def gold_trees(doc: Doc, component: str) -> list[tuple[Span, Tree]]:
         tree = _gold_tree(sentence)
         if tree is not None:
             found.append((sentence, tree))
-        elif not sentence.text.isspace():
+        elif not all(token.is_space for token in sentence):
             left_out += 1
     if left_out:
         logger.warning(

@@ -25,17 +25,17 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from ..errors import StructlearnError
-from ..learning.settings import setting
+from ..learning.settings import quoted, setting
 from ..sequence.data import SequenceData
 from ..sequence.decode import decode_with_segments, n_best
-from ..sequence.encoding import decode, encode
+from ..sequence.encoding import SCHEMES, decode, encode
 from ..sequence.features import UNKNOWN
 from ..trees.chunks import PENN
 from . import extensions
 from .batch_trainable import BatchTrainable, ComponentSettings, factory
 from .extensions import CONSTITUENTS, NP_CHUNKS, set_spans
 from .scorers import np_chunk_score
-from .tokens import Tokens, check_attributes, read_tokens, template_columns
+from .tokens import Tokens, check_attributes, check_encoding, read_tokens, template_columns
 
 Chunk = tuple[str, int, int, float]  # label, start, end, probability
 
@@ -79,6 +79,7 @@ class NPChunker(BatchTrainable):
 
     def __init__(self, *args: Any, scorer: Callable | None = np_chunk_score, **settings: Any):
         super().__init__(*args, scorer=scorer, **settings)
+        check_encoding(self.estimator, self.name, SCHEMES)
         # In cfg, because spaCy passes cfg to the scorer.
         self.cfg["spans_key"] = self.spans_key
         check_attributes(self.estimator.attributes, self.name)
@@ -93,6 +94,12 @@ class NPChunker(BatchTrainable):
     def key(self) -> str:  # type: ignore[override]
         """The span group that the component learns from and writes."""
         return self.cfg["spans_key"]
+
+    @property
+    def annotation(self) -> str:
+        if self.key == NP_CHUNKS:
+            return super().annotation
+        return f"doc.spans[{quoted(self.key)}], the setting spans_key,"
 
     def gold_data(self, example: Example) -> SequenceData | None:
         """Convert the example to label sequences over the tokens of its predicted Doc.

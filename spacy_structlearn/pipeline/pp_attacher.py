@@ -135,9 +135,7 @@ class PPAttacher(BatchTrainable):
         # Never None, because thinc loads an attribute as the type that it has.
         self.model.attrs.setdefault("associations", Associations())
         if self.associations is not None:
-            if not self.associations.is_file():
-                raise StructlearnError("SL010", path=self.associations)
-            data = self.associations.read_bytes()
+            data = self.settings_kind(**settings).content("associations")
             self.model.attrs["associations"] = Associations.from_bytes(data)
         self._warned = False
 

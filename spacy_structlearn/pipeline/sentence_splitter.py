@@ -26,10 +26,17 @@ from ..sequence import boundaries
 from ..sequence.boundaries import LABELS, Layout, word_kind
 from ..sequence.data import SequenceData
 from ..sequence.decode import marginals, n_best
+from ..sequence.encoding import PLAIN
 from . import extensions
 from .batch_trainable import BatchTrainable, ComponentSettings, factory
 from .extensions import set_spans
-from .tokens import check_attributes, distinct_words, read_tokens, template_columns
+from .tokens import (
+    check_attributes,
+    check_encoding,
+    distinct_words,
+    read_tokens,
+    template_columns,
+)
 
 _TEMPLATES = """
     bias LOWER[-2] LOWER[-1] LOWER[0] LOWER[1] KIND[-3] KIND[-2] KIND[-1] KIND[0] KIND[1]
@@ -84,6 +91,7 @@ class SentenceSplitter(BatchTrainable):
 
     def __init__(self, *args: Any, scorer: Callable | None = senter_score, **settings: Any):
         super().__init__(*args, scorer=scorer, **settings)
+        check_encoding(self.estimator, self.name, (PLAIN,))
         names = set(self.estimator.attributes).difference(boundaries.COLUMNS)
         check_attributes(sorted(names), self.name)
 
@@ -194,8 +202,10 @@ class _Text:
             words=lower,
         )
         found = {name: tokens.columns[:, column] for column, name in enumerate(lexical)}
-        columns = [found[n] if n in found else self.layout.column(n) for n in attributes]
-        self.columns = np.stack(columns, axis=1)
+        # np.stack needs a column, and templates such as "bias" read none.
+        self.columns = np.empty((len(self.kept), len(attributes)), dtype=np.uint64)
+        for column, name in enumerate(attributes):
+            self.columns[:, column] = found[name] if name in found else self.layout.column(name)
 
     def boundaries(
         self, begins: NDArray[np.bool_], probabilities: NDArray[np.float64]

@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, count, groupby, islice
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -177,6 +177,13 @@ class _Role(NamedTuple):
     probability: float
 
 
+class _Others(TypedDict):
+    """The tags of known predicates that are not verbs, and their lemmas."""
+
+    tags: list[str]
+    lemmas: list[str]
+
+
 class SRLLabeler(BatchTrainable):
     """Predicts predicates and their arguments.
 
@@ -189,7 +196,7 @@ class SRLLabeler(BatchTrainable):
     cfg_types: ClassVar[dict[str, Any]] = {
         **BatchTrainable.cfg_types,
         "rolesets": dict[str, dict[str, str]],
-        "others": dict[str, list[str]],
+        "others": _Others,
         "calibration": tuple[float, float] | None,
     }
 
@@ -200,7 +207,6 @@ class SRLLabeler(BatchTrainable):
             raise StructlearnError("SL036", component=self.name, found=", ".join(stages) or "none")
         # The rolesets of each lemma by their numbers, which follow the last ".".
         self.cfg["rolesets"] = {}
-        # The tags of known predicates that are not verbs, and their lemmas.
         self.cfg["others"] = {"tags": [], "lemmas": []}
         self.cfg["calibration"] = None
         self._warned = False
@@ -217,8 +223,8 @@ class SRLLabeler(BatchTrainable):
     def annotation(self) -> str:
         arguments = f'doc.spans["{SRL}"] with arguments of predicates'
         if self.predicates != ALL:
-            tags = " or ".join(sorted(self.tags)) or "any of no tags (see predicate_tags)"
-            arguments += f" tagged {tags}"
+            tags = " or ".join(sorted(self.tags)) or "any of no tags"
+            arguments += f" tagged {tags} (see predicate_tags)"
         return f'{arguments}, and trees in doc.spans["{CONSTITUENTS}"],'
 
     def gold_labels(self, example: Example) -> Iterable[str]:

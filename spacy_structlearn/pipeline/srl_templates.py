@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import combinations
 
 from ..errors import StructlearnError
+from ..learning.settings import quoted
 from ..roles.features import (
     ADDITIONAL,
     GILDEA_JURAFSKY,
@@ -88,6 +89,6 @@ def srl_templates(stage: str, classes: bool = False) -> list[list[str]]:
     Raises StructlearnError for another name.
     """
     if stage not in _TEMPLATES:
-        raise StructlearnError("SL039", stage=stage, known=", ".join(STAGES))
+        raise StructlearnError("SL039", stage=quoted(stage), known=", ".join(STAGES))
     more = _OF_CLASSES if classes and stage == ROLES else ()
     return [list(template) for template in (*_TEMPLATES[stage], *more)]

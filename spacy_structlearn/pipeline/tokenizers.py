@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from unicodedata import category
 
+from spacy.attrs import IS_SPACE
 from spacy.lang.en.tokenizer_exceptions import TOKENIZER_EXCEPTIONS
 from spacy.language import Language
 from spacy.symbols import NORM, ORTH
@@ -201,11 +203,25 @@ def create_english_tokenizer() -> Callable[[Language], Tokenizer]:
 
 
 def make_english_tokenizer(nlp: Language) -> Tokenizer:
-    """Make spaCy's Tokenizer for the vocab of `nlp`, with the rules of this module."""
+    """Make spaCy's Tokenizer for the vocab of `nlp`, with the rules of this module.
+
+    In this vocab, tokens of control and format characters are white space; see `is_blank`.
+    """
+    nlp.vocab.lex_attr_getters[IS_SPACE] = is_blank
     scanner = re.compile(_TOKEN).finditer
     words = re.compile(r"[A-Za-z]+\Z").match
     plain = Tokenizer(nlp.vocab, infix_finditer=scanner, token_match=words)
     return Tokenizer(nlp.vocab, rules=_exceptions(plain), infix_finditer=scanner, token_match=words)
+
+
+def is_blank(text: str) -> bool:
+    """Return whether all characters of a token are white space, control or format characters.
+
+    Such a token, for example a byte order mark or a mark of direction by itself, is no word, so
+    that components leave it out like white space: `token.is_space`. Next to a letter, these marks
+    belong to its word, as in spaCy.
+    """
+    return bool(text) and all(c.isspace() or category(c) in ("Cc", "Cf", "Cs") for c in text)
 
 
 def _exceptions(plain: Tokenizer) -> dict[str, list[dict]]:

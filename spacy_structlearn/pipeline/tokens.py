@@ -21,6 +21,7 @@ from spacy.tokens import Doc
 
 from ..errors import StructlearnError
 from ..kernels.index import number_keys
+from ..learning.settings import quoted
 from ..sequence.words import is_word_column, word_columns
 from ..words.classes import FORMS
 
@@ -50,8 +51,19 @@ class Tokens(NamedTuple):
 def check_attributes(attributes: Sequence[str], component: str) -> None:
     """Raise StructlearnError unless all names are token attributes of spaCy or word columns."""
     for name in attributes:
-        if name not in IDS and not is_word_column(name):
+        # spaCy lists "", too.
+        if not name or (name not in IDS and not is_word_column(name)):
             raise StructlearnError("SL003", attribute=name, component=component)
+
+
+def check_encoding(estimator: Any, component: str, known: Sequence[str]) -> None:
+    """Raise StructlearnError unless the encoding of labels is one that a component reads."""
+    # Learners of third parties may have no such setting.
+    encoding = getattr(estimator, "encoding", None)
+    if encoding is not None and encoding not in known:
+        wanted = " or ".join(map(repr, known))
+        given = {"learner": component, "name": "encoding", "value": quoted(encoding)}
+        raise StructlearnError("SL043", wanted=wanted, **given)
 
 
 def read_tokens(

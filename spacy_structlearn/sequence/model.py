@@ -27,7 +27,7 @@ from ..kernels.index import KeyIndex, number_keys
 from ..learning.annotations import fitting
 from ..learning.stored import Stored
 from ..serialization import nested
-from ..words.classes import NOT_SHARED, WordClasses, derive_columns
+from ..words.classes import NOT_SHARED, WordClasses, derive_columns, source_columns
 from . import encoding as encodings
 from .data import AnyFloats, AnyInts, Floats, Ids, Ints, Mask, Symbols
 from .encoding import check_choice
@@ -321,6 +321,11 @@ class ChainModel(Stored):
             and {key: self.names[key] for key in keys.tolist() if key in self.names},
             storage=storage,
         )
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The columns of the text from which those of the templates are derived."""
+        return source_columns(self.templates.columns)
 
     def derive(self, columns: Symbols, *, closed: bool = True) -> Symbols:
         """The columns of the templates, uint64 (n_tokens, n_columns), from those of the text.

@@ -19,7 +19,7 @@ from ..errors import StructlearnError
 from ..learning import settings
 from ..learning.settings import Settings, setting
 from ..parallel.shards import MakeEngine, make_engine
-from ..words.classes import WordClasses, derive_columns, read_classes, source_columns
+from ..words.classes import WordClasses, derive_columns, source_columns
 from .data import Parts, Symbols, arranged, concatenate
 from .encoding import PLAIN, SCHEMES, tag_set
 from .features import SHA_PEREIRA, Templates
@@ -139,8 +139,10 @@ class ChainSettings(SequenceSettings):
 
     @cached_property
     def word_classes(self) -> WordClasses | None:
-        """The word classes. Raises StructlearnError if the file does not exist."""
-        return read_classes(self.classes) if isinstance(self.classes, Path) else self.classes
+        """The word classes. Raises StructlearnError if the file cannot be read."""
+        if isinstance(self.classes, Path):
+            return WordClasses.from_bytes(self.content("classes"))
+        return self.classes
 
     def derive(self, columns: Symbols) -> Symbols:
         """Compute `columns` from those of the text, with the word classes if needed."""
@@ -154,16 +156,13 @@ class ChainSettings(SequenceSettings):
         labels: chunk labels; the labels of the model are their tags in the encoding.
         previous: the model before, whose word classes are kept if the settings have none, and whose
             weights are kept in a warm start.
-        Raises StructlearnError for templates that a joint model cannot use.
         """
         tags = tag_set(labels, self.encoding)
         columns, offsets, label_ids = concatenate(arranged(data) if self.joint else data, tags)
         vocabularies: Iterable[Symbols] = ()
         if self.joint:
             from .hmm import close_columns
-            from .pseudolikelihood import check_templates
 
-            check_templates(self.own_templates)
             columns, vocabularies = close_columns(columns)
         model = ChainModel.build(
             columns,
@@ -270,6 +269,13 @@ class PseudoLikelihoodSettings(LikelihoodSettings):
         " (symbols seen once are one unknown symbol), and a template reads a single position.",
     )
 
+    def constraints(self) -> Iterable[tuple[str, str, Any]]:
+        yield from super().constraints()
+        if self.joint:
+            from .pseudolikelihood import check_templates
+
+            check_templates(self.own_templates)
+
 
 @dataclass(frozen=True, kw_only=True)
 class PerceptronSettings(ChainSettings):
@@ -304,7 +310,7 @@ class StochasticCRFSettings(ChainSettings):
     order: int = setting(1, choices=(1,), exposed=False, help="States are labels.")
     pair_features: bool = setting(False, exposed=False, help="States are labels, never pairs.")
     max_iterations: int = settings.max_iterations(5)
-    learn_rate: float = setting(0.3, gt=0, help="Learning rate.")
+    learn_rate: float = settings.learn_rate(0.3)
     damping: float = setting(
         0.3, gt=0, help="Added to the root of the sum of squared gradients in the step size."
     )
@@ -408,6 +414,7 @@ class MEstimationSettings(ChainSettings):
     samples: int = setting(
         0,
         ge=0,
+        le=10_000_000,
         help="Number of sentences to sample from the base distribution for estimates of expected"
         " feature counts. 0: compute them exactly.",
     )
@@ -423,7 +430,10 @@ class MEstimationSettings(ChainSettings):
         emits = self.own_templates.columns if self.emitted is None else self.emitted
         yield "samples", f"0 for {self.base}", not (self.samples and conditional)
         yield "input_only", f"false for {self.base}", not (self.input_only and conditional)
-        yield "emitted", "at least one group of columns, if templates read none", emits
+        wanted = "groups of one column or more, at least one if templates read none"
+        yield "emitted", wanted, emits and all(emits)
+        # With smaller ones, weights overflow.
+        yield "l2", "0, or at least 1e-9", self.l2 == 0 or self.l2 >= 1e-9
 
     @property
     def all_templates(self) -> Templates:

@@ -21,6 +21,8 @@ import uuid
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from sys import intern
 
@@ -34,7 +36,7 @@ from .tree import Tree
 _TOKEN = re.compile(r"\(\s*([^\s()]*)(?:\s+([^\s()]+)\s*\))?|(\))|([^\s()]+)")
 _UNWRITABLE = re.compile(r"[\s()]")
 _WORD = re.compile(r"\S+")
-_LONG = 1 << 16  # characters of a line whose tokens are not all made at once
+PIECE = 1_000_000  # characters of a very long line that are read at a time
 MOST_OPEN = 10_000
 """The largest number of open brackets. Trees of sentences have fewer than a hundred."""
 _WHOLE_WORD_BRACKETS = {"-LCB-": "{", "-RCB-": "}", "-LSB-": "[", "-RSB-": "]"}
@@ -122,7 +124,7 @@ def _parse(lines: Iterable[str], path: str) -> Iterator[Tree]:
     stack: list[tuple[str | None, list[Tree]]] = []
     began = number = 0
     for number, line in enumerate(lines, 1):
-        for label, word, closing, text in _tokens(line):
+        for label, word, closing, text in chain.from_iterable(map(_tokens, _pieces(line))):
             if word:
                 node = Tree(intern(label), (), unescape(word))
             elif closing:
@@ -149,10 +151,20 @@ def _parse(lines: Iterable[str], path: str) -> Iterator[Tree]:
         raise StructlearnError("SL102", path=path, line=number, began=began)
 
 
-def _tokens(line: str) -> Iterable[tuple[str, ...]]:
-    if len(line) < _LONG:
-        return _TOKEN.findall(line)  # type: ignore[no-any-return]
-    return (match.groups("") for match in _TOKEN.finditer(line))  # type: ignore[misc]
+def _pieces(line: str) -> Iterator[str]:
+    """Divide a very long line before opening brackets, to limit the memory for its tokens."""
+    begin = 0
+    while (end := line.find("(", begin + PIECE)) > 0:
+        yield line[begin:end]
+        begin = end
+    yield line[begin:]
+
+
+def _tokens(piece: str) -> Iterable[tuple[str, ...]]:
+    if len(piece) <= 2 * PIECE:
+        return _TOKEN.findall(piece)  # type: ignore[no-any-return]
+    # Without opening brackets, so most of it will not be read.
+    return (match.groups("") for match in _TOKEN.finditer(piece))  # type: ignore[misc]
 
 
 def _add_text(stack: list, text: str, path: str, line: int) -> None:
@@ -197,15 +209,14 @@ def named_lines(source: str | os.PathLike[str] | Iterable[str]) -> tuple[Iterabl
     return source, getattr(source, "name", "<lines>")
 
 
-def text_lines(path: str | os.PathLike[str], *, longest: int = LONGEST_LINE) -> Iterator[str]:
+def text_lines(path: str | os.PathLike[str]) -> Iterator[str]:
     """Yield the lines of a UTF-8 file without byte order mark, gzipped if its name ends in .gz.
 
-    longest: the maximum length of a line, in characters.
     Raises StructlearnError if it is not UTF-8, an invalid or truncated gzip file, or one that
-    expands to more than `reading` allows, and for a longer line.
+    expands to more or has longer lines than `reading` allows.
     """
     with readable(path), io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig") as lines:
-        yield from bounded_lines(lines, path, longest)
+        yield from bounded_lines(lines, path)
 
 
 @contextmanager
@@ -214,7 +225,7 @@ def readable(path: str | os.PathLike[str]) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as error:
-        problem, encoding = str(error), "latin1"
+        problem, encoding = _first_undecodable(path) or str(error), "latin1"
         if error.object.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             problem, encoding = "it is in UTF-16", "utf-16"
         raise StructlearnError(
@@ -222,6 +233,18 @@ def readable(path: str | os.PathLike[str]) -> Iterator[None]:
         ) from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise StructlearnError("SL121", path=os.fspath(path), problem=error) from error
+
+
+def _first_undecodable(path: str | os.PathLike[str]) -> str:
+    """Name the first line of a file that is not UTF-8, "" if it cannot be found."""
+    if os.path.isfile(path):
+        with open_bytes(path) as file:
+            for number, line in enumerate(iter(partial(file.readline, LONGEST_LINE), b""), 1):
+                try:
+                    line.decode()
+                except UnicodeDecodeError as error:
+                    return f"line {number}: {error}"
+    return ""
 
 
 def _text_writer(raw: io.BufferedIOBase, compress: bool) -> io.TextIOWrapper:

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -168,13 +167,6 @@ def sharing(classes: WordClasses | None) -> Iterator[None]:
         yield
     finally:
         _shared.reset(token)
-
-
-def read_classes(path: Path) -> WordClasses:
-    """Read word classes from a file. Raises StructlearnError if it does not exist."""
-    if not path.is_file():
-        raise StructlearnError("SL010", path=path)
-    return WordClasses.from_bytes(path.read_bytes())
 
 
 def source_columns(names: Sequence[str]) -> tuple[str, ...]:

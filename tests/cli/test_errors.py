@@ -13,7 +13,10 @@ LATIN = "Zoë slept.".encode("latin-1")
 PACKED = gzip.compress(b"(S (NN a))\n" * 1000)
 FILES = {
     "latin.txt": LATIN,
-    "latin.jsonl": LATIN,
+    "latin.jsonl": b'{"text": "Run!"}\n' + LATIN,
+    "half.jsonl": b'{"text": "Run!"}\n{"text": "\\ud83d Run!"}\n',
+    "extra.jsonl": b'{"text": "Run!"}\n{"text": "Run!", "id": "\\uDE00"}\n',
+    "long.jsonl": b'{"text": "Run!"}\n{"text": "' + b"dog " * 250_001 + b'"}',
     "long.txt": b"dog " * 250_001,
     "two.txt": b"Run!\n\n" + b"dog\n" * 250_001,
     "unpacked.txt.gz": b"Run!",
@@ -33,6 +36,7 @@ FILES = {
     "dog.xml": b'<?xml version="1.0"?>\n<corpus id="dogs">\n',
     "open.trees": b"(S (NP",
     "one.trees": TREES[0].encode(),
+    "long.trees": b"(S (NN a))\n(S (NN " + b"a" * 1_000_001 + b"))\n",
     "trees": "\n".join(TREES * 5).encode(),
     "names": b"0\nwsj_0001\n",
     "listener.cfg": b"""
@@ -93,6 +97,8 @@ def place(tmp_path_factory):
         ("parse Run! --model untrained", ["SL002"]),
         ("parse latin.txt --model MODEL", ["SL035", "latin.txt"]),
         ("parse - --model MODEL", ["SL035"]),
+        ("parse caf\udce9 --model MODEL", ["SL035", "the text", "0xe9"]),
+        ("parse half.jsonl --model MODEL", ["SL064", "half.jsonl, line 2", "surrogates"]),
         ("parse unpacked.txt.gz --model MODEL", ["SL121"]),
         ("parse number.jsonl --model MODEL", ["SL064"]),
         ("parse long.txt --model MODEL", ["SL065"]),
@@ -114,7 +120,15 @@ def place(tmp_path_factory):
         ("apply MODEL list.jsonl out.spacy", ["SL064", "no text"]),
         ("apply MODEL open.jsonl out.spacy", ["SL064", "line 1"]),
         ("apply MODEL latin.txt out.spacy", ["SL035"]),
-        ("apply MODEL latin.jsonl out.spacy", ["SL035"]),
+        ("apply MODEL latin.jsonl out.spacy", ["SL035", "line 2"]),
+        *(
+            (f"apply MODEL {name}.jsonl out.{kind}", ["SL064", f"{name}.jsonl, line 2"])
+            for name in ("half", "extra")
+            for kind in ("spacy", "jsonl")
+        ),
+        ("find NP half.jsonl --model MODEL", ["SL064", "half.jsonl, line 2"]),
+        ("find NP long.txt --model MODEL", ["SL065", "long.txt, text 1"]),
+        ("find NP long.jsonl --model MODEL", ["SL065", "long.jsonl, text 2"]),
         ("apply MODEL damaged.spacy out.spacy", ["SL013"]),
         ("apply MODEL unpacked.txt.gz out.spacy", ["SL121"]),
         ("apply MODEL cut.txt.gz out.spacy", ["SL121"]),
@@ -126,6 +140,8 @@ def place(tmp_path_factory):
         ("parse table.csv --model MODEL", ["SL093", "table.csv"]),
         ("apply untrained text out.spacy --n-process 2", ["SL002"]),
         ("convert text out", ["SL060"]),
+        ("convert half.jsonl out", ["SL060"]),
+        ("evaluate MODEL half.jsonl", ["SL060"]),
         *((f"convert {name} out", ["SL063", f"{name} is empty"]) for name in ("nothing", "blank")),
         ("convert nowhere out", ["SL010", "nowhere"]),
         ("convert latin.txt out", ["SL035", "0xeb", "iconv -f latin1"]),
@@ -151,6 +167,10 @@ def place(tmp_path_factory):
             )
         ),
         ("evaluate MODEL empty.spacy", ["SL063"]),
+        *(
+            (f"evaluate MODEL long.trees{tokens}", ["SL065", "long.trees, text 2"])
+            for tokens in ("", " --gold-tokens")
+        ),
         ("evaluate MODEL nowhere", ["SL010"]),
         ("package folder wheels", ["SL071"]),
         ("package en_nowhere wheels", ["SL071"]),

@@ -157,7 +157,7 @@ def test_links_out_of_the_pipeline(run, described, tmp_path, target):
     (tmp_path / "outside").write_text("a secret")
     (folder / "link").symlink_to(target)
     for command in (["package", folder, new], ["upgrade", folder, "-o", new]):
-        one_line_error(run(*command), "SL088", str(folder / "link"))
+        one_line_error(run(*command), "SL057", str(folder / "link"))
         assert not new.exists()
 
 

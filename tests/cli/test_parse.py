@@ -85,7 +85,9 @@ def test_a_text_too_long_is_not_read_to_its_end(unit):
 def test_a_byte_order_mark_is_no_part_of_the_text(run, model, tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("The old dog slept.\n", encoding="utf-8-sig")
-    assert run("parse", path, "--model", model)[1].splitlines() == PARSED[:1]
+    parsed = (0, f"{PARSED[0]}\n", "")
+    assert run("parse", path, "--model", model) == parsed
+    assert run("parse", "-", "--model", model, stdin=path.read_bytes()) == parsed
 
 
 @pytest.mark.parametrize("text", ["", "  ", "\n\n"])

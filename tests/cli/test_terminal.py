@@ -2,6 +2,7 @@
 
 import io
 import json
+import logging
 import os
 import pty
 import re
@@ -11,8 +12,10 @@ import sys
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tqdm import tqdm
 
-from spacy_structlearn.cli._terminal import HIDDEN, VisibleBytes, echo, visible
+from spacy_structlearn.cli._terminal import VisibleBytes, VisibleText, echo
+from spacy_structlearn.visible import HIDDEN, visible
 
 HOSTILE = "A \x1b[31mred \x1b]0;title\x07 dog\u202e\x9b2J barked."
 
@@ -77,6 +80,50 @@ def test_errors_and_names(run, tmp_path):
     assert (code, out) == (1, "")
     assert r"missing\u001b[2J.txt" in err
     assert not HIDDEN.search(err)
+
+
+def test_messages_of_usage_logs_and_tracebacks(run, model, monkeypatch):
+    code, out, err = run("apply", model, __file__, "out\x9b2J.pdf")
+    assert (code, out) == (2, "")
+    assert r"out\u009b2J.pdf" in err
+    assert not HIDDEN.search(err)
+
+    def fail(*_):
+        logging.lastResort.handle(logging.makeLogRecord({"level": 40, "msg": "L\x9b2J"}))
+        raise RuntimeError("\rR\u202e")
+
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+    monkeypatch.setattr(sys.modules["spacy_structlearn.cli.info"], "load", fail)
+    stderr = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stderr)
+    with pytest.raises(RuntimeError) as error:
+        run("info", model)
+    sys.excepthook(error.type, error.value, error.tb)
+    assert r"L\u009b2J" in stderr.getvalue()
+    assert r"RuntimeError: \u000dR\u202e" in stderr.getvalue()
+    assert not HIDDEN.search(stderr.getvalue())
+
+
+def test_progress_bars_work_on_guarded_streams():
+    bare, guarded = io.StringIO(), io.StringIO()
+    for stream, name in ((bare, "a"), (VisibleText(guarded), "\x07")):
+        with tqdm(range(2), file=stream, desc=name, mininterval=0, ascii=True) as bar:
+            for _ in tqdm(bar, file=stream, leave=False, mininterval=0, bar_format="{desc}"):
+                pass
+    assert {"\r", "\x1b"} <= set(bare.getvalue())
+    assert r"\u0007" in guarded.getvalue()
+    assert HIDDEN.findall(bare.getvalue()) == HIDDEN.findall(guarded.getvalue())
+
+
+def test_a_name_that_is_not_utf8_in_json(run, tmp_path):
+    path = tmp_path / "k\udcff.trees"
+    try:
+        path.write_text("(S (NP (NN dog)) (VP (VBD ran)))\n", encoding="utf8")
+    except OSError:
+        pytest.skip("the file system has only names in UTF-8")
+    code, out, err = run("find", "NP", path, "--format", "jsonl")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["file"] == str(path)
 
 
 @pytest.mark.parametrize("command", [["parse", "--raw"], ["apply", "--unit", "file"]])

@@ -1,6 +1,7 @@
 """What every component does with every learner: trains, answers, is stored, and refuses damage."""
 
 import json
+import math
 import pickle
 import random
 import shutil
@@ -449,9 +450,11 @@ def test_a_folder_without_digests(component, trained, folder):
     for content in (b"", cfg[:-1], b"[]", cfg.replace(b'"labels"', b'"l\xffbels"')):
         refused(part, folder, "cfg", content, "SL081")
     settings = srsly.json_loads(cfg)
-    for labels in (None, [1]):
-        content = srsly.json_dumps({**settings, "labels": labels}).encode()
-        refused(part, folder, "cfg", content, "SL081")
+    for name in part.cfg_types:
+        for value in (7, [math.nan, 1.0]):
+            content = json.dumps({**settings, name: value}).encode()
+            message = refused(part, folder, "cfg", content, "SL081")
+            assert f"({name} is {json.dumps(value).replace('N', 'n')}; it must be" in message
     content = srsly.json_dumps({**settings, "labels": [*trained.labels[:-1], "another"]})
     message = refused(part, folder, "cfg", content.encode(), "SL081")
     assert f"without labels that the model gives: {trained.labels[-1]}" in message
@@ -617,7 +620,8 @@ def test_models_of_other_families_are_refused(component):
         with pytest.raises(StructlearnError, match=f"SL029.*{factory}.*its default"):
             nlp.create_pipe(factory, factory, config={"model": component.model})
     kind = type(components.untrained(component))
-    assert "'linear'" in raises("SL029", kind, nlp.vocab, Linear(2, 2))
+    for model, name in ((Linear(2, 2), "linear"), (len, "len"), (5, "5")):
+        assert f"'{name}'" in raises("SL029", kind, nlp.vocab, model)
 
 
 @one_of_each
@@ -627,6 +631,8 @@ def test_settings_of_every_component(component):
     for bad in (0, -1):
         with pytest.raises(StructlearnError, match=f"SL043.*{component.factory}"):
             nlp.create_pipe(component.factory, config={**config, "iterations_per_step": bad})
+    with pytest.raises(StructlearnError, match=f"SL043.*{component.factory}: scorer is 'f1'"):
+        nlp.create_pipe(component.factory, config={**config, "scorer": "f1"})
     part = nlp.create_pipe(component.factory, config={**config, "scorer": None})
     assert part.score([]) == {}
 

@@ -11,6 +11,7 @@ from contracts.cases import classes, listed
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.learning.settings import Settings, document, reference, signature
 from spacy_structlearn.pipeline.batch_trainable import ComponentSettings
+from spacy_structlearn.sequence.settings import CRFSettings, HMMSettings
 
 LISTED = listed("CASES")  # imports all families
 FACTORIES = sorted(spacy.registry._entry_point_factories.get_all())
@@ -62,11 +63,33 @@ def test_values_out_of_bounds(kind):
     assert checked or not any(p.metadata["bounds"]["choices"] for p in dataclasses.fields(kind))
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, object(), b"x"])
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 2**63, 10**400, object(), b"x"])
 def test_values_that_nothing_can_be(kind, value):
     for part in dataclasses.fields(kind):
         with pytest.raises(StructlearnError, match="SL043"):
             kind(**required(kind) | {part.name: value})
+
+
+def test_values_are_readable_in_errors():
+    with pytest.raises(StructlearnError) as error:
+        CRFSettings(encoding="x" * 10_000)
+    assert len(str(error.value)) < 300
+    with pytest.raises(StructlearnError, match="CRF: l2 is HMM; it must be"):
+        CRFSettings(l2=HMMSettings())
+    with pytest.raises(StructlearnError, match="CRF: l2 is sqrt; it must be"):
+        CRFSettings(l2=math.sqrt)
+    with pytest.raises(StructlearnError, match="CRF: l2 is -9223372036854775808; it must be"):
+        CRFSettings(l2=-(2**63))
+
+
+@pytest.mark.parametrize("name", ["missing", "", "x" * 10_000, "nul\0"])
+def test_files_that_cannot_be_read(name, tmp_path):
+    with pytest.raises(
+        StructlearnError, match=r"SL043\] CRF: classes is .* a file that can be read"
+    ):
+        _ = CRFSettings(classes=tmp_path / name).word_classes
+    with pytest.raises(StructlearnError, match=r"SL043\] CRF: classes is ''; it must be Path"):
+        CRFSettings(classes="")
 
 
 def test_every_component_is_listed():

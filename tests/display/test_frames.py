@@ -208,8 +208,10 @@ class Page(HTMLParser):
     def handle_starttag(self, tag, attributes):
         attributes = dict(attributes)
         style = attributes.get("style", "")
-        self.stack.append((tag, style))
         self.tags.append(tag)
+        if tag == "meta":  # has no end
+            return
+        self.stack.append((tag, style))
         if tag == "div":
             assert attributes["class"] == "spans"
             self.figures.append([])
@@ -311,11 +313,16 @@ def test_words_labels_and_rolesets_are_escaped(page, minify):
     doc = framed(STRANGE, [(1, roleset, [(label, 3, 5)])])
     options = {"kb_url_template": 'https://example.org/?a&b"{}'}
     html = frames_html(doc, page=page, minify=minify, options=options)
-    assert set(Page(html).tags) <= {"html", "head", "title", "body", "figure", "div", "span", "a"}
+    tags = {"html", "head", "meta", "title", "body", "figure", "div", "span", "a"}
+    assert set(Page(html).tags) <= tags
+    assert ("Content-Security-Policy" in html) is page
     (figure,) = Page(html).figures
     assert [word for word, _, _ in figure] == STRANGE
     assert [found for _, found, _ in figure] == [None, f"V {roleset}", None, label, ""]
-    assert Page(html).links == [options["kb_url_template"].format(roleset)]
+    assert Page(html).links == [options["kb_url_template"].format("%3Ci%3E%22%26.01")]
+    hostile = framed(["Go"], [(0, "javascript:alert(1)", [])])
+    (link,) = Page(frames_html(hostile, options={"kb_url_template": "{}"})).links
+    assert ":" not in link
 
 
 @settings(deadline=None)

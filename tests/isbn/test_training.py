@@ -234,9 +234,11 @@ def test_averages_are_those_of_all_updates():
 
 
 def test_weights_out_of_all_bounds():
-    """Also by the last update of an epoch."""
-    for settings in ({"learn_rate": 1e38, "batch_size": 2}, {"learn_rate": 1e39}):
-        trainer = toy_trainer(**PLAIN | settings)
+    """Also by the last update of an epoch. With rates that settings allow, it takes longer."""
+    for rate, batch_size in ((1e38, 2), (1e39, 100)):
+        settings = small(**PLAIN | {"batch_size": batch_size})
+        object.__setattr__(settings, "learn_rate", rate)
+        trainer = settings.trainer(None, toy())
         with np.errstate(all="ignore"), pytest.raises(StructlearnError, match=r"SL622.*epoch 1\. "):
             finish(trainer)
 

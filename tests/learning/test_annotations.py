@@ -2,13 +2,20 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Union
+from typing import Any, Literal, TypedDict, Union
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from spacy_structlearn.learning.annotations import fits, shown
+
+
+class Named(TypedDict):
+    """A dict with known names."""
+
+    size: int
+    names: list[str]
 
 
 @pytest.mark.parametrize(
@@ -28,6 +35,11 @@ from spacy_structlearn.learning.annotations import fits, shown
         (NDArray[np.int32], [np.zeros(2, np.int32)], [np.zeros(2), [1], None]),
         (NDArray[np.floating], [np.zeros(2), np.zeros(2, np.float16)], [np.zeros(2, int)]),
         (NDArray[Any], [np.zeros(2, bool)], [[1]]),
+        (
+            Named,
+            [{"size": 1, "names": []}, {"names": ["x"], "size": 0}],
+            [{}, {"size": 1, "names": [1]}, {"size": 1, "names": [], "more": 1}, None],
+        ),
         (Path, [Path("x")], ["x"]),
         (Callable[[int], int], [abs, lambda x: x], [1, "abs"]),
         (Any, [None, object()], []),
@@ -46,6 +58,7 @@ def test_fits(annotation, good, bad):
         (Sequence[Sequence[str]], "list of list of str"),
         (dict[str, list[int]], "dict from str to list of int"),
         (Literal["a", "b"], '"a" or "b"'),
+        (Named, "dict of size: int, names: list of str"),
     ],
 )
 def test_shown(annotation, text):

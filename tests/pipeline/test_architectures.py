@@ -125,8 +125,34 @@ def test_missing_classes_are_an_error(make_examples):
     with pytest.raises(StructlearnError, match="SL241"):
         chunker.initialize(lambda: make_examples(nlp))
     other = nlp.add_pipe("np_chunker", name="b", config={"model": {**model, "classes": "nowhere"}})
-    with pytest.raises(StructlearnError, match="SL010"):
+    with pytest.raises(StructlearnError, match=r"SL043.*classes is 'nowhere'"):
         other.initialize(lambda: make_examples(nlp))
+
+
+@pytest.mark.parametrize("read", [["TAG[0]", "ORTH[0]"], ["ORTH[0]"], []])
+def test_templates_that_the_model_was_not_trained_with(read, make_chunker, tmp_path):
+    """Their columns would be read as others, without any error."""
+    nlp = make_chunker(model=block("CRF", templates=["ORTH[0]", "TAG[0]"]))
+    nlp.to_disk(tmp_path)
+    changed = {"components.np_chunker.model.templates": read}
+    with pytest.raises(StructlearnError, match=r"SL088.*ORTH.*TAG.*templates"):
+        spacy.load(tmp_path, config=changed)
+
+
+@pytest.mark.parametrize(
+    ("component", "encoding"),
+    [("np_chunker", "none"), ("chain_tagger", "IOB2"), ("sentence_splitter", "IOBES")],
+)
+def test_encodings_that_a_component_cannot_read(component, encoding):
+    model = block("CRF", encoding=encoding, templates=["ORTH[0]"])
+    with pytest.raises(StructlearnError, match=f"SL043.*{component}: encoding is '{encoding}'"):
+        spacy.blank("en").add_pipe(component, config={"model": model})
+
+
+@pytest.mark.parametrize("name", ["", "abc"])
+def test_columns_that_are_no_attribute(name):
+    with pytest.raises(StructlearnError, match=f"SL003.*'{name}'.*word and tag"):
+        spacy.blank("en").add_pipe("np_chunker", config={"model": block("HMM", word=name)})
 
 
 def test_n_best_and_known_tags(make_chunker):

@@ -37,6 +37,11 @@ def scores(doc):
     return doc.spans["constituents"].attrs["scores"]
 
 
+def test_no_thresholds():
+    with pytest.raises(StructlearnError, match=r"SL043.*thresholds is \[\]"):
+        spacy.blank("en").add_pipe("constituency_parser", config={"thresholds": []})
+
+
 # --- a chart parser without a grammar -------------------------------------------------------------
 class RightBranching:
     """S over everything, X over every suffix of two words or more; failed if a word is FAIL."""

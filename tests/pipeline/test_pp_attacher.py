@@ -385,10 +385,15 @@ def test_associations_are_stored(tmp_path, nlp):
 
 def test_associations_need_a_file_and_a_lemmatizer(tmp_path):
     lemmatizer = {"@misc": "spacy_structlearn.english_lemmas.v1"}
-    with pytest.raises(StructlearnError, match=r"SL010.*no_file"):
+    with pytest.raises(StructlearnError, match=r"SL043.*associations is .*no_file"):
         trained(associations=str(tmp_path / "no_file"), lemmatizer=lemmatizer)
     with pytest.raises(StructlearnError, match=r"SL043.*associations.*lemmatizer"):
         trained(associations=str(tmp_path / "no_file"))
+
+
+def test_a_learner_is_no_lemmatizer():
+    with pytest.raises(StructlearnError, match=r"SL043.*lemmatizer is CRF"):
+        trained(lemmatizer={"@architectures": "spacy_structlearn.CRF.v2"})
 
 
 def test_files_without_associations_are_read(attacher, nlp):

@@ -63,6 +63,11 @@ def nlp():
     return trained()
 
 
+def test_templates_that_read_no_column():
+    splitter = trained(templates=["bias"])
+    assert sentences(splitter("It rained. We left.")) == ["It rained. We left."]
+
+
 def sentences(doc):
     return [sentence.text.strip() for sentence in doc.sents]
 

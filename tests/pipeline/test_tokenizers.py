@@ -2,6 +2,7 @@
 
 import pickle
 import time
+from unicodedata import category
 
 import pytest
 import spacy
@@ -197,3 +198,23 @@ def test_users_can_add_exceptions():
     nlp.tokenizer.add_special_case("Yahoo!", [{"ORTH": "Yahoo!"}])
     nlp.tokenizer.add_special_case("gotcha", [{"ORTH": "got"}, {"ORTH": "cha", "NORM": "you"}])
     assert words("(Yahoo!), gotcha.", nlp) == ["(", "Yahoo!", ")", ",", "got", "cha", "."]
+
+
+# --- control and format characters ----------------------------------------------------------------
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=4))
+def test_tokens_of_control_and_format_characters_are_white_space(text):
+    odd = {"Cc", "Cf", "Zs", "Zl", "Zp"}
+    assert NLP.vocab[text].is_space == all(category(character) in odd for character in text)
+    doc = NLP(text)
+    assert doc.text == text
+    if NLP.vocab[text].is_space:
+        assert all(token.is_space for token in doc)
+
+
+def test_marks_next_to_a_letter_belong_to_its_word():
+    doc = NLP("\ufeffThe dog\u200f \u202e barked\x00.")
+    assert [token.text for token in doc if not token.is_space] == [
+        "\ufeffThe", "dog\u200f", "barked", "."
+    ]  # fmt: skip
+    # Like all of spaCy's tokenizers: others do not know these characters.
+    assert not spacy.blank("en").vocab["\u202e"].is_space

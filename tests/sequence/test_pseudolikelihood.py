@@ -207,8 +207,6 @@ def test_errors_of_the_joint_form():
     del model.vocabularies["TAG"]
     with pytest.raises(StructlearnError, match=r"SL256.*TAG"):
         JointPseudoLikelihood(model, columns, offsets, label_ids, l2=1.0)
-    data = SequenceData(columns, offsets, ("O",) * len(columns))
     for text, code in (("TAG[0]|ORTH[0]", "SL255"), ("CLASS[0]", "SL258")):
-        estimator = PseudoLikelihoodSettings(templates=(text, "ORTH[0]", "TAG[0]"), joint=True)
         with pytest.raises(StructlearnError, match=code):
-            estimator.initialize([data], [])
+            PseudoLikelihoodSettings(templates=(text, "ORTH[0]", "TAG[0]"), joint=True)

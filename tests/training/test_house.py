@@ -1,9 +1,5 @@
 """house.py on a package made up here, and on this one."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from training.benchmarks import house
@@ -123,18 +119,3 @@ def test_all_counts(checkout):
     assert named["trainers.protocols"] == ["family.old.OldTrainer", "family.settings.Trainer"]
     assert named["class_names.duplicated"] == ["Model"]
     assert figures["settings.repeated"] == len(named["settings.repeated"]) == 3
-
-
-@pytest.mark.skipif(not any(house.ROOT.glob("*.egg-info")), reason="needs an editable install")
-def test_times_of_a_process_and_what_it_lacks(tmp_path):
-    server = house.Server(house.ROOT, ["The old dog slept."])
-    assert {"pipeline", "parser", "tagger", "splitter"} < set(server.names)
-    assert server.seconds("splitter") > 0
-    server.close()
-    with pytest.raises(ValueError, match="no egg-info"):
-        house.python(tmp_path, "-c", "")
-    # A checkout is what its processes import, wherever they start.
-    code = "import spacy_structlearn; print(spacy_structlearn.__file__)"
-    assert Path(house.python(house.ROOT, "-c", code).strip()).parents[1] == house.ROOT
-    command = [sys.executable, house.__file__, "--help"]
-    assert "CHECKOUT" in subprocess.run(command, capture_output=True, text=True).stdout

@@ -1,3 +1,4 @@
+import codecs
 import gc
 import gzip
 import io
@@ -5,6 +6,7 @@ import io
 import pytest
 
 from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.trees import brackets
 from spacy_structlearn.trees.brackets import (
     MOST_OPEN,
     load_trees,
@@ -88,11 +90,6 @@ def test_too_many_open_brackets(layout):
         parse_tree(layout * 100_000)
     deep = "(X " * (MOST_OPEN - 1) + "(NN dog)" + ")" * (MOST_OPEN - 1)
     assert str(parse_tree(deep)) == deep
-
-
-def test_a_line_of_many_trees_is_read_in_pieces():
-    line = "(NN dog) (S (X\t(NN cat)) (. .))\n"
-    assert list(read_trees([line * 3000])) == list(read_trees([line] * 3000))
 
 
 def test_gzip_is_deterministic(tmp_path):
@@ -196,3 +193,24 @@ def test_files_that_are_no_text(tmp_path):
             list(read_trees(path))
         assert error.value.code == code
         assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_the_line_that_is_not_utf8_is_named(tmp_path, pack):
+    path = tmp_path / ("a.trees" if pack is bytes else "a.trees.gz")
+    path.write_bytes(pack(codecs.BOM_UTF8 + b"(NN dog)\n" * 5000 + b"(NN caf\xe9)\n"))
+    with pytest.raises(StructlearnError, match=r"SL035.*line 5001: .* 0xe9 in position 7"):
+        list(read_trees(path))
+
+
+def test_a_very_long_line_is_read_in_pieces(monkeypatch):
+    line = "(S (NP (DT the)(NN dog)) (VP (VBD ran)))((X (NN a) (NP(NN -LRB-))))\n"
+    whole = list(read_trees([line]))
+    assert len(whole) == 2
+    for size in range(1, len(line)):
+        monkeypatch.setattr(brackets, "PIECE", size)
+        assert list(read_trees([line])) == whole
+        with pytest.raises(StructlearnError, match="SL101"):
+            list(read_trees([f"{line})"]))
+    with pytest.raises(StructlearnError, match=r"SL102.*line 1\b"):
+        list(read_trees([line[:30]]))

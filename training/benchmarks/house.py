@@ -1,18 +1,13 @@
-"""Size, structure and speed of the code, compared with an earlier checkout.
+"""Size and structure of the code, and the time of its checks.
 
-    python corpora/fetch.py ewt
-    python -m training.benchmarks.house --before CHECKOUT
+    python -m training.benchmarks.house
     python -m training.benchmarks.house --ci
 
-CHECKOUT is another checkout of this project with its kernels (`pip install -e .`, or `python
-setup.py build_ext --inplace`, and its egg-info). Without it, comparisons are skipped. Code is
-parsed, not executed, except for penalty, same_output and speed, which use separate processes. The
-figures are in training/results/house.json, with those of CHECKOUT as `before`:
+Code is parsed, not executed, except for `penalty`. The figures are in training/results/house.json:
 
 lines.package        lines of .py, .pyx, .pxd, .pyi, .h and .cfg files in spacy_structlearn, without
                      its data; package_of: by suffix
 lines.tests          lines of .py files in tests; lines.training: in training, without work/
-lines.saved          decrease of the number of lines
 files.grammar_per_room_max   maximum number of source files in a folder of grammar/
 inside_passes        functions of the kernels of grammar/ whose name begins with inside, without
                      callers of other such functions in the same kernel
@@ -36,42 +31,23 @@ trainers.protocols   classes that declare the interface of a trainer: those that
                      class of the package and raise NotImplementedError in a method
 class_names.duplicated   repeated names of classes in .py and .pyx files, including private ones
 penalty.formulas     for l1 and l2: number of different formulas that explain settings of this name
-same_output          1 if `structlearn apply` writes the same bytes for EWT's dev as raw text: a
-                     DocBin with all predictions and probabilities; otherwise 0
-speed                CPU time over earlier CPU time, on some documents of EWT's dev: of the
-                     pipeline, and of each component on annotation of earlier ones. PAIRS pairs of
-                     processes alternate ROUNDS times; the median of the median ratios of the pairs.
-                     speed.load: of LOADS pairs that load the pipeline. speed.bare_grammar: the
-                     grammar of the shipped parser without span features, with the decoder
-                     max_rule_product. speed.training: training of each of TRAININGS on EWT's train,
-                     the faster of two runs
-speed.interval       interval that contains the median of all possible pairs with a probability of
-                     at least 94 %
 ci.wall_s            with --ci: seconds of .ci/run in a clean clone; ci.parts: seconds of its parts,
                      some of which run in parallel; tests.wall_s: seconds of pytest
-date, before         date of the run; commit of CHECKOUT
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
-import json
-import os
 import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import date
-from functools import cached_property, partial
-from hashlib import blake2b
-from itertools import islice
-from math import comb
+from collections.abc import Iterable, Iterator
+from functools import cached_property
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
-from time import perf_counter, process_time
+from time import perf_counter
 from typing import Any, NamedTuple
 
 if sys.version_info >= (3, 11):
@@ -79,51 +55,11 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-ROOT = Path(__file__).resolve().parents[2]
-# Timed processes cannot import `training`, which could be from another checkout.
-CORPORA = Path(os.environ.get("STRUCTLEARN_CORPORA", ROOT / "corpora" / "data"))
+from training.common.recording import ROOT, record, show
+
 PACKAGE = "spacy_structlearn"
 RESULTS = "house"
 SUFFIXES = (".py", ".pyx", ".pxd", ".pyi", ".h", ".cfg")
-PAIRS, ROUNDS = 5, 5
-LOADS = 15
-EVERY = 4  # time every fourth document of dev
-SECONDS = 0.15  # minimum CPU time of repeated runs of a component; the fastest one counts
-COMPONENTS = {
-    "chain_tagger": "tagger",
-    "constituency_parser": "parser",
-    "np_chunker": "chunker",
-    "pp_attacher": "attacher",
-    "sentence_splitter": "splitter",
-    "srl_labeler": "labeler",
-}
-# For each figure, the factory and settings of a component whose training is timed.
-TRAININGS: dict[str, tuple[str, dict[str, Any]]] = {
-    "chunker": ("np_chunker", {"@architectures": f"{PACKAGE}.CRF.v2", "max_iterations": 30}),
-    "grammar": (
-        "constituency_parser",
-        {
-            "@architectures": f"{PACKAGE}.LatentGrammar.v2",
-            "rounds": 2,
-            "split_iterations": 5,
-            "merge_iterations": 3,
-            "smooth_iterations": 3,
-        },
-    ),
-    "conditional": (
-        "constituency_parser",
-        {
-            "@architectures": f"{PACKAGE}.ConditionalGrammar.v2",
-            "rounds": 1,
-            "split_iterations": 3,
-            "merge_iterations": 2,
-            "smooth_iterations": 2,
-            "conditional_iterations": 3,
-        },
-    ),
-}
-TREES = 500  # training trees from EWT's train
-TRAINED = 5  # pairs of training processes
 _VERSIONED = re.compile(rf"{PACKAGE}\.(\w+)\.v(\d+)")
 _FUNCTION = re.compile(r"^\s*(?:cdef|cpdef|def) [^(\n]*?(\w+)\(", re.MULTILINE)
 _TOOK = re.compile(r"^== (.+) took (\d+) s$", re.MULTILINE)  # in the output of .ci/run
@@ -463,7 +399,7 @@ def rooms(checkout: Path) -> Figures:
     }
 
 
-# --- in separate processes ------------------------------------------------------------------------
+# --- penalties ------------------------------------------------------------------------------------
 def formulas() -> Figures:
     """Return the formulas that explain the settings l1 and l2 of all learners."""
     from importlib import import_module
@@ -494,188 +430,6 @@ def penalties(name: str, text: str) -> list[str]:
     return re.findall(rf"\b{name}\b[^.,;()]*?\|w\|[\w^]*(?: / \w+)?", text) or [text]
 
 
-def load() -> Figures:
-    """Return the CPU seconds of loading the pipeline, after importing spaCy."""
-    import spacy  # noqa: F401
-
-    import spacy_structlearn
-
-    start = process_time()
-    spacy_structlearn.load()
-    return {"load": process_time() - start}
-
-
-def bare_parser(nlp: Any) -> Callable[[list[Any]], Iterable[Any]]:
-    """Return a function that parses Docs without the span features of a pipeline's parser."""
-    try:
-        from spacy_structlearn.grammar.chart.decode import ChartParser
-    except ImportError:  # an earlier checkout
-        from spacy_structlearn.grammar.decode import ChartParser
-
-    grammar = nlp.get_pipe("constituency_parser").parameters.grammar
-    parser = ChartParser(grammar, decoder="max_rule_product")
-    return lambda docs: parser.parse([t.text for t in s] for doc in docs for s in doc.sents)
-
-
-def training() -> Figures:
-    """Return the CPU seconds of each of TRAININGS."""
-    from spacy import blank
-    from spacy.training import Example
-
-    from spacy_structlearn.pipeline.readers import read_treebank
-
-    nlp = blank("en")
-    trees = CORPORA / "ewt" / "train.trees.gz"
-    docs = islice((doc for _, doc in read_treebank(nlp.vocab, trees)), TREES)
-    examples = [Example(doc.copy(), doc) for doc in docs]
-    seconds = {}
-    for name, (factory, model) in TRAININGS.items():
-        runs = []
-        for _ in range(2):  # the first one also imports modules
-            component: Any = nlp.create_pipe(factory, config={"model": model})
-            component.initialize(lambda: examples, nlp=nlp)
-            start = process_time()
-            component.fit(examples)
-            runs.append(process_time() - start)
-        seconds[f"training.{name}"] = min(runs)
-    return seconds
-
-
-def serve() -> None:
-    """Read texts from standard input and print the names of components. Then read names, and print
-    the CPU seconds of the pipeline or component on these texts."""
-    import spacy_structlearn
-
-    texts = json.loads(sys.stdin.readline())
-    nlp = spacy_structlearn.load()
-    timed: dict[str, tuple[Pipe, list[Any]]] = {"pipeline": (nlp.pipe, texts)}
-    docs = [nlp.make_doc(text) for text in texts]
-    for name, component in nlp.pipeline:
-        pipe = partial(component.pipe, batch_size=nlp.batch_size)
-        timed[COMPONENTS.get(name, name)] = pipe, docs
-        # Warm up, because caches are filled only once.
-        docs = list(pipe([doc.copy() for doc in docs]))
-    timed["bare_grammar"] = bare_parser(nlp), docs
-    print(json.dumps(list(timed)), flush=True)
-    for line in sys.stdin:
-        print(_fastest(*timed[line.strip()]), flush=True)
-
-
-Pipe = Callable[[list[Any]], Iterable[Any]]
-
-
-def _fastest(pipe: Pipe, items: list[Any]) -> float:
-    """Return the CPU seconds of the fastest of several runs on texts, or on copies of Docs."""
-    seconds: list[float] = []
-    while sum(seconds) < SECONDS:
-        given = [item if isinstance(item, str) else item.copy() for item in items]
-        start = process_time()
-        list(pipe(given))
-        seconds.append(process_time() - start)
-    return min(seconds)
-
-
-MEASUREMENTS: dict[str, Callable[[], Figures]] = {
-    "formulas": formulas,
-    "load": load,
-    "training": training,
-}
-
-
-def environment(checkout: Path) -> dict[str, str]:
-    """Return the environment of processes that import the package of a checkout.
-
-    Raises ValueError if the checkout lacks its entry points, because those of the installed package
-    would be used instead.
-    """
-    if not any(checkout.glob("*.egg-info/entry_points.txt")):
-        raise ValueError(f"there is no egg-info in {checkout}: run `pip install -e .` there")
-    return os.environ | {"PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"}
-
-
-def python(checkout: Path, *arguments: str | Path) -> str:
-    """Return the output of a process with the package of a checkout."""
-    command = [sys.executable, *arguments]
-    run = subprocess.run(
-        command, env=environment(checkout), stdout=subprocess.PIPE, text=True, check=True
-    )
-    return run.stdout
-
-
-def measured(checkout: Path, name: str) -> Figures:
-    return json.loads(python(checkout, __file__, "--measure", name))
-
-
-def output_digest(checkout: Path, texts: list[str]) -> str:
-    """Return a digest of the DocBin that `structlearn apply` writes for texts."""
-    with TemporaryDirectory() as folder:
-        source, target = Path(folder, "texts.jsonl"), Path(folder, "texts.spacy")
-        source.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-        python(checkout, "-m", PACKAGE, "apply", "en_structlearn_sm", source, target)
-        return blake2b(target.read_bytes()).hexdigest()
-
-
-class Server:
-    """A process with the package of a checkout that measures times on request; see `serve`."""
-
-    def __init__(self, checkout: Path, texts: list[str]):
-        command = [sys.executable, __file__, "--serve"]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        self._process = subprocess.Popen(
-            command, env=environment(checkout), text=True, bufsize=1, **pipes
-        )
-        self.names = self._ask(json.dumps(texts))
-
-    def seconds(self, name: str) -> float:
-        return self._ask(name)
-
-    def close(self) -> None:
-        self._process.communicate()
-
-    def _ask(self, line: str) -> Any:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(f"{line}\n")
-        self._process.stdin.flush()
-        return json.loads(self._process.stdout.readline())
-
-
-def compared_speed(before: Path, texts: list[str]) -> Figures:
-    """Return ratios of CPU times, this checkout over another one, with their intervals."""
-    ratios: dict[str, list[float]] = {}
-    for _ in range(PAIRS):
-        now, then = Server(ROOT, texts), Server(before, texts)
-        for name in filter(then.names.__contains__, now.names):
-            found = []
-            for number in range(ROUNDS):
-                order = (then, now) if number % 2 else (now, then)
-                seconds = {server: server.seconds(name) for server in order}
-                found.append(seconds[now] / seconds[then])
-            ratios.setdefault(name, []).append(median(found))
-        now.close()
-        then.close()
-    for name, pairs in {"load": LOADS, "training": TRAINED}.items():
-        for number in range(pairs):
-            order = (before, ROOT) if number % 2 else (ROOT, before)
-            found = {checkout: measured(checkout, name) for checkout in order}
-            for key, seconds in found[ROOT].items():
-                ratios.setdefault(key, []).append(seconds / found[before][key])
-    return {
-        **{f"speed.{name}": median(found) for name, found in ratios.items()},
-        **{f"speed.interval.{name}": interval(found) for name, found in ratios.items()},
-    }
-
-
-def interval(values: Sequence[float], confidence: float = 0.93) -> list[float]:
-    """Return the narrowest interval of values that contains the median with this confidence."""
-    n, rank = len(values), 0
-    outside = 2 * 0.5**n  # probability that the median is outside the values of this rank
-    while (more := outside + 2 * comb(n, rank + 1) * 0.5**n) < 1 - confidence:
-        outside, rank = more, rank + 1
-    found = sorted(values)
-    return [found[rank], found[n - 1 - rank]]
-
-
 # --- CI -------------------------------------------------------------------------------------------
 def ci() -> Figures:
     """Return the seconds of .ci/run in a clean clone, total and by part.
@@ -698,57 +452,21 @@ def ci() -> Figures:
 
 
 # --- the run --------------------------------------------------------------------------------------
-def figures(before: Path | None) -> Iterator[Figures]:
-    """Yield all figures."""
+def figures() -> Iterator[Figures]:
+    """Yield all figures of the code."""
     found, named = counted(ROOT)
     for key, items in named.items():
         print(f"{key}:", *items, sep="\n    ", file=sys.stderr)
-    yield {"date": date.today().isoformat(), **found}
-    explained = measured(ROOT, "formulas")
-    yield {f"penalty.formulas.{name}": len(items) for name, items in explained.items()}
-    if before is None:
-        return
-    earlier, _ = counted(before)
-    command = ["git", "rev-parse", "--short=12", "HEAD"]
-    run = subprocess.run(command, cwd=before, capture_output=True, text=True, check=False)
-    yield {"before": run.stdout.strip() or str(before)}
-    yield {_before(key): value for key, value in earlier.items()}
-    parts = ("package", "tests", "training")
-    yield {f"lines.saved.{p}": earlier[f"lines.{p}"] - found[f"lines.{p}"] for p in parts}
-    from training.benchmarks.product import texts
-
-    documents = texts()
-    digests = {output_digest(checkout, documents) for checkout in (ROOT, before)}
-    yield {"same_output": int(len(digests) == 1)}
-    yield compared_speed(before, documents[::EVERY])
-
-
-def _before(key: str) -> str:
-    """Return the key of a figure of the earlier checkout."""
-    group, dot, rest = key.partition(".")
-    return f"{group}.before.{rest}" if dot else f"{group}_before"
+    yield found
+    yield {f"penalty.formulas.{name}": len(items) for name, items in formulas().items()}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="an earlier checkout")
     parser.add_argument("--ci", action="store_true", help="only run .ci/run, and record its times")
-    parser.add_argument("--measure", choices=MEASUREMENTS, help=argparse.SUPPRESS)
-    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    if args.measure:
-        print(json.dumps(MEASUREMENTS[args.measure]()))
-        return
-    if args.serve:
-        serve()
-        return
-    # Not at the top, because the processes above import the package of another checkout.
-    from training.common.recording import record
-
-    for found in [ci()] if args.ci else figures(args.before and args.before.resolve()):
+    for found in [ci()] if parser.parse_args().ci else figures():
         record(RESULTS, found)
-        for key, value in found.items():
-            print(f"{key:36} {value}", flush=True)
+        show(found)
 
 
 if __name__ == "__main__":

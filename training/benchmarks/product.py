@@ -17,9 +17,14 @@ packages         number of distributions in install_mb
 store.checks     number of checks of store.py that pass: predictions are the same after operations
                  of spaCy on Docs, including processes started by spawn
 store.failed     number of checks that fail
-peers            the same for benepar and stanza, see PEERS
+peers.NAME       packages, install_mb and version of another package, without models;
+                 without_gpu_mb: without the packages for GPUs that torch requires, but not its
+                 builds for CPUs
 
-`--installed NAME` prints the size of another installed package and its dependencies.
+    python -m venv peers && peers/bin/pip install benepar stanza
+    python -m training.benchmarks.product --peers peers/lib/python3.11/site-packages
+
+records the sizes of the peers that are installed in a folder.
 """
 
 from __future__ import annotations
@@ -30,7 +35,7 @@ import multiprocessing
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.metadata import Distribution, PackageNotFoundError, distributions
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
@@ -52,13 +57,7 @@ COMPONENTS = {
     "pp": "pp_attacher",
     "srl": "srl_labeler",
 }
-# Output of `--installed` for benepar 0.2.0 (torch 2.15.0, transformers 5.23.0, spaCy 3.8.18) and
-# stanza 1.15.0 (torch 2.15.0), from the Python Package Index on 2026-11-21, for Python 3.11 on
-# Linux x86-64, without models.
-PEERS = {
-    "benepar": {"packages": 89, "install_mb": 5825.6, "without_gpu_mb": 1554.5},
-    "stanza": {"packages": 56, "install_mb": 5561.5, "without_gpu_mb": 1290.4},
-}
+PEERS = ("benepar", "stanza")
 # GPU packages required by torch for Linux, but not by its CPU builds, which have their own index.
 GPU = ("cuda-", "nvidia-", "triton")
 
@@ -73,26 +72,27 @@ def megabytes(folder: Path) -> float:
     )
 
 
-def requirements(name: str, extras: frozenset[str] = frozenset()) -> dict[str, Distribution]:
-    """Return a distribution and its requirements in this environment, by name.
+def requirements(name: str, folder: Path | None = None) -> dict[str, Distribution]:
+    """Return a distribution and its requirements in this environment, or a folder, by name.
 
     Raises PackageNotFoundError if `name` is not installed. Missing requirements are skipped,
     because they are optional or for other platforms.
     """
+    path = sys.path if folder is None else [str(folder)]
+    installed = {canonicalize_name(d.metadata["Name"]): d for d in distributions(path=path)}
     found: dict[str, Distribution] = {}
     asked: set[tuple[str, frozenset[str]]] = set()
-    waiting = [(canonicalize_name(name), extras)]
+    waiting = [(canonicalize_name(name), frozenset[str]())]
     while waiting:
         name, extras = waiting.pop()
         if (name, extras) in asked:
             continue
         asked.add((name, extras))
-        try:
-            found[name] = distribution(name)
-        except PackageNotFoundError:
-            if len(asked) == 1:
-                raise
+        if name not in installed:
+            if not found:
+                raise PackageNotFoundError(name)
             continue
+        found[name] = installed[name]
         for text in found[name].requires or ():
             needed = Requirement(text)
             if needed.marker is None or any(
@@ -121,6 +121,19 @@ def install_mb() -> dict[str, float]:
     others = [dist for name, dist in found.items() if name != OURS]
     own = megabytes(Path(spacy_structlearn.__file__).parent)
     return {"install_mb": own + installed_mb(others), "packages": len(found)}
+
+
+def peers(folder: Path) -> dict[str, float | str]:
+    """Return the sizes of PEERS that are installed in a folder, with their requirements."""
+    figures: dict[str, float | str] = {}
+    for name in PEERS:
+        found = requirements(name, folder)
+        others = [dist for key, dist in found.items() if not key.startswith(GPU)]
+        figures[f"peers.{name}.version"] = found[name].version
+        figures[f"peers.{name}.packages"] = len(found)
+        figures[f"peers.{name}.install_mb"] = installed_mb(found.values())
+        figures[f"peers.{name}.without_gpu_mb"] = installed_mb(others)
+    return figures
 
 
 # --- time and memory ------------------------------------------------------------------------------
@@ -204,8 +217,6 @@ def figures() -> Iterator[dict[str, float]]:
     """Yield all figures."""
     yield {"package_mb": megabytes(ROOT / "spacy_structlearn" / "data" / "en_structlearn_sm")}
     yield install_mb()
-    for name, sizes in PEERS.items():
-        yield {f"peers.{name}.{key}": value for key, value in sizes.items()}
     yield {
         "load_s": median(
             measured(__spec__.name, "--measure", "load_s")["load_s"] for _ in range(RUNS)
@@ -219,20 +230,17 @@ def figures() -> Iterator[dict[str, float]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--installed", metavar="NAME", help="print the size of another package")
+    parser.add_argument(
+        "--peers", type=Path, metavar="FOLDER", help="only sizes of the peers installed there"
+    )
     parser.add_argument("--measure", choices=MEASUREMENTS, help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.installed:
-        found = requirements(args.installed)
-        others = [dist for name, dist in found.items() if not name.startswith(GPU)]
-        print(f"{args.installed}: {len(found)} packages, {installed_mb(found.values()):.1f} MB")
-        print(f"without GPU packages: {installed_mb(others):.1f} MB")
-    elif args.measure:
+    if args.measure:
         print(json.dumps(MEASUREMENTS[args.measure]()))
-    else:
-        for found in figures():
-            record(RESULTS, found)
-            show(found)
+        return
+    for found in [peers(args.peers)] if args.peers else figures():
+        record(RESULTS, found)
+        show(found)
 
 
 if __name__ == "__main__":

@@ -114,7 +114,7 @@ def best(corpora: Path, work: Path) -> dict[str, float]:
     if not classes.exists():
         texts = (text for path in FILES.values() for text in sentences(corpora / path))
         classes.parent.mkdir(parents=True, exist_ok=True)
-        write_bytes(classes, train_classes(texts, default.N_CLASSES, 2).to_bytes())
+        write_bytes(classes, train_classes(texts).to_bytes())
     config = load_config(default.CHUNKER_CONFIG, interpolate=True)
     settings = dict(config["components"]["np_chunker"]["model"])
     del settings["@architectures"]

@@ -36,7 +36,7 @@ from spacy.util import load_model_from_config
 from spacy_structlearn.about import __version__
 from spacy_structlearn.pipeline import fitting
 from spacy_structlearn.pipeline.word_classes import share_classes, word_classes
-from spacy_structlearn.words.classes import read_classes
+from spacy_structlearn.words.classes import WordClasses
 from training.common.ewt import build_docs, document_names, read_docs, tuning_documents
 from training.common.jackknife import write_docs
 from training.common.recording import CORPORA, ROOT, WORK
@@ -321,7 +321,8 @@ def pipeline(
         component = nlp.get_pipe(name)
         component.parameters = how.compact(component.parameters)
     # Components of the package store the digest of their classes only.
-    share_classes(nlp.vocab, read_classes(learn_classes(corpora, work)))
+    classes = WordClasses.from_bytes(learn_classes(corpora, work).read_bytes())
+    share_classes(nlp.vocab, classes)
     return assemble(nlp)
 
 

@@ -525,7 +525,7 @@ def folder_cases(inputs: Inputs) -> Iterator[Case]:
                 None if kind != "folder" else "/np_chunker/",
             )
         yield from _outputs(inputs, kind)
-    yield Case("package of a link to a folder outside", _linked_folder(inputs), "SL088")
+    yield Case("package of a link to a folder outside", _linked_folder(inputs), "SL057")
 
 
 def _placed(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from confection import Config
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 from spacy.util import load_config_from_str
@@ -112,14 +113,18 @@ def write_corpus(folder: Path) -> dict[str, str]:
     return {f"paths.{name}": str(folder / f"{name}.spacy") for name in parts}
 
 
-def write_config(name: str, path: Path) -> Path:
-    """Write the config of one of SMALL. Return the path."""
-    small = SMALL[name]
+def config_of(small: Small) -> Config:
+    """Return the config of a small pipeline."""
     architecture = small.config.partition(".")[2] or None
     config = load_config_from_str(config_text(small.component, architecture=architecture))
     component = config["components"][small.component]
     component["model"] = small.model if small.replace else _merged(component["model"], small.model)
-    config.to_disk(path)
+    return config
+
+
+def write_config(name: str, path: Path) -> Path:
+    """Write the config of one of SMALL. Return the path."""
+    config_of(SMALL[name]).to_disk(path)
     return path
 
 

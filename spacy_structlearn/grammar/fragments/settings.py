@@ -57,13 +57,14 @@ class MEstimatedGrammarSettings(ForestSettings, FragmentFeaturesSettings):
     )
     l2: float = setting(
         1.0,
-        gt=0,
+        ge=1e-9,
         help="Strength of the Gaussian prior on the weight of a feature that occurs once per tree "
         f"on average, {core.L2}. For a feature that occurs m times it is l2 m^scaling.",
     )
     scaling: float = setting(
         0.75,
         ge=0,
+        le=2,
         help="How much weaker the prior on rare features is. 0: the same for all, as in the paper.",
     )
     tolerance: float = setting(
@@ -86,7 +87,8 @@ class MEstimatedGrammarSettings(ForestSettings, FragmentFeaturesSettings):
 
     def constraints(self) -> Iterable[tuple[str, str, Any]]:
         yield from super().constraints()
-        yield "grammar", "one grammar, not a product", self.base.grammars == 1
+        number = self.base.grammars
+        yield "grammar", f"one grammar, not a product of {number}", number == 1
 
     @property
     def base(self) -> LatentGrammarSettings:

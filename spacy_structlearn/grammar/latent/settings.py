@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from .model import LatentGrammar
 
 MOST_ROUNDS = 8
+MOST_GRAMMARS = 100
+MOST_EM_ITERATIONS = 10_000  # EM does not end by itself if `tolerance` is 0
 
 
 def _smoothing(default: float, what: str, of: str) -> Any:
@@ -28,7 +30,8 @@ def _smoothing(default: float, what: str, of: str) -> Any:
 
 
 def _em_iterations(default: int, when: str) -> Any:
-    return setting(default, ge=0, help=f"Largest number of EM iterations {when}, in each round.")
+    text = f"Largest number of EM iterations {when}, in each round."
+    return setting(default, ge=0, le=MOST_EM_ITERATIONS, help=text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +69,7 @@ class LatentGrammarSettings(LexiconSettings):
     grammars: int = setting(
         1,
         ge=1,
+        le=MOST_GRAMMARS,
         help="Number of grammars, trained with consecutive seeds, that parse as a product. "
         "Training time is proportional to it.",
     )
@@ -142,9 +146,7 @@ class LatentGrammarSettings(LexiconSettings):
 
         if self.prior is None:
             return None
-        if not self.prior.is_file():
-            raise StructlearnError("SL010", path=self.prior)
-        grammar = LatentGrammar.from_bytes(self.prior.read_bytes())
+        grammar = LatentGrammar.from_bytes(self.content("prior"))
         if self.grammars > grammar.members + 1:
             raise StructlearnError("SL409", path=self.prior, number=grammar.members + 1)
         return grammar.first_grammars(self.grammars)

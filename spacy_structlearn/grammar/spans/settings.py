@@ -10,7 +10,7 @@ from ...learning import settings as core
 from ...learning.settings import Settings, setting
 from ...learning.training import Trainer
 from ...parallel.shards import MakeEngine, make_engine
-from ..latent.settings import LatentGrammarSettings
+from ..latent.settings import MOST_GRAMMARS, LatentGrammarSettings
 from ..treebank.settings import Trees
 from ..treebank.symbols import TreebankData
 
@@ -49,7 +49,7 @@ class SpanFeaturesSettings(Settings):
     l1_per_sentence: float = setting(
         3e-4, ge=0, help="Strength of the L1 penalty, divided by the number of sentences."
     )
-    learn_rate: float = setting(0.1, gt=0, help="Learning rate of AdaGrad.")
+    learn_rate: float = core.learn_rate(0.1, "Learning rate of AdaGrad.")
     epsilon: float = setting(
         0.1, gt=0, exposed=False, help="Constant in the denominator of AdaGrad."
     )
@@ -119,14 +119,17 @@ class SpanScoreSettings(ForestSettings):
     network: ClassVar[Any] = None
 
     weight: float = setting(
-        1.0, ge=0, help="Weight of the grammar's score of a tree, log P(tree | words)."
+        1.0, ge=0, le=1000, help="Weight of the grammar's score of a tree, log P(tree | words)."
     )
     fit_weight: bool = setting(True, help="Whether to train `weight`, too.")
     weight_learn_rate: float = setting(
         0.01, ge=0, exposed=False, help="Learning rate of AdaGrad for `weight`."
     )
     fold_grammars: int = setting(
-        1, ge=1, help="Number of grammars that parse each fold, as a product."
+        1,
+        ge=1,
+        le=MOST_GRAMMARS,
+        help="Number of grammars that parse each fold, as a product.",
     )
     max_iterations: int = core.max_iterations(6, ge=0)
     batch_size: int = setting(32, ge=1, help="Number of sentences per update.")
@@ -235,10 +238,10 @@ class NeuralGrammarSettings(SpanScoreSettings):
     features: SpanFeaturesSettings | None = setting(
         None, help="Linear scores to add, as a block: spacy_structlearn.span_features."
     )
-    hidden_width: int = setting(160, ge=1, help="Width of the hidden layer over a span.")
+    hidden_width: int = setting(160, ge=1, le=4096, help="Width of the hidden layer over a span.")
     dropout: float = setting(0.35, ge=0, lt=1, help="Dropout rate of all layers.")
-    learn_rate: float = setting(0.001, ge=0, help="Learning rate of Adam.")
-    weight_decay: float = setting(0.01, ge=0, help="Weight decay of Adam.")
+    learn_rate: float = setting(0.001, ge=0, le=core.MOST_RATE, help="Learning rate of Adam.")
+    weight_decay: float = setting(0.01, ge=0, le=1, help="Weight decay of Adam.")
     network: Any = setting(
         None,
         identity=False,

@@ -208,21 +208,6 @@ def batch(figures: Figures) -> Iterator[str]:
         yield from table(header, rows)
 
 
-def multi_scale(figures: Figures) -> Iterator[str]:
-    """Write figures of multi-scale grammars, which were removed."""
-    plain, sums = (f"multi_scale.{name}.wsj.levels.3" for name in ("own", "all"))
-    slower = "zeros.uniform-1-2.ratio.sparse"
-    if all(key in figures for key in (f"{plain}.dev_f1", f"{sums}.dev_f1", slower)):
-        f1, its_f1 = (f"{figures[f'{key}.dev_f1']:.2f}" for key in (plain, sums))
-        nonzero, its_nonzero = (f"{figures[f'{key}.nonzero']:,}" for key in (plain, sums))
-        yield from ("", "## Conditional grammars of several scales, WSJ sample", "")
-        yield "Sums of parameters of a production over levels (Petrov & Klein 2008) were tried"
-        yield f"and removed. With 8 subcategories, F1 on dev is {its_f1} instead of {f1}, with"
-        yield f"{its_nonzero} nonzero features instead of {nonzero}."
-        yield "A sparse inside pass, with 4 subcategories of"
-        yield f"a uniform base, takes {1 / figures[slower]:.1f} times as long as by whole blocks."
-
-
 def chosen(figures: Figures) -> Iterator[str]:
     """Write the best models, and the default pipeline's."""
     names = {"best_single": "of one grammar", "best_product": "of all"}
@@ -262,5 +247,4 @@ SECTIONS = (
     decoders,
     tagger,
     batch,
-    multi_scale,
 )

@@ -176,7 +176,7 @@ def _where_generative_is_better(figures: Figures, corpus: str) -> Iterator[str]:
         if None not in (generative, discriminative) and generative > discriminative
     ]
     if worse:
-        yield from ("", "Unlike in the paper, the generative grammar has the higher F1 with")
+        yield from ("", "Unlike in the paper, the discriminative grammar is not ahead in F1 with")
         yield f"{', '.join(worse)} subcategories."
 
 
