@@ -90,7 +90,7 @@ def check_component(
     """
     held, found = _read(folder / DIGESTS)
     _compare(folder, held, exclude, folder / DIGESTS)
-    _check_kind(folder, component, kind, found)
+    _check_kind(folder / DIGESTS, component, kind, found)
     around = folder.parent / DIGESTS
     pipeline, _ = _read(around)
     inside = f"{folder.name}/"

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from importlib import import_module
 from importlib.util import find_spec
 
 import pytest
@@ -159,6 +160,15 @@ def test_links_out_of_the_pipeline(run, described, tmp_path, target):
     for command in (["package", folder, new], ["upgrade", folder, "-o", new]):
         one_line_error(run(*command), "SL057", str(folder / "link"))
         assert not new.exists()
+
+
+def test_what_spacy_refuses_is_one_line(run, model, tmp_path, monkeypatch):
+    def package(*_, **__):
+        print("\u2718 It does not\nwant to.")
+        raise SystemExit(1)
+
+    monkeypatch.setattr(import_module("spacy.cli.package"), "package", package)
+    one_line_error(run("package", model, tmp_path / "wheels"), "SL066", "It does not want to.")
 
 
 def test_a_wheel_that_cannot_be_built_is_one_line(run, model, tmp_path, monkeypatch):
