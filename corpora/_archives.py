@@ -18,6 +18,16 @@ from _download import CHUNK, FetchError
 DIGEST_HEX = 16  # the first 64 bits of a SHA-256 keep the list of digests small
 Digests = dict[str, dict[str, str]]  # source -> member -> digest
 
+# Members that describe the next one, and the largest size of one.
+EXTENDED = (
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+)
+MAX_EXTENDED = 1 << 20
+
 # Exceptions of the standard library for invalid archives: RuntimeError for encrypted members and
 # endless nested headers, ValueError for invalid numbers.
 DAMAGE = (
@@ -170,12 +180,23 @@ class _Capped:
         return data
 
 
+class _Header(tarfile.TarInfo):
+    """A header of a tar. tarfile reads long names and the like in memory, whatever their size."""
+
+    @classmethod
+    def frombuf(cls, buf, encoding, errors):
+        header = super().frombuf(buf, encoding, errors)
+        if header.type in EXTENDED and header.size > MAX_EXTENDED:
+            raise tarfile.ReadError(f"an extended header of {header.size} bytes")
+        return header
+
+
 def _read_tar(path: Path, source: dict, wanted: Callable[[str], bool]) -> dict[str, bytes]:
     contents: dict[str, bytes] = {}
     sizes = _Sizes(path, source)
     with gzip.open(path, "rb") as stream:
         capped = _Capped(path, stream, source["max_stream"])
-        with tarfile.open(fileobj=capped, mode="r|") as archive:
+        with tarfile.open(fileobj=capped, mode="r|", tarinfo=_Header) as archive:
             for info in archive:
                 root, *rest = _safe_name(path, info.name).parts or ("",)
                 name = "/".join(rest)

@@ -80,6 +80,8 @@ def temporary_folder() -> Iterator[Path]:
 
 def remove(path: Path) -> None:
     """Remove a file or a folder as far as possible, if it exists."""
-    shutil.rmtree(path, ignore_errors=True)
+    # rmtree would wait for a pipe.
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
     with suppress(OSError):
         path.unlink()

@@ -127,6 +127,8 @@ MESSAGES = {
     "Write it again with to_disk or to_bytes.",
     "SL055": "Cannot store {where}: {problem}. Use numeric NumPy arrays, str, int (64 bits), "
     "float, bool, None, and lists, tuples and dicts of these.",
+    "SL056": "{path} cannot be read: its sections are nested too deeply. Check that this is the "
+    "right file.",
     "SL080": "{component!r} cannot load {place}: {problem}. If the file is damaged, copy or "
     "download the pipeline again.",
     "SL081": "{place} does not contain the settings of a component ({problem}). Copy or download "
@@ -226,6 +228,14 @@ MESSAGES = {
     "Choose from: {names}.",
     "SL098": "{path} is being written by another `structlearn apply`. Wait until it ends, or "
     "choose another output. To share the work, give each process its own --shard.",
+    "SL099": "{path} is {kind}, where a file is expected. Remove it, or copy or download the "
+    "files again.",
+    "SL057": "{path} is a link that leads out of its folder, in a circle, or nowhere. Replace it "
+    "by the file itself; `cp -rL FOLDER COPY` copies a folder without links.",
+    "SL089": "{place} was saved by {found}, and {component!r} is {wanted}. Put each component's "
+    "own files in its place, or copy or download the pipeline again.",
+    "SL090": "{path} cannot be packaged: {problem}. Correct this in the file; --name and --version "
+    "replace the name and the version.",
     # --- SL1xx: trees and corpus files --------------------------------------------------------
     "SL101": "{path}, line {line}: a closing bracket without an opening one. Remove it, or look "
     "for an extra bracket earlier in the file.",
@@ -264,6 +274,12 @@ MESSAGES = {
     "verb, or 'N', for the noun; sites_from_chunks leaves it open.",
     "SL121": "{path} is not a gzip file, or it is damaged ({problem}). Copy or compress it "
     "again; if it is plain text, remove .gz from its name.",
+    "SL122": "{path} expands to more than {ratio} times its size, so it is not read. If this is "
+    "right, store it uncompressed, or divide it into smaller files.",
+    "SL123": "{path}, line {line} has more than {longest} characters. Check that this is the right "
+    "file, and divide it into shorter lines.",
+    "SL124": "{path}, line {line}: more than {most} brackets are open, as in no sentence. Close "
+    "them, or look for a missing closing bracket earlier in the file.",
     "SL130": "{path}, line {line}: {problem}. Write the columns document, sentence number, token "
     "number, word, tag, parse bit, lemma or -, roleset or -, and one for each predicate.",
     "SL131": "There is no {what} in a tree over {n} tokens. Count tokens from 0, with exclusive "

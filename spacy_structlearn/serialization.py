@@ -30,6 +30,7 @@ DTYPES = {
 DAMAGE = (ValueError, TypeError, LookupError, AttributeError, OverflowError)
 _HEADER_SIZE = len(MAGIC) + DIGEST_SIZE
 _MAX_DIMENSIONS = 8
+_MAX_NESTING = 32  # of lists and dicts
 
 
 def pack(kind: str, version: int, fields: dict[str, Any]) -> bytes:
@@ -161,15 +162,17 @@ def _encode_array(array: np.ndarray, where: str) -> dict[str, Any]:
     return {ARRAY_TAG: dtype.str, "data": raw, "shape": list(array.shape)}
 
 
-def _decode(value: Any, kind: str) -> Any:
+def _decode(value: Any, kind: str, depth: int = 0) -> Any:
+    if depth > _MAX_NESTING:
+        raise StructlearnError("SL054", kind=kind, problem="its lists are nested too deeply")
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, list):
-        return [_decode(item, kind) for item in value]
+        return [_decode(item, kind, depth + 1) for item in value]
     if isinstance(value, dict):
         if ARRAY_TAG in value:
             return _decode_array(value, kind)
-        return {key: _decode(item, kind) for key, item in value.items()}
+        return {key: _decode(item, kind, depth + 1) for key, item in value.items()}
     raise StructlearnError("SL054", kind=kind, problem=f"a value is of {type(value).__name__}")
 
 

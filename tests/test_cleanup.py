@@ -21,6 +21,20 @@ def test_what_is_registered_last_comes_first():
     assert called == [2, 1, 2, 1]
 
 
+@pytest.mark.skipif(os.name != "posix", reason="needs links")
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_an_unfinished_file_that_is_a_link_or_a_pipe_is_not_written(tmp_path, kind):
+    (tmp_path / "outside").write_bytes(b"kept")
+    if kind == "pipe":
+        os.mkfifo(tmp_path / "file.new")
+    else:
+        (tmp_path / "file.new").symlink_to(tmp_path / "outside")
+    write_bytes(tmp_path / "file", b"new")
+    assert (tmp_path / "file").read_bytes() == b"new"
+    assert not (tmp_path / "file").is_symlink()
+    assert (tmp_path / "outside").read_bytes() == b"kept"
+
+
 def test_errors_stop_nothing():
     called = []
 

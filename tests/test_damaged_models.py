@@ -4,6 +4,7 @@ Which bytes are changed is drawn with a seed that is the name of the case.
 """
 
 import json
+import os
 import random
 import shutil
 from pathlib import Path
@@ -209,6 +210,184 @@ def test_without_digests_there_is_one_error_that_names_the_folder(pipeline, file
     assert str(pipeline) in str(error.value)
 
 
+# --- swapped files --------------------------------------------------------------------------------
+def test_the_files_of_another_kind(components, tmp_path):
+    chunker, tagger = (components[1](name) for name in ("np_chunker", "chain_tagger"))
+    chunker.to_disk(tmp_path / "one", exclude=["vocab"])
+    with pytest.raises(StructlearnError, match="SL089") as error:
+        tagger.from_disk(tmp_path / "one", exclude=["vocab"])
+    assert f"{tmp_path / 'one' / digests.DIGESTS} was saved by np_chunker" in str(error.value)
+    with pytest.raises(StructlearnError, match=r"SL089.*by np_chunker, and 'chain_tagger'"):
+        tagger.from_bytes(chunker.to_bytes(exclude=["vocab"]), exclude=["vocab"])
+    # A pipeline may give it any name.
+    other = components[1]("np_chunker")
+    other.name = "chunks"
+    other.from_disk(tmp_path / "one", exclude=["vocab"])
+    other.from_bytes(chunker.to_bytes(exclude=["vocab"]), exclude=["vocab"])
+
+
+@pytest.mark.parametrize("loads", [spacy.load, spacy_structlearn.load])
+@pytest.mark.parametrize("file", ["model", ""])
+def test_a_component_of_another_pipeline(copied, tmp_path, loads, file):
+    """Of the same kind, with the same labels and sizes, and with digests of its own."""
+    exclude = [name for name in COMPONENTS if name != "np_chunker"]
+    nlp = spacy.load(DIRECTORY, exclude=exclude)
+    nlp.get_pipe("np_chunker").parameters.transitions += 1
+    nlp.to_disk(tmp_path / "other")
+    folder = Path(shutil.copytree(copied, tmp_path / "copy"))
+    if file:
+        shutil.copy(tmp_path / "other" / "np_chunker" / file, folder / "np_chunker" / file)
+    else:
+        shutil.rmtree(folder / "np_chunker")
+        shutil.copytree(tmp_path / "other" / "np_chunker", folder / "np_chunker")
+    with pytest.raises(StructlearnError, match="SL083") as error:
+        loads(folder, exclude=exclude)
+    assert str(folder / "np_chunker") in str(error.value)
+
+
+@pytest.mark.parametrize("file", ["config.cfg", "tokenizer", "vocab/strings.json"])
+def test_spacy_finds_damage_to_its_own_files_by_the_digests_of_the_pipeline(copied, tmp_path, file):
+    exclude = [name for name in COMPONENTS if name != "np_chunker"]
+    folder = Path(shutil.copytree(copied, tmp_path / "copy"))
+    spacy.load(folder, exclude=exclude)
+    path = folder / file
+    data = path.read_bytes()
+    changed = {
+        "config.cfg": data.replace(b"batch_size = ", b"batch_size = 1", 1),
+        "tokenizer": data.replace(rb"\.", rb"\,", 1),
+        "vocab/strings.json": data.replace(b'"', b'"x', 1),
+    }[file]
+    assert changed != data
+    path.write_bytes(changed)
+    with pytest.raises(StructlearnError, match="SL083") as error:
+        spacy.load(folder, exclude=exclude)
+    assert f"{path} is not what was saved" in str(error.value)
+    assert f"delete {folder / digests.DIGESTS}" in str(error.value)
+    # Without the digests, it is edited on purpose.
+    (folder / digests.DIGESTS).unlink()
+    spacy.load(folder, exclude=exclude)
+
+
+# --- bytes ----------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", ["chain_tagger", "np_chunker", "srl_labeler"])
+@pytest.mark.parametrize("part", ["cfg", "model"])
+def test_changed_settings_and_layers_in_bytes(name, part):
+    others = [other for other in COMPONENTS if other != name]
+    component = spacy.load(DIRECTORY, exclude=others).get_pipe(name)
+    data = component.to_bytes(exclude=["vocab"])
+    stored = srsly.msgpack_loads(data)
+    assert set(stored) == {"cfg", "model", "component", "digest"}
+    component.from_bytes(data, exclude=["vocab"])
+    # Valid, and silent without a digest: another number of a node of thinc, and white space.
+    changed = dict(stored)
+    if part == "cfg":
+        changed["cfg"] = f"{stored['cfg']} "
+    else:
+        model = srsly.msgpack_loads(stored["model"])
+        model["nodes"][0]["dims"]["nO"] = 7
+        changed["model"] = srsly.msgpack_dumps(model)
+    with pytest.raises(StructlearnError, match=r"SL080.*digest is wrong"):
+        component.from_bytes(srsly.msgpack_dumps(changed), exclude=["vocab"])
+    # Those of earlier versions have none.
+    del stored["component"], stored["digest"]
+    component.from_bytes(srsly.msgpack_dumps(stored), exclude=["vocab"])
+    assert component.to_bytes(exclude=["vocab"]) == data
+
+
+@pytest.mark.parametrize("content", [{}, {"vocab": b""}, {"__array__": 1}])
+def test_bytes_without_settings_and_model(components, content):
+    with pytest.raises(StructlearnError, match="SL080"):
+        components[0]["np_chunker"].from_bytes(srsly.msgpack_dumps(content), exclude=["vocab"])
+    components[0]["np_chunker"].from_bytes(srsly.msgpack_dumps({}), exclude=["cfg", "model"])
+
+
+# --- pipes, devices and links ---------------------------------------------------------------------
+needs_pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes and devices")
+CHUNKER = ("cfg", "model", digests.DIGESTS)
+
+
+@pytest.fixture
+def chunker_folder(components, tmp_path):
+    """The folder of a chunker that is not trained, and the chunker."""
+    component = components[1]("np_chunker")
+    (tmp_path / "pipeline").mkdir()
+    component.to_disk(tmp_path / "pipeline" / "np_chunker", exclude=["vocab"])
+    return tmp_path / "pipeline" / "np_chunker", component
+
+
+@needs_pipes
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+@pytest.mark.parametrize("file", CHUNKER)
+def test_a_pipe_or_a_device_in_place_of_a_file(chunker_folder, kind, file):
+    folder, component = chunker_folder
+    (folder / file).unlink()
+    if kind == "pipe":
+        os.mkfifo(folder / file)
+    else:
+        (folder / file).symlink_to("/dev/zero")
+    with pytest.raises(StructlearnError, match=f"SL099.*{file} is a {kind}"):
+        component.from_disk(folder, exclude=["vocab"])
+    component.to_disk(folder, exclude=["vocab"])  # they are replaced
+    component.from_disk(folder, exclude=["vocab"])
+
+
+@needs_pipes
+@pytest.mark.parametrize("file", ["config.cfg", "tokenizer", "vocab/key2row", "README.md"])
+def test_the_package_looks_for_pipes_in_all_of_a_pipeline(pipeline, file):
+    (pipeline / file).unlink(missing_ok=True)
+    os.mkfifo(pipeline / file)
+    try:
+        for loaded in (spacy_structlearn.load, lambda: load(str(pipeline))):
+            with pytest.raises(StructlearnError, match="SL099") as error:
+                loaded()
+            assert f"{pipeline / file} is a pipe" in str(error.value)
+    finally:
+        (pipeline / file).unlink()
+
+
+def test_digests_that_are_no_file(chunker_folder):
+    folder, component = chunker_folder
+    (folder / digests.DIGESTS).unlink()
+    (folder / digests.DIGESTS).mkdir()
+    with pytest.raises(StructlearnError, match=r"SL083.*is no file"):
+        component.from_disk(folder, exclude=["vocab"])
+
+
+@needs_pipes
+@pytest.mark.parametrize("file", CHUNKER)
+def test_a_component_is_not_written_through_links(chunker_folder, tmp_path, file):
+    folder, component = chunker_folder
+    outside = tmp_path / "outside"
+    outside.write_bytes((folder / file).read_bytes())
+    (folder / file).unlink()
+    (folder / file).symlink_to(outside)
+    component.from_disk(folder, exclude=["vocab"])  # a link is read
+    before = outside.read_bytes()
+    component.cfg["spans_key"] = "mine"
+    component.to_disk(folder, exclude=["vocab"])
+    assert outside.read_bytes() == before
+    assert not (folder / file).is_symlink()
+
+
+@needs_pipes
+def test_a_folder_that_is_a_link(chunker_folder, tmp_path):
+    folder, component = chunker_folder
+    outside = folder.rename(tmp_path / "outside")
+    before = (outside / "cfg").read_bytes()
+    folder.symlink_to(outside)
+    component.cfg["spans_key"] = "mine"
+    # In a pipeline, whose folder was meant, it is replaced.
+    (folder.parent / "meta.json").write_bytes(b"{}")
+    component.to_disk(folder, exclude=["vocab"])
+    assert not folder.is_symlink()
+    assert (outside / "cfg").read_bytes() == before
+    # On its own, it was meant.
+    (tmp_path / "link").symlink_to(outside)
+    component.to_disk(tmp_path / "link", exclude=["vocab"])
+    assert (tmp_path / "link").is_symlink()
+    assert (outside / "cfg").read_bytes() != before
+
+
 # --- digests of a component -----------------------------------------------------------------------
 SAVED = "chain_tagger"
 
@@ -226,9 +405,9 @@ def test_a_component_saves_digests_and_the_files_that_were_there(saved):
     folder, _ = saved
     # Not the files, of which pytest would take hours to show the difference.
     found = srsly.read_json(folder / digests.DIGESTS)
-    assert found == srsly.read_json(DIRECTORY / SAVED / digests.DIGESTS)
+    assert found == {**srsly.read_json(DIRECTORY / SAVED / digests.DIGESTS), "component": SAVED}
     assert set(found["blake2b"]) == {"cfg", "model"}
-    digests.check_component(folder)
+    digests.check_component(folder, SAVED, SAVED)
 
 
 def test_spacy_finds_damage_by_the_digests_of_the_pipeline(tmp_path):

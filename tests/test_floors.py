@@ -21,6 +21,7 @@ FLOORS = {
     "groups": 0,
     "kernels": 0,
     "arrays": 1,
+    "reading": 1,
     "serialization": 1,
     "optimize": 2,
     "trees": 2,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 import sys
 from codecs import getincrementaldecoder
 from collections import Counter
 from collections.abc import Iterator
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +16,7 @@ import typer
 
 from ..cleanup import temporary_folder
 from ..errors import StructlearnError
+from ..reading import LONGEST_LINE, open_bytes
 from ..trees.brackets import readable
 from ._files import STANDARD
 
@@ -158,10 +159,10 @@ def recognized(path: Path) -> Reader:
     """
     if not path.is_file():
         raise StructlearnError("SL010", path=path)
-    opener = gzip.open if path.suffix == ".gz" else open
-    with readable(path), opener(path, "rb") as file:
+    with readable(path), open_bytes(path) as file:
         begin = file.peek(2)[:2]
-        first = next((line for line in file if line.strip()), b"")
+        lines = iter(partial(file.readline, LONGEST_LINE), b"")
+        first = next((line for line in lines if line.strip()), b"")
         if not first:
             raise StructlearnError("SL063", path=path)
         if path.suffix == ".spacy" or begin == _ZLIB:

@@ -14,6 +14,7 @@ from typing import BinaryIO, cast
 
 from ..cleanup import ensured, errors_naming, remove, unfinished
 from ..errors import StructlearnError
+from ..reading import bounded_lines, special
 from ..trees.brackets import readable, text_lines
 from ._terminal import VisibleBytes
 
@@ -29,7 +30,7 @@ def written(target: str | Path) -> Iterator[BinaryIO]:
     """Open a binary file that is renamed to `target` at the end; see `cleanup.unfinished`.
 
     On a terminal, hidden characters are written as escapes (see `_terminal`). Missing folders are
-    created. Several processes may write the same file.
+    created. Several processes may write the same file. A pipe or a device is written, not replaced.
     """
     if str(target) == STANDARD:
         out = sys.stdout.buffer
@@ -37,6 +38,10 @@ def written(target: str | Path) -> Iterator[BinaryIO]:
         out.flush()
         return
     target = Path(target)
+    if special(target):
+        with target.open("wb") as file:
+            yield file
+        return
     target.parent.mkdir(parents=True, exist_ok=True)
     name = f".{target.name}.{os.urandom(4).hex()}.new"
     with unfinished(target.with_name(name), target) as fresh, fresh.open("wb") as file:
@@ -75,7 +80,7 @@ def _held(lock: Path) -> int | None:
         return None
     import fcntl
 
-    file = os.open(lock, os.O_CREAT | os.O_RDWR)
+    file = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -93,12 +98,13 @@ def write_text(target: str | Path, text: str) -> None:
 
 
 def lines_of(source: str) -> Iterator[str]:
-    """Yield the lines of a text file (plain or .gz) or of standard input."""
+    """Yield the lines of a text file (plain or .gz) or of standard input; see `text_lines`."""
     if source == STANDARD:
         with readable(source):
             # As files are read, whatever the locale is.
-            cast(TextIOWrapper, sys.stdin).reconfigure(encoding="utf-8-sig", errors="strict")
-            yield from sys.stdin
+            lines = cast(TextIOWrapper, sys.stdin)
+            lines.reconfigure(encoding="utf-8-sig", errors="strict")
+            yield from bounded_lines(lines, source)
     else:
         yield from text_lines(source)
 

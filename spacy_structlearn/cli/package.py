@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -19,6 +20,8 @@ from ._pipelines import HELP
 from ._terminal import echo
 
 OURS = "spacy-structlearn"
+_LONGEST = 100  # characters of a name or a version, which get into the name of a file
+_NAME = re.compile(rf"[A-Za-z0-9_]{{1,{_LONGEST}}}")
 BUILD = '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
 
 
@@ -41,12 +44,17 @@ def package_cli(
 
     Nothing is downloaded; the installed setuptools builds the wheel. It contains the
     pipeline with its config, meta, LICENSES_SOURCES, and digests of its files to detect damage. It
-    requires spacy-structlearn. A pipeline that is damaged according to its digests is refused.
+    requires spacy-structlearn. A pipeline is refused if it is damaged according to its digests, if
+    it has links to files elsewhere, and if its meta has a name or a version that no package can
+    have.
     """
     from ..pipeline import digests
+    from ..pipeline.fitting import is_pipeline
+    from ..reading import check_within
 
     source = directory(model)
-    if not all((source / name).is_file() for name in ("config.cfg", "meta.json")):
+    check_within(source)
+    if not is_pipeline(source):
         raise StructlearnError("SL071", path=model)
     digests.check(source)
     with temporary_folder() as work:
@@ -68,7 +76,8 @@ def _project(source: Path, work: Path, name: str | None, version: str | None) ->
 
     (work / "project").mkdir()
     meta = work / "meta.json"
-    srsly.write_json(meta, _with_requirement(srsly.read_json(source / "meta.json")))
+    given = {"name": name, "version": version}
+    srsly.write_json(meta, _with_requirement(_checked(source / "meta.json", given)))
     said = StringIO()
     try:
         with redirect_stdout(said):
@@ -90,6 +99,50 @@ def _project(source: Path, work: Path, name: str | None, version: str | None) ->
     digests.write(config.parent)
     (project / "pyproject.toml").write_text(BUILD, encoding="utf8")
     return project
+
+
+def _checked(path: Path, given: dict[str, str | None]) -> dict[str, Any]:
+    """Read a meta.json. Raises SL090 for what must not get into a file name or a header.
+
+    given: the name and the version that replace those of the file, if they are not None.
+    """
+    import srsly
+    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.version import InvalidVersion, Version
+    from spacy.schemas import ModelMetaSchema, validate
+
+    def refuse(problem: str) -> NoReturn:
+        raise StructlearnError("SL090", path=path, problem=" ".join(problem.split()))
+
+    try:
+        meta = dict(srsly.read_json(path))
+    except (ValueError, TypeError) as error:
+        refuse(str(error))
+    meta |= {setting: value for setting, value in given.items() if value is not None}
+    if problems := validate(ModelMetaSchema, meta):
+        refuse(problems[0])
+    for setting in ("lang", "name"):
+        if not _NAME.fullmatch(meta[setting]):
+            refuse(
+                f"the {setting} {meta[setting][:60]!r} has other characters than A-Z, a-z, 0-9 "
+                "and _, or too many"
+            )
+    version = meta["version"]
+    try:
+        Version(version)
+    except InvalidVersion:
+        refuse(f"the version {version[:60]!r} is none of a Python package, such as '1.0.0'")
+    if len(version) > _LONGEST or not version.isascii() or re.search(r"\s", version):
+        refuse(f"the version {version[:60]!r} has other characters than ASCII, or too many")
+    for requirement in meta.get("requirements", ()):
+        try:
+            Requirement(requirement)
+        except InvalidRequirement:
+            refuse(f"{requirement[:60]!r} in requirements is none of a Python package")
+    for setting in ("author", "email", "url", "license"):
+        if not str(meta.get(setting) or "").isprintable():
+            refuse(f"{setting} has line breaks or control characters")
+    return meta
 
 
 def _with_requirement(meta: dict[str, Any]) -> dict[str, Any]:

@@ -16,9 +16,10 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from ..cleanup import unfinished
+from ..cleanup import remove, unfinished
 from ..errors import StructlearnError
 from ..parallel.shards import MakeEngine, make_engine
+from ..reading import read_bytes
 from ..serialization import DAMAGE, flag, nested, pack, reading, restore, unpack
 from .settings import Settings
 
@@ -213,8 +214,9 @@ class Trainer(Generic[S]):
         write_bytes(checkpoint, pack(_RUN_KIND, _VERSION, fields))
 
     def _go_on(self, checkpoint: Path, settings: str | None) -> None:
+        data = read_bytes(checkpoint)
         try:
-            _, fields = unpack(checkpoint.read_bytes(), _RUN_KIND, {_VERSION})
+            _, fields = unpack(data, _RUN_KIND, {_VERSION})
             with reading(_RUN_KIND, *_OTHERS):
                 state = fields["state"].tobytes()
                 resumed = fields["settings"] == settings and self.resume(state)
@@ -285,5 +287,7 @@ def array_digest(*parts: Any) -> bytes:
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a new file and rename it to `path`, so that it is never incomplete."""
-    with unfinished(path.with_name(f"{path.name}.new"), path) as fresh:
+    fresh = path.with_name(f"{path.name}.new")
+    remove(fresh)  # a link there would be written through
+    with unfinished(fresh, path):
         fresh.write_bytes(data)

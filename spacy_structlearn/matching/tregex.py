@@ -211,7 +211,7 @@ class _Parser:
 
     def _error(self, wanted: str, shift: int = 0) -> StructlearnError:
         place = self.place + shift
-        return StructlearnError("SL701", text=self.text, wanted=wanted, place=place + 1)
+        return StructlearnError("SL701", text=self.text[:200], wanted=wanted, place=place + 1)
 
 
 def _expression(label: re.Match) -> str:

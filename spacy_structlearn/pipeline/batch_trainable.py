@@ -39,6 +39,7 @@ from ..errors import StructlearnError
 from ..learning.settings import Settings, document, quoted, setting, signature, violation
 from ..learning.training import Estimator, Trainer
 from ..parallel.shards import MakeEngine, make_engine
+from ..reading import read_bytes
 from ..serialization import DAMAGE
 from ..words.classes import NOT_SHARED, sharing
 from . import digests
@@ -445,19 +446,22 @@ class BatchTrainable(TrainablePipe):
         """Save the component to a folder, with digests of its files.
 
         Digests of the pipeline around the folder are removed if they cover the replaced files.
+        Links in place of its files are replaced, not written through.
         """
         folder = util.ensure_path(path)
         let_be_stored(self.model)
         digests.forget(folder.parent, folder.name)
+        digests.remove_links(folder)
         with self._sharing():
             super().to_disk(folder, exclude=exclude)
-        digests.write(folder)
+        digests.write(folder, self.settings_kind.name)
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """Serialize the component to bytes."""
+        """Serialize the component to bytes, with a digest of settings and model."""
         let_be_stored(self.model)
         with self._sharing():
-            return super().to_bytes(exclude=exclude)
+            parts = srsly.msgpack_loads(super().to_bytes(exclude=exclude))
+        return srsly.msgpack_dumps(digests.sealed(parts, self.settings_kind.name))
 
     def _sharing(self) -> AbstractContextManager:
         return sharing(word_classes(self.vocab))
@@ -472,7 +476,12 @@ class BatchTrainable(TrainablePipe):
         }
         try:
             stored = dict(srsly.msgpack_loads(bytes_data))
+            if {"cfg", "model"}.isdisjoint({*stored, *exclude}):
+                raise ValueError("neither settings nor parameters")
+            digests.check_sealed(stored, place, self.name, self.settings_kind.name)
         except DAMAGE as error:
+            if getattr(error, "code", None) == "SL089":
+                raise
             raise self._damaged(place, error) from error
         util.from_dict(stored, setters, exclude)
         return self._loaded(place, exclude)
@@ -484,11 +493,12 @@ class BatchTrainable(TrainablePipe):
         OSError for files that cannot be read.
         """
         path = util.ensure_path(path)
-        digests.check_component(path, exclude=tuple(exclude))
+        kind = self.settings_kind.name
+        digests.check_component(path, self.name, kind, exclude=tuple(exclude))
         readers = {
-            "cfg": lambda file: self._read_cfg(file.read_bytes(), file),
+            "cfg": lambda file: self._read_cfg(read_bytes(file), file),
             "vocab": lambda file: self.vocab.from_disk(file, exclude=exclude),
-            "model": lambda file: self._read_model(file.read_bytes(), file),
+            "model": lambda file: self._read_model(read_bytes(file), file),
         }
         util.from_disk(path, readers, exclude)
         return self._loaded(path / "cfg", exclude)

@@ -7,8 +7,10 @@ times faster and, without early stopping, ends at the same parameters.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
+from errno import ELOOP
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -26,6 +28,7 @@ from tqdm import tqdm
 from ..cleanup import ensured, remove, unfinished
 from ..errors import StructlearnError
 from ..parallel.shards import MakeEngine, make_engine
+from ..reading import nested_sections
 from . import digests
 from .batch_trainable import BatchTrainable
 from .cross_prediction import annotated
@@ -54,7 +57,8 @@ def train(
     """
     if output is not None:
         output = _replaceable(Path(output))
-    config = load_config(config_path, overrides=overrides or {}, interpolate=False)
+    with nested_sections(config_path):
+        config = load_config(config_path, overrides=overrides or {}, interpolate=False)
     if "training" not in config:
         raise StructlearnError("SL015", path=config_path)
     nlp = init_nlp(config)
@@ -307,17 +311,21 @@ def _old(output: Path) -> Path:
     return output.with_name(f".{output.name}.old")
 
 
-def _is_pipeline(folder: Path) -> bool:
+def is_pipeline(folder: Path) -> bool:
+    """Return whether a folder has the files by which a pipeline is known."""
     return all((folder / name).is_file() for name in ("meta.json", "config.cfg"))
 
 
 def _replaceable(output: Path) -> Path:
     """Raise StructlearnError unless `output` is a pipeline, an empty directory or missing."""
-    output = output.resolve()
+    try:
+        output = output.resolve()
+    except RuntimeError:  # before Python 3.13
+        raise OSError(ELOOP, os.strerror(ELOOP), str(output)) from None
     # The old pipeline, if `save` was killed after it had moved it away.
-    if not output.exists() and _is_pipeline(_old(output)):
+    if not output.exists() and is_pipeline(_old(output)):
         _old(output).rename(output)
     empty = output.is_dir() and not any(output.iterdir())
-    if output.exists() and not empty and not _is_pipeline(output):
+    if output.exists() and not empty and not is_pipeline(output):
         raise StructlearnError("SL014", path=output)
     return output

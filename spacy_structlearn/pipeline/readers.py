@@ -25,6 +25,7 @@ from spacy.vocab import Vocab
 from ..attachment.sites import NOUN, VERB, Site, sites
 from ..errors import StructlearnError
 from ..evaluation.conlleval import chunks
+from ..reading import check_zlib, read_bytes
 from ..roles.propositions import SPLIT, PlainFrame, Proposition, read_props
 from ..trees.brackets import read_trees, text_lines
 from ..trees.chunks import base_noun_phrases
@@ -377,7 +378,8 @@ def read_conll_columns(path: Path) -> Iterator[list[tuple[str, str, str]]]:
 
 def load_docbin(path: Path) -> DocBin:
     """Read a .spacy file. Raises StructlearnError if it is missing or not a DocBin."""
-    data = _existing(path).read_bytes()
+    data = read_bytes(_existing(path))
+    check_zlib(data, path)
     with _of_docbin(path):
         docbin = DocBin().from_bytes(data)
         # get_docs() silently loses Docs if one of these is too short.

@@ -18,8 +18,9 @@ from spacy.util import registry
 
 from ..errors import StructlearnError
 from ..learning.settings import signature
+from ..reading import check_within, nested_sections
 from . import digests
-from .fitting import replaced_whole
+from .fitting import is_pipeline, replaced_whole
 
 
 class Change(NamedTuple):
@@ -140,6 +141,9 @@ def upgrade_pipeline(path: Path, output: Path) -> None:
     Raises StructlearnError like `upgraded`, for a damaged pipeline, and if `output` exists and is
     not a pipeline.
     """
+    check_within(path)
+    if not is_pipeline(path):
+        raise StructlearnError("SL071", path=path)
     digests.check(path)
     config = Config(upgraded(read_config(path / "config.cfg")))
     with replaced_whole(output) as fresh:
@@ -148,8 +152,9 @@ def upgrade_pipeline(path: Path, output: Path) -> None:
 
 
 def read_config(path: Path) -> Config:
-    """Read a config without resolving its variables."""
-    return Config().from_disk(path, interpolate=False)
+    """Read a config without resolving its variables. Raises SL056 for deeply nested sections."""
+    with nested_sections(path):
+        return Config().from_disk(path, interpolate=False)
 
 
 def current(learner: str) -> str:

@@ -17,7 +17,7 @@ from sys import intern
 from typing import NamedTuple, TypeAlias
 
 from ..errors import StructlearnError
-from ..trees.brackets import named_lines, unescape
+from ..trees.brackets import MOST_OPEN, named_lines, unescape
 from ..trees.labels import VERBS, labels_of
 from ..trees.tree import Tree
 
@@ -160,6 +160,8 @@ def _tree(
     for token, (word, tag, bit) in enumerate(zip(words, tags, bits, strict=True)):
         opened, closed = _bit(bit, path, line + token)
         stack.extend((intern(label), []) for label in opened)
+        if len(stack) > MOST_OPEN:
+            _fail(path, line + token, f"more than {MOST_OPEN} brackets are open")
         stack[-1][1].append(Tree(tag, (), word))
         if closed >= len(stack):
             _fail(path, line + token, f"the parse bit {bit!r} closes more brackets than are open")

@@ -21,12 +21,14 @@ import uuid
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from sys import intern
 
 from ..cleanup import unfinished
 from ..errors import StructlearnError
+from ..reading import LONGEST_LINE, bounded_lines, open_bytes
 from .tree import Tree
 
 # A match is a leaf on one line, an opening bracket with its label, a closing bracket, or any other
@@ -35,6 +37,8 @@ _TOKEN = re.compile(r"\(\s*([^\s()]*)(?:\s+([^\s()]+)\s*\))?|(\))|([^\s()]+)")
 _UNWRITABLE = re.compile(r"[\s()]")
 _WORD = re.compile(r"\S+")
 PIECE = 1_000_000  # characters of a very long line that are read at a time
+MOST_OPEN = 10_000
+"""The largest number of open brackets. Trees of sentences have fewer than a hundred."""
 _WHOLE_WORD_BRACKETS = {"-LCB-": "{", "-RCB-": "}", "-LSB-": "[", "-RSB-": "]"}
 
 
@@ -119,9 +123,8 @@ def _parse(lines: Iterable[str], path: str) -> Iterator[Tree]:
     """
     stack: list[tuple[str | None, list[Tree]]] = []
     began = number = 0
-    tokens = _TOKEN.findall
     for number, line in enumerate(lines, 1):
-        for label, word, closing, text in chain.from_iterable(map(tokens, _pieces(line))):
+        for label, word, closing, text in chain.from_iterable(map(_tokens, _pieces(line))):
             if word:
                 node = Tree(intern(label), (), unescape(word))
             elif closing:
@@ -136,6 +139,8 @@ def _parse(lines: Iterable[str], path: str) -> Iterator[Tree]:
             else:
                 if not stack:
                     began = number
+                if len(stack) == MOST_OPEN:
+                    raise StructlearnError("SL124", path=path, line=number, most=MOST_OPEN)
                 stack.append((intern(label) or None, []))
                 continue
             if stack:
@@ -153,6 +158,13 @@ def _pieces(line: str) -> Iterator[str]:
         yield line[begin:end]
         begin = end
     yield line[begin:]
+
+
+def _tokens(piece: str) -> Iterable[tuple[str, ...]]:
+    if len(piece) <= 2 * PIECE:
+        return _TOKEN.findall(piece)  # type: ignore[no-any-return]
+    # Without opening brackets, so most of it will not be read.
+    return (match.groups("") for match in _TOKEN.finditer(piece))  # type: ignore[misc]
 
 
 def _add_text(stack: list, text: str, path: str, line: int) -> None:
@@ -200,10 +212,11 @@ def named_lines(source: str | os.PathLike[str] | Iterable[str]) -> tuple[Iterabl
 def text_lines(path: str | os.PathLike[str]) -> Iterator[str]:
     """Yield the lines of a UTF-8 file without byte order mark, gzipped if its name ends in .gz.
 
-    Raises StructlearnError if it is not UTF-8, or an invalid or truncated gzip file.
+    Raises StructlearnError if it is not UTF-8, an invalid or truncated gzip file, or one that
+    expands to more or has longer lines than `reading` allows.
     """
-    with readable(path), _open_text(path) as lines:
-        yield from lines
+    with readable(path), io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig") as lines:
+        yield from bounded_lines(lines, path)
 
 
 @contextmanager
@@ -225,20 +238,13 @@ def readable(path: str | os.PathLike[str]) -> Iterator[None]:
 def _first_undecodable(path: str | os.PathLike[str]) -> str:
     """Name the first line of a file that is not UTF-8, "" if it cannot be found."""
     if os.path.isfile(path):
-        opener = gzip.open if os.fspath(path).endswith(".gz") else open
-        with opener(path, "rb") as lines:
-            for number, line in enumerate(lines, 1):
+        with open_bytes(path) as file:
+            for number, line in enumerate(iter(partial(file.readline, LONGEST_LINE), b""), 1):
                 try:
                     line.decode()
                 except UnicodeDecodeError as error:
                     return f"line {number}: {error}"
     return ""
-
-
-def _open_text(path: str | os.PathLike[str]) -> io.TextIOBase:
-    if os.fspath(path).endswith(".gz"):
-        return gzip.open(path, "rt", encoding="utf-8-sig")  # type: ignore[return-value]
-    return open(path, encoding="utf-8-sig")
 
 
 def _text_writer(raw: io.BufferedIOBase, compress: bool) -> io.TextIOWrapper:

@@ -1,11 +1,13 @@
 """`structlearn convert`: corpora in, DocBins out, and documents that are held out."""
 
+import os
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from cli.toys import ATTACHED, TREES, docs_of
+from cli.toys import ATTACHED, TREES, docs_of, one_line_error
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
 from typer.testing import CliRunner
@@ -37,6 +39,38 @@ def test_a_treebank_with_all_its_layers(run, tmp_path):
     assert not docs[0].has_unknown_spaces
     assert len(list(docs[0].sents)) > 1
     assert [path.name for path in target.parent.iterdir()] == ["all.spacy"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs pipes and devices")
+def test_a_device_is_written_and_not_replaced(run, trees, tmp_path):
+    target = tmp_path / "null"
+    target.symlink_to("/dev/null")
+    assert run("convert", trees, target)[0] == 0
+    assert target.is_symlink()
+    assert target.is_char_device()
+    (tmp_path / "outside").write_bytes(b"kept")
+    (tmp_path / "link").symlink_to("outside")
+    assert run("convert", trees, tmp_path / "link")[0] == 0
+    assert (tmp_path / "outside").read_bytes() == b"kept"
+    assert not (tmp_path / "link").is_symlink()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs pipes and devices")
+def test_a_pipe_is_written_and_not_replaced(run, trees, tmp_path):
+    run("convert", trees, tmp_path / "file")
+    os.mkfifo(tmp_path / "pipe")
+    with ThreadPoolExecutor() as pool:
+        read = pool.submit((tmp_path / "pipe").read_bytes)
+        assert run("convert", trees, tmp_path / "pipe")[0] == 0
+        assert read.result() == (tmp_path / "file").read_bytes()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs links")
+def test_a_lock_that_is_a_link_is_not_followed(run, model, tmp_path):
+    (tmp_path / "x.txt").write_text("A dog.")
+    (tmp_path / ".y.jsonl.lock").symlink_to(tmp_path / "outside")
+    one_line_error(run("apply", model, tmp_path / "x.txt", tmp_path / "y.jsonl"), "y.jsonl")
+    assert not (tmp_path / "outside").exists()
 
 
 def test_function_tags_and_layers_that_are_not_found_are_reported(run, tmp_path):

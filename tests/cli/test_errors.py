@@ -174,7 +174,7 @@ def place(tmp_path_factory):
         ("evaluate MODEL nowhere", ["SL010"]),
         ("package folder wheels", ["SL071"]),
         ("package en_nowhere wheels", ["SL071"]),
-        ("package MODEL wheels --name my-parser", ["SL066", "my-parser"]),
+        ("package MODEL wheels --name my-parser", ["SL090", "my-parser"]),
         ("info --component np_chunker --label Z", ["SL032] 'np_chunker' has no label 'Z'. Its la"]),
         ("info --component pp_attacher --label Z", ["SL032] 'pp_attacher' has no label 'Z'. Its "]),
         ("info --component parser", ["np_chunker"]),

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from importlib import import_module
 from importlib.util import find_spec
 
 import pytest
@@ -82,6 +83,92 @@ def test_the_wheel_can_be_loaded_where_it_is_unpacked(wheel, model, tmp_path):
     # Its digests are found in the package.
     assert done.returncode == 1
     assert f"[SL083] {file}" in done.stderr
+
+
+CODE = "'''; import os; open('executed', 'w'); '''"
+
+
+@pytest.fixture
+def described(model, tmp_path):
+    """Makes a copy of the pipeline with changes of its meta.json."""
+
+    def make(**changes):
+        folder = shutil.copytree(model, tmp_path / "pipeline")
+        srsly.write_json(folder / "meta.json", {**srsly.read_json(folder / "meta.json"), **changes})
+        return folder
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        *(("name", value) for value in (CODE, "a\n", "../x", "..", "a/b", "a-b", "", "\u212a", 7)),
+        *(("name", value) for value in ("x" * 101, "x = os:system", None, ["x"], 'a"b', "a b")),
+        *(("version", value) for value in (CODE, "1.0\n", "../../x", " 1.0", "1" * 200, 1.0, "")),
+        *(("lang", value) for value in ("../en", "en\n", CODE, 1)),
+        *(("author", value) for value in ("x\nRequires-Dist: evil", "x\0", "x\u2028y", 7)),
+        *((name, "x\nKeywords: y") for name in ("email", "url", "license")),
+        *(("requirements", value) for value in (["x; import os"], ["x\ny"], "x", [1])),
+        ("description", 7),
+    ],
+)
+def test_a_meta_that_no_package_can_have(run, described, tmp_path, setting, value):
+    folder = described(**{setting: value})
+    line = one_line_error(run("package", folder, tmp_path / "wheels"), "SL090", "meta.json")
+    assert setting in line
+    assert not (tmp_path / "wheels").exists()
+
+
+@pytest.mark.parametrize("options", [["--name", "x/../y"], ["--version", "../../x"]])
+def test_options_that_no_package_can_have(run, described, tmp_path, options):
+    one_line_error(run("package", described(), tmp_path / "wheels", *options), "SL090")
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b"null", b"[" * 100_000])
+def test_a_meta_that_is_no_json(run, described, tmp_path, content):
+    folder = described()
+    (folder / "meta.json").write_bytes(content)
+    one_line_error(run("package", folder, tmp_path / "wheels"), "SL090")
+
+
+def test_nothing_of_a_meta_is_executed(run, described, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    texts = {"description": f"{CODE}\nRequires-Dist: evil\n\n{CODE}", "notes": f"{CODE}\n{CODE}"}
+    texts |= dict.fromkeys(("author", "email", "url", "license"), CODE)
+    code, out, _ = run("package", described(**texts), tmp_path / "wheels")
+    assert code == 0
+    with zipfile.ZipFile(out.strip()) as archive:
+        archive.extractall(tmp_path / "installed")
+        (name,) = [n for n in archive.namelist() if n.endswith("METADATA")]
+        head = email.message_from_bytes(archive.read(name))
+        (entries,) = [n for n in archive.namelist() if n.endswith("entry_points.txt")]
+        assert archive.read(entries).split() == b"[spacy_models] en_pipeline = en_pipeline".split()
+    assert head["Author"] == CODE
+    assert not any("evil" in line for line in head.get_all("Requires-Dist"))
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "installed")}
+    subprocess.run([sys.executable, "-c", "import en_pipeline"], env=environment, check=True)
+    assert not list(tmp_path.rglob("executed"))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs links")
+@pytest.mark.parametrize("target", ["../outside", "link", "nothing"])
+def test_links_out_of_the_pipeline(run, described, tmp_path, target):
+    folder, new = described(), tmp_path / "new"
+    (tmp_path / "outside").write_text("a secret")
+    (folder / "link").symlink_to(target)
+    for command in (["package", folder, new], ["upgrade", folder, "-o", new]):
+        one_line_error(run(*command), "SL057", str(folder / "link"))
+        assert not new.exists()
+
+
+def test_what_spacy_refuses_is_one_line(run, model, tmp_path, monkeypatch):
+    def package(*_, **__):
+        print("\u2718 It does not\nwant to.")
+        raise SystemExit(1)
+
+    monkeypatch.setattr(import_module("spacy.cli.package"), "package", package)
+    one_line_error(run("package", model, tmp_path / "wheels"), "SL066", "It does not want to.")
 
 
 def test_a_wheel_that_cannot_be_built_is_one_line(run, model, tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """Both doors to training: `spacy train` and the fitting loop of the package."""
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -133,6 +134,28 @@ def test_what_is_no_pipeline_is_never_replaced(fitted, tmp_path, monkeypatch):
 
 
 # --- settings -------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs links and pipes")
+def test_an_output_that_is_a_link_in_a_circle_or_a_pipe(fitted, tmp_path):
+    (tmp_path / "circle").symlink_to("circle")
+    with pytest.raises(OSError, match="circle"):
+        fitting.save(fitted[0], tmp_path / "circle")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(StructlearnError, match="SL014"):
+        fitting.save(fitted[0], tmp_path / "pipe")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs pipes and devices")
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_a_checkpoint_that_is_no_file(paths, tmp_path, kind):
+    checkpoint = fitting._checkpoint(tmp_path / "out", "np_chunker")
+    if kind == "pipe":
+        os.mkfifo(checkpoint)
+    else:
+        checkpoint.symlink_to("/dev/zero")
+    with pytest.raises(StructlearnError, match=f"SL099.*checkpoint is a {kind}"):
+        fitting.train(CONFIG, tmp_path / "out", overrides=paths, progress=False)
 
 
 def test_scores_that_are_left_out(paths, tmp_path):

@@ -74,6 +74,7 @@ def test_predicates_without_a_sense():
         (["d 0 0 a T (S*)x - -"], 1, "neither a parse bit"),
         (["d 0 0 a T (*) - -"], 1, "neither a parse bit"),
         (["d 0 0 a T S(S*) - -"], 1, "neither a parse bit"),
+        ([f"d 0 0 a T {'(S' * 20_000}* - -"], 1, "more than 10000 brackets are open"),
         (["d 0 0 a T (S* - -", "d 0 1 a T *)) - -"], 2, "closes more brackets"),
         (["d 0 0 a T (S*) - -", "d 0 1 a T (S*) - -"], 2, "a second tree"),
         (["d 0 0 a T (S*) - -", "d 0 1 a T * - -"], 2, "a second tree"),

@@ -8,6 +8,7 @@ import pytest
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.trees import brackets
 from spacy_structlearn.trees.brackets import (
+    MOST_OPEN,
     load_trees,
     parse_tree,
     read_trees,
@@ -81,6 +82,14 @@ def test_files_round_trip(tmp_path, name):
     assert list(read_trees(path)) == trees
     assert list(read_trees(str(path))) == trees
     assert [entry.name for entry in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("layout", ["(", "(\n", "(X ", "(X (NN dog) "])
+def test_too_many_open_brackets(layout):
+    with pytest.raises(StructlearnError, match=r"SL124.*line \d+: more than 10000"):
+        parse_tree(layout * 100_000)
+    deep = "(X " * (MOST_OPEN - 1) + "(NN dog)" + ")" * (MOST_OPEN - 1)
+    assert str(parse_tree(deep)) == deep
 
 
 def test_gzip_is_deterministic(tmp_path):
@@ -201,5 +210,7 @@ def test_a_very_long_line_is_read_in_pieces(monkeypatch):
     for size in range(1, len(line)):
         monkeypatch.setattr(brackets, "PIECE", size)
         assert list(read_trees([line])) == whole
+        with pytest.raises(StructlearnError, match="SL101"):
+            list(read_trees([f"{line})"]))
     with pytest.raises(StructlearnError, match=r"SL102.*line 1\b"):
         list(read_trees([line[:30]]))

@@ -1,6 +1,6 @@
 """Check that damaged files of pipelines and checkpoints are detected.
 
-    python -m training.reliability.corruption
+    python -m training.reliability.corruption --record
 
 Files of the default pipeline, and of small pipelines of every architecture, are truncated, changed,
 emptied, doubled, removed, or swapped with files of the same name of another pipeline. Each case is
@@ -13,13 +13,15 @@ silent    loaded, but something differs
 
 Ways of loading: `own`, the functions and commands of the package, for pipelines with digests, as
 saved by `structlearn train`; `spacy_load`, `spacy.load` after `nlp.to_disk`, for files of our
-components; `spacy_load.foreign`, the same for other files, which spaCy does not check;
-`checkpoints`, states of interrupted trainings, where restarting is harmless if it is logged. `meta`
-is meta.json, loaded by the package. spaCy and its users edit this file, so a changed description
-counts as `described`, not as silent.
+components; `bytes`, what `to_bytes` of our components returns; `checkpoints`, states of interrupted
+trainings, where restarting is harmless if it is logged. Apart from these, `spacy_load.foreign` is
+`spacy.load` for the files of spaCy in pipelines with digests, and `spacy_load.plain` in pipelines
+without: spaCy reads these files before our components compare the digests, so its own errors come
+first. `meta` is meta.json, loaded by the package. spaCy and its users edit this file, so a changed
+description counts as `described`, not as silent.
 
 With --record, figures are recorded in training/results/reliability.json: corruption.{cases, errors,
-harmless, unclear, silent}, without `foreign` and `meta`, and the same by way of loading.
+harmless, unclear, silent}, without those apart, and the same by way of loading.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ from spacy_structlearn.learning import training
 from spacy_structlearn.pipeline import digests, fitting
 from spacy_structlearn.pipeline.built_in import FOLDER
 from spacy_structlearn.pipeline.readers import create_docbin_reader
-from training.common.recording import record
+from training.common.recording import clean_commit, record
 from training.reliability.small_pipelines import (
     SMALL,
     dev_docs,
@@ -61,7 +63,7 @@ from training.reliability.small_pipelines import (
 
 OURS = ("np_chunker", "constituency_parser", "pp_attacher", "srl_labeler")
 OUTCOMES = ("errors", "harmless", "described", "unclear", "silent")
-APART = ("spacy_load.foreign", "meta")  # not included in the sum
+APART = ("spacy_load.foreign", "spacy_load.plain", "meta")  # not included in the sum
 CHECKPOINTS = ("crf", "split_merge", "neural", "isbn", "m_estimated", "log_linear", "roles")
 
 Damage = Callable[[bytes, random.Random], bytes | None]
@@ -143,12 +145,16 @@ class Pipeline:
         try:
             found = self.behaviour()
         except Exception as error:
-            named = str(file) in str(error) or str(file) == getattr(error, "filename", None)
-            return "errors" if named and self.is_clear(error) else "unclear"
+            clear = self.is_named(error, file) and self.is_clear(error)
+            return "errors" if clear else "unclear"
         if found == self.sound:
             return "harmless"
         described = file.name == digests.META and found[::2] == self.sound[::2]
         return "described" if described else "silent"
+
+    def is_named(self, error: Exception, file: Path) -> bool:
+        """Return whether an error names the file."""
+        return str(file) in str(error) or str(file) == getattr(error, "filename", None)
 
     def is_clear(self, error: Exception) -> bool:
         """Return whether this error is clear for this way of loading, if it names the file."""
@@ -160,6 +166,30 @@ class Foreign(Pipeline):
 
     def is_clear(self, error: Exception) -> bool:
         return isinstance(error, (StructlearnError, OSError))
+
+
+class Bytes(Pipeline):
+    """A component of a loaded pipeline, loaded from bytes, which are in a file in `folder`."""
+
+    def __init__(self, folder: Path, nlp: Language, name: str, docs: Callable):
+        self.component: Any = nlp.get_pipe(name)
+        self.nlp, self.name = nlp, name
+        folder.mkdir()
+        (folder / name).write_bytes(self.component.to_bytes(exclude=["vocab"]))
+        super().__init__(folder, lambda: nlp, docs)
+
+    def behaviour(self) -> tuple[bytes, bytes, Any]:
+        self.component.from_bytes((self.folder / self.name).read_bytes(), exclude=["vocab"])
+        found = self.component.to_bytes(exclude=["vocab"])
+        return found, found, predictions(self.nlp, self.docs(self.nlp))
+
+    def outcome(self, file: Path) -> str:
+        if not file.exists():
+            return "harmless"  # there is nothing to load
+        return super().outcome(file)
+
+    def is_named(self, error: Exception, file: Path) -> bool:
+        return repr(self.name) in str(error)
 
 
 def damaged(pipeline: Pipeline, name: str, files: Iterable[str], repeats: int) -> Iterator[str]:
@@ -195,7 +225,7 @@ def small_cases(
 ) -> Iterator[tuple[str, str]]:
     """Yield way of loading and outcome for each case of small pipelines, trained in `work`.
 
-    foreign: pipelines in which spaCy's own files are damaged too.
+    foreign: pipelines in which spaCy's own files are damaged too, as `spacy.load` reads them.
     """
     overrides = write_corpus(work)
     names = list(names)
@@ -216,10 +246,19 @@ def small_cases(
                 yield door, outcome
         through = Foreign(plain, partial(spacy.load, plain), docs, other)
         for file in files_of(plain):
-            door = "spacy_load" if file.startswith(SMALL[name].component) else "spacy_load.foreign"
+            door = "spacy_load" if file.startswith(SMALL[name].component) else "spacy_load.plain"
             if door == "spacy_load" or name in foreign:
                 for outcome in damaged(through, plain.name, [file], repeats):
                     yield door, outcome
+        if name in foreign:
+            through = Foreign(folder, partial(spacy.load, folder), docs, other)
+            files = [file for file in files_of(folder) if file.startswith(digests.SPACYS)]
+            for outcome in damaged(through, f"{name} spacy.load", files, repeats):
+                yield "spacy_load.foreign", outcome
+        component = SMALL[name].component
+        in_bytes = Bytes(work / f"{name}.bytes", spacy.load(folder), component, docs)
+        for outcome in damaged(in_bytes, f"{name}.bytes", [component], repeats):
+            yield "bytes", outcome
 
 
 # --- the default pipeline -------------------------------------------------------------------------
@@ -356,6 +395,8 @@ def main(arguments: list[str] | None = None) -> dict[str, int]:
     parser.add_argument("--verbose", action="store_true", help="print unclear and silent cases")
     parser.add_argument("--record", action="store_true", help="write the figures to the results")
     args = parser.parse_args(arguments)
+    if args.record:
+        clean_commit()
     logging.basicConfig(level=logging.INFO if args.verbose else logging.ERROR)
     logging.getLogger("spacy").setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", module="spacy")

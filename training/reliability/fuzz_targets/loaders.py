@@ -111,6 +111,7 @@ class Loader:
     def __init__(self, trained: Trained):
         component = self.component = trained.component
         self.stored = srsly.msgpack_loads(component.to_bytes(exclude=["vocab"]))
+        del self.stored["digest"]  # which would find every change
         self.bytes = srsly.msgpack_dumps(self.stored)
         self.nodes = list(component.model.walk())
         attributes = srsly.msgpack_loads(self.stored["model"])["attrs"]
