@@ -403,6 +403,7 @@ def test_files_without_associations_are_read(attacher, nlp):
     for attributes in model["attrs"]:
         del attributes["associations"]
     message["model"] = srsly.msgpack_dumps(model)
+    del message["digest"]  # which these files did not have either
     other = spacy.blank("en").add_pipe("pp_attacher")
     other.from_bytes(srsly.msgpack_dumps(message))
     assert other.parameters == attacher.parameters
