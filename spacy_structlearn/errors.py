@@ -31,13 +31,19 @@ class NonConstituentException(StructlearnError):
 
 
 def message(code: str, **fields: object) -> str:
-    """Return the message of an error or a warning, with its code in front. Long texts are cut."""
+    """Return the message of an error or a warning, with its code in front.
+
+    Of long texts, the beginning and the end are shown.
+    """
     cut = {name: _cut(value) for name, value in fields.items()}
     return visible(f"[{code}] " + MESSAGES[code].format(**cut))
 
 
 def _cut(value: object) -> object:
-    return f"{value[:LONGEST]}..." if isinstance(value, str) and len(value) > LONGEST else value
+    if not isinstance(value, str) or len(value) <= LONGEST:
+        return value
+    half = LONGEST // 2
+    return f"{value[:half]}...{value[-half:]}"
 
 
 def _rebuild(kind: type[StructlearnError], code: str, fields: dict) -> StructlearnError:

@@ -108,12 +108,15 @@ def flag(value: Any) -> bool:
 def restore(target: object, names: Iterable[str], stored: dict[str, Any]) -> None:
     """Set attributes to stored values.
 
-    Raises TypeError if a value has another type than the attribute, unless this is None.
+    Raises TypeError if a value has another type than the attribute, unless this is None, and
+    ValueError for a negative whole number, because these are counts.
     """
     for name in names:
         now, value = getattr(target, name), stored[name]
         if now is not None and type(value) is not type(now):
             raise TypeError(f"{name} is of the type {type(value).__name__}")
+        if isinstance(value, int) and value < 0:
+            raise ValueError(f"{name} is {value}")
         setattr(target, name, value)
 
 

@@ -327,7 +327,11 @@ cdef class Network:
         offsets = np.array(item_offsets, dtype=np.int64)
         if not 1 <= state_size <= MOST_STATE_SIZE:
             raise StructlearnError("SL640", problem=f"a state size of {state_size}")
-        if max(n_labels, n_signatures, max_projects, offsets[n_tags]) > MOST_SYMBOLS:
+        if min(n_labels, n_tags, n_signatures, max_projects) < 0 or (
+            offsets.shape != (n_tags + 1,) or offsets[0] != 0 or (np.diff(offsets) < 0).any()
+        ):
+            raise StructlearnError("SL640", problem="negative numbers of symbols")
+        if max(n_labels, n_tags, n_signatures, max_projects, offsets[n_tags]) > MOST_SYMBOLS:
             raise StructlearnError("SL640", problem="more than 2^24 symbols")
         memset(&net, 0, sizeof(isbn_t))
         net.n = <int> state_size

@@ -685,6 +685,10 @@ cdef int brackets(const int8_t[::1] moves, const int32_t[::1] labels, int64_t be
     return 0  # a sequence
 
 
+cdef enum:
+    MOST_BEAM = 1 << 20
+
+
 # --- results -------------------------------------------------------------------------------------
 cdef class Workspace:
     """Memory for one search at a time, used again by the next one."""
@@ -701,6 +705,8 @@ cdef class Searcher:
     weights: float64 (n_weights).
     chains: the phrases of each label, topmost first.
     root: the phrase that is omitted at the top of a tree, or -1.
+
+    Raises ValueError for another number of weights or chains than the network has.
     """
 
     cdef isbn_t net
@@ -710,7 +716,14 @@ cdef class Searcher:
     cdef int32_t[::1] chains
     cdef int root, longest_chain
 
-    def __init__(self, Network network not None, const double[::1] weights, chains, int root):
+    def __init__(
+        self, Network network not None, const double[::1] weights not None, chains, int root
+    ):
+        if (
+            weights.shape[0] != network.n_weights or len(chains) != network.net.n_labels
+            or not all(len(chain) for chain in chains)
+        ):
+            raise ValueError("the weights or the chains do not fit the network")
         lengths = [len(chain) for chain in chains]
         self.chain_offsets = np.cumsum([0, *lengths], dtype=np.int64)
         self.chains = np.array([phrase for chain in chains for phrase in chain], np.int32)
@@ -758,6 +771,8 @@ cdef class Searcher:
                      and bonus[i] <= 0 and isfinite(bonus[i]))
         if not sound:
             raise ValueError("each word must have candidates that the network knows")
+        if not (0 < beam <= MOST_BEAM and 0 < branching <= MOST_BEAM and 0 <= k <= MOST_BEAM):
+            raise ValueError(f"beam, branching and k must be positive, and at most {MOST_BEAM}")
         cdef int[:, ::1] nodes = np.empty((2, 2 * most), dtype=np.intc)
         cdef int[::1] ranks = np.empty(branching, dtype=np.intc)
         cdef double[::1] ranked = np.empty(branching)

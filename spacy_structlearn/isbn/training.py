@@ -251,6 +251,8 @@ class ISBNTrainer(Trainer[ISBNSettings]):
         own = {name: state[name].copy() for name in self._first_state().keys() - {"n_updates"}}
         if any(v.dtype != np.float32 or v.shape != self._start.weights.shape for v in own.values()):
             raise ValueError("weights of another network")
+        if state["n_updates"] < 0:
+            raise ValueError(f"{state['n_updates']} updates")
         self._vectors, self._weights = own, own["weights"]
         self._optimizer, self._n_updates = optimizer, int(state["n_updates"])
         for key, block in self._blocks():
@@ -282,6 +284,8 @@ class ISBNTrainer(Trainer[ISBNSettings]):
         self._best, self.scores = state["best"], [*map(float, state["scores"])]
         self.factor, self._sum = float(state["factor"]), float(state["sum"])
         self._batch = int(state["batch"])
+        if self._batch < 0:
+            raise ValueError(f"batch {self._batch}")
         if self._best is not None:
             self._set(self._best)  # raises, if training cannot return to it
         self._set(state["state"])

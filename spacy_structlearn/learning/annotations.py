@@ -27,6 +27,9 @@ def fits(value: Any, annotation: Any) -> bool:
     cannot be checked, such as a type variable.
     """
     origin, arguments = get_origin(annotation), get_args(annotation)
+    alias = getattr(origin, "__value__", None)
+    if alias is not None:  # NDArray is declared by a type statement since NumPy 2.5
+        return fits(value, alias[arguments])
     if annotation is Any or isinstance(annotation, TypeVar):
         return True
     if annotation in (None, NoneType):

@@ -31,6 +31,7 @@ from typing import Any, ClassVar, NoReturn, TypeVar, Union, get_args, get_origin
 import numpy as np
 
 from ..errors import StructlearnError
+from ..reading import read_bytes
 from .annotations import annotations, fits, shown
 
 S = TypeVar("S", bound="Settings")
@@ -176,8 +177,8 @@ class Settings:
         Raises StructlearnError if it cannot be read.
         """
         try:
-            return getattr(self, name).read_bytes()
-        except (OSError, ValueError):  # missing, a folder, or no possible name of a file
+            return read_bytes(getattr(self, name))
+        except (OSError, ValueError):  # missing, a folder or a pipe, or no possible name of a file
             self.refuse(name, "a file that can be read")
 
     def part(self, kind: type[S], **changes: Any) -> S:

@@ -149,12 +149,15 @@ class Trainer(Generic[S]):
         Raises StructlearnError if the bytes are not a valid state.
         """
         _, fields = unpack(state, KIND, {_VERSION})
-        if fields.get("identity") != self.identity():
+        identity = fields.get("identity")
+        if not isinstance(identity, str) or identity != self.identity():
             return False
         with reading(KIND):
             fresh = copy(self)
             value, n_iterations = float(fields["value"]), int(fields["n_iterations"])
             finished = flag(fields["finished"])
+            if n_iterations < 0:
+                raise ValueError(f"{n_iterations} iterations")
             if fresh.restore(fields["state"]) is False:
                 return False
             fresh.value, fresh.n_iterations, fresh.finished = value, n_iterations, finished

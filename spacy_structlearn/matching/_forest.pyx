@@ -23,9 +23,10 @@ def build(const int64_t[::1] offsets, const int32_t[::1] starts, const int32_t[:
     """
     cdef Py_ssize_t n_trees = offsets.shape[0] - 1, n_brackets = starts.shape[0]
     check(n_trees >= 0 and ends.shape[0] == n_brackets, "arrays must fit together")
-    cdef Py_ssize_t n_words = offsets[n_trees], n = n_brackets + 2 * n_words
-    check(n < 2**31, "there are too many nodes")
+    cdef Py_ssize_t n_words = offsets[n_trees]
+    check(n_brackets < 2**30 and n_words < 2**29, "there are too many nodes")
     check_starts(offsets, n_words)
+    cdef Py_ssize_t n = n_brackets + 2 * n_words
     found, firsts = np.empty((8, n), dtype=np.int32), np.empty(n_trees + 1, dtype=np.int32)
     cdef int32_t[:, ::1] nodes = found
     cdef int32_t[::1] first = firsts, stack = np.empty(n_brackets + 1, dtype=np.int32)

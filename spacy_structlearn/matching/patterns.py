@@ -167,7 +167,7 @@ def _tests(number: int, name: str, value: object) -> list[Test]:
             try:
                 found.append(Test(key, re.compile(wanted)))
                 continue
-            except re.error as error:
+            except (re.error, RecursionError, OverflowError) as error:
                 problem = f"{wanted!r} is not a regular expression ({error})"
                 raise _error(number, problem) from None
         elif key in _COMPARISONS and name == LENGTH and isinstance(wanted, int):

@@ -15,21 +15,25 @@ without brackets has no relations of its own: in `NP < DT < NN`, both are childr
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ..errors import StructlearnError
 from .patterns import LABEL, NOT
 from .relations import OPERATOR
 
+T = TypeVar("T")
+U = TypeVar("U")
+
 ANY = "__"
-MOST_OPEN = 50  # brackets in a pattern
 # A dollar sign is a relation, but in PRP$ and WP$ it belongs to the label.
 _LABEL = re.compile(
     r"""@?(?:/(?P<regex>(?:\\.|[^/\\])+)/|"(?P<quoted>[^"]+)"|"""
     r"""(?P<plain>[^\s()\[\]|/=&!<>.,:$"@#?]+(?:\$(?=[\s)|=\]&]|\Z))?))"""
 )
+MOST_DEPTH = 100  # brackets within each other
+MOST_ALTERNATIVES = 1000  # of a node and its relations
 _NAME = re.compile(r"\w+")
 _SPACE = re.compile(r"\s*")
 
@@ -75,8 +79,8 @@ class _Parser:
 
     def __init__(self, text: str):
         self.text, self.place = text, 0
+        self.depth = 0
         self._names: set[str] = set()
-        self._open = 0
         self._skip()
 
     def pattern(self) -> list[_Node]:
@@ -106,7 +110,7 @@ class _Parser:
     def _related(self, nodes: list[_Node]) -> list[_Node]:
         return [
             node._replace(relations=node.relations + more)
-            for node, more in product(nodes, self.relations())
+            for node, more in self._product(nodes, self.relations())
         ]
 
     def relations(self, *, needed: bool = False) -> list[Relations]:
@@ -132,7 +136,7 @@ class _Parser:
                 more = self._relation()
             else:
                 return found
-            found = [one + other for one, other in product(found, more)]
+            found = [one + other for one, other in self._product(found, more)]
 
     def _relation(self) -> list[Relations]:
         negated = self._takes(NOT)
@@ -177,15 +181,20 @@ class _Parser:
 
     def _opens(self, sign: str) -> bool:
         found = self._takes(sign)
-        self._open += found
-        if self._open > MOST_OPEN:
-            raise self._error(f"at most {MOST_OPEN} open brackets")
+        self.depth += found
+        if self.depth > MOST_DEPTH:
+            raise self._error(f"at most {MOST_DEPTH} brackets within each other")
         return found
 
     def _closes(self, sign: str) -> None:
         if not self._takes(sign):
             raise self._error(f"a {sign!r}")
-        self._open -= 1
+        self.depth -= 1
+
+    def _product(self, one: Sequence[T], other: Sequence[U]) -> Iterable[tuple[T, U]]:
+        if len(one) * len(other) > MOST_ALTERNATIVES:
+            raise self._error(f"at most {MOST_ALTERNATIVES:,} alternatives")
+        return product(one, other)
 
     def _match(self, kind: re.Pattern, what: str) -> re.Match:
         found = kind.match(self.text, self.place)
@@ -196,7 +205,7 @@ class _Parser:
         if regex := found.groupdict().get("regex"):
             try:
                 re.compile(regex)
-            except re.error as error:
+            except (re.error, RecursionError, OverflowError) as error:
                 raise self._error(f"a regular expression ({error})", -len(found[0])) from None
         return found
 

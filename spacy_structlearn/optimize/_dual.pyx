@@ -33,7 +33,8 @@ def squared_norms(
 
 def epoch(
     const int64_t[::1] indptr, const int32_t[::1] indices, const double[::1] data,
-    const double[::1] norms, const int64_t[::1] order, double c, double[::1] w, double[::1] alpha,
+    const double[::1] norms not None, const int64_t[::1] order not None, double c,
+    double[::1] w not None, double[::1] alpha not None,
 ):
     """For each row in the given order, set its alpha to the minimiser of G and let w follow.
 
@@ -41,7 +42,13 @@ def epoch(
     c: the strength of the regulariser. w: float64 (n_columns), c (F'alpha / n - E), changed.
     alpha: float64 (n), changed.
     Returns the duality gap, each row's part of it as it was when its turn came.
+    Raises ValueError for arrays that do not fit together.
     """
+    _check_rows(indptr, indices, data, w.shape[0])
+    if not norms.shape[0] == alpha.shape[0] == indptr.shape[0] - 1:
+        raise ValueError("each row must have a norm and an alpha")
+    if order.shape[0] and (np.min(order) < 0 or np.max(order) >= alpha.shape[0]):
+        raise ValueError("order must be of rows")
     cdef Py_ssize_t n = indptr.shape[0] - 1, n_steps = order.shape[0], k, i, p
     cdef double score, curvature, new, change, gap = 0.0
     with nogil:

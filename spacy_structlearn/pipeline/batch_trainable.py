@@ -138,9 +138,8 @@ class BatchTrainable(TrainablePipe):
         # Third parties may register models of their own types, and a block of a config can return
         # anything.
         attrs = getattr(model, "attrs", {})
-        estimator = attrs.get("estimator")
-        if estimator is None or not hasattr(attrs.get("parameters"), self.parameter):
-            found = quoted(model if estimator is None else estimator)
+        if "estimator" not in attrs or not hasattr(attrs.get("parameters"), self.parameter):
+            found = quoted(attrs.get("estimator") or model)
             raise StructlearnError("SL029", component=name, model=found, missing=self.parameter)
         if scorer is not None and not callable(scorer):
             wanted, value = "a function or none", quoted(scorer)

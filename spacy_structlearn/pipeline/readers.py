@@ -142,7 +142,9 @@ def create_docbin_reader(
     def read(nlp: Language) -> Iterator[Example]:
         _check_tags(nlp, tags)
         for doc in _read_docbin(path, nlp.vocab):
-            yield to_example(doc, tags=tags, spans=spans or ())
+            with _of_docbin(path):  # with strings or spans that do not exist
+                example = to_example(doc, tags=tags, spans=spans or ())
+            yield example
 
     return read
 

@@ -22,11 +22,12 @@ def outside(
     cdef Py_ssize_t n = starts.shape[0], width = 0, total = 0, i, k, begin = 0
     check(ends.shape[0] == n and weights.shape[0] == n, "there must be a weight of each span")
     for i in range(sizes.shape[0]):
-        check(sizes[i] >= 0, "sizes must not be negative")
+        # More than are left might overflow the sum.
+        check(0 <= sizes[i] <= n - total, "sizes must add up to the number of spans")
         total += sizes[i]
     check(total == n, "sizes must add up to the number of spans")
     for i in range(n):
-        check(0 <= starts[i] < ends[i], "spans must not be empty")
+        check(0 <= starts[i] < ends[i] < 2**31, "spans must not be empty")
     cdef Py_ssize_t low, high
     for i in range(sizes.shape[0]):
         low, high = _bounds(starts, ends, begin, begin + sizes[i])

@@ -15,7 +15,7 @@ O(tokens + brackets). With pairs of labels it takes O(tokens * depth).
 """
 
 from libc.math cimport exp, log, log1p, INFINITY
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 import numpy as np
 
@@ -39,7 +39,8 @@ def nest(const int64_t[:, ::1] brackets, const int64_t[::1] offsets, uint8_t[::1
     check(brackets.shape[1] == 2 and kept.shape[0] == n, "brackets or kept has a wrong shape")
     for k in range(1, n):
         check(
-            (brackets[k - 1, 0], -brackets[k - 1, 1]) <= (brackets[k, 0], -brackets[k, 1]),
+            brackets[k - 1, 0] < brackets[k, 0]
+            or (brackets[k - 1, 0] == brackets[k, 0] and brackets[k - 1, 1] >= brackets[k, 1]),
             "brackets must be sorted",
         )
     cdef int64_t[:, ::1] stack = np.empty((n + 1, 2), dtype=np.int64)
@@ -53,7 +54,8 @@ def nest(const int64_t[:, ::1] brackets, const int64_t[::1] offsets, uint8_t[::1
         if depth > 0 and (end > stack[depth - 1, 1]
                           or (start == stack[depth - 1, 0] and end == stack[depth - 1, 1])):
             kept[k] = 0
-        if end - start < 2:
+        # Of any numbers, because brackets may be outside all sentences.
+        if end <= start or <uint64_t>end - <uint64_t>start < 2:
             kept[k] = 0
         if kept[k]:
             stack[depth, 0], stack[depth, 1] = start, end

@@ -131,6 +131,7 @@ cdef int _check_neighbours(
     check(starts.shape[0] == n_words + 1, "starts must have n_words + 1 numbers")
     check(word_counts.shape[0] == words.shape[0], "there must be a count for each neighbour")
     check_ids(words, 0, n_words, "a neighbour is no word")
+    _check_counts(word_counts, 2**31 - 1)
     return check_starts(starts, words.shape[0])
 
 

@@ -2,6 +2,7 @@
 
 import pickle
 
+import numpy as np
 import pytest
 from contracts.cases import end, listed, trained
 
@@ -85,7 +86,11 @@ def test_damaged_state(case):
         with pytest.raises(StructlearnError, match=r"SL05[0-4]"):
             trainer.resume(bad)
     version, fields = unpack(state, KIND, {1})
+    assert not trainer.resume(pack(KIND, version, fields | {"identity": np.zeros(2)}))
     damaged = [fields | {name: "x"} for name in fields if name != "identity"]
+    damaged += [fields | {"n_iterations": -1}]
+    for name in {"n_forests", "batch"}.intersection(fields["state"]):
+        damaged += [fields | {"state": fields["state"] | {name: -(2**63)}}]
     for name in fields["state"]:
         rest = {key: value for key, value in fields["state"].items() if key != name}
         damaged += [fields | {"state": rest}, fields | {"state": rest | {name: "x"}}]

@@ -75,17 +75,6 @@ def test_relations_belong_to_the_node_on_the_left():
     assert flat("PRP$ $ NN") == [[(None, None, "0", "PRP$"), ("0", "$", "1", "NN")]]
 
 
-@pytest.mark.parametrize(
-    "pattern",
-    ["(" * 1000, "(" * 1000 + "NP" + ")" * 1000, "NP" + " < (NP" * 1000, "NP" + " [< (NP" * 1000],
-)
-def test_too_many_open_brackets(pattern):
-    with pytest.raises(StructlearnError, match=r"SL701.*at most 50 open brackets") as error:
-        parsed(pattern)
-    assert len(str(error.value)) < 500
-    assert parsed("(" * 50 + "NP" + ")" * 50 + " < (DT) < (NN)") == parsed("NP < DT < NN")
-
-
 def test_alternatives():
     nn, nns = ("0", "<", "1", "NN"), ("0", "<", "1", "NNS")
     np = (None, None, "0", "NP")

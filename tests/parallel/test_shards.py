@@ -3,7 +3,9 @@
 import pickle
 import threading
 import time
+from functools import reduce
 from itertools import pairwise
+from operator import add
 from typing import NamedTuple
 
 import numpy as np
@@ -88,7 +90,8 @@ def test_counts_keep_their_names_and_types(threads):
     assert isinstance(counts, Counts)
     assert counts.first.dtype == np.float32
     parts = [shard.expected_counts(0.5) for shard in shards]
-    assert value == sum(part for part, _ in parts)
+    # In this order, which `sum` of Python 3.12 would improve on.
+    assert value == reduce(add, (part for part, _ in parts))
     for place in (0, 1):
         total = parts[0][1][place].copy()
         for _, part in parts[1:]:

@@ -1,6 +1,9 @@
 """Hostile input, a little of it: the targets of the fuzzer, without sanitizers."""
 
+import os
+import shutil
 import sys
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -8,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from training.reliability import fuzz
-from training.reliability.fuzz_targets import kernels, loaders, workloads
-from training.reliability.fuzz_targets.pipeline import Pipeline, mixed
-from training.reliability.fuzz_targets.readers import Readers
+from training.reliability.fuzz_targets import kernels
+from training.reliability.fuzz_targets.checks import ANSWERED, NotSane
+from training.reliability.fuzz_targets.readers import FORMATS
 
 FEW = ("crf_l1", "memm", "perceptron", "stochastic_crf", "latent", "bayes_net", "isbn")
 CHAINS = tuple(module for module in kernels.MODULES if module.startswith("sequence."))
@@ -49,12 +52,7 @@ def work(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def calls(work):
-    return kernels.load(work / "seeds" / "calls.pickle")
-
-
-@pytest.fixture(scope="module")
-def trained(work):
-    return {name: workloads.load(work / "seeds" / f"{name}.pickle") for name in FEW}
+    return kernels.load(work / fuzz.CALLS)
 
 
 # --- kernels --------------------------------------------------------------------------------------
@@ -73,7 +71,7 @@ def test_kernels(calls, module):
 @pytest.mark.parametrize("module", CHAINS)
 def test_kernels_refuse_short_arrays_and_ids_out_of_range(calls, module):
     target = kernels.Kernel(module, calls)
-    for call in target.calls:
+    for call in chain.from_iterable(target.calls.values()):
         for place, value in enumerate(call.args):
             wrong = []
             if isinstance(value, np.ndarray) and value.size:
@@ -88,61 +86,133 @@ def test_kernels_refuse_short_arrays_and_ids_out_of_range(calls, module):
 
 
 # --- models ---------------------------------------------------------------------------------------
+TARGETS = {
+    **{f"loaders.{name}": 20 for name in FEW},
+    "loaders.trainers": 20,
+    "loaders.serialization": 20,
+    **{f"readers.{name}": 20 for name in FORMATS},
+    "pipelines.small": 5,
+}
 
 
-@pytest.mark.parametrize("kind", [loaders.Loader, loaders.Trainers, loaders.Serialization])
-def test_models(trained, kind):
-    target = kind([trained[name] for name in ("crf_l1", "latent", "isbn")])
+@pytest.mark.parametrize("name", TARGETS)
+def test_targets(work, name):
+    target = fuzz.target(name, work)
 
-    @EXAMPLES
-    @given(st.binary(min_size=8, max_size=96))
+    @settings(EXAMPLES, max_examples=TARGETS[name])
+    @given(st.binary(min_size=8, max_size=fuzz.LENGTH))
     def run(data):
-        target(data)
+        assert target(data)
 
     run()
 
 
-# --- corpora --------------------------------------------------------------------------------------
-def test_readers():
-    target = Readers()
-
-    @settings(EXAMPLES, max_examples=100)
-    @given(st.binary(min_size=8, max_size=96))
-    def run(data):
-        target(data)
-
-    run()
+def test_unchanged_inputs_are_answered(work):
+    # The first choices of zeros change nothing that matters.
+    for name in ("loaders.crf_l1", "loaders.trainers", "readers.text", "kernels.kernels.index"):
+        target = fuzz.target(name, work)
+        outcomes = [target(fuzz.data_of(name, 0, number)) for number in range(200)]
+        assert outcomes.count(ANSWERED) >= 10
 
 
-# --- pipelines ------------------------------------------------------------------------------------
-def test_pipelines(nlp, trained):
-    target = Pipeline([(nlp, 0.5), *((small, 0.1) for small in mixed(trained)[:1])])
-    # Seeds of long inputs are left to the script.
-    for seed in range(1, 6):
-        target(seed)
+def test_the_default_pipeline(work):
+    target = fuzz.target("pipelines.default", work)
+    assert target(b"one") == ANSWERED
+
+
+# --- invariants -----------------------------------------------------------------------------------
+def test_a_kernel_with_random_results_is_found(calls, monkeypatch):
+    target = kernels.Kernel("kernels.index", calls)
+    random = np.random.default_rng(0)
+    monkeypatch.setattr(target, "run", lambda call: (random.random(3), []))
+    inputs = [fuzz.data_of("kernels.kernels.index", 0, number) for number in range(100)]
+    with pytest.raises(NotSane, match="another result"):
+        list(map(target, inputs))
 
 
 # --- the script -----------------------------------------------------------------------------------
-def test_a_failure_is_counted_and_kept(work, monkeypatch):
-    def broken(data):
-        raise RuntimeError("broken")
-
-    monkeypatch.setattr(fuzz, "target", lambda name, folder: broken)
-    assert fuzz.looped("readers.all", 10, work, 0) == (fuzz.MOST_FAILURES, fuzz.MOST_FAILURES)
-    kept = work / "failures" / "readers.all"
-    assert len(list(kept.glob("input?"))) == fuzz.MOST_FAILURES
-    assert "broken" in (kept / "input0.txt").read_text()
+def test_inputs_are_those_of_their_numbers():
+    names = [*fuzz.targets(1000, 0)][:2]
+    inputs = {(n, s, k): fuzz.data_of(n, s, k) for n in names for s in (0, 1) for k in (0, 5, 1029)}
+    assert len(set(inputs.values())) == len(inputs)
+    assert all(fuzz.data_of(*key) == data for key, data in inputs.items())
+    assert {len(data) for data in inputs.values()} == {fuzz.LENGTH}
 
 
-def test_the_loop(work, monkeypatch, capsys):
-    arguments = ["--loop", "--no-record", "--only", "readers", "loaders.serialization"]
-    arguments += ["--share", "0.0005", "--work", str(work)]
+def test_all_inputs_are_shared_among_targets():
+    found = fuzz.targets(10_000, 100)
+    assert sum(found.values()) - found["pipelines.default"] >= 10_000
+    assert 32 * found["pipelines.default"] >= 100
+    assert not fuzz.targets(0, 0)["kernels.sequence._chain"]
+
+
+def refuse(data):
+    raise RuntimeError("broken")
+
+
+def die(data):
+    os._exit(3)
+
+
+def hang(data):
+    while True:
+        pass
+
+
+def grow(data):
+    held = bytearray(2**27)
+    held[:] = bytes(range(256)) * 2**19
+    hang(data)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the fuzzer needs Linux")
+@pytest.mark.parametrize(
+    ("broken", "report"),
+    [(refuse, "broken"), (die, "exit code 3"), (hang, "exit code -27"), (grow, "exit code -9")],
+)
+def test_failures_are_counted_and_kept(tmp_path, monkeypatch, broken, report):
+    def one(data):
+        return broken(data) if data == bad else ANSWERED
+
+    bad = fuzz.data_of("kernels.a", 0, 3)
+    monkeypatch.setattr(fuzz, "target", lambda name, folder: one)
+    monkeypatch.setattr(fuzz, "SECONDS", 0.2 if broken is hang else 60)
+    monkeypatch.setattr(
+        fuzz, "MEGABYTES", fuzz._rss_mb(os.getpid()) + 32 if broken is grow else 2**20
+    )
+    parts = []
+    fuzz.run_all({"kernels.a": 8, "kernels.b": 0}, [], tmp_path, 0, 1, parts.append)
+    assert [part.failures for part in parts if part.failures] == [[3]]
+    assert max(part.end for part in parts) == 8
+    assert report in (tmp_path / "failures" / "kernels.a.3.txt").read_text()
+    assert fuzz.figures(parts)["fuzz.failures"] == 1
+
+
+def test_a_target_is_aborted(tmp_path):
+    part = fuzz.run_part(refuse, "kernels.a", 0, 0, 20, tmp_path)
+    assert part.failures == [*range(fuzz.MOST_FAILURES)]
+    assert part.end == fuzz.MOST_FAILURES
+
+
+def test_a_run_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(fuzz, "target", lambda name, folder: lambda data: ANSWERED)
+    monkeypatch.setattr(fuzz, "PART_S", -1)  # one input per part
+    parts = []
+    fuzz.run_all({"kernels.a": 2}, [], tmp_path, 0, 1, parts.append)
+    fuzz.run_all({"kernels.a": 4}, parts, tmp_path, 0, 2, parts.append)
+    assert [(part.begin, part.end) for part in parts] == [(0, 1), (1, 2), (2, 3), (3, 4)]
+    assert fuzz.figures(parts)["fuzz.inputs"] == 4
+
+
+def test_the_script(work, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(fuzz, "prepare", lambda folder: shutil.copytree(work, folder))
+    arguments = ["--ordinary", "--no-record", "--target", "readers", "kernels.kernels"]
+    arguments += ["--inputs", "300", "--documents", "0", "--work", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", ["fuzz.py", *arguments])
     with pytest.raises(SystemExit) as done:
         fuzz.main()
     assert done.value.code == 0
-    found = dict(
-        line.split() for line in capsys.readouterr().out.splitlines() if line[:5] == "fuzz."
-    )
-    assert found["fuzz.readers.all.inputs"] == "40"
+    found = dict(line.split() for line in capsys.readouterr().out.splitlines())
+    assert int(found["fuzz.readers.text.inputs"]) > 0
     assert found["fuzz.failures"] == "0"
+    assert found["fuzz.sanitized"] == "0"

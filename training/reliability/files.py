@@ -60,8 +60,8 @@ from spacy_structlearn.learning import training
 from spacy_structlearn.pipeline import digests, fitting, readers
 from spacy_structlearn.pipeline.built_in import FOLDER
 from spacy_structlearn.roles.propositions import read_props
+from spacy_structlearn.sequence.settings import CRFSettings
 from spacy_structlearn.trees.brackets import read_trees
-from spacy_structlearn.words.classes import read_classes
 from training.common.recording import ROOT, clean_commit, record
 from training.reliability.small_pipelines import write_corpus
 
@@ -424,7 +424,7 @@ def _hostile_models(inputs: Inputs) -> Iterator[Case]:
         def classes(place: Place, value=value) -> Callable[[], Any]:
             path = place / "inside" / "classes"
             path.write_bytes(forged(_with_fields(value, "word_classes", 2)))
-            return lambda: read_classes(path)
+            return lambda: CRFSettings(classes=path).word_classes
 
         def checkpoint(place: Place, value=value) -> Callable[[], Any]:
             path = place / "inside" / "x.checkpoint"

@@ -1,338 +1,442 @@
-"""Fuzz kernels, models, corpus files and whole pipelines with more than a million inputs.
+"""Fuzz kernels, models, corpus files and whole pipelines with ten million inputs.
 
-    python -m venv FUZZ && FUZZ/bin/pip install -e .[test] cython atheris==3.0.0
-    FUZZ/bin/python -m training.reliability.fuzz --work WORK
+    python -m training.reliability.fuzz
+    python -m training.reliability.fuzz --inputs 20000 --documents 100 --no-record
+    python -m training.reliability.fuzz --target kernels.sequence._chain --input 759
 
-This needs Clang (--clang), Linux, and a Python with a wheel of Atheris. First, small pipelines of
-every architecture are trained (`fuzz_targets.workloads`). The fuzzer mutates their files and their
-kernel calls. Kernels are built in WORK with the address and undefined-behaviour sanitizers and with
-coverage. For each target, a process runs libFuzzer through Atheris (Serebryany 2016), guided by the
-coverage of kernels or, for other targets, of the package's Python. Pipelines run without sanitizers
-on consecutive seeds.
+First, small pipelines of every architecture are trained (`fuzz_targets.workloads`), and their calls
+of kernels are recorded. The fuzzer mutates these calls, stored models and files of corpora. Kernels
+are built in WORK by GCC with the address and undefined-behaviour sanitizers, and this copy of the
+package is used in all processes of the targets, except for those of pipelines, which are slower.
+
+Everything is created once, in a process that forks for each part of a target. A fork takes one
+input after another, and ends when it has used 20 CPU seconds or dies; then the target goes on with
+the next input. Each input is determined by the target, the seed and its number: --input repeats
+one. WORK/COMMIT has what is done, so a run that was cut off goes on; --fresh starts again.
 
 An input fails if a sanitizer reports an error, the process dies, an undocumented exception is
 raised (kernels may raise ValueError, TypeError, OverflowError, and MemoryError for the size of an
-array), the output is invalid (`fuzz_targets.checks`), it takes more than 20 seconds, or the process
-uses more than 2 GB. Failing inputs are stored in WORK/failures, and the target continues. --loop
-uses random inputs without sanitizers and guidance. In training/results/reliability.json:
+array), the output is invalid (`fuzz_targets.checks`), it takes more than 20 CPU seconds, or the
+process uses more than 2 GB. WORK/COMMIT/failures has the report of each. After ten failures, a
+target is aborted. In training/results/reliability.json:
 
-fuzz.kernels.inputs     number of inputs of kernels, loaders and readers
-fuzz.kernels.NAME.inputs    of one kernel; also fuzz.loaders.NAME, fuzz.readers.all
-fuzz.pipeline.inputs, slowest_s, peak_rss_mb
-fuzz.failures           total number
-fuzz.cpu_s              total CPU seconds
+fuzz.inputs                 number of inputs of kernels, loaders, readers and small pipelines
+fuzz.documents              number of documents in the default pipeline
+fuzz.sanitized              number of inputs that ran with the sanitizers
+fuzz.failures               number of failures
+fuzz.GROUP.inputs           number of inputs of kernels, loaders, readers or pipelines
+fuzz.GROUP.NAME.inputs      of one target; the default pipeline gets 32 documents per input
+fuzz.GROUP.NAME.answered    % of them that were not refused
+fuzz.GROUP.NAME.refusals    number of different refusals
+fuzz.slowest_s, peak_mb     CPU seconds of the slowest input, and the peak memory of a process
+fuzz.cpu_s                  CPU seconds of all inputs
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
+import json
+import mmap
 import os
-import random
-import re
 import resource
+import shutil
+import signal
 import subprocess
 import sys
 import time
 import traceback
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache, partial
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from zlib import crc32
 
-HERE = Path(__file__).resolve().parent
+import numpy as np
+import srsly
+from tqdm import tqdm
 
-RESULTS = "reliability"
-SECONDS = 20  # time limit of an input
-SECONDS_OF_A_DOC = 60  # time limit of a document in a whole pipeline
+from training.common.recording import WORK, clean_commit, git, peak_mb, record, show
+from training.reliability.fuzz_targets import building
+
+RESULTS, MODULE = "reliability", "training.reliability.fuzz"
+INPUTS, DOCUMENTS = 10_000_000, 100_000
+SECONDS = 20  # CPU seconds of an input
+PART_S = 20  # CPU seconds of a part
 MEGABYTES = 2048
-MOST_FAILURES = 3  # failures before a target is aborted
-# Fewer sentences lead to smaller models and more inputs per second.
-SENTENCES = 8
-LOADERS = {
-    "chains": ("crf", "crf_pairs", "crf_l1", "hmm", "m_estimation", "memm", "joint", "tagger"),
-    "classifiers": ("bayes_net", "log_linear", "stages"),
-    "grammars": ("latent", "product", "conditional", "span", "m_estimated", "neural"),
-    "isbn": ("isbn", "isbn_mean_field"),
-}
+MOST_FAILURES = 10  # of a target, before it is aborted
+BLOCK = 1024  # inputs whose bytes are drawn together
+LENGTH = 96  # bytes of an input
+SENTENCES = 8  # fewer sentences lead to smaller models and more inputs per second
+BUILDS = ("sanitized", "ordinary")
+SEEDS, CALLS = "seeds", "calls.pickle"  # a folder in that of the commit, and a file in it
 RESUMED = (
     "crf", "crf_l1", "memm", "pseudolikelihood", "perceptron", "m_estimation", "latent", "product",
-    "conditional", "span", "neural", "m_estimated", "isbn", "log_linear",
-    "stages",
+    "conditional", "span", "neural", "m_estimated", "isbn", "log_linear", "stages",
 )  # fmt: skip
-# Number of inputs of each target in a full run.
-INPUTS = {"kernels": 60_000, "loaders": 4_000, "readers": 80_000, "serialization": 40_000}
-INPUTS |= {"isbn._search": 20_000, "grammar.chart._chart": 20_000}  # slow targets
-LENGTHS = {"kernels": 48, "loaders": 96, "readers": 96}  # bytes of an input
+# Shares of the inputs of a target or a group: those of most kernels are 1, and slower targets get
+# fewer.
+SHARES = {"kernels": 1.0, "readers": 0.5, "loaders": 0.02, "pipelines": 0.0005}
+SHARES |= {"kernels.grammar.chart._chart": 0.1, "kernels.isbn._search": 0.3}
+SHARES |= dict.fromkeys(("kernels.grammar.spans._features", "kernels.sequence._perceptron"), 0.5)
+SHARES |= {
+    f"readers.{name}": 0.2 for name in ("brackets", "docbin_content", "trees", "spaces", "tregex")
+}
 
 
-def targets() -> dict[str, int]:
-    """Return the names of all targets, with their numbers of inputs in a full run."""
+def targets(inputs: int, documents: int) -> dict[str, int]:
+    """Return the names of all targets, with their numbers of inputs.
+
+    inputs: of all targets but the default pipeline. documents: for the default pipeline.
+    """
+    from training.reliability.fuzz_targets import workloads
     from training.reliability.fuzz_targets.kernels import MODULES
+    from training.reliability.fuzz_targets.pipeline import BATCH
+    from training.reliability.fuzz_targets.readers import FORMATS
 
-    found = {f"kernels.{module}": INPUTS.get(module, INPUTS["kernels"]) for module in MODULES}
-    found |= {f"loaders.{name}": INPUTS["loaders"] for name in LOADERS}
-    found["loaders.trainers"] = INPUTS["loaders"]
-    found["loaders.serialization"] = INPUTS["serialization"]
-    found["readers.all"] = INPUTS["readers"]
-    return found
+    names = [f"kernels.{module}" for module in MODULES]
+    names += [f"readers.{name}" for name in FORMATS]
+    names += [f"loaders.{name}" for name in (*workloads.CONFIGS, "serialization", "trainers")]
+    names += ["pipelines.small"]
+    shares = {name: SHARES.get(name, SHARES[name.partition(".")[0]]) for name in names}
+    whole = sum(shares.values())
+    found = {name: -int(-inputs * share // whole) for name, share in shares.items()}
+    return found | {"pipelines.default": -(-documents // BATCH)}
+
+
+def build_of(name: str, args: argparse.Namespace) -> str:
+    """Return which build of the kernels a target uses."""
+    return BUILDS[args.ordinary or name.startswith("pipelines.")]
+
+
+@lru_cache(1)
+def _block(name: str, seed: int, number: int) -> bytes:
+    return np.random.default_rng([crc32(name.encode()), seed, number]).bytes(BLOCK * LENGTH)
+
+
+def data_of(name: str, seed: int, number: int) -> bytes:
+    """Return the bytes of an input."""
+    begin = LENGTH * (number % BLOCK)
+    return _block(name, seed, number // BLOCK)[begin : begin + LENGTH]
 
 
 # --- targets --------------------------------------------------------------------------------------
-def prepare(work: Path, sentences: int = SENTENCES, only: Iterable[str] | None = None) -> None:
-    """Train the small pipelines, and write them and their kernel calls to `work`."""
-    from tqdm import tqdm
-
+def prepare(folder: Path, sentences: int = SENTENCES, only: Iterable[str] | None = None) -> None:
+    """Train the small pipelines, and write them and their kernel calls to `folder`."""
+    import spacy_structlearn
     from training.reliability.fuzz_targets import kernels, workloads
 
-    (work / "seeds").mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     # Learn classes while calls are recorded.
-    (work / workloads.CLASSES_FILE).unlink(missing_ok=True)
+    (folder / workloads.CLASSES_FILE).unlink(missing_ok=True)
     with kernels.recording() as recorder:
         for name in tqdm(workloads.names(only), desc="train", disable=None):
-            trained = workloads.train(name, work, sentences)
+            trained = workloads.train(name, folder, sentences)
             for _ in workloads.predictions(trained):
                 pass
-    kernels.save(recorder.all(), work / "seeds" / "calls.pickle")
+        spacy_structlearn.load()(workloads.TEXT)
     # Train again, because models trained during recording contain recording wrappers.
     for name in tqdm(workloads.names(only), desc="store", disable=None):
-        workloads.save(workloads.train(name, work, sentences), work / "seeds" / f"{name}.pickle")
+        workloads.save(workloads.train(name, folder, sentences), folder / f"{name}.pickle")
+    kernels.save(recorder.all(), folder / CALLS)
 
 
-def target(name: str, work: Path) -> Callable[[bytes], None]:
-    """Return the function that is called with each input."""
-    from training.reliability.fuzz_targets import kernels, workloads
+def target(name: str, folder: Path) -> Callable[[bytes], str]:
+    """Return the function that is called with each input, and returns what became of it.
 
-    def trained(names: Iterable[str]) -> list[workloads.Trained]:
-        paths = [work / "seeds" / f"{each}.pickle" for each in names]
-        return [workloads.load(path) for path in paths if path.exists()]
+    folder: that of `prepare`.
+    """
+    from training.reliability.fuzz_targets import kernels, loaders, pipeline, readers, workloads
+
+    # Otherwise all entry points of the environment are searched in each call.
+    for registry in (srsly.msgpack_encoders, srsly.msgpack_decoders):
+        registry.get_all = partial(dict, registry.get_all())
+
+    def trained(names: Iterable[str]) -> dict[str, workloads.Trained]:
+        paths = {name: folder / f"{name}.pickle" for name in names}
+        return {name: workloads.load(path) for name, path in paths.items() if path.exists()}
 
     group, _, rest = name.partition(".")
     if group == "kernels":
-        return kernels.Kernel(rest, kernels.load(work / "seeds" / "calls.pickle"))
+        return kernels.Kernel(rest, kernels.load(folder / CALLS))
     if group == "readers":
-        from training.reliability.fuzz_targets.readers import Readers
-
-        return Readers()
-    from training.reliability.fuzz_targets import loaders
-
-    if rest == "trainers":
-        return loaders.Trainers(trained(RESUMED))
-    if rest == "serialization":
-        return loaders.Serialization(trained(("crf", "latent", "bayes_net")))
-    return loaders.Loader(trained(LOADERS[rest]))
-
-
-# --- by libFuzzer ---------------------------------------------------------------------------------
-def child(name: str, work: Path, options: list[str]) -> None:
-    """Run a target under the sanitizers in this process. Never returns."""
-    import atheris
-
-    if name.startswith("kernels"):
-        one = target(name, work)
-    else:
-        with atheris.instrument_imports(include=["spacy_structlearn"]):
-            import spacy_structlearn.pipeline.architectures
-            import spacy_structlearn.pipeline.readers  # noqa: F401
-        one = target(name, work)
-    atheris.Setup([sys.argv[0], *options], one)
-    atheris.Fuzz()
+        return readers.Reader(rest)
+    if name == "loaders.trainers":
+        return loaders.Trainers(list(trained(RESUMED).values()))
+    if name == "loaders.serialization":
+        return loaders.Serialization(list(trained(("crf", "latent", "bayes_net")).values()))
+    if group == "loaders":
+        return loaders.Loader(trained([rest])[rest])
+    if rest == "default":
+        return pipeline.Documents()
+    return pipeline.Pipelines(pipeline.mixed(trained(workloads.CONFIGS)))
 
 
-def sanitized(
-    name: str, inputs: int, work: Path, seed: int, seconds: int = SECONDS
-) -> tuple[int, int]:
-    """Run a target under the sanitizers. Return the numbers of inputs and failures."""
-    done = failures = 0
-    begun = time.monotonic()
-    while done < inputs and failures < MOST_FAILURES:
-        ran, failed = _process(name, inputs - done, work, seed + failures, seconds)
-        done += ran
-        failures += failed
-    print(f"{name:32} {done:9} {failures:3} {time.monotonic() - begun:8.1f} s", flush=True)
-    return done, failures
+# --- parts ----------------------------------------------------------------------------------------
+class Part(NamedTuple):
+    """What became of the inputs from `begin` to `end` (not included) of a target."""
+
+    target: str
+    begin: int
+    end: int
+    failures: list[int]
+    outcomes: dict[str, int]
+    seconds: float = 0.0
+    slowest_s: float = 0.0
+    peak_mb: float = 0.0
+    build: str = ""
 
 
-def _process(name: str, inputs: int, work: Path, seed: int, seconds: int) -> tuple[int, int]:
-    from training.reliability.fuzz_targets.building import FOLDER
+def run_part(
+    one: Callable[[bytes], str],
+    name: str,
+    seed: int,
+    begin: int,
+    end: int,
+    failures: Path,
+    at: Callable[[int], Any] = lambda number: None,
+) -> Part:
+    """Run inputs of a target in this process, until some CPU seconds have passed.
 
-    log = work / "logs" / f"{name}.{seed}.log"
-    failures = work / "failures" / name
-    corpus = work / "corpus" / name
-    for folder in (log.parent, failures, corpus):
-        folder.mkdir(parents=True, exist_ok=True)
-    length = LENGTHS[name.partition(".")[0]]
-    rng = random.Random(f"{name} {seed}")
-    for number in range(200):
-        (corpus / f"random{number}").write_bytes(rng.randbytes(length))
-    spec = importlib.util.find_spec("atheris")
-    if spec is None or spec.origin is None:
-        sys.exit("Atheris is not installed: see the head of this file, or take --loop.")
-    runtime = Path(spec.origin).parent.parent
-    environment = {
-        **os.environ,
-        "LD_PRELOAD": str(runtime / "asan_with_fuzzer.so"),
-        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=2048"
-        ":quarantine_size_mb=64",
-        "UBSAN_OPTIONS": "print_stacktrace=1",
-        # Python's own allocator is faster, and kernels do not use its memory.
-        "PYTHONMALLOC": "malloc" if name.startswith("kernels") else "default",
-        # The instrumented package must precede that of the checkout.
-        "PYTHONPATH": os.pathsep.join(map(str, (work / FOLDER, runtime, HERE.parents[1]))),
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-    }
-    options = [
-        str(corpus),
-        f"-runs={inputs}",
-        f"-seed={seed + 1}",
-        f"-timeout={seconds}",
-        f"-rss_limit_mb={MEGABYTES}",
-        f"-max_len={length}",
-        "-len_control=0",
-        "-print_final_stats=1",
-        f"-artifact_prefix={failures}{os.sep}",
-    ]
-    # Run by path, because with -m the package in the current directory would precede both.
-    command = [sys.executable, __file__, "--child", name, "--work", str(work), "--", *options]
-    with open(log, "w") as out:
-        code = subprocess.run(
-            command, env=environment, stdout=out, stderr=out, check=False
-        ).returncode
-    found = re.findall(r"number_of_executed_units: (\d+)", log.read_text(errors="replace"))
-    ran = int(found[-1]) if found else 0
-    return ran, int(code != 0 or not ran)
-
-
-# --- by random inputs -----------------------------------------------------------------------------
-def looped(
-    name: str, inputs: int, work: Path, seed: int, seconds: int = SECONDS
-) -> tuple[int, int]:
-    """Run random inputs in this process, without sanitizers. Return the numbers of inputs and
-    failures."""
-    one = target(name, work)
-    length = LENGTHS[name.partition(".")[0]]
-    failures = 0
-    for number in range(inputs):
-        data = random.Random(f"{name} {seed} {number}").randbytes(length)
-        begun = time.monotonic()
+    at: called with the number of each input before it is run.
+    """
+    outcomes: Counter[str] = Counter()
+    failed: list[int] = []
+    slowest, started = 0.0, time.process_time()
+    now = started
+    for number in range(begin, end):
+        at(number)
         try:
-            one(data)
+            outcomes[one(data_of(name, seed, number))] += 1
         except Exception:
-            failures += 1
-            _keep(work, name, data)
-            if failures >= MOST_FAILURES:
-                break
-        else:
-            failures += time.monotonic() - begun > seconds
-    return number + 1, failures
+            failed.append(number)
+            _keep(failures, name, number, traceback.format_exc())
+        before, now = now, time.process_time()
+        slowest = max(slowest, now - before)
+        if now - started > PART_S or len(failed) >= MOST_FAILURES:
+            break
+    return Part(name, begin, number + 1, failed, outcomes, now - started, slowest, peak_mb())
 
 
-def _keep(work: Path, name: str, data: bytes) -> None:
-    folder = work / "failures" / name
+def _keep(folder: Path, name: str, number: int, report: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    number = len(list(folder.iterdir()))
-    (folder / f"input{number}").write_bytes(data)
-    (folder / f"input{number}.txt").write_text(traceback.format_exc())
+    (folder / f"{name}.{number}.txt").write_text(report)
 
 
-def pipelines(inputs: int, work: Path, seed: int) -> dict[str, Any]:
-    """Run documents through whole pipelines. Return the figures."""
-    from tqdm import tqdm
+def _fork(run: Callable[..., Part], place: mmap.mmap, log: Path, to: Connection) -> None:
+    """Run a part in this process, which was forked for it."""
+    os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
 
-    import spacy_structlearn
-    from training.reliability.fuzz_targets import workloads
-    from training.reliability.fuzz_targets.pipeline import Pipeline, mixed
+    def at(number: int) -> None:
+        place[:8] = number.to_bytes(8, "little")
+        # Ends this process, also within a kernel.
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
 
-    trained = {path.stem: path for path in sorted((work / "seeds").glob("*.pickle"))}
-    trained.pop("calls", None)
-    small = mixed({name: workloads.load(path) for name, path in trained.items()})
-    one = Pipeline([(spacy_structlearn.load(), 0.4), *((nlp, 0.6 / len(small)) for nlp in small)])
-    slowest = 0.0
-    failures = 0
-    for number in tqdm(range(inputs), desc="pipeline", disable=None):
-        begun = time.process_time()
+    to.send(run(at=at))
+
+
+def _rss_mb(process: int) -> float:
+    """Return the resident memory of a process; 0 if it has ended."""
+    try:
+        pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+    except (OSError, IndexError):
+        return 0.0
+    return pages * resource.getpagesize() / 2**20
+
+
+class Running:
+    """A part in a process of its own. end: the number after the last input."""
+
+    def __init__(self, folder: Path, one: Callable, name: str, seed: int, begin: int, end: int):
+        self.name, self.begin, self.failures = name, begin, folder / "failures"
+        self.log = folder / f"{name}.log"
+        self.place = mmap.mmap(-1, 8)
+        self.place[:8] = begin.to_bytes(8, "little")
+        self.result, to = get_context("fork").Pipe(duplex=False)
+        run = partial(run_part, one, name, seed, begin, end, self.failures)
+        arguments = (run, self.place, self.log, to)
+        self.process = get_context("fork").Process(target=_fork, args=arguments)
+        self.process.start()
+        to.close()
+
+    def limit(self) -> None:
+        """Kill the process if it uses too much memory."""
+        if _rss_mb(self.process.pid or 0) > MEGABYTES:
+            self.process.kill()
+
+    def ended(self) -> Part:
+        """Return the part of a process that has sent it or died."""
         try:
-            one(seed + number)
-        except Exception:
-            failures += 1
-            _keep(work, "pipeline", str(seed + number).encode())
-        taken = time.process_time() - begun
-        slowest = max(slowest, taken)
-        if taken > SECONDS_OF_A_DOC:
-            failures += 1
-            _keep(work, "pipeline", str(seed + number).encode())
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    failures += peak > MEGABYTES
-    return {"inputs": inputs, "slowest_s": slowest, "peak_rss_mb": peak, "failures": failures}
+            part = self.result.recv()
+            self.process.join()
+        except EOFError:
+            self.process.join()
+            number = int.from_bytes(self.place[:8], "little")
+            report = f"exit code {self.process.exitcode}\n{self.log.read_text(errors='replace')}"
+            _keep(self.failures, self.name, number, report)
+            part = Part(self.name, self.begin, number + 1, [number], {})
+        self.log.unlink(missing_ok=True)
+        return part
+
+
+def run_all(
+    numbers: dict[str, int],
+    done: list[Part],
+    folder: Path,
+    seed: int,
+    jobs: int,
+    write: Callable[[Part], Any],
+) -> None:
+    """Run the inputs of targets that are not done yet, in turn. write: called with each part."""
+    begins = {name: max([p.end for p in done if p.target == name], default=0) for name in numbers}
+    failures = Counter(
+        {name: sum(len(p.failures) for p in done if p.target == name) for name in numbers}
+    )
+    left = deque(name for name, number in numbers.items() if begins[name] < number)
+    ones = {name: target(name, folder / SEEDS) for name in tqdm(left, "load", disable=None)}
+    running: list[Running] = []
+    total = sum(numbers.values())
+    with tqdm(total=total, initial=sum(begins.values()), disable=None, unit_scale=True) as bar:
+        while left or running:
+            while left and len(running) < jobs:
+                name = left.popleft()
+                part = Running(folder, ones[name], name, seed, begins[name], numbers[name])
+                running.append(part)
+            for result in wait([part.result for part in running], timeout=0.5):
+                (part,) = (part for part in running if part.result is result)
+                running.remove(part)
+                ended = part.ended()
+                write(ended)
+                bar.update(ended.end - ended.begin)
+                begins[ended.target] = ended.end
+                failures[ended.target] += len(ended.failures)
+                is_aborted = failures[ended.target] >= MOST_FAILURES
+                if ended.end < numbers[ended.target] and not is_aborted:
+                    left.append(ended.target)
+            for part in running:
+                part.limit()
+
+
+# --- figures --------------------------------------------------------------------------------------
+def read_parts(path: Path) -> list[Part]:
+    """Return the parts that a run, perhaps cut off, has written."""
+    return [Part(**line) for line in srsly.read_jsonl(path, skip=True)] if path.exists() else []
+
+
+def figures(parts: list[Part]) -> dict[str, Any]:
+    """Return the figures of all parts."""
+    from training.reliability.fuzz_targets.checks import ANSWERED
+    from training.reliability.fuzz_targets.pipeline import BATCH
+
+    outcomes: dict[str, Counter[str]] = {}
+    inputs: Counter[str] = Counter()
+    for part in parts:
+        inputs[part.target] += part.end - part.begin
+        outcomes.setdefault(part.target, Counter()).update(part.outcomes)
+    found: dict[str, Any] = {
+        "inputs": inputs.total() - inputs["pipelines.default"],
+        "documents": BATCH * inputs["pipelines.default"],
+        "sanitized": sum(part.end - part.begin for part in parts if part.build == "sanitized"),
+        "failures": sum(len(part.failures) for part in parts),
+        "slowest_s": max(part.slowest_s for part in parts),
+        "peak_mb": max(part.peak_mb for part in parts),
+        "cpu_s": sum(part.seconds for part in parts),
+    }
+    for name, own in outcomes.items():
+        group, _, rest = name.partition(".")
+        # Kernels have the last name of their module and of its package.
+        key = f"{group}.{'_'.join(rest.split('.')[-2:]).replace('__', '_')}"
+        found[f"{group}.inputs"] = found.get(f"{group}.inputs", 0) + inputs[name]
+        found[f"{key}.inputs"] = inputs[name]
+        found[f"{key}.answered"] = 100 * own[ANSWERED] / inputs[name]
+        found[f"{key}.refusals"] = len(own) - (ANSWERED in own)
+    return {f"fuzz.{key}": value for key, value in found.items()}
+
+
+# --- the script -----------------------------------------------------------------------------------
+def run_build(args: argparse.Namespace, numbers: dict[str, int]) -> None:
+    """Run the targets of one build, or one input, in this process, which uses this build."""
+    if args.build == "ordinary":
+        # Larger arrays raise MemoryError; the sanitizers have such a limit of their own.
+        most = (2 * MEGABYTES) << 20
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    if args.input is not None:
+        (name,) = numbers
+        print(target(name, args.folder / SEEDS)(data_of(name, args.seed, args.input)))
+        return
+    path = args.folder / f"{args.seed}.jsonl"
+    with open(path, "a", encoding="utf8") as file:
+
+        def write(part: Part) -> None:
+            file.write(json.dumps(part._replace(build=args.build)._asdict()) + "\n")
+            file.flush()
+
+        own = {name: n for name, n in numbers.items() if build_of(name, args) == args.build}
+        run_all(own, read_parts(path), args.folder, args.seed, args.jobs, write)
+
+
+def start(build: str, work: Path, folder: Path, compiler: str) -> int:
+    """Run this command again with a build of the kernels. Return its exit status."""
+    own = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    if build == "sanitized":
+        own |= building.environment(work / build, compiler)
+    command = [sys.executable, "-m", MODULE, *sys.argv[1:], "--build", build]
+    command += ["--folder", str(folder)]
+    # The package in the current directory precedes all others.
+    place = work / build if build == "sanitized" else None
+    return subprocess.run(command, env={**os.environ, **own}, cwd=place, check=False).returncode
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--work", type=Path, default=HERE.parent / "work" / "fuzz")
-    parser.add_argument("--clang", default="clang")
-    parser.add_argument("--only", nargs="+", help="targets, or prefixes of their names")
+    parser.add_argument("--inputs", type=int, default=INPUTS, help="of all targets together")
+    parser.add_argument("--documents", type=int, default=DOCUMENTS, help="for the default pipeline")
+    parser.add_argument("--target", nargs="+", help="targets, or groups of them")
     parser.add_argument(
-        "--share", type=float, default=1.0, help="share of the inputs of a full run"
+        "--input", type=int, help="run only this input of a target, and show errors"
     )
-    parser.add_argument("--pipelines", type=int, default=10_000, help="number of documents")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument(
-        "--seconds",
-        type=int,
-        default=SECONDS,
-        help="time limit of an input; increase it on a busy machine",
-    )
-    parser.add_argument("--jobs", type=int, default=1, help="number of parallel targets")
-    parser.add_argument("--loop", action="store_true", help="no sanitizers, no Atheris")
-    parser.add_argument("--fresh", action="store_true", help="train the small pipelines again")
+    parser.add_argument("--jobs", type=int, default=1, help="number of parallel processes")
+    parser.add_argument("--work", type=Path, default=WORK / "fuzz")
+    parser.add_argument("--compiler", default="gcc", help="of the sanitized kernels")
+    parser.add_argument("--ordinary", action="store_true", help="no sanitizers")
+    parser.add_argument("--fresh", action="store_true", help="forget what was done at this commit")
     parser.add_argument("--no-record", action="store_true", help="do not record figures")
-    parser.add_argument("--child", help=argparse.SUPPRESS)
-    parser.add_argument("options", nargs="*", help=argparse.SUPPRESS)
+    parser.add_argument("--build", choices=BUILDS, help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
-    args.work = args.work.resolve()
-    if args.child:
-        child(args.child, args.work, args.options)
-        return
-    if args.fresh or not (args.work / "seeds" / "calls.pickle").exists():
-        prepare(args.work)
-    run = looped if args.loop else sanitized
-    if not args.loop:
-        from training.reliability.fuzz_targets.building import build
-
-        build(args.work, args.clang, args.jobs)
-    chosen = {
-        name: max(1, int(inputs * args.share))
-        for name, inputs in targets().items()
-        if not args.only or name.startswith(tuple(args.only))
+    chosen = [f"{name}." for name in args.target or ()]
+    numbers = {
+        name: number
+        for name, number in targets(args.inputs, args.documents).items()
+        if number and (not args.target or f"{name}.".startswith(tuple(chosen)))
     }
-    with ThreadPoolExecutor(1 if args.loop else args.jobs) as pool:
-        found = pool.map(
-            lambda item: run(*item, args.work, args.seed, args.seconds), chosen.items()
-        )
-        results = dict(zip(chosen, found, strict=True))
-    figures: dict[str, Any] = {}
-    for name, (done, _) in results.items():
-        group, *_, last = name.split(".")
-        figures[f"fuzz.{group}.{last.strip('_')}.inputs"] = done
-    failures = sum(failed for _, failed in results.values())
-    figures["fuzz.kernels.inputs"] = sum(done for done, _ in results.values())
-    if args.pipelines and not (args.only and "pipeline" not in args.only):
-        whole = pipelines(args.pipelines, args.work, args.seed)
-        failures += whole.pop("failures")
-        figures |= {f"fuzz.pipeline.{key}": value for key, value in whole.items()}
-    own, below = (
-        resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    )
-    figures["fuzz.cpu_s"] = own.ru_utime + own.ru_stime + below.ru_utime + below.ru_stime
-    figures["fuzz.failures"] = failures
-    for name, value in figures.items():
-        print(f"{name:44} {value}")
-    if not args.no_record:
-        from training.common.recording import record
-
-        record(RESULTS, figures)
-    sys.exit(1 if failures else 0)
+    if args.build:
+        run_build(args, numbers)
+        return
+    is_recorded = not (args.no_record or args.target)
+    commit = clean_commit() if is_recorded else git("describe", "--always", "--dirty")
+    work = args.work.resolve()
+    folder = work / commit
+    if args.fresh:
+        shutil.rmtree(folder, ignore_errors=True)
+    if not (folder / SEEDS / CALLS).exists():
+        prepare(folder / SEEDS)
+    builds = [build for build in BUILDS if any(build_of(n, args) == build for n in numbers)]
+    if "sanitized" in builds:
+        building.build(work / "sanitized", args.compiler, args.jobs)
+    for build in builds:
+        if status := start(build, work, folder, args.compiler):
+            sys.exit(status)
+    if args.input is not None:
+        return
+    found = figures(read_parts(folder / f"{args.seed}.jsonl"))
+    show(found)
+    if is_recorded:
+        record(RESULTS, found)
+    sys.exit(1 if found["fuzz.failures"] else 0)
 
 
 if __name__ == "__main__":

@@ -456,5 +456,5 @@ class MEstimatedGrammarTrainer(TreebankTrainer[MEstimatedGrammarSettings]):
         if optimizer is not None:
             self._optimizer = LBFGS.from_bytes(optimizer)
         self._estimated = serialization.flag(state["estimated"])
-        self._folds.n_parsed = int(state["n_forests"])
+        self._folds = Folds(self._data.n_trees, self.settings.folds, int(state["n_forests"]))
         return None

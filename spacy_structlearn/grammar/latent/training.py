@@ -198,6 +198,8 @@ class LatentGrammarTrainer(TreebankTrainer[LatentGrammarSettings]):
         if fields is not None:
             if fields["phase"] not in PHASES:
                 raise ValueError(f"a phase {fields['phase']!r}")
+            if fields["iteration"] < 0:
+                raise ValueError(f"iteration {fields['iteration']}")
             current = _Current(
                 *self._read(fields["level"]),
                 fields["phase"],

@@ -150,16 +150,19 @@ class Folds:
 
     n_sentences: number of sentences.
     n_folds: number of folds; there are at most as many as sentences.
+    n_parsed: number of folds parsed so far.
 
     parts: the forests of the first folds.
-    n_parsed: number of folds parsed so far. In a resumed training, `parts` are made again.
+    In a resumed training, `parts` are made again. Raises ValueError if there are not as many folds.
     """
 
-    def __init__(self, n_sentences: int, n_folds: int):
+    def __init__(self, n_sentences: int, n_folds: int, n_parsed: int = 0):
         n_folds = min(n_folds, n_sentences)
         self.bounds = [n_sentences * fold // max(n_folds, 1) for fold in range(n_folds + 1)]
         self.parts: list[TrainingForests] = []
-        self.n_parsed = 0
+        if not 0 <= n_parsed <= len(self):
+            raise ValueError(f"{n_parsed} parsed folds")
+        self.n_parsed = n_parsed
 
     def __len__(self) -> int:
         return len(self.bounds) - 1
@@ -433,9 +436,8 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
         if self._grammars:
             self._full = LatentGrammar.from_bytes(self._grammars[0].tobytes())
         # A new object: if the state is damaged, the old one is restored.
-        self._folds = Folds(len(self._data.trees), self.settings.folds)
-        self._folds.n_parsed, self._forests = int(state["n_forests"]), None
-        self._scorers = None
+        self._folds = Folds(len(self._data.trees), self.settings.folds, int(state["n_forests"]))
+        self._forests = self._scorers = None
         if state["scorers"] is not None:
             self._scorers = self._new_scorers(self._full)
             for scorer, part in zip(self._scorers, state["scorers"], strict=True):

@@ -7,9 +7,12 @@ from libc.stdint cimport int32_t, int64_t
 import numpy as np
 
 
-def word_scores(const int32_t[::1] ids, const float[:, ::1] rows, const int32_t[::1] backoff_rows,
-                const float[::1] backoff_weights, const int64_t[::1] offsets,
-                const int32_t[::1] columns, const float[::1] values):
+def word_scores(
+    const int32_t[::1] ids not None, const float[:, ::1] rows not None,
+    const int32_t[::1] backoff_rows not None, const float[::1] backoff_weights not None,
+    const int64_t[::1] offsets not None, const int32_t[::1] columns not None,
+    const float[::1] values not None,
+):
     """P(word | T_x), float32 (n, X).
 
     ids: as `Lexicon.encode` returns them. rows: float32 (signatures + 1, X). offsets, columns,
@@ -22,16 +25,28 @@ def word_scores(const int32_t[::1] ids, const float[:, ::1] rows, const int32_t[
     cdef float weight
     cdef float* out
     cdef const float* shared
+    cdef bint sound = True
     found = np.empty((n, width), dtype=np.float32)
     if n == 0 or width == 0:
         return found
-    _check(np.asarray(ids), np.asarray(backoff_rows), np.asarray(offsets), np.asarray(columns),
-           (n_words, n_rows, width, backoff_weights.shape[0], values.shape[0]))
+    if (
+        backoff_weights.shape[0] != n_words or offsets.shape[0] != n_words + 1
+        or columns.shape[0] != values.shape[0]
+    ):
+        raise ValueError("the arrays of a lexicon do not fit together")
+    if np.min(ids) < 0 or np.max(ids) >= n_words + n_rows:
+        raise ValueError("there is no such word")
     cdef float[:, ::1] scores = found
     with nogil:
         for i in range(n):
             word = ids[i]
             row = backoff_rows[word] if word < n_words else word - n_words
+            # Only the entries of these words are checked, because a lexicon has many.
+            sound = 0 <= row < n_rows and (word >= n_words or (
+                0 <= offsets[word] <= offsets[word + 1] <= values.shape[0]
+            ))
+            if not sound:
+                break
             weight = backoff_weights[word] if word < n_words else 1.0
             out = &scores[i, 0]
             shared = &rows[row, 0]
@@ -39,16 +54,15 @@ def word_scores(const int32_t[::1] ids, const float[:, ::1] rows, const int32_t[
                 out[x] = weight * shared[x]
             if word < n_words:
                 for x in range(offsets[word], offsets[word + 1]):
+                    if not 0 <= columns[x] < width:
+                        sound = False
+                        break
                     out[columns[x]] += values[x]
+            if not sound:
+                break
+    if not sound:
+        raise ValueError("an entry of a lexicon is out of range")
     return found
-
-
-def _check(ids, backoff_rows, offsets, columns, sizes):
-    n_words, n_rows, width, n_weights, n_values = sizes
-    if n_weights != n_words or len(offsets) != n_words + 1 or len(columns) != n_values:
-        raise ValueError("the arrays of a lexicon do not fit together")
-    if ids.min() < 0 or ids.max() >= n_words + n_rows:
-        raise ValueError("there is no such word")
 
 
 def prefer_tags(float[:, ::1] scores not None, const int32_t[::1] substates not None,

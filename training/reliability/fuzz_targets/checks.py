@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -19,8 +20,19 @@ ROUNDING = 1e-5
 WITHOUT = {"SL021"}
 
 
+ANSWERED = "answered"
+
+
 class NotSane(AssertionError):
     """An impossible result."""
+
+
+def refusal(error: Exception) -> str:
+    """Return the code of an error, or its text without numbers and quotations."""
+    return (
+        getattr(error, "code", None)
+        or re.sub(r"'[^']*'|[\d.]+", "#", f"{type(error).__name__}: {error}")[:60]
+    )
 
 
 def sane(doc: Doc) -> None:

@@ -17,6 +17,16 @@ FLOATS = (math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 0.5, 1e-320, 1e30
 DTYPES = ("i1", "u1", "i2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", ">f8", ">i4", "c16", "?", "O")
 STRINGS = ("", "x", "TOP", "\x00", "\ud800", "\U0001f355", "-LRB-", "a b", "x" * 3000, "NaN", "0")
 
+CHANGES = (1, 1, 1, 1, 2, 2, 3, 5)  # numbers of changes of an input
+# Strings for insertion and replacement.
+PIECES = (
+    b"(", b")", b"((", b"))", b" ", b"\n", b"\n\n", b"\t", b"\r", b"\x00", b"\xff", b"\xef\xbb\xbf",
+    b"*", b"(A1*", b"(V*)", b"-", b"-LRB-", b"-NONE-", b"*T*-1", b"B-NP", b"I-NP", b"O", b"V", b"N",
+    b"TOP", b"(S", b"(NP (DT the))", b"-DOCSTART- -X- O", b"#", b"1-2", b"0", b"9" * 5000, b"_",
+    "\U0001f355".encode(), "\u2028".encode(), "\x85".encode(), b'{"text": ', b"}", b'"', b"null",
+    b"(" * 400, b"(X " * 2000, b")" * 400, b"x" * 5000, b"\n" * 300,
+)  # fmt: skip
+
 
 class Choices:
     """Numbers from bytes, then zeros, so that short inputs change little."""
@@ -63,6 +73,8 @@ def changed_array(array: NDArray, choices: Choices, *, stored: bool = False) -> 
 
     stored: only errors that a file can contain, with a contiguous array of a simple type.
     """
+    if choices.one_in(2 if stored else 4):
+        return _resampled(array, choices)
     kind = choices.below(12 if stored else 17)
     if kind < 4:
         return _poked(array, choices)
@@ -105,6 +117,16 @@ def changed_array(array: NDArray, choices: Choices, *, stored: bool = False) -> 
     if kind == 15:
         return array.tolist()
     return np.array(7)
+
+
+def _resampled(array: NDArray, choices: Choices) -> NDArray:
+    """Return an array of other values that are likely to be valid: its own, or small floats."""
+    rng = np.random.default_rng(choices.index(2**16))
+    if array.dtype.kind == "f" and choices.one_in(2):
+        return (choices.one_of((0.1, 1, 30)) * rng.standard_normal(array.shape)).astype(array.dtype)
+    if not array.size:
+        return array
+    return rng.choice(array.ravel(), array.shape)
 
 
 def _poked(array: NDArray, choices: Choices) -> NDArray:
@@ -191,3 +213,26 @@ def _changed_dict(table: dict, choices: Choices, stored: bool) -> dict:
     else:
         fresh[key] = changed(fresh[key], choices, stored=stored)
     return fresh
+
+
+def changed_bytes(data: bytes, choices: Choices) -> bytes:
+    """Make a few changes: delete, repeat, move or change bytes, or insert strings."""
+    fresh = bytearray(data)
+    for _ in range(choices.one_of(CHANGES)):
+        place = choices.index(len(fresh) + 1)
+        length = choices.one_of((1, 1, 2, 5, 20, 200))
+        kind = choices.below(6)
+        if kind == 0:
+            del fresh[place : place + length]
+        elif kind == 1:
+            fresh[place:place] = fresh[place : place + length]
+        elif kind == 2:
+            fresh[place:place] = choices.one_of(PIECES)
+        elif kind == 3:
+            fresh[place : place + length] = choices.one_of(PIECES)
+        elif kind == 4 and place < len(fresh):
+            fresh[place] = choices.byte()
+        else:
+            other = choices.index(len(fresh) + 1)
+            fresh[place:place] = fresh[other : other + length]
+    return bytes(fresh)

@@ -1,6 +1,7 @@
 """Fuzz stored models and checkpoints by changing fields and correcting checksums.
 
-Loaded components predict, and their predictions must be valid. Loaded trainers continue.
+Loaded components predict, and their predictions must be valid. Loaded trainers continue. What is
+loaded is stored and loaded again, and must have the same bytes.
 """
 
 from __future__ import annotations
@@ -9,18 +10,20 @@ from typing import Any
 
 import numpy as np
 import srsly
-from spacy.tokens import Doc
 
 from spacy_structlearn import serialization
 from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.pipeline.constituency_parser import _content
 
 from . import checks
-from .choices import Choices, changed
+from .choices import CHANGES, Choices, changed, changed_bytes
 from .workloads import Trained, examples
 
 ARRAY = serialization.ARRAY_TAG
 HEADER = len(serialization.MAGIC) + serialization.DIGEST_SIZE
 STEP_SHARE = 12  # continue training from every 12th state
+USED_SHARE = 4  # annotate with every fourth model
+WHOLE_SHARE = 16  # every 16th input is a component instead of a part of its model
 
 
 class Packed(dict):
@@ -76,8 +79,12 @@ def _written(value: Any, choices: Choices) -> Any:
 def mutated(value: Packed, choices: Choices) -> bytes:
     """Pack data with up to three changed values. Return b"" if msgpack cannot pack them."""
     fresh: Any = value
-    for _ in range(choices.below(4)):
-        fresh = _put(fresh, choices)
+    for _ in range(choices.one_of(CHANGES)):
+        # The kind and the version are the first check.
+        if choices.one_in(32) or not isinstance(fresh, dict) or "fields" not in fresh:
+            fresh = _put(fresh, choices)
+        else:
+            fresh = type(value)({**fresh, "fields": _put(fresh["fields"], choices)})
     try:
         return packed(fresh, choices)
     except (ValueError, TypeError, OverflowError):  # such as integers of more than 64 bits
@@ -99,50 +106,69 @@ def _put(value: Any, choices: Choices) -> Any:
 
 # --- targets --------------------------------------------------------------------------------------
 class Loader:
-    """A target: models of some components, loaded by `from_bytes` of the component."""
+    """A target: the models of a component. What is loaded annotates a Doc."""
 
-    def __init__(self, trained: list[Trained]):
-        self.seeds = [self._seed(each) for each in trained]
-
-    def _seed(self, trained: Trained) -> tuple:
-        component = trained.component
-        stored = srsly.msgpack_loads(component.to_bytes(exclude=["vocab"]))
-        del stored["digest"]  # which would find every change
-        model = srsly.msgpack_loads(stored["model"])
-        places = [
+    def __init__(self, trained: Trained):
+        component = self.component = trained.component
+        self.stored = srsly.msgpack_loads(component.to_bytes(exclude=["vocab"]))
+        del self.stored["digest"]  # which would find every change
+        self.bytes = srsly.msgpack_dumps(self.stored)
+        self.nodes = list(component.model.walk())
+        attributes = srsly.msgpack_loads(self.stored["model"])["attrs"]
+        self.places = [
             (node, name, unpacked(value))
-            for node, attributes in enumerate(model["attrs"])
-            for name, value in attributes.items()
+            for node, values in zip(self.nodes, attributes, strict=True)
+            for name, value in values.items()
             if isinstance(value, bytes) and value.startswith(serialization.MAGIC)
         ]
-        docs = [example.predicted for example in examples(trained.nlp, 3)]
-        return component, stored, model, places, docs
+        self.docs = [example.predicted for example in examples(trained.nlp, 3)]
 
-    def __call__(self, data: bytes) -> None:
+    def __call__(self, data: bytes) -> str:
         choices = Choices(data)
-        component, stored, model, places, docs = choices.one_of(self.seeds)
-        node, name, value = choices.one_of(places)
-        fresh = mutated(value, choices)
-        attributes = [dict(held) for held in model["attrs"]]
-        attributes[node][name] = fresh
-        model = srsly.msgpack_dumps({**model, "attrs": attributes})
-        bytes_data = srsly.msgpack_dumps({**stored, "model": model})
+        load = self._component if choices.one_in(WHOLE_SHARE) else self._part
+        attributes = [dict(node.attrs) for node in self.nodes]
         try:
-            component.from_bytes(bytes_data, exclude=["vocab"])
-        except StructlearnError:
-            return
-        doc = docs[choices.below(len(docs))].copy()
-        try:
-            component(doc)
-            checks.sane(doc)
-            self._ask(component, doc, choices)
-        except StructlearnError:
-            return
+            load(choices)
+            if choices.one_in(USED_SHARE):
+                self._use(choices)
+            return checks.ANSWERED
+        except StructlearnError as error:
+            return error.code
+        finally:
+            for node, own in zip(self.nodes, attributes, strict=True):
+                node.attrs.update(own)
 
-    def _ask(self, component: Any, doc: Doc, choices: Choices) -> None:
-        if choices.below(4) == 0 and hasattr(component, "k_best") and len(doc):
+    def _part(self, choices: Choices) -> None:
+        """Load one of the parts of the model, and check its bytes."""
+        node, name, value = choices.one_of(self.places)
+        loaded = type(node.attrs[name]).from_bytes(mutated(value, choices))
+        again = loaded.to_bytes()
+        if type(loaded).from_bytes(again).to_bytes() != again:
+            raise checks.NotSane("other bytes after from_bytes and to_bytes")
+        node.attrs[name] = loaded
+        self.component._loaded("fuzz", ())
+
+    def _component(self, choices: Choices) -> None:
+        """Load the component, also with changes outside the parts of the model."""
+        key = choices.one_of(("cfg", "model"))
+        stored = self.stored[key]
+        if isinstance(stored, str):
+            changed = changed_bytes(stored.encode(), choices).decode(errors="replace")
+        else:
+            changed = changed_bytes(stored, choices)
+        try:
+            self.component.from_bytes(srsly.msgpack_dumps({**self.stored, key: changed}))
+            self._use(choices)
+        finally:
+            self.component.from_bytes(self.bytes)
+
+    def _use(self, choices: Choices) -> None:
+        component, doc = self.component, choices.one_of(self.docs).copy()
+        component(doc)
+        checks.sane(doc)
+        if choices.one_in(4) and hasattr(component, "k_best") and len(doc):
             component.k_best(doc, 1 + choices.below(4))
-        if choices.below(4) == 0 and hasattr(component, "n_best"):
+        if choices.one_in(4) and hasattr(component, "n_best"):
             component.n_best(doc, 1 + choices.below(4))
 
 
@@ -152,25 +178,28 @@ class Trainers:
     def __init__(self, trained: list[Trained]):
         self.seeds = []
         for each in trained:
-            component, data = each.component, examples(each.nlp)
+            component, data = each.component, examples(each.nlp, each.sentences)
+            if component.name == "constituency_parser":
+                data.sort(key=_content)  # as it does in training
             gold = [own for eg in data if (own := component.gold_data(eg)) is not None]
             before = type(component.parameters).from_bytes(each.before)
             states = [unpacked(state) for state in each.states]
             if states:
                 self.seeds.append((component.estimator, before, gold, states))
 
-    def __call__(self, data: bytes) -> None:
+    def __call__(self, data: bytes) -> str:
         choices = Choices(data)
         estimator, before, gold, states = choices.one_of(self.seeds)
         trainer = estimator.trainer(before, list(gold))
         try:
-            resumed = trainer.resume(mutated(choices.one_of(states), choices))
-            if resumed:
-                trainer.parameters()
-                if choices.below(STEP_SHARE) == 0:
-                    trainer.step()
-        except StructlearnError:
-            return
+            if not trainer.resume(mutated(choices.one_of(states), choices)):
+                return "another training"
+            trainer.parameters()
+            if choices.one_in(STEP_SHARE):
+                trainer.step()
+        except ValueError as error:  # also of optimizers, for weights that are too large
+            return checks.refusal(error)
+        return checks.ANSWERED
 
 
 class Serialization:
@@ -179,7 +208,7 @@ class Serialization:
     def __init__(self, trained: list[Trained]):
         self.seeds = [unpacked(each.before) for each in trained]
 
-    def __call__(self, data: bytes) -> None:
+    def __call__(self, data: bytes) -> str:
         choices = Choices(data)
         if choices.one_in(4):
             payload = choices.rest()
@@ -189,6 +218,10 @@ class Serialization:
             value = choices.one_of(self.seeds)
             fresh, kind, versions = mutated(value, choices), value["kind"], {value["version"]}
         try:
-            serialization.unpack(fresh, kind, versions)
-        except StructlearnError:
-            return
+            version, fields = serialization.unpack(fresh, kind, versions)
+            again = serialization.pack(kind, version, fields)
+        except StructlearnError as error:
+            return error.code
+        if serialization.pack(kind, *serialization.unpack(again, kind, versions)) != again:
+            raise checks.NotSane("other bytes after unpack and pack")
+        return checks.ANSWERED

@@ -1,6 +1,6 @@
 """Fuzz whole pipelines with unusual Docs: odd text, odd tokens, partial annotation.
 
-Every input is a seed, which determines the Doc, the calls of the pipeline and the checks.
+The bytes of an input are a seed, which determines Docs, the calls of the pipeline and the checks.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from contextlib import suppress
 from typing import Any
 
 import spacy
+import srsly
 from spacy.language import Language
 from spacy.tokens import Doc, Span, SpanGroup
 
+import spacy_structlearn
 from spacy_structlearn.display.attachments import attachments_html
 from spacy_structlearn.display.chunks import chunks_html
 from spacy_structlearn.display.frames import frames_html
@@ -24,70 +26,15 @@ from spacy_structlearn.pipeline import extensions
 from spacy_structlearn.pipeline.doc_trees import reattached
 
 from . import checks
-from .workloads import Trained
+from .workloads import Trained, examples
 
-WORDS = [
-    "She",
-    "ate",
-    "the",
-    "pizza",
-    "with",
-    "a",
-    "fork",
-    ".",
-    "He",
-    "gave",
-    "her",
-    "old",
-    "book",
-    "to",
-    "me",
-    ",",
-    "and",
-    "they",
-    "left",
-    "in",
-    "May",
-    "!",
-    "The",
-    "man",
-    "who",
-    "sold",
-    "it",
-    "was",
-    "seen",
-    "by",
-    "us",
-    '"',
-    "''",
-    "``",
-    "(",
-    ")",
-    "[",
-    "]",
-    "{",
-    "}",
-    "-LRB-",
-    "-RRB-",
-    "%",
-    "$",
-    "3.5",
-    "1,000",
-    "n't",
-    "'s",
-    "Although",
-    "running",
-    "quickly",
-    "of",
-    "on",
-    "to",
-    "that",
-    "which",
-    "never",
-    "not",
-    "very",
-    "small",
-]
+WORDS = (
+    "She", "ate", "the", "pizza", "with", "a", "fork", ".", "He", "gave", "her", "old", "book",
+    "to", "me", ",", "and", "they", "left", "in", "May", "!", "The", "man", "who", "sold", "it",
+    "was", "seen", "by", "us", '"', "''", "``", "(", ")", "[", "]", "{", "}", "-LRB-", "-RRB-",
+    "%", "$", "3.5", "1,000", "n't", "'s", "Although", "running", "quickly", "of", "on", "that",
+    "which", "never", "not", "very", "small",
+)  # fmt: skip
 ODD = (
     "", "\x00", "\x01", "\x7f", "\x85", "\u00a0", "\u00ad", "\u200b", "\u200d", "\u202e", "\u2028",
     "\ufeff", "\ufffd", "\ufffe", "\u0301", "e\u0301\u0301\u0301", "\u05e9\u05dc\u05d5\u05dd",
@@ -110,7 +57,9 @@ KEYS = (
     "sc",
     "parse_failures",
 )
-LONG_SHARE = 400  # every 400th input is long
+BATCH = 32  # documents of an input for the default pipeline
+LONG_SHARE = 400  # every 400th input has a long document
+SHOWN_SHARE = 0.15  # of documents in the default pipeline that are read in all ways
 LONG_TOKEN, LONG_SENTENCE = 100_000, 5_000
 UNMET = ("SL001", "SL026")  # missing annotation of another component
 DISPLAYED = 60  # maximum number of words of a sentence whose tree is drawn
@@ -252,22 +201,66 @@ def retokenized(doc: Doc, rng: random.Random) -> None:
                 retokenizer.split(doc[start], parts, heads=[(doc[start], 1), (doc[start], 0)])
 
 
-class Pipeline:
-    """A target: pipelines that are called with seeds.
+class Documents:
+    """A target: batches of documents in the default pipeline, each determined by its bytes."""
 
-    pipelines: with the share of inputs of each.
-    """
+    def __init__(self) -> None:
+        self.nlp = spacy_structlearn.load()
+        self.sentences = [doc.text for doc in self._sample()]
 
-    def __init__(self, pipelines: Sequence[tuple[Language, float]]):
-        self.pipelines = [nlp for nlp, _ in pipelines]
-        self.shares = [share for _, share in pipelines]
+    def _sample(self) -> list[Doc]:
+        return [example.reference for example in examples(spacy.blank("en"))]
 
-    def __call__(self, seed: int) -> None:
-        rng = random.Random(seed)
-        nlp = rng.choices(self.pipelines, self.shares)[0]
+    def __call__(self, data: bytes) -> str:
+        rng = random.Random(data)
+        inputs = [self._input(rng) for _ in range(BATCH)]
+        for doc in self.nlp.pipe(inputs):
+            checks.sane(doc)
+            checks.covered(doc)
+            srsly.json_dumps(spacy_structlearn.as_dict(doc))
+            look(self.nlp, doc, rng, share=SHOWN_SHARE)
+        return checks.ANSWERED
+
+    def _input(self, rng: random.Random) -> str | Doc:
+        """Return an odd text, a sentence of the sample with some changes, or odd tokens."""
+        kind = rng.random()
+        if rng.randrange(BATCH * LONG_SHARE) == 0:
+            return text(rng, True)
+        if kind < 0.5:
+            return text(rng, False)
+        if kind < 0.9:
+            return altered(rng.choice(self.sentences), rng)
+        return document(self.nlp, rng, False)
+
+
+def altered(sentence: str, rng: random.Random) -> str:
+    """Return a sentence with a few other words and characters."""
+    words = sentence.split(" ")
+    for _ in range(rng.randrange(4)):
+        place = rng.randrange(len(words) + 1)
+        words[place : place + rng.randrange(3)] = [word(rng)] * rng.randrange(3)
+    line = rng.choice((" ", " ", " ", "  ", "\n")).join(words)
+    for _ in range(rng.randrange(3)):
+        place = rng.randrange(len(line) + 1)
+        line = (
+            line[:place]
+            + rng.choice((character(rng), "", line[place:place][:1]))
+            + line[place + 1 :]
+        )
+    return line
+
+
+class Pipelines:
+    """A target: pipelines of many architectures, and Docs with annotation of other components."""
+
+    def __init__(self, pipelines: Sequence[Language]):
+        self.pipelines = pipelines
+
+    def __call__(self, data: bytes) -> str:
+        rng = random.Random(data)
+        nlp = rng.choice(self.pipelines)
         long = rng.randrange(LONG_SHARE) == 0
         kind = rng.randrange(4)
-        ours = False
         if kind < 2:
             texts = [text(rng, long and not i) for i in range(1 + kind * rng.randrange(3))]
             try:
@@ -275,7 +268,7 @@ class Pipeline:
             except StructlearnError as error:
                 if error.code not in UNMET:
                     raise
-                return
+                return error.code
         else:
             docs = [document(nlp, rng, long)]
             foreign = any(key in docs[0].spans for key in KEYS)
@@ -292,75 +285,79 @@ class Pipeline:
                             raise
                         ours = False
         for doc in docs:
-            self._look(nlp, doc, rng, ours, long)
+            if ours:
+                checks.sane(doc)
+                if "constituents" in doc.spans:
+                    checks.covered(doc)
+            look(nlp, doc, rng, ours=ours)
+        return checks.ANSWERED
 
-    def _look(self, nlp: Language, doc: Doc, rng: random.Random, ours: bool, long: bool) -> None:
-        if ours:
-            checks.sane(doc)
-            if "constituents" in doc.spans:
-                checks.covered(doc)
-        if not ours and any(key in doc.spans for key in KEYS):
-            # Groups of other components may be refused, but only by a documented error.
-            self._ask(lambda: checks.read_all(doc, self._spans(doc, rng)))
-        else:
-            checks.read_all(doc, self._spans(doc, rng))
-        if rng.random() < 0.5:
-            self._store(nlp, doc, rng)
-        if ours and rng.random() < 0.3 and not long:
-            self._show(doc)
-        if ours and rng.random() < 0.2:
-            self._ask_components(nlp, doc, rng)
-        if rng.random() < 0.3 and not long:
-            retokenized(doc, rng)
-            self._ask(lambda: checks.read_all(doc, self._spans(doc, rng)))
-            extensions.align(doc)
-            self._ask(lambda: checks.read_all(doc, self._spans(doc, rng)))
 
-    @staticmethod
-    def _spans(doc: Doc, rng: random.Random) -> list[Span]:
-        return [some_span(doc, rng) for _ in range(4)] if len(doc) else []
+def look(
+    nlp: Language, doc: Doc, rng: random.Random, *, ours: bool = True, share: float = 1.0
+) -> None:
+    """Read, store, draw and change a Doc, each in its share of cases.
 
-    @staticmethod
-    def _ask(getter: Callable[[], Any]) -> None:
+    ours: whether all annotation is of our components. share: the largest of the shares.
+    """
+
+    def ask(getter: Callable[[], Any]) -> None:
+        """Call a getter of a Doc that others have annotated, which may raise documented errors."""
         with suppress(StructlearnError):
             getter()
 
-    def _store(self, nlp: Language, doc: Doc, rng: random.Random) -> None:
-        before = [
-            [(s.label_, s.start, s.end) for s in doc.spans[key]] for key in KEYS if key in doc.spans
-        ]
-        again = Doc(nlp.vocab).from_bytes(doc.to_bytes())
-        after = [
-            [(s.label_, s.start, s.end) for s in again.spans[key]]
-            for key in KEYS
-            if key in doc.spans
-        ]
-        if before != after:
-            raise checks.NotSane("other spans after to_bytes and from_bytes")
+    def read() -> None:
+        checks.read_all(doc, [some_span(doc, rng) for _ in range(4)] if len(doc) else [])
 
-    def _show(self, doc: Doc) -> None:
-        page([doc])
-        if "np_chunks" in doc.spans:
-            chunks_html(doc)
-        if "pp_attachments" in doc.spans:
-            attachments_html(doc)
-        if "srl" in doc.spans:
-            self._ask(lambda: frames_html(doc))
-        if "constituents" not in doc.spans:
-            return
-        if "pp_attachments" in doc.spans:
-            reattached(doc)
-        for sentence in list(extensions.sentences(doc))[:3]:
-            tree = extensions.tree(sentence)
-            if tree is not None and len(tree.words()) <= DISPLAYED:
-                tree_text(tree)
-                tree_svg(tree)
-                tree_latex(tree)
-
-    def _ask_components(self, nlp: Language, doc: Doc, rng: random.Random) -> None:
+    is_long = len(doc.text) > LONG_SENTENCE
+    if rng.random() < share:
+        read() if ours or not any(key in doc.spans for key in KEYS) else ask(read)
+    if rng.random() < 0.5 * share:
+        stored(nlp, doc)
+    if ours and rng.random() < 0.3 * share and not is_long:
+        shown(doc)
+    if ours and rng.random() < 0.2 * share:
         for _, component in nlp.pipeline:
             if hasattr(component, "k_best"):
                 for sentence in list(extensions.sentences(doc))[:2]:
-                    self._ask(lambda c=component, s=sentence: c.k_best(s, rng.randrange(1, 5)))
+                    ask(lambda c=component, s=sentence: c.k_best(s, rng.randrange(1, 5)))
             if hasattr(component, "n_best"):
-                self._ask(lambda c=component: c.n_best(doc, rng.randrange(1, 5)))
+                ask(lambda c=component: c.n_best(doc, rng.randrange(1, 5)))
+    if rng.random() < 0.3 * share and not is_long:
+        retokenized(doc, rng)
+        ask(read)
+        extensions.align(doc)
+        ask(read)
+
+
+def stored(nlp: Language, doc: Doc) -> None:
+    """Raise NotSane if a Doc has other spans when it is stored and read."""
+    again = Doc(nlp.vocab).from_bytes(doc.to_bytes())
+    before, after = (
+        [(s.label_, s.start, s.end) for key in KEYS if key in doc.spans for s in own.spans[key]]
+        for own in (doc, again)
+    )
+    if before != after:
+        raise checks.NotSane("other spans after to_bytes and from_bytes")
+
+
+def shown(doc: Doc) -> None:
+    """Draw all layers of a Doc."""
+    page([doc])
+    if "np_chunks" in doc.spans:
+        chunks_html(doc)
+    if "pp_attachments" in doc.spans:
+        attachments_html(doc)
+    if "srl" in doc.spans:
+        with suppress(StructlearnError):
+            frames_html(doc)
+    if "constituents" not in doc.spans:
+        return
+    if "pp_attachments" in doc.spans:
+        reattached(doc)
+    for sentence in list(extensions.sentences(doc))[:3]:
+        tree = extensions.tree(sentence)
+        if tree is not None and len(tree.words()) <= DISPLAYED:
+            tree_text(tree)
+            tree_svg(tree)
+            tree_latex(tree)

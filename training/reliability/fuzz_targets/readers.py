@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import configparser
 import gzip
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import spacy
+from confection import Config
 from spacy.language import Language
-from spacy.tokens import DocBin
+from spacy.tokens import Doc, DocBin
 
 from spacy_structlearn.attachment.sites import sites
 from spacy_structlearn.cli._texts import Unit
@@ -23,18 +26,22 @@ from spacy_structlearn.cli._texts import read as read_texts
 from spacy_structlearn.display.trees import tree_latex, tree_svg, tree_text
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.evaluation.evalb import score_trees
+from spacy_structlearn.pipeline.constituent_matcher import ConstituentMatcher
 from spacy_structlearn.pipeline.readers import (
     create_conll_chunks_reader,
     create_docbin_reader,
     create_pp_quadruples_reader,
     create_treebank_reader,
 )
+from spacy_structlearn.pipeline.upgrade import upgraded
 from spacy_structlearn.roles.propositions import read_props
+from spacy_structlearn.sequence.features import Templates
 from spacy_structlearn.trees.brackets import parse_tree, read_trees, write_trees
 from spacy_structlearn.trees.chunks import base_noun_phrases
 from spacy_structlearn.trees.normalize import normalize
 
-from .choices import Choices
+from .checks import ANSWERED, NotSane, refusal
+from .choices import Choices, changed_bytes
 from .workloads import ROOT, SAMPLE, examples
 
 # The scripts in corpora/ are not a package.
@@ -42,40 +49,47 @@ sys.path.insert(0, str(ROOT / "corpora"))
 import _formats
 from _download import FetchError
 
+TREGEX = (
+    b"NP < (PP=pp < IN) $+ VP",
+    b"S <1 NP|VP !<< /^VB.*/ & <: __",
+    b'"NN" >> (NP [ < DT | <- PRP$ ])',
+)
+TEMPLATES = (b"ORTH[0] ORTH[-1]|TAG[+1] LOWER[2] bias", b"SUFFIX[0] SUFFIX2[0] FLAGS[-1] CLASS8[0]")
 MOST_ITEMS = 50  # maximum number of items read from a file
-# Strings for insertion and replacement.
-PIECES = (
-    b"(", b")", b"((", b"))", b" ", b"\n", b"\n\n", b"\t", b"\r", b"\x00", b"\xff", b"\xef\xbb\xbf",
-    b"*", b"(A1*", b"(V*)", b"-", b"-LRB-", b"-NONE-", b"*T*-1", b"B-NP", b"I-NP", b"O", b"V", b"N",
-    b"TOP", b"(S", b"(NP (DT the))", b"-DOCSTART- -X- O", b"#", b"1-2", b"0", b"9" * 5000, b"_",
-    "\U0001f355".encode(), "\u2028".encode(), "\x85".encode(), b'{"text": ', b"}", b'"', b"null",
-    b"(" * 400, b"(X " * 2000, b")" * 400, b"x" * 5000, b"\n" * 300,
+
+
+FORMATS = (
+    "brackets", "evalb", "conll", "quadruples", "props", "docbin", "docbin_content", "json_lines",
+    "text", "trees", "spaces", "skeleton", "gzip", "gzip_content", "mrg", "conllu", "tregex",
+    "config", "templates",
 )  # fmt: skip
 
 
-class Readers:
-    """A target: each input is a file of one of the formats."""
+class Reader:
+    """A target: each input is a file, or another text, of one format."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
         self.nlp = spacy.blank("en")
         # In memory, if this folder exists.
         place = "/dev/shm" if os.path.isdir("/dev/shm") else None
         self._folder = tempfile.TemporaryDirectory(dir=place)
         self.folder = Path(self._folder.name)
-        self.cases = self._cases()
+        self.seeds, self.read = self._cases()[name]
 
-    def __call__(self, data: bytes) -> None:
+    def __call__(self, data: bytes) -> str:
         choices = Choices(data)
-        _, seeds, read = choices.one_of(self.cases)
-        content = changed_bytes(choices.one_of(seeds), choices)
-        with suppress(StructlearnError, FetchError):
-            read(content)
+        content = changed_bytes(choices.one_of(self.seeds), choices)
+        try:
+            self.read(content)
+        except (StructlearnError, FetchError) as error:
+            return refusal(error)
+        return ANSWERED
 
-    def _cases(self) -> list[tuple[str, list[bytes], Callable[[bytes], Any]]]:
+    def _cases(self) -> dict[str, tuple[Sequence[bytes], Callable[[bytes], Any]]]:
         trees = (SAMPLE / "sample.trees").read_bytes().splitlines(keepends=True)
         props = (SAMPLE / "sample.props").read_bytes().split(b"\n\n")
         spaces = (SAMPLE / "sample.spaces").read_bytes().splitlines(keepends=True)
-        few = [b"".join(trees[:2]), trees[5], b"( (S (NP-SBJ-1 (PRP I)) (VP (VBD ran))) )\n"]
+        few = [*trees[:12], b"( (S (NP-SBJ-1 (PRP I)) (VP (VBD ran))) )\n"]
         beside = {
             "trees": b"".join(trees[:3]),
             "spaces": b"".join(spaces[:3]),
@@ -85,25 +99,36 @@ class Readers:
         quadruples = b"0 ate pizza with fork V\n1 ate soup with noodles N\n"
         json_lines = b'{"text": "She left."}\n{"text": "He \\ud83c\\udf55 ate.", "a": 1}\n'
         conllu = b"# text = a\n1\ta\ta\tX\t_\t_\t0\troot\t_\t_\n1-2\tab\t_\n2\tb\tb\tX\n\n"
-        return [
-            ("brackets", few, self._brackets),
-            ("evalb", few, self._evalb),
-            ("conll", [conll], partial(self._file, create_conll_chunks_reader)),
-            ("quadruples", [quadruples], partial(self._file, create_pp_quadruples_reader)),
-            ("props", [beside["props"]], self._props),
-            ("docbin", [self._docbin()], self._docbins),
-            ("json lines", [json_lines], partial(self._texts, ".jsonl")),
-            ("text", [b"She left.\n\nHe ran.\n"], partial(self._texts, ".txt")),
-            *((part, [beside[part]], partial(self._treebank, beside, part)) for part in beside),
-            ("skeleton", [beside["props"]], self._skeleton),
-            ("gzip", [gzip.compress(few[0])], self._gzip),
-            ("mrg", few, lambda data: _formats.mrg_trees(_text(data), "file")),
-            ("conllu", [conllu], lambda data: _formats.conllu_sentences(_text(data), "file")),
+        configs = [
+            path.read_bytes()
+            for path in sorted((ROOT / "spacy_structlearn/pipeline/configs").glob("*.cfg"))
         ]
-
-    def _docbin(self) -> bytes:
-        docs = [example.reference for example in examples(self.nlp, 3)]
-        return DocBin(docs=docs, store_user_data=True).to_bytes()
+        docbin = DocBin(docs=self.docs, store_user_data=True).to_bytes()
+        treebank = partial(self._treebank, beside)
+        return {
+            "brackets": (few, self._brackets),
+            "evalb": (few, self._evalb),
+            "conll": ([conll], partial(self._file, create_conll_chunks_reader)),
+            "quadruples": ([quadruples], partial(self._file, create_pp_quadruples_reader)),
+            "props": ([beside["props"], *props[:12]], self._props),
+            "docbin": ([docbin], self._docbins),
+            "docbin_content": (
+                [zlib.decompress(docbin)],
+                lambda data: self._docbins(zlib.compress(data, 1)),
+            ),
+            "json_lines": ([json_lines], partial(self._texts, ".jsonl")),
+            "text": ([b"She left.\n\nHe ran.\n"], partial(self._texts, ".txt")),
+            "trees": ([beside["trees"]], partial(treebank, "trees")),
+            "spaces": ([beside["spaces"]], partial(treebank, "spaces")),
+            "skeleton": ([beside["props"]], self._skeleton),
+            "gzip": ([gzip.compress(few[0])], self._gzip),
+            "gzip_content": (few, lambda data: self._gzip(gzip.compress(data, 1))),
+            "mrg": (few, lambda data: _formats.mrg_trees(_text(data), "file")),
+            "conllu": ([conllu], lambda data: _formats.conllu_sentences(_text(data), "file")),
+            "tregex": (TREGEX, self._tregex),
+            "config": (configs, self._config),
+            "templates": (TEMPLATES, self._templates),
+        }
 
     def _path(self, data: bytes, suffix: str) -> Path:
         path = self.folder / f"file{suffix}"
@@ -138,7 +163,7 @@ class Readers:
     def _brackets(self, data: bytes) -> None:
         for tree in islice(read_trees(_lines(data)), MOST_ITEMS):
             if parse_tree(str(tree)) != tree:
-                raise AssertionError(f"another tree is read back: {str(tree)[:80]}")
+                raise NotSane(f"another tree is read back: {str(tree)[:80]}")
             whole = normalize(tree)
             with suppress(StructlearnError):
                 write_trees([tree], self.folder / "written.trees")
@@ -167,6 +192,27 @@ class Readers:
         for _ in islice(read_props(_lines(data)), MOST_ITEMS):
             pass
 
+    def _tregex(self, data: bytes) -> None:
+        matcher = ConstituentMatcher(self.nlp.vocab)
+        matcher.add("pattern", _text(data))
+        matcher.count(self.docs)
+
+    @cached_property
+    def docs(self) -> list[Doc]:
+        return [example.reference for example in examples(self.nlp, 3)]
+
+    def _config(self, data: bytes) -> None:
+        try:
+            config = Config().from_str(_text(data), interpolate=False)
+        except (ValueError, KeyError, configparser.Error):  # of confection
+            return
+        once = upgraded(config)
+        if upgraded(once) != once:
+            raise NotSane("an upgraded config is not current")
+
+    def _templates(self, data: bytes) -> None:
+        Templates(_text(data).split(" "))
+
     def _skeleton(self, data: bytes) -> None:
         for rows in _formats.skeleton_sentences(_text(data), "file")[:MOST_ITEMS]:
             _formats.tree_line(rows)
@@ -185,26 +231,3 @@ def _text(data: bytes) -> str:
 
 def _lines(data: bytes) -> list[str]:
     return _text(data).splitlines(keepends=True)
-
-
-def changed_bytes(data: bytes, choices: Choices) -> bytes:
-    """Make up to five changes: delete, repeat, move or change bytes, or insert strings."""
-    fresh = bytearray(data)
-    for _ in range(choices.below(6)):
-        place = choices.index(len(fresh) + 1)
-        length = choices.one_of((1, 1, 2, 5, 20, 200))
-        kind = choices.below(6)
-        if kind == 0:
-            del fresh[place : place + length]
-        elif kind == 1:
-            fresh[place:place] = fresh[place : place + length]
-        elif kind == 2:
-            fresh[place:place] = choices.one_of(PIECES)
-        elif kind == 3:
-            fresh[place : place + length] = choices.one_of(PIECES)
-        elif kind == 4 and place < len(fresh):
-            fresh[place] = choices.byte()
-        else:
-            other = choices.index(len(fresh) + 1)
-            fresh[place:place] = fresh[other : other + length]
-    return bytes(fresh)

@@ -18,6 +18,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import registry
 
+from spacy_structlearn.pipeline.constituent_matcher import ConstituentMatcher
 from spacy_structlearn.pipeline.readers import create_treebank_reader
 from spacy_structlearn.pipeline.upgrade import current
 from spacy_structlearn.words.classes import learn
@@ -151,11 +152,12 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 class Trained(NamedTuple):
-    """A pipeline whose last component is ours. before: its parameters before training. states:
-    output of `to_bytes` of the trainer.
+    """A pipeline whose last component is ours. sentences: the number it was trained on. before: its
+    parameters before training. states: output of `to_bytes` of the trainer.
     """
 
     nlp: Language
+    sentences: int
     before: bytes
     states: list[bytes]
 
@@ -225,7 +227,7 @@ def train(name: str, work: Path, number: int = SENTENCES) -> Trained:
     component.fit(data, on_iteration=keep)
     # Keep one state of each size, as an approximation of one of each kind.
     kinds = {len(state) // 1000: state for state in states}
-    return Trained(nlp, before, list(kinds.values())[-8:])
+    return Trained(nlp, number, before, list(kinds.values())[-8:])
 
 
 def _with_classes(config: Any, nlp: Language, work: Path) -> Any:
@@ -247,6 +249,9 @@ def predictions(trained: Trained) -> Iterator[Doc]:
     if nlp.pipe_names[-1] in ("constituency_parser",):
         yield nlp(TEXT)
         component.k_best(docs[0], 3)
+        matcher = ConstituentMatcher(nlp.vocab)
+        matcher.add("with", ["NP < (PP=pp < IN)", "VP << NP"])
+        matcher.count(docs)
     if hasattr(component, "n_best"):
         component.n_best(docs[0], 3)
 

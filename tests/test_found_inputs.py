@@ -1,0 +1,217 @@
+"""Inputs on which the fuzzer of training/reliability failed, made small."""
+
+import numpy as np
+import pytest
+from spacy_structlearn.grammar.treebank._lexicon import word_scores
+from spacy_structlearn.isbn._network import Network
+from spacy_structlearn.isbn._search import Searcher, Workspace
+from spacy_structlearn.matching._forest import build
+from spacy_structlearn.optimize._dual import epoch
+from spacy_structlearn.roles._arguments import outside
+from spacy_structlearn.sequence._segments import nest
+from spacy_structlearn.words._classes import exchange
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.matching.patterns import compiled
+from spacy_structlearn.matching.tregex import MOST_ALTERNATIVES, MOST_DEPTH, parsed
+
+MOST = 2**63 - 1
+
+
+def ints(*values):
+    return np.array(values, dtype=np.int32)
+
+
+def longs(*values):
+    return np.array(values, dtype=np.int64)
+
+
+def floats(*values):
+    return np.array(values, dtype=np.float32)
+
+
+def doubles(*values):
+    return np.array(values, dtype=np.float64)
+
+
+# --- the lexicon ----------------------------------------------------------------------------------
+LEXICON = {
+    "ids": ints(0, 1),
+    "rows": np.ones((2, 3), dtype=np.float32),
+    "backoff_rows": ints(1),
+    "backoff_weights": floats(0.5),
+    "offsets": longs(0, 2),
+    "columns": ints(0, 2),
+    "values": floats(0.1, 0.2),
+}
+
+
+def test_a_lexicon():
+    expected = np.float32([[0.6, 0.5, 0.7], [1, 1, 1]])
+    assert np.allclose(word_scores(*LEXICON.values()), expected)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"backoff_rows": ints(2)},
+        {"backoff_rows": ints(-(2**31))},
+        {"columns": ints(0, 3)},
+        {"columns": ints(-1, 0)},
+        {"offsets": longs(0, 3)},
+        {"offsets": longs(-1, 2)},
+        {"offsets": longs(2, 0)},
+        {"offsets": longs(0, MOST)},
+    ],
+)
+def test_a_lexicon_with_entries_out_of_range(wrong):
+    with pytest.raises(ValueError, match="an entry of a lexicon is out of range"):
+        word_scores(*(LEXICON | wrong).values())
+
+
+@pytest.mark.parametrize("name", LEXICON)
+def test_a_lexicon_without_an_array(name):
+    with pytest.raises(TypeError):
+        word_scores(*(LEXICON | {name: None}).values())
+
+
+# --- the dual -------------------------------------------------------------------------------------
+DUAL = {
+    "indptr": longs(0, 1, 2),
+    "indices": ints(0, 1),
+    "data": doubles(1, 2),
+    "norms": doubles(1, 4),
+    "order": longs(0, 1),
+    "c": 1.0,
+    "w": np.zeros(2),
+    "alpha": np.ones(2),
+}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"indptr": longs()},
+        {"indptr": longs(0, 2**62, 2)},
+        {"indices": ints()},
+        {"indices": ints(0, 2)},
+        {"indices": ints(-1, 0)},
+        {"norms": doubles(1)},
+        {"alpha": np.ones(1)},
+        {"order": longs(2)},
+        {"order": longs(-1)},
+        {"w": np.zeros(1)},
+    ],
+)
+def test_arrays_of_a_dual_that_do_not_fit(wrong):
+    with pytest.raises(ValueError, match=r"."):
+        epoch(*(DUAL | wrong).values())
+
+
+@pytest.mark.parametrize("name", DUAL)
+def test_a_dual_without_an_array(name):
+    with pytest.raises(TypeError):
+        epoch(*(DUAL | {name: None}).values())
+
+
+# --- sigmoid belief networks ----------------------------------------------------------------------
+SIZES = {"state_size": 2, "n_labels": 2, "n_tags": 1, "item_offsets": ints(0, 1)}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"n_labels": -1},
+        {"n_tags": -1},
+        {"n_tags": 2},
+        {"n_signatures": -(2**31)},
+        {"max_projects": -1},
+        {"item_offsets": ints(1, 2)},
+        {"item_offsets": ints(5, 1)},
+        {"item_offsets": ints()},
+    ],
+)
+def test_networks_with_impossible_sizes(wrong):
+    with pytest.raises(StructlearnError) as error:
+        Network(**(SIZES | wrong))
+    assert error.value.code == "SL640"
+
+
+@pytest.mark.parametrize(
+    ("n_weights", "chains"), [(-1, [[0], [1]]), (0, []), (0, [[0], [1], [0]]), (0, [[], [1]])]
+)
+def test_searchers_that_do_not_fit_their_network(n_weights, chains):
+    network = Network(**SIZES)
+    weights = np.zeros(network.n_weights + n_weights)
+    with pytest.raises(ValueError, match="do not fit the network"):
+        Searcher(network, weights, chains, -1)
+
+
+@pytest.mark.parametrize("wrong", [{"beam": -2}, {"beam": 0}, {"branching": 0}, {"k": 2**30}])
+@pytest.mark.parametrize("synchronous", [False, True])
+def test_impossible_sizes_of_a_search(wrong, synchronous):
+    network = Network(**SIZES)
+    searcher = Searcher(network, np.zeros(network.n_weights), [[0], [1]], -1)
+    candidates = longs(0, 1), ints(0), ints(0), ints(-1), doubles(0)
+    limits = {"beam": 2, "branching": 2, "k": 1, "max_pops": 10, "margin": 1.0}
+    limits["workspace"] = Workspace()
+    assert searcher.search(*candidates, *limits.values(), synchronous)
+    with pytest.raises(ValueError, match="must be positive"):
+        searcher.search(*candidates, *(limits | wrong).values(), synchronous)
+
+
+# --- other kernels --------------------------------------------------------------------------------
+@pytest.mark.parametrize("offsets", [longs(0, -(2**63)), longs(0, MOST), longs(0, 2**62)])
+def test_forests_of_too_many_words(offsets):
+    with pytest.raises(ValueError, match=r"nodes|offsets"):
+        build(offsets, ints(0), ints(1))
+
+
+@pytest.mark.parametrize("sizes", [longs(2**62, 2**62), longs(MOST, MOST, 3), longs(-1, 2)])
+def test_sizes_of_arguments_that_overflow(sizes):
+    with pytest.raises(ValueError, match="sizes must add up"):
+        outside(sizes, longs(0), longs(1), doubles(1))
+
+
+def test_arguments_at_impossible_places():
+    with pytest.raises(ValueError, match="spans must not be empty"):
+        outside(longs(1), longs(0), longs(MOST), doubles(1))
+
+
+def test_brackets_of_any_numbers():
+    kept = np.full(2, 7, dtype=np.uint8)
+    nest(longs(-(2**63), -(2**63), -(2**63), -(2**63)).reshape(2, 2), longs(0, 5), kept)
+    assert kept.tolist() == [0, 0]
+    nest(longs(-(2**63), MOST, 0, 2).reshape(2, 2), longs(0, 5), kept)
+    assert kept.tolist() == [0, 1]
+
+
+def test_negative_counts_of_neighbours():
+    starts, counts, classes = longs(0, 1, 2), np.zeros((2, 2), dtype=np.int32), ints(0, 0)
+    left = starts, ints(1, 0), ints(-(2**31), 1)
+    right = starts, ints(1, 0), ints(1, 1)
+    with pytest.raises(ValueError, match="a count is negative"):
+        exchange(ints(0, 1), *left, *right, ints(0, 0), classes, counts, 2)
+
+
+# --- patterns -------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("opens", "closes"), [("(", ")"), ("NP < (", ")"), ("NP [< ", "]")])
+def test_patterns_that_are_nested_too_deeply(opens, closes):
+    assert parsed(opens * MOST_DEPTH + "NP" + closes * MOST_DEPTH)
+    with pytest.raises(StructlearnError, match=f"at most {MOST_DEPTH} brackets"):
+        parsed(opens * 5000 + "NP" + closes * 5000)
+
+
+@pytest.mark.parametrize("regex", ["(" * 5000 + ")" * 5000, "a{" + "9" * 30 + "}"])
+def test_regular_expressions_that_cannot_be_compiled(regex):
+    with pytest.raises(StructlearnError, match="a regular expression"):
+        parsed(f"/{regex}/")
+    with pytest.raises(StructlearnError) as error:
+        compiled([{"RIGHT_ID": "x", "RIGHT_ATTRS": {"LABEL": {"REGEX": regex}}}])
+    assert error.value.code == "SL702"
+
+
+def test_patterns_with_too_many_alternatives():
+    with pytest.raises(StructlearnError, match=f"at most {MOST_ALTERNATIVES:,} alternatives"):
+        parsed("NP" + " [< A | < B]" * 60)
+    assert len(parsed("NP" + " [< A | < B]" * 9)) == 2**9
