@@ -345,6 +345,15 @@ def test_the_package_looks_for_pipes_in_all_of_a_pipeline(pipeline, file):
         (pipeline / file).unlink()
 
 
+@needs_pipes
+def test_what_is_no_pipeline_is_not_searched(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    digests.check(tmp_path)
+    (tmp_path / "config.cfg").write_text("")
+    with pytest.raises(StructlearnError, match="SL099"):
+        digests.check(tmp_path)
+
+
 def test_digests_that_are_no_file(chunker_folder):
     folder, component = chunker_folder
     (folder / digests.DIGESTS).unlink()

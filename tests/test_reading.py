@@ -61,6 +61,7 @@ def test_files_folders_and_nothing_are_not_special(tmp_path):
         reading.read_bytes(tmp_path / "nothing")
 
 
+@needs_pipes
 @pytest.mark.parametrize(
     "target", ["../../outside/file", "../../outside", "../..", "/", "link", "nothing"]
 )
@@ -83,6 +84,7 @@ def test_links_out_of_a_folder(tmp_path, target):
         reading.check_folder(folder)
 
 
+@needs_pipes
 def test_links_within_a_folder(tmp_path):
     (tmp_path / "file").write_text("x")
     (tmp_path / "link").symlink_to("file")

@@ -53,9 +53,9 @@ def package_cli(
     from ..reading import check_within
 
     source = directory(model)
-    check_within(source)
     if not is_pipeline(source):
         raise StructlearnError("SL071", path=model)
+    check_within(source)
     digests.check(source)
     with temporary_folder() as work:
         project = _project(source, work, name, version)

@@ -141,9 +141,9 @@ def upgrade_pipeline(path: Path, output: Path) -> None:
     Raises StructlearnError like `upgraded`, for a damaged pipeline, and if `output` exists and is
     not a pipeline.
     """
-    check_within(path)
     if not is_pipeline(path):
         raise StructlearnError("SL071", path=path)
+    check_within(path)
     digests.check(path)
     config = Config(upgraded(read_config(path / "config.cfg")))
     with replaced_whole(output) as fresh:
