@@ -84,6 +84,7 @@ ROWS = 10_000
 # Labels of the stages before the roles.
 IS_PREDICATE, IS_ARGUMENT, NONE = "PREDICATE", "ARG", "NONE"
 VERBS, ALL = "verbs", "all"
+OTHERS = ("tags", "lemmas")  # what is stored of predicates that are not verbs
 RARE_TAGS = 0.01  # share of the predicates that are not verbs
 # Features of a candidate by itself.
 OF_CANDIDATES = (*FEATURES, *OF_SPELLING, *OF_WORD_CLASSES, *OF_LOWER_CASE, ROLESET)
@@ -201,7 +202,7 @@ class SRLLabeler(BatchTrainable):
         # The rolesets of each lemma by their numbers, which follow the last ".".
         self.cfg["rolesets"] = {}
         # The tags of known predicates that are not verbs, and their lemmas.
-        self.cfg["others"] = {"tags": [], "lemmas": []}
+        self.cfg["others"] = {name: [] for name in OTHERS}
         self.cfg["calibration"] = None
         self._warned = False
 
@@ -249,6 +250,13 @@ class SRLLabeler(BatchTrainable):
             **self._gold_predicates(nodes, of_words),
             **self._gold_arguments(nodes, of_words, positions),
         } or None
+
+    def _read_cfg(self, data: str | bytes, place: object) -> None:
+        super()._read_cfg(data, place)
+        if not self.cfg["others"].keys() >= set(OTHERS):
+            raise StructlearnError(
+                "SL081", place=place, problem="its others have no tags or lemmas"
+            )
 
     def _gold_frames(self, doc: Doc) -> list[Frame]:
         """Get the gold frames of predicates that may be found, without C-V arguments."""
