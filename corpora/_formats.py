@@ -126,7 +126,7 @@ def mrg_trees(text: str, name: str) -> list[MrgTree]:
             depth -= 1
             if depth < 0:
                 raise FetchError(f"{name}: a closing bracket without an opening one")
-        elif items[i - 2 : i - 1] == ["("] and items[i - 1] != "(" and following == [")"]:
+        elif depth and items[i - 2 : i - 1] == ["("] and items[i - 1] != "(" and following == [")"]:
             trees[-1].leaves.append((items[i - 1], item))
         elif not depth or items[i - 1] != "(" or following == [")"]:
             raise FetchError(f"{name}: {item[:40]!r} is neither a label nor a word with its tag")

@@ -2,18 +2,24 @@
 
 import numpy as np
 import pytest
+import spacy
+import srsly
 from spacy_structlearn.grammar.treebank._lexicon import word_scores
 from spacy_structlearn.isbn._network import Network
 from spacy_structlearn.isbn._search import Searcher, Workspace
 from spacy_structlearn.matching._forest import build
 from spacy_structlearn.optimize._dual import epoch
 from spacy_structlearn.roles._arguments import outside
+from spacy_structlearn.sequence._chain import Chain, best_paths
 from spacy_structlearn.sequence._segments import nest
 from spacy_structlearn.words._classes import exchange
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.matching.patterns import compiled
 from spacy_structlearn.matching.tregex import MOST_ALTERNATIVES, MOST_DEPTH, parsed
+from spacy_structlearn.sequence.model import ChainModel
+from spacy_structlearn.serialization import pack, unpack
+from spacy_structlearn.words.classes import derive_columns
 
 MOST = 2**63 - 1
 
@@ -192,6 +198,41 @@ def test_negative_counts_of_neighbours():
     right = starts, ints(1, 0), ints(1, 1)
     with pytest.raises(ValueError, match="a count is negative"):
         exchange(ints(0, 1), *left, *right, ints(0, 0), classes, counts, 2)
+
+
+def test_no_paths():
+    chain = Chain(np.zeros(2), np.zeros((2, 2)), np.zeros(2))
+    with pytest.raises(ValueError, match="out must have the shape"):
+        best_paths(chain, np.zeros((3, 2)), np.zeros((0, 3), dtype=np.int32), np.zeros(0))
+
+
+# --- stored models --------------------------------------------------------------------------------
+def test_a_model_of_another_number_of_columns():
+    with pytest.raises(StructlearnError) as error:
+        derive_columns(np.zeros((4, 1), dtype=np.uint64), ["ORTH", "TAG"], None)
+    assert error.value.code == "SL204"
+
+
+def test_a_pruned_model_of_too_many_columns():
+    columns = np.zeros((4, 1), dtype=np.uint64)
+    data = columns, longs(0, 4), ints(0, 1, 1, 0), ["A", "B"], ["ORTH[0]"], 1
+    model = ChainModel.build(*data, order=1, pair_features=False, encoding="none")
+    model = model.replaced(margin=1.0, unknown=None)
+    version, fields = unpack(model.to_bytes(), ChainModel.kind, ChainModel.readable)
+    assert ChainModel.from_bytes(pack(ChainModel.kind, version, fields)) == model
+    with pytest.raises(StructlearnError, match="a weight is of no column"):
+        ChainModel.from_bytes(pack(ChainModel.kind, version, fields | {"n_columns": 2**32}))
+
+
+@pytest.mark.parametrize("others", [{}, {"tags": []}])
+def test_a_labeler_without_tags_or_lemmas(others):
+    labeler = spacy.blank("en").add_pipe("srl_labeler")
+    cfg = srsly.json_dumps({**labeler.cfg, "others": others})
+    stored = srsly.msgpack_loads(labeler.to_bytes(exclude=["vocab"])) | {"cfg": cfg}
+    del stored["digest"]  # which would find the change
+    with pytest.raises(StructlearnError) as error:
+        labeler.from_bytes(srsly.msgpack_dumps(stored))
+    assert error.value.code == "SL081"
 
 
 # --- patterns -------------------------------------------------------------------------------------

@@ -730,7 +730,7 @@ def best_paths(
 ):
     """Find the k best state sequences of one sentence, best first, with k-best lists.
 
-    scores: float64 (n_tokens, n_states), at least one token. out: int32 (k, n_tokens).
+    scores: float64 (n_tokens, n_states), at least one token. out: int32 (k, n_tokens), k > 0.
     out_scores: float64 (k), the scores of the sequences, -inf if there are fewer.
     The lowest last state wins ties, then the lowest state before it.
     """
@@ -738,7 +738,7 @@ def best_paths(
     cdef double value
     cdef int64_t at
     check_shape(scores, n, n_states)
-    check(n > 0 and out.shape[1] == n, "out must have the shape (k, n_tokens)")
+    check(n > 0 and k > 0 and out.shape[1] == n, "out must have the shape (k, n_tokens)")
     check(out_scores.shape[0] == k, "out_scores must have k numbers")
     # The r-th best path to (t, y) comes from back = state * k + rank at t - 1.
     cdef double[:, :, ::1] best = np.full((2, n_states + 1, k), -np.inf)

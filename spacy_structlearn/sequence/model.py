@@ -680,8 +680,8 @@ def _from_version_4(fields: dict[str, Any]) -> dict[str, Any]:
         raise ValueError("its weights have not as many places as they are said to have")
     keys = np.zeros((len(packed), 8), dtype=np.uint8)
     keys[:, : packed.shape[1]] = packed
-    n_columns = fields["n_columns"]
-    if type(n_columns) is not int or not columns.max(initial=0) < max(n_columns, 1):
+    n_columns, most = fields["n_columns"], max(len(fields["labels"]), len(fields["states"]))
+    if type(n_columns) is not int or not columns.max(initial=0) < max(n_columns, 1) <= max(most, 1):
         raise ValueError("a weight is of no column")
     present = np.zeros((len(packed), n_columns), dtype=np.bool_)
     present[np.repeat(np.arange(len(packed)), counts), columns] = True

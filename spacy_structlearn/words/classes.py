@@ -182,13 +182,16 @@ def derive_columns(columns: Symbols, names: Sequence[str], classes: WordClasses 
     """Compute the columns with these names, uint64 (n_tokens, n_names).
 
     columns: uint64 (n_tokens, n_sources), in the order of `source_columns(names)`.
-    Raises StructlearnError if classes are needed but not given.
+    Raises StructlearnError if classes are needed but not given, and for other columns.
     """
     sources = source_columns(names)
+    if sources != tuple(names) and classes is None:
+        raise StructlearnError("SL241")
+    if columns.shape[1:] != (len(sources),):
+        own = {"n_tokens": len(columns), "n_columns": len(sources), "columns": ", ".join(sources)}
+        raise StructlearnError("SL204", **own, shape=columns.shape)
     if sources == tuple(names):
         return columns
-    if classes is None:
-        raise StructlearnError("SL241")
     place = {name: column for column, name in enumerate(sources)}
     places = classes.places(columns[:, [place[form] for form in FORMS]])
     derived = np.empty((len(columns), len(names)), dtype=np.uint64)

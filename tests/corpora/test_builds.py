@@ -194,6 +194,7 @@ def test_mrg_trees():
     ("text", "problem"),
     [
         ("word", "'word' is neither"),
+        ("a ) ( b", "'a' is neither"),
         ("( (NN a) ) b", "'b' is neither"),
         ("\ufeff( (NN a) )", "neither"),
         ("( (NN a b) )", "'a' is neither"),

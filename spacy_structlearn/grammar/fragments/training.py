@@ -447,6 +447,8 @@ class MEstimatedGrammarTrainer(TreebankTrainer[MEstimatedGrammarSettings]):
                 return False
         else:
             self._grammar, self._base = LatentGrammar.from_bytes(grammar), None
+        if self._grammar is None and not (dual is state["weights"] is None):
+            raise ValueError("weights without a grammar")
         if dual is not None:
             new = self._new_dual().objective
             self._dual = DualCoordinateDescent.from_bytes(dual, new.counts, new.expectations)

@@ -59,6 +59,7 @@ PROBABILITIES: dict[str, Callable[[Any, list[Any]], Any]] = {
 # Exceptions for invalid arguments. MemoryError: for a size argument. AttributeError and
 # LookupError: for None, values that are not arrays, and missing arrays.
 REFUSALS = (ValueError, TypeError, OverflowError, MemoryError, AttributeError, LookupError)
+REFUSALS += (BufferError,)  # for a scalar of NumPy
 MOST_CALLS = 5  # calls of an entry point with arguments of the same kinds
 MOST_BYTES = 20_000  # maximum size of a call, unless all of the same kinds are larger
 FUNCTIONS = ("cython_function_or_method", "fused_cython_function")
