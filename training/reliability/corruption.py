@@ -300,7 +300,11 @@ def checkpoint_cases(
     """Yield way of loading and outcome for each case of the state of an interrupted training."""
     overrides = write_corpus(work)
     heard = _Heard()
-    logging.getLogger("spacy_structlearn").addHandler(heard)
+    ours = logging.getLogger("spacy_structlearn")
+    # Whatever is printed.
+    level = ours.level
+    ours.setLevel(logging.WARNING)
+    ours.addHandler(heard)
     seconds, training.CHECKPOINT_SECONDS = training.CHECKPOINT_SECONDS, -1
     states: dict[str, Path] = {}
 
@@ -350,7 +354,8 @@ def checkpoint_cases(
                 yield "checkpoints", outcome(name, wanted)
             states[name].write_bytes(data)
     finally:
-        logging.getLogger("spacy_structlearn").removeHandler(heard)
+        ours.removeHandler(heard)
+        ours.setLevel(level)
         training.CHECKPOINT_SECONDS = seconds
 
 
