@@ -59,7 +59,7 @@ from spacy_structlearn.groups import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS, SR
 from spacy_structlearn.pipeline import extensions
 from spacy_structlearn.pipeline.readers import set_gold_spans, to_example
 from spacy_structlearn.visible import HIDDEN, visible
-from training.common.recording import clean_commit, record
+from training.common.recording import clean_commit, record, show
 
 # --- on a terminal --------------------------------------------------------------------------------
 # A title of the window, colours, a cleared screen, the same in C1 controls, a line that is written
@@ -526,8 +526,7 @@ def main() -> None:
         if chromium is None:
             raise SystemExit(f"Install Chromium: none of {', '.join(BROWSERS)} is on the path.")
         figures |= browser_figures(chromium)
-    for name, value in figures.items():
-        print(f"{name} {value}")
+    show(figures)
     if args.record:
         record("reliability", figures)
 

@@ -62,7 +62,7 @@ from spacy_structlearn.pipeline.built_in import FOLDER
 from spacy_structlearn.roles.propositions import read_props
 from spacy_structlearn.sequence.settings import CRFSettings
 from spacy_structlearn.trees.brackets import read_trees
-from training.common.recording import ROOT, clean_commit, record
+from training.common.recording import ROOT, clean_commit, record, show
 from training.reliability.small_pipelines import write_corpus
 
 # The scripts in corpora/ are not a package.
@@ -555,7 +555,7 @@ def _save(inputs: Inputs, folder: Path) -> None:
 
 
 def _outputs(inputs: Inputs, kind: str) -> Iterator[Case]:
-    """Yield cases of checkpoints, and of outputs that exist and are no files."""
+    """Yield cases of checkpoints, and of outputs that exist and are not files."""
     for ending in ("", ".new"):
 
         def train(place: Place, ending=ending) -> Callable[[], Any]:
@@ -892,8 +892,7 @@ def main(arguments: list[str] | None = None) -> dict[str, int]:
         cases = [case for part in args.only for case in PARTS[part](inputs)]
         cases = [case for case in cases if args.match in case.name]
         result = figures(tqdm(cases, desc="cases", disable=None), work, args.verbose)
-    for name, value in result.items():
-        print(f"{name} {value}")
+    show(result)
     if args.record:
         record("reliability", result)
     return result

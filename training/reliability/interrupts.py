@@ -62,7 +62,7 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.learning import training
 from spacy_structlearn.pipeline import fitting
 from spacy_structlearn.trees.brackets import read_trees
-from training.common.recording import clean_commit, record
+from training.common.recording import clean_commit, record, show
 from training.reliability.kills import check_whole, is_part
 from training.reliability.small_pipelines import SAMPLE, predictions, write_config, write_corpus
 
@@ -598,8 +598,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
         # Last, because threads are not forked.
         if "threads" in args.only:
             figures |= in_threads()
-    for name, value in figures.items():
-        print(f"{name} {value:g}")
+    show(figures)
     if args.record:
         record("reliability", figures)
     return figures

@@ -45,7 +45,7 @@ from spacy_structlearn import cli, serialization
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.learning import training
 from spacy_structlearn.pipeline import digests
-from training.common.recording import record
+from training.common.recording import record, show
 from training.reliability.small_pipelines import SAMPLE, SMALL, write_config, write_corpus
 
 FAMILIES = (
@@ -422,8 +422,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
         with TemporaryDirectory() as work:
             written = write_killed(Path(work), args.seed, args.writer_kills)
         figures |= {f"kill.writers.{name}": value for name, value in vars(written).items()}
-    for name, value in figures.items():
-        print(f"{name} {value:g}")
+    show(figures)
     if args.record:
         record("reliability", figures)
     return figures

@@ -22,7 +22,7 @@ nan_answers  a number in an answer is NaN or out of its range; a log probability
 unclear      any other error, too much memory, a hang, a crash
 
 Two values on which spaCy fails before it calls the package are left out: names of registered
-functions that are no text, and integers of more than 64 bits in files.
+functions that are not text, and integers of more than 64 bits in files.
 
 Cases run in child processes with limits of memory and time. This needs fork and /proc of Linux.
 With --record, figures are recorded in training/results/reliability.json: settings.{cases, errors,
@@ -73,7 +73,7 @@ from spacy_structlearn.pipeline.extensions import CONSTITUENTS
 from spacy_structlearn.pipeline.np_chunker import NPChunker
 from spacy_structlearn.pipeline.readers import read_treebank, to_example
 from spacy_structlearn.pipeline.upgrade import current
-from training.common.recording import clean_commit, record
+from training.common.recording import clean_commit, record, show
 from training.reliability.small_pipelines import SAMPLE, SMALL, Small, config_of, write_corpus
 
 OURS = "spacy_structlearn."
@@ -457,8 +457,7 @@ def main(arguments: list[str] | None = None) -> dict[str, int]:
                 if args.verbose and result not in ("errors", "answers"):
                     print(f"{result} {case}: {said:.300}")
     result = figures(found)
-    for name, value in result.items():
-        print(f"{name} {value}")
+    show(result)
     if args.record:
         record("reliability", result)
     return result
