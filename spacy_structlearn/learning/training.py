@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from ..cleanup import remove, unfinished
+from ..cleanup import unfinished
 from ..errors import StructlearnError
 from ..parallel.shards import MakeEngine, make_engine
 from ..reading import read_bytes
@@ -288,6 +288,6 @@ def array_digest(*parts: Any) -> bytes:
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a new file and rename it to `path`, so that it is never incomplete."""
     fresh = path.with_name(f"{path.name}.new")
-    remove(fresh)  # a link there would be written through
+    fresh.unlink(missing_ok=True)  # a link there would be written through
     with unfinished(fresh, path):
         fresh.write_bytes(data)
