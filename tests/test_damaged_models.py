@@ -358,7 +358,7 @@ def test_digests_that_are_no_file(chunker_folder):
     folder, component = chunker_folder
     (folder / digests.DIGESTS).unlink()
     (folder / digests.DIGESTS).mkdir()
-    with pytest.raises(StructlearnError, match=r"SL083.*is no file"):
+    with pytest.raises(StructlearnError, match=r"SL083.*is not a file"):
         component.from_disk(folder, exclude=["vocab"])
 
 

@@ -33,7 +33,7 @@ from ..reading import check_folder, check_regular, read_bytes, special
 DIGESTS = "digests.json"  # {"blake2b": {file: hexadecimal digest}, "component": kind or missing}
 DIGEST_SIZE = 16
 META = "meta.json"
-SPACYS = ("config.cfg", "tokenizer", "vocab/")
+SPACYS = frozenset({"config.cfg", "tokenizer", "vocab"})
 """The files and folders of spaCy itself in a pipeline, apart from META."""
 _BYTES = "digest"  # of the bytes of a component
 _COMPONENT = "component"
@@ -99,9 +99,8 @@ def check_component(
     own = {n.removeprefix(inside): d for n, d in pipeline.items() if n.startswith(inside)}
     if own:
         _compare(folder, own, exclude, around)
-        _compare(
-            folder.parent, {n: d for n, d in pipeline.items() if n.startswith(SPACYS)}, (), around
-        )
+        spacys = {name: d for name, d in pipeline.items() if name.split("/")[0] in SPACYS}
+        _compare(folder.parent, spacys, (), around)
 
 
 def forget(folder: Path, component: str) -> None:
@@ -166,7 +165,7 @@ def _read(file: Path) -> tuple[dict[str, str], Any]:
     if not os.path.lexists(file):
         return {}, None
     if not file.is_file():
-        raise _damaged(file, "is no file", file)
+        raise _damaged(file, "is not a file", file)
     try:
         content = dict(srsly.json_loads(file.read_bytes()))
         digests = dict(content["blake2b"])

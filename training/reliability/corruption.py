@@ -52,7 +52,7 @@ from spacy_structlearn.learning import training
 from spacy_structlearn.pipeline import digests, fitting
 from spacy_structlearn.pipeline.built_in import FOLDER
 from spacy_structlearn.pipeline.readers import create_docbin_reader
-from training.common.recording import clean_commit, record
+from training.common.recording import clean_commit, record, show
 from training.reliability.small_pipelines import (
     SMALL,
     dev_docs,
@@ -252,7 +252,7 @@ def small_cases(
                     yield door, outcome
         if name in foreign:
             through = Foreign(folder, partial(spacy.load, folder), docs, other)
-            files = [file for file in files_of(folder) if file.startswith(digests.SPACYS)]
+            files = [file for file in files_of(folder) if file.split("/")[0] in digests.SPACYS]
             for outcome in damaged(through, f"{name} spacy.load", files, repeats):
                 yield "spacy_load.foreign", outcome
         component = SMALL[name].component
@@ -409,8 +409,7 @@ def main(arguments: list[str] | None = None) -> dict[str, int]:
         work = Path(folder)
         found = [*_in_turn(args, work)]
     result = figures(found)
-    for name, value in result.items():
-        print(f"{name} {value}")
+    show(result)
     if args.record:
         record("reliability", result)
     return result
