@@ -105,18 +105,17 @@ def read(path: str, kind: Input | None, unit: Unit, most: int) -> Iterator[Text]
     else:
         found = (Text(text, {}) for text in cut(lines_of(path), unit, most))
     for number, text in enumerate(found, 1):
-        yield in_bounds(text, path, number, most)
+        check_length(text.content, path, number, most)
+        yield text
 
 
-def in_bounds(text: Text, path: str, number: int, most: int) -> Text:
-    """Return a text; raise StructlearnError if it has more than `most` characters.
+def check_length(text: str | Doc, path: str, number: int, most: int) -> None:
+    """Raise StructlearnError if a text has more than `most` characters.
 
     number: of the text in the file `path`, from 1.
     """
-    length = len(text.content)
-    if length > most:
-        raise StructlearnError("SL065", path=path, number=number, length=length, most=most)
-    return text
+    if len(text) > most:
+        raise StructlearnError("SL065", path=path, number=number, length=len(text), most=most)
 
 
 def cut(lines: Iterable[str], unit: Unit, most: int) -> Iterator[str]:

@@ -12,7 +12,7 @@ from ._corpora import PropsOption, ReaderOption, SpacesOption, gold_docs
 from ._documents import print_scores
 from ._files import STANDARD, write_text
 from ._pipelines import HELP, load
-from ._texts import Text, in_bounds
+from ._texts import check_length
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -51,7 +51,7 @@ def evaluate_cli(
     nlp = load(model)
     docs = [doc for _, doc in gold_docs(nlp.vocab, gold, reader, spaces=spaces, props=props)]
     for number, doc in enumerate(docs, 1):
-        in_bounds(Text(doc.text, {}), gold, number, nlp.max_length)
+        check_length(doc.text, gold, number, nlp.max_length)
     if not docs:
         raise StructlearnError("SL063", path=gold)
     scores = nlp.evaluate([example_of(nlp, doc, gold_tokens=gold_tokens) for doc in docs])

@@ -18,7 +18,7 @@ from ..errors import StructlearnError
 from ._corpora import files_of
 from ._pipelines import HELP, load
 from ._terminal import echo
-from ._texts import INPUTS, Unit, in_bounds, read
+from ._texts import INPUTS, Unit, check_length, read
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -231,7 +231,8 @@ class Search:
         """Iterate over texts with trees, as `apply` writes them; parse the others."""
         for number, text in enumerate(read(path, None, self.unit, 2**31), 1):
             if "trees" not in text.extra:
-                yield self.nlp(in_bounds(text, path, number, self.nlp.max_length).content)
+                check_length(text.content, path, number, self.nlp.max_length)
+                yield self.nlp(text.content)
                 continue
             try:
                 yield self._with_trees(text.content, text.extra)
