@@ -26,7 +26,7 @@ def small_bounds(monkeypatch):
 
 
 def special(kind, path, monkeypatch):
-    """Make what is no file, and waits or has no end."""
+    """Make what is not a file, and waits or has no end."""
     if kind == "a pipe":
         os.mkfifo(path)
     elif kind == "a device":

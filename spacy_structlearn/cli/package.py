@@ -131,14 +131,14 @@ def _checked(path: Path, given: dict[str, str | None]) -> dict[str, Any]:
     try:
         Version(version)
     except InvalidVersion:
-        refuse(f"the version {version[:60]!r} is none of a Python package, such as '1.0.0'")
+        refuse(f"the version {version[:60]!r} is not one of a Python package, such as '1.0.0'")
     if len(version) > _LONGEST or not version.isascii() or re.search(r"\s", version):
         refuse(f"the version {version[:60]!r} has other characters than ASCII, or too many")
     for requirement in meta.get("requirements", ()):
         try:
             Requirement(requirement)
         except InvalidRequirement:
-            refuse(f"{requirement[:60]!r} in requirements is none of a Python package")
+            refuse(f"{requirement[:60]!r} in requirements does not name a Python package")
     for setting in ("author", "email", "url", "license"):
         if not str(meta.get(setting) or "").isprintable():
             refuse(f"{setting} has line breaks or control characters")

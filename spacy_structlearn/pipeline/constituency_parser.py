@@ -122,7 +122,7 @@ class ConstituencyParserSettings(ComponentSettings):
     max_length: int = setting(
         250,
         ge=1,
-        help=f"Longer sentences are cut into pieces of at most {PIECE} words: most of them are no "
+        help=f"Longer sentences are cut into pieces of at most {PIECE} words: most are not "
         "sentences, and the time to parse a word grows with the square of the length.",
     )
     constraint_keys: Sequence[str] = setting(
@@ -244,7 +244,7 @@ class ConstituencyParser(BatchTrainable):
         parses: Iterator[Parse] = iter(())
         if words:
             given = self._tags(*tags) | _given(own.own for pieces in constraints for own in pieces)
-            # Most sentences that are cut are no language, and a tree of them takes long to find.
+            # Most sentences that are cut are not language, and a tree of them takes long to find.
             hasty = [len(own) > 1 and not piece.own for own in constraints for piece in own]
             if any(hasty):
                 given["hasty"] = hasty

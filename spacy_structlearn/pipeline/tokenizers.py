@@ -217,7 +217,7 @@ def make_english_tokenizer(nlp: Language) -> Tokenizer:
 def is_blank(text: str) -> bool:
     """Return whether all characters of a token are white space, control or format characters.
 
-    Such a token, for example a byte order mark or a mark of direction by itself, is no word, so
+    Such a token, for example a byte order mark or a mark of direction by itself, is not a word, so
     that components leave it out like white space: `token.is_space`. Next to a letter, these marks
     belong to its word, as in spaCy.
     """

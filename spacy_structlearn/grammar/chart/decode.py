@@ -195,7 +195,7 @@ class ChartParser:
             If no tree of the grammar meets the constraints of a sentence, they are ignored, and
             `Parse.unmet` is true. Otherwise probabilities are those given the constraints.
         hasty: whether each sentence is parsed with thresholds that are three times as high, and
-            gets the fallback tree if nothing survives them. Text that is no language can take
+            gets the fallback tree if nothing survives them. Text that is not language can take
             thirty times as long otherwise.
 
         Raises StructlearnError unless there is one tag for each word and one list of tokens and of
