@@ -115,7 +115,7 @@ class _Tests:
         return self._values[name]
 
 
-class _Found:
+class _Matches:
     """The nodes of a forest where a part of a pattern begins.
 
     nodes: ascending. counts: the number of matches of this part with each node.
@@ -148,7 +148,7 @@ class _Join:
         below: list[list[int]] = [[] for _ in pattern.nodes]
         for number, node in enumerate(pattern.nodes[1:], 1):
             below[node.parent].append(number)
-        found: dict[int, _Found] = {}
+        found: dict[int, _Matches] = {}
         for number in range(len(pattern.nodes) - 1, -1, -1):
             nodes = tests.nodes(pattern.nodes[number].attributes)
             counts = np.ones(len(nodes), dtype=np.int64)
@@ -162,7 +162,7 @@ class _Join:
                     nodes = nodes[kept]
                     products = counts[kept].astype(np.float64) * own[kept]
                     counts = np.minimum(products, MOST).astype(np.int64)
-            found[number] = _Found(forest, nodes, counts)
+            found[number] = _Matches(forest, nodes, counts)
         self.found = found
         self.roots = found[0]
 
@@ -178,7 +178,7 @@ class _Join:
         table = np.stack([*columns.values()], axis=1)
         return table[np.lexsort(table.T[::-1])]
 
-    def _counts(self, nodes: Nodes, part: PatternNode, found: _Found) -> NDArray[np.int64]:
+    def _counts(self, nodes: Nodes, part: PatternNode, found: _Matches) -> NDArray[np.int64]:
         """Return the number of matches of a part of the pattern for nodes before its relation."""
         relation = parts(part.relation)
         if not relation:  # nodes above
@@ -193,7 +193,7 @@ class _Join:
             total += sums[ends] - sums[begins]
         return total
 
-    def _links(self, nodes: Nodes, part: PatternNode, found: _Found) -> tuple[Nodes, Nodes]:
+    def _links(self, nodes: Nodes, part: PatternNode, found: _Matches) -> tuple[Nodes, Nodes]:
         """Return the rows of nodes and the nodes of a part of the pattern that are related."""
         none = np.zeros(0, dtype=np.int64)
         rows, related = [none], [none]

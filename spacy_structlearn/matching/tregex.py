@@ -38,15 +38,15 @@ _NAME = re.compile(r"\w+")
 _SPACE = re.compile(r"\s*")
 
 
-class _Node(NamedTuple):
+class _NodePattern(NamedTuple):
     """A node with its relations: (negated, operator, node)."""
 
     name: str | None
     attributes: dict[str, Any]
-    relations: tuple[tuple[bool, str, _Node], ...]
+    relations: tuple[tuple[bool, str, _NodePattern], ...]
 
 
-Relations = tuple[tuple[bool, str, _Node], ...]
+Relations = tuple[tuple[bool, str, _NodePattern], ...]
 
 
 def parsed(text: str) -> list[list[dict[str, Any]]]:
@@ -58,10 +58,10 @@ def parsed(text: str) -> list[list[dict[str, Any]]]:
     return [list(_dicts(node)) for node in _Parser(text).pattern()]
 
 
-def _dicts(root: _Node) -> Iterator[dict[str, Any]]:
+def _dicts(root: _NodePattern) -> Iterator[dict[str, Any]]:
     """Iterate over the dicts of a node and its relations, in the order of the text."""
     number = 0
-    stack: list[tuple[str | None, str, _Node]] = [(None, "", root)]
+    stack: list[tuple[str | None, str, _NodePattern]] = [(None, "", root)]
     while stack:
         left, operator, node = stack.pop()
         name = node.name or str(number)
@@ -83,13 +83,13 @@ class _Parser:
         self._names: set[str] = set()
         self._skip()
 
-    def pattern(self) -> list[_Node]:
+    def pattern(self) -> list[_NodePattern]:
         nodes = self.node()
         if self.place < len(self.text):
             raise self._error("a relation or the end")
         return nodes
 
-    def node(self, *, bare: bool = False) -> list[_Node]:
+    def node(self, *, bare: bool = False) -> list[_NodePattern]:
         """Read a node. bare: without relations, unless it is in brackets."""
         if self._opens("("):
             nodes = self.node()
@@ -104,10 +104,10 @@ class _Parser:
             if name in self._names or name.isdecimal():
                 raise self._error("a new name that is no number", -len(name))
             self._names.add(name)
-        nodes = [_Node(name, attributes, ())]
+        nodes = [_NodePattern(name, attributes, ())]
         return nodes if bare else self._related(nodes)
 
-    def _related(self, nodes: list[_Node]) -> list[_Node]:
+    def _related(self, nodes: list[_NodePattern]) -> list[_NodePattern]:
         return [
             node._replace(relations=node.relations + more)
             for node, more in self._product(nodes, self.relations())

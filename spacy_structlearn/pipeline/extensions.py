@@ -118,7 +118,7 @@ def np_chunk_prob(span: Span) -> float | None:
 
 
 # --- constituents ---------------------------------------------------------------------------------
-class _Node(NamedTuple):
+class _Constituent(NamedTuple):
     """The tokens from `start` to `end`, and their brackets group[first:last], topmost first.
 
     start == end if there is only white space, or no parser has run.
@@ -292,25 +292,25 @@ def constituent_tags(doc: Doc, positions: Sequence[int]) -> list[str]:
     return [tags.get(i) or doc[i].tag_ or UNKNOWN_TAG for i in positions]
 
 
-def _constituent(span: Span) -> _Node:
+def _constituent(span: Span) -> _Constituent:
     node = _find(span)
     if node is None:
         raise NonConstituentException("SL021", text=span.text)
     return node
 
 
-def _find(span: Span) -> _Node | None:
+def _find(span: Span) -> _Constituent | None:
     """Find the constituent of this span; None if it is not one. Without a parser, it is empty."""
     doc, group = span.doc, aligned_group(span.doc, CONSTITUENTS)
     start, end = trimmed(span)
     if group is None or start == end:
-        return _Node(doc, group or SpanGroup(doc), start, start, 0, 0)
+        return _Constituent(doc, group or SpanGroup(doc), start, start, 0, 0)
     first = last = lower_bound(group, start, end)
     while last < len(group) and (group[last].start, group[last].end) == (start, end):
         last += 1
     if first == last and end - start > 1 and trimmed(_sentence(doc, start)) != (start, end):
         return None
-    return _Node(doc, group, start, end, first, last)
+    return _Constituent(doc, group, start, end, first, last)
 
 
 def trimmed(span: Span) -> tuple[int, int]:
@@ -328,7 +328,7 @@ def _sentence(doc: Doc, index: int) -> Span:
     return doc[index : index + 1].sent if doc.has_annotation("SENT_START") else doc[:]
 
 
-def _preorder(node: _Node) -> Iterator[tuple[int, int]]:
+def _preorder(node: _Constituent) -> Iterator[tuple[int, int]]:
     """Iterate over (start, end) of a constituent and all below it, words included, each once."""
     if node.start == node.end:
         return
@@ -352,7 +352,7 @@ def _escaped(text: str) -> str:
     return "_".join(text.translate(ESCAPES).split())
 
 
-def _tree(node: _Node, escape: Callable[[str], str] = str) -> Tree:
+def _tree(node: _Constituent, escape: Callable[[str], str] = str) -> Tree:
     positions = [i for i in range(node.start, node.end) if not node.doc[i].is_space]
     words = [escape(node.doc[i].text) for i in positions]
     tags = [escape(tag) for tag in constituent_tags(node.doc, positions)]

@@ -42,7 +42,7 @@ from ..roles.features import (
     features,
     predicate_features,
 )
-from ..roles.phrases import Brackets, RoleTrees, Sites, candidates, gold_roles
+from ..roles.phrases import ArgumentNodes, Brackets, RoleTrees, candidates, gold_roles
 from ..roles.propositions import (
     CONTINUATION,
     ENGLISH,
@@ -553,7 +553,7 @@ class SRLLabeler(BatchTrainable):
                 rolesets.append(next(iter(numbers.values()), None))
         return rolesets
 
-    def _candidates(self, nodes: RoleTrees, predicates: ArrayLike) -> Sites:
+    def _candidates(self, nodes: RoleTrees, predicates: ArrayLike) -> ArgumentNodes:
         return candidates(nodes, predicates, within=self.within_noun_phrases)
 
     def _roles(
@@ -570,7 +570,11 @@ class SRLLabeler(BatchTrainable):
         return [own for part in parts for own in part]
 
     def _roles_of(
-        self, trees: DocTrees, nodes: RoleTrees, sites: Sites, rolesets: Sequence[str | None]
+        self,
+        trees: DocTrees,
+        nodes: RoleTrees,
+        sites: ArgumentNodes,
+        rolesets: Sequence[str | None],
     ) -> list[list[_Role]]:
         """Find the arguments of each predicate among its n candidates."""
         stage, labels = self._stage(IDENTIFICATION), self.parameters.labels

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..arrays import cumulative
 from ..errors import StructlearnError
 from ._arguments import outside
-from .phrases import RoleTrees, Sites
+from .phrases import ArgumentNodes, RoleTrees
 from .propositions import CONTINUATION, REFERENCE
 
 T = TypeVar("T", bound=Hashable)
@@ -43,7 +43,7 @@ Options: TypeAlias = list[tuple[float, int, int, int]]
 
 def decode(
     nodes: RoleTrees,
-    sites: Sites,
+    sites: ArgumentNodes,
     none: ArrayLike,
     roles: ArrayLike,
     *,
@@ -127,7 +127,7 @@ class _Kinds(NamedTuple):
 
 def _conflicts(
     nodes: RoleTrees,
-    sites: Sites,
+    sites: ArgumentNodes,
     rows: NDArray[np.intp],
     best: NDArray[np.float64],
     labels: NDArray[np.intp],
@@ -168,7 +168,7 @@ def _decode(
 
 
 def _gains(
-    nodes: RoleTrees, sites: Sites, none: ArrayLike, roles: ArrayLike
+    nodes: RoleTrees, sites: ArgumentNodes, none: ArrayLike, roles: ArrayLike
 ) -> NDArray[np.float64]:
     """Return gain(t, l), (n_candidates, n_labels), -inf if t contains the predicate."""
     none = np.asarray(none, dtype=np.float64)
@@ -241,7 +241,7 @@ def _best(
 
 
 def marginals(
-    nodes: RoleTrees, sites: Sites, none: ArrayLike, roles: ArrayLike
+    nodes: RoleTrees, sites: ArgumentNodes, none: ArrayLike, roles: ArrayLike
 ) -> NDArray[np.float64]:
     """Return the probability of each role of each candidate, given that arguments do not overlap.
 
@@ -274,7 +274,7 @@ def log_probabilities(
 
 def role_probabilities(
     nodes: RoleTrees,
-    sites: Sites,
+    sites: ArgumentNodes,
     none: ArrayLike,
     arguments: NDArray[np.float64],
     rows: NDArray[np.intp],

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..arrays import Coded, cumulative, followed
 from ..errors import StructlearnError
 from ..words.lemmas import Lemmatizer, lemma, lower
-from .phrases import Nodes, RoleTrees, Sites, sisters
+from .phrases import ArgumentNodes, Nodes, RoleTrees, sisters
 
 GILDEA_JURAFSKY = ("path", "subcat", "voice", "head", "position", "phrase", "lemma")
 """The seven features of Gildea & Jurafsky (2002)."""
@@ -50,7 +50,7 @@ ROLESET = "roleset"
 
 def features(
     nodes: RoleTrees,
-    sites: Sites,
+    sites: ArgumentNodes,
     names: Sequence[str] = FEATURES,
     *,
     lemmatize: Lemmatizer | None = lemma,
@@ -283,7 +283,7 @@ class _Path(dict[str, "_Path"]):
         return path
 
 
-def _path(nodes: RoleTrees, sites: Sites) -> Coded:
+def _path(nodes: RoleTrees, sites: ArgumentNodes) -> Coded:
     texts, labels = nodes.collapsed.texts, nodes.collapsed.codes.tolist()
     up = [f"{text}↑" for text in texts]
     down = [f"{text}↓" for text in nodes.names]
@@ -322,7 +322,7 @@ _OF_PATHS: Mapping[str, Callable[[str], str]] = {
 }
 
 
-def _position(nodes: RoleTrees, sites: Sites) -> Coded:
+def _position(nodes: RoleTrees, sites: ArgumentNodes) -> Coded:
     after = nodes.starts[sites.nodes] >= np.repeat(sites.predicates, sites.sizes)
     return Coded(["before", "after", None], after.astype(np.intp))
 
@@ -332,14 +332,14 @@ _DISTANCES = ("0", "1", "2", "3-4", "5-8", "9-16", "17-", None)
 _BOUNDS = np.array([1, 2, 3, 5, 9, 17])
 
 
-def _distance(nodes: RoleTrees, sites: Sites) -> Coded:
+def _distance(nodes: RoleTrees, sites: ArgumentNodes) -> Coded:
     predicates = np.repeat(sites.predicates, sites.sizes)
     right = nodes.starts[sites.nodes] - predicates - 1
     left = np.maximum(predicates - nodes.ends[sites.nodes], 0)
     return Coded(_DISTANCES, np.searchsorted(_BOUNDS, np.where(right >= 0, right, left), "right"))
 
 
-def _frame(nodes: RoleTrees, sites: Sites) -> Coded:
+def _frame(nodes: RoleTrees, sites: ArgumentNodes) -> Coded:
     near, owners = sisters(nodes, sites.predicates), sites.owners
     is_pivot = nodes.is_one_of(near.nodes, nodes.classes.noun_phrases)
     n_sites = len(sites.predicates)
@@ -382,7 +382,7 @@ def _frame(nodes: RoleTrees, sites: Sites) -> Coded:
     return Coded([*frames, None], codes)
 
 
-_OF_PAIRS: Mapping[str, Callable[[RoleTrees, Sites], Coded]] = {
+_OF_PAIRS: Mapping[str, Callable[[RoleTrees, ArgumentNodes], Coded]] = {
     "position": _position,
     "distance": _distance,
     "frame": _frame,

@@ -289,7 +289,7 @@ def gold_roles(
 
 
 # --- candidates -----------------------------------------------------------------------------------
-class Sites(NamedTuple):
+class ArgumentNodes(NamedTuple):
     """Predicates with nodes that may be their arguments.
 
     predicates: (n) tokens. sizes: (n) the number of nodes of each. nodes: those of all predicates,
@@ -301,7 +301,7 @@ class Sites(NamedTuple):
     nodes: Nodes
 
     @classmethod
-    def of(cls, sites: Iterable[tuple[int, Sequence[int]]]) -> Sites:
+    def of(cls, sites: Iterable[tuple[int, Sequence[int]]]) -> ArgumentNodes:
         """Return the sites of (predicate, nodes) pairs."""
         sites = list(sites)
         return cls(
@@ -315,10 +315,10 @@ class Sites(NamedTuple):
         """The number of the site of each node."""
         return np.repeat(np.arange(len(self.sizes)), self.sizes)
 
-    def at(self, rows: NDArray[np.intp]) -> Sites:
+    def at(self, rows: NDArray[np.intp]) -> ArgumentNodes:
         """Return the same predicates with some of the nodes."""
         sizes = np.bincount(self.owners[rows], minlength=len(self.sizes))
-        return Sites(self.predicates, sizes, self.nodes[rows])
+        return ArgumentNodes(self.predicates, sizes, self.nodes[rows])
 
     def split(self) -> list[list[int]]:
         """Return the nodes of each predicate."""
@@ -326,16 +326,16 @@ class Sites(NamedTuple):
         nodes = self.nodes.tolist()
         return [nodes[begin:end] for begin, end in pairwise(ends)]
 
-    def parts(self, n: int) -> Iterator[Sites]:
+    def parts(self, n: int) -> Iterator[ArgumentNodes]:
         """Yield parts of about n nodes, whole sites."""
         ends = cumulative(self.sizes)
         begins = np.flatnonzero(np.diff(ends[1:] // n, prepend=-1)).tolist()
         for begin, end in pairwise([*begins, len(self.sizes)]):
             nodes = self.nodes[ends[begin] : ends[end]]
-            yield Sites(self.predicates[begin:end], self.sizes[begin:end], nodes)
+            yield ArgumentNodes(self.predicates[begin:end], self.sizes[begin:end], nodes)
 
 
-def candidates(nodes: RoleTrees, predicates: ArrayLike, *, within: bool = False) -> Sites:
+def candidates(nodes: RoleTrees, predicates: ArrayLike, *, within: bool = False) -> ArgumentNodes:
     """Return the nodes that can be arguments of predicates, tokens, in ascending order.
 
     They are the sisters of the predicate and of each node above it, and the children of sisters
@@ -362,7 +362,7 @@ def candidates(nodes: RoleTrees, predicates: ArrayLike, *, within: bool = False)
     found, owners = map(np.concatenate, zip(*parts, strict=True))
     order = np.argsort(owners * len(nodes) + found)
     sizes = np.bincount(owners, minlength=len(near.sizes))
-    return Sites(near.predicates, sizes, found[order])
+    return ArgumentNodes(near.predicates, sizes, found[order])
 
 
 def _children(nodes: RoleTrees, parents: Nodes, owners: Nodes) -> tuple[Nodes, Nodes]:
@@ -372,7 +372,7 @@ def _children(nodes: RoleTrees, parents: Nodes, owners: Nodes) -> tuple[Nodes, N
     return below[kept], np.repeat(owners, nodes.n_children[parents])[kept]
 
 
-def sisters(nodes: RoleTrees, predicates: ArrayLike) -> Sites:
+def sisters(nodes: RoleTrees, predicates: ArrayLike) -> ArgumentNodes:
     """Return the sisters on the path from each predicate to the root, nearest level first, without
     punctuation and coordination.
     """
@@ -392,10 +392,10 @@ def sisters(nodes: RoleTrees, predicates: ArrayLike) -> Sites:
     coordinated[1, levels[joining]] = True
     kept = ~(coordinated.all(axis=0)[levels] & (alike | joining)) & ~_is_punctuation(nodes, found)
     sizes = np.bincount(owners[levels[kept]], minlength=len(way.sizes))
-    return Sites(way.predicates, sizes, found[kept])
+    return ArgumentNodes(way.predicates, sizes, found[kept])
 
 
-def ways(nodes: RoleTrees, predicates: ArrayLike) -> Sites:
+def ways(nodes: RoleTrees, predicates: ArrayLike) -> ArgumentNodes:
     """Return the nodes from each predicate up to the root, both included."""
     predicates = np.asarray(predicates, dtype=np.intp)
     at = nodes.predicates(predicates)
@@ -407,7 +407,7 @@ def ways(nodes: RoleTrees, predicates: ArrayLike) -> Sites:
         at = nodes.parents[at]
         inside = at >= 0
         at, places = at[inside], places[inside] + 1
-    return Sites(predicates, sizes, found)
+    return ArgumentNodes(predicates, sizes, found)
 
 
 def _is_punctuation(nodes: RoleTrees, found: Nodes) -> NDArray[np.bool_]:

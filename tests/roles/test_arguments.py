@@ -18,7 +18,7 @@ from spacy_structlearn.roles.arguments import (
     mark_pieces,
     role_probabilities,
 )
-from spacy_structlearn.roles.phrases import Sites, candidates
+from spacy_structlearn.roles.phrases import ArgumentNodes, candidates
 from spacy_structlearn.trees.tree import Tree
 
 SENTENCE = (
@@ -56,7 +56,7 @@ def problems(draw, max_candidates=6):
 
 def of_one(nodes, predicate, candidates, *scores):
     """The arguments of `decode` for one predicate."""
-    return nodes, Sites.of([(predicate, candidates)]), *scores
+    return nodes, ArgumentNodes.of([(predicate, candidates)]), *scores
 
 
 def all_sets(nodes, predicate, candidates, none, roles, once=(), exempt=(), further=()):
@@ -175,12 +175,12 @@ def test_predicates_do_not_depend_on_one_another(several, once):
     for _, predicate, wished, none, roles in several:
         kept = [place for place, node in enumerate(wished) if node < len(nodes)]
         site = predicate % len(nodes.leaves), [wished[place] for place in kept]
-        alone = nodes, Sites.of([site]), none[kept], roles[kept]
+        alone = nodes, ArgumentNodes.of([site]), none[kept], roles[kept]
         wanted.append((decode(*alone, once=once)[0], marginals(*alone)))
         sites.append(site)
         scores.append(np.column_stack([none[kept], roles[kept]]))
     none, roles = np.split(np.concatenate(scores), [1], axis=1)
-    together = nodes, Sites.of(sites), none[:, 0], roles
+    together = nodes, ArgumentNodes.of(sites), none[:, 0], roles
     first = 0
     for found, (best, probabilities) in zip(decode(*together, once=once), wanted, strict=True):
         assert [(row - first, label) for row, label in found] == best

@@ -16,7 +16,7 @@ from spacy_structlearn.roles.features import (
     features,
     predicate_features,
 )
-from spacy_structlearn.roles.phrases import Sites, candidates
+from spacy_structlearn.roles.phrases import ArgumentNodes, candidates
 from spacy_structlearn.roles.propositions import RoleLabels
 from spacy_structlearn.trees.tree import Tree
 
@@ -30,7 +30,7 @@ def asked(text: str, predicate: int, span: tuple[int, int], *names: str, **setti
     nodes = nodes_of(text)
     node = nodes.node(*span)
     assert node is not None
-    found = plain(features(nodes, Sites.of([(predicate, [node])]), names, **settings))
+    found = plain(features(nodes, ArgumentNodes.of([(predicate, [node])]), names, **settings))
     values = [found[name][0] for name in names]
     return values if len(values) > 1 else values[0]
 
@@ -176,7 +176,7 @@ def test_classes_and_spelling_of_words():
         ({}, [None, None, None, "lower man"]),
     ):
         nodes = nodes_of(GAVE, **others)
-        sites = Sites.of([(6, [nodes.node(2, 6)])])
+        sites = ArgumentNodes.of([(6, [nodes.node(2, 6)])])
         found = plain(features(nodes, sites, names))
         assert [found[name][0] for name in names] == wanted
     assert list(nodes_of(GAVE, classes_of=classes_of).word_classes)[8:11] == [None, None, "111"]
@@ -187,7 +187,7 @@ def test_coarser_classes():
         return np.array([0b1_0110_0111_0101 if w == "Xmas" else 0 for w in words], dtype=np.uint64)
 
     nodes = nodes_of(GAVE, classes_of=classes_of)
-    sites = Sites.of([(6, [nodes.node(11, 13), nodes.node(9, 11)])])
+    sites = ArgumentNodes.of([(6, [nodes.node(11, 13), nodes.node(9, 11)])])
     found = plain(features(nodes, sites, ("content_class_8", "content_class_10")))
     assert found == {
         "content_class_8": ["101100111", None],
@@ -270,20 +270,24 @@ def test_labels_of_another_language():
     )
     nodes = nodes_of("(P (GN (D le) (N chat)) (GV (V a) (GV (V vu) (GN (N rat)))))", classes=labels)
     rat = nodes.node(4, 5)
-    found = features(nodes, Sites.of([(3, [rat])]), ["voice", "frame", "path"], lemmatize=None)
+    found = features(
+        nodes, ArgumentNodes.of([(3, [rat])]), ["voice", "frame", "path"], lemmatize=None
+    )
     assert plain(found) == {"voice": ["active"], "frame": ["gn_v_[GN]"], "path": ["GN↑GV↓V"]}
     # English labels know no verb here.
     nodes = nodes_of("(P (GN (N chat)) (GV (V vu)))")
-    assert plain(features(nodes, Sites.of([(1, [1])]), ["voice"])) == {"voice": ["active"]}
+    assert plain(features(nodes, ArgumentNodes.of([(1, [1])]), ["voice"])) == {"voice": ["active"]}
 
 
 def test_names_of_features():
     nodes = nodes_of(ASSUMED)
-    assert list(features(nodes, Sites.of([(4, [1])]))) == list(FEATURES)
+    assert list(features(nodes, ArgumentNodes.of([(4, [1])]))) == list(FEATURES)
     assert ROLESET not in FEATURES
     with pytest.raises(StructlearnError, match="SL132"):
-        features(nodes, Sites.of([(4, [1])]), ["nothing"])
-    assert plain(features(nodes, Sites.of([]), ["head", "path", "lemma", "voice", "frame"])) == {
+        features(nodes, ArgumentNodes.of([(4, [1])]), ["nothing"])
+    assert plain(
+        features(nodes, ArgumentNodes.of([]), ["head", "path", "lemma", "voice", "frame"])
+    ) == {
         "head": [],
         "path": [],
         "lemma": [],
@@ -298,10 +302,10 @@ def test_nothing_depends_on_what_else_is_asked(tree, data):
     nodes = nodes_of(tree)
     everything = list(range(len(nodes)))
     tokens = list(range(len(nodes.leaves)))
-    together = plain(features(nodes, Sites.of((token, everything) for token in tokens)))
+    together = plain(features(nodes, ArgumentNodes.of((token, everything) for token in tokens)))
     token = data.draw(st.sampled_from(tokens))
     node = data.draw(st.sampled_from(everything))
-    alone = plain(features(nodes_of(tree), Sites.of([(token, [node])])))
+    alone = plain(features(nodes_of(tree), ArgumentNodes.of([(token, [node])])))
     row = token * len(everything) + node
     assert alone == {name: [column[row]] for name, column in together.items()}
     for column in together.values():

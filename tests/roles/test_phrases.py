@@ -9,9 +9,9 @@ from roles.role_trees import ASSUMED, below, nodes_of, texts, trees
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.roles.phrases import (
+    ArgumentNodes,
     Brackets,
     RoleTrees,
-    Sites,
     candidates,
     gold_roles,
 )
@@ -136,7 +136,7 @@ def test_brackets_that_cross():
 
 @given(st.lists(st.lists(st.integers(0, 9), max_size=4), max_size=5), st.integers(1, 9))
 def test_sites_in_parts(nodes, size):
-    sites = Sites.of(enumerate(nodes))
+    sites = ArgumentNodes.of(enumerate(nodes))
     assert sites.split() == nodes
     parts = list(sites.parts(size))
     assert [own for part in parts for own in part.split()] == nodes

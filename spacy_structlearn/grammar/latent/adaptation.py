@@ -145,8 +145,8 @@ def widened(grammar: LatentGrammar, data: TreebankData) -> tuple[LatentGrammar, 
         columns = substate_columns(to, substates)[1]
         ancestors = np.zeros(int(substates.sum()), dtype=np.int32)
         ancestors[columns] = level.ancestors
-        layout = Layout(rules, substates)
-        starts = Layout(level.rules, level.substates).starts
+        layout = RuleLayout(rules, substates)
+        starts = RuleLayout(level.rules, level.substates).starts
         entries = _moved(_flat(level), starts, layout.starts[of_old])
         levels.append(layout.level(ancestors, entries))
         rows = np.zeros((len(own.rows), int(substates[: symbols.n_tags].sum())), dtype=np.float32)
@@ -190,8 +190,8 @@ class LevelAdapter:
         strength: float,
     ):
         self._ancestors, self._entries = old.ancestors, _flat(old)
-        self._all = every = Layout(old.rules, old.substates)
-        self.layout = own = Layout(data.rules, old.substates, data.pairs[:, 0])
+        self._all = every = RuleLayout(old.rules, old.substates)
+        self.layout = own = RuleLayout(data.rules, old.substates, data.pairs[:, 0])
         self._to_own = np.full(len(every.starts) - 1, -1)
         self._to_own[numbers] = own.starts[: len(numbers)]
         self._to_all = np.full(len(own.starts) - 1, -1)
@@ -248,7 +248,7 @@ class LevelAdapter:
         return self.weight + np.bincount(parents, self.counts.values, len(self.weight))
 
 
-class Layout:
+class RuleLayout:
     """The blocks of binary, unary and root rules, and of pairs with these tags, in one vector.
 
     starts: int64 (n + 1), where the block of each rule or pair begins.
@@ -320,7 +320,7 @@ def form_ids(lexicon: Lexicon, data: TreebankData) -> NDArray[np.int32]:
 
 
 def _flat(level: Level) -> Entries:
-    """The entries of all rules, see `Layout`."""
+    """The entries of all rules, see `RuleLayout`."""
     binary, rest = level.entries, Entries.of(np.append(level.unary, level.root))
     places = np.append(binary.places, level.binary_offsets[-1] + rest.places)
     return Entries(places, np.append(binary.values, rest.values))

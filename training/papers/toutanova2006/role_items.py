@@ -22,7 +22,7 @@ from spacy_structlearn.roles.features import (
     ROLESET,
     features,
 )
-from spacy_structlearn.roles.phrases import Brackets, RoleTrees, Sites
+from spacy_structlearn.roles.phrases import ArgumentNodes, Brackets, RoleTrees
 from spacy_structlearn.roles.propositions import (
     CORE,
     ENGLISH,
@@ -130,7 +130,9 @@ def items(sentences: Iterable[Sentence]) -> Items:
                 sites.append((first + proposition.predicate, [node for _, node in found]))
                 rolesets.append(proposition.roleset)
         first += len(sentence.words)
-    columns = dict(features(nodes, Sites.of(sites), (*FEATURES, ROLESET), rolesets=rolesets))
+    columns = dict(
+        features(nodes, ArgumentNodes.of(sites), (*FEATURES, ROLESET), rolesets=rolesets)
+    )
     among = [argument_columns(nodes, *site) for site in sites]
     for name in ARGUMENTS:
         columns[name] = [value for own in among for value in own[name]]
