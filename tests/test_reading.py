@@ -118,6 +118,13 @@ def test_a_gzip_file_that_expands_without_end(tmp_path, small_bounds, block):
     assert peak < 100 << 20
 
 
+def test_damage_behind_what_is_not_utf8(tmp_path):
+    path = tmp_path / "trees.gz"
+    path.write_bytes(gzip.compress(b"\xff" + os.urandom(200_000), 0)[:-100_000])
+    with pytest.raises(StructlearnError, match=r"SL121.*trees\.gz"):
+        list(text_lines(path))
+
+
 def test_what_is_repeated_a_lot_may_be_small(tmp_path):
     path = tmp_path / "trees.gz"
     path.write_bytes(gzip.compress(b"(NN dog)\n" * 100_000))

@@ -223,14 +223,16 @@ def text_lines(path: str | os.PathLike[str]) -> Iterator[str]:
 def readable(path: str | os.PathLike[str]) -> Iterator[None]:
     """Convert errors in reading a file to those of `text_lines`."""
     try:
-        yield
-    except UnicodeDecodeError as error:
-        problem, encoding = _first_undecodable(path) or str(error), "latin1"
-        if error.object.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            problem, encoding = "it is in UTF-16", "utf-16"
-        raise StructlearnError(
-            "SL035", path=os.fspath(path), problem=problem, encoding=encoding
-        ) from error
+        try:
+            yield
+        except UnicodeDecodeError as error:
+            # Also reads the file, which may be damaged further on.
+            problem, encoding = _first_undecodable(path) or str(error), "latin1"
+            if error.object.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                problem, encoding = "it is in UTF-16", "utf-16"
+            raise StructlearnError(
+                "SL035", path=os.fspath(path), problem=problem, encoding=encoding
+            ) from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise StructlearnError("SL121", path=os.fspath(path), problem=error) from error
 
