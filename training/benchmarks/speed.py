@@ -1,7 +1,7 @@
 """The speed and the accuracy of the parser, compared with another checkout of this repository.
 
     python corpora/fetch.py ewt craft wsj_sample
-    git worktree add ../before COMMIT
+    git worktree add ../before 031d252
     python -m training.benchmarks.parser --speed --before ../before
 
 The other checkout needs its compiled kernels in place (`python setup.py build_ext --inplace` of
