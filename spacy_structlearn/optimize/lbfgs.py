@@ -119,7 +119,11 @@ class LBFGS(Resumable):
 
     def _is_sound(self) -> bool:
         shape = self.x.shape
-        return all(s.shape == y.shape == shape for s, y, _ in self._pairs)
+        products = [product for _, _, product in self._pairs]
+        values = [] if self.value is None else [self.value]
+        return all(s.shape == y.shape == shape for s, y, _ in self._pairs) and all(
+            isinstance(number, float) for number in (*products, *values, *self._values)
+        )
 
     def _evaluate(self, value_and_grad: ValueAndGradient, x: Vector) -> tuple[float, Vector]:
         self.n_evaluations += 1

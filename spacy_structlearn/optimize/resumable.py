@@ -37,11 +37,14 @@ class Resumable:
         _, fields = unpack(data, cls._KIND, {_VERSION})
         with reading(cls._KIND):
             state = fields["state"]
-            optimizer = cls(*arguments or (state["x"],), **fields["settings"])
+            settings = fields["settings"]
+            if not all(isinstance(value, (int, float, np.ndarray)) for value in settings.values()):
+                raise TypeError("its settings are not numbers")
+            optimizer = cls(*arguments or (state["x"],), **settings)
             shapes = optimizer._shapes()
             restore(optimizer, cls._STATE, state)
             if optimizer._shapes() != shapes or not optimizer._is_sound():
-                raise ValueError("its vectors are not of one length")
+                raise ValueError("its numbers or vectors do not belong together")
         return optimizer
 
     def _shapes(self) -> list[tuple[int, ...]]:

@@ -62,8 +62,14 @@ def test_forged_state(kind):
     changes = [{key: {"y": 1}} for key in state if key != "value"]
     # A vector that is shorter than the others.
     changes += [{key: state[key][:-1]} for key in ("gradient", "_squares", "w") if key in state]
-    changes += [{"_pairs": [[np.zeros(3), np.zeros(3), 1.0]]}] if "_pairs" in state else []
+    if "_pairs" in state:
+        changes += [{"_pairs": [[np.zeros(3), np.zeros(3), 1.0]]}]
+        changes += [{"_pairs": [[state["x"], state["x"], "1"]]}]
+        changes += [{"value": "1"}, {"value": [1.0]}, {"_values": [1.0, "1"]}]
     damaged = [fields | {"state": state | change} for change in changes]
+    damaged += [
+        fields | {"settings": fields["settings"] | {setting: "1"}} for setting in fields["settings"]
+    ]
     for bad in (*damaged, {}, fields | {"settings": {"steps": 1}}, fields | {"state": {}}):
         with pytest.raises(StructlearnError, match="SL054"):
             type(optimizer).from_bytes(pack(name, 1, bad), *arguments)
