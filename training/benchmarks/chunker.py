@@ -83,6 +83,7 @@ def ours_tagging(corpora: Path) -> dict[str, float]:
     test = read(corpora / "conll2000" / "test.txt.gz")
     nlp = spacy.blank("en")
     chunker = nlp.add_pipe("np_chunker")
+    chunker.add_label("NP")
     data = [ours_data(train)]
     settings = ours_settings()
     model = settings.initialize([spacy_symbols(train, nlp, data[0])], ["NP"])
@@ -256,48 +257,60 @@ def alternating(ours: str, peer: str, corpora: Path, runs: int) -> tuple[dict, d
     return medians[0], medians[1]
 
 
+# --- parts ----------------------------------------------------------------------------------------
+def train(corpora: Path, runs: int) -> dict[str, float]:
+    """Compare time and memory of training with CRFsuite."""
+    ours, peer = alternating("ours_train", "crfsuite_train", corpora, runs)
+    streaming = measure("crfsuite_streaming", corpora)
+    return {
+        **{f"benchmark.ours.{name}": value for name, value in ours.items()},
+        **{f"benchmark.crfsuite.{name}": value for name, value in peer.items()},
+        "benchmark.crfsuite.streaming_peak_mb": streaming["peak_mb"],
+        "ratio.cpu_per_iteration.crfsuite_over_ours": (peer["cpu_s"] / peer["iterations"])
+        / (ours["cpu_s"] / ours["iterations"]),
+        "ratio.train_cpu.crfsuite_over_ours": peer["cpu_s"] / ours["cpu_s"],
+        "ratio.peak_rss.crfsuite_over_ours": peer["peak_mb"] / ours["peak_mb"],
+    }
+
+
+def gradient(corpora: Path, runs: int) -> dict[str, float]:
+    """Measure the wall time of a gradient. Nothing else must run on the machine."""
+    gradients = [measure("ours_gradient", corpora) for _ in range(runs)]
+    return {name: float(np.median([run[name] for run in gradients])) for name in gradients[0]}
+
+
+def tagging(corpora: Path, runs: int) -> dict[str, float]:
+    """Compare the speed of prediction with CRFsuite."""
+    ours, peer = alternating("ours_tagging", "crfsuite_tagging", corpora, runs)
+    return {
+        "tagging.tokens_per_cpu_s": ours["tokens_per_cpu_s"],
+        "benchmark.crfsuite.tagging_tokens_per_cpu_s": peer["tokens_per_cpu_s"],
+        "ratio.tagging.ours_over_crfsuite": ours["tokens_per_cpu_s"] / peer["tokens_per_cpu_s"],
+    }
+
+
+def spacy_ner(corpora: Path, runs: int) -> dict[str, float]:
+    """Train spaCy's entity recognizer, once."""
+    return {f"benchmark.ner.{name}": value for name, value in measure("ner", corpora).items()}
+
+
+PARTS = {"train": train, "gradient": gradient, "tagging": tagging, "ner": spacy_ner}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--corpora", type=Path, default=CORPORA)
     parser.add_argument("--runs", type=int, default=3, help="number of alternating runs")
-    parser.add_argument("--no-ner", action="store_true", help="leave out spaCy's ner (minutes)")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--worker", choices=WORKERS, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
         print(json.dumps(WORKERS[args.worker](args.corpora)))
         return
-    ours, peer = alternating("ours_train", "crfsuite_train", args.corpora, args.runs)
-    streaming = measure("crfsuite_streaming", args.corpora)
-    keep(
-        {
-            **{f"benchmark.ours.{name}": value for name, value in ours.items()},
-            **{f"benchmark.crfsuite.{name}": value for name, value in peer.items()},
-            "benchmark.crfsuite.streaming_peak_mb": streaming["peak_mb"],
-            "ratio.cpu_per_iteration.crfsuite_over_ours": (peer["cpu_s"] / peer["iterations"])
-            / (ours["cpu_s"] / ours["iterations"]),
-            "ratio.train_cpu.crfsuite_over_ours": peer["cpu_s"] / ours["cpu_s"],
-            "ratio.peak_rss.crfsuite_over_ours": peer["peak_mb"] / ours["peak_mb"],
-        }
-    )
-    gradients = [measure("ours_gradient", args.corpora) for _ in range(args.runs)]
-    keep({name: float(np.median([run[name] for run in gradients])) for name in gradients[0]})
-    ours, peer = alternating("ours_tagging", "crfsuite_tagging", args.corpora, args.runs)
-    keep(
-        {
-            "tagging.tokens_per_cpu_s": ours["tokens_per_cpu_s"],
-            "benchmark.crfsuite.tagging_tokens_per_cpu_s": peer["tokens_per_cpu_s"],
-            "ratio.tagging.ours_over_crfsuite": ours["tokens_per_cpu_s"] / peer["tokens_per_cpu_s"],
-        }
-    )
-    if not args.no_ner:
-        ner_figures = measure("ner", args.corpora)
-        keep({f"benchmark.ner.{name}": value for name, value in ner_figures.items()})
-
-
-def keep(figures: dict[str, float]) -> None:
-    """Record and print figures."""
-    record("chunking", figures)
-    show(figures)
+    for part in args.only:
+        figures = PARTS[part](args.corpora, args.runs)
+        record("chunking", figures)
+        show(figures)
 
 
 if __name__ == "__main__":
