@@ -4,7 +4,6 @@ import io
 import json
 import logging
 import os
-import pty
 import re
 import subprocess
 import sys
@@ -128,6 +127,7 @@ def test_a_name_that_is_not_utf8_in_json(run, tmp_path):
 
 @pytest.mark.parametrize("command", [["parse", "--raw"], ["apply", "--unit", "file"]])
 def test_a_terminal_gets_no_escape_sequence(command, model, tmp_path):
+    pty = pytest.importorskip("pty", reason="needs pseudo-terminals")
     text = tmp_path / "text.txt"
     text.write_text(HOSTILE, encoding="utf8")
     name, *options = command
