@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.evaluation.conlleval import chunks, conlleval
 
-seqeval = pytest.importorskip("seqeval.metrics")
+try:
+    import seqeval.metrics as seqeval
+except ImportError:
+    seqeval = None
+
+needs_seqeval = pytest.mark.skipif(seqeval is None, reason="needs seqeval")
 
 TAGS = ["O", "B-NP", "I-NP", "B-VP", "I-VP", "B-A-B", "I-A-B"]
 PAIRS = st.lists(st.tuples(st.sampled_from(TAGS), st.sampled_from(TAGS)), min_size=1, max_size=12)
@@ -81,6 +86,7 @@ def test_undefined_figures_are_zero():
     assert conlleval([["O"]], [["O"]]).accuracy == 1.0
 
 
+@needs_seqeval
 @given(CORPORA)
 def test_equals_seqeval(corpus):
     gold, predicted = sides(corpus)
@@ -101,6 +107,7 @@ def test_other_tags_are_refused(tag):
         chunks(["O", tag])
 
 
+@needs_seqeval
 @pytest.mark.corpus
 def test_equals_seqeval_on_real_tags(corpora):
     with gzip.open(corpora / "conll2000/test.txt.gz", "rt", encoding="utf-8") as lines:

@@ -18,7 +18,7 @@ and after it
 
 pythons                   versions of Python in the file without a failed test
 
-On musl, scikit-learn, which the tests use by way of seqeval, would be compiled by a C++ compiler.
+On musl, scikit-learn, which seqeval requires, would be compiled by a C++ compiler.
 `--install . pytest hypothesis nltk` leaves it out.
 
 With --work, clones and environments are kept. If they are there, the clone is brought to HEAD, and
