@@ -160,9 +160,8 @@ def hang(data):
 
 
 def grow(data):
-    held = bytearray(2**27)
-    held[:] = bytes(range(256)) * 2**19
-    hang(data)
+    # A forked process does not begin with all the memory of its parent.
+    hang(bytes(range(256)) * (2**12 * int(fuzz.MEGABYTES + 32)))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the fuzzer needs Linux")
