@@ -9,10 +9,10 @@ CRF of NP chunks on CoNLL-2000, and a latent grammar by EM and a discriminative 
 sample. Each is trained in threads and on the cluster, where one actor is killed during training. In
 training/results/reliability.json, under `ray`:
 
-max_abs_difference    maximum difference of parameters between both, over all models deaths
-number of killed actors sentences_per_s.N     sentences times evaluations of the CRF per second
-(wall) with N actors, medians
-                      of alternating rounds
+max_abs_difference    maximum difference of parameters between both, over all models
+deaths                number of killed actors
+sentences_per_s.N     sentences times evaluations of the CRF per second (wall) with N actors,
+                      medians of alternating rounds
 sentences_per_s.threads.N  the same for N threads of this process
 speedup               two actors over one
 bytes_per_iteration   sent to and received from two actors by an evaluation of the CRF
