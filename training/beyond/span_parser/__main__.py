@@ -12,25 +12,26 @@ forests               oracle scores and sizes of the forests of one grammar
 span_features         linear span features (Hall, Durrett & Klein 2014), trained on forests by
                       grammars of other folds; _seen: by a grammar that has seen the sentences;
                       _xbar: with the X-bar grammar; _batch: by OWL-QN
-product_features      the same features with four grammars: the default parser
+product_features      the same features with four grammars
 lexicon               only features of words and tags
 neural                a network over a BiLSTM; neural_features: and features; neural_cnn: over
                       spaCy's convolutional layers, as in the package's config for NeuralGrammar
-product_neural        four grammars, features and a network (_dev: also on EWT dev, only with
-                      --only); product_best: eight grammars, two feature sets and two networks
+product_neural        four grammars, features and a network; product_best: eight grammars, two
+                      feature sets and two networks
+default               the parser of the default pipeline; default_single: its first grammar
 decoders              decoders of one grammar with features
 tagger                tags of the pipeline's tagger as a prior, and gold tags
 best                  the best step, chosen on WSJ dev and EWT's tuning documents
 
 WSJ is the sample, split as in papers/petrov_klein2007. EWT's models are trained on train without
-the documents of `ewt/tune.txt`, and scored on these. `product_features` is the parser of
-training.train_default, before and after training on the tuning documents. The latter is scored on
-dev with the temperature of the former. For dev figures of other steps, its first grammar and its
-grammars without features are scored too. Span scores are trained on forests by single grammars, so
-they are the same with a product of grammars. Grammars without span scores use the max-rule product,
-other models the decoder of the default parser. Figures are for sentences of gold tokens, without
-tags. Times are CPU time of the parser on one thread, and sizes are as shipped. Models are kept in
-training/work by their settings; interrupted training resumes.
+the documents of `ewt/tune.txt`, and scored on these. `default` is the parser of
+training.train_default, which is also trained on MCTB_en and on parses of raw text, before and after
+training on the tuning documents. The latter is scored on dev with the temperature of the former.
+Span scores are trained on forests by single grammars, so they are the same with a product of
+grammars. Grammars without span scores use the max-rule product, other models the decoder of the
+default parser. Figures are for sentences of gold tokens, without tags. Times are CPU time of the
+parser on one thread, and sizes are as shipped. Models are kept in training/work by their settings;
+interrupted training resumes.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ from training.common.treebanks import PUNCTUATION
 from training.pipeline import default
 
 NAME = "parsing_best"
-FEW, MANY = 4, 8  # grammars in the default parser and in the largest product
+FEW, MANY = 4, 8  # grammars in products
 # For each corpus, the parts for training and scoring.
 PARTS = (("wsj", "train", ("dev", "test")), ("ewt", "fit", ("tune",)))
 TAG_WEIGHTS = (0.5, 1.0, 2.0)
@@ -93,15 +94,10 @@ PASSES = {"owlqn": 60, "adagrad": 12}
 
 # --- grammars -------------------------------------------------------------------------------------
 def generative(run: Run, step: str, number: int) -> Iterator[Figures]:
-    """Yield figures of a product of `number` grammars; on EWT dev those of the default parser."""
-    model = run.generative("wsj", "train", number)
-    yield from measured(run, step, "wsj", {"dev": model, "test": model})
-    on_dev = default_parser(run, "train").plain()
-    models = {
-        "tune": run.generative("ewt", "fit", number),
-        "dev": on_dev.first() if number == 1 else on_dev,
-    }
-    yield from measured(run, step, "ewt", models)
+    """Yield figures of a product of `number` grammars."""
+    for corpus, train, splits in PARTS:
+        model = run.generative(corpus, train, number)
+        yield from measured(run, step, corpus, dict.fromkeys(splits, model))
 
 
 def forests(run: Run) -> Iterator[Figures]:
@@ -121,16 +117,6 @@ def learned(
         if corpus in corpora:
             model = run.learned(corpus, train, learner)
             yield from measured(run, step, corpus, dict.fromkeys(splits, model))
-
-
-def span_features(run: Run) -> Iterator[Figures]:
-    """Yield figures of one grammar with features; on EWT dev the first of the default parser."""
-    yield from learned(run, "span_features", SPAN, ["wsj"])
-    models = {
-        "tune": run.learned("ewt", "fit", SPAN),
-        "dev": default_parser(run, "train").first(),
-    }
-    yield from measured(run, "span_features", "ewt", models)
 
 
 def span_features_batch(run: Run) -> Iterator[Figures]:
@@ -168,30 +154,11 @@ def span_features_batch(run: Run) -> Iterator[Figures]:
     yield from measured(run, step, "wsj", {"dev": model, "test": model})
 
 
-def product_features(run: Run) -> Iterator[Figures]:
-    """Yield figures of four grammars with features; on EWT the default parser."""
-    model = _with_product(run, "wsj", "train", run.learned("wsj", "train", SPAN), FEW)
-    yield from measured(run, "product_features", "wsj", {"dev": model, "test": model})
-    models = {
-        split: default_parser(run, train) for split, train in (("tune", "fit"), ("dev", "train"))
-    }
-    yield from measured(run, "product_features", "ewt", models)
-
-
-def product_neural(run: Run) -> Iterator[Figures]:
-    """Yield figures of four grammars with features and a network."""
+def products(run: Run, step: str, learner: Learner) -> Iterator[Figures]:
+    """Yield figures of four grammars with trained span scores."""
     for corpus, train, splits in PARTS:
-        model = _with_product(run, corpus, train, run.learned(corpus, train, BOTH), FEW)
-        yield from measured(run, "product_neural", corpus, dict.fromkeys(splits, model))
-
-
-def product_neural_dev(run: Run) -> Iterator[Figures]:
-    """Yield figures as in `product_neural` on EWT dev, with the grammars of the default parser."""
-    models = {
-        "tune": _with_product(run, "ewt", "fit", run.learned("ewt", "fit", BOTH), FEW),
-        "dev": run.learned("ewt", "train", BOTH).with_latent(default_parser(run, "train").latent),
-    }
-    yield from measured(run, "product_neural", "ewt", models)
+        model = _with_product(run, corpus, train, run.learned(corpus, train, learner), FEW)
+        yield from measured(run, step, corpus, dict.fromkeys(splits, model))
 
 
 def product_best(run: Run) -> Iterator[Figures]:
@@ -214,6 +181,14 @@ def _with_product(run: Run, corpus: str, split: str, model: Model, number: int) 
     if model.cpu_s is not None and grammars.cpu_s is not None:
         costs = model.cpu_s + grammars.cpu_s - run.generative(corpus, split, 1).cpu_s
     return model.with_latent(grammars.latent, costs)
+
+
+# --- the default parser ---------------------------------------------------------------------------
+def shipped(run: Run, step: str, choose: Callable[[Model], Model]) -> Iterator[Figures]:
+    """Yield figures on EWT of the default parser, or of what `choose` makes of it."""
+    learned_on = {"tune": "fit", "dev": "train"}
+    models = {split: choose(default_parser(run, train)) for split, train in learned_on.items()}
+    yield from measured(run, step, "ewt", models)
 
 
 # --- parsing otherwise ----------------------------------------------------------------------------
@@ -292,9 +267,11 @@ def _score(
 
 
 # --- the best -------------------------------------------------------------------------------------
-SINGLE = ("generative", "span_features", "lexicon", "neural", "neural_cnn", "neural_features")
-PRODUCTS = ("product_generative", "product_features", "product_neural", "product_best")
-DEFAULT = "product_features"
+SINGLE = (
+    *("generative", "span_features", "lexicon", "neural", "neural_cnn", "neural_features"),
+    "default_single",
+)
+PRODUCTS = ("product_generative", "product_features", "product_neural", "product_best", "default")
 COSTS = ("ms_per_sentence", "train_cpu_s", "mb")
 
 
@@ -309,9 +286,6 @@ def best(run: Run) -> Iterator[Figures]:
             if found:
                 step = max(found, key=lambda s: figures[f"{s}.{corpus}.{chosen}_f1"])
                 yield under(name, {f"{corpus}.step": step, **_of(figures, step, corpus)})
-    yield {"default.step": DEFAULT}
-    for corpus in SETTINGS:
-        yield under("default", _of(figures, DEFAULT, corpus))
 
 
 def _of(figures: Figures, step: str, corpus: str) -> Figures:
@@ -330,23 +304,23 @@ STEPS: dict[str, Callable[[Run], Iterator[Figures]]] = {
     "generative": partial(generative, step="generative", number=1),
     "product_generative": partial(generative, step="product_generative", number=FEW),
     "forests": forests,
-    "span_features": span_features,
+    "span_features": _learned("span_features", SPAN),
     "span_features_seen": _learned("span_features_seen", replace(SPAN, seen=True), ["wsj"]),
     "span_features_xbar": _learned("span_features_xbar", replace(SPAN, grammar=XBAR), ["wsj"]),
     "span_features_batch": span_features_batch,
-    "product_features": product_features,
+    "product_features": partial(products, step="product_features", learner=SPAN),
     "lexicon": _learned("lexicon", Learner(features=LEXICON)),
     "neural": _learned("neural", NEURAL),
     "neural_cnn": _learned("neural_cnn", replace(NEURAL, network="cnn")),
     "neural_features": _learned("neural_features", BOTH),
-    "product_neural": product_neural,
+    "product_neural": partial(products, step="product_neural", learner=BOTH),
     "product_best": product_best,
     "decoders": decoders,
+    "default": partial(shipped, step="default", choose=lambda model: model),
+    "default_single": partial(shipped, step="default_single", choose=Model.first),
     "tagger": tagger,
-    "product_neural_dev": product_neural_dev,
     "best": best,
 }
-OPTIONAL = ("product_neural_dev",)  # only by name
 
 
 def main() -> None:
@@ -360,8 +334,7 @@ def main() -> None:
     )
     args = parser.parse_args()
     run = Run(args.corpora, args.work, args.jobs, args.limit)
-    names = args.only or [step for step in STEPS if step not in OPTIONAL]
-    steps = (STEPS[name](run) for name in names)
+    steps = (STEPS[name](run) for name in args.only or STEPS)
     record_steps(NAME, steps, report.write, args.limit is not None)
 
 
