@@ -26,7 +26,7 @@ STEPS = {
     "product_neural": "four grammars with both",
     "product_best": "eight grammars with two of both",
     "default": "the default parser",
-    "default_single": "its first grammar with span features",
+    "default_single": "the first grammar of the default parser",
 }
 SCORES = (
     ("WSJ dev", "wsj.dev_f1"),
