@@ -9,9 +9,10 @@ import pytest
 
 from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
 from training.common import kept
+from training.common.process import measured
 from training.common.report import flat
 from training.papers.petrov_klein2007 import __main__ as script
-from training.papers.petrov_klein2007 import discriminative, report, uniform
+from training.papers.petrov_klein2007 import discriminative, memory, report, uniform
 
 GENERATIVE = replace(kept.TABLE1, rounds=1, split_iterations=2)
 BASE = GENERATIVE.part(
@@ -134,6 +135,15 @@ def test_figures_of_the_papers_parametrisation(small, run_script):
     sizes = {key.split(".")[2] for key in found if key.startswith("uniform.size.")}
     assert sizes == {"30", "15", "8", "4"}
     assert found["uniform.sentences.test"] == 10
+
+
+def test_memory_is_measured_without_spacy(tmp_path, trees):
+    grammar, _ = kept.train(trees[:30], GENERATIVE, "small")
+    (tmp_path / "grammar").write_bytes(grammar.to_bytes())
+    sentences = [tree.words() for tree in trees[:5]]
+    (tmp_path / "sentences").write_text(json.dumps(sentences), encoding="utf8")
+    found = measured(memory.__name__, tmp_path / "grammar", tmp_path / "sentences")
+    assert found["peak_rss_mb"] > 10
 
 
 def test_productions_of_the_root_and_words(trees):

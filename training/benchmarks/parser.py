@@ -37,8 +37,10 @@ from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree, escape
 from training.benchmarks import speed
+from training.common.process import measured
 from training.common.recording import CORPORA, WORK, record, show
 from training.common.treebanks import ewt_trees, wsj_trees
+from training.papers.petrov_klein2007 import memory
 from training.papers.petrov_klein2007.__main__ import GENERATIVE, best_wsj_grammar, measure
 
 JAVA = ["java", "-XX:+UseSerialGC", "-Xmx1200m"]
@@ -189,7 +191,7 @@ def compare(args: argparse.Namespace, folder: Path) -> None:
     ours, peer = alternating(
         lambda: {
             **measure("speed", args.corpora, path, sentences),
-            **measure("rss", args.corpora, path, sentences),
+            **measured(memory.__name__, path, sentences),
         },
         lambda: berkeley_parsing(args.berkeley, grammar, test, folder),
         args.runs,

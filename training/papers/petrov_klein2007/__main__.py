@@ -31,7 +31,6 @@ import argparse
 import gzip
 import json
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -76,7 +75,7 @@ from training.common.scoring import (
     under,
 )
 from training.common.treebanks import TREES, craft_trees, ewt_trees, folded, unfolded, wsj_trees
-from training.papers.petrov_klein2007 import discriminative, report
+from training.papers.petrov_klein2007 import discriminative, memory, report
 from training.papers.petrov_klein2007.uniform import analysis, uniform
 
 MADE_TOKENS = 5000
@@ -189,9 +188,10 @@ def speed(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
     test = [tree.words() for tree in wsj_trees(corpora, "test")]
     write_bytes(sentences / "test.json", json.dumps(test).encode())
     write_bytes(sentences / "lengths.json", json.dumps(sentences_by_length(corpora)).encode())
-    for worker in ("speed", "speed0", "spacy", "rss", "threads", "exponent"):
+    for worker in ("speed", "speed0", "spacy", "threads", "exponent"):
         name = "lengths" if worker == "exponent" else "test"
         yield measure(worker, corpora, path, sentences / f"{name}.json")
+    yield measured(memory.__name__, path, sentences / "test.json")
 
 
 def best_wsj_grammar(corpora: Path, work: Path) -> Path:
@@ -252,14 +252,6 @@ def spacy_worker(grammar: Path, sentences: Path) -> dict[str, float]:
             parser.set_annotations(batch, parser.predict(batch))
 
     return {"spacy_ms": 1000 * _median_seconds(run, 9) / len(docs)}
-
-
-def rss_worker(grammar: Path, sentences: Path) -> dict[str, float]:
-    """Return the peak memory of a process that loads the grammar and parses, without spaCy."""
-    parser, words = _loaded(grammar, sentences)
-    parser.parse(words)
-    assert "spacy" not in sys.modules
-    return {"peak_rss_mb": peak_mb()}
 
 
 def threads_worker(grammar: Path, sentences: Path) -> dict[str, float]:
@@ -506,7 +498,6 @@ WORKERS: dict[str, Callable[..., dict[str, float]]] = {
     "speed": lambda corpora, *files: speed_worker(*files),
     "speed0": lambda corpora, *files: speed0_worker(*files),
     "spacy": lambda corpora, *files: spacy_worker(*files),
-    "rss": lambda corpora, *files: rss_worker(*files),
     "threads": lambda corpora, *files: threads_worker(*files),
     "exponent": lambda corpora, *files: exponent_worker(*files),
     "longest": lambda corpora, *files: longest_worker(*files),
