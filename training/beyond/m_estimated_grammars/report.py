@@ -109,6 +109,10 @@ def initialiser(figures: Figures, values: Figures) -> Iterator[str]:
         yield from ("", "## Iterations of L-BFGS from 0 and from the M-estimate", "")
         yield "Until the difference from the final objective is less than this share of the"
         yield "decrease after the first iteration from 0."
+        saved = [value for key, value in values.items() if key.endswith("_percent.saved")]
+        if saved:
+            yield "The paper expects that the M-estimate may save iterations. Here, it saves at"
+            yield f"most {max(saved)}, and costs up to {max(0, -min(saved))} more."
         near = [f"{n} %, {start}" for n in (5, 1) for start in ("from 0", "from the M-estimate")]
         yield from table(["", *near], rows)
 
