@@ -211,8 +211,8 @@ def main() -> None:
     found += [
         f"{name} {part}: {problem}" for name, part, stamp in parts() for problem in problems(stamp)
     ]
-    print("\n".join(found))
     if found:
+        print("\n".join(found))
         sys.exit(f"{len(found)} problems")
 
 
