@@ -205,6 +205,7 @@ def test_all_steps(small, monkeypatch, nlp, run_script):
     ):
         scored = {key.removeprefix(f"{step}.") for key in found if key.startswith(f"{step}.")}
         assert {key for key in scored if re.fullmatch(r"(wsj|ewt)\.\w+_f1", key)} == wanted
+    assert not [key for key in found if key.startswith("neural") and "ewt.dev" in key]
     for solver, passes in script.PASSES.items():
         values = [value for _, value, _ in found[f"span_features_batch.{solver}.points"]]
         assert len(values) == passes

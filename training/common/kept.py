@@ -35,7 +35,7 @@ WSJ = LEXICON.part(LatentGrammarSettings, rounds=max(ROUNDS))
 # The grammars of the default pipeline, as in training/configs/parser.cfg, and other treebanks.
 EWT = LEXICON.part(LatentGrammarSettings, rounds=5)
 EWT_ROUNDS = (3, 4, 5)
-SEEDS = (0, 1, 2, 3)  # of the grammars of the default pipeline
+SEEDS = (0, 1, 2, 3)  # of the grammars of a product
 # Table 1: each round splits all substates, without merging or smoothing.
 TABLE1 = PAPER_LEXICON.part(
     LatentGrammarSettings,

@@ -26,7 +26,7 @@ STEPS = {
     "product_neural": "four grammars with both",
     "product_best": "eight grammars with two of both",
     "default": "the default parser",
-    "default_single": "the first grammar of the default parser",
+    "default_single": "the default parser, first grammar with span features",
 }
 SCORES = (
     ("WSJ dev", "wsj.dev_f1"),
@@ -171,7 +171,7 @@ def decoders(figures: Figures) -> Iterator[str]:
 
 def tagger(figures: Figures) -> Iterator[str]:
     """Write figures with tags of a tagger."""
-    kinds = {"": "the default parser", "generative_": "its first grammar alone"}
+    kinds = {"": "the default parser", "generative_": "its first grammar, without span features"}
     rows = []
     for prefix, text in kinds.items():
         key = f"{prefix}tagger.ewt"
