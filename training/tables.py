@@ -24,7 +24,6 @@ TEMPLATES = ROOT / "training" / "tables.md"
 PAGES = (
     ROOT / "README.md",
     RESULTS / "README.md",
-    ROOT / "training" / "guides" / "many_machines.md",
     ROOT / "training" / "guides" / "other_languages.md",
 )
 TABLE = re.compile(r"(<!-- table (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
