@@ -8,7 +8,7 @@ from grammar import treebanks
 from grammar.grammars import random_rules, random_symbols
 
 from spacy_structlearn.arrays import cumulative
-from spacy_structlearn.grammar.chart.decode import compile_grammar
+from spacy_structlearn.grammar.chart.compiled import compile_grammar
 from spacy_structlearn.grammar.discriminative import _forest
 from spacy_structlearn.grammar.discriminative.forests import (
     ForestCounts,

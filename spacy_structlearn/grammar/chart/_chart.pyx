@@ -2,11 +2,10 @@
 """Kernel of the parser: from sentences to packed forests, coarse to fine.
 
 Petrov & Klein (2007), equations 2 and 3; section 3.2 for the cascade. The first pass fills a chart:
-that of level 1 with decomposed rules (`_factored`), or that of level 0 (`_coarse`). What has a
-posterior above a threshold is listed as a forest (`_listing`): cells, items (a symbol in a cell),
-edges (an item made of two others) grouped by cell and rule, and unaries. The grammars of the other
-levels only go through these lists (`_fine`), with one block of probabilities a rule, and thin them
-out further. What the last level leaves is packed with its posteriors as a hypergraph
+that of level 1 with decomposed rules, or that of level 0 (`passes._first`). What has a posterior
+above a threshold is listed as a forest: cells, items (a symbol in a cell), edges (an item made of
+two others) grouped by cell and rule, and unaries. The grammars of the other levels only go through
+these lists (`passes._fine`), with one block of probabilities a rule, and thin them out further. What the last level leaves is packed with its posteriors as a hypergraph
 (`hypergraph.Hypergraphs`), from which all decoders read their trees.
 
 There are two layers of nodes over each span: lower nodes, made of two children or a tag (inside I0,
@@ -28,19 +27,7 @@ from libc.string cimport memset
 import numpy as np
 
 from spacy_structlearn.arrays import cumulative
-from spacy_structlearn.grammar.chart._coarse cimport (
-    build_forest,
-    inside_coarse,
-    outside_coarse,
-    reserve_chart,
-    sentence_score_coarse,
-)
-from spacy_structlearn.grammar.chart._factored cimport (
-    inside_factored,
-    outside_factored,
-    reserve_factored,
-)
-from spacy_structlearn.grammar.chart._fine cimport (
+from spacy_structlearn.grammar.chart.passes._fine cimport (
     add_scores,
     best_derivation,
     has_tree,
@@ -51,8 +38,19 @@ from spacy_structlearn.grammar.chart._fine cimport (
     prune,
     read_tree,
 )
-from spacy_structlearn.grammar.chart._listing cimport list_forest, reserve_lists
-from spacy_structlearn.grammar.chart._structures cimport (
+from spacy_structlearn.grammar.chart.passes._first cimport (
+    build_forest,
+    inside_coarse,
+    inside_factored,
+    list_forest,
+    outside_coarse,
+    outside_factored,
+    reserve_chart,
+    reserve_factored,
+    reserve_lists,
+    sentence_score_coarse,
+)
+from spacy_structlearn.grammar.chart.passes._structures cimport (
     BLOCKED,
     INSIDE,
     LEVELS,
@@ -261,15 +259,15 @@ cdef int pack_sentence(const Task* t, Work* w, int n, const float** lexicon, con
 # for Python
 # ---------------------------------------------------------------------------------------------
 cdef class Grammar:
-    """A latent grammar as the kernel reads it, made by `decode.compile_grammar`.
+    """A latent grammar as the kernel reads it, made by `compiled.compile_grammar`.
 
     n_tags, n_phrases, n_symbols: numbers of symbols.
     binary, unary, root: int32 (R, 3), (U, 2) and (K,), see `symbols.Rules`.
     levels: tuples of contiguous arrays: substates, offsets, binary, binary_offsets, unary,
-        unary_offsets, root, root_offsets, and of `blocks.Blocks` begins, parent, pair, value and
+        unary_offsets, root, root_offsets, and of `compiled.Blocks` begins, parent, pair, value and
         groups; see `model.Level` and `Fine`.
     coarse: the binary probabilities of level 0.
-    factors: the matrices of level 1 for a factored first pass, see `first_pass.factored`, or None.
+    factors: the matrices of level 1 for a factored first pass, see `compiled.factored`, or None.
     """
 
     cdef Coarse coarse

@@ -26,7 +26,7 @@ scores and posteriors are those of the trees that meet the constraints.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -39,9 +39,8 @@ from ...trees.parse import GivenTag, Parse, calibrate, tag_shares
 from ..latent.model import LatentGrammar, ScoredGrammar
 from ..treebank._lexicon import prefer_tags
 from . import _chart
-from .blocks import SHARE, blocks
+from .compiled import SHARE, compile_grammar, is_factored
 from .constraints import Compiler, Constraint, Limited, limit_tags
-from .first_pass import factored, is_factored
 from .hypergraph import Floats, Hypergraphs, Refinement, Scorer, together
 
 LABELLED_RECALL = "labelled_recall"
@@ -67,7 +66,7 @@ class ChartParser:
     thresholds: posteriors below which items are pruned, one for each level but the last.
     edge_factor: times the threshold, the posterior below which productions are pruned.
     share: probabilities of refined rules below this share of the largest one of the same coarse
-        rule are replaced by their mean over a group of substates (see `blocks`); 0: none. The
+        rule are replaced by their mean over a group of substates (see `compiled`); 0: none. The
         decoder "viterbi" replaces none.
     threads: number of threads that share the sentences of a batch.
     scorers: further scorers of trees.
@@ -545,36 +544,3 @@ class _ScoredTrees(NamedTuple):
     log_z: Floats | None
     posteriors: Floats
     gains: Floats
-
-
-def compile_grammar(
-    grammar: LatentGrammar,
-    first_pass: bool = False,
-    share: float = 0.0,
-    shared: Container[int] = (),
-) -> _chart.Grammar:
-    """Convert a grammar to what the kernel reads.
-
-    first_pass: whether it needs the factors of level 1. share: see `blocks.blocks`. shared: the
-    levels for which that is worth the time.
-    """
-    symbols, rules = grammar.symbols, grammar.rules
-    levels = []
-    for number, level in enumerate(grammar.levels):
-        dense, dense_offsets, *entries = blocks(level, share if number in shared else 0.0)
-        unary = (level.unary, level.unary_offsets)
-        root = (level.root, level.root_offsets)
-        levels.append(
-            (level.substates, level.offsets, dense, dense_offsets, *unary, *root, *entries)
-        )
-    return _chart.Grammar(
-        symbols.n_tags,
-        symbols.n_phrases,
-        symbols.size,
-        rules.binary,
-        rules.unary,
-        rules.root,
-        levels,
-        grammar.levels[0].binary,
-        factored(grammar) if first_pass else None,
-    )

@@ -21,7 +21,7 @@ from ...optimize.lbfgs import LBFGS
 from ...optimize.owlqn import OWLQN
 from ...parallel.shards import MakeEngine, make_engine, split
 from ...serialization import nested
-from ..chart.decode import compile_grammar
+from ..chart.compiled import compile_grammar
 from ..latent.model import LatentGrammar, Level
 from ..latent.settings import LatentGrammarSettings
 from ..latent.split_merge import NOISE

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from grammar.grammars import random_grammar, sample_grammar, sample_trees
 
-from spacy_structlearn.grammar.chart.blocks import blocks
+from spacy_structlearn.grammar.chart.compiled import blocks
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.latent.split_merge import branches, smooth
 
@@ -44,8 +44,8 @@ def test_without_a_share_nothing_is_changed(seed):
 @pytest.mark.parametrize("share", [0.001, 0.01, 0.1])
 @pytest.mark.parametrize("seed", range(4))
 def test_a_share_keeps_the_sums_of_groups(seed, share, monkeypatch):
-    monkeypatch.setattr("spacy_structlearn.grammar.chart.blocks.FEW", 0)
-    monkeypatch.setattr("spacy_structlearn.grammar.chart.blocks.DENSE_ENTRIES", 10**9)
+    monkeypatch.setattr("spacy_structlearn.grammar.chart.compiled.FEW", 0)
+    monkeypatch.setattr("spacy_structlearn.grammar.chart.compiled.DENSE_ENTRIES", 10**9)
     level = smoothed(seed)
     found = blocks(level, share)
     values = full(level, found)

@@ -18,7 +18,8 @@ from grammar.grammars import (
 )
 
 from spacy_structlearn.grammar.chart import _chart
-from spacy_structlearn.grammar.chart.decode import ChartParser, compile_grammar
+from spacy_structlearn.grammar.chart.compiled import compile_grammar
+from spacy_structlearn.grammar.chart.decode import ChartParser
 
 
 def compiled(*grammars, thresholds=NEVER, **settings):

@@ -29,7 +29,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.grammar.chart import blocks, decode
+from spacy_structlearn.grammar.chart import compiled, decode
 from spacy_structlearn.grammar.chart.decode import DECODERS, ChartParser
 from spacy_structlearn.grammar.latent.model import LatentGrammar
 from spacy_structlearn.trees.parse import calibrate, tag_shares
@@ -574,7 +574,7 @@ def test_blocks_may_be_dense_or_listed(decoder, zeros, monkeypatch):
     sentences = [sentence(seed, n) for seed, n in enumerate((2, 5, 9, 14))]
     parses = []
     for entries in (10**9, 12, -(10**9)):
-        monkeypatch.setattr(blocks, "DENSE_ENTRIES", entries)
+        monkeypatch.setattr(compiled, "DENSE_ENTRIES", entries)
         parses.append(ChartParser(grammar, decoder=decoder).parse(sentences))
     for listed, mixed, dense in zip(*parses, strict=True):
         assert same(listed, dense, atol=1e-4)

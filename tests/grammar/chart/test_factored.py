@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from grammar.grammars import NEVER, SHAPES, numpy_posteriors, random_grammar, same_parses, sentence
 
-from spacy_structlearn.grammar.chart import decode, first_pass
+from spacy_structlearn.grammar.chart import compiled, decode
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.latent.factors import Factors
 
@@ -26,7 +26,7 @@ def exact_factors(level, n_tags):
 
 @pytest.fixture
 def exact(monkeypatch):
-    monkeypatch.setattr(first_pass, "decompose", exact_factors)
+    monkeypatch.setattr(compiled, "decompose", exact_factors)
 
 
 def exhaustive(monkeypatch, *arguments, **settings):
@@ -85,19 +85,19 @@ def test_a_level_with_more_states_is_not_factored():
     grammar = random_grammar(1, n_levels=3)
     level = grammar.levels[2]
     assert level.substates.max() > 2
-    assert not first_pass.is_factored(level)
-    assert first_pass.is_factored(grammar.levels[1])
+    assert not compiled.is_factored(level)
+    assert compiled.is_factored(grammar.levels[1])
 
 
 def test_factors_that_do_not_fit():
     grammar = random_grammar(1, n_levels=2)
-    made = first_pass.factored(grammar)
-    compiled = decode.compile_grammar(grammar, first_pass=True)
-    assert compiled.is_factored
-    assert not decode.compile_grammar(grammar).is_factored
+    made = compiled.factored(grammar)
+    made_of = compiled.compile_grammar(grammar, first_pass=True)
+    assert made_of.is_factored
+    assert not compiled.compile_grammar(grammar).is_factored
     for name in made:
         with pytest.MonkeyPatch.context() as patch:
             wrong = {**made, name: made[name][:-1]}
-            patch.setattr(decode, "factored", lambda grammar, wrong=wrong: wrong)
+            patch.setattr(compiled, "factored", lambda grammar, wrong=wrong: wrong)
             with pytest.raises(ValueError, match="factors do not fit"):
-                decode.compile_grammar(grammar, first_pass=True)
+                compiled.compile_grammar(grammar, first_pass=True)

@@ -22,7 +22,7 @@ from grammar.numpy_forest import (
 )
 
 from spacy_structlearn.grammar.chart import _chart
-from spacy_structlearn.grammar.chart.decode import compile_grammar
+from spacy_structlearn.grammar.chart.compiled import compile_grammar
 from spacy_structlearn.grammar.discriminative.forests import (
     coarse_forests,
     gold_grid,

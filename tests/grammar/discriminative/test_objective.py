@@ -12,7 +12,7 @@ from grammar.numpy_forest import (
     of,
 )
 
-from spacy_structlearn.grammar.chart.decode import compile_grammar
+from spacy_structlearn.grammar.chart.compiled import compile_grammar
 from spacy_structlearn.grammar.discriminative.forests import Terminals, coarse_forests
 from spacy_structlearn.grammar.discriminative.objective import (
     LARGEST,

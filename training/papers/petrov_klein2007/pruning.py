@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spacy_structlearn.grammar.chart import _chart
-from spacy_structlearn.grammar.chart.decode import compile_grammar
+from spacy_structlearn.grammar.chart.compiled import compile_grammar
 from spacy_structlearn.grammar.discriminative.forests import (
     ForestCounts,
     ForestStatistics,

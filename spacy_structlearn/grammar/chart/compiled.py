@@ -1,25 +1,70 @@
-"""The probabilities of the binary rules of a level as the kernel reads them.
+"""A latent grammar as the kernel of the parser reads it.
 
-Smoothing gives each substate of a group a share of the rules of the others (Petrov et al. 2006,
-section 2.4), so most probabilities of a rule A_x -> B_y C_z are small, and for each pair y z about
-equal in all x of the group. Such a probability is stored once for the group, and only what is large
-for the rule is stored for a substate. Well filled blocks stay dense.
+Blocks of binary rules: smoothing gives each substate of a group a share of the rules of the others
+(Petrov et al. 2006, section 2.4), so most probabilities of a rule A_x -> B_y C_z are small, and for
+each pair y z about equal in all x of the group. Such a probability is stored once for the group,
+and only what is large for the rule is stored for a substate. Well filled blocks stay dense.
+
+Factors of the first pass: with the `Factors` parent, left and right of a level, of rank R, let U0
+be the unary rules among phrases and U1 those over tags, and C = 1 + U0, which takes lower nodes to
+upper ones (see `_chart`). A cell of two words or more has the vector x of R sums over its splits.
+Its lower nodes are parent x, its upper nodes C parent x, and as left children of wider cells they
+are left^T C parent x: so each step from cell to cell is one matrix.
 """
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..latent.model import Level
+from ..latent.factors import decompose
+from ..latent.model import LatentGrammar, Level
+from . import _chart
 
 SHARE = 0.01
 MOST_PAIRS = 2**16  # of a block that is not dense
 FEW = 16  # blocks with at most this many entries are stored as they are
 # A dense block takes as long as DENSE_ENTRIES entries, plus one for every DENSE_PLACES places.
 DENSE_ENTRIES, DENSE_PLACES = 12, 16
+MOST_STATES = 2  # of a symbol in a factored pass: the blocks of rules have 2 x 2 x 2 probabilities
+LANES = 8
+Floats = NDArray[np.float64]
+
+
+def compile_grammar(
+    grammar: LatentGrammar,
+    first_pass: bool = False,
+    share: float = 0.0,
+    shared: Container[int] = (),
+) -> _chart.Grammar:
+    """Convert a grammar to what the kernel reads.
+
+    first_pass: whether it needs the factors of level 1. share: see `blocks`. shared: the
+    levels for which that is worth the time.
+    """
+    symbols, rules = grammar.symbols, grammar.rules
+    levels = []
+    for number, level in enumerate(grammar.levels):
+        dense, dense_offsets, *entries = blocks(level, share if number in shared else 0.0)
+        unary = (level.unary, level.unary_offsets)
+        root = (level.root, level.root_offsets)
+        levels.append(
+            (level.substates, level.offsets, dense, dense_offsets, *unary, *root, *entries)
+        )
+    return _chart.Grammar(
+        symbols.n_tags,
+        symbols.n_phrases,
+        symbols.size,
+        rules.binary,
+        rules.unary,
+        rules.root,
+        levels,
+        grammar.levels[0].binary,
+        factored(grammar) if first_pass else None,
+    )
 
 
 class Blocks(NamedTuple):
@@ -148,3 +193,63 @@ def _groups(
         exceptions = np.minimum(left, cut - left) + np.minimum(right, n - cut - right)
         found[x] = exceptions.sum(axis=1).argmin()
     return found
+
+
+def is_factored(level: Level) -> bool:
+    """Whether the level is coarse enough for a factored first pass."""
+    return int(level.substates.max(initial=0)) <= MOST_STATES
+
+
+def factored(grammar: LatentGrammar, number: int = 1) -> dict[str, NDArray]:
+    """Return the matrices of a level; see `_structures.Factors` for their names and shapes."""
+    level, n_tags = grammar.levels[number], grammar.symbols.n_tags
+    offsets = level.offsets
+    n_tag_states = int(offsets[n_tags])
+    n_states = level.size - n_tag_states
+    parent, left, right = (factor.astype(np.float64) for factor in decompose(level, n_tags))
+    children = np.hstack([left, right])
+    unary, root = level.unary_matrix(), level.root_vector()
+    phrases, tags = slice(n_tag_states, None), slice(n_tag_states)
+    closure = np.eye(n_states) + unary[phrases, phrases]
+    over_tags = unary[phrases, tags].T  # (tag states, states)
+    above_tags = over_tags @ closure.T
+    combine = parent.T @ closure.T @ children[phrases]
+    enter = children[tags] + above_tags @ children[phrases]
+    root_tags = root[tags] + above_tags @ root[phrases]
+    pad, tag_pad = _padded(n_states), _padded(n_tag_states)
+    above, below = np.nonzero(unary[phrases, phrases])
+    return {
+        "begins": offsets.astype(np.int32),
+        "combine": combine,
+        "divide": combine.T,
+        "enter": enter,
+        "leave": _columns(enter.T, tag_pad),
+        "inside": _columns(parent.T, pad),
+        "inside_words": _columns(over_tags, pad),
+        "outside": _columns(children[phrases].T, pad),
+        "unaries": np.stack([above, below]).astype(np.int32),
+        "unary_values": unary[phrases, phrases][above, below],
+        "root": parent.T @ closure.T @ root[phrases],
+        "root_states": _columns(root[None, phrases], pad)[0],
+        "root_tags": _columns(root_tags[None], tag_pad)[0],
+        "left": left,
+        "right": right,
+        "blocks": _blocks(level),
+    }
+
+
+def _padded(n: int) -> int:
+    return max(-(-n // LANES), 1) * LANES
+
+
+def _columns(matrix: Floats, width: int) -> Floats:
+    """Pad the rows of a matrix with zeros."""
+    return np.pad(matrix, [(0, 0), (0, width - matrix.shape[1])])
+
+
+def _blocks(level: Level) -> NDArray[np.float32]:
+    """Return the block of each binary rule, padded to 2 x 2 x 2, float32 (rules, 8)."""
+    rule, substates = level.entry_substates
+    found = np.zeros((len(level.rules.binary), 2, 2, 2), dtype=np.float32)
+    found[(rule, *substates.T)] = level.entries.values
+    return found.reshape(-1, 8)

@@ -8,7 +8,7 @@ from libc.math cimport log
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
-from spacy_structlearn.grammar.chart._structures cimport (
+from spacy_structlearn.grammar.chart.passes._structures cimport (
     NOTHING,
     OUT_OF_MEMORY,
     PARSED,

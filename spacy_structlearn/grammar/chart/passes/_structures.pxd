@@ -30,7 +30,7 @@ cdef extern from *:
 
 cdef struct Entry:
     # A probability of a sparse block. The two substates after the last one of a parent are groups
-    # of its substates, see `blocks`.
+    # of its substates, see `compiled`.
     float value
     uint16_t parent
     uint16_t pair  # number of the pair of children, in its rule; or the child of a unary rule
@@ -98,7 +98,7 @@ cdef struct Coarse:
 
 
 cdef struct Factors:
-    # Level 1 by its factors, see `first_pass`. States are numbered as in the level, those of tags
+    # Level 1 by its factors, see `compiled`. States are numbered as in the level, those of tags
     # first; rows of states are n_state_pad wide, rows of tags n_tag_pad.
     int rank, n_tag_states, n_tag_pad, n_state_pad
     const int32_t* begins  # (n_symbols + 1), the states of each symbol, of which there are 1 or 2

@@ -1,6 +1,6 @@
 from libc.stdint cimport int32_t, uint8_t
 
-from spacy_structlearn.grammar.chart._structures cimport Coarse, Fine, Work
+from spacy_structlearn.grammar.chart.passes._structures cimport Coarse, Fine, Work
 
 
 cdef int lay_out(const Fine* g, Work* w) noexcept nogil

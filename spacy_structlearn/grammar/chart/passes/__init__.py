@@ -1,0 +1,1 @@
+"""Kernels of the passes over a chart, and what they share; `.._chart` calls them."""
