@@ -25,7 +25,8 @@ _HERE = Path(__file__).parent
 
 # A checkout on sys.path hides the installed package, and its kernels may not be built. Without this
 # check the ImportError would name an internal module.
-if not any((_HERE / "sequence" / f"_chain{suffix}").is_file() for suffix in EXTENSION_SUFFIXES):
+_KERNEL = _HERE / "sequence" / "chain" / "_chain"
+if not any(Path(f"{_KERNEL}{suffix}").is_file() for suffix in EXTENSION_SUFFIXES):
     raise ImportError(
         f"spacy_structlearn was imported from {_HERE}, where its kernels are not built: run from "
         "another directory to use the installed package, or build them here with "

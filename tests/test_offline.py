@@ -13,7 +13,7 @@ import srsly
 import spacy_structlearn
 from spacy_structlearn import serialization
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.sequence.model import ChainModel
+from spacy_structlearn.sequence.chain.model import ChainModel
 
 PACKAGE = Path(spacy_structlearn.__file__).parent
 BUILT_IN = PACKAGE / "data" / "en_structlearn_sm"

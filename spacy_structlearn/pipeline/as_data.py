@@ -12,7 +12,7 @@ from ..display.html import ShownSentence, by_sentence, enclosed, sentences
 from ..errors import StructlearnError
 from ..groups import CONSTITUENTS, PP_ATTACHMENTS, SRL
 from ..roles.propositions import PREDICATE
-from ..sequence.encoding import encode
+from ..sequence.layout.encoding import encode
 from . import extensions
 from .extensions import Frame, PPAttachment
 

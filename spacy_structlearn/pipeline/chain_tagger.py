@@ -21,9 +21,9 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from ..groups import TAG_CANDIDATES
-from ..sequence.data import SequenceData
-from ..sequence.encoding import PLAIN
-from ..sequence.stochastic_crf import candidates
+from ..sequence.estimators.stochastic_crf import candidates
+from ..sequence.layout.data import SequenceData
+from ..sequence.layout.encoding import PLAIN
 from . import extensions
 from .batch_trainable import BatchTrainable, ComponentSettings, factory
 from .extensions import set_spans

@@ -26,10 +26,10 @@ from spacy.training import Example
 
 from ..errors import StructlearnError
 from ..learning.settings import quoted, setting
-from ..sequence.data import SequenceData
-from ..sequence.decode import decode_with_segments, n_best
-from ..sequence.encoding import SCHEMES, decode, encode
-from ..sequence.features import UNKNOWN
+from ..sequence.chain.decode import decode_with_segments, n_best
+from ..sequence.layout.data import SequenceData
+from ..sequence.layout.encoding import SCHEMES, decode, encode
+from ..sequence.layout.features import UNKNOWN
 from ..trees.chunks import PENN
 from . import extensions
 from .batch_trainable import BatchTrainable, ComponentSettings, factory

@@ -1,7 +1,7 @@
 """Sentences in `nlp(text)`: `token.is_sent_start`, with the probability of every boundary.
 
 A chain model labels each token of a text B (a sentence begins) or I. It reads words, shapes and
-classes around each gap between tokens, and the layout of the text (`sequence.boundaries`): white
+classes around each gap between tokens, and the layout of the text (`layout.boundaries`): white
 space, full and short lines, bullets, open quotation marks and brackets, abbreviations. A blank line
 always ends a sentence. Boundaries that are already set are kept.
 """
@@ -22,11 +22,11 @@ from spacy.training import Example
 
 from ..errors import StructlearnError
 from ..groups import SENTENCE_STARTS
-from ..sequence import boundaries
-from ..sequence.boundaries import LABELS, Layout, word_kind
-from ..sequence.data import SequenceData
-from ..sequence.decode import marginals, n_best
-from ..sequence.encoding import PLAIN
+from ..sequence.chain.decode import marginals, n_best
+from ..sequence.layout import boundaries
+from ..sequence.layout.boundaries import LABELS, Layout, word_kind
+from ..sequence.layout.data import SequenceData
+from ..sequence.layout.encoding import PLAIN
 from . import extensions
 from .batch_trainable import BatchTrainable, ComponentSettings, factory
 from .extensions import set_spans
@@ -71,7 +71,7 @@ class SentenceSplitterSettings(ComponentSettings):
     """Split texts into sentences.
 
     The model is an architecture over label sequences with `encoding = "none"`. Its templates read
-    token attributes ("LOWER", "SHAPE"), word classes and `sequence.boundaries.COLUMNS`.
+    token attributes ("LOWER", "SHAPE"), word classes and `sequence.layout.boundaries.COLUMNS`.
     """
 
     name: ClassVar[str] = "sentence_splitter"

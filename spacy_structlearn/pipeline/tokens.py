@@ -2,7 +2,7 @@
 
 White space tokens are left out, because treebanks have none; the positions of the other tokens are
 kept. The ids are spaCy's 64-bit hashes, which are the same on all machines. Strings are used once
-for each distinct word, and only for columns that spaCy does not have (`sequence.words`). Layers of
+for each distinct word, and only for columns that spaCy does not have (`layout.words`). Layers of
 spaCy get a Doc of each sentence.
 """
 
@@ -22,7 +22,7 @@ from spacy.tokens import Doc
 from ..errors import StructlearnError
 from ..kernels.index import number_keys
 from ..learning.settings import quoted
-from ..sequence.words import is_word_column, word_columns
+from ..sequence.layout.words import is_word_column, word_columns
 from ..words.classes import FORMS
 
 # Attributes that are set by a component before ours; the others are lexical.
@@ -72,7 +72,7 @@ def read_tokens(
     """Read the symbol ids of token attributes.
 
     A Doc without sentence boundaries is one sentence.
-    attributes: spaCy's ("ORTH", "TAG", "SHAPE") or those of `sequence.words` ("SUFFIX2", "FLAGS").
+    attributes: spaCy's ("ORTH", "TAG", "SHAPE") or those of `layout.words` ("SUFFIX2", "FLAGS").
     component: its name, for error messages.
     optional: attributes that may be missing.
     Raises StructlearnError if an attribute set by another component is missing in a whole Doc.

@@ -20,14 +20,14 @@ from ..learning import settings
 from ..learning.settings import Settings, setting
 from ..parallel.shards import MakeEngine, make_engine
 from ..words.classes import WordClasses, derive_columns, source_columns
-from .data import Parts, Symbols, arranged, concatenate
-from .encoding import PLAIN, SCHEMES, tag_set
-from .features import SHA_PEREIRA, Templates
-from .model import ChainModel
+from .chain.model import ChainModel
+from .layout.data import Parts, Symbols, arranged, concatenate
+from .layout.encoding import PLAIN, SCHEMES, tag_set
+from .layout.features import SHA_PEREIRA, Templates
 
 if TYPE_CHECKING:
     from ..learning.training import Trainer
-    from .crf import ChainLikelihood
+    from .estimators.crf import ChainLikelihood
 
 
 STRENGTHS = (30.0, 100.0, 10.0, 3.0)
@@ -62,7 +62,7 @@ class SequenceSettings(Settings):
         self, parameters: ChainModel, data: Parts, *, make_engine: MakeEngine = make_engine
     ) -> Trainer:
         """Return a trainer on `data`; it starts from `parameters` if the learner needs it."""
-        from . import hmm, m_estimation, perceptron, stochastic_crf, training
+        from .estimators import hmm, m_estimation, perceptron, stochastic_crf, training
 
         kinds: dict[str, type[Trainer]] = {
             "Perceptron": perceptron.PerceptronTrainer,
@@ -161,7 +161,7 @@ class ChainSettings(SequenceSettings):
         columns, offsets, label_ids = concatenate(arranged(data) if self.joint else data, tags)
         vocabularies: Iterable[Symbols] = ()
         if self.joint:
-            from .hmm import close_columns
+            from .estimators.hmm import close_columns
 
             columns, vocabularies = close_columns(columns)
         model = ChainModel.build(
@@ -215,7 +215,7 @@ class LikelihoodSettings(ChainSettings):
         make_engine: MakeEngine = make_engine,
     ) -> Trainer:
         """See `learning.training.Adaptable`. Raises StructlearnError for joint models."""
-        from .training import adapter
+        from .estimators.training import adapter
 
         if self.joint:
             raise StructlearnError("SL095", learner=f"{self.name} with joint = true")
@@ -225,7 +225,7 @@ class LikelihoodSettings(ChainSettings):
     @property
     def objective_kind(self) -> type[ChainLikelihood]:
         """The class of the objective."""
-        from . import crf, memm, pseudolikelihood
+        from .estimators import crf, memm, pseudolikelihood
 
         if self.joint:
             return pseudolikelihood.JointPseudoLikelihood
@@ -272,7 +272,7 @@ class PseudoLikelihoodSettings(LikelihoodSettings):
     def constraints(self) -> Iterable[tuple[str, str, Any]]:
         yield from super().constraints()
         if self.joint:
-            from .pseudolikelihood import check_templates
+            from .estimators.pseudolikelihood import check_templates
 
             check_templates(self.own_templates)
 
@@ -335,7 +335,7 @@ class StochasticCRFSettings(ChainSettings):
         make_engine: MakeEngine = make_engine,
     ) -> Trainer:
         """See `learning.training.Adaptable`. All labels are considered, not only likely ones."""
-        from .training import adapter
+        from .estimators.training import adapter
 
         own = self.part(CRFSettings, l2=strength, l1=0.0, max_iterations=CRFSettings.max_iterations)
         return adapter(own, parameters, data, labels, make_engine=make_engine)
@@ -451,7 +451,7 @@ class MEstimationSettings(ChainSettings):
         labels: chunk labels; the labels of the model are their tags in the encoding.
         previous: the model before, whose word classes are kept if the settings have none.
         """
-        from .hmm import close_columns
+        from .estimators.hmm import close_columns
 
         model = self._unknowing(labels, self.all_templates)
         if data:

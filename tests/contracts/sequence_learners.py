@@ -3,9 +3,9 @@
 import numpy as np
 from contracts.cases import Case, Model
 
-from spacy_structlearn.sequence.data import SequenceData
-from spacy_structlearn.sequence.features import Templates
-from spacy_structlearn.sequence.model import ChainModel
+from spacy_structlearn.sequence.chain.model import ChainModel
+from spacy_structlearn.sequence.layout.data import SequenceData
+from spacy_structlearn.sequence.layout.features import Templates
 from spacy_structlearn.sequence.settings import (
     CRFSettings,
     HMMSettings,

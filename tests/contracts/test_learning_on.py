@@ -9,8 +9,8 @@ from spacy_structlearn.classification.stages import Stages
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.latent.model import LatentGrammar
-from spacy_structlearn.sequence.decode import marginals
-from spacy_structlearn.sequence.model import ChainModel
+from spacy_structlearn.sequence.chain.decode import marginals
+from spacy_structlearn.sequence.chain.model import ChainModel
 
 REFUSALS = {"SL095", "SL408"}
 

@@ -11,7 +11,7 @@ import pytest
 
 from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
 from spacy_structlearn.parallel.shards import make_engine
-from spacy_structlearn.sequence.data import SequenceData
+from spacy_structlearn.sequence.layout.data import SequenceData
 from spacy_structlearn.sequence.settings import CRFSettings
 from spacy_structlearn.trees.brackets import load_trees
 from spacy_structlearn.trees.normalize import normalize

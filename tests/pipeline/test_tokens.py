@@ -11,7 +11,7 @@ from spacy.tokens import Doc, Span
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline.tokens import check_attributes, read_tokens, sentence_docs
-from spacy_structlearn.sequence.words import word_columns
+from spacy_structlearn.sequence.layout.words import word_columns
 
 VOCAB = spacy.blank("en").vocab
 

@@ -7,11 +7,11 @@ import pytest
 from scipy.special import logsumexp
 
 from spacy_structlearn.optimize.lbfgs import minimize
-from spacy_structlearn.sequence import encoding
-from spacy_structlearn.sequence.crf import ChainLikelihood
-from spacy_structlearn.sequence.data import SequenceData
-from spacy_structlearn.sequence.features import Templates
-from spacy_structlearn.sequence.model import ChainModel
+from spacy_structlearn.sequence.chain.model import ChainModel
+from spacy_structlearn.sequence.estimators.crf import ChainLikelihood
+from spacy_structlearn.sequence.layout import encoding
+from spacy_structlearn.sequence.layout.data import SequenceData
+from spacy_structlearn.sequence.layout.features import Templates
 
 COLUMNS = ("ORTH", "TAG")
 TEMPLATES = ("ORTH[0]", "TAG[-1]|TAG[0]", "ORTH[1]", "bias")

@@ -18,9 +18,9 @@ from sequence.chains import make_objective as make
 from sequence.test_memm import KINDS
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.sequence.data import SequenceData
-from spacy_structlearn.sequence.decode import viterbi
-from spacy_structlearn.sequence.encoding import tag_set
+from spacy_structlearn.sequence.chain.decode import viterbi
+from spacy_structlearn.sequence.layout.data import SequenceData
+from spacy_structlearn.sequence.layout.encoding import tag_set
 from spacy_structlearn.sequence.settings import (
     CRFSettings,
     MEMMSettings,

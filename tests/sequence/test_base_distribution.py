@@ -11,16 +11,16 @@ from sequence.chains import LABELS, TEMPLATES, built, random_data, sentences
 from sequence.conll import read_noun_phrases
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.sequence import base_distribution as bases
-from spacy_structlearn.sequence.base_distribution import (
+from spacy_structlearn.sequence.chain.decode import marginals
+from spacy_structlearn.sequence.estimators import base_distribution as bases
+from spacy_structlearn.sequence.estimators.base_distribution import (
     BaseDistribution,
     Emission,
     hidden_markov,
     locally_uniform,
 )
-from spacy_structlearn.sequence.decode import marginals
-from spacy_structlearn.sequence.features import SHA_PEREIRA
-from spacy_structlearn.sequence.hmm import close_columns
+from spacy_structlearn.sequence.estimators.hmm import close_columns
+from spacy_structlearn.sequence.layout.features import SHA_PEREIRA
 
 WINDOWS = (
     "bias",

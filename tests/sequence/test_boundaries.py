@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_structlearn.sequence import boundaries
-from spacy_structlearn.sequence.boundaries import COLUMNS, KINDS, Layout, word_kind
+from spacy_structlearn.sequence.layout import boundaries
+from spacy_structlearn.sequence.layout.boundaries import COLUMNS, KINDS, Layout, word_kind
 
 TOKEN = re.compile(r"\w+|[^\w\s]")
 

@@ -16,7 +16,8 @@ from sequence.chains import (
 )
 from spacy_structlearn.kernels.index import KeyIndex
 
-from spacy_structlearn.sequence import _chain
+from spacy_structlearn.sequence.chain import _chain
+from spacy_structlearn.sequence.layout import _predicates
 
 cases = st.tuples(
     st.lists(st.integers(0, 6), max_size=5),  # lengths of sentences
@@ -206,7 +207,7 @@ def test_predicate_scores(lengths, width, dtype, with_unknown, seed):
     rng = np.random.default_rng(seed)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     columns = rng.integers(0, 4, size=(offsets[-1], 2)).astype(np.uint64)
-    hasher = _chain.Hasher(
+    hasher = _predicates.Hasher(
         np.array([1, 2, 3], dtype=np.uint64),
         np.array([0, 0, 1, 3], dtype=np.int32),
         np.array([0, 0, 1], dtype=np.int32),
@@ -222,7 +223,7 @@ def test_predicate_scores(lengths, width, dtype, with_unknown, seed):
     out = np.full((len(columns), width), np.nan)
     for h in (hasher, pickle.loads(pickle.dumps(hasher))):
         index = KeyIndex(known)
-        _chain.predicate_scores(h, index, columns, offsets, weights, unknown, out)
+        _predicates.predicate_scores(h, index, columns, offsets, weights, unknown, out)
         rows = index.find(keys)
         place = {key: i for i, key in enumerate(known.tolist())}
         assert rows.tolist() == [[place.get(key, -1) for key in row] for row in keys.tolist()]

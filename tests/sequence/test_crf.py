@@ -26,10 +26,10 @@ from sequence.conll import read_noun_phrases
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.optimize.lbfgs import LBFGS, minimize
-from spacy_structlearn.sequence.crf import ChainLikelihood
-from spacy_structlearn.sequence.decode import viterbi
-from spacy_structlearn.sequence.features import SHA_PEREIRA
-from spacy_structlearn.sequence.model import ChainModel
+from spacy_structlearn.sequence.chain.decode import viterbi
+from spacy_structlearn.sequence.chain.model import ChainModel
+from spacy_structlearn.sequence.estimators.crf import ChainLikelihood
+from spacy_structlearn.sequence.layout.features import SHA_PEREIRA
 
 
 @settings(max_examples=30)

@@ -17,15 +17,15 @@ from sequence.chains import (
 )
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.sequence import encoding
-from spacy_structlearn.sequence.decode import (
+from spacy_structlearn.sequence.chain.decode import (
     decode_with_segments,
     marginals,
     n_best,
     state_scores,
     viterbi,
 )
-from spacy_structlearn.sequence.model import ChainModel
+from spacy_structlearn.sequence.chain.model import ChainModel
+from spacy_structlearn.sequence.layout import encoding
 
 chains = st.tuples(
     st.sampled_from(LABEL_SETS),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.evaluation.conlleval import chunks
-from spacy_structlearn.sequence.encoding import (
+from spacy_structlearn.sequence.layout.encoding import (
     SCHEMES,
     decode,
     encode,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sequence.chains import random_data
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.sequence.features import SHA_PEREIRA, Templates
+from spacy_structlearn.sequence.layout.features import SHA_PEREIRA, Templates
 
 MASK = 2**64 - 1
 

@@ -8,10 +8,10 @@ import pytest
 from sequence.chains import LABELS, as_data, random_data, sentences
 from sequence.conll import f1, read_noun_phrases
 
-from spacy_structlearn.sequence.base_distribution import hidden_markov
-from spacy_structlearn.sequence.decode import viterbi
-from spacy_structlearn.sequence.features import UNKNOWN
-from spacy_structlearn.sequence.hmm import close_columns, log_likelihood
+from spacy_structlearn.sequence.chain.decode import viterbi
+from spacy_structlearn.sequence.estimators.base_distribution import hidden_markov
+from spacy_structlearn.sequence.estimators.hmm import close_columns, log_likelihood
+from spacy_structlearn.sequence.layout.features import UNKNOWN
 from spacy_structlearn.sequence.settings import HMMSettings
 
 TAGS = ("O", "B-NP", "I-NP")

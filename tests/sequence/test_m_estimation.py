@@ -22,17 +22,17 @@ from sequence.conll import f1, read_noun_phrases
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.optimize.m_estimation import MEstimationObjective
-from spacy_structlearn.sequence.base_distribution import hidden_markov, locally_uniform
-from spacy_structlearn.sequence.data import SequenceData, arranged, concatenate
-from spacy_structlearn.sequence.decode import marginals, viterbi
-from spacy_structlearn.sequence.features import SHA_PEREIRA, UNKNOWN, Templates
-from spacy_structlearn.sequence.hmm import close_columns
-from spacy_structlearn.sequence.m_estimation import (
+from spacy_structlearn.sequence.chain.decode import marginals, viterbi
+from spacy_structlearn.sequence.estimators.base_distribution import hidden_markov, locally_uniform
+from spacy_structlearn.sequence.estimators.hmm import close_columns
+from spacy_structlearn.sequence.estimators.m_estimation import (
     ChainStatistics,
     GoldCounts,
     Minimization,
     correct,
 )
+from spacy_structlearn.sequence.layout.data import SequenceData, arranged, concatenate
+from spacy_structlearn.sequence.layout.features import SHA_PEREIRA, UNKNOWN, Templates
 from spacy_structlearn.sequence.settings import MEstimationSettings
 from spacy_structlearn.words.classes import learn
 

@@ -18,12 +18,12 @@ from sequence.chains import (
 )
 from sequence.chains import make_objective as make
 
-from spacy_structlearn.sequence import _local
-from spacy_structlearn.sequence.crf import ChainLikelihood
-from spacy_structlearn.sequence.data import SequenceData
-from spacy_structlearn.sequence.decode import n_best, viterbi
-from spacy_structlearn.sequence.memm import LocalLikelihood, state_lists
-from spacy_structlearn.sequence.pseudolikelihood import LogPseudoLikelihood
+from spacy_structlearn.sequence.chain.decode import n_best, viterbi
+from spacy_structlearn.sequence.estimators import _local
+from spacy_structlearn.sequence.estimators.crf import ChainLikelihood
+from spacy_structlearn.sequence.estimators.memm import LocalLikelihood, state_lists
+from spacy_structlearn.sequence.estimators.pseudolikelihood import LogPseudoLikelihood
+from spacy_structlearn.sequence.layout.data import SequenceData
 from spacy_structlearn.sequence.settings import CRFSettings, MEMMSettings, PseudoLikelihoodSettings
 
 PLAIN = ("a", "b", "c")  # labels of no encoding: everything may follow everything

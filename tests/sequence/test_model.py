@@ -10,8 +10,8 @@ from sequence.chains import LABELS, TEMPLATES, built, random_data, random_model
 
 from spacy_structlearn import serialization
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.sequence.features import UNKNOWN, Templates
-from spacy_structlearn.sequence.model import ChainModel, count_transitions
+from spacy_structlearn.sequence.chain.model import ChainModel, count_transitions
+from spacy_structlearn.sequence.layout.features import UNKNOWN, Templates
 
 KINDS = {
     "first order": {},

@@ -8,11 +8,11 @@ from sequence.chains import LABELS, TEMPLATES, as_data, built, random_data, sent
 from sequence.conll import f1, read_noun_phrases
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.sequence.decode import viterbi
-from spacy_structlearn.sequence.features import SHA_PEREIRA
-from spacy_structlearn.sequence.model import ChainModel
-from spacy_structlearn.sequence.online import shuffled
-from spacy_structlearn.sequence.perceptron import PerceptronTrainer
+from spacy_structlearn.sequence.chain.decode import viterbi
+from spacy_structlearn.sequence.chain.model import ChainModel
+from spacy_structlearn.sequence.estimators.online import shuffled
+from spacy_structlearn.sequence.estimators.perceptron import PerceptronTrainer
+from spacy_structlearn.sequence.layout.features import SHA_PEREIRA
 from spacy_structlearn.sequence.settings import PerceptronSettings
 
 LENGTHS = (4, 1, 0, 6, 3, 2, 7)

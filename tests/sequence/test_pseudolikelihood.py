@@ -22,12 +22,15 @@ from sequence.chains import make_objective as make
 from sequence.test_memm import PLAIN, separable
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.sequence import pseudolikelihood
-from spacy_structlearn.sequence.data import SequenceData
-from spacy_structlearn.sequence.decode import viterbi
-from spacy_structlearn.sequence.features import UNKNOWN
-from spacy_structlearn.sequence.hmm import close_columns
-from spacy_structlearn.sequence.pseudolikelihood import JointPseudoLikelihood, LogPseudoLikelihood
+from spacy_structlearn.sequence.chain.decode import viterbi
+from spacy_structlearn.sequence.estimators import pseudolikelihood
+from spacy_structlearn.sequence.estimators.hmm import close_columns
+from spacy_structlearn.sequence.estimators.pseudolikelihood import (
+    JointPseudoLikelihood,
+    LogPseudoLikelihood,
+)
+from spacy_structlearn.sequence.layout.data import SequenceData
+from spacy_structlearn.sequence.layout.features import UNKNOWN
 from spacy_structlearn.sequence.settings import PseudoLikelihoodSettings
 
 ONE_PLACE = ("ORTH[0]", "TAG[-1]", "bias", "ORTH[2]", "TAG[0]")

@@ -17,8 +17,9 @@ from sequence.chains import (
 )
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.sequence import _segments, encoding
-from spacy_structlearn.sequence.decode import decode_with_segments
+from spacy_structlearn.sequence.chain import _segments
+from spacy_structlearn.sequence.chain.decode import decode_with_segments
+from spacy_structlearn.sequence.layout import encoding
 
 SCALES = [0.3, 2.0, 400.0]
 NO_BRACKETS = np.empty((0, 2), dtype=np.int64)

@@ -10,9 +10,9 @@ from sequence.chains import make_objective as make
 from sequence.test_memm import KINDS
 from sequence.test_pseudolikelihood import make_joint
 
-from spacy_structlearn.sequence.crf import ChainLikelihood
-from spacy_structlearn.sequence.data import SequenceData
-from spacy_structlearn.sequence.pseudolikelihood import JointPseudoLikelihood
+from spacy_structlearn.sequence.estimators.crf import ChainLikelihood
+from spacy_structlearn.sequence.estimators.pseudolikelihood import JointPseudoLikelihood
+from spacy_structlearn.sequence.layout.data import SequenceData
 from spacy_structlearn.sequence.settings import CRFSettings
 
 LENGTHS = np.random.default_rng(5).integers(0, 30, size=40)

@@ -6,12 +6,12 @@ from scipy.special import logsumexp
 from sequence.chains import LABELS, TEMPLATES, as_data, random_data, random_model, trained
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.sequence.decode import marginals, state_scores
-from spacy_structlearn.sequence.features import Templates
-from spacy_structlearn.sequence.model import ChainModel
-from spacy_structlearn.sequence.online import shuffled
+from spacy_structlearn.sequence.chain.decode import marginals, state_scores
+from spacy_structlearn.sequence.chain.model import ChainModel
+from spacy_structlearn.sequence.estimators.online import shuffled
+from spacy_structlearn.sequence.estimators.stochastic_crf import Candidates, candidates
+from spacy_structlearn.sequence.layout.features import Templates
 from spacy_structlearn.sequence.settings import StochasticCRFSettings
-from spacy_structlearn.sequence.stochastic_crf import Candidates, candidates
 
 LENGTHS = [5, 0, 1, 7, 3]
 

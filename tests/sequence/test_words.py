@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_structlearn.sequence.words import is_word_column, word_columns
+from spacy_structlearn.sequence.layout.words import is_word_column, word_columns
 
 WORDS = ["The", "the", "cats", "rats", "at", "ÉTÉ", "e-mail", "U.S.", "3rd", "1990", "!!", "😀", ""]
 

@@ -96,7 +96,7 @@ def test_a_finished_training_is_not_gone_on_with(corpus, tmp_path, monkeypatch):
     assert state.exists()
     # Nothing is learned again.
     with monkeypatch.context() as patch:
-        step = "spacy_structlearn.sequence.training.LikelihoodTrainer.iterate"
+        step = "spacy_structlearn.sequence.estimators.training.LikelihoodTrainer.iterate"
         patch.setattr(step, lambda self: pytest.fail("goes on"))
         found = fitting.train(config, tmp_path / "pipeline", overrides=corpus, progress=False)
     assert found.get_pipe("np_chunker").parameters == wanted.get_pipe("np_chunker").parameters

@@ -56,8 +56,8 @@ def ours_train(corpora: Path) -> dict[str, float]:
 
 def ours_gradient(corpora: Path) -> dict[str, float]:
     """Return milliseconds of one value and gradient, with one thread and with two."""
-    from spacy_structlearn.sequence.crf import ChainLikelihood
-    from spacy_structlearn.sequence.data import concatenate
+    from spacy_structlearn.sequence.estimators.crf import ChainLikelihood
+    from spacy_structlearn.sequence.layout.data import concatenate
 
     data = [ours_data(read(corpora / "conll2000" / "train.txt.gz", N_TRAIN))]
     model = ours_settings().initialize(data, ["NP"])

@@ -28,8 +28,8 @@ from spacy.util import load_config
 from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.pipeline.extensions import NP_CHUNKS
 from spacy_structlearn.pipeline.readers import create_conll_chunks_reader, to_example
-from spacy_structlearn.sequence.crf import ChainLikelihood
-from spacy_structlearn.sequence.data import concatenate
+from spacy_structlearn.sequence.estimators.crf import ChainLikelihood
+from spacy_structlearn.sequence.layout.data import concatenate
 from training.common.recording import record, show
 from training.common.scoring import bootstrap_error, under
 from training.pipeline import default

@@ -34,7 +34,7 @@ def read(path: Path, stop: int | None = None) -> list[Sentence]:
 
 def ours_data(sentences: list[Sentence]):
     """Return the sentences as arrays of symbol ids, hashing each string once."""
-    from spacy_structlearn.sequence.data import SequenceData
+    from spacy_structlearn.sequence.layout.data import SequenceData
 
     ids: dict[str, int] = {}
 

@@ -34,7 +34,7 @@ from spacy_structlearn.grammar.spans.model import SpanGrammar
 from spacy_structlearn.isbn.model import ISBN
 from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.pipeline.extensions import CONSTITUENTS, NP_CHUNKS, Frame, group_scores
-from spacy_structlearn.sequence.model import ChainModel
+from spacy_structlearn.sequence.chain.model import ChainModel
 from training.common.recording import machine
 
 L = TypeVar("L")

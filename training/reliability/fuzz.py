@@ -2,7 +2,7 @@
 
     python -m training.reliability.fuzz
     python -m training.reliability.fuzz --inputs 20000 --documents 100 --no-record
-    python -m training.reliability.fuzz --target kernels.sequence._chain --input 759
+    python -m training.reliability.fuzz --target kernels.sequence.chain._chain --input 759
 
 First, small pipelines of every architecture are trained (`fuzz_targets.workloads`), and their calls
 of kernels are recorded. The fuzzer mutates these calls, stored models and files of corpora. Kernels
@@ -80,7 +80,9 @@ RESUMED = (
 # fewer.
 SHARES = {"kernels": 1.0, "readers": 0.5, "loaders": 0.02, "pipelines": 0.0005}
 SHARES |= {"kernels.grammar.chart._chart": 0.1, "kernels.isbn._search": 0.3}
-SHARES |= dict.fromkeys(("kernels.grammar.spans._features", "kernels.sequence._perceptron"), 0.5)
+SHARES |= dict.fromkeys(
+    ("kernels.grammar.spans._features", "kernels.sequence.estimators._perceptron"), 0.5
+)
 SHARES |= {
     f"readers.{name}": 0.2 for name in ("brackets", "docbin_content", "trees", "spaces", "tregex")
 }

@@ -36,7 +36,7 @@ import srsly
 from tqdm import tqdm
 
 from spacy_structlearn.learning.training import write_bytes
-from spacy_structlearn.sequence.model import ChainModel
+from spacy_structlearn.sequence.chain.model import ChainModel
 from training.common.recording import CORPORA, RESULTS, ROOT, clean_commit, record, show
 from training.papers.smith2007 import models, report, times
 from training.papers.smith2007.models import Grid

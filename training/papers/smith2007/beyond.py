@@ -31,16 +31,16 @@ from spacy.lang.lex_attrs import word_shape
 
 from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.optimize.lbfgs import LBFGS
-from spacy_structlearn.sequence.base_distribution import BaseDistribution
-from spacy_structlearn.sequence.crf import ChainLikelihood
-from spacy_structlearn.sequence.data import SequenceData
-from spacy_structlearn.sequence.features import SHA_PEREIRA, Templates
-from spacy_structlearn.sequence.hmm import close_columns
-from spacy_structlearn.sequence.m_estimation import ChainStatistics, Minimization
-from spacy_structlearn.sequence.model import ChainModel
-from spacy_structlearn.sequence.perceptron import PerceptronTrainer
+from spacy_structlearn.sequence.chain.model import ChainModel
+from spacy_structlearn.sequence.estimators.base_distribution import BaseDistribution
+from spacy_structlearn.sequence.estimators.crf import ChainLikelihood
+from spacy_structlearn.sequence.estimators.hmm import close_columns
+from spacy_structlearn.sequence.estimators.m_estimation import ChainStatistics, Minimization
+from spacy_structlearn.sequence.estimators.perceptron import PerceptronTrainer
+from spacy_structlearn.sequence.estimators.training import LBFGS_MEMORY
+from spacy_structlearn.sequence.layout.data import SequenceData
+from spacy_structlearn.sequence.layout.features import SHA_PEREIRA, Templates
 from spacy_structlearn.sequence.settings import MEstimationSettings, PerceptronSettings
-from spacy_structlearn.sequence.training import LBFGS_MEMORY
 from training.papers.smith2007 import models
 from training.papers.smith2007.models import LABELS, Data
 

@@ -26,14 +26,15 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.evaluation.conlleval import ConllEval, conlleval
 from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.optimize.lbfgs import LBFGS, ValueAndGradient
-from spacy_structlearn.sequence.base_distribution import hidden_markov
-from spacy_structlearn.sequence.data import concatenate
-from spacy_structlearn.sequence.decode import viterbi
-from spacy_structlearn.sequence.encoding import tag_set
-from spacy_structlearn.sequence.features import SHA_PEREIRA
-from spacy_structlearn.sequence.hmm import close_columns
-from spacy_structlearn.sequence.m_estimation import ChainStatistics, Minimization
-from spacy_structlearn.sequence.model import ChainModel
+from spacy_structlearn.sequence.chain.decode import viterbi
+from spacy_structlearn.sequence.chain.model import ChainModel
+from spacy_structlearn.sequence.estimators.base_distribution import hidden_markov
+from spacy_structlearn.sequence.estimators.hmm import close_columns
+from spacy_structlearn.sequence.estimators.m_estimation import ChainStatistics, Minimization
+from spacy_structlearn.sequence.estimators.training import LBFGS_MEMORY
+from spacy_structlearn.sequence.layout.data import concatenate
+from spacy_structlearn.sequence.layout.encoding import tag_set
+from spacy_structlearn.sequence.layout.features import SHA_PEREIRA
 from spacy_structlearn.sequence.settings import (
     CRFSettings,
     LikelihoodSettings,
@@ -41,7 +42,6 @@ from spacy_structlearn.sequence.settings import (
     MEstimationSettings,
     PseudoLikelihoodSettings,
 )
-from spacy_structlearn.sequence.training import LBFGS_MEMORY
 from training.common.conll2000 import Sentence, ours_data, read
 
 N_TUNING = 900

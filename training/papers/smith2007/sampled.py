@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from spacy_structlearn.sequence.m_estimation import ChainStatistics, Minimization
+from spacy_structlearn.sequence.estimators.m_estimation import ChainStatistics, Minimization
 from spacy_structlearn.sequence.settings import MEstimationSettings
 from training.papers.smith2007 import models
 from training.papers.smith2007.models import LABELS

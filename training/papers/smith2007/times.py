@@ -27,8 +27,8 @@ import srsly
 
 from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.optimize.m_estimation import MEstimationObjective
-from spacy_structlearn.sequence.base_distribution import BaseDistribution
-from spacy_structlearn.sequence.m_estimation import ChainStatistics, Minimization
+from spacy_structlearn.sequence.estimators.base_distribution import BaseDistribution
+from spacy_structlearn.sequence.estimators.m_estimation import ChainStatistics, Minimization
 from spacy_structlearn.sequence.settings import MEstimationSettings
 from training.common.conll2000 import Sentence, attributes
 from training.common.process import measured

@@ -40,13 +40,14 @@ MODULES = (
     "matching._forest",
     "optimize._dual",
     "roles._arguments",
-    "sequence._chain",
+    "sequence.layout._predicates",
+    "sequence.chain._chain",
     "words._classes",
-    "sequence._local",
-    "sequence._perceptron",
-    "sequence._segments",
-    "sequence._stochastic_crf",
-    "sequence._words",
+    "sequence.estimators._local",
+    "sequence.estimators._perceptron",
+    "sequence.chain._segments",
+    "sequence.estimators._stochastic_crf",
+    "sequence.layout._words",
 )
 # Objects that calls change; others are created once and shared.
 STATEFUL = ("Chart", "ForestArrays", "Learner", "Scratch", "Searcher", "Trees", "Workspace")

@@ -35,7 +35,7 @@ from spacy_structlearn.pipeline.readers import (
 )
 from spacy_structlearn.pipeline.upgrade import upgraded
 from spacy_structlearn.roles.propositions import read_props
-from spacy_structlearn.sequence.features import Templates
+from spacy_structlearn.sequence.layout.features import Templates
 from spacy_structlearn.trees.brackets import parse_tree, read_trees, write_trees
 from spacy_structlearn.trees.chunks import base_noun_phrases
 from spacy_structlearn.trees.normalize import normalize

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..learning.training import Trainer, array_digest
-from ..optimize.lbfgs import LBFGS
-from ..optimize.owlqn import OWLQN
-from ..serialization import nested
+from ...learning.training import Trainer, array_digest
+from ...optimize.lbfgs import LBFGS
+from ...optimize.owlqn import OWLQN
+from ...serialization import nested
+from ..chain.model import ChainModel
+from ..layout.data import Floats, Parts, arranged, concatenate
+from ..layout.encoding import tag_set
+from ..settings import LikelihoodSettings
 from .crf import ChainLikelihood
-from .data import Floats, Parts, arranged, concatenate
-from .encoding import tag_set
 from .hmm import close_columns
-from .model import ChainModel
-from .settings import LikelihoodSettings
 
 LBFGS_MEMORY = 6  # pairs; each costs 16 bytes a feature, and more than CRFsuite's six gain nothing
 

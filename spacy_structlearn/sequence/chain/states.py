@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from . import encoding as encodings
-from .data import AnyInts, Floats, Ids, Ints, Mask
+from ..layout import encoding as encodings
+from ..layout.data import AnyInts, Floats, Ids, Ints, Mask
 
 START = -1
 """The label before the first token, unless it is a label of the data."""

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import check_offsets
-from ..errors import StructlearnError
-from ..learning.training import Trainer
-from .data import Ids, Ints, Parts, concatenate
-from .model import ChainModel, check_label_ids
+from ...arrays import check_offsets
+from ...errors import StructlearnError
+from ...learning.training import Trainer
+from ..chain.model import ChainModel, check_label_ids
+from ..layout.data import Ids, Ints, Parts, concatenate
 
 
 class OnlineTrainer(Trainer[Any]):

@@ -17,10 +17,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..chain.model import ChainModel
+from ..layout.data import Floats, Ids, Mask
 from . import _local
 from .crf import ChainLikelihood, ChainShard, Part
-from .data import Floats, Ids, Mask
-from .model import ChainModel
 
 
 class LocalShard(ChainShard):

@@ -15,10 +15,10 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ..arrays import check_offsets, find_symbols
-from ..errors import StructlearnError
-from ..kernels.index import KeyIndex
-from . import _chain
+from ...arrays import check_offsets, find_symbols
+from ...errors import StructlearnError
+from ...kernels.index import KeyIndex
+from . import _predicates
 from .data import AnyFloats, Floats, Ints, Symbols
 
 _TERM = re.compile(r"([^\W\d]\w*)\[(0|-?[1-9]\d{0,2})\]")
@@ -124,7 +124,9 @@ class Templates:
         """
         columns, offsets = self.check(columns, offsets)
         scores = np.empty((len(columns), weights.shape[1]), dtype=dtype)
-        _chain.predicate_scores(self._hasher, index, columns, offsets, weights, unknown, scores)
+        _predicates.predicate_scores(
+            self._hasher, index, columns, offsets, weights, unknown, scores
+        )
         return scores
 
     def check(self, columns: Symbols, offsets: Ints) -> tuple[Symbols, Ints]:
@@ -164,12 +166,12 @@ class Templates:
         offsets = np.arange(len(symbols) + 1) * width
         return self.keys(columns, offsets, [template])[abs(offset) :: width, 0]
 
-    def _make_hasher(self, chosen: Iterable[int]) -> _chain.Hasher:
+    def _make_hasher(self, chosen: Iterable[int]) -> _predicates.Hasher:
         chosen = list(chosen)
         terms = [term for i in chosen for term in self._parsed[i]]
         reach = max((abs(offset) for _, offset in terms), default=0)
         distances = range(1, reach + 1)
-        return _chain.Hasher(
+        return _predicates.Hasher(
             np.array([_hash(self.texts[i]) for i in chosen], dtype=np.uint64),
             np.cumsum([0, *(len(self._parsed[i]) for i in chosen)]).astype(np.int32),
             np.array([self.columns.index(name) for name, _ in terms], dtype=np.int32),

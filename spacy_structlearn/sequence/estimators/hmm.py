@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from ..learning.training import Trainer, array_digest
-from ..serialization import nested
+from ...learning.training import Trainer, array_digest
+from ...serialization import nested
+from ..chain.decode import state_scores
+from ..chain.model import ChainModel
+from ..layout.data import Ids, Ints, Parts, SequenceData, Symbols, concatenate
+from ..layout.features import UNKNOWN
 from .base_distribution import hidden_markov
-from .data import Ids, Ints, Parts, SequenceData, Symbols, concatenate
-from .decode import state_scores
-from .features import UNKNOWN
-from .model import ChainModel
 
 
 def close_columns(columns: Symbols) -> tuple[Symbols, list[Symbols]]:

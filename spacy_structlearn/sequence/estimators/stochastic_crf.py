@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..learning.training import array_digest
+from ...learning.training import array_digest
+from ..chain.decode import marginals
+from ..chain.model import ChainModel
+from ..layout.data import AnyFloats, Floats, Ids, Ints, Symbols
 from . import _stochastic_crf
-from .data import AnyFloats, Floats, Ids, Ints, Symbols
-from .decode import marginals
-from .model import ChainModel
 from .online import OnlineTrainer, scattered
 
 _ARRAYS = ("weights", "totals", "squares", "sums")

@@ -19,7 +19,7 @@ import numpy as np
 from spacy_structlearn.kernels.checks cimport (
     check, check_ids, check_shape, check_starts, check_table,
 )
-from spacy_structlearn.sequence._chain cimport Chain, best_path
+from spacy_structlearn.sequence.chain._chain cimport Chain, best_path
 
 
 cdef struct Shape:

@@ -24,15 +24,15 @@ import numpy as np
 import scipy.sparse
 from scipy.sparse.linalg import LinearOperator
 
-from ..errors import StructlearnError
-from ..learning.training import Trainer, array_digest
-from ..optimize.lbfgs import LBFGS, norm
-from ..optimize.m_estimation import DualCoordinateDescent, MEstimationObjective
-from ..parallel.shards import ThreadEngine
-from ..serialization import nested
-from .base_distribution import BaseDistribution, hidden_markov, locally_uniform, number_codes
-from .crf import Folding
-from .data import (
+from ...errors import StructlearnError
+from ...learning.training import Trainer, array_digest
+from ...optimize.lbfgs import LBFGS, norm
+from ...optimize.m_estimation import DualCoordinateDescent, MEstimationObjective
+from ...parallel.shards import ThreadEngine
+from ...serialization import nested
+from ..chain.model import ChainModel, check_label_ids, transition_places
+from ..chain.states import START
+from ..layout.data import (
     AnyInts,
     Floats,
     Ids,
@@ -44,10 +44,10 @@ from .data import (
     arranged,
     concatenate,
 )
-from .features import Templates, close
+from ..layout.features import Templates, close
+from .base_distribution import BaseDistribution, hidden_markov, locally_uniform, number_codes
+from .crf import Folding
 from .hmm import close_columns
-from .model import ChainModel, check_label_ids, transition_places
-from .states import START
 from .training import LBFGS_MEMORY
 
 _LARGEST_WEIGHT = 20.0

@@ -21,17 +21,17 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ..arrays import check_offsets
-from ..errors import StructlearnError
-from ..kernels.index import KeyIndex, number_keys
-from ..learning.annotations import fitting
-from ..learning.stored import Stored
-from ..serialization import nested
-from ..words.classes import NOT_SHARED, WordClasses, derive_columns, source_columns
-from . import encoding as encodings
-from .data import AnyFloats, AnyInts, Floats, Ids, Ints, Mask, Symbols
-from .encoding import check_choice
-from .features import Templates, close
+from ...arrays import check_offsets
+from ...errors import StructlearnError
+from ...kernels.index import KeyIndex, number_keys
+from ...learning.annotations import fitting
+from ...learning.stored import Stored
+from ...serialization import nested
+from ...words.classes import NOT_SHARED, WordClasses, derive_columns, source_columns
+from ..layout import encoding as encodings
+from ..layout.data import AnyFloats, AnyInts, Floats, Ids, Ints, Mask, Symbols
+from ..layout.encoding import check_choice
+from ..layout.features import Templates, close
 from .states import START, allowed_transitions, label_states, pair_states, previous_labels
 
 _PRUNED_VERSION = 4

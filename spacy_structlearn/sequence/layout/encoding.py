@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from ..errors import StructlearnError
+from ...errors import StructlearnError
 from .data import Mask
 
 Span = tuple[str, int, int]

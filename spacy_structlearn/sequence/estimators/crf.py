@@ -26,15 +26,15 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import StructlearnError
-from ..kernels.index import number_keys
-from ..learning.training import array_digest
-from ..optimize.lbfgs import dot
-from ..parallel.shards import Engine, MakeEngine, Pool, balance, make_engine, split
-from . import _chain
-from .data import AnyInts, Floats, Ids, Ints, Symbols
-from .features import Templates
-from .model import ChainModel, check_label_ids, count_transitions
+from ...errors import StructlearnError
+from ...kernels.index import number_keys
+from ...learning.training import array_digest
+from ...optimize.lbfgs import dot
+from ...parallel.shards import Engine, MakeEngine, Pool, balance, make_engine, split
+from ..chain import _chain
+from ..chain.model import ChainModel, check_label_ids, count_transitions
+from ..layout.data import AnyInts, Floats, Ids, Ints, Symbols
+from ..layout.features import Templates
 
 LabelledSentences = tuple[Symbols, Ints, Ids]
 """Columns, offsets and label ids."""

@@ -20,10 +20,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..errors import StructlearnError
+from ...errors import StructlearnError
+from ..layout.data import AnyInts, Floats, Ids, Ints, Mask, Symbols
+from ..layout.encoding import same_chunk, split_tag
 from . import _chain, _segments
-from .data import AnyInts, Floats, Ids, Ints, Mask, Symbols
-from .encoding import same_chunk, split_tag
 from .model import ChainModel
 
 Allowed = Mask | AnyInts | None

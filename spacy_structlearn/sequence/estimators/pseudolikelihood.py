@@ -28,17 +28,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ..arrays import find_symbols
-from ..errors import StructlearnError
-from ..optimize.lbfgs import dot
-from ..words.classes import source_columns
+from ...arrays import find_symbols
+from ...errors import StructlearnError
+from ...optimize.lbfgs import dot
+from ...words.classes import source_columns
+from ..chain.model import ChainModel
+from ..chain.states import START
+from ..layout.data import AnyInts, Floats, Ids, Ints, Symbols
+from ..layout.features import UNKNOWN, Templates
 from . import _local
 from .crf import ChainLikelihood, ChainShard, LabelledSentences, Numbering, Part
-from .data import AnyInts, Floats, Ids, Ints, Symbols
-from .features import UNKNOWN, Templates
 from .memm import state_lists
-from .model import ChainModel
-from .states import START
 
 _BLOCK = 2**22  # probabilities that are in memory at a time
 

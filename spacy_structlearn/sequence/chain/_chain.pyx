@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
-"""Kernel of linear chains: predicates, scores, gradient, forward-backward, Viterbi, segments.
+"""Kernel of linear chains: scores, gradient, forward-backward, Viterbi, segments.
 
 Lafferty, McCallum & Pereira (2001), section 3; Sha & Pereira (2003), section 3.1. s_t(y), the score
 of state y at token t, is the sum of the weights of the predicates at t with y. The score of the
@@ -20,8 +20,6 @@ import numpy as np
 from spacy_structlearn.kernels.checks cimport (
     check, check_ids, check_shape, check_starts, check_table,
 )
-from spacy_structlearn.kernels.hashing cimport mix
-from spacy_structlearn.kernels.index cimport KeyIndex
 from spacy_structlearn.kernels.prefetch cimport PREFETCH
 
 cdef extern from *:
@@ -59,180 +57,11 @@ cdef extern from *:
     """
     double exp_of_negative(double x) noexcept nogil
 
-ctypedef fused real:
-    float
-    double
-
-ctypedef fused sum_of_reals:
-    float
-    double
-
 cdef double SAFE_RANGE = 500.0
 cdef double LEAST = 1e-30, MOST = 1e30  # sums outside this range are scaled back to one
 
 cdef enum:
-    BLOCK = 16  # tokens that are looked up at a time
     AHEAD = 6  # tokens to prefetch in training
-
-
-# --- predicates -----------------------------------------------------------------------------------
-
-
-cdef class Hasher:
-    """The keys of predicates, as described in `features`.
-
-    seeds: uint64 (n_templates).
-    starts: int32 (n_templates + 1), where the terms of each template begin in term_columns and
-        term_offsets, int32.
-    before, after: uint64 (reach), the padding at positions -1, -2, ... and n, n + 1, ...
-    mask: the bits of keys that are kept.
-    """
-
-    cdef readonly object arrays
-    cdef const uint64_t[::1] seeds, before, after
-    cdef const int32_t[::1] starts, term_columns, term_offsets
-    cdef readonly Py_ssize_t n_templates
-    cdef Py_ssize_t n_columns
-    cdef readonly uint64_t mask
-
-    def __init__(
-        self, seeds, starts, term_columns, term_offsets, before, after, uint64_t mask=2**64 - 1
-    ):
-        self.arrays = (seeds, starts, term_columns, term_offsets, before, after)
-        self.mask = mask
-        self.seeds, self.before, self.after = seeds, before, after
-        self.starts, self.term_columns, self.term_offsets = starts, term_columns, term_offsets
-        cdef Py_ssize_t n_terms = len(term_columns), reach = len(before)
-        self.n_templates = len(seeds)
-        self.n_columns = int(np.max(term_columns, initial=-1)) + 1
-        check_starts(self.starts, n_terms)
-        check(len(starts) == len(seeds) + 1, "starts must have one number for each template")
-        check(len(term_offsets) == n_terms, "there must be an offset for each term")
-        check(len(after) == reach, "before and after must be of one length")
-        check_ids(self.term_columns, 0, self.n_columns, "a column is negative")
-        check_ids(self.term_offsets, -reach, reach + 1, "an offset is out of reach")
-
-    def __reduce__(self):
-        return Hasher, (*self.arrays, self.mask)
-
-    cdef int check_columns(
-        self, const uint64_t[:, ::1] columns, const int64_t[::1] offsets
-    ) except -1:
-        check_starts(offsets, columns.shape[0])
-        return check(columns.shape[1] >= self.n_columns, "a template reads a missing column")
-
-    def keys(
-        self, const uint64_t[:, ::1] columns, const int64_t[::1] offsets, uint64_t[:, ::1] out
-    ):
-        """Write the key of each template's predicate into out (n_tokens, n_templates)."""
-        cdef Py_ssize_t s, t
-        self.check_columns(columns, offsets)
-        check(
-            out.shape[0] == columns.shape[0] and out.shape[1] == self.n_templates,
-            "out must have the shape (n_tokens, n_templates)",
-        )
-        if out.shape[0] == 0 or out.shape[1] == 0:
-            return
-        with nogil:
-            for s in range(offsets.shape[0] - 1):
-                for t in range(offsets[s], offsets[s + 1]):
-                    self.hash_token(columns, offsets[s], offsets[s + 1], t, &out[t, 0])
-
-    cdef inline void hash_token(
-        self, const uint64_t[:, ::1] columns, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t t,
-        uint64_t* out,
-    ) noexcept nogil:
-        cdef Py_ssize_t k, j, at
-        cdef uint64_t state
-        for k in range(self.n_templates):
-            state = self.seeds[k]
-            for j in range(self.starts[k], self.starts[k + 1]):
-                at = t + self.term_offsets[j]
-                if at < begin:
-                    state ^= self.before[begin - at - 1]
-                elif at >= end:
-                    state ^= self.after[at - end]
-                else:
-                    state ^= columns[at, self.term_columns[j]]
-                state = mix(state)
-            out[k] = state & self.mask
-
-
-def predicate_scores(
-    Hasher hasher not None, KeyIndex index not None, const uint64_t[:, ::1] columns,
-    const int64_t[::1] offsets, const real[:, ::1] weights, const double[:, ::1] unknown,
-    sum_of_reals[:, ::1] out,
-):
-    """Compute out[t, c] = sum of weights[row, c] over the predicates of token t.
-
-    weights: float32 or float64 (n_predicates, n_columns), in the order of the index's keys.
-    unknown: float64 (n_templates, n_columns), weights of predicates that are not in the index.
-    out: float32 or float64 (n_tokens, n_columns).
-    """
-    cdef Py_ssize_t n = columns.shape[0], width = weights.shape[1], s, t, block, k, j, c
-    cdef Py_ssize_t n_templates = hasher.n_templates
-    cdef bint with_unknown = unknown is not None
-    hasher.check_columns(columns, offsets)
-    check(weights.shape[0] == index.known.shape[0], "there must be a row of weights for each key")
-    check(index.is_sorted, "the keys are not ascending")
-    check(out.shape[0] == n and out.shape[1] == width, "out must have the shape (n_tokens, n_columns)")
-    if with_unknown:
-        check_shape(unknown, n_templates, width)
-    if n == 0 or width == 0:
-        return
-    out[:, :] = 0
-    if n_templates == 0:
-        return
-    cdef uint64_t[::1] keys = np.empty(BLOCK * n_templates, dtype=np.uint64)
-    cdef int32_t[::1] rows = np.empty(BLOCK * n_templates, dtype=np.int32)
-    cdef Py_ssize_t n_tokens
-    with nogil:
-        s = 0
-        block = -BLOCK
-        while block + BLOCK < n:
-            block += BLOCK
-            # Each loop prefetches the memory that the next loop reads.
-            n_tokens = min(<Py_ssize_t>BLOCK, n - block)
-            for t in range(block, block + n_tokens):
-                while offsets[s + 1] <= t:
-                    s += 1
-                hasher.hash_token(
-                    columns, offsets[s], offsets[s + 1], t, &keys[(t - block) * n_templates]
-                )
-            for j in range(n_tokens * n_templates):
-                PREFETCH(&index.buckets[keys[j] >> index.shift])
-            for j in range(n_tokens * n_templates):
-                rows[j] = index.buckets[keys[j] >> index.shift]
-                PREFETCH(&index.known[0] + rows[j])
-            for j in range(n_tokens * n_templates):
-                rows[j] = index.row(keys[j], rows[j])
-                if rows[j] >= 0:
-                    PREFETCH(&weights[rows[j], 0])
-            for t in range(block, block + n_tokens):
-                j = (t - block) * n_templates
-                if width == 3:
-                    # Three labels (one kind of chunk) is the common case.
-                    _add_rows(&rows[j], n_templates, 3, &weights[0, 0], &out[t, 0])
-                else:
-                    _add_rows(&rows[j], n_templates, width, &weights[0, 0], &out[t, 0])
-                if with_unknown:
-                    for k in range(n_templates):
-                        if rows[j + k] < 0:
-                            for c in range(width):
-                                out[t, c] += <sum_of_reals>unknown[k, c]
-
-
-cdef inline void _add_rows(
-    const int32_t* rows, Py_ssize_t n_rows, Py_ssize_t width, const real* weights,
-    sum_of_reals* out
-) noexcept nogil:
-    cdef Py_ssize_t k, c
-    cdef const real* row
-    for k in range(n_rows):
-        if rows[k] >= 0:
-            row = weights + rows[k] * width
-            for c in range(width):
-                out[c] += <sum_of_reals>row[c]
 
 
 # --- states and transitions -----------------------------------------------------------------------

@@ -29,14 +29,14 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from ..errors import StructlearnError
-from ..kernels.index import KeyIndex, number_keys
-from . import _chain
-from .data import AnyInts, Floats, Ids, Ints, Mask, Symbols
-from .decode import state_scores
-from .features import UNKNOWN, Templates
-from .model import ChainModel, check_label_ids, count_transitions
-from .states import START, count_trigrams, legal_trigrams, pair_chain, previous_labels
+from ...errors import StructlearnError
+from ...kernels.index import KeyIndex, number_keys
+from ..chain import _chain
+from ..chain.decode import state_scores
+from ..chain.model import ChainModel, check_label_ids, count_transitions
+from ..chain.states import START, count_trigrams, legal_trigrams, pair_chain, previous_labels
+from ..layout.data import AnyInts, Floats, Ids, Ints, Mask, Symbols
+from ..layout.features import UNKNOWN, Templates
 
 _LONGEST = 1e12  # larger expected numbers of tokens count as infinite: sums are not exact there
 _BLOCK = 1 << 22  # numbers in an array that holds many values or tokens: 32 MB

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ..learning.training import array_digest
+from ...learning.training import array_digest
+from ..chain.model import ChainModel
+from ..layout.data import Ids
 from . import _perceptron
-from .data import Ids
-from .model import ChainModel
 from .online import OnlineTrainer, scattered
 
 

@@ -1,0 +1,1 @@
+"""The linear chain: its model, its states, and its decoding."""

@@ -1,0 +1,1 @@
+"""The learners of chains: objectives, base distributions and trainers."""
