@@ -195,9 +195,6 @@ MESSAGES = {
     "SL038": "{path}, line {line}: {text!r} does not describe the spaces of a sentence. Write "
     "one digit per token: 0 for nothing after it, 1 for a blank, 2 for a blank line.",
     "SL039": "There are no templates for the stage {stage}. There are templates for: {known}.",
-    "SL040": "tok2vec of {architecture} is a {listener}, but the parser is trained apart from the "
-    "component that it listens to. Replace it by layers of its own, with the architecture "
-    "{own}.",
     "SL044": "{old} was replaced by {new}: {changes}. Convert configs and pipelines with "
     "`structlearn upgrade PATH`.",
     "SL045": "{setting} is the variable {value}, and the unit of this setting has changed "
@@ -394,8 +391,6 @@ MESSAGES = {
     "SL425": "A scorer returned scores of shape {shape}, expected {wanted}, or scores that are "
     "NaN or +inf. Return one number, or -inf, for each item of the forests.",
     "SL426": "The parser needs a latent grammar, several of them, or one span grammar.",
-    "SL427": "Got tokens of {number} sentences for {of} sentences. Give the tokens of each "
-    "sentence.",
     "SL428": "{constraint!r} is not a constraint on a sentence of {number} words. Give its start "
     "and end in words, its label or None, and whether the bracket must be.",
     "SL429": "Got constraints of {number} sentences for {of} sentences. Give the constraints of "
@@ -404,14 +399,7 @@ MESSAGES = {
     'by |, or write "bias".',
     "SL431": "The template {text!r} is given twice. Remove one.",
     "SL433": "The parts of a span grammar do not match: {problem}.",
-    "SL434": "A span grammar cannot be trained on {problem}. Give at least two trees, or pairs "
-    "of tokens and a tree.",
-    "SL435": "{number} of {of} sentences have no tokens, but the network reads tokens. Give "
-    "pairs of tokens and a tree.",
-    "SL438": "A network was given {found}, expected {wanted}. Give one row and one token for "
-    "each word of each sentence.",
-    "SL439": "A network for {wanted} symbols cannot score forests of {found} or more. Train it "
-    "with the grammar that it is used with.",
+    "SL434": "A span grammar cannot be trained on {problem}. Give at least two trees.",
     "SL440": "The grammar does not define a distribution of trees: {problem}. Use a generative "
     "grammar learned from trees.",
     "SL441": "{text!r} is not a template of features of fragments: {problem}. Begin with RULE, "

@@ -53,7 +53,6 @@ GRAMMAR = {
 }
 NO_SPACY = {room for room, floor in FLOORS.items() if floor < FLOORS["display"]}
 LAYERS = {
-    "spacy_structlearn.grammar.spans.network",
     "spacy_structlearn.isbn.training",
 }
 

@@ -55,7 +55,7 @@ def info_cli(
     pipe = nlp.get_pipe(component)
     parameters = getattr(pipe, "parameters", None)
     if hasattr(parameters, "lexicon") or hasattr(parameters, "derivations"):
-        _show_grammar(component, parameters, top, label, getattr(pipe, "network", None))
+        _show_grammar(component, parameters, top, label)
     elif hasattr(parameters, "describe") or hasattr(parameters, "strongest"):
         _show_features(component, parameters, top, label)
     else:
@@ -130,9 +130,7 @@ def _show_features(component: str, parameters: Any, top: int, label: str | None)
             table(rows, header=(name, "feature"), aligns=("r", "l"))
 
 
-def _show_grammar(
-    component: str, parameters: Any, top: int, label: str | None, network: Any | None
-) -> None:
+def _show_grammar(component: str, parameters: Any, top: int, label: str | None) -> None:
     is_isbn = hasattr(parameters, "derivations")
     if is_isbn:
         from ..isbn import describe
@@ -145,8 +143,6 @@ def _show_grammar(
     if is_isbn:
         rows = describe.neighbours(parameters, top, label)
     else:
-        if network is not None and not parameters.is_empty:
-            echo(f"  network of {network.n_parameters:,} parameters")
         names = parameters.symbols.tags if label is None else [label]
         rows = (row for name in names for row in describe.subcategories(parameters, name, top))
     for name, found in rows:

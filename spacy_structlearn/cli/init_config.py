@@ -39,7 +39,7 @@ def init_config_cli(
         typer.Option(
             metavar="NAME",
             help="Architecture of the model, if not the default. For constituency_parser: "
-            "ConditionalGrammar, MEstimatedGrammar, SpanGrammar, NeuralGrammar or ISBN.",
+            "ConditionalGrammar, MEstimatedGrammar, SpanGrammar or ISBN.",
         ),
     ] = None,
     lang: Annotated[str, typer.Option(help="Language code of spaCy.")] = "en",

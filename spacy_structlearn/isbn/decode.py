@@ -98,9 +98,7 @@ class DerivationParser:
         tags: Iterable[Sequence[GivenTag]] | None = None,
         *,
         tag_weight: float = np.inf,
-        tokens: Iterable[Any] | None = None,
         constraints: Iterable[Sequence[Any] | None] | None = None,
-        hasty: Iterable[bool] | None = None,
     ) -> list[Parse]:
         """Parse sentences.
 
@@ -109,9 +107,7 @@ class DerivationParser:
             are ignored.
         tag_weight: the score of a word with another tag is lowered by this many nats, or by less if
             the other tag is probable too (`tag_shares`). Infinity: the best tag is certain.
-        tokens: not used.
         constraints: must be None or empty for each sentence; see `grammar.chart.decode`.
-        hasty: not used; time is linear in the number of words.
 
         Raises StructlearnError if tag_weight is below 0, if there is not one tag for each word, and
         if there are constraints.
@@ -138,7 +134,6 @@ class DerivationParser:
         tags: Sequence[GivenTag] | None = None,
         *,
         tag_weight: float = np.inf,
-        tokens: Any | None = None,
         constraints: Sequence[Any] | None = None,
     ) -> list[Parse]:
         """Return the k most probable trees that the search finds, best first.

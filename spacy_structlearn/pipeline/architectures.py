@@ -2,8 +2,7 @@
 
 The model has two attributes: "parameters", the model object of the family, which thinc stores by
 the functions registered in `batch_trainable`, and "estimator", the settings of the learner, which
-are not stored because the config has them. It has no thinc parameters, except the layers of a
-neural grammar.
+are not stored because the config has them. It has no thinc parameters.
 """
 
 from __future__ import annotations
@@ -12,19 +11,13 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from spacy.util import registry
 from thinc.api import Model
 
 from ..classification.settings import BayesNetSettings, LogLinearSettings, StagesSettings
-from ..errors import StructlearnError
 from ..grammar.discriminative.settings import ConditionalGrammarSettings
 from ..grammar.fragments.settings import MEstimatedGrammarSettings
 from ..grammar.latent.settings import LatentGrammarSettings
-from ..grammar.spans.settings import (
-    NeuralGrammarSettings,
-    SpanFeaturesSettings,
-    SpanGrammarSettings,
-)
+from ..grammar.spans.settings import SpanGrammarSettings
 from ..isbn.settings import ISBNSettings
 from ..learning.settings import Settings, document, signature
 from ..learning.training import Estimator
@@ -41,24 +34,6 @@ from ..words.classes import WordClasses
 from .batch_trainable import let_be_stored, without_models
 
 _WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
-# The layers of a neural grammar that has no block `tok2vec`.
-TOK2VEC = {
-    "@architectures": "spacy.Tok2Vec.v2",
-    "embed": {
-        "@architectures": "spacy.MultiHashEmbed.v2",
-        "width": 96,
-        "attrs": ["NORM", "PREFIX", "SUFFIX", "SHAPE"],
-        "rows": [5000, 1000, 2500, 2500],
-        "include_static_vectors": False,
-    },
-    "encode": {
-        "@architectures": "spacy.MaxoutWindowEncoder.v2",
-        "width": 96,
-        "depth": 4,
-        "window_size": 1,
-        "maxout_pieces": 3,
-    },
-}
 
 
 def architecture(kind: type[Settings], stored_as: str | None = None) -> Callable[..., Model]:
@@ -110,34 +85,6 @@ build_isbn = architecture(ISBNSettings)
 build_bayes_net = architecture(BayesNetSettings)
 build_log_linear = architecture(LogLinearSettings)
 build_stages = architecture(StagesSettings)
-
-
-@_documented(NeuralGrammarSettings)
-def build_neural_grammar(**values: Any) -> Model:
-    """Raises StructlearnError for a listener."""
-    values = {key: without_models(value) for key, value in values.items()}
-    tok2vec = values.pop("tok2vec", None)
-    if tok2vec is None:
-        tok2vec = registry.resolve({"tok2vec": TOK2VEC})["tok2vec"]
-    settings = NeuralGrammarSettings(tok2vec=tok2vec, **values)
-    for node in tok2vec.walk():
-        # Listeners of spaCy and its extension packages have no common base class.
-        if hasattr(node, "upstream_name") or node.name.endswith("listener"):
-            own = "spacy-transformers.Tok2VecTransformer.v3"
-            if node.name.startswith("tok2vec"):
-                own = "spacy.Tok2Vec.v2"
-            raise StructlearnError("SL040", architecture=settings.name, listener=node.name, own=own)
-    model = learner_model("neural_grammar", settings.empty(), settings)
-    for name, layers in (("tok2vec", tok2vec), ("scorer", settings.network.scorer)):
-        model.layers.append(layers)
-        model.set_ref(name, layers)
-    return model
-
-
-@_documented(SpanFeaturesSettings)
-def span_features(**values: Any) -> SpanFeaturesSettings:
-    """For `build_neural_grammar`."""
-    return SpanFeaturesSettings(**without_models(values))
 
 
 def learner_model(name: str, parameters: Any, estimator: Estimator, **attrs: Any) -> Model:

@@ -648,13 +648,12 @@ def let_be_stored(model: Model) -> None:
 
 
 def _outline(stored: dict[str, list]) -> list:
-    """Summarise what a `thinc.Model` stores of its layers, without arrays and attribute values.
+    """Summarise what a `thinc.Model` stores: the name and the attributes of its node.
 
-    stored: the result of `Model.to_dict`. Sizes are left out, because loading may set them.
+    stored: the result of `Model.to_dict`.
     """
-    outline: list = [sorted(stored)]
     parts = (stored[part] for part in ("nodes", "attrs", "params", "shims"))
-    for node, attrs, params, shims in zip(*parts, strict=True):
-        names = [sorted(held) for held in (node, node["dims"], set(attrs) - ADDED, params)]
-        outline.append((node["index"], node["name"], node["refs"], names, type(shims), len(shims)))
-    return outline
+    return [
+        (node["name"], sorted(set(attrs) - ADDED), params, shims)
+        for node, attrs, params, shims in zip(*parts, strict=True)
+    ]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -24,7 +24,6 @@ from ..grammar.chart.constraints import Constraint
 from ..grammar.chart.decode import DECODERS, THRESHOLDS, ChartParser
 from ..groups import CONSTITUENT_CONSTRAINTS, TAG_CANDIDATES
 from ..learning.settings import MOST_PARTS, setting
-from ..serialization import DAMAGE
 from ..trees.parse import GivenTag, Parse, fit_temperature
 from ..trees.tree import Tree
 from . import extensions
@@ -42,12 +41,11 @@ from .extensions import (
     set_spans,
 )
 from .scorers import constituency_score
-from .tokens import Tokens, distinct_words, read_tokens, sentence_docs
+from .tokens import Tokens, distinct_words, read_tokens
 
 TAGS = ("ignore", "prior", "require")
 FALLBACK, UNMET = "fallback", "constraints"
 PIECE = 60  # number of words of a piece of a sentence that is too long
-SAMPLED = 10  # number of sentences from which the layers of a network infer their sizes
 # Where long sentences are cut: after strong punctuation, or else after a comma.
 BOUNDARIES = (re.compile(r"[;:.!?…。；：！？]+|--+|[—–]"), re.compile(r"[,،、，]"))
 
@@ -77,7 +75,7 @@ class ConstituencyParserSettings(ComponentSettings):
         ge=1,
         help="Number of steps of the learner in one `nlp.update`. Steps of a latent grammar are "
         "rounds of splitting, merging and smoothing, those of a conditional grammar then levels. "
-        "Span and neural grammars have such rounds, then the forests of one fold, then passes "
+        "Span grammars have such rounds, then the forests of one fold, then passes "
         "through all sentences. M-estimated grammars have such rounds, then ten passes through the "
         "trees, then the forests of one fold and ten iterations each. Steps of a sigmoid belief "
         "network are passes through the sentences.",
@@ -161,16 +159,10 @@ class ConstituencyParser(BatchTrainable):
         self._held = _Held()
 
     # --- training -----------------------------------------------------------------------------
-    @property
-    def network(self) -> Any | None:
-        """The network that scores spans in addition to the parameters; None if there is none."""
-        return getattr(self.estimator, "network", None)
-
-    def gold_data(self, example: Example) -> list[Tree] | list[tuple[Doc, Tree]] | None:
+    def gold_data(self, example: Example) -> list[Tree] | None:
         """Get the trees of the reference, over its own words and with its own tags.
 
-        With a network, each tree is paired with the tokens of the predicted Doc, if these are the
-        same as in the reference. Sentences without a complete tree or with words without a tag are
+        Sentences without a complete tree or with words without a tag are
         left out, and their number is logged. Raises StructlearnError if no word has a tag.
         """
         doc = example.reference
@@ -178,19 +170,11 @@ class ConstituencyParser(BatchTrainable):
             return None
         if CONSTITUENT_TAGS not in doc.spans and not doc.has_annotation("TAG") and len(doc):
             raise StructlearnError("SL022", component=self.name, text=doc.text[:40])
-        gold = gold_trees(doc, self.name)
-        trees = [tree for _, tree in gold]
-        return (trees if self.network is None else _with_tokens(example, gold)) or None
+        return [tree for _, tree in gold_trees(doc, self.name)] or None
 
     def _take_in(self, examples: list[Example], strength: float | None = None) -> None:
         # `spacy train` shuffles the examples, and sums of floats depend on the order.
         super()._take_in(sorted(examples, key=_content), strength)
-
-    def _initialize(self, data: list) -> None:
-        super()._initialize(data)
-        if self.network is not None:
-            tokens = [own for part in data for own, _ in part]
-            self.network.initialize(tokens[:SAMPLED], self.parameters.symbols, self.estimator)
 
     def _answers(self) -> Iterable[str]:
         symbols = self.parameters.symbols
@@ -199,15 +183,6 @@ class ConstituencyParser(BatchTrainable):
     def _strings(self) -> Iterable[str]:
         symbols = self.parameters.symbols
         return (FALLBACK, CUT, UNMET, *self.labels, *symbols.tags, *symbols.phrases)
-
-    def _read_model(self, data: bytes, place: object) -> None:
-        super()._read_model(data, place)
-        # No checksum covers the layers.
-        if self.network is not None and not self.parameters.is_empty:
-            try:
-                self.network.check()
-            except DAMAGE as error:
-                raise self._damaged(place, error) from error
 
     # --- prediction ---------------------------------------------------------------------------
     def predict(self, docs: Sequence[Doc]) -> list[Reading]:
@@ -235,20 +210,14 @@ class ConstituencyParser(BatchTrainable):
         # The positions of the words of each piece of each sentence of each Doc.
         pieces = [[positions[piece] for piece in pieces] for pieces in sentences]
         by_doc = [pieces[first:last] for first, last in pairwise(tokens.docs.tolist())]
-        layers_input = None
-        if self.network is not None:
-            pairs = zip(docs, by_doc, strict=True)
-            layers_input = [
-                piece for doc, own in pairs for piece in sentence_docs(doc, chain(*own))
-            ]
         parses: Iterator[Parse] = iter(())
         if words:
             given = self._tags(*tags) | _given(own.own for pieces in constraints for own in pieces)
             # Most sentences that are cut are not language, and a tree of them takes long to find.
             hasty = [len(own) > 1 and not piece.own for own in constraints for piece in own]
-            if any(hasty):
+            if any(hasty) and not self._is_searched:
                 given["hasty"] = hasty
-            parses = iter(self._parser().parse(words, tokens=layers_input, **given))
+            parses = iter(self._parser().parse(words, **given))
         beyond = iter([any(own.beyond for own in pieces) for pieces in constraints])
         return [self._reading(own, parses, beyond) for own in by_doc]
 
@@ -343,8 +312,6 @@ class ConstituencyParser(BatchTrainable):
         if self.tags == "prior":
             tags = _with_candidates(tokens[0].doc, [token.i for token in tokens], tags)
         given = self._tags(tags)
-        if self.network is not None:
-            given["tokens"] = sentence_docs(tokens[0].doc, [[token.i for token in tokens]])[0]
         bounds = (0, len(doclike)) if isinstance(doclike, Doc) else (doclike.start, doclike.end)
         # What concerns words around these is left out.
         wanted = [
@@ -402,12 +369,16 @@ class ConstituencyParser(BatchTrainable):
             return {}
         return {"tags": tags, "tag_weight": self.tag_weight if self.tags == "prior" else np.inf}
 
+    @property
+    def _is_searched(self) -> bool:
+        """Whether trees are found by a search over derivations, not in a chart."""
+        return hasattr(self.parameters, "derivations")
+
     def _parser(self) -> Any:
         """Get the parser, rebuilt if the parameters or the settings have changed."""
         held, parameters = self._held, self.parameters
-        searched = hasattr(parameters, "derivations")
         settings: dict[str, Any] = {"decoder": self.decoder, "threads": self.threads}
-        if searched:
+        if self._is_searched:
             settings |= {n: getattr(parameters, n) for n in ("beam", "branching", "search")}
         else:
             thresholds = THRESHOLDS if self.thresholds is None else tuple(self.thresholds)
@@ -415,30 +386,15 @@ class ConstituencyParser(BatchTrainable):
         # Changed in place, by `calibrate`.
         known = {**settings, "temperature": parameters.temperature}
         if held.parameters is not parameters or held.settings != known:
-            if searched:
+            if self._is_searched:
                 # Imported here, because pipelines without a network do not need it.
                 from ..isbn.decode import DerivationParser
 
                 held.parser = DerivationParser(parameters, **settings)
             else:
-                held.parser = ChartParser(parameters, scorers=self._scorers(), **settings)
+                held.parser = ChartParser(parameters, **settings)
             held.parameters, held.settings = parameters, known
         return held.parser
-
-    def _scorers(self) -> list[Any]:
-        """Get the network, if there is one; not while its symbols are not those of the grammar.
-
-        When training restarts, the grammar has new symbols at once, but the network only when there
-        are forests to learn from. Raises StructlearnError if it will not be trained.
-        """
-        network, symbols = self.network, self.parameters.symbols
-        if network is None:
-            return []
-        if network.fits(symbols):
-            return [network]
-        if self._training.trainer is None and not network.is_silent:
-            raise StructlearnError("SL439", wanted="other", found=symbols.size)
-        return []
 
 
 def cut(
@@ -480,21 +436,6 @@ def _given(constraints: Iterable[list[Constraint]]) -> dict[str, Any]:
     """Get the arguments of the parser for constraints; an empty dict without constraints."""
     rows = list(constraints)
     return {"constraints": rows} if any(rows) else {}
-
-
-def _with_tokens(example: Example, found: list[tuple[Span, Tree]]) -> list[tuple[Doc, Tree]]:
-    """Pair each gold tree with the tokens of its sentence as a Doc."""
-    reference, predicted = example.reference, example.predicted
-    indices = [[token.i for token in sentence if not token.is_space] for sentence, _ in found]
-    pairs = []
-    owns = sentence_docs(predicted if has_gold_tokens(example) else reference, indices)
-    for own, (_, tree) in zip(owns, found, strict=True):
-        words = tree.words()
-        if [token.text for token in own] != words:
-            # Traces are tokens of the Doc, but not of the tree.
-            own = Doc(reference.vocab, words=words)
-        pairs.append((own, tree))
-    return pairs
 
 
 def _with_candidates(doc: Doc, indices: list[int], tags: list[GivenTag]) -> list[GivenTag]:

@@ -2,8 +2,7 @@
 
 White space tokens are left out, because treebanks have none; the positions of the other tokens are
 kept. The ids are spaCy's 64-bit hashes, which are the same on all machines. Strings are used once
-for each distinct word, and only for columns that spaCy does not have (`layout.words`). Layers of
-spaCy get a Doc of each sentence.
+for each distinct word, and only for columns that spaCy does not have (`layout.words`).
 """
 
 from __future__ import annotations
@@ -27,10 +26,6 @@ from ..words.classes import FORMS
 
 # Attributes that are set by a component before ours; the others are lexical.
 SET_BY_COMPONENTS = ("TAG", "POS", "LEMMA", "MORPH", "DEP", "ENT_TYPE")
-# Attributes that are copied to the Doc of a sentence, in addition to the words.
-_KEPT = [IDS[name] for name in ("NORM", "TAG", "POS", "LEMMA", "MORPH", "ENT_IOB", "ENT_TYPE")]
-_IOB = _KEPT.index(IDS["ENT_IOB"])
-_MISSING, _INSIDE, _OUTSIDE, _BEGIN = range(4)  # spaCy's codes of ENT_IOB
 
 
 class Tokens(NamedTuple):
@@ -164,29 +159,6 @@ def template_columns(
     if parameters.is_empty or parameters.classes is None:
         return estimator.derive(columns)
     return parameters.derive(columns, closed=False)
-
-
-def sentence_docs(doc: Doc, sentences: Iterable[Sequence[int]]) -> list[Doc]:
-    """Make a Doc of each sentence, for layers that must not see the neighbouring sentences.
-
-    The Docs have words, spaces, norms, tags, lemmas, morphology and entities of the tokens.
-    sentences: the tokens of each sentence, ascending, without white space.
-    """
-    table = doc.to_array(_KEPT)
-    found = []
-    for indices in sentences:
-        tokens = [doc[index] for index in indices]
-        words = [token.text for token in tokens]
-        own = Doc(doc.vocab, words=words, spaces=[bool(token.whitespace_) for token in tokens])
-        if tokens:
-            part = table[list(indices)]
-            # The first token of an entity may be white space, or in another piece of the sentence.
-            before = np.concatenate([[_OUTSIDE], part[:-1, _IOB]])
-            orphan = (part[:, _IOB] == _INSIDE) & ((before == _OUTSIDE) | (before == _MISSING))
-            part[orphan, _IOB] = _BEGIN
-            own.from_array(_KEPT, part)
-        found.append(own)
-    return found
 
 
 def form_ids(words: Iterable[str]) -> NDArray[np.uint64]:

@@ -84,8 +84,6 @@ CHANGES: dict[str, dict[str, Change]] = {
         "batch_size": Change(None),
     },
     "SpanGrammar": _SPANS | _EPOCHS | _FORESTS,
-    "span_features": _SPANS,
-    "NeuralGrammar": _EPOCHS | {"l2": Change("weight_decay")} | _FORESTS,
     "MEstimatedGrammar": {
         "c": _C,
         "l2": Change("conditional_l2", _twice, "twice the value, of l2 |w|^2 / 2"),

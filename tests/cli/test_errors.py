@@ -39,22 +39,6 @@ FILES = {
     "long.trees": b"(S (NN a))\n(S (NN " + b"a" * 1_000_001 + b"))\n",
     "trees": "\n".join(TREES * 5).encode(),
     "names": b"0\nwsj_0001\n",
-    "listener.cfg": b"""
-[nlp]
-lang = "en"
-pipeline = ["constituency_parser"]
-[components]
-[components.constituency_parser]
-factory = "constituency_parser"
-[components.constituency_parser.model]
-@architectures = "spacy_structlearn.NeuralGrammar.v2"
-[components.constituency_parser.model.tok2vec]
-@architectures = "spacy.Tok2VecListener.v1"
-width = 8
-[training]
-seed = 0
-gpu_allocator = null
-""",
     "lang.cfg": b"[nlp]\nlang = en\n",
     "zz.cfg": b'[nlp]\nlang = "zz"\n\n[training]\nseed = 0\ngpu_allocator = null\n',
     "table.csv": b"number,text\n1,Run!\n",
@@ -184,7 +168,6 @@ def place(tmp_path_factory):
         ("train nowhere.cfg -o out", ["nowhere.cfg"]),
         *((f"train {name} -o out", []) for name in ("nothing", "text", "lang.cfg", "value.cfg")),
         ("train section.cfg -o out", []),
-        ("train listener.cfg -o out", ["SL040", "tok2vec-listener", "spacy.Tok2Vec.v2"]),
     ],
 )
 def test_errors_are_one_line(run, model, place, monkeypatch, line, named):

@@ -175,7 +175,6 @@ FEW = {"folds": 2, "max_iterations": 1, "weight": 0.5}
             0.5,
             r"  [\d,]+ weights of span features, ",
         ),
-        ("NeuralGrammar", {**FEW, "hidden_width": 4}, 0.5, r"  network of 1,[\d,]+ "),
         ("MEstimatedGrammar", {}, 1, r"  \d+ features of fragments, \d+ of them with weights "),
     ],
 )

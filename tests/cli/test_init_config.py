@@ -140,7 +140,7 @@ def test_a_splitter_is_trained_alone(run):
 
 # --- other architectures --------------------------------------------------------------------------
 def test_every_config_of_an_architecture_names_it():
-    expected = ["ConditionalGrammar", "ISBN", "MEstimatedGrammar", "NeuralGrammar", "SpanGrammar"]
+    expected = ["ConditionalGrammar", "ISBN", "MEstimatedGrammar", "SpanGrammar"]
     assert ARCHITECTURES["constituency_parser"] == expected
     for component, names in ARCHITECTURES.items():
         for name in names:
@@ -160,7 +160,7 @@ def test_every_config_of_an_architecture_names_it():
 
 @pytest.mark.parametrize(
     ("architecture", "said"),
-    [("ISBN", "sigmoid belief network"), ("NeuralGrammar", "small network")],
+    [("ISBN", "sigmoid belief network"), ("SpanGrammar", "features of the words")],
 )
 def test_a_config_with_another_architecture(run, architecture, said):
     arguments = ["constituency_parser", "--architecture", architecture]

@@ -214,11 +214,6 @@ GRAMMAR = {
     "merge_iterations": 2,
     "smooth_iterations": 1,
 }
-ENCODE = {"@architectures": "spacy.MaxoutWindowEncoder.v2", "width": 16, "depth": 1}
-ENCODE |= {"window_size": 1, "maxout_pieces": 2}
-EMBED = {"@architectures": "spacy.MultiHashEmbed.v2", "width": 16, "include_static_vectors": False}
-TOK2VEC = {"@architectures": "spacy.Tok2Vec.v2", "encode": ENCODE}
-TOK2VEC["embed"] = EMBED | {"attrs": ["NORM", "SUFFIX", "SHAPE"], "rows": [500, 200, 200]}
 ANCHORED = {"grammar": GRAMMAR, "folds": 2, "max_iterations": 3, "batch_size": 16}
 PARSERS = {
     "LatentGrammar": {name: value for name, value in GRAMMAR.items() if name[0] != "@"},
@@ -231,7 +226,6 @@ PARSERS = {
         "l1": 0.1,
     },
     "SpanGrammar": ANCHORED | {"buckets": 2**16},
-    "NeuralGrammar": ANCHORED | {"tok2vec": TOK2VEC, "hidden_width": 12, "learn_rate": 0.01},
     "ISBN": {
         "state_size": 24,
         "min_word_count": 1,
@@ -306,7 +300,6 @@ COMPONENTS = {
         parser("LatentGrammar"),
         parser("ConditionalGrammar"),
         parser("SpanGrammar"),
-        parser("NeuralGrammar"),
         parser("ISBN"),
         Component("pp_attacher", block("BayesNet", structure="naive"), before=PARSED),
         Component(
@@ -409,5 +402,5 @@ def untrained(component: Component) -> Any:
 
 
 def stored(component: Component, nlp: Language) -> bytes:
-    """All that is learned: the parameters, and the layers of the network if there is one."""
+    """All that is learned."""
     return part(component, nlp).model.to_bytes()

@@ -1,17 +1,12 @@
 """The learners of grammars, and what they learn."""
 
-import numpy as np
 from contracts.cases import Case, Model
-from thinc.api import Dropout, HashEmbed, chain, with_array
-from thinc.api import Model as Layer
 
 from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
 from spacy_structlearn.grammar.fragments.settings import MEstimatedGrammarSettings
 from spacy_structlearn.grammar.latent.model import LatentGrammar
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.grammar.spans.settings import (
-    NeuralGrammarSettings,
-    SpanFeaturesSettings,
     SpanGrammarSettings,
 )
 from spacy_structlearn.trees.brackets import parse_tree
@@ -64,25 +59,6 @@ def groups(trees=trees):
 
 def other_groups():
     return groups(other_trees)
-
-
-def with_tokens(groups=groups):
-    return [[(tree.words(), tree) for tree in group] for group in groups()]
-
-
-def with_other_tokens():
-    return with_tokens(other_groups)
-
-
-def letters(model, sentences, is_train):
-    rows = [np.array([[ord(word[0])] for word in words], np.uint64) for words in sentences]
-    return rows, lambda gradient: []
-
-
-def rows_of_words():
-    embed = HashEmbed(4, 50, column=0, seed=3)
-    layers = chain(Layer("letters", letters), with_array(chain(embed, Dropout(0.2))))
-    return layers.initialize()
 
 
 FEATURES = {"buckets": 2**10, "min_word_count": 1, "l1_per_sentence": 1e-3}
@@ -183,19 +159,6 @@ CASES = [
             {"templates": ["WORD[first]"]},
             {"grammar": LatentGrammarSettings(rounds=2, **EM)},
         ),
-    ),
-    Case(
-        "neural_grammar",
-        NeuralGrammarSettings(
-            **SCORED,
-            tok2vec=rows_of_words(),
-            features=SpanFeaturesSettings(**FEATURES),
-            hidden_width=6,
-            learn_rate=0.02,
-        ),
-        with_tokens,
-        with_other_tokens,
-        changes=({"hidden_width": 4}, {"dropout": 0.0}, {"weight_decay": 0.0}, {"features": None}),
     ),
     Case(
         "m_estimated_grammar",

@@ -7,10 +7,10 @@ import pytest
 import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from spacy.tokens import Doc, Span
+from spacy.tokens import Doc
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.pipeline.tokens import check_attributes, read_tokens, sentence_docs
+from spacy_structlearn.pipeline.tokens import check_attributes, read_tokens
 from spacy_structlearn.sequence.layout.words import word_columns
 
 VOCAB = spacy.blank("en").vocab
@@ -125,51 +125,3 @@ def test_every_token_is_found_again_by_its_position(drawn):
         assert found == [indices for indices in wanted if indices]
         keys = [doc[index].orth for indices in found for index in indices]
         assert read_back.columns[bounds[0] : bounds[-1], 0].tolist() == keys
-
-
-# --- sentences as Docs ----------------------------------------------------------------------------
-def test_the_doc_of_a_sentence_has_what_its_tokens_have():
-    annotation = {"tags": ["PRP", "SP", "VBD", "."], "pos": ["PRON", "SPACE", "VERB", "PUNCT"]}
-    doc = make_doc(
-        ["He", "\n", "left", "."],
-        spaces=[True, False, False, True],
-        lemmas=["he", "\n", "leave", "."],
-        morphs=["Number=Sing", "", "Tense=Past", ""],
-        **annotation,
-    )
-    doc[2].norm_ = "gone"
-    (own,) = sentence_docs(doc, [[0, 2, 3]])
-    assert own.text == "He left. "
-    for token, of in zip(own, (doc[0], doc[2], doc[3]), strict=True):
-        for name in ("text", "tag_", "pos_", "lemma_", "norm_", "whitespace_"):
-            assert getattr(token, name) == getattr(of, name), name
-        assert token.morph == of.morph
-    assert own.vocab is doc.vocab
-    assert not own.has_annotation("SENT_START")
-
-
-def test_what_a_doc_lacks_its_sentences_lack():
-    (own,) = sentence_docs(make_doc(["He", "left"]), [[0, 1]])
-    assert not any(own.has_annotation(name) for name in ("TAG", "LEMMA", "MORPH", "ENT_IOB"))
-
-
-def test_entities_that_are_cut():
-    doc = make_doc(["the", " ", "New", "York", "man", "left", "Rome"])
-    doc.set_ents([Span(doc, 1, 4, "GPE"), Span(doc, 6, 7, "GPE")])
-    texts = [
-        [entity.text for entity in own.ents]
-        for own in sentence_docs(doc, [[0, 2, 3, 4], [0, 2], [3, 4, 5], [6], [0, 4]])
-    ]
-    assert texts == [["New York"], ["New"], ["York"], ["Rome"], []]
-    assert doc.ents[0].text == "  New York"
-
-
-@settings(deadline=None)
-@given(st.tuples(st.lists(st.text("ab ", min_size=1), max_size=9), st.lists(st.integers(0, 9))))
-def test_sentences_of_words_in_any_order_of_cuts(made):
-    words, cuts = made
-    doc = make_doc(words)
-    bounds = sorted({0, len(words), *(cut % (len(words) + 1) for cut in cuts)})
-    pieces = [list(range(*pair)) for pair in pairwise(bounds)]
-    docs = sentence_docs(doc, pieces)
-    assert [token.text for own in docs for token in own] == words

@@ -38,7 +38,7 @@ def pipeline(tmp_path_factory):
     """A small pipeline as spaCy saves it, and loads it."""
     work = tmp_path_factory.mktemp("corruption")
     overrides = write_corpus(work)
-    config = write_config("neural", work / "config.cfg")
+    config = write_config("span", work / "config.cfg")
     fitting.train(config, overrides=overrides, progress=False).to_disk(work / "pipeline")
     docs = partial(dev_docs, overrides=overrides)
     return corruption.Foreign(work / "pipeline", partial(spacy.load, work / "pipeline"), docs)

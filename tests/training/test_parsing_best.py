@@ -20,39 +20,6 @@ from training.common.report import flat
 ROOT = Path(__file__).resolve().parents[2]
 FEATURES = SpanFeaturesSettings(buckets=2**12)
 SPAN = Learner(features=FEATURES)
-NEURAL = Learner(network="bilstm")
-BOTH = replace(NEURAL, features=FEATURES)
-CONFIG = """\
-[components]
-
-[components.constituency_parser]
-
-[components.constituency_parser.model]
-@architectures = "spacy_structlearn.NeuralGrammar.v2"
-hidden_width = 8
-max_iterations = 1
-learn_rate = 0.01
-
-[components.constituency_parser.model.grammar]
-@architectures = "spacy_structlearn.LatentGrammar.v2"
-
-[components.constituency_parser.model.tok2vec]
-@architectures = "spacy.Tok2Vec.v2"
-
-[components.constituency_parser.model.tok2vec.embed]
-@architectures = "spacy.MultiHashEmbed.v2"
-width = 8
-attrs = ["NORM", "SUFFIX"]
-rows = [50, 50]
-include_static_vectors = false
-
-[components.constituency_parser.model.tok2vec.encode]
-@architectures = "spacy.MaxoutWindowEncoder.v2"
-width = 8
-depth = 1
-window_size = 1
-maxout_pieces = 2
-"""
 
 
 @pytest.fixture(scope="module")
@@ -64,24 +31,19 @@ def trees(sample):
 def small(smaller, tmp_path, treebanks, trees):
     """Treebanks of some sentences and little training."""
     treebanks(train=trees[:24], fit=trees[:22], others=trees[40:46])
-    config = tmp_path / "network.cfg"
-    config.write_text(CONFIG, encoding="utf8")
     settings = {
         corpus: replace(own, rounds=1, split_iterations=2, merge_iterations=1)
         for corpus, own in parsers.SETTINGS.items()
     }
     folds = {"wsj": 2, "ewt": 2}
-    bilstm = {**parsers.BILSTM, "width": 8}
-    smaller(parsers, SETTINGS=settings, FOLDS=folds, NETWORK_CONFIG=config, BILSTM=bilstm)
+    smaller(parsers, SETTINGS=settings, FOLDS=folds)
     smaller(
         script,
         SETTINGS=settings,
         FEATURES=FEATURES,
         SPAN=SPAN,
-        BOTH=BOTH,
         PASSES={"owlqn": 3, "adagrad": 2},
         FEW=2,
-        MANY=3,
         default_parser=lambda run, split: run.learned("ewt", split, SPAN).with_latent(
             run.generative("ewt", split, 2).latent
         ),
@@ -108,11 +70,10 @@ def test_grammars_are_kept_and_not_trained_again(small, trees, monkeypatch):
 
 
 # --- what is learned beside them ------------------------------------------------------------------
-@pytest.mark.parametrize("learner", [SPAN, BOTH])
-def test_what_is_learned_is_kept(small, trees, monkeypatch, learner):
-    first = small.learned("wsj", "train", learner)
+def test_what_is_learned_is_kept(small, trees, monkeypatch):
+    first = small.learned("wsj", "train", SPAN)
     monkeypatch.setattr(parsers, "run_training", None)
-    again = small.learned("wsj", "train", learner)
+    again = small.learned("wsj", "train", SPAN)
     words = [tree.words() for tree in trees[40:46]]
     parses = [model.reader().parse(words) for model in (first, again)]
     for a, b in zip(*parses, strict=True):
@@ -120,8 +81,6 @@ def test_what_is_learned_is_kept(small, trees, monkeypatch, learner):
         np.testing.assert_array_equal(a.probabilities, b.probabilities)
     assert first.cpu_s == again.cpu_s > first.notes["grammars_cpu_s"] > 0
     assert first.mb == again.mb > 0
-    assert (first.grammar.features is None) == (learner.features is None)
-    assert (first.network is None) == (learner.network is None)
 
 
 def test_features_are_learned_as_the_default_parser_learns_them():
@@ -133,7 +92,7 @@ def test_features_are_learned_as_the_default_parser_learns_them():
 
 def test_the_default_parser_must_have_features(small, monkeypatch, trees):
     class Component:
-        parameters, network = small.generative("ewt", "fit", 1).latent, None
+        parameters = small.generative("ewt", "fit", 1).latent
 
     class Pipeline:
         def get_pipe(self, name):
@@ -150,7 +109,6 @@ def test_the_default_parser_must_have_features(small, monkeypatch, trees):
     Component.parameters = model.grammar.replaced(temperature=2.0)
     found = parsers.default_parser(small, "train")
     assert found.grammar == model.grammar
-    assert found.network is None
     assert found.plain().grammar == model.latent
 
 
@@ -168,20 +126,20 @@ def test_the_closest_trees_are_the_bound(small, trees):
 
 # --- the run --------------------------------------------------------------------------------------
 def test_the_best_are_chosen_where_things_are_chosen(small):
-    for step, wsj, ewt in (("generative", 80.0, 79.0), ("neural", 82.0, 81.0)):
+    for step, wsj, ewt in (("generative", 80.0, 79.0), ("span_features", 82.0, 81.0)):
         for corpus, split, value in (("wsj", "dev", wsj), ("ewt", "tune", ewt)):
             recording.record("parsing_best", {f"{step}.{corpus}.{split}_f1": value})
         # The best on what nothing is chosen by are the others.
         recording.record("parsing_best", {f"{step}.wsj.test_f1": -wsj, f"{step}.ewt.dev_f1": -ewt})
     # What has no figure on dev is not chosen.
-    more = {"lexicon.ewt.tune_f1": 99.0, "product_neural.ewt.tune_f1": 98.0}
+    more = {"lexicon.ewt.tune_f1": 99.0, "product_features.ewt.tune_f1": 98.0}
     more |= {"default.ewt.tune_f1": 83.0, "default.ewt.dev_f1": 84.0}
     recording.record("parsing_best", more)
     found = {key: value for part in script.STEPS["best"](small) for key, value in part.items()}
-    assert found["best_single.wsj.step"] == found["best_single.ewt.step"] == "neural"
+    assert found["best_single.wsj.step"] == found["best_single.ewt.step"] == "span_features"
     assert found["best_single.wsj.test_f1"] == -82.0
     assert found["best_single.ewt.dev_f1"] == -81.0
-    assert found["best_product.wsj.step"] == "neural"
+    assert found["best_product.wsj.step"] == "span_features"
     assert found["best_product.ewt.step"] == "default"
     assert found["best_product.ewt.dev_f1"] == 84.0
 
@@ -205,7 +163,6 @@ def test_all_steps(small, monkeypatch, nlp, run_script):
     ):
         scored = {key.removeprefix(f"{step}.") for key in found if key.startswith(f"{step}.")}
         assert {key for key in scored if re.fullmatch(r"(wsj|ewt)\.\w+_f1", key)} == wanted
-    assert not [key for key in found if key.startswith("neural") and "ewt.dev" in key]
     for solver, passes in script.PASSES.items():
         values = [value for _, value, _ in found[f"span_features_batch.{solver}.points"]]
         assert len(values) == passes

@@ -41,7 +41,7 @@ def run(*arguments):
 LATER = {"prior", "prior_trees"}
 
 
-@pytest.mark.parametrize("name", BEFORE["components"])
+@pytest.mark.parametrize("name", BEFORE["components"].keys() - {"NeuralGrammar"})
 def test_components_of_before_find_the_same(name):
     before = BEFORE["components"][name]
     config = upgraded(before["config"])
@@ -49,8 +49,6 @@ def test_components_of_before_find_the_same(name):
     factory = config.pop("factory")
     component = nlp.add_pipe(factory, config=config)
     component.from_bytes(zlib.decompress(base64.b85decode(before["bytes"])), exclude=["vocab"])
-    if name == "NeuralGrammar":
-        component.thresholds = [0.0] * 8  # the parser of then pruned other items
     spans = READ.get(factory)
     reader = create_treebank_reader(SAMPLE / "sample.trees", **FILES, spans=spans)
     doc = component(next(iter(reader(nlp))).predicted)

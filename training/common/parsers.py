@@ -14,31 +14,25 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import spacy
-from spacy.tokens import Doc
-from spacy.util import load_config, registry
+from spacy.util import load_config
 
 from spacy_structlearn.evaluation.calibration import expected_calibration_error
 from spacy_structlearn.grammar.chart.decode import THRESHOLDS, ChartParser
-from spacy_structlearn.grammar.chart.hypergraph import Hypergraphs, Scorer
+from spacy_structlearn.grammar.chart.hypergraph import Hypergraphs
 from spacy_structlearn.grammar.latent.model import LatentGrammar, product
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
-from spacy_structlearn.grammar.spans.features import SPAN_TEMPLATES, TAG_TEMPLATES, LinearScorer
+from spacy_structlearn.grammar.spans.features import SPAN_TEMPLATES, TAG_TEMPLATES
 from spacy_structlearn.grammar.spans.model import SpanGrammar
-from spacy_structlearn.grammar.spans.network import SpanNetwork
 from spacy_structlearn.grammar.spans.settings import (
     SpanFeaturesSettings,
     SpanGrammarSettings,
-    SpanScoreSettings,
 )
 from spacy_structlearn.grammar.spans.training import renumbered
 from spacy_structlearn.grammar.treebank.settings import Trees
 from spacy_structlearn.learning.settings import setting
 from spacy_structlearn.learning.training import Trainer, write_bytes
-from spacy_structlearn.pipeline import fitting
 from spacy_structlearn.trees.parse import Parse, calibrate, fit_temperature
 from spacy_structlearn.trees.tree import Tree
-from training.common.bilstm import BILSTM
 from training.common.kept import EWT, WSJ, grammar_at, grammar_path, run_training
 from training.common.process import in_process
 from training.common.scoring import (
@@ -58,10 +52,7 @@ SETTINGS = {"wsj": WSJ, "ewt": EWT}
 FOLDS = {"wsj": 10, "ewt": 5}
 # As in the default parser. Templates are explicit, because the cache is indexed by settings.
 FEATURES = SpanFeaturesSettings(templates=SPAN_TEMPLATES, tag_templates=TAG_TEMPLATES)
-NETWORK_CONFIG = Path(fitting.__file__).parent / "configs" / "constituency_parser.NeuralGrammar.cfg"
-VOCAB = spacy.blank("en").vocab
 BINS = 10
-SAMPLED = 10  # sentences for inferring the sizes of layers
 WARM_UP = 50  # sentences parsed before timing
 
 
@@ -145,40 +136,21 @@ class KeptTrainer(Trainer[Kept]):
 class Learner:
     """The span scores that are trained on top of one grammar.
 
-    network: "bilstm"; "cnn", as in the package's config; or None.
-    features: of linear scores, or None. seed: of the network. seen: parse the training forests by
-    the grammar of all sentences. grammar: settings of the grammar; None: the default of the corpus.
+    seen: parse the training forests by the grammar of all sentences. grammar: settings of the
+    grammar; None: the default of the corpus.
     """
 
-    network: str | None = None
-    features: SpanFeaturesSettings | None = None
-    seed: int = 0
+    features: SpanFeaturesSettings = FEATURES
     seen: bool = False
     grammar: LatentGrammarSettings | None = None
 
-    def block(self) -> dict[str, Any] | None:
-        """Return the architecture and its network as a block of a config."""
-        if self.network is None:
-            return None
-        block = dict(component_block(NETWORK_CONFIG)["model"], seed=self.seed)
-        tok2vec = block["tok2vec"]
-        if self.network == "bilstm":
-            block["tok2vec"] = {**tok2vec, "encode": {**BILSTM, "seed": self.seed}}
-        return block
-
-    def estimator(self, base: Kept, folds: int, threads: int) -> SpanScoreSettings:
+    def estimator(self, base: Kept, folds: int, threads: int) -> SpanGrammarSettings:
         """Return the settings of the training. base: the settings of the grammar."""
-        block, changes = self.block(), {"grammar": base, "folds": folds, "threads": threads}
-        if block is None:
-            features = self.features or FEATURES
-            return features.part(SpanGrammarSettings, **changes)
-        settings = registry.resolve({"model": block})["model"].attrs["estimator"]
-        return replace(settings, features=self.features, **changes)
+        changes = {"grammar": base, "folds": folds, "threads": threads}
+        return self.features.part(SpanGrammarSettings, **changes)
 
 
-SPAN = Learner(features=FEATURES)
-NEURAL = Learner(network="bilstm")
-BOTH = Learner(network="bilstm", features=FEATURES)
+SPAN = Learner()
 
 
 def component_block(config: Path) -> dict[str, Any]:
@@ -188,16 +160,13 @@ def component_block(config: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Model:
-    """A parser: a grammar or a product of grammars, optionally with linear scores and a network.
+    """A parser: a grammar or a product of grammars, optionally with linear scores.
 
-    others: models whose span scores are averaged with those of this model.
     cpu_s: CPU seconds of the whole training; None if they were not measured.
     notes: other figures of the training.
     """
 
     grammar: LatentGrammar | SpanGrammar
-    network: SpanNetwork | None = None
-    others: tuple[Model, ...] = ()
     cpu_s: float | None = None
     notes: Mapping[str, Any] | None = None
 
@@ -223,73 +192,19 @@ class Model:
         """Return a copy without span scores."""
         return Model(self.latent)
 
-    def reader(self, **settings: Any) -> Reader:
+    def reader(self, **settings: Any) -> ChartParser:
         """Return a parser. settings: of `ChartParser`; models with span scores use the decoder of
         the default parser unless one is given.
         """
-        grammar, network = self.grammar, self.network
-        if isinstance(grammar, SpanGrammar):
+        if isinstance(self.grammar, SpanGrammar):
             settings = {"decoder": component_block(CONFIG)["decoder"], **settings}
-            if self.others:
-                members = (self, *self.others)
-                weight = float(np.mean([own.grammar.weight for own in members]))
-                grammar = grammar.replaced(features=None, weight=weight)
-                network = Mean([own.scorers for own in members])
-        return Reader(
-            ChartParser(grammar, scorers=[] if network is None else [network], **settings),
-            network is not None,
-        )
-
-    @property
-    def scorers(self) -> list[Scorer]:
-        """Return the scorers of spans, without those of `others`."""
-        features = getattr(self.grammar, "features", None)
-        linear = [] if features is None else [LinearScorer(features)]
-        return [*linear, *([] if self.network is None else [self.network])]
+        return ChartParser(self.grammar, **settings)
 
     @property
     def mb(self) -> float:
         """Return the size as shipped: without small probabilities, the others in 16 bits."""
         compact = self.grammar.compact(default.SMALLEST_PROBABILITY, "float16")
-        size = len(compact.to_bytes()) / 1e6
-        if self.network is not None:
-            size += len(_stored(self.network)) / 1e6
-        return size + sum(own.mb - own.plain().mb for own in self.others)
-
-
-class Mean:
-    """The mean over groups of scorers, where the scores of a group are summed."""
-
-    def __init__(self, groups: Sequence[Sequence[Scorer]]):
-        self._groups = groups
-
-    def scores(
-        self, sentences: Sequence[Sequence[str]], tokens: Sequence[Any] | None, graphs: Hypergraphs
-    ) -> np.ndarray:
-        found = [
-            sum(own.scores(sentences, tokens, graphs) for own in scorers)
-            for scorers in self._groups
-        ]
-        return np.mean(found, axis=0)
-
-
-class Reader:
-    """A parser of words. It creates the Docs that networks read."""
-
-    def __init__(self, parser: ChartParser, needs_tokens: bool):
-        self.parser = parser
-        self._needs_tokens = needs_tokens
-
-    def parse(self, sentences: Sequence[Sequence[str]], *tags: Any, **settings: Any) -> list[Parse]:
-        """See `ChartParser.parse`."""
-        if self._needs_tokens:
-            settings["tokens"] = documents(sentences)
-        return self.parser.parse(sentences, *tags, **settings)
-
-
-def documents(sentences: Sequence[Sequence[str]]) -> list[Doc]:
-    """Return a Doc for each sentence."""
-    return [Doc(VOCAB, words=list(sentence)) for sentence in sentences]
+        return len(compact.to_bytes()) / 1e6
 
 
 # --- the run --------------------------------------------------------------------------------------
@@ -337,29 +252,19 @@ class Run:
         self.prepare(corpus, split, [settings], 0 if learner.seen else folds)
         estimator = learner.estimator(base, folds, self.jobs)
         own = {part.name: getattr(estimator, part.name) for part in fields(estimator)}
-        for part in {"grammar", "tok2vec", "network", "threads"} & own.keys():
-            del own[part]
-        own |= {"grammar": base.path(trees).stem, "block": learner.block(), "seen": learner.seen}
+        del own["threads"]
+        own |= {"grammar": base.path(trees).stem, "seen": learner.seen}
         text = json.dumps(own, sort_keys=True, default=str)
         name = f"{corpus}-{base.split}-{blake2b(text.encode(), digest_size=6).hexdigest()}"
         path = self.work / "anchored" / f"{name}.bin"
-        notes, weights = path.with_suffix(".json"), path.with_suffix(".network")
-        network = estimator.network
+        notes = path.with_suffix(".json")
         if path.exists():
             grammar = SpanGrammar.from_bytes(path.read_bytes())
             found = json.loads(notes.read_text(encoding="utf8"))
-            if network is not None:
-                _load(network, weights.read_bytes())
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
-            data: Sequence[Any] = trees
-            if network is not None:
-                tokens = documents([tree.words() for tree in trees])
-                symbols = base.grammar(trees)[0].symbols
-                network.initialize(tokens[:SAMPLED], symbols, estimator)
-                data = list(zip(tokens, trees, strict=True))
             checkpoint = path.with_suffix(".checkpoint")
-            trainer, found = run_training(estimator, data, name, checkpoint)
+            trainer, found = run_training(estimator, trees, name, checkpoint)
             grammar = trainer.parameters()
             found |= {
                 "losses": trainer.losses,
@@ -367,14 +272,11 @@ class Run:
                 "grammars_cpu_s": self._grammars_cpu_s(base, trees, folds),
                 "settings": text,
             }
-            if network is not None:
-                write_bytes(weights, _stored(network))
             write_bytes(notes, json.dumps(found, indent=2).encode())
             write_bytes(path, grammar.to_bytes())
             checkpoint.unlink(missing_ok=True)
         return Model(
             grammar,
-            network,
             cpu_s=found["cpu_s"] + found["grammars_cpu_s"],
             notes={
                 "loss": found["losses"][-1],
@@ -469,17 +371,6 @@ def _train(
     run.kept(corpus, split, replace(settings, threads=threads)).grammar(trees)
 
 
-def _stored(network: SpanNetwork) -> bytes:
-    parts = [network.tok2vec.to_bytes(), network.scorer.to_bytes()]
-    return len(parts[0]).to_bytes(8, "little") + b"".join(parts)
-
-
-def _load(network: SpanNetwork, data: bytes) -> None:
-    end = 8 + int.from_bytes(data[:8], "little")
-    network.tok2vec.from_bytes(data[8:end])
-    network.scorer.from_bytes(data[end:])
-
-
 @functools.cache
 def default_parser(run: Run, split: str) -> Model:
     """Return the uncalibrated parser of the default pipeline. split: "fit" or "train", of EWT."""
@@ -488,7 +379,7 @@ def default_parser(run: Run, split: str) -> Model:
     grammar = component.parameters
     if not isinstance(grammar, SpanGrammar) or grammar.features is None:
         raise ValueError("the default parser in training/work has no features: train it again")
-    return Model(grammar.replaced(temperature=1.0), component.network)
+    return Model(grammar.replaced(temperature=1.0))
 
 
 # --- figures --------------------------------------------------------------------------------------
@@ -525,7 +416,7 @@ def measured(
         yield under(step, costs)
 
 
-def timed(reader: Reader, gold: Sequence[Tree]) -> tuple[list[Parse], float]:
+def timed(reader: ChartParser, gold: Sequence[Tree]) -> tuple[list[Parse], float]:
     """Return parses and CPU milliseconds per sentence."""
     reader.parse([tree.words() for tree in gold[:WARM_UP]])
     start = time.process_time()

@@ -64,7 +64,7 @@ from training.reliability.small_pipelines import (
 OURS = ("np_chunker", "constituency_parser", "pp_attacher", "srl_labeler")
 OUTCOMES = ("errors", "harmless", "described", "unclear", "silent")
 APART = ("spacy_load.foreign", "spacy_load.plain", "meta")  # not included in the sum
-CHECKPOINTS = ("crf", "split_merge", "neural", "isbn", "m_estimated", "log_linear", "roles")
+CHECKPOINTS = ("crf", "split_merge", "span", "isbn", "m_estimated", "log_linear", "roles")
 
 Damage = Callable[[bytes, random.Random], bytes | None]
 
@@ -393,7 +393,7 @@ def main(arguments: list[str] | None = None) -> dict[str, int]:
     """Run the command line and return the figures."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--small", nargs="*", default=sorted(SMALL), choices=sorted(SMALL))
-    parser.add_argument("--foreign", nargs="*", default=["crf", "neural"], help="see above")
+    parser.add_argument("--foreign", nargs="*", default=["crf", "span"], help="see above")
     parser.add_argument("--checkpoints", nargs="*", default=CHECKPOINTS, choices=sorted(SMALL))
     parser.add_argument("--repeats", type=int, default=3, help="cases of each kind and file")
     parser.add_argument("--no-default", action="store_true", help="without the default pipeline")

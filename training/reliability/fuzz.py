@@ -74,7 +74,7 @@ BUILDS = ("sanitized", "ordinary")
 SEEDS, CALLS = "seeds", "calls.pickle"  # a folder in that of the commit, and a file in it
 RESUMED = (
     "crf", "crf_l1", "memm", "pseudolikelihood", "perceptron", "m_estimation", "latent", "product",
-    "conditional", "span", "neural", "m_estimated", "isbn", "log_linear", "stages",
+    "conditional", "span", "m_estimated", "isbn", "log_linear", "stages",
 )  # fmt: skip
 # Shares of the inputs of a target or a group: those of most kernels are 1, and slower targets get
 # fewer.

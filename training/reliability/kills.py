@@ -52,7 +52,6 @@ FAMILIES = (
     "crf",
     "split_merge",
     "span",
-    "neural",
     "conditional",
     "isbn",
     "m_estimated",

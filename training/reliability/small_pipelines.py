@@ -31,10 +31,6 @@ GRAMMAR = {
     "merge_iterations": 2,
     "smooth_iterations": 2,
 }
-TOK2VEC = {
-    "embed": {"width": 8, "attrs": ["NORM", "SHAPE"], "rows": [100, 50]},
-    "encode": {"width": 8},
-}
 
 
 @dataclass(frozen=True)
@@ -81,16 +77,6 @@ SMALL = {
     "span": Small(
         "constituency_parser.SpanGrammar",
         {"grammar": GRAMMAR, "buckets": 2**12, "folds": 2, "max_iterations": 2},
-    ),
-    "neural": Small(
-        "constituency_parser.NeuralGrammar",
-        {
-            "grammar": GRAMMAR,
-            "tok2vec": TOK2VEC,
-            "hidden_width": 8,
-            "folds": 2,
-            "max_iterations": 2,
-        },
     ),
     "m_estimated": Small(
         "constituency_parser.MEstimatedGrammar",

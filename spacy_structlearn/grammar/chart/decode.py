@@ -175,7 +175,6 @@ class ChartParser:
         tags: Iterable[Sequence[GivenTag]] | None = None,
         *,
         tag_weight: float = np.inf,
-        tokens: Iterable[Any] | None = None,
         constraints: Iterable[Sequence[Constraint] | None] | None = None,
         hasty: Iterable[bool] | None = None,
     ) -> list[Parse]:
@@ -187,7 +186,6 @@ class ChartParser:
         tag_weight: number of nats by which the score of a word with its given tag is raised at
             every level of the cascade, less if the tag is uncertain (`tag_shares`), and more if the
             grammar does not know the word. With infinity the most probable tag is required.
-        tokens: what the scorers read of each sentence. None if they only read words.
         constraints: of each sentence None or its constraints (start, end, label, must) in words:
             whether a bracket of exactly this span must be, or must not be. The label None is that
             of any phrase. A label of one word that is not a phrase but a tag is that of the word.
@@ -197,9 +195,9 @@ class ChartParser:
             gets the fallback tree if nothing survives them. Text that is not language can take
             thirty times as long otherwise.
 
-        Raises StructlearnError unless there is one tag for each word and one list of tokens and of
-        constraints for each sentence, for constraints on words that a sentence has not, and if a
-        scorer returns something other than scores.
+        Raises StructlearnError unless there is one tag for each word and one list of constraints
+        for each sentence, for constraints on words that a sentence has not, and if a scorer returns
+        something other than scores.
         """
         words = [list(sentence) for sentence in sentences]
         given: list[Sequence[GivenTag] | None] = [None] * len(words)
@@ -207,9 +205,6 @@ class ChartParser:
             given = [list(row) for row in tags]
             if [len(row) for row in given] != [len(sentence) for sentence in words]:
                 raise StructlearnError("SL423")
-        read = None if tokens is None else list(tokens)
-        if read is not None and len(read) != len(words):
-            raise StructlearnError("SL427", number=len(read), of=len(words))
         limited: list[Limited | None] = [None] * len(words)
         if constraints is not None:
             rows = list(constraints)
@@ -219,9 +214,8 @@ class ChartParser:
         in_haste = [False] * len(words) if hasty is None else list(hasty)
 
         def run(batch: slice) -> list[Parse]:
-            some_tokens = None if read is None else read[batch]
             sentences = words[batch], given[batch], limited[batch], in_haste[batch]
-            return self._parse_batch(*sentences, tag_weight, some_tokens)
+            return self._parse_batch(*sentences, tag_weight)
 
         batches = in_batches(words, run, words=_BATCH_WORDS, threads=self.threads)
         return [parse for parses in batches for parse in parses]
@@ -256,7 +250,6 @@ class ChartParser:
         tags: Sequence[GivenTag] | None = None,
         *,
         tag_weight: float = np.inf,
-        tokens: Any | None = None,
         constraints: Sequence[Constraint] | None = None,
     ) -> list[Parse]:
         """Return the k best trees of the decoder, best first, or fewer if there are no more.
@@ -269,7 +262,6 @@ class ChartParser:
         words = list(sentence)
         limited = self._limited(constraints, words)
         parses: list[Parse] = []
-        read = None if tokens is None else [tokens]
         if words:
             ranking = self.decoder
             if ranking in ("viterbi", LABELLED_RECALL):
@@ -277,14 +269,14 @@ class ChartParser:
             with self._charts.borrowed() as chart:
                 forests = self._forests(chart, [words], [tags], [limited], tag_weight)
                 if len(forests.numbers):
-                    trees = self._scored(forests, [words], read, ranking)
+                    trees = self._scored(forests, [words], ranking)
                     parses = [
                         self._read(chart, forests, trees, edges)[0]
                         for _, edges in trees.graphs.k_best(trees.gains, k)[0]
                     ]
         if not parses and limited is None:
             given = None if tags is None else [tags]
-            parses = self.parse([words], given, tag_weight=tag_weight, tokens=read)[:k]
+            parses = self.parse([words], given, tag_weight=tag_weight)[:k]
         return parses
 
     def _parse_batch(
@@ -294,7 +286,6 @@ class ChartParser:
         limited: list[Limited | None],
         hasty: list[bool],
         tag_weight: float,
-        tokens: list[Any] | None,
     ) -> list[Parse]:
         root = self.grammar.symbols.root
         parses = [Parse([], [], [], np.empty(0, np.float32), [], root=root) for _ in sentences]
@@ -302,11 +293,10 @@ class ChartParser:
         if not filled:
             return parses
         words = [sentences[i] for i in filled]
-        read = None if tokens is None else [tokens[i] for i in filled]
         own = [tags[i] for i in filled], [limited[i] for i in filled]
         with self._charts.borrowed() as chart:
             forests = self._forests(chart, words, *own, tag_weight, [hasty[i] for i in filled])
-            trees = self._scored(forests, words, read, self.decoder)
+            trees = self._scored(forests, words, self.decoder)
             values, mask = trees.graphs.best(trees.gains)
             found = self._read(chart, forests, trees, np.flatnonzero(mask))
         parsed = dict(zip(forests.numbers.tolist(), zip(found, values, strict=True), strict=True))
@@ -315,7 +305,7 @@ class ChartParser:
             # Where the scorers forbid every tree there is no parse either.
             if value == -np.inf and limited[place] is not None:
                 again = [words[number]], [tags[place]], [None], [hasty[place]]
-                (parse,) = self._parse_batch(*again, tag_weight, read and [read[number]])
+                (parse,) = self._parse_batch(*again, tag_weight)
                 parse.unmet = True
             elif value == -np.inf:
                 parse = self._fallback(forests.word_scores[slice(*forests.offsets[number:][:2])])
@@ -351,9 +341,7 @@ class ChartParser:
         )
         return _Forests(graphs, numbers, arrays, offsets, lexicon[0])
 
-    def _scored(
-        self, forests: _Forests, words: list[list[str]], tokens: list[Any] | None, decoder: str
-    ) -> _ScoredTrees:
+    def _scored(self, forests: _Forests, words: list[list[str]], decoder: str) -> _ScoredTrees:
         """Score the trees of the forests, by the scorers if there are any, and for the decoder."""
         graphs, arrays = forests.graphs, forests.arrays
         if not self.rescores:
@@ -364,11 +352,10 @@ class ChartParser:
                 )
             return _ScoredTrees(graphs, None, None, None, arrays["posteriors"], gains)
         sentences = [words[i] for i in forests.numbers]
-        read = None if tokens is None else [tokens[i] for i in forests.numbers]
         total = np.zeros(len(graphs.items))
         of_edges, sources = np.zeros(len(graphs.scores)), None
         for scorer in self.scorers if len(graphs) else ():
-            change = scorer.scores(sentences, read, graphs)
+            change = scorer.scores(sentences, graphs)
             if isinstance(change, Refinement):
                 graphs = change.graphs
                 of_edges = of_edges[change.edges] + change.scores

@@ -366,15 +366,14 @@ class Refinement(NamedTuple):
 
 
 class Scorer(Protocol):
-    """Scores the trees of forests, such as linear features, a network, features of fragments."""
+    """Scores the trees of forests, such as linear features, features of fragments."""
 
     def scores(
-        self, sentences: Sequence[Sequence[str]], tokens: Sequence[Any] | None, graphs: Hypergraphs
+        self, sentences: Sequence[Sequence[str]], graphs: Hypergraphs
     ) -> Floats | Refinement:
         """Return a score for each item of the forests, in nats, float64 (I), or refined forests.
 
         sentences: the words of each sentence.
-        tokens: what else the scorer reads of each sentence. None if it reads words only.
         graphs: the forests of the sentences.
 
         Several threads may call it at the same time.

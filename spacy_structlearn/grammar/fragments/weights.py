@@ -136,10 +136,8 @@ class FragmentScorer:
             above[making[own], column] = self._index.find(keys)
         return FragmentPlaces(forests, local, above)
 
-    def scores(
-        self, sentences: Sentences, tokens: Sequence[Any] | None, graphs: Hypergraphs
-    ) -> Refinement:
-        """Refine the forests as the features ask, and score their edges. tokens: not read."""
+    def scores(self, sentences: Sentences, graphs: Hypergraphs) -> Refinement:
+        """Refine the forests as the features ask, and score their edges."""
         places = self.places(sentences, graphs)
         forests = places.forests
         return Refinement(forests.graphs, forests.edges, places.scores(self.weights.values))

@@ -22,20 +22,21 @@ from ... import serialization
 from ...learning.training import Trainer, array_digest
 from ...optimize.lbfgs import LBFGS
 from ...parallel.shards import MakeEngine, make_engine
+from ...trees.tree import Tree
 from ..chart.hypergraph import Floats
 from ..latent.model import LatentGrammar
 from ..treebank.symbols import renumbering
 from . import _features as _span_features
 from .features import LinearScorer, SpanWeights
 from .model import SpanGrammar
-from .settings import SpanScoreSettings
+from .settings import SpanGrammarSettings
 from .training import (
     Data,
     Folds,
     TrainingForests,
-    TrainingSentences,
     conditional_loss,
     training_forests,
+    training_trees,
 )
 
 ITERATIONS = 30
@@ -47,7 +48,7 @@ TREES, STRENGTH = 1000.0, 30.0
 L2 = 1.0
 
 
-class SpanGrammarAdapter(Trainer[SpanScoreSettings]):
+class SpanGrammarAdapter(Trainer[SpanGrammarSettings]):
     """Adapts the grammar, parses the folds, then minimises f. A step is one of these three, or one
     iteration of L-BFGS.
 
@@ -56,7 +57,7 @@ class SpanGrammarAdapter(Trainer[SpanScoreSettings]):
 
     def __init__(
         self,
-        settings: SpanScoreSettings,
+        settings: SpanGrammarSettings,
         parameters: SpanGrammar,
         data: Data,
         *,
@@ -65,12 +66,12 @@ class SpanGrammarAdapter(Trainer[SpanScoreSettings]):
     ):
         super().__init__(settings, make_engine=make_engine)
         self._origin, self._strength = parameters, strength
-        self._data = TrainingSentences([], [])
+        self._trees: list[Tree] = []
         self.add(data)
 
     def take(self, data: Data) -> None:
         """Take trees, and start again."""
-        self._data += TrainingSentences.of(data)
+        self._trees += training_trees(data)
         self._grammar: LatentGrammar | None = None
         self._objective: _Objective | None = None
         self._optimizer: LBFGS | None = None
@@ -80,8 +81,8 @@ class SpanGrammarAdapter(Trainer[SpanScoreSettings]):
         """Adapt the grammar, parse, or make an iteration of L-BFGS."""
         self.n_iterations += 1
         if self._grammar is None:
-            self._grammar = self._adapted(self._origin.grammar, self._data.trees)
-            return self._origin.features is not None and len(self._data.trees) > 1
+            self._grammar = self._adapted(self._origin.grammar, self._trees)
+            return self._origin.features is not None and len(self._trees) > 1
         if self._objective is None:
             self._prepare()
             return True
@@ -102,7 +103,7 @@ class SpanGrammarAdapter(Trainer[SpanScoreSettings]):
         return self._origin.replaced(grammar=grammar, features=features)
 
     def data_digest(self) -> bytes:
-        trees = (f"{tree}\n" for tree in self._data.trees)
+        trees = (f"{tree}\n" for tree in self._trees)
         return array_digest(self._origin.to_bytes(), self._strength, *trees)
 
     def state(self) -> dict[str, Any]:
@@ -134,20 +135,21 @@ class SpanGrammarAdapter(Trainer[SpanScoreSettings]):
         """Parse each fold, and begin at the old weights."""
         assert self._grammar is not None
         assert self._origin.features is not None
-        data, grammar = self._data, self._grammar
+        trees, grammar = self._trees, self._grammar
+        words = [tree.words() for tree in trees]
         single = self._origin.grammar.truncated(self._origin.grammar.depth + 1)
-        folds = Folds(len(data.trees), FOLDS)
+        folds = Folds(len(trees), FOLDS)
 
         def parse(fold: int, numbers: NDArray[np.int64]) -> TrainingForests:
-            rest = self._adapted(single, folds.rest(fold, data.trees))
+            rest = self._adapted(single, folds.rest(fold, trees))
             settings = self.settings
             options = {"threshold": settings.threshold, "threads": settings.threads}
-            return training_forests(rest, grammar, data.words, data.trees, numbers, **options)
+            return training_forests(rest, grammar, words, trees, numbers, **options)
 
         folds.parse(len(folds), parse)
         features = self._origin.features.renumbered(*renumbering_of(self._origin, grammar))
         forests = TrainingForests.joined(folds.parts)
-        words = [data.words[number] for number in forests.numbers.tolist()]
+        words = [words[number] for number in forests.numbers.tolist()]
         strength = STRENGTH * self._strength
         self._objective = _Objective(features, words, forests, self._origin.weight, strength)
         self._optimizer = LBFGS(self._objective.start, value_tolerance=TOLERANCE)

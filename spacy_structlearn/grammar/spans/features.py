@@ -385,14 +385,12 @@ class LinearScorer:
         weights = _span_features.current_weights(self._table, *self._schedule())
         return self._model.with_weights(weights)
 
-    def scores(
-        self, sentences: Sentences, tokens: Sequence[Any] | None, graphs: Hypergraphs
-    ) -> Floats:
-        """Return the score of each item, float64 (I). tokens: not used."""
+    def scores(self, sentences: Sentences, graphs: Hypergraphs) -> Floats:
+        """Return the score of each item, float64 (I)."""
         return self._sums(self.places(sentences, graphs))
 
     def begin_update(
-        self, sentences: Sentences, tokens: Sequence[Any] | None, graphs: Hypergraphs
+        self, sentences: Sentences, graphs: Hypergraphs
     ) -> tuple[Floats, Callable[[Floats], None]]:
         """Return scores, and a function that takes the gradient of the loss, float64 (I)."""
         if self._table is None:

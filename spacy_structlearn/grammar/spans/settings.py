@@ -112,11 +112,17 @@ class ForestSettings(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpanScoreSettings(ForestSettings):
-    """Settings of learners of span scores, linear (`features`) or by a network."""
+class SpanGrammarSettings(ForestSettings, SpanFeaturesSettings):
+    """Latent grammar whose trees are rescored by features of the words around each span.
 
-    features: ClassVar[Any] = None
-    network: ClassVar[Any] = None
+    A CRF over the forest that the grammar leaves of a sentence (Hall, Durrett & Klein 2014). In
+    training, grammars of other folds parse each sentence. More accurate than the grammar alone and
+    nearly as fast.
+    """
+
+    name: ClassVar[str] = "SpanGrammar"
+    # Weaker ones were not clearly better on other trees of six domains, but chosen by mistake.
+    strengths: ClassVar[tuple[float, ...]] = (1.0, 4.0)
 
     weight: float = setting(
         1.0, ge=0, le=1000, help="Weight of the grammar's score of a tree, log P(tree | words)."
@@ -133,6 +139,11 @@ class SpanScoreSettings(ForestSettings):
     )
     max_iterations: int = core.max_iterations(6, ge=0)
     batch_size: int = setting(32, ge=1, help="Number of sentences per update.")
+
+    @property
+    def features(self) -> SpanFeaturesSettings:
+        """The settings of the linear scores."""
+        return self.part(SpanFeaturesSettings)
 
     def constraints(self) -> Iterable[tuple[str, str, Any]]:
         yield from super().constraints()
@@ -153,15 +164,15 @@ class SpanScoreSettings(ForestSettings):
 
     def encode(self, data: Any) -> TreebankData:
         """Encode all trees of `data` as arrays. Raises StructlearnError as `trainer` does."""
-        from .training import TrainingSentences
+        from .training import training_trees
 
-        return self.base.encode([TrainingSentences.of(data).trees])
+        return self.base.encode([training_trees(data)])
 
     def initialize(self, data: Any, labels: Sequence[str] = (), previous: Any = None) -> Any:
         """Return the treebank grammar, without scores of spans."""
-        from .training import TrainingSentences
+        from .training import training_trees
 
-        grammar = super().initialize([TrainingSentences.of(data).trees], labels)
+        grammar = super().initialize([training_trees(data)], labels)
         return grammar.replaced(weight=self.weight)
 
     def trainer(
@@ -169,33 +180,13 @@ class SpanScoreSettings(ForestSettings):
     ) -> Trainer[Any]:
         """Return a trainer that starts from scratch, whatever `parameters` are.
 
-        data: trees, pairs (tokens, tree), lists of either, or encoded trees. Collapsed unaries of
-        encoded trees are restored as the most frequent chain.
+        data: trees, lists of trees, or encoded trees. Collapsed unaries of encoded
+        trees are restored as the most frequent chain.
         Raises StructlearnError for anything else.
         """
         from .training import SpanGrammarTrainer
 
         return SpanGrammarTrainer(self, data, make_engine=make_engine)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SpanGrammarSettings(SpanScoreSettings, SpanFeaturesSettings):
-    """Latent grammar whose trees are rescored by features of the words around each span.
-
-    A CRF over the forest that the grammar leaves of a sentence (Hall, Durrett & Klein 2014). In
-    training, grammars of other folds parse each sentence. More accurate than the grammar alone and
-    nearly as fast.
-    """
-
-    name: ClassVar[str] = "SpanGrammar"
-
-    @property
-    def features(self) -> SpanFeaturesSettings:
-        """The settings of the linear scores."""
-        return self.part(SpanFeaturesSettings)
-
-    # Weaker ones were not clearly better on other trees of six domains, but chosen by mistake.
-    strengths: ClassVar[tuple[float, ...]] = (1.0, 4.0)
 
     def adapter(
         self,
@@ -215,53 +206,3 @@ class SpanGrammarSettings(SpanScoreSettings, SpanFeaturesSettings):
         return SpanGrammarAdapter(
             self, parameters, data, strength=strength, make_engine=make_engine
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class NeuralGrammarSettings(SpanScoreSettings):
-    """Latent grammar whose trees are rescored by a small network over the words of each span.
-
-    A neural CRF (Durrett & Klein 2015) over the forest that the grammar leaves of a sentence. In
-    training, grammars of other folds parse each sentence.
-    """
-
-    name: ClassVar[str] = "NeuralGrammar"
-
-    tok2vec: Any = setting(
-        None,
-        identity=False,
-        compare=False,
-        help="Layers that give a vector for each token, such as spacy.Tok2Vec.v2, as a block, not "
-        "a listener. None: spaCy's convolutional layers over hashed norms, prefixes, suffixes and "
-        "shapes.",
-    )
-    features: SpanFeaturesSettings | None = setting(
-        None, help="Linear scores to add, as a block: spacy_structlearn.span_features."
-    )
-    hidden_width: int = setting(160, ge=1, le=4096, help="Width of the hidden layer over a span.")
-    dropout: float = setting(0.35, ge=0, lt=1, help="Dropout rate of all layers.")
-    learn_rate: float = setting(0.001, ge=0, le=core.MOST_RATE, help="Learning rate of Adam.")
-    weight_decay: float = setting(0.01, ge=0, le=1, help="Weight decay of Adam.")
-    network: Any = setting(
-        None,
-        identity=False,
-        compare=False,
-        exposed=False,
-        help="The network in training, made from `tok2vec`.",
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.network is None and self.tok2vec is not None:
-            from .network import SpanNetwork, span_scorer
-
-            network = SpanNetwork(self.tok2vec, span_scorer(self.hidden_width))
-            object.__setattr__(self, "network", network)
-
-    def constraints(self) -> Iterable[tuple[str, str, Any]]:
-        yield from super().constraints()
-        # The types cannot be named here, since thinc is not imported.
-        for name, method in (("tok2vec", "walk"), ("network", "begin_update")):
-            value = getattr(self, name)
-            yield name, "layers of thinc", value is None or hasattr(value, method)
-        yield "seed", "less than 2**32", self.seed < 2**32

@@ -6,11 +6,10 @@ variational distribution of Matsuzaki et al. (2005). With scores s of symbols ov
     log P(tree | words) = weight * log P_variational(tree | words) + sum of s(X, i, j) - log Z
 
 over the trees of the forest. This is a CRF, as in Hall, Durrett & Klein (2014), where scores are
-linear in features of the span, and Durrett & Klein (2015), where they are the output of a network.
-It is trained by conditional likelihood. A grammar leaves other forests of sentences that it was
-trained on than of new ones, so each fold of the training data is parsed by a grammar trained on the
-other folds. If the gold tree is not in the forest, the tree closest to it replaces it, as in
-reranking (Charniak & Johnson 2005).
+linear in features of the span. It is trained by conditional likelihood. A grammar leaves other
+forests of sentences that it was trained on than of new ones, so each fold of the training data is
+parsed by a grammar trained on the other folds. If the gold tree is not in the forest, the tree
+closest to it replaces it, as in reranking (Charniak & Johnson 2005).
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from ..latent.model import LatentGrammar
 from ..treebank.symbols import TreebankData, renumbering, to_tree
 from .features import LinearScorer, SpanWeights
 from .model import SpanGrammar
-from .settings import SpanScoreSettings
+from .settings import SpanGrammarSettings
 
 REPORTS = 20  # largest number of reports in an epoch or for the forests of a fold
 WARM_UP = 100  # updates in which the learning rate rises; at most a tenth of all updates
@@ -42,9 +41,7 @@ LEAST_RATE = 0.02  # times the learning rate: its final value
 NEGLIGIBLE = 1e-5  # smaller gradients are set to 0: subnormal numbers take ten times as long
 _POOL = 16  # batches whose sentences are sorted by length together
 
-# A tree of the treebank, or a pair of what a network reads of its tokens and the tree.
-Sentence = Tree | tuple[Any, Tree]
-Data = Sequence[Sentence | Sequence[Sentence] | TreebankData]
+Data = Sequence[Tree | Sequence[Tree] | TreebankData]
 
 
 def conditional_loss(
@@ -214,7 +211,7 @@ def learn_rate_factor(update: int, total: int) -> float:
     return min(1.0, rise) * min(1.0, max(LEAST_RATE, 2 * (1 - update / total)))
 
 
-class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
+class SpanGrammarTrainer(Trainer[SpanGrammarSettings]):
     """Trains the grammar, the grammars of the folds, the forests of each fold, then epochs.
 
     A step is a round of a grammar, the forests of a fold, or an epoch.
@@ -232,21 +229,22 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
     kept = ("weight", "squares", "batch", "loss", "losses")
 
     def __init__(
-        self, settings: SpanScoreSettings, data: Data, *, make_engine: MakeEngine = make_engine
+        self, settings: SpanGrammarSettings, data: Data, *, make_engine: MakeEngine = make_engine
     ):
         super().__init__(settings, make_engine=make_engine)
-        self._data = TrainingSentences([], [])
+        self._trees: list[Tree] = []
         self.add(data)
 
     def take(self, data: Data) -> None:
         """Take trees. These may have rules that the grammar lacks, so training begins again."""
-        self._data += TrainingSentences.of(data)
-        self._folds = Folds(len(self._data.trees), self.settings.folds)
+        self._trees += training_trees(data)
+        self._words = [tree.words() for tree in self._trees]
+        self._folds = Folds(len(self._trees), self.settings.folds)
         self._grammars: list[NDArray[np.uint8]] = []
         self._full: LatentGrammar | None = None
         self._current: Trainer[Any] | None = self._grammar_trainer(0)
         self._forests: TrainingForests | None = None
-        self._scorers: list[Any] | None = None
+        self._scorer: LinearScorer | None = None
         self.weight, self.squares = float(self.settings.weight), 0.0
         self.batch, self.loss = 0, 0.0
         self.losses: list[float] = []
@@ -257,8 +255,7 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
     def iterate(self) -> bool:
         """Train a round of a grammar, parse a fold, or train an epoch.
 
-        Raises StructlearnError if there is only one tree, which makes no folds, or if sentences
-        have no tokens although a network is to be trained.
+        Raises StructlearnError if there is only one tree, which makes no folds.
         """
         if len(self._grammars) <= len(self._folds):
             self._round()
@@ -275,9 +272,7 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
         if grammar is None:
             assert self._current is not None
             grammar = self._current.parameters()
-        features = None
-        if self._scorers is not None and self.settings.features is not None:
-            features = self._scorers[0].weights
+        features = None if self._scorer is None else self._scorer.weights
         return SpanGrammar(grammar, self.weight, features)
 
     @property
@@ -291,7 +286,7 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
     # --- grammars and forests -----------------------------------------------------------------
     def _grammar_trainer(self, number: int) -> Trainer[Any]:
         """Return the trainer of the grammar of all sentences (0), or of all but a fold (from 1)."""
-        trees = self._data.trees
+        trees = self._trees
         if not number:
             return self.settings.base.trainer(None, [trees], make_engine=self.make_engine)
         rest = self._folds.rest(number - 1, trees)
@@ -330,8 +325,8 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
         return training_forests(
             LatentGrammar.from_bytes(self._grammars[fold + 1].tobytes()),
             self._full,
-            self._data.words,
-            self._data.trees,
+            self._words,
+            self._trees,
             numbers,
             threshold=self.settings.threshold,
             threads=self.settings.threads,
@@ -344,8 +339,8 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
         self._make_forests(self._folds.n_parsed)
         forests = self._forests
         assert forests is not None
-        if self._scorers is None:
-            self._scorers = self._new_scorers(self._full)
+        if self._scorer is None:
+            self._scorer = self._new_scorer()
         number = len(self.losses)
         rng = np.random.default_rng([settings.seed, number])
         cuts = batches(forests.graphs.n_words, settings.batch_size, rng)
@@ -366,26 +361,20 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
         self.batch, self.loss = 0, 0.0
         if self._done:
             self._forests = None  # too large to be kept as long as the trainer
-            if settings.network is not None:
-                settings.network.finish()
 
     def _update(self, forests: TrainingForests, chosen: NDArray[np.int64], factor: float) -> None:
-        """Take a step of all scorers towards the trees of some sentences."""
-        assert self._scorers is not None
-        settings, data = self.settings, self._data
+        """Take a step towards the trees of some sentences."""
+        assert self._scorer is not None
+        settings = self.settings
         graphs, target = forests.select(chosen)
         numbers = forests.numbers[chosen].tolist()
-        words = [data.words[number] for number in numbers]
-        tokens = None if data.tokens is None else [data.tokens[number] for number in numbers]
-        begun = [scorer.begin_update(words, tokens, graphs) for scorer in self._scorers]
-        total = sum((scores for scores, _ in begun), np.zeros(len(graphs.items)))
-        losses, gradient, by_weight = conditional_loss(graphs, target, total, self.weight)
+        words = [self._words[number] for number in numbers]
+        scores, backprop = self._scorer.begin_update(words, graphs)
+        losses, gradient, by_weight = conditional_loss(graphs, target, scores, self.weight)
         gradient[np.abs(gradient) < NEGLIGIBLE] = 0.0
         gradient /= len(chosen)
-        for _, backprop in begun:
-            backprop(gradient)
-        for scorer in self._scorers:
-            scorer.finish_update(factor)
+        backprop(gradient)
+        self._scorer.finish_update(factor)
         if settings.fit_weight:
             slope = by_weight / len(chosen)
             self.squares += slope * slope
@@ -394,34 +383,24 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
                 self.weight = max(float(self.weight - rate * slope), 0.0)
         self.loss += float(losses.sum())
 
-    def _new_scorers(self, full: LatentGrammar | None) -> list[Any]:
-        """Return the scorers of the settings, the linear one first. full: of all sentences."""
-        settings, data = self.settings, self._data
+    def _new_scorer(self) -> LinearScorer:
+        settings, full = self.settings.features, self._full
         assert full is not None
-        scorers: list[Any] = []
-        if settings.features is not None:
-            weights = SpanWeights.untrained(settings.features, data.words, full.symbols)
-            scorers.append(LinearScorer(weights, settings.features))
-        if settings.network is not None:
-            if data.tokens is None:
-                raise StructlearnError("SL435", number=data.without_tokens, of=len(data.trees))
-            settings.network.prepare(data.tokens, full.symbols, settings)
-            scorers.append(settings.network)
-        return scorers
+        weights = SpanWeights.untrained(settings, self._words, full.symbols)
+        return LinearScorer(weights, settings)
 
     # --- state --------------------------------------------------------------------------------
     def data_digest(self) -> bytes:
-        layers = None if self.settings.network is None else self.settings.network.layers
-        return array_digest(layers, *(f"{tree}\n" for tree in self._data.trees))
+        return array_digest(*(f"{tree}\n" for tree in self._trees))
 
     def state(self) -> dict[str, Any]:
         """Return the state. It has no forests: the grammars of the folds make them again."""
-        current, scorers = self._current, self._scorers
+        current, scorer = self._current, self._scorer
         return super().state() | {
             "grammars": self._grammars,
             "current": None if current is None else serialization.nested(current.to_bytes()),
             "n_forests": self._folds.n_parsed,
-            "scorers": None if scorers is None else [scorer.state() for scorer in scorers],
+            "scorer": None if scorer is None else scorer.state(),
         }
 
     def restore(self, state: dict[str, Any]) -> bool | None:
@@ -436,52 +415,24 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
         if self._grammars:
             self._full = LatentGrammar.from_bytes(self._grammars[0].tobytes())
         # A new object: if the state is damaged, the old one is restored.
-        self._folds = Folds(len(self._data.trees), self.settings.folds, int(state["n_forests"]))
-        self._forests = self._scorers = None
-        if state["scorers"] is not None:
-            self._scorers = self._new_scorers(self._full)
-            for scorer, part in zip(self._scorers, state["scorers"], strict=True):
-                scorer.load(part)
+        self._folds = Folds(len(self._trees), self.settings.folds, int(state["n_forests"]))
+        self._forests = self._scorer = None
+        if state["scorer"] is not None:
+            self._scorer = self._new_scorer()
+            self._scorer.load(state["scorer"])
         return None
 
 
-@dataclass
-class TrainingSentences:
-    """Trees, their words, and their tokens, unless some sentences have none."""
-
-    trees: list[Tree]
-    parts: list[Any]
-
-    def __post_init__(self) -> None:
-        self.words = [tree.words() for tree in self.trees]
-        self.without_tokens = sum(part is None for part in self.parts)
-        self.tokens = None if self.without_tokens else self.parts
-
-    @classmethod
-    def of(cls, data: Iterable[Any]) -> TrainingSentences:
-        """Collect the sentences of training data."""
-        trees: list[Tree] = []
-        parts: list[Any] = []
-        for item in data:
-            if isinstance(item, TreebankData):
-                trees += [to_tree(item, number) for number in range(item.n_trees)]
-                parts += [None] * item.n_trees
-                continue
-            several = not _is_sentence(item) and isinstance(item, Iterable)
-            for sentence in item if several else [item]:
-                if not _is_sentence(sentence):
-                    kind = type(sentence).__name__
-                    raise StructlearnError("SL434", problem=f"something of the type {kind}")
-                part, tree = (None, sentence) if isinstance(sentence, Tree) else sentence
-                trees.append(tree)
-                parts.append(part)
-        return cls(trees, parts)
-
-    def __add__(self, other: TrainingSentences) -> TrainingSentences:
-        return TrainingSentences(self.trees + other.trees, self.parts + other.parts)
-
-
-def _is_sentence(item: Any) -> bool:
-    if isinstance(item, tuple) and len(item) == 2:
-        return isinstance(item[1], Tree) and not isinstance(item[0], Tree)
-    return isinstance(item, Tree)
+def training_trees(data: Iterable[Any]) -> list[Tree]:
+    """Collect the trees of training data."""
+    trees: list[Tree] = []
+    for item in data:
+        if isinstance(item, TreebankData):
+            trees += [to_tree(item, number) for number in range(item.n_trees)]
+            continue
+        for tree in [item] if isinstance(item, Tree) or not isinstance(item, Iterable) else item:
+            if not isinstance(tree, Tree):
+                kind = type(tree).__name__
+                raise StructlearnError("SL434", problem=f"something of the type {kind}")
+            trees.append(tree)
+    return trees

@@ -239,7 +239,7 @@ def test_sentences_of_a_batch_have_their_own_constraints():
     assert {parse.unmet for parse in together} == {False, True}
 
 
-def by_span(sentences, tokens, graphs):
+def by_span(sentences, graphs):
     """A random score of each symbol over each span."""
     return np.array([np.sin(a + 3 * i + 7 * j * j) for a, i, j in graphs.items.tolist()])
 
@@ -401,7 +401,7 @@ def test_scorers_see_only_what_is_allowed():
     class Against:
         """Forbids all brackets over two words."""
 
-        def scores(self, sentences, tokens, graphs):
+        def scores(self, sentences, graphs):
             symbol, start, end = graphs.items.T
             return np.where((end - start == 2) & (symbol > 0), -np.inf, 0.0)
 

@@ -33,11 +33,10 @@ from spacy_structlearn.trees.parse import calibrate
 
 
 class Toy:
-    """Scores of (symbol, start, end), times a number that the tokens of the sentence may give."""
+    """Scores of (symbol, start, end)."""
 
     def __init__(self, scores=None, default=0.0, seed=None):
         self.own, self.default, self.seed = scores or {}, default, seed
-        self.calls = []
 
     def score(self, symbol, start, end):
         if self.seed is not None:
@@ -45,13 +44,9 @@ class Toy:
             return float(1.5 * rng.normal())
         return self.own.get((symbol, start, end), self.default)
 
-    def scores(self, sentences, tokens, graphs):
+    def scores(self, sentences, graphs):
         assert [len(words) for words in sentences] == graphs.n_words.tolist()
-        assert tokens is None or len(tokens) == len(sentences)
-        self.calls.append((sentences, tokens))
-        factors = np.ones(len(sentences)) if tokens is None else np.array(tokens)
-        found = np.array([self.score(*item) for item in graphs.items.tolist()])
-        return found * np.repeat(factors, np.diff(graphs.item_offsets))
+        return np.array([self.score(*item) for item in graphs.items.tolist()])
 
 
 def span_parser(grammar, network=None, weight=1.0, temperature=1.0, **settings):
@@ -260,7 +255,7 @@ def test_where_every_tree_is_forbidden(decoder):
     grammar = chain_grammar()
 
     class Some(Toy):
-        def scores(self, sentences, tokens, graphs):
+        def scores(self, sentences, graphs):
             lengths = np.repeat(graphs.n_words, np.diff(graphs.item_offsets))
             return np.where(lengths == 3, -np.inf, 0.0)
 
@@ -281,7 +276,7 @@ def test_what_are_no_scores():
         def __init__(self, function):
             self.function = function
 
-        def scores(self, sentences, tokens, graphs):
+        def scores(self, sentences, graphs):
             return self.function(np.zeros(len(graphs.items)))
 
     grammar = chain_grammar()
@@ -290,25 +285,6 @@ def test_what_are_no_scores():
             span_parser(grammar, Wrong(function)).parse([["a", "a"]])
     found = span_parser(grammar, Wrong(lambda x: x.astype(np.float32) + 1)).parse([["a"]])
     assert not found[0].failed
-
-
-def test_tokens_go_to_the_network():
-    grammar = random_grammar(2, **SMALL)
-    toy = Toy(seed=4)
-    parser = span_parser(grammar, toy)
-    sentences = [["w0", "w1"], [], ["w2"], ["w1", "w2", "w0"]]
-    tokens = [1.0, 2.0, 0.0, -1.0]
-    parses = parser.parse(sentences, tokens=tokens)
-    read = [pair for words, own in toy.calls for pair in zip(words, own, strict=True)]
-    assert read == [(["w0", "w1"], 1.0), (["w2"], 0.0), (["w1", "w2", "w0"], -1.0)]
-    plain = span_parser(grammar)
-    assert same(parses[2], plain.parse([["w2"]])[0])
-    alone = parser.parse([sentences[3]], tokens=[-1.0])[0]
-    assert same(parses[3], alone)
-    assert same(parser.k_best(sentences[3], 1, tokens=-1.0)[0], alone)
-    assert not same(parser.k_best(sentences[3], 1)[0], alone)
-    with pytest.raises(StructlearnError, match="SL427"):
-        parser.parse(sentences, tokens=tokens[1:])
 
 
 # --- no parse, and other edges -------------------------------------------------------------------
@@ -321,7 +297,6 @@ def test_fallback_trees_and_empty_sentences():
     for a, b in zip(parser.parse(sentences), plain.parse(sentences), strict=True):
         assert same(a, b, 0.0)
         assert a.failed == bool(a.tags)
-    assert toy.calls == []
     assert parser.parse([]) == []
     assert [parse.failed for parse in parser.k_best(["w0", "w1"], 3)] == [True]
     assert [key_of(parse) for parse in parser.k_best([], 3)] == [((), ())]
@@ -412,19 +387,15 @@ def test_batches_and_threads_change_nothing(any_parser, monkeypatch):
     sentences = [sentence(i, n, ["a", "b"]) for i, n in enumerate(rng.integers(12, size=80))]
     # Of some tags there is no tree.
     tags = [["u" if rng.random() < 0.1 else "" for _ in words] for words in sentences]
-    tokens = rng.normal(size=80).tolist()
     alone = any_parser(grammar)
-    expected = [
-        alone.parse([words], [own], tokens=[token])[0]
-        for words, own, token in zip(sentences, tags, tokens, strict=True)
-    ]
+    expected = [alone.parse([words], [own])[0] for words, own in zip(sentences, tags, strict=True)]
     assert 10 < sum(parse.failed for parse in expected) < 60
     for size in (1, 30, 4000):
         monkeypatch.setattr(decode, "_BATCH_WORDS", size)
         for threads in (1, 3):
             parser = any_parser(grammar, threads=threads)
             for _ in range(2):
-                found = parser.parse(sentences, tags, tokens=tokens)
+                found = parser.parse(sentences, tags)
                 assert len(found) == len(sentences)
                 assert all(same(a, b, 0.0) for a, b in zip(found, expected, strict=True))
 

@@ -222,7 +222,7 @@ def test_the_wrong_sentences():
     for wrong in (sentences[1:], sentences[::-1], []):
         with pytest.raises(ValueError, match="not those of the sentences"):
             scorer.places(wrong, graphs)
-    refinement = scorer.scores([], None, Hypergraphs.joined([]))
+    refinement = scorer.scores([], Hypergraphs.joined([]))
     assert len(refinement.graphs) == len(refinement.scores) == 0
 
 

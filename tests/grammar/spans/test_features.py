@@ -180,8 +180,8 @@ def test_long_and_strange_words_and_spans():
 def test_no_sentences_and_no_items():
     weights = SpanWeights.untrained(SMALL, [], SYMBOLS)
     scorer = LinearScorer(weights)
-    assert scorer.scores([], None, graphs_of()).shape == (0,)
-    assert scorer.scores([["a"]], None, graphs_of((1, []))).shape == (0,)
+    assert scorer.scores([], graphs_of()).shape == (0,)
+    assert scorer.scores([["a"]], graphs_of((1, []))).shape == (0,)
 
 
 # --- settings -------------------------------------------------------------------------------------
@@ -273,12 +273,10 @@ def test_scores_are_sums_of_weights():
     graphs = graphs_of(every_item(3))
     places = LinearScorer(weights).places([words], graphs)
     full = np.append(weights.dense().astype(np.float64), 0.0)
-    found = LinearScorer(weights).scores([words], None, graphs)
+    found = LinearScorer(weights).scores([words], graphs)
     assert np.allclose(found, full[places].sum(axis=1), rtol=1e-12)
     # Those of one sentence do not depend on the others.
-    both = LinearScorer(weights).scores(
-        [["inu"], words], None, graphs_of(every_item(1), every_item(3))
-    )
+    both = LinearScorer(weights).scores([["inu"], words], graphs_of(every_item(1), every_item(3)))
     assert np.array_equal(both[-len(found) :], found)
 
 
@@ -287,11 +285,11 @@ def test_scores_of_the_wrong_sentences():
     graphs = graphs_of(every_item(3))
     for sentences in ([["a", "b"]], [], [["a", "b", "c"], ["d"]]):
         with pytest.raises(ValueError, match="sentences"):
-            scorer.scores(sentences, None, graphs)
+            scorer.scores(sentences, graphs)
     with pytest.raises(ValueError, match="symbol"):
-        scorer.scores([["a"]], None, graphs_of((1, [(6, 0, 1)])))
+        scorer.scores([["a"]], graphs_of((1, [(6, 0, 1)])))
     with pytest.raises(ValueError, match="symbol"):
-        scorer.scores([["a"]], None, graphs_of((1, [(3, 0, 2)])))
+        scorer.scores([["a"]], graphs_of((1, [(3, 0, 2)])))
 
 
 # --- AdaGrad --------------------------------------------------------------------------------------
@@ -346,7 +344,7 @@ def train(scorer, n_steps, begin=0, batch_size=3, name="toy"):
         own = np.concatenate(
             [targets[graphs.item_offsets[x] : graphs.item_offsets[x + 1]] for x in chosen]
         )
-        scores, backprop = scorer.begin_update([sentences[x] for x in chosen], None, batch)
+        scores, backprop = scorer.begin_update([sentences[x] for x in chosen], batch)
         _, posteriors = batch.inside_outside(batch.edge_scores(scores, 1.0))
         backprop((batch.item_posteriors(posteriors) - own) / batch_size)
         scorer.finish_update(1.0 / (1 + step))
@@ -362,7 +360,7 @@ def test_training_lowers_the_loss():
     graphs, sentences, gold, _ = forests()
 
     def loss(scorer):
-        edges = graphs.edge_scores(scorer.scores(sentences, None, graphs), 1.0)
+        edges = graphs.edge_scores(scorer.scores(sentences, graphs), 1.0)
         log_z, _ = graphs.inside_outside(edges)
         return (log_z.sum() - edges[gold].sum()) / len(graphs)
 

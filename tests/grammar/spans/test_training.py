@@ -1,6 +1,5 @@
 """Span grammars: the model, the loss and its gradient, and training."""
 
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -9,7 +8,6 @@ from grammar import treebanks
 from grammar.treebanks import finish
 from hypothesis import given
 from hypothesis import strategies as st
-from thinc.api import Dropout, HashEmbed, Model, chain, with_array
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.chart.decode import ChartParser
@@ -17,7 +15,6 @@ from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.grammar.spans import training as span_grammar
 from spacy_structlearn.grammar.spans.model import SpanGrammar
 from spacy_structlearn.grammar.spans.settings import (
-    NeuralGrammarSettings,
     SpanFeaturesSettings,
     SpanGrammarSettings,
 )
@@ -36,61 +33,24 @@ SHORT = LatentGrammarSettings(
 SIZE = 512
 
 
-class Table:
-    """A scorer with a weight for each symbol, length and word, trained by gradient descent."""
-
-    layers = ("table", SIZE)
-
-    def __init__(self):
-        self.seen = []
-        self.prepare()
-
-    def prepare(self, *_):
-        self.weights, self.gradient = np.zeros((2, SIZE))
-        self.finished = False
-
-    def begin_update(self, sentences, tokens, graphs):
-        assert [list(words) for words in sentences] == [list(own) for own in tokens]
-        assert [len(words) for words in sentences] == graphs.n_words.tolist()
-        self.seen.append([tuple(words) for words in sentences])
-        items = zip(graphs.item_sentences.tolist(), graphs.items.tolist(), strict=True)
-        places = [
-            (31 * symbol + 7 * (end - start) + sum(map(ord, tokens[x][start]))) % SIZE
-            for x, (symbol, start, end) in items
-        ]
-        return self.weights[places], lambda d: np.add.at(self.gradient, places, d)
-
-    def finish_update(self, learn_rate_factor):
-        self.weights = self.weights - 0.5 * learn_rate_factor * self.gradient
-        self.gradient = np.zeros(SIZE)
-
-    def state(self):
-        return {"weights": self.weights}
-
-    def load(self, state):
-        self.weights = state["weights"]
-
-    def finish(self):
-        self.finished = True
-
-
 @cache
 def sample():
     return tuple(treebanks.sample()[:40])
 
 
-def pairs(trees):
-    return [(tree.words(), tree) for tree in trees]
+FEATURES = SpanFeaturesSettings(
+    buckets=2**12, min_word_count=1, l1_per_sentence=1e-4, learn_rate=0.3
+)
 
 
 def settings(**changes):
-    changes = {"folds": 3, "max_iterations": 3, "batch_size": 8, "network": Table(), **changes}
-    return NeuralGrammarSettings(**{"grammar": SHORT, "fit_weight": False, **changes})
+    changes = {"folds": 3, "max_iterations": 3, "batch_size": 8, **changes}
+    return FEATURES.part(SpanGrammarSettings, **{"grammar": SHORT, "fit_weight": False, **changes})
 
 
 def run(estimator, data=None):
     """A trainer that has done all, and its calls."""
-    return finish(estimator.trainer(None, pairs(sample()) if data is None else data))
+    return finish(estimator.trainer(None, sample() if data is None else data))
 
 
 @cache
@@ -252,44 +212,34 @@ def test_phases_and_steps():
 
 
 def test_the_loss_falls():
-    trainer = settings(max_iterations=8).trainer(None, pairs(sample()))
+    trainer = settings(max_iterations=8, learn_rate=0.03).trainer(None, sample())
     values = []
     while trainer.step():
         values.append(trainer.value)
     # After the forests of the last fold the loss is that of scores that are all 0.
     assert len(values) == 18
-    assert trainer.losses[0] == pytest.approx(values[10], rel=1e-3)
+    assert trainer.losses[0] == pytest.approx(values[10], rel=0.1)
     assert trainer.losses == [*values[11:], trainer.value]
     assert trainer.losses == sorted(trainer.losses, reverse=True)
     assert trainer.losses[-1] < 0.8 * trainer.losses[0]
     assert trainer.left_out == 0
-    assert trainer.settings.network.finished
 
 
 def test_the_grammar_is_that_of_all_sentences():
     trainer, _ = done()
-    assert trainer.parameters() == SpanGrammar(grammar())
-
-
-def test_states_of_other_layers():
-    state = settings().trainer(None, pairs(sample())).to_bytes()
-    other = Table()
-    other.layers = ("table", SIZE + 1)
-    assert not settings(network=other).trainer(None, pairs(sample())).resume(state)
-    threads = settings(threads=2, grammar=replace(SHORT, threads=2))
-    assert threads.trainer(None, pairs(sample())).resume(state)
+    assert trainer.parameters().grammar == grammar()
 
 
 def test_data_of_all_kinds():
     trees = list(sample()[:6])
-    estimator = settings(network=None, fit_weight=True)
+    estimator = settings(fit_weight=True)
     expected = estimator.trainer(None, trees).to_bytes()
     encoded = estimator.encode(trees)
-    for data in ([trees], [tuple(trees[:2]), *trees[2:]], [pairs(trees)], pairs(trees)):
+    for data in ([trees], [tuple(trees[:2]), *trees[2:]]):
         assert estimator.trainer(None, data).to_bytes() == expected
     assert estimator.encode([encoded]).n_trees == 6
     assert estimator.trainer(None, [encoded]).to_bytes() == expected
-    initial = estimator.initialize([pairs(trees)])
+    initial = estimator.initialize([trees])
     assert initial == SpanGrammar(SHORT.initialize(trees))
 
 
@@ -302,21 +252,12 @@ def test_what_is_no_tree(bad):
 def test_too_few_trees():
     with pytest.raises(StructlearnError, match="SL407"):
         settings().trainer(None, [])
-    trainer = settings().trainer(None, pairs(sample()[:1]))
+    trainer = settings().trainer(None, sample()[:1])
     with pytest.raises(StructlearnError, match="SL434"):
         trainer.step()
-    two, _ = run(settings(folds=5), data=pairs(sample()[:2]))
+    two, _ = run(settings(folds=5), data=sample()[:2])
     assert len(two._folds) == 2
     assert np.isfinite(two.value)
-
-
-def test_a_network_needs_tokens():
-    data = [*pairs(sample()[:5]), sample()[5]]
-    trainer = settings(grammar=replace(SHORT, rounds=0)).trainer(None, data)
-    for _ in range(7):
-        trainer.step()
-    with pytest.raises(StructlearnError, match=r"SL435.*1 of 6"):
-        trainer.step()
 
 
 def test_sentences_without_a_forest(monkeypatch):
@@ -327,95 +268,26 @@ def test_sentences_without_a_forest(monkeypatch):
             return graphs, np.array(kept, dtype=np.int64)[numbers]
 
     monkeypatch.setattr(span_grammar, "ChartParser", Parser)
-    table = Table()
-    trainer, _ = run(settings(network=table))
+    trainer, _ = run(settings())
     assert trainer.left_out == sum(len(tree.words()) % 2 == 0 for tree in sample())
-    assert all(len(words) % 2 for batch in table.seen for words in batch)
-    assert sum(map(len, table.seen)) == 3 * (len(sample()) - trainer.left_out)
+    assert np.isfinite(trainer.losses).all()
 
 
-# --- products and conditional grammars ------------------------------------------------------------
-
-
-# --- with the scorers of the package --------------------------------------------------------------
-FEATURES = SpanFeaturesSettings(
-    buckets=2**12, min_word_count=1, l1_per_sentence=1e-4, learn_rate=0.3
-)
-LINEAR = FEATURES.part(
-    SpanGrammarSettings,
-    grammar=SHORT,
-    folds=2,
-    max_iterations=12,
-    batch_size=2,
-    fit_weight=False,
-)
-
-
-@cache
-def linear():
-    return run(LINEAR)
-
-
-def token_rows(width=8):
-    """thinc layers from the words of sentences to rows, with dropout."""
-
-    def ids(model, sentences, is_train):
-        rows = [np.array([hash_of(word) for word in words], np.uint64) for words in sentences]
-        return rows, lambda gradient: []
-
-    def hash_of(word):
-        return sum(ord(letter) * 31**i for i, letter in enumerate(word)) % 2**32
-
-    embedded = with_array(chain(HashEmbed(width, 200, seed=3), Dropout(0.2)))
-    return chain(Model("ids", ids), embedded)
-
-
-def both_settings():
-    found = settings(
-        network=None,
-        tok2vec=token_rows(),
-        hidden_width=6,
-        learn_rate=0.02,
-        features=FEATURES,
-        folds=2,
-        max_iterations=4,
-        batch_size=4,
-    )
-    words = [tree.words() for tree in sample()]
-    found.network.initialize(words, grammar().symbols, found)
-    return found
-
-
-def right_brackets(parser, tokens=None):
-    parses = parser.parse([tree.words() for tree in sample()], tokens=tokens)
+# --- what is learned ------------------------------------------------------------------------------
+def right_brackets(grammar):
+    parses = ChartParser(grammar).parse([tree.words() for tree in sample()])
     both = zip(parses, sample(), strict=True)
     return sum(len(set(parse.spans) & set(tree.spans())) for parse, tree in both)
 
 
 def test_linear_scores_learn():
-    trainer, _ = linear()
+    trainer, _ = run(settings(folds=2, max_iterations=12, batch_size=2))
     assert trainer.losses[-1] < 0.5 * trainer.losses[0]
-    plain = right_brackets(ChartParser(SpanGrammar(grammar())))
-    assert right_brackets(ChartParser(trainer.parameters())) > plain
+    assert right_brackets(trainer.parameters()) > right_brackets(SpanGrammar(grammar()))
 
 
-@cache
-def both():
-    return run(both_settings())
-
-
-def test_a_network_and_features_learn_together():
-    trainer, _ = both()
-    assert trainer.losses == sorted(trainer.losses, reverse=True)
-    assert trainer.parameters().features.n_weights
-    own = trainer.settings.network
-    words = [tree.words() for tree in sample()]
-    found = right_brackets(ChartParser(trainer.parameters(), scorers=[own]), words)
-    assert found > right_brackets(ChartParser(SpanGrammar(grammar())))
-
-
-def test_training_that_begins_again_begins_with_the_network_as_it_was():
-    trainer, _ = run(both_settings(), pairs(sample()[:30]))
-    trainer.add(pairs(sample()[30:]))
+def test_training_that_begins_again():
+    trainer, _ = run(settings(), sample()[:30])
+    trainer.add(sample()[30:])
     finish(trainer)
-    assert trainer.losses == both()[0].losses
+    assert trainer.losses == done()[0].losses

@@ -14,10 +14,6 @@ span_features         linear span features (Hall, Durrett & Klein 2014), trained
                       _xbar: with the X-bar grammar; _batch: by OWL-QN
 product_features      the same features with four grammars
 lexicon               only features of words and tags
-neural                a network over a BiLSTM; neural_features: and features; neural_cnn: over
-                      spaCy's convolutional layers, as in the package's config for NeuralGrammar
-product_neural        four grammars, features and a network; product_best: eight grammars, two
-                      feature sets and two networks
 default               the parser of the default pipeline; default_single: its first grammar
 decoders              decoders of one grammar with features
 tagger                tags of the pipeline's tagger as a prior, and gold tags
@@ -53,21 +49,18 @@ import srsly
 
 import spacy_structlearn
 from spacy_structlearn.evaluation.evalb import EvalbScore
-from spacy_structlearn.grammar.chart.decode import DECODERS
+from spacy_structlearn.grammar.chart.decode import DECODERS, ChartParser
 from spacy_structlearn.grammar.spans.features import TAG_TEMPLATES, SpanWeights
 from spacy_structlearn.grammar.spans.model import SpanGrammar
 from spacy_structlearn.optimize.owlqn import OWLQN
 from training.beyond.span_parser import report
 from training.beyond.span_parser.batch import LinearObjective, by_adagrad
 from training.common.parsers import (
-    BOTH,
     FEATURES,
-    NEURAL,
     SETTINGS,
     SPAN,
     Learner,
     Model,
-    Reader,
     Run,
     default_parser,
     measured,
@@ -80,7 +73,7 @@ from training.common.treebanks import PUNCTUATION
 from training.pipeline import default
 
 NAME = "parsing_best"
-FEW, MANY = 4, 8  # grammars in products
+FEW = 4  # grammars in a product
 # For each corpus, the parts for training and scoring.
 PARTS = (("wsj", "train", ("dev", "test")), ("ewt", "fit", ("tune",)))
 TAG_WEIGHTS = (0.5, 1.0, 2.0)
@@ -108,7 +101,7 @@ def forests(run: Run) -> Iterator[Figures]:
         yield under(f"forests.{corpus}", found)
 
 
-# --- features and networks ------------------------------------------------------------------------
+# --- features ------------------------------------------------------------------------
 def learned(
     run: Run, step: str, learner: Learner, corpora: Sequence[str] = ("wsj", "ewt")
 ) -> Iterator[Figures]:
@@ -159,19 +152,6 @@ def products(run: Run, step: str, learner: Learner) -> Iterator[Figures]:
     for corpus, train, splits in PARTS:
         model = _with_product(run, corpus, train, run.learned(corpus, train, learner), FEW)
         yield from measured(run, step, corpus, dict.fromkeys(splits, model))
-
-
-def product_best(run: Run) -> Iterator[Figures]:
-    """Yield figures of eight grammars with averaged features and networks of two seeds."""
-    for corpus, train, splits in PARTS:
-        first, second = (
-            run.learned(corpus, train, replace(BOTH, seed=seed)) for seed in (BOTH.seed, 1)
-        )
-        # Both use the same grammars.
-        costs = first.cpu_s + second.cpu_s - second.notes["grammars_cpu_s"]
-        both = replace(first, others=(second,), cpu_s=costs)
-        model = _with_product(run, corpus, train, both, MANY)
-        yield from measured(run, "product_best", corpus, dict.fromkeys(splits, model))
 
 
 def _with_product(run: Run, corpus: str, split: str, model: Model, number: int) -> Model:
@@ -255,7 +235,7 @@ def _one_grammar(model: Model) -> Model:
 
 def _score(
     run: Run,
-    reader: Reader,
+    reader: ChartParser,
     corpus: str,
     split: str,
     tags: list[list[str]] | None = None,
@@ -268,10 +248,10 @@ def _score(
 
 # --- the best -------------------------------------------------------------------------------------
 SINGLE = (
-    *("generative", "span_features", "lexicon", "neural", "neural_cnn", "neural_features"),
+    *("generative", "span_features", "lexicon"),
     "default_single",
 )
-PRODUCTS = ("product_generative", "product_features", "product_neural", "product_best", "default")
+PRODUCTS = ("product_generative", "product_features", "default")
 COSTS = ("ms_per_sentence", "train_cpu_s", "mb")
 
 
@@ -310,11 +290,6 @@ STEPS: dict[str, Callable[[Run], Iterator[Figures]]] = {
     "span_features_batch": span_features_batch,
     "product_features": partial(products, step="product_features", learner=SPAN),
     "lexicon": _learned("lexicon", Learner(features=LEXICON)),
-    "neural": _learned("neural", NEURAL),
-    "neural_cnn": _learned("neural_cnn", replace(NEURAL, network="cnn")),
-    "neural_features": _learned("neural_features", BOTH),
-    "product_neural": partial(products, step="product_neural", learner=BOTH),
-    "product_best": product_best,
     "decoders": decoders,
     "default": partial(shipped, step="default", choose=lambda model: model),
     "default_single": partial(shipped, step="default_single", choose=Model.first),

@@ -132,7 +132,7 @@ def by_adagrad(
                 objective.gold[graphs.edge_offsets[x] : graphs.edge_offsets[x + 1]] for x in chosen
             ]
             targets = batch.item_posteriors(np.concatenate(edges).astype(np.float64))
-            scores, backprop = scorer.begin_update([sentences[x] for x in chosen], None, batch)
+            scores, backprop = scorer.begin_update([sentences[x] for x in chosen], batch)
             _, posteriors = batch.inside_outside(batch.edge_scores(scores, objective.base))
             gradient = batch.item_posteriors(posteriors) - targets
             gradient[np.abs(gradient) < NEGLIGIBLE] = 0.0

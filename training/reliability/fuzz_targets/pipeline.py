@@ -159,7 +159,7 @@ MIXED = (
     ("tagger", "hmm", "m_estimated", "bayes_net", "stages"),
     ("tagger", "m_estimation", "isbn", "log_linear", "stages"),
     ("tagger", "perceptron", "conditional", "bayes_net", "stages"),
-    ("tagger", "memm", "neural", "log_linear"),
+    ("tagger", "memm", "span", "log_linear"),
     ("tagger", "crf_pairs", "span", "stages"),
     ("tagger", "joint", "isbn_mean_field"),
     ("crf", "latent"),

@@ -43,14 +43,6 @@ EMBED = {
     "attrs": ["NORM", "SUFFIX"],
     "rows": [50, 20],
 }
-ENCODE = {
-    "@architectures": "spacy.MaxoutWindowEncoder.v2",
-    "width": 8,
-    "depth": 1,
-    "window_size": 1,
-    "maxout_pieces": 2,
-}
-TOK2VEC = {"@architectures": "spacy.Tok2Vec.v2", "embed": EMBED, "encode": ENCODE}
 ISBN = {"state_size": 4, "min_word_count": 1, "min_unknown": 1, "min_chain_count": 5}
 ISBN |= {"max_iterations": 2, "beam": 2, "branching": 2}
 LOG_LINEAR = {"@architectures": "spacy_structlearn.LogLinear.v1", "max_iterations": 5}
@@ -116,9 +108,6 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
         l1=0.1,
     ),
     "span": _parser("SpanGrammar", **FOLDED, buckets=2**10, max_iterations=2, batch_size=8),
-    "neural": _parser(
-        "NeuralGrammar", **FOLDED, tok2vec=TOK2VEC, hidden_width=4, max_iterations=1, batch_size=8
-    ),
     "m_estimated": _parser(
         "MEstimatedGrammar", grammar=LATENT, max_iterations=3, folds=2, conditional_iterations=2
     ),
