@@ -195,14 +195,6 @@ MESSAGES = {
     "SL038": "{path}, line {line}: {text!r} does not describe the spaces of a sentence. Write "
     "one digit per token: 0 for nothing after it, 1 for a blank, 2 for a blank line.",
     "SL039": "There are no templates for the stage {stage}. There are templates for: {known}.",
-    "SL044": "{old} was replaced by {new}: {changes}. Convert configs and pipelines with "
-    "`structlearn upgrade PATH`.",
-    "SL045": "{setting} is the variable {value}, and the unit of this setting has changed "
-    "({change}). Replace the variable by its value, and upgrade again.",
-    "SL046": "{setting} is {value!r}, but this setting was taken out; only what {only!r} did is "
-    "left. Remove the setting, and train again.",
-    "SL047": "{old} was taken out. Use spacy.MaxoutWindowEncoder.v2 with the width of the block "
-    "embed, or replace the model by spacy_structlearn.SpanGrammar.v2, and train again.",
     "SL048": "{path} is in {format}. {remedy}.",
     "SL043": "{learner}: {name} is {value}; it must be {wanted}",
     "SL088": "{component!r} cannot load {place}: the model was trained to read {found}, but the "
@@ -430,7 +422,7 @@ MESSAGES = {
     "SL523": "The weights overflow {dtype}. Use float32, or train with a larger l2.",
     "SL530": "There is no stage {stage!r}. The stages are: {known}.",
     "SL531": "The stage {stage!r} is {found}, which is not a classifier. Use the "
-    "architecture spacy_structlearn.LogLinear.v1 or spacy_structlearn.BayesNet.v2 for it.",
+    "architecture spacy_structlearn.LogLinear.v1 or spacy_structlearn.BayesNet.v1 for it.",
     "SL532": "The stage {stage!r} has word classes, which belong to all stages. Move the setting "
     "classes to the block of spacy_structlearn.Stages.v1.",
     "SL533": "The order of the stages is {order}. Name each stage to be learned once, and the "

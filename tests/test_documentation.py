@@ -19,11 +19,10 @@ import spacy_structlearn
 PACKAGE = Path(spacy_structlearn.__file__).parent
 MODULES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
 KERNELS = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.pyx"))
-# What is registered under a name of before says what became of its settings.
 REGISTERED = [
     point
     for point in distribution("spacy-structlearn").entry_points
-    if point.group.startswith("spacy_") and not point.module.endswith(".upgrade")
+    if point.group.startswith("spacy_")
 ]
 # Not in a config: spaCy gives them to a factory.
 GIVEN = {"spacy_factories": {"nlp", "name"}}

@@ -14,7 +14,6 @@ from spacy_structlearn import reading
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import fitting
 from spacy_structlearn.pipeline.readers import load_docbin
-from spacy_structlearn.pipeline.upgrade import read_config
 from spacy_structlearn.trees.brackets import read_trees, text_lines
 
 needs_pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes and devices")
@@ -95,12 +94,11 @@ def test_links_within_a_folder(tmp_path):
     reading.check_within(tmp_path.parent / f"{tmp_path.name} link")
 
 
-@pytest.mark.parametrize("read", [read_config, fitting.train])
-def test_a_config_with_sections_in_sections(tmp_path, read):
+def test_a_config_with_sections_in_sections(tmp_path):
     path = tmp_path / "x.cfg"
     path.write_text("".join(f"[{'.'.join(['a'] * n)}]\n" for n in range(1, 1100)))
     with pytest.raises(StructlearnError, match=r"SL056.*x\.cfg"):
-        read(path)
+        fitting.train(path)
 
 
 # --- compressed files -----------------------------------------------------------------------------

@@ -297,13 +297,9 @@ def errors() -> Iterator[str]:
 
 # --- text -----------------------------------------------------------------------------------------
 def registered(group: str) -> list[EntryPoint]:
-    """The current entry points of a group, without those of earlier versions, sorted by name."""
+    """The entry points of a group, sorted by name."""
     points = distribution("spacy-structlearn").entry_points
-    current = {
-        point.name: point
-        for point in points
-        if point.group == group and not point.module.endswith(".upgrade")
-    }
+    current = {point.name: point for point in points if point.group == group}
     return [current[name] for name in sorted(current)]
 
 

@@ -28,7 +28,6 @@ from .package import package_cli
 from .parse import parse_cli
 from .render import render_cli
 from .train import train_cli
-from .upgrade import upgrade_cli
 
 app = typer.Typer(
     help="Trainable spaCy components for the structure of sentences.",
@@ -71,14 +70,12 @@ app.command("init-config")(init_config_cli)
 # Values of the config are set by options that typer does not know.
 app.command(
     "train",
-    cls=ClusterCommand,
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
 )(train_cli)
 app.command("adapt")(adapt_cli)
 app.command("evaluate")(evaluate_cli)
 app.command("info")(info_cli)
 app.command("package")(package_cli)
-app.command("upgrade")(upgrade_cli)
 
 
 def main() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,6 @@ import typer
 
 from ..errors import StructlearnError
 from ..visible import visible
-from ._cluster import Ray, address_of
 from ._pipelines import find_msgpack_hooks_once
 from ._terminal import table
 
@@ -23,15 +21,6 @@ def train_cli(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for the trained pipeline.")
     ],
-    ray: Ray = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            help="Number of workers on the Ray cluster. Default: one for each core.",
-            min=1,
-            show_default=False,
-        ),
-    ] = None,
     gpu_id: Annotated[
         int,
         typer.Option("--gpu-id", "-g", help="As in `spacy train`; only -1, a CPU, is possible."),
@@ -44,28 +33,18 @@ def train_cli(
     Override any value of the config by an option with its name, for example:
 
     --paths.train train.spacy --paths.dev dev.spacy --components.np_chunker.model.l2 0.1
-
-    With --ray (pip install 'spacy-structlearn[ray]'), models that are trained in shards (the
-    setting `shards`) use the machines of a cluster.
     """
     from spacy.cli._util import parse_config_overrides
     from wasabi import msg
 
-    from ..parallel.cluster import ray_cluster
-    from ..parallel.shards import make_engine
     from ..pipeline.fitting import train as fit
     from ..pipeline.fitting import unset_attributes
 
-    if workers is not None and ray is None:
-        raise typer.BadParameter("--workers is for --ray")
     if gpu_id >= 0:
         raise StructlearnError("SL092", gpu=gpu_id)
     _check_overrides(context.args)
     find_msgpack_hooks_once()
-    here = nullcontext(make_engine)
-    with here if ray is None else ray_cluster(address_of(ray), workers) as engines:
-        overrides = parse_config_overrides(context.args)
-        nlp = fit(config, output, overrides=overrides, make_engine=engines)
+    nlp = fit(config, output, overrides=parse_config_overrides(context.args))
     table(
         [
             (name, "-" if value is None else f"{value:.4f}")

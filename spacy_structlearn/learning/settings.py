@@ -148,6 +148,8 @@ class Settings:
     name: ClassVar[str] = ""
     attributes: ClassVar[tuple[str, ...]] = ()
     """The token attributes that the learner reads."""
+    strengths: ClassVar[tuple[float, ...]] = ()
+    """Strengths of the prior to choose from in learning on; empty if the learner cannot."""
 
     def __post_init__(self) -> None:
         for part in fields(self):

@@ -9,10 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import dataclass
 from hashlib import blake2b
+from importlib import import_module
 from pathlib import Path
 from time import monotonic
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -229,41 +231,43 @@ class Trainer(Generic[S]):
             logger.warning("%s is of other data or settings: training begins anew", checkpoint)
 
 
-class Estimator(Protocol):
-    """The settings of a learner, as made by a registered architecture."""
+@dataclass(frozen=True)
+class Estimator:
+    """A learner: its settings, and the module of its family that trains it.
+
+    The module, which is imported when training begins, has the functions `initialize`, `trainer`
+    and, if `strengths` of the settings is not empty, `adapter`. Their first argument is the
+    settings; the others are those of the methods here.
+
+    module: its name. Empty: the settings have these functions as methods.
+    """
+
+    settings: Any
+    module: str = ""
 
     @property
     def attributes(self) -> tuple[str, ...]:
         """The token attributes that the learner reads."""
+        return self.settings.attributes
 
-    def empty(self) -> Any:
-        """Return the model of an untrained component."""
+    @property
+    def strengths(self) -> tuple[float, ...]:
+        """Values of `strength` to choose from on held-out data; the first is the default.
+
+        Empty if the learner cannot learn on from trained parameters.
+        """
+        return self.settings.strengths
 
     def initialize(self, data: Sequence[Any], labels: Sequence[str], previous: Any = None) -> Any:
         """Return initial parameters for the features of `data`. previous: an earlier model."""
+        return self._call("initialize", data, labels, previous)
 
-    def trainer(
-        self, parameters: Any, data: Sequence[Any], *, make_engine: MakeEngine = make_engine
-    ) -> Trainer:
+    def trainer(self, parameters: Any, data: Sequence[Any]) -> Trainer:
         """Return a trainer that starts from `parameters`."""
-
-
-class Adaptable(Estimator, Protocol):
-    """A learner that can learn on from trained parameters.
-
-    strengths: values of `strength` to choose from on held-out data; the first is the default.
-    """
-
-    strengths: ClassVar[tuple[float, ...]]
+        return self._call("trainer", parameters, data)
 
     def adapter(
-        self,
-        parameters: Any,
-        data: Sequence[Any],
-        labels: Sequence[str],
-        *,
-        strength: float,
-        make_engine: MakeEngine = make_engine,
+        self, parameters: Any, data: Sequence[Any], labels: Sequence[str], *, strength: float
     ) -> Trainer:
         """Return a trainer that starts from `parameters`, with a prior centred on them.
 
@@ -271,6 +275,13 @@ class Adaptable(Estimator, Protocol):
         labels: all labels, old and new.
         strength: of the prior. The larger it is, the less the parameters change.
         """
+        return self._call("adapter", parameters, data, labels, strength=strength)
+
+    def _call(self, function: str, *arguments: Any, **options: Any) -> Any:
+        if not self.module:
+            return getattr(self.settings, function)(*arguments, **options)
+        module = import_module(self.module)
+        return getattr(module, function)(self.settings, *arguments, **options)
 
 
 def array_digest(*parts: Any) -> bytes:

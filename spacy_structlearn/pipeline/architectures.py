@@ -1,15 +1,15 @@
 """Architectures: each learner as a `thinc.Model` that a config can name.
 
 The model has two attributes: "parameters", the model object of the family, which thinc stores by
-the functions registered in `batch_trainable`, and "estimator", the settings of the learner, which
-are not stored because the config has them. It has no thinc parameters.
+the functions registered in `batch_trainable`, and "estimator", the learner with its settings, which
+is not stored because the config has them. It has no thinc parameters.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from thinc.api import Model
 
@@ -36,26 +36,60 @@ from .batch_trainable import let_be_stored, without_models
 _WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
-def architecture(kind: type[Settings], stored_as: str | None = None) -> Callable[..., Model]:
+class _Family(NamedTuple):
+    """How the parameters of a learner are made.
+
+    empty: function from its settings to the parameters of an untrained component.
+    module: the name of the module that trains it, see `Estimator`.
+    """
+
+    empty: Callable[[Any], Any]
+    module: str
+
+
+_FAMILIES: dict[type[Settings], _Family] = {}
+
+
+def architecture(
+    kind: type[Settings],
+    empty: Callable[[Any], Any] = lambda settings: settings.empty(),
+    module: str = "",
+    *,
+    package: str = "spacy_structlearn",
+    stored_as: str | None = None,
+) -> Callable[..., Model]:
     """Make the architecture of a learner from its settings, which are its arguments.
 
     A learner in a block of its own, which is a Model, is replaced by its settings.
+    empty: function from settings to the parameters of an untrained component.
+    module: the name, in `package`, of the module that trains it, see `Estimator`.
     stored_as: the name of the Model. None: the name of the learner in snake case.
     """
     name = stored_as or _WORD.sub("_", kind.name).lower()
+    _FAMILIES[kind] = _Family(empty, module and f"{package}.{module}")
 
     def build(**values: Any) -> Model:
         settings: Any = kind(**{key: without_models(value) for key, value in values.items()})
-        parameters, attrs = settings.empty(), {}
+        parameters, attrs = empty_parameters(settings), {}
         if hasattr(settings, "classes") and not hasattr(parameters, "classes"):
             # Never None, because thinc loads an attribute as the type that it has.
             attrs["classes"] = WordClasses.empty()
             if settings.classes is not None:
                 attrs["classes"] = WordClasses.from_bytes(settings.content("classes"))
-        return learner_model(name, parameters, settings, **attrs)
+        return learner_model(name, parameters, estimator(settings), **attrs)
 
     build.__name__ = build.__qualname__ = f"build_{name}"
     return _documented(kind)(build)
+
+
+def estimator(settings: Settings) -> Estimator:
+    """Return the learner with these settings. The type of the settings has an architecture."""
+    return Estimator(settings, _FAMILIES[type(settings)].module)
+
+
+def empty_parameters(settings: Settings) -> Any:
+    """Return the parameters of an untrained component, for settings as in `estimator`."""
+    return _FAMILIES[type(settings)].empty(settings)
 
 
 def _documented(kind: type[Settings]) -> Callable[[Callable], Any]:

@@ -8,7 +8,7 @@ are converted to arrays once. The key is the reference Doc: spaCy keeps it, but 
 Doc.
 
 A component that was loaded with its parameters learns on: it is trained with a prior centred on
-them (`learning.training.Adaptable`). After `initialize` it is trained from scratch.
+them (`learning.training.Estimator`). After `initialize` it is trained from scratch.
 
 The learned parameters are stored by spaCy's own `to_disk`, `to_bytes` and pickle, as an attribute
 of the component's `thinc.Model` (`architectures`).
@@ -38,7 +38,6 @@ from thinc.model import deserialize_attr, serialize_attr
 from ..errors import StructlearnError
 from ..learning.settings import Settings, document, quoted, setting, signature, violation
 from ..learning.training import Estimator, Trainer
-from ..parallel.shards import MakeEngine, make_engine
 from ..reading import read_bytes
 from ..serialization import DAMAGE
 from ..words.classes import NOT_SHARED, sharing
@@ -47,7 +46,6 @@ from .word_classes import take_along, word_classes
 
 # Cross-validation chooses the strength of the prior: number of folds, minimum number of examples.
 FOLDS, LEAST_EXAMPLES = 4, 10
-ADDED = {"associations"}  # attributes of models that older files do not have
 SETTINGS = "Settings, which are also attributes of the component:"  # a line in docstrings
 
 logger = logging.getLogger("spacy_structlearn")
@@ -67,10 +65,7 @@ class _Training(Transient):
     origin: the parameters before, if the component learns on.
     """
 
-    def __init__(
-        self, make_engine: MakeEngine = make_engine, *, from_scratch: bool = False
-    ) -> None:
-        self.make_engine = make_engine
+    def __init__(self, *, from_scratch: bool = False) -> None:
         self.from_scratch = from_scratch
         self.origin: Any = None
         self.n_examples = 0
@@ -139,7 +134,7 @@ class BatchTrainable(TrainablePipe):
         # anything.
         attrs = getattr(model, "attrs", {})
         if "estimator" not in attrs or not hasattr(attrs.get("parameters"), self.parameter):
-            found = quoted(attrs.get("estimator") or model)
+            found = quoted(getattr(attrs.get("estimator"), "settings", model))
             raise StructlearnError("SL029", component=name, model=found, missing=self.parameter)
         if scorer is not None and not callable(scorer):
             wanted, value = "a function or none", quoted(scorer)
@@ -180,7 +175,7 @@ class BatchTrainable(TrainablePipe):
 
     @property
     def estimator(self) -> Estimator:
-        """The learner that fits the parameters: the settings of the architecture."""
+        """The learner that fits the parameters, with the settings of the architecture."""
         return self.model.attrs["estimator"]
 
     @property
@@ -226,7 +221,7 @@ class BatchTrainable(TrainablePipe):
 
     def require_adaptable(self) -> None:
         """Raise StructlearnError if the learner cannot learn on from trained parameters."""
-        if not hasattr(self.estimator, "adapter"):
+        if not self.estimator.strengths:
             raise StructlearnError("SL094", component=self.name, learner=self.model.name)
 
     # --- training -----------------------------------------------------------------------------
@@ -296,24 +291,17 @@ class BatchTrainable(TrainablePipe):
     def finish_update(self, sgd: Any) -> None:
         """Do nothing: spaCy's optimizer is not used."""
 
-    def fit(
-        self,
-        examples: Iterable[Example],
-        *,
-        make_engine: MakeEngine = make_engine,
-        **options: Any,
-    ) -> float:
+    def fit(self, examples: Iterable[Example], **options: Any) -> float:
         """Train on these examples alone, from the current parameters to the optimum.
 
         If the component learns on, the strength of the prior is chosen on held-out examples.
-        make_engine: makes the engine that holds the shards of the data, see `parallel.shards`.
         options: progress and checkpoints, see `learning.training.Trainer.run`.
         Returns the objective at the optimum. Raises StructlearnError if no example has gold
         annotation and for a damaged checkpoint.
         """
         examples = list(examples)
         self._begin(examples)
-        training = _Training(make_engine, from_scratch=self._training.from_scratch)
+        training = _Training(from_scratch=self._training.from_scratch)
         self._training = training
         if not training.from_scratch:
             training.strength = self._best_strength(examples)
@@ -351,7 +339,7 @@ class BatchTrainable(TrainablePipe):
     def _take_in(self, examples: list[Example], strength: float | None = None) -> None:
         """Add the examples that are new to the training data.
 
-        strength: see `learning.training.Adaptable`. None: the default.
+        strength: see `learning.training.Estimator`. None: the default.
         """
         training = self._training
         fresh = []
@@ -372,19 +360,16 @@ class BatchTrainable(TrainablePipe):
             training.origin = self.parameters if training.origin is None else training.origin
             training.trainer = self._adapter(training.origin, training.data, strength)
         elif training.trainer is None:
-            training.trainer = self.estimator.trainer(
-                self.parameters, fresh, make_engine=training.make_engine
-            )
+            training.trainer = self.estimator.trainer(self.parameters, fresh)
         else:
             training.trainer.add(fresh)
 
     def _adapter(self, origin: Any, data: list[Any], strength: float | None = None) -> Trainer:
         """Return a trainer that learns on. Raises StructlearnError if the learner cannot."""
         self.require_adaptable()
-        estimator: Any = self.estimator
+        estimator = self.estimator
         strength = estimator.strengths[0] if strength is None else strength
-        engine = self._training.make_engine
-        return estimator.adapter(origin, data, self.labels, strength=strength, make_engine=engine)
+        return estimator.adapter(origin, data, self.labels, strength=strength)
 
     def _best_strength(self, examples: list[Example]) -> float:
         """Choose the strength of the prior by cross-validation.
@@ -397,7 +382,7 @@ class BatchTrainable(TrainablePipe):
         """
         self.require_adaptable()
         origin = self.parameters
-        strengths = self.estimator.strengths  # type: ignore[attr-defined]
+        strengths = self.estimator.strengths
         found = [(example, self.gold_data(example)) for example in examples]
         known = [(example, gold) for example, gold in found if gold is not None]
         if len(known) < LEAST_EXAMPLES or self.scorer is None:
@@ -507,12 +492,8 @@ class BatchTrainable(TrainablePipe):
         let_be_stored(self.model)
         try:
             stored = srsly.msgpack_loads(data)
-            own = self.model.to_dict()
-            for attrs, known in zip(stored["attrs"], own["attrs"], strict=False):
-                # Stages had no word classes before.
-                attrs.update({name: known[name] for name in ("classes",) if name in known} | attrs)
             # No checksum covers these parts, and thinc ignores those that it does not know.
-            of_this_kind = _outline(stored) == _outline(own)
+            of_this_kind = _outline(stored) == _outline(self.model.to_dict())
             if of_this_kind:
                 with self._sharing():
                     self.model.from_dict(stored)
@@ -628,7 +609,7 @@ def factory(
 def without_models(value: Any) -> Any:
     """Replace a Model of this package by its settings; return other values unchanged."""
     if isinstance(value, Model) and "estimator" in value.attrs:
-        return value.attrs["estimator"]
+        return value.attrs["estimator"].settings
     if isinstance(value, dict):
         return {key: without_models(item) for key, item in value.items()}
     return value
@@ -640,8 +621,7 @@ def let_be_stored(model: Model) -> None:
     thinc ignores attributes of unknown types. Types are registered when a model with them exists,
     created or unpickled, because not all families are imported in every process.
     """
-    for name in ("parameters", "classes", *ADDED):
-        kind = type(model.attrs.get(name))
+    for kind in map(type, model.attrs.values()):
         if hasattr(kind, "from_bytes") and kind not in serialize_attr.registry:
             serialize_attr.register(kind, lambda _, value, *place: value.to_bytes())
             deserialize_attr.register(kind, lambda held, data, *place: type(held).from_bytes(data))
@@ -654,6 +634,6 @@ def _outline(stored: dict[str, list]) -> list:
     """
     parts = (stored[part] for part in ("nodes", "attrs", "params", "shims"))
     return [
-        (node["name"], sorted(set(attrs) - ADDED), params, shims)
+        (node["name"], sorted(attrs), params, shims)
         for node, attrs, params, shims in zip(*parts, strict=True)
     ]

@@ -36,7 +36,7 @@ _TEMPLATES = """
     SHAPE[1] FLAGS[0] FLAGS[-1]|FLAGS[0]|FLAGS[1]
 """
 DEFAULT_MODEL = {
-    "@architectures": "spacy_structlearn.StochasticCRF.v2",
+    "@architectures": "spacy_structlearn.StochasticCRF.v1",
     "encoding": "none",
     "templates": _TEMPLATES.split(),
 }
@@ -83,7 +83,7 @@ class ChainTagger(BatchTrainable):
 
     def __init__(self, *args: Any, scorer: Callable | None = tagger_score, **settings: Any):
         super().__init__(*args, scorer=scorer, **settings)
-        check_encoding(self.estimator, self.name, (PLAIN,))
+        check_encoding(self.estimator.settings, self.name, (PLAIN,))
         check_attributes(self.estimator.attributes, self.name)
 
     def gold_labels(self, example: Example) -> Iterable[str]:
@@ -98,7 +98,9 @@ class ChainTagger(BatchTrainable):
         whole = [sentence for sentence in sentences if known[sentence].all()]
         if not whole:
             return None
-        columns = template_columns(tokens.columns, self.parameters, self.estimator, training=True)
+        columns = template_columns(
+            tokens.columns, self.parameters, self.estimator.settings, training=True
+        )
         return SequenceData(
             np.concatenate([columns[part] for part in whole]),
             np.cumsum([0, *(part.stop - part.start for part in whole)]),
@@ -109,7 +111,7 @@ class ChainTagger(BatchTrainable):
         """Predict the tags of each Doc."""
         self.require_parameters()
         tokens = read_tokens(docs, self.estimator.attributes, self.name)
-        columns = template_columns(tokens.columns, self.parameters, self.estimator)
+        columns = template_columns(tokens.columns, self.parameters, self.estimator.settings)
         found = candidates(self.parameters, columns, tokens.offsets)
         strings = self.vocab.strings
         symbols = np.array([strings[tag] for tag in self.parameters.labels], dtype=np.uint64)

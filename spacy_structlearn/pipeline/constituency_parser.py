@@ -465,7 +465,7 @@ def _content(example: Example) -> tuple:
 
 make_constituency_parser = factory(
     ConstituencyParser,
-    model={"@architectures": "spacy_structlearn.LatentGrammar.v2"},
+    model={"@architectures": "spacy_structlearn.LatentGrammar.v1"},
     scorer="spacy_structlearn.constituency_scorer.v1",
     scores=[
         *("constituents_f", "constituents_p", "constituents_r"),

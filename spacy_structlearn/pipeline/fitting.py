@@ -27,7 +27,6 @@ from tqdm import tqdm
 
 from ..cleanup import ensured, remove, unfinished
 from ..errors import StructlearnError
-from ..parallel.shards import MakeEngine, make_engine
 from ..reading import nested_sections
 from . import digests
 from .batch_trainable import BatchTrainable
@@ -43,14 +42,12 @@ def train(
     *,
     overrides: dict[str, Any] | None = None,
     progress: bool = True,
-    make_engine: MakeEngine = make_engine,
 ) -> Language:
     """Fit the components of this package in a config, evaluate, and save the pipeline.
 
     A training that was killed is resumed by a call with the same arguments, with the same result.
     output: directory of the pipeline, replaced as a whole once everything is written.
     overrides: changes of the config, such as {"paths.train": "train.spacy"}.
-    make_engine: makes the engine that holds the shards of the data, see `parallel.shards`.
     Returns the pipeline, with its scores on the dev corpus in `nlp.meta["performance"]`. Raises
     StructlearnError if a component to be trained is not of this package, if `output` exists and is
     not a pipeline, if the config has no [training], and for a damaged checkpoint.
@@ -68,7 +65,7 @@ def train(
     )
     frozen = set(settings["frozen_components"])
     dev = list(corpora[1](nlp))  # before the training, because the file may be missing
-    losses = _fit(nlp, list(corpora[0](nlp)), frozen, progress, output, make_engine)
+    losses = _fit(nlp, list(corpora[0](nlp)), frozen, progress, output)
     scores, weights = nlp.evaluate(dev) if dev else {}, settings["score_weights"]
     # As `spacy train` does.
     nlp.meta["performance"] = {
@@ -191,7 +188,6 @@ def _fit(
     frozen: set[str],
     progress: bool,
     checkpoints: Path | None,
-    make_engine: MakeEngine,
 ) -> dict[str, float]:
     """Fit the components of `nlp` one after another, and return the objective of each.
 
@@ -216,7 +212,6 @@ def _fit(
             component,
             examples,
             progress,
-            make_engine=make_engine,
             checkpoint=checkpoint,
             settings=_settings(nlp.config.interpolate()["components"].get(name)),
             keep=True,
@@ -254,8 +249,8 @@ def _bar(
     name: str, component: BatchTrainable, enabled: bool
 ) -> Iterator[Callable[[int, float], None]]:
     """A progress bar over the iterations of one component, with the objective."""
-    estimator = component.estimator
-    total = getattr(estimator, "n_reports", getattr(estimator, "max_iterations", None))
+    learner = component.estimator.settings
+    total = getattr(learner, "n_reports", getattr(learner, "max_iterations", None))
     # disable=None: tqdm is silent if the output is not a terminal.
     with tqdm(desc=name, total=total, unit="it", disable=None if enabled else True) as bar:
 

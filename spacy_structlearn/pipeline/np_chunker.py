@@ -79,7 +79,7 @@ class NPChunker(BatchTrainable):
 
     def __init__(self, *args: Any, scorer: Callable | None = np_chunk_score, **settings: Any):
         super().__init__(*args, scorer=scorer, **settings)
-        check_encoding(self.estimator, self.name, SCHEMES)
+        check_encoding(self.estimator.settings, self.name, SCHEMES)
         # In cfg, because spaCy passes cfg to the scorer.
         self.cfg["spans_key"] = self.spans_key
         check_attributes(self.estimator.attributes, self.name)
@@ -117,8 +117,10 @@ class NPChunker(BatchTrainable):
             within = bisect_right(offsets, start) == bisect_right(offsets, end - 1)
             if within and span.label_ in labels:
                 spans.append((span.label_, start, end))
-        tags = encode(spans, len(positions), self.estimator.encoding)
-        columns = template_columns(tokens.columns, self.parameters, self.estimator, training=True)
+        tags = encode(spans, len(positions), self.estimator.settings.encoding)
+        columns = template_columns(
+            tokens.columns, self.parameters, self.estimator.settings, training=True
+        )
         return SequenceData(columns, tokens.offsets, tuple(tags))
 
     def predict(self, docs: Sequence[Doc]) -> list[list[Chunk]]:
@@ -208,7 +210,7 @@ class NPChunker(BatchTrainable):
         return "<unknown>" if symbol == UNKNOWN else self.vocab.strings[symbol]
 
     def _derive(self, tokens: Tokens) -> np.ndarray:
-        return template_columns(tokens.columns, self.parameters, self.estimator)
+        return template_columns(tokens.columns, self.parameters, self.estimator.settings)
 
 
 def _brackets(docs: Sequence[Doc], tokens: Tokens) -> np.ndarray | None:
@@ -263,7 +265,7 @@ def merge_np_chunks(doc: Doc) -> Doc:
 
 make_np_chunker = factory(
     NPChunker,
-    model={"@architectures": "spacy_structlearn.CRF.v2"},
+    model={"@architectures": "spacy_structlearn.CRF.v1"},
     scorer="spacy_structlearn.np_chunk_scorer.v1",
     scores=["np_chunk_f", "np_chunk_p", "np_chunk_r"],
     assigns=["doc.spans", "doc._.np_chunks", "token._.np_iob", "span._.np_chunk_prob"],

@@ -388,7 +388,7 @@ def _shifted(found: Iterable[Site], positions: Sequence[int]) -> list[Site]:
 
 make_pp_attacher = factory(
     PPAttacher,
-    model={"@architectures": "spacy_structlearn.BayesNet.v2"},
+    model={"@architectures": "spacy_structlearn.BayesNet.v1"},
     scorer="spacy_structlearn.pp_attachment_scorer.v1",
     scores=["pp_attachment_acc", "pp_attachment_p", "pp_attachment_r", "pp_attachment_f"],
     assigns=["doc.spans", "doc._.pp_attachments", "token._.pp_head"],

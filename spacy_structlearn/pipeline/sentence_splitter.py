@@ -50,7 +50,7 @@ _TEMPLATES = """
     PLACE[-1]|KIND[-1]|KIND[0]
 """
 DEFAULT_MODEL = {
-    "@architectures": "spacy_structlearn.CRF.v2",
+    "@architectures": "spacy_structlearn.CRF.v1",
     "encoding": "none",
     "min_count": 2,
     "templates": _TEMPLATES.split(),
@@ -91,7 +91,7 @@ class SentenceSplitter(BatchTrainable):
 
     def __init__(self, *args: Any, scorer: Callable | None = senter_score, **settings: Any):
         super().__init__(*args, scorer=scorer, **settings)
-        check_encoding(self.estimator, self.name, (PLAIN,))
+        check_encoding(self.estimator.settings, self.name, (PLAIN,))
         names = set(self.estimator.attributes).difference(boundaries.COLUMNS)
         check_attributes(sorted(names), self.name)
 
@@ -108,7 +108,9 @@ class SentenceSplitter(BatchTrainable):
         starts = np.array([start == 1 for start in example.get_aligned_sent_starts()])[text.kept]
         # White space before the first word is not a sentence.
         starts[0] = True
-        columns = template_columns(text.columns, self.parameters, self.estimator, training=True)
+        columns = template_columns(
+            text.columns, self.parameters, self.estimator.settings, training=True
+        )
         labels = tuple(LABELS[_BEGINS if start else _GOES_ON] for start in starts.tolist())
         return SequenceData(columns, text.layout.offsets, labels)
 
@@ -116,7 +118,7 @@ class SentenceSplitter(BatchTrainable):
         """Predict the sentence starts of each Doc."""
         self.require_parameters()
         text = self._read(docs)
-        columns = template_columns(text.columns, self.parameters, self.estimator)
+        columns = template_columns(text.columns, self.parameters, self.estimator.settings)
         offsets, known = text.layout.offsets, self._known(text)
         probabilities = marginals(self.parameters, columns, offsets, known)[:, self._label(_BEGINS)]
         # This differs from the best label sequence in few places, and is as accurate.
@@ -140,7 +142,7 @@ class SentenceSplitter(BatchTrainable):
         if not isinstance(doc, Doc):
             raise StructlearnError("SL141", wanted="a Doc", kind=type(doc).__name__)
         text = self._read([doc])
-        columns = template_columns(text.columns, self.parameters, self.estimator)
+        columns = template_columns(text.columns, self.parameters, self.estimator.settings)
         known = self._known(text)
         ids, scores = n_best(self.parameters, columns, text.layout.offsets, n, known)
         readings = []

@@ -51,10 +51,10 @@ def check_attributes(attributes: Sequence[str], component: str) -> None:
             raise StructlearnError("SL003", attribute=name, component=component)
 
 
-def check_encoding(estimator: Any, component: str, known: Sequence[str]) -> None:
+def check_encoding(settings: Any, component: str, known: Sequence[str]) -> None:
     """Raise StructlearnError unless the encoding of labels is one that a component reads."""
     # Learners of third parties may have no such setting.
-    encoding = getattr(estimator, "encoding", None)
+    encoding = getattr(settings, "encoding", None)
     if encoding is not None and encoding not in known:
         wanted = " or ".join(map(repr, known))
         given = {"learner": component, "name": "encoding", "value": quoted(encoding)}
@@ -146,18 +146,18 @@ def _check_annotated(
 
 
 def template_columns(
-    columns: NDArray[np.uint64], parameters: Any, estimator: Any, *, training: bool = False
+    columns: NDArray[np.uint64], parameters: Any, settings: Any, *, training: bool = False
 ) -> NDArray[np.uint64]:
     """Compute the columns that the templates of a chain model read, uint64 (n, k).
 
-    columns: the columns of the estimator's `attributes`.
+    columns: the columns of the settings' `attributes`.
     parameters: the chain model, whose word classes are used if it has any.
     training: keep all symbols, of which learners make vocabularies, not only known symbols.
     """
     if not training:
         return parameters.derive(columns)
     if parameters.is_empty or parameters.classes is None:
-        return estimator.derive(columns)
+        return settings.derive(columns)
     return parameters.derive(columns, closed=False)
 
 

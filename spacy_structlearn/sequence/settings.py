@@ -214,7 +214,7 @@ class LikelihoodSettings(ChainSettings):
         strength: float,
         make_engine: MakeEngine = make_engine,
     ) -> Trainer:
-        """See `learning.training.Adaptable`. Raises StructlearnError for joint models."""
+        """See `learning.training.Estimator`. Raises StructlearnError for joint models."""
         from .estimators.training import adapter
 
         if self.joint:
@@ -334,7 +334,7 @@ class StochasticCRFSettings(ChainSettings):
         strength: float,
         make_engine: MakeEngine = make_engine,
     ) -> Trainer:
-        """See `learning.training.Adaptable`. All labels are considered, not only likely ones."""
+        """See `learning.training.Estimator`. All labels are considered, not only likely ones."""
         from .estimators.training import adapter
 
         own = self.part(CRFSettings, l2=strength, l1=0.0, max_iterations=CRFSettings.max_iterations)

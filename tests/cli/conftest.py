@@ -47,7 +47,7 @@ def parsing_model(model, tmp_path_factory):
         set_gold_spans(doc, "constituents", tree.spans())
         docs.append(doc)
     examples = [to_example(doc) for doc in docs]
-    settings = {"@architectures": "spacy_structlearn.LatentGrammar.v2", "rounds": 0}
+    settings = {"@architectures": "spacy_structlearn.LatentGrammar.v1", "rounds": 0}
     parser = nlp.add_pipe("constituency_parser", config={"model": settings})
     parser.initialize(lambda: examples)
     parser.fit(examples)
@@ -63,7 +63,7 @@ def attaching_model(tmp_path_factory):
     (path / "trees").write_text("\n".join((ATTACHED + TREES) * 3), encoding="utf8")
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
-    settings = {"@architectures": "spacy_structlearn.LatentGrammar.v2", "rounds": 0}
+    settings = {"@architectures": "spacy_structlearn.LatentGrammar.v1", "rounds": 0}
     nlp.add_pipe("constituency_parser", config={"model": settings})
     nlp.add_pipe("pp_attacher")
     examples = list(create_treebank_reader(path / "trees")(nlp))

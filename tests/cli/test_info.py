@@ -19,7 +19,6 @@ from spacy_structlearn.classification.features import ClassificationData
 from spacy_structlearn.grammar.latent.describe import describe, is_conditional, subcategories
 from spacy_structlearn.grammar.latent.model import STORAGES, LatentGrammar
 from spacy_structlearn.pipeline.readers import create_treebank_reader
-from spacy_structlearn.pipeline.upgrade import current
 
 
 def test_info_describes_a_bayesian_network(run, attaching_model):
@@ -87,7 +86,7 @@ def trained(path, architecture, times=4, factory="constituency_parser", **settin
     """A component that has learned two sentences, so many times: the directory of a pipeline."""
     (path / "trees").write_text("\n".join(ATTACHED * times), encoding="utf8")
     nlp = spacy.blank("en")
-    model = {"@architectures": current(architecture), **settings}
+    model = {"@architectures": f"spacy_structlearn.{architecture}.v1", **settings}
     component = nlp.add_pipe(factory, config={"model": model})
     examples = list(create_treebank_reader(path / "trees")(nlp))
     component.initialize(lambda: examples)
@@ -179,7 +178,7 @@ FEW = {"folds": 2, "max_iterations": 1, "weight": 0.5}
     ],
 )
 def test_info_says_that_trees_are_scored_again(run, tmp_path, architecture, settings, weight, said):
-    grammar = {"@architectures": "spacy_structlearn.LatentGrammar.v2", "rounds": 0}
+    grammar = {"@architectures": "spacy_structlearn.LatentGrammar.v1", "rounds": 0}
     trained(tmp_path, architecture, grammar=grammar, **settings)
     arguments = ["--component", "constituency_parser"]
     code, out, err = run("info", tmp_path / "model", *arguments)

@@ -129,7 +129,7 @@ def test_an_architecture_of_one_of_several(run):
     assert (code, err) == (0, "")
     models = [load_config_from_str(out)["components"][name]["model"] for name in names]
     kinds = [model["@architectures"] for model in models]
-    assert kinds == ["spacy_structlearn.CRF.v2", "spacy_structlearn.SpanGrammar.v2"]
+    assert kinds == ["spacy_structlearn.CRF.v1", "spacy_structlearn.SpanGrammar.v1"]
 
 
 def test_a_splitter_is_trained_alone(run):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from spacy_structlearn.learning.settings import Settings
+from spacy_structlearn.pipeline.architectures import estimator
 
 FAMILIES = sorted(f"contracts.{path.stem}" for path in Path(__file__).parent.glob("*_learners.py"))
 
@@ -38,13 +39,13 @@ class Case:
     changes: tuple[dict[str, Any], ...] = ()
 
     def parameters(self) -> Any:
-        return self.settings.initialize(self.data(), self.labels)
+        return estimator(self.settings).initialize(self.data(), self.labels)
 
     def trainer(self, data: list[Any] | None = None, **changes: Any) -> Any:
         """Training from the start."""
         settings = self.settings.part(type(self.settings), **changes)
         data = self.data() if data is None else data
-        return settings.trainer(self.parameters(), data)
+        return estimator(settings).trainer(self.parameters(), data)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from spacy_structlearn.classification.settings import (
     LogLinearSettings,
     StagesSettings,
 )
+from spacy_structlearn.pipeline.architectures import estimator
 
 LABELS = ("A0", "A1", "A9")
 
@@ -71,7 +72,8 @@ CASES = [
 
 
 def trained(settings, labels=LABELS, of=data):
-    return end(settings.trainer(settings.initialize(of(), labels), of()))
+    learner = estimator(settings)
+    return end(learner.trainer(learner.initialize(of(), labels), of()))
 
 
 def exact(settings):

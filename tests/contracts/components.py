@@ -29,7 +29,6 @@ from spacy_structlearn.learning.stored import Stored
 from spacy_structlearn.learning.training import Trainer
 from spacy_structlearn.pipeline.architectures import architecture
 from spacy_structlearn.pipeline.readers import read_treebank, to_example
-from spacy_structlearn.pipeline.upgrade import current
 
 # In which processes find this module.
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -170,21 +169,12 @@ class MajoritySettings(Settings):
 
     max_iterations: int = settings.max_iterations(1)
 
-    def empty(self) -> Majority:
-        return Majority()
-
-    def initialize(self, data, labels, previous=None) -> Majority:
-        return Majority(labels, [1] * len(labels))
-
-    def trainer(self, parameters, data, **engine):
-        return MajorityTrainer(self, parameters, data, **engine)
-
 
 class MajorityTrainer(Trainer[MajoritySettings]):
     kept = ("counts",)
 
-    def __init__(self, settings, parameters, data, **engine):
-        super().__init__(settings, **engine)
+    def __init__(self, settings, parameters, data):
+        super().__init__(settings)
         self.labels, self.seen, self.counts = parameters.labels, [], [1] * len(parameters.labels)
         self.add(data)
 
@@ -204,11 +194,24 @@ class MajorityTrainer(Trainer[MajoritySettings]):
         return "".join(self.seen).encode()
 
 
-registry.architectures.register("contracts.Majority.v1", func=architecture(MajoritySettings, "x"))
+def initialize(settings, data, labels, previous=None) -> Majority:
+    return Majority(labels, [1] * len(labels))
+
+
+def trainer(settings, parameters, data) -> MajorityTrainer:
+    return MajorityTrainer(settings, parameters, data)
+
+
+registry.architectures.register(
+    "contracts.Majority.v1",
+    func=architecture(
+        MajoritySettings, lambda settings: Majority(), "components", package="contracts"
+    ),
+)
 
 # --- the list -------------------------------------------------------------------------------------
 GRAMMAR = {
-    "@architectures": "spacy_structlearn.LatentGrammar.v2",
+    "@architectures": "spacy_structlearn.LatentGrammar.v1",
     "rounds": 1,
     "split_iterations": 3,
     "merge_iterations": 2,
@@ -251,7 +254,8 @@ PARSED = ("sentencizer", "constituency_parser LatentGrammar")
 
 
 def block(name: str, **values: Any) -> dict[str, Any]:
-    registered = "contracts.Majority.v1" if name == "Majority" else current(name)
+    owner = "contracts" if name == "Majority" else "spacy_structlearn"
+    registered = f"{owner}.{name}.v1"
     return {"@architectures": registered, **values}
 
 

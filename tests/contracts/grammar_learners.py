@@ -9,6 +9,7 @@ from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.grammar.spans.settings import (
     SpanGrammarSettings,
 )
+from spacy_structlearn.pipeline.architectures import estimator
 from spacy_structlearn.trees.brackets import parse_tree
 
 # No label is English, and the order of words is that of a language with the head at the end.
@@ -32,7 +33,7 @@ def other_trees():
 
 def learned(**settings):
     found = LatentGrammarSettings(**EM, **settings)
-    trainer = found.trainer(None, trees())
+    trainer = estimator(found).trainer(None, trees())
     while trainer.step():
         pass
     return trainer.parameters()
@@ -48,7 +49,7 @@ class LearningOn(Case):
     def trainer(self, data=None, **changes):
         settings = self.settings.part(type(self.settings), **changes)
         data = self.data() if data is None else data
-        return settings.adapter(learned(rounds=1, grammars=2), data, strength=3.0)
+        return estimator(settings).adapter(learned(rounds=1, grammars=2), data, (), strength=3.0)
 
 
 def groups(trees=trees):
@@ -80,7 +81,7 @@ M_ESTIMATED = {
 
 
 def scored(settings, groups=groups):
-    trainer = settings.trainer(None, groups())
+    trainer = estimator(settings).trainer(None, groups())
     while trainer.step():
         pass
     return trainer.parameters()

@@ -9,6 +9,7 @@ from contracts.cases import end, listed, trained
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.learning.settings import plain, signature
 from spacy_structlearn.learning.training import KIND
+from spacy_structlearn.pipeline.architectures import empty_parameters
 from spacy_structlearn.serialization import pack, unpack
 
 
@@ -28,7 +29,7 @@ def states(case):
 
 
 def test_empty_parameters(case):
-    empty = case.settings.empty()
+    empty = empty_parameters(case.settings)
     assert empty.is_empty
     assert type(empty).from_bytes(empty.to_bytes()) == empty
     assert not case.parameters().is_empty

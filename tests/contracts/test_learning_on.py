@@ -1,4 +1,4 @@
-"""What every learner does that learns on from trained parameters; see `Adaptable`."""
+"""What every learner does that learns on from trained parameters; see `Estimator.adapter`."""
 
 import numpy as np
 import pytest
@@ -9,6 +9,7 @@ from spacy_structlearn.classification.stages import Stages
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.latent.model import LatentGrammar
+from spacy_structlearn.pipeline.architectures import estimator
 from spacy_structlearn.sequence.chain.decode import marginals
 from spacy_structlearn.sequence.chain.model import ChainModel
 
@@ -17,11 +18,13 @@ REFUSALS = {"SL095", "SL408"}
 
 def adapter(case, strength=1.0, data=None):
     data = case.other()[-1:] if data is None else data
-    return case.settings.adapter(trained(case.name), data, case.labels, strength=strength)
+    return estimator(case.settings).adapter(
+        trained(case.name), data, case.labels, strength=strength
+    )
 
 
 @pytest.fixture(
-    params=[c for c in listed("CASES") if hasattr(c.settings, "strengths")],
+    params=[c for c in listed("CASES") if c.settings.strengths],
     ids=lambda case: case.name,
 )
 def any_case(request):
@@ -106,7 +109,7 @@ def test_a_strong_prior_keeps_the_predictions(case):
 def test_what_was_learned_is_learned_on_from(case):
     old = adapter(case).run()
     data, strength = case.data()[:1], case.settings.strengths[0]
-    new = case.settings.adapter(old, data, case.labels, strength=strength).run()
+    new = estimator(case.settings).adapter(old, data, case.labels, strength=strength).run()
     assert type(new).from_bytes(new.to_bytes()) == new
 
 

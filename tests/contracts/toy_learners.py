@@ -9,6 +9,7 @@ from spacy_structlearn.learning import settings
 from spacy_structlearn.learning.settings import Settings, setting
 from spacy_structlearn.learning.stored import Stored
 from spacy_structlearn.learning.training import Trainer, array_digest
+from spacy_structlearn.pipeline.architectures import architecture
 
 
 class Mean(Stored):
@@ -31,21 +32,12 @@ class MeanSettings(Settings):
     l2: float = settings.l2(0.0)
     max_iterations: int = settings.max_iterations(7)
 
-    def empty(self) -> Mean:
-        return Mean()
-
-    def initialize(self, data, labels, previous=None) -> Mean:
-        return Mean(0.0, labels)
-
-    def trainer(self, parameters, data, **engine):
-        return MeanTrainer(self, parameters, data, **engine)
-
 
 class MeanTrainer(Trainer[MeanSettings]):
     kept = ("mean", "last")
 
-    def __init__(self, settings, parameters, data, **engine):
-        super().__init__(settings, **engine)
+    def __init__(self, settings, parameters, data):
+        super().__init__(settings)
         self.labels, self.mean = parameters.labels, parameters.mean
         self.numbers: list[float] = []
         self.add(data)
@@ -68,6 +60,16 @@ class MeanTrainer(Trainer[MeanSettings]):
     def data_digest(self):
         return array_digest(self.numbers)
 
+
+def initialize(settings, data, labels, previous=None) -> Mean:
+    return Mean(0.0, labels)
+
+
+def trainer(settings, parameters, data) -> MeanTrainer:
+    return MeanTrainer(settings, parameters, data)
+
+
+architecture(MeanSettings, lambda settings: Mean(), "toy_learners", package="contracts")
 
 CASES = [
     Case(

@@ -71,7 +71,7 @@ def make_chunker(make_examples):
 @pytest.fixture
 def nlp(make_chunker):
     """A chunker over words alone, so that raw text needs no tagger; sentences by rule."""
-    nlp = make_chunker(model={"@architectures": "spacy_structlearn.CRF.v2", **WORDS_ONLY})
+    nlp = make_chunker(model={"@architectures": "spacy_structlearn.CRF.v1", **WORDS_ONLY})
     nlp.add_pipe("sentencizer", first=True)
     return nlp
 

@@ -9,12 +9,11 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.pipeline.upgrade import current
 from spacy_structlearn.words.classes import FORMS, learn
 
 
 def block(name, **settings):
-    return {"@architectures": current(name), **settings}
+    return {"@architectures": f"spacy_structlearn.{name}.v1", **settings}
 
 
 # The ones of each learner that a contract does not go through, and the F1 that they must have: with
@@ -52,7 +51,7 @@ def test_learns_and_predicts(make_chunker, make_examples, name):
 
 
 def test_warm_start_keeps_the_weights_of_what_was_known(make_chunker, make_examples):
-    model = {"@architectures": "spacy_structlearn.CRF.v2", "warm_start": True}
+    model = {"@architectures": "spacy_structlearn.CRF.v1", "warm_start": True}
     nlp = make_chunker(model=model)
     chunker = nlp.get_pipe("np_chunker")
     before = chunker.parameters
@@ -100,7 +99,7 @@ def test_word_classes(make_examples, tmp_path):
     path = tmp_path / "classes"
     path.write_bytes(classes.to_bytes())
     model = {
-        "@architectures": "spacy_structlearn.CRF.v2",
+        "@architectures": "spacy_structlearn.CRF.v1",
         "templates": ["CLASS[0]", "CLASS2[-1]|CLASS2[0]", "bias"],
         "classes": str(path),
     }
@@ -120,7 +119,7 @@ def test_word_classes(make_examples, tmp_path):
 
 def test_missing_classes_are_an_error(make_examples):
     nlp = spacy.blank("en")
-    model = {"@architectures": "spacy_structlearn.CRF.v2", "templates": ["CLASS[0]"]}
+    model = {"@architectures": "spacy_structlearn.CRF.v1", "templates": ["CLASS[0]"]}
     chunker = nlp.add_pipe("np_chunker", config={"model": model})
     with pytest.raises(StructlearnError, match="SL241"):
         chunker.initialize(lambda: make_examples(nlp))
@@ -212,7 +211,7 @@ def stages(**changed):
 
 
 def test_a_stage_is_changed_or_left_out_by_its_name():
-    parts = stages(stages={"roles": STAGE}).estimator.stages
+    parts = stages(stages={"roles": STAGE}).estimator.settings.stages
     assert list(parts) == ["predicates", "senses", "identification", "roles"]
     assert [part.l2 for part in parts.values()] == [1.0, 1.0, 1.0, 3.0]
     assert parts["roles"].templates != parts["senses"].templates

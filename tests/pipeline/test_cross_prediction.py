@@ -29,7 +29,7 @@ from spacy_structlearn.pipeline.readers import (
 )
 
 TAGGER = {
-    "@architectures": "spacy_structlearn.StochasticCRF.v2",
+    "@architectures": "spacy_structlearn.StochasticCRF.v1",
     "encoding": "none",
     "templates": ["ORTH[0]", "bias"],
 }

@@ -23,7 +23,7 @@ def tagged(nlp, words, tags):
 
 # --- training -------------------------------------------------------------------------------------
 def test_small_batches_end_at_the_same_optimum(make_chunker, make_examples):
-    settings = {"model": {"@architectures": "spacy_structlearn.CRF.v2", "tolerance": 1e-9}}
+    settings = {"model": {"@architectures": "spacy_structlearn.CRF.v1", "tolerance": 1e-9}}
     fitted = make_chunker(**settings).get_pipe("np_chunker").parameters
     nlp = spacy.blank("en")
     nlp.add_pipe("np_chunker", config=settings)

@@ -326,7 +326,7 @@ def test_variables():
 def test_a_lemmatizer_from_the_registry():
     lemmatizer = {"@misc": "spacy_structlearn.english_lemmas.v1"}
     model = {
-        "@architectures": "spacy_structlearn.BayesNet.v2",
+        "@architectures": "spacy_structlearn.BayesNet.v1",
         "structure": {"p": [], "v_lemma": ["p"], "n1_lemma": ["p"], "n2_lemma": ["p"]},
     }
     nlp = trained(lemmatizer=lemmatizer, model=model)
@@ -344,7 +344,7 @@ def test_a_lemmatizer_from_the_registry():
 
 def test_what_was_trained_with_a_lemmatizer_says_that_it_is_missing():
     model = {
-        "@architectures": "spacy_structlearn.BayesNet.v2",
+        "@architectures": "spacy_structlearn.BayesNet.v1",
         "structure": {"p": [], "v_lemma": ["p"]},
     }
     nlp = trained(lemmatizer={"@misc": "spacy_structlearn.english_lemmas.v1"}, model=model)
@@ -393,7 +393,7 @@ def test_associations_need_a_file_and_a_lemmatizer(tmp_path):
 
 def test_a_learner_is_no_lemmatizer():
     with pytest.raises(StructlearnError, match=r"SL043.*lemmatizer is CRF"):
-        trained(lemmatizer={"@architectures": "spacy_structlearn.CRF.v2"})
+        trained(lemmatizer={"@architectures": "spacy_structlearn.CRF.v1"})
 
 
 def test_files_without_associations_are_read(attacher, nlp):

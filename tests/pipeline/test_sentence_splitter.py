@@ -9,7 +9,7 @@ from spacy.training import Example
 from spacy_structlearn.pipeline.renderings import RENDERINGS, rendered
 
 MODEL = {
-    "@architectures": "spacy_structlearn.CRF.v2",
+    "@architectures": "spacy_structlearn.CRF.v1",
     "encoding": "none",
     "l2": 0.1,
     "templates": [

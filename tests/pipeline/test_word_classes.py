@@ -31,7 +31,7 @@ def nlp(classes, tmp_path):
     )
     example = spacy.training.Example(nlp.make_doc(" ".join(WORDS)), gold)
     model = {
-        "@architectures": "spacy_structlearn.CRF.v2",
+        "@architectures": "spacy_structlearn.CRF.v1",
         "templates": ["CLASS[0]", "LOWER[0]", "bias"],
         "encoding": "none",
         "classes": str(tmp_path / "classes.bin"),

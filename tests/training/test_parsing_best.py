@@ -85,7 +85,7 @@ def test_what_is_learned_is_kept(small, trees, monkeypatch):
 
 def test_features_are_learned_as_the_default_parser_learns_them():
     model = registry.resolve({"model": parsers.component_block(parsers.CONFIG)["model"]})
-    shipped = model["model"].attrs["estimator"]
+    shipped = model["model"].attrs["estimator"].settings
     own = parsers.SPAN.estimator(shipped.base, parsers.FOLDS["ewt"], shipped.threads)
     assert replace(own, templates=None, tag_templates=None) == shipped
 

@@ -56,7 +56,7 @@ def conll(
     )
     chunker.initialize(lambda: train)
     figures = {}
-    if architecture == "CRF.v2" and settings.get("order", 1) == 1:
+    if architecture == "CRF.v1" and settings.get("order", 1) == 1:
         figures["loss_at_zero"] = loss_at_zero(chunker, train)
         figures["predicates"] = len(chunker.parameters.keys)
     iterations = []
@@ -78,14 +78,14 @@ def conll(
 
 def crf1(corpora: Path) -> dict[str, float]:
     """Return figures of a first-order CRF, trained close to the optimum."""
-    return conll(corpora, "CRF.v2", tolerance=1e-7, max_iterations=1000)
+    return conll(corpora, "CRF.v1", tolerance=1e-7, max_iterations=1000)
 
 
 def crf2(corpora: Path) -> dict[str, float]:
     """Return figures of a CRF with label pairs, on the first 7,936 sentences and on all. l2 is the
     same as for other packages."""
-    part = conll(corpora, "CRF.v2", order=2, l2=CRF2_L2)
-    full = conll(corpora, "CRF.v2", None, order=2, l2=CRF2_L2)
+    part = conll(corpora, "CRF.v1", order=2, l2=CRF2_L2)
+    full = conll(corpora, "CRF.v1", None, order=2, l2=CRF2_L2)
     return part | {f"full.{key}": value for key, value in full.items()}
 
 
@@ -96,12 +96,12 @@ def hmm(corpora: Path) -> dict[str, float]:
 
 def perceptron(corpora: Path) -> dict[str, float]:
     """Return figures of an averaged perceptron with label pairs, twenty epochs."""
-    return conll(corpora, "Perceptron.v2")
+    return conll(corpora, "Perceptron.v1")
 
 
 def all_chunks(corpora: Path) -> dict[str, float]:
     """Return figures for all eleven chunk types, first order, on all of train."""
-    return conll(corpora, "CRF.v2", None, types=())
+    return conll(corpora, "CRF.v1", None, types=())
 
 
 def best(corpora: Path, work: Path) -> dict[str, float]:
@@ -119,14 +119,14 @@ def best(corpora: Path, work: Path) -> dict[str, float]:
     settings = dict(config["components"]["np_chunker"]["model"])
     del settings["@architectures"]
     settings |= {"classes": str(classes), "l2": 2.0}
-    full = conll(corpora, "CRF.v2", None, **settings)
+    full = conll(corpora, "CRF.v1", None, **settings)
     return {f"full.{key}": value for key, value in full.items()}
 
 
 def loss_at_zero(chunker, examples: list[Example]) -> float:
     """Return the objective with zero weights: the number of tokens times log 3."""
     data = concatenate([chunker.gold_data(eg) for eg in examples], chunker.parameters.labels)
-    objective = ChainLikelihood(chunker.parameters, *data, l2=chunker.estimator.l2)
+    objective = ChainLikelihood(chunker.parameters, *data, l2=chunker.estimator.settings.l2)
     return objective.value_and_grad(np.zeros(objective.n_parameters))[0]
 
 

@@ -20,12 +20,11 @@ from spacy.vocab import Vocab
 from spacy_structlearn.cli._configs import config_text
 from spacy_structlearn.pipeline.extensions import CONSTITUENTS
 from spacy_structlearn.pipeline.readers import create_docbin_reader, read_treebank
-from spacy_structlearn.pipeline.upgrade import current
 
 SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
 DOCUMENTS = 6  # training documents of the sample; one more for the dev part
 GRAMMAR = {
-    "@architectures": "spacy_structlearn.LatentGrammar.v2",
+    "@architectures": "spacy_structlearn.LatentGrammar.v1",
     "rounds": 1,
     "split_iterations": 3,
     "merge_iterations": 2,
@@ -48,12 +47,12 @@ class Small:
 
 
 def _chunker(architecture: str, **model: Any) -> Small:
-    named = {"@architectures": current(architecture), **model}
+    named = {"@architectures": f"spacy_structlearn.{architecture}.v1", **model}
     return Small("np_chunker", named, replace=True)
 
 
 def _attacher(architecture: str, **model: Any) -> Small:
-    named = {"@architectures": current(architecture), **model}
+    named = {"@architectures": f"spacy_structlearn.{architecture}.v1", **model}
     return Small("pp_attacher", named, replace=True)
 
 
@@ -70,7 +69,7 @@ SMALL = {
         "constituency_parser.ConditionalGrammar",
         {
             **GRAMMAR,
-            "@architectures": "spacy_structlearn.ConditionalGrammar.v2",
+            "@architectures": "spacy_structlearn.ConditionalGrammar.v1",
             "conditional_iterations": 4,
         },
     ),

@@ -197,7 +197,7 @@ class SpanGrammarSettings(ForestSettings, SpanFeaturesSettings):
         strength: float,
         make_engine: MakeEngine = make_engine,
     ) -> Trainer[Any]:
-        """See `learning.training.Adaptable`; `labels` are not used.
+        """See `learning.training.Estimator`; `labels` are not used.
 
         strength: relative to the strengths of the parts, see `adaptation`.
         """

@@ -185,11 +185,11 @@ class Grammar:
 
 
 # --- all of them ----------------------------------------------------------------------------------
-CRF = {"@architectures": "spacy_structlearn.CRF.v2"}
+CRF = {"@architectures": "spacy_structlearn.CRF.v1"}
 SYSTEMS = {
     "ours_crf": Chunker(CRF),
     "ours_pairs": Chunker({**CRF, "order": 2, "l2": 1.0}),
-    "ours_perceptron": Chunker({"@architectures": "spacy_structlearn.Perceptron.v2"}),
+    "ours_perceptron": Chunker({"@architectures": "spacy_structlearn.Perceptron.v1"}),
     "ours_best": Chunker({"l2": 2.0}, config="np_chunker.cfg", n_classes=400),
     "ours_bayes_net": Classifier("BayesNet", {"fit_d": "conditional", "n_d": "many"}),
     "ours_log_linear": Classifier("LogLinear", {"l2": "search"}),

@@ -33,7 +33,6 @@ from spacy_structlearn.pipeline.readers import (
     create_pp_quadruples_reader,
     create_treebank_reader,
 )
-from spacy_structlearn.pipeline.upgrade import upgraded
 from spacy_structlearn.roles.propositions import read_props
 from spacy_structlearn.sequence.layout.features import Templates
 from spacy_structlearn.trees.brackets import parse_tree, read_trees, write_trees
@@ -203,12 +202,9 @@ class Reader:
 
     def _config(self, data: bytes) -> None:
         try:
-            config = Config().from_str(_text(data), interpolate=False)
+            Config().from_str(_text(data), interpolate=False)
         except (ValueError, KeyError, configparser.Error):  # of confection
             return
-        once = upgraded(config)
-        if upgraded(once) != once:
-            raise NotSane("an upgraded config is not current")
 
     def _templates(self, data: bytes) -> None:
         Templates(_text(data).split(" "))

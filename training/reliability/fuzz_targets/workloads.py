@@ -20,7 +20,6 @@ from spacy.util import registry
 
 from spacy_structlearn.pipeline.constituent_matcher import ConstituentMatcher
 from spacy_structlearn.pipeline.readers import create_treebank_reader
-from spacy_structlearn.pipeline.upgrade import current
 from spacy_structlearn.words.classes import learn
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -29,7 +28,7 @@ SENTENCES = 16
 TEXT = "The old man took a key from his pocket. He opened the door of the shed with it."
 WORDS_ONLY = ["ORTH[0]", "LOWER[-1]", "LOWER[1]", "SUFFIX[0]", "bias"]
 LATENT = {
-    "@architectures": "spacy_structlearn.LatentGrammar.v2",
+    "@architectures": "spacy_structlearn.LatentGrammar.v1",
     "rounds": 1,
     "split_iterations": 2,
     "merge_iterations": 1,
@@ -52,12 +51,12 @@ CLASSES_FILE = "classes.bin"
 
 
 def _chain(name: str, **settings: Any) -> tuple[str, dict[str, Any]]:
-    model = {"@architectures": current(name), **settings}
+    model = {"@architectures": f"spacy_structlearn.{name}.v1", **settings}
     return "np_chunker", {"model": model}
 
 
 def _parser(name: str, **settings: Any) -> tuple[str, dict[str, Any]]:
-    model = {"@architectures": current(name), **settings}
+    model = {"@architectures": f"spacy_structlearn.{name}.v1", **settings}
     return "constituency_parser", {"model": model}
 
 
@@ -115,7 +114,7 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
     "isbn_mean_field": _parser("ISBN", **ISBN, means="mean_field"),
     "bayes_net": (
         "pp_attacher",
-        {"model": {"@architectures": "spacy_structlearn.BayesNet.v2", "classes": CLASSES}},
+        {"model": {"@architectures": "spacy_structlearn.BayesNet.v1", "classes": CLASSES}},
     ),
     "log_linear": (
         "pp_attacher",
@@ -123,7 +122,7 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
             "model": {
                 **LOG_LINEAR,
                 "templates": "pairs",
-                "base": {"@architectures": "spacy_structlearn.BayesNet.v2"},
+                "base": {"@architectures": "spacy_structlearn.BayesNet.v1"},
             }
         },
     ),
@@ -253,7 +252,7 @@ def load(path: Path) -> Trained:
     """Load a pipeline written by `save`."""
     # The builders register storage of parameters with thinc, but pickle does not call them.
     for name in ("ISBN", "MEstimatedGrammar"):
-        registry.architectures.get(current(name))()
+        registry.architectures.get(f"spacy_structlearn.{name}.v1")()
     return pickle.loads(path.read_bytes())
 
 
