@@ -14,6 +14,7 @@ PACKAGE = Path(spacy_structlearn.__file__).parent
 # A module may import from its own room and from rooms below; families, the floor of 8, never from
 # one another. The names without a folder are single modules.
 FLOORS = {
+    "_build": 0,
     "visible": -1,
     "about": 0,
     "cleanup": 0,

@@ -19,7 +19,6 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parent.parent
-KERNELS = ROOT / "spacy_structlearn" / "kernels"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf8"))
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 REGISTRIES = {
@@ -90,57 +89,34 @@ def test_a_build_path_is_nowhere_in_the_repository():
         assert str(ROOT) not in text, path
 
 
-def test_every_kernel_is_built_and_again_when_its_header_changes():
-    modules = {m["sources"][0]: m for m in PROJECT["tool"]["setuptools"]["ext-modules"]}
-    kernels = {
-        path.relative_to(ROOT).as_posix(): path for path in ROOT.glob("spacy_structlearn/**/*.pyx")
-    }
-    assert modules.keys() == kernels.keys()
-    for source, path in kernels.items():
-        assert modules[source]["name"] == source.removesuffix(".pyx").replace("/", ".")
-        assert sorted(modules[source].get("depends", [])) == depends(path)
+def run_python(*arguments: str, cwd: Path) -> str:
+    """What it prints. Setuptools runs in a process of its own, before anything loads distutils."""
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=True).stdout
 
 
-def depends(path: Path) -> list[str]:
-    """The declarations and headers that a kernel includes, its own first, in alphabetical order."""
-    declarations: set[Path] = set()
-    waiting = [path, path.with_suffix(".pxd")]
-    while waiting:
-        module = waiting.pop()
-        if module.suffix == ".pxd" and module.exists():
-            declarations.add(module)
-        if module.exists():
-            names = re.findall(
-                r"^from (spacy_structlearn\.[\w.]+) cimport", module.read_text("utf8"), re.M
-            )
-            found = {ROOT / f"{name.replace('.', '/')}.pxd" for name in names}
-            waiting += found - declarations
-    found = {header for declared in [path, *declarations] for header in headers(declared)}
-    return sorted(item.relative_to(ROOT).as_posix() for item in declarations | found)
-
-
-def headers(path: Path) -> list[Path]:
-    """The headers that a file includes, and those that they include."""
-    names = re.findall(r'(?:cdef extern from|#include) "(.+?)"', path.read_text(encoding="utf8"))
-    own = [path.parent / name for name in dict.fromkeys(names)]
-    return own + [header for one in own for header in headers(one)]
+def test_every_kernel_is_built():
+    code = (
+        "from setuptools import Distribution; from spacy_structlearn._build import BuildKernels;"
+        "command = BuildKernels(Distribution()); command.ensure_finalized();"
+        "print(*command.get_source_files(), sep='\\n')"
+    )
+    sources = run_python("-c", code, cwd=ROOT).split()
+    kernels = [
+        path.relative_to(ROOT).as_posix() for path in ROOT.glob("spacy_structlearn/**/*.pyx")
+    ]
+    assert sorted(sources) == sorted([*kernels, "spacy_structlearn/kernels/_cyutility.c"])
 
 
 def test_a_wheel_takes_every_file_of_the_package(tmp_path):
     """Whatever its kind: a checkout works with files that an installed package lacks."""
-    # Not imported here: it does not bear a distutils that somebody else has imported before it.
     if int(version("setuptools").split(".")[0]) < 77:
         pytest.skip("needs setuptools 77 or later, as a build does")
     for name in ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tmp_path)
     built = shutil.ignore_patterns("*.so", "*.pyd", "*.c", "__pycache__")
     shutil.copytree(ROOT / "spacy_structlearn", tmp_path / "spacy_structlearn", ignore=built)
-    subprocess.run(
-        [sys.executable, "-c", "import setuptools; setuptools.setup()", "build_py", "-d", "out"],
-        cwd=tmp_path,
-        capture_output=True,
-        check=True,
-    )
+    run_python("-c", "import setuptools; setuptools.setup()", "build_py", "-d", "out", cwd=tmp_path)
     here, there = (
         {path.relative_to(root) for path in root.glob("spacy_structlearn/**/*") if path.is_file()}
         for root in (tmp_path, tmp_path / "out")

@@ -1,0 +1,57 @@
+"""How setuptools compiles the kernels: every `.pyx` file of the package is an extension module.
+
+Cython keeps track of what a kernel includes, so a build compiles only what changed. Cython's own
+code for memoryviews is compiled once, in `kernels/_cyutility`, and not again in every kernel.
+"""
+
+import os
+from pathlib import Path
+
+from setuptools import Extension
+from setuptools.command.build_ext import build_ext
+
+SHARED = "spacy_structlearn.kernels._cyutility"
+HEADERS = [path.as_posix() for path in Path("spacy_structlearn/kernels").glob("*.h")]
+
+
+def _extension(source: Path) -> Extension:
+    return Extension(
+        ".".join(source.with_suffix("").parts),
+        [source.as_posix()],
+        include_dirs=["spacy_structlearn/kernels"],
+        extra_compile_args=["-O3", "-g0"],
+    )
+
+
+class BuildKernels(build_ext):
+    """Translates and compiles all kernels, on all cores unless `--parallel` says otherwise."""
+
+    def finalize_options(self) -> None:
+        """Find the kernels; setuptools calls this in the root of the repository."""
+        # The largest come first, so that no core has one of them left at the end.
+        kernels = sorted(
+            Path("spacy_structlearn").rglob("*.pyx"), key=lambda path: -path.stat().st_size
+        )
+        shared = Path(SHARED.replace(".", "/") + ".c")
+        self.distribution.ext_modules = [*map(_extension, kernels), _extension(shared)]
+        super().finalize_options()
+        if self.parallel is None:
+            self.parallel = os.cpu_count()
+
+    def build_extensions(self) -> None:
+        """Translate to C in parallel processes, then compile in parallel."""
+        # Not needed to import this module: Cython is installed for a build only.
+        from Cython.Build import cythonize
+
+        translated = cythonize(
+            self.extensions,
+            nthreads=self.parallel,
+            force=bool(self.force),
+            quiet=not self.verbose,
+            shared_utility_qualified_name=SHARED,
+        )
+        for extension, in_c in zip(self.extensions, translated, strict=True):
+            extension.sources = in_c.sources
+            # Cython knows the header that a kernel names, and not those that this one includes.
+            extension.depends = HEADERS if in_c.depends else []
+        super().build_extensions()
