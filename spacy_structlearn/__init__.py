@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from spacy.vocab import Vocab
     from thinc.api import Config
 
-    from .pipeline.as_data import as_dict
-    from .pipeline.constituent_matcher import ConstituentMatcher
-    from .pipeline.glossary import explain
+    from .pipeline.extensions.as_data import as_dict
+    from .pipeline.extensions.matcher import ConstituentMatcher
 
 __all__ = ["ConstituentMatcher", "__version__", "as_dict", "explain", "load"]
 
@@ -71,18 +70,31 @@ def load(
     return spacy.load(where, vocab=vocab, config=config or {}, **given)
 
 
+def explain(label: str) -> str | None:
+    """Get a short explanation of a label: "noun phrase" for "NP", "transfer" for "give.01".
+
+    Explains the labels of phrases, tags, chunks, attachments, semantic roles and failed parses, and
+    the rolesets of the built-in pipeline. Any other label gets the explanation of `spacy.explain`,
+    or None.
+    """
+    from .glossary import explanation
+
+    text = explanation(label)
+    if text is None:
+        import spacy  # which takes a second, and most labels are ours
+
+        text = spacy.explain(label)
+    return text
+
+
 def __getattr__(name: str) -> object:
     # Imported when they are used, because they import spaCy.
     if name == "ConstituentMatcher":
-        from .pipeline.constituent_matcher import ConstituentMatcher
+        from .pipeline.extensions.matcher import ConstituentMatcher
 
         return ConstituentMatcher
     if name == "as_dict":
-        from .pipeline.as_data import as_dict
+        from .pipeline.extensions.as_data import as_dict
 
         return as_dict
-    if name == "explain":
-        from .pipeline.glossary import explain
-
-        return explain
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,7 +8,7 @@ import pytest
 import spacy_structlearn
 from spacy_structlearn import glossary
 from spacy_structlearn.groups import GROUPS, PARSE_FAILURES
-from spacy_structlearn.pipeline.extensions import PP_ROLES
+from spacy_structlearn.pipeline.extensions.span_groups import PP_ROLES
 from training.glosses import predicted
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -51,7 +51,7 @@ def read_all(doc):
     assert len(doc._.trees) == len(sentences)
     for sentence in sentences:
         found = list(sentence._.constituents)
-        assert extensions.trimmed(found[0]) == extensions.trimmed(sentence)
+        assert extensions.brackets.trimmed(found[0]) == extensions.brackets.trimmed(sentence)
         inside = [i for i in words if sentence.start <= i < sentence.end]
         assert len(parse_tree(sentence._.parse_string).words()) == len(inside)
         for span in found:

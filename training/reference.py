@@ -31,11 +31,16 @@ from spacy_structlearn.learning.annotations import annotations, shown
 from spacy_structlearn.learning.settings import reference
 from spacy_structlearn.matching import relations, tregex
 from spacy_structlearn.matching.patterns import FLAGS, LABEL, LENGTH, TEXTS, compiled
-from spacy_structlearn.pipeline import phrases
 from spacy_structlearn.pipeline.batch_trainable import SETTINGS
-from spacy_structlearn.pipeline.constituent_matcher import ConstituentMatcher
-from spacy_structlearn.pipeline.extensions import GETTERS, Frame, FrameArgument, PPAttachment
-from spacy_structlearn.pipeline.phrases import Clause
+from spacy_structlearn.pipeline.extensions import (
+    GETTERS,
+    METHODS,
+    Clause,
+    Frame,
+    FrameArgument,
+    PPAttachment,
+)
+from spacy_structlearn.pipeline.extensions.matcher import ConstituentMatcher
 from spacy_structlearn.trees.tree import Tree
 from training.common.recording import ROOT
 
@@ -103,17 +108,17 @@ def attributes() -> Iterator[str]:
     for name, kind in KINDS.items():
         rows = [
             (f"`{name}._.{of.__name__}`", code(returns(of)), without(of, kind), flat(meaning(of)))
-            for of in (*GETTERS[kind], *(() if kind is Token else phrases.GETTERS))
+            for of in GETTERS[kind]
         ]
         yield from table(("attribute", "type", "without annotation", "meaning"), rows)
-    yield "Methods of Docs and Spans, from `spacy_structlearn.pipeline.phrases`, as `clauses` is:\n"
+    yield "Methods of Docs and Spans, functions of `spacy_structlearn.pipeline.extensions`, too:\n"
     rows = [
         (
             f"`doc._.{method.__name__}`, `span._.{method.__name__}`",
             code(returns(method)),
             flat(meaning(method)),
         )
-        for method in phrases.METHODS
+        for method in METHODS[Doc]
     ]
     yield from table(("method", "type", "meaning"), rows)
     for kind in (Frame, FrameArgument, PPAttachment, Clause, Tree):

@@ -79,7 +79,7 @@ def predicate_tags(path: Path) -> Counter[str]:
         for _, doc in gold_docs(Vocab(), path, Reader.docbin)
         for frame in extensions.frames(doc)
         for tag in extensions.constituent_tags(doc, [frame.predicate.start])
-        if tag != extensions.UNKNOWN_TAG
+        if tag != extensions.brackets.UNKNOWN_TAG
     )
     if not counts:
         raise StructlearnError("SL074", path=path)

@@ -124,8 +124,8 @@ def _read(
 ) -> Iterator[tuple[str, Doc]]:
     import spacy
 
+    from ..groups import CONSTITUENTS, NP_CHUNKS
     from ..pipeline import readers
-    from ..pipeline.extensions import CONSTITUENTS, NP_CHUNKS
 
     reader = reader or recognized(path)
     if reader is Reader.propbank and props is None:

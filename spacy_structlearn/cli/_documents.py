@@ -32,8 +32,8 @@ def printed(doc: Doc, format: Format, number: int = 0) -> Iterator[str]:
     from ..display.chunks import bracketed
     from ..display.frames import cut_mark, frame_text, window
     from ..display.html import by_layer
-    from ..pipeline.as_data import as_dict
-    from ..pipeline.extensions import CONSTITUENTS, SRL
+    from ..groups import CONSTITUENTS, SRL
+    from ..pipeline.extensions.as_data import as_dict
 
     if format is Format.jsonl:
         import srsly
@@ -81,7 +81,9 @@ def _propbank(doc: Doc, number: int) -> Iterator[str]:
     """
     from ..display.frames import frame_columns
     from ..display.html import by_layer
-    from ..pipeline.extensions import CONSTITUENTS, ROOT, constituent_tags, trees
+    from ..groups import CONSTITUENTS
+    from ..pipeline.extensions import constituent_tags, trees
+    from ..pipeline.extensions.brackets import ROOT
     from ..roles.propositions import parse_bits
     from ..trees.tree import Tree, escape
 

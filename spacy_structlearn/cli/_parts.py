@@ -111,8 +111,8 @@ class ChunkParser:
         import srsly
         from spacy.tokens import DocBin
 
-        from ..pipeline.as_data import as_dict
         from ..pipeline.extensions import align
+        from ..pipeline.extensions.as_data import as_dict
 
         # This count includes freed words.
         if len(self.nlp.vocab) > WORDS:

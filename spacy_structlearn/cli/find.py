@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc, DocBin, Span
     from spacy.vocab import Vocab
 
-    from ..pipeline.constituent_matcher import ConstituentMatcher
+    from ..pipeline.extensions.matcher import ConstituentMatcher
 
 TREES = (".trees", ".mrg")
 DOCS = 100  # how many are searched at a time
@@ -213,7 +213,8 @@ class Search:
         """Iterate over trees in brackets, each a Doc."""
         from spacy.tokens import Doc
 
-        from ..pipeline.extensions import CONSTITUENTS, set_spans
+        from ..groups import CONSTITUENTS
+        from ..pipeline.extensions import set_spans
         from ..trees.brackets import read_trees
         from ..trees.normalize import normalize
 
@@ -244,7 +245,8 @@ class Search:
         """Return the Doc that `as_dict` has made into plain data, with its trees."""
         from spacy.tokens import Doc
 
-        from ..pipeline.extensions import CONSTITUENTS, set_spans
+        from ..groups import CONSTITUENTS
+        from ..pipeline.extensions import set_spans
 
         words: list[str] = []
         spaces: list[bool] = []

@@ -22,7 +22,13 @@ from spacy.training import Example
 from ..errors import StructlearnError
 from ..grammar.chart.constraints import Constraint
 from ..grammar.chart.decode import DECODERS, THRESHOLDS, ChartParser
-from ..groups import CONSTITUENT_CONSTRAINTS, TAG_CANDIDATES
+from ..groups import (
+    CONSTITUENT_CONSTRAINTS,
+    CONSTITUENT_TAGS,
+    CONSTITUENTS,
+    PARSE_FAILURES,
+    TAG_CANDIDATES,
+)
 from ..learning.settings import MOST_PARTS, setting
 from ..trees.parse import GivenTag, Parse, fit_temperature
 from ..trees.tree import Tree
@@ -30,16 +36,9 @@ from . import extensions
 from .batch_trainable import BatchTrainable, ComponentSettings, Transient, factory
 from .constraints import Constraints, by_sentence, read_constraints
 from .doc_trees import gold_trees, has_gold_tokens
-from .extensions import (
-    CONSTITUENT_TAGS,
-    CONSTITUENTS,
-    CUT,
-    N_TOKENS,
-    OF_SPANS_AND_TOKENS,
-    PARSE_FAILURES,
-    scored_group,
-    set_spans,
-)
+from .extensions import OF_SPANS_AND_TOKENS, set_spans
+from .extensions.brackets import CUT
+from .extensions.span_groups import N_TOKENS, scored_group
 from .scorers import constituency_score
 from .tokens import Tokens, distinct_words, read_tokens
 

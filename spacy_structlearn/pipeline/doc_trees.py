@@ -19,11 +19,14 @@ from spacy.training import Example
 from ..arrays import cumulative, ranges
 from ..attachment.sites import VERB, is_attached, reattach
 from ..errors import StructlearnError
+from ..groups import CONSTITUENT_TAGS, CONSTITUENTS
 from ..roles.phrases import Brackets
 from ..trees.normalize import normalize
 from ..trees.tree import Tree
-from . import extensions
-from .extensions import CONSTITUENT_TAGS, CONSTITUENTS, lower_bound
+from .extensions import brackets
+from .extensions.attachments import pp_attachments
+from .extensions.brackets import ROOT
+from .extensions.span_groups import lower_bound, scored_group
 
 logger = logging.getLogger("spacy_structlearn")
 
@@ -36,7 +39,7 @@ def has_gold_tokens(example: Example) -> bool:
 def gold_trees(doc: Doc, component: str) -> list[tuple[Span, Tree]]:
     """Get the gold sentences with a complete tree, and log the number of the others."""
     found, left_out = [], 0
-    for sentence in extensions.sentences(doc):
+    for sentence in brackets.sentences(doc):
         tree = _gold_tree(sentence)
         if tree is not None:
             found.append((sentence, tree))
@@ -65,13 +68,13 @@ def _gold_tree(sentence: Span) -> Tree | None:
         if group[index].end > sentence.end:
             return None
     try:
-        tree = extensions.tree(sentence)
+        tree = brackets.tree(sentence)
     except StructlearnError:
         return None
     if tree is None:
         return None
     # Several words without any bracket: the annotation is missing.
-    bare = tree.label == extensions.ROOT and all(child.is_leaf for child in tree.children)
+    bare = tree.label == ROOT and all(child.is_leaf for child in tree.children)
     return None if bare and not tree.is_leaf else normalize(tree, strip_functions=False)
 
 
@@ -96,17 +99,17 @@ def reattached(doc: Doc, min_confidence: float = 0.0) -> tuple[Tree, ...]:
         ]
         return reattach(tree, wanted)
 
-    found, joined = [], extensions.cut_sentences(doc)
-    sentences = (s for s in extensions.sentences(doc) if not all(t.is_space for t in s))
-    for sentence, tree in zip(sentences, extensions.trees(doc), strict=True):
-        if extensions.trimmed(sentence) not in joined:
+    found, joined = [], brackets.cut_sentences(doc)
+    sentences = (s for s in brackets.sentences(doc) if not all(t.is_space for t in s))
+    for sentence, tree in zip(sentences, brackets.trees(doc), strict=True):
+        if brackets.trimmed(sentence) not in joined:
             found.append(moved(sentence, tree))
             continue
         # Every move reads the whole tree, so pieces, between which nothing moves, are read alone.
-        whole = extensions.tree(sentence)
-        pieces = zip(extensions.children(sentence), whole.children, strict=True)
+        whole = brackets.tree(sentence)
+        pieces = zip(brackets.children(sentence), whole.children, strict=True)
         top = Tree(whole.label, [moved(*piece) for piece in pieces])
-        found.append(top if top.label == extensions.ROOT else Tree(extensions.ROOT, [top]))
+        found.append(top if top.label == ROOT else Tree(ROOT, [top]))
     return tuple(found)
 
 
@@ -117,7 +120,7 @@ def _moves(doc: Doc, min_confidence: float) -> list[tuple[int, int, int, str]]:
     """
     found = []
     objects: dict[int, int] = {}  # of each verb: the noun of its first site
-    for a in extensions.pp_attachments(doc):
+    for a in pp_attachments(doc):
         is_object = objects.setdefault(a.verb.i, a.noun.i) == a.noun.i
         sure = a.prob is None or a.prob >= min_confidence
         if sure and a.head is not None and (is_object or a.label == VERB):
@@ -148,16 +151,16 @@ class DocTrees:
         probabilities: list[NDArray] = []
         self.scored = np.zeros(len(docs), dtype=bool)
         for number, (doc, first) in enumerate(zip(docs, self._firsts.tolist(), strict=False)):
-            group, scores = extensions.scored_group(doc, CONSTITUENTS)
+            group, scores = scored_group(doc, CONSTITUENTS)
             own = list(group or ())
             # Without probabilities, brackets are certain.
             certainty = np.ones(len(own)) if scores is None else scores
-            if joined := extensions.cut_sentences(doc):
+            if joined := brackets.cut_sentences(doc):
                 rows = [i for i, span in enumerate(own) if (span.start, span.end) not in joined]
                 own, certainty = [own[row] for row in rows], certainty[rows]
             labels += [span.label_ for span in own]
             spans += [(first + span.start, first + span.end) for span in own]
-            sentences += [(first + s.start, first + s.end) for s in extensions.pieces(doc)]
+            sentences += [(first + s.start, first + s.end) for s in brackets.pieces(doc)]
             self.scored[number] = scores is not None
             probabilities.append(certainty)
         spans, sentences = (
@@ -181,7 +184,7 @@ class DocTrees:
                 self._reattach(docs, min_confidence, before)
         else:
             own = (
-                extensions.trees(doc) if min_confidence is None else reattached(doc, min_confidence)
+                brackets.trees(doc) if min_confidence is None else reattached(doc, min_confidence)
                 for doc in docs
             )
             self.brackets = Brackets.of(chain.from_iterable(own))
@@ -284,19 +287,19 @@ def _plain_brackets(
     for doc in docs:
         own = np.flatnonzero(~is_space[first : first + len(doc)]).tolist()
         words += [doc[i].text for i in own]
-        tags += extensions.constituent_tags(doc, own)
+        tags += brackets.constituent_tags(doc, own)
         first += len(doc)
     starts, ends = spans.T
     sentences = sentences[sentences[:, 0] < sentences[:, 1]]
     firsts = np.searchsorted(starts, sentences[:, 0])
     names = np.array([*labels, ""], dtype=object)
     tops = np.append(spans, [[-1, -1]], axis=0)[firsts]
-    bare = (names[firsts] != extensions.ROOT) | (tops != sentences).any(axis=1)
+    bare = (names[firsts] != ROOT) | (tops != sentences).any(axis=1)
     return Brackets(
         words,
         tags,
         sentences[:, 1] - sentences[:, 0],
-        np.insert(names[:-1], firsts[bare], extensions.ROOT).tolist(),
+        np.insert(names[:-1], firsts[bare], ROOT).tolist(),
         np.insert(starts, firsts[bare], sentences[bare, 0]),
         np.insert(ends, firsts[bare], sentences[bare, 1]),
     )

@@ -25,6 +25,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from ..errors import StructlearnError
+from ..groups import CONSTITUENTS, NP_CHUNKS
 from ..learning.settings import quoted, setting
 from ..sequence.chain.decode import decode_with_segments, n_best
 from ..sequence.layout.data import SequenceData
@@ -33,7 +34,7 @@ from ..sequence.layout.features import UNKNOWN
 from ..trees.chunks import PENN
 from . import extensions
 from .batch_trainable import BatchTrainable, ComponentSettings, factory
-from .extensions import CONSTITUENTS, NP_CHUNKS, set_spans
+from .extensions import set_spans
 from .scorers import np_chunk_score
 from .tokens import Tokens, check_attributes, check_encoding, read_tokens, template_columns
 

@@ -38,19 +38,13 @@ from ..attachment.sites import (
 )
 from ..classification.features import ClassificationData, Table
 from ..errors import StructlearnError
+from ..groups import CONSTITUENT_TAGS, CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS
 from ..learning.settings import setting
 from ..words.classes import MAX_DEPTH, WordClasses
 from . import extensions
 from .batch_trainable import BatchTrainable, ComponentSettings, factory
-from .extensions import (
-    CONSTITUENT_TAGS,
-    CONSTITUENTS,
-    NP_CHUNKS,
-    PP_ATTACHMENTS,
-    PP_ROLES,
-    set_spans,
-    site_spans,
-)
+from .extensions import set_spans, site_spans
+from .extensions.span_groups import PP_ROLES, PP_SITE
 from .penn_tags import warn_of_other_tags
 from .scorers import pp_attachment_score
 from .tokens import form_ids
@@ -289,7 +283,7 @@ class PPAttacher(BatchTrainable):
         for doc, labelled in zip(docs, attachments, strict=True):
             scores = np.array([probability for _, probability in labelled], dtype=np.float32)
             spans = site_spans(site for site, _ in labelled)
-            set_spans(doc, PP_ATTACHMENTS, spans, np.repeat(scores, extensions.PP_SITE))
+            set_spans(doc, PP_ATTACHMENTS, spans, np.repeat(scores, PP_SITE))
 
 
 def variables(
@@ -355,7 +349,7 @@ def _missing(doc: Doc, source: str) -> str | None:
 
 
 def _of_trees(doc: Doc, function: Callable) -> Iterator[tuple[list[int], Any]]:
-    for piece in extensions.pieces(doc):
+    for piece in extensions.brackets.pieces(doc):
         tree = extensions.tree(piece)
         if tree is not None:
             yield [token.i for token in piece if not token.is_space], function(tree)

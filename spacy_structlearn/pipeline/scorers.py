@@ -20,19 +20,9 @@ from spacy.training import Example
 from ..evaluation.evalb import COLLINS, EvalbParameters
 from ..evaluation.prf import PRF, Span, SpanScore, character_spans, score_spans, score_token_spans
 from ..evaluation.srl import RoleScore, TokenFrame, score_token_roles
-from .extensions import (
-    CONSTITUENTS,
-    NP_CHUNKS,
-    PP_ATTACHMENTS,
-    PREDICATE,
-    SRL,
-    Frame,
-    aligned_group,
-    constituent_tags,
-    frames,
-    pp_attachments,
-    sentences,
-)
+from ..groups import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS, SRL
+from ..roles.propositions import PREDICATE
+from .extensions import Frame, aligned_group, constituent_tags, frames, pp_attachments, sentences
 
 
 def make_np_chunk_scorer() -> Callable[..., dict[str, Any]]:

@@ -25,6 +25,7 @@ from spacy.training import Example, validate_get_examples
 from ..classification.calibration import fit_pool, pooled
 from ..classification.features import ClassificationData, Table
 from ..errors import StructlearnError
+from ..groups import CONSTITUENT_TAGS, CONSTITUENTS, SRL
 from ..learning.settings import setting
 from ..roles.arguments import (
     decode,
@@ -59,7 +60,7 @@ from ..words.lemmas import Lemmatizer, lemma, lower
 from . import extensions
 from .batch_trainable import BatchTrainable, ComponentSettings, factory
 from .doc_trees import DocTrees, gold_trees, has_gold_tokens
-from .extensions import CONSTITUENT_TAGS, CONSTITUENTS, SRL, Frame, frame_spans, set_spans
+from .extensions import Frame, frame_spans, set_spans
 from .penn_tags import PENN_TAGS, warn_of_other_tags
 from .scorers import srl_score
 from .srl_templates import IDENTIFICATION, PREDICATES, ROLES, SENSES, STAGES
@@ -406,7 +407,7 @@ class SRLLabeler(BatchTrainable):
             example
             for example in examples
             if SRL in example.reference.spans
-            and extensions.scored_group(example.predicted, CONSTITUENTS)[1] is not None
+            and extensions.span_groups.scored_group(example.predicted, CONSTITUENTS)[1] is not None
             and has_gold_tokens(example)
         ]
         probabilities, right = [], []

@@ -13,7 +13,8 @@ from spacy.vocab import Vocab
 
 from spacy_structlearn import cli
 from spacy_structlearn.cli import _parts, _pipelines, apply, evaluate, find, info, parse, render
-from spacy_structlearn.pipeline.readers import create_treebank_reader, set_gold_spans, to_example
+from spacy_structlearn.pipeline.extensions import set_spans
+from spacy_structlearn.pipeline.readers import create_treebank_reader, to_example
 from spacy_structlearn.trees.brackets import parse_tree
 
 
@@ -44,7 +45,7 @@ def parsing_model(model, tmp_path_factory):
     for text in TREES:
         tree = parse_tree(text)
         doc = Doc(nlp.vocab, words=tree.words(), tags=tree.tags())
-        set_gold_spans(doc, "constituents", tree.spans())
+        set_spans(doc, "constituents", tree.spans())
         docs.append(doc)
     examples = [to_example(doc) for doc in docs]
     settings = {"@architectures": "spacy_structlearn.LatentGrammar.v1", "rounds": 0}

@@ -8,8 +8,9 @@ from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
 from spacy_structlearn.pipeline import batch_trainable
+from spacy_structlearn.pipeline.extensions import set_spans
 from spacy_structlearn.pipeline.np_chunker import NPChunker
-from spacy_structlearn.pipeline.readers import set_gold_spans, to_example
+from spacy_structlearn.pipeline.readers import to_example
 from spacy_structlearn.sequence.settings import LikelihoodSettings
 
 
@@ -20,7 +21,7 @@ def bare(tmp_path):
     for words, tags, _ in GOLD * 4:
         doc = Doc(Vocab(), words=words.split(), tags=tags.split())
         nouns = [i for i, tag in enumerate(tags.split()) if tag.startswith("NN")]
-        set_gold_spans(doc, "np_chunks", [("NP", i, i + 1) for i in nouns])
+        set_spans(doc, "np_chunks", [("NP", i, i + 1) for i in nouns])
         docs.append(doc)
     path = tmp_path / "bare.spacy"
     DocBin(docs=docs).to_disk(path)

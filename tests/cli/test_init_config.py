@@ -14,8 +14,7 @@ from spacy_structlearn.cli._configs import SUITABLE, config_text
 from spacy_structlearn.cli._corpora import Reader
 from spacy_structlearn.cli.init_config import ARCHITECTURES
 from spacy_structlearn.learning.settings import signature
-from spacy_structlearn.pipeline.extensions import frame_spans
-from spacy_structlearn.pipeline.readers import set_gold_spans
+from spacy_structlearn.pipeline.extensions import frame_spans, set_spans
 from spacy_structlearn.trees.brackets import parse_tree
 
 SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
@@ -206,10 +205,10 @@ ROLES = {"ga": "ARG0", "o": "ARG1"}
 def other_doc(vocab, text, predicate, phrases, gold=True):
     tree = parse_tree(text)
     doc = Doc(vocab, words=tree.words(), tags=tree.tags())
-    set_gold_spans(doc, "constituents", tree.spans())
+    set_spans(doc, "constituents", tree.spans())
     if gold:
         arguments = [(ROLES[word], start, start + 2) for word, start in phrases.items()]
-        set_gold_spans(doc, "srl", frame_spans([(predicate, None, arguments)]))
+        set_spans(doc, "srl", frame_spans([(predicate, None, arguments)]))
     return doc
 
 

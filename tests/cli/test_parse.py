@@ -24,7 +24,7 @@ from spacy_structlearn.cli._texts import Unit, cut
 from spacy_structlearn.display.frames import plain_frame
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import built_in, extensions
-from spacy_structlearn.pipeline.readers import set_gold_spans
+from spacy_structlearn.pipeline.extensions import set_spans
 from spacy_structlearn.trees.brackets import write_trees
 
 
@@ -205,7 +205,7 @@ def doc_of_blanks():
     assert doc.text == BLANKS
     for token in doc:
         token.is_sent_start = token.i in (0, 7, 8, 10)
-    set_gold_spans(doc, "np_chunks", [("NP", 0, 5), ("NP", 7, 8), ("NP", 8, 11)])
+    set_spans(doc, "np_chunks", [("NP", 0, 5), ("NP", 7, 8), ("NP", 8, 11)])
     return doc
 
 
@@ -261,9 +261,9 @@ def test_attachments_in_jsonl(run, model, attaching_model):
 def test_gold_attachments_are_printed_without_a_probability():
     doc = Doc(Vocab(), words=["She", "ate", "soup", "with", "spoons"])
     spans = [("V", 3, 5), ("verb", 1, 2), ("noun", 2, 3), ("prep", 3, 4), ("object", 4, 5)]
-    set_gold_spans(doc, "pp_attachments", spans)
+    set_spans(doc, "pp_attachments", spans)
     assert list(printed(doc, Format.text))[1:] == ["with -> ate (V)"]
-    set_gold_spans(doc, "pp_attachments", [("X", 3, 5), *spans[1:]])
+    set_spans(doc, "pp_attachments", [("X", 3, 5), *spans[1:]])
     assert list(printed(doc, Format.text))[1:] == ["with -> ? (X)"]
 
 
@@ -279,7 +279,7 @@ def label_frames(doc):
         if sentence.end - i > 2:
             arguments.append(("ARG1", i + 1, sentence.end - 1))
         frames.append((i, roleset, arguments))
-    set_gold_spans(doc, "srl", extensions.frame_spans(frames))
+    set_spans(doc, "srl", extensions.frame_spans(frames))
     scores = np.linspace(0.5, 1, len(doc.spans["srl"]), dtype=np.float32)
     doc.spans["srl"].attrs["scores"] = scores
     return doc
@@ -380,7 +380,7 @@ def test_columns_of_conll2000_are_read_again(run, model, tmp_path):
 
 def test_frames_that_overlap_themselves_make_no_columns():
     doc = Doc(Vocab(), words=["She", "saw"])
-    set_gold_spans(doc, "srl", extensions.frame_spans([(1, None, [("ARG0", 0, 2)])]))
+    set_spans(doc, "srl", extensions.frame_spans([(1, None, [("ARG0", 0, 2)])]))
     with pytest.raises(StructlearnError, match="SL117"):
         list(printed(doc, Format.conll))
     assert list(printed(doc, Format.text))[1:] == ["[ARG0 She [V saw]]"]

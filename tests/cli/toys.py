@@ -4,7 +4,7 @@ import spacy
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
-from spacy_structlearn.pipeline.readers import set_gold_spans
+from spacy_structlearn.pipeline.extensions import set_spans
 
 TEXT = "The old dog slept. My sister bought apples."
 PARSED = [
@@ -27,7 +27,7 @@ ATTACHED = [
 def gold_docs(vocab):
     for words, tags, chunks in GOLD:
         doc = Doc(vocab, words=words.split(), tags=tags.split())
-        set_gold_spans(doc, "np_chunks", [("NP", start, end) for start, end in chunks])
+        set_spans(doc, "np_chunks", [("NP", start, end) for start, end in chunks])
         yield doc
 
 

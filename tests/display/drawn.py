@@ -12,7 +12,7 @@ from spacy.tokens import Doc
 
 from spacy_structlearn.attachment.sites import Site
 from spacy_structlearn.pipeline import extensions
-from spacy_structlearn.pipeline.readers import set_gold_spans
+from spacy_structlearn.pipeline.extensions import set_spans
 
 extensions.register()
 
@@ -44,7 +44,7 @@ def annotated(words, layers, *, starts=(0,), tags=None, lang="en", scores=True) 
     sent_starts = None if starts is None else [i in starts for i in range(len(words))]
     doc = Doc(VOCABS[lang], words=words, tags=tags, sent_starts=sent_starts)
     for key, spans in layers.items():
-        set_gold_spans(doc, key, spans)
+        set_spans(doc, key, spans)
         if scores:
             numbers = [0.99 - i / 100 for i in range(len(spans))]
             doc.spans[key].attrs["scores"] = np.array(numbers, "float32")

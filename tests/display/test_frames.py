@@ -24,8 +24,8 @@ from spacy_structlearn.display.frames import (
 from spacy_structlearn.display.html import fragment, sentences
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import extensions
-from spacy_structlearn.pipeline.as_data import as_dict
-from spacy_structlearn.pipeline.readers import set_gold_spans
+from spacy_structlearn.pipeline.extensions import set_spans
+from spacy_structlearn.pipeline.extensions.as_data import as_dict
 from spacy_structlearn.roles.propositions import read_props
 
 WORDS = ["My", "sister", "sold", "her", "new", "boat", "to", "a", "dealer", "in", "Bristol", "."]
@@ -37,7 +37,7 @@ def framed(words, frames, starts=(0,), lang="en"):
     """A Doc with these frames; starts: the first token of each sentence, None: no sentences."""
     sent_starts = None if starts is None else [i in starts for i in range(len(words))]
     doc = Doc(VOCABS[lang], words=words, sent_starts=sent_starts)
-    set_gold_spans(doc, "srl", extensions.frame_spans(frames))
+    set_spans(doc, "srl", extensions.frame_spans(frames))
     return doc
 
 

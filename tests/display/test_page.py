@@ -47,8 +47,7 @@ from spacy_structlearn.display.page import (
 from spacy_structlearn.display.page import LAYERS as KEYS
 from spacy_structlearn.display.trees import indented_text, tree_svg
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.pipeline.extensions import frame_spans
-from spacy_structlearn.pipeline.readers import set_gold_spans
+from spacy_structlearn.pipeline.extensions import frame_spans, set_spans
 from spacy_structlearn.trees.brackets import parse_tree
 
 HEADINGS = ["Tree", "Chunks", "Attachments", "Roles"]
@@ -206,7 +205,7 @@ def repeated(times):
             own = [span for span in LAYERS[key] if span[1] < 8]
             spans += [(label, s + first, e + first, *kb) for label, s, e, *kb in own]
     doc = annotated(WORDS[:8] * times, layers, tags=TAGS[:8] * times)
-    set_gold_spans(doc, "parse_failures", [("cut", 0, n)])
+    set_spans(doc, "parse_failures", [("cut", 0, n)])
     return doc
 
 

@@ -4,7 +4,8 @@ import pytest
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
-from spacy_structlearn.pipeline.readers import read_treebank, set_gold_spans, to_example
+from spacy_structlearn.pipeline.extensions import set_spans
+from spacy_structlearn.pipeline.readers import read_treebank, to_example
 
 SENTENCES = [
     "[The/DT old/JJ dog/NN] slept/VBD under/IN [the/DT table/NN] ./.",
@@ -30,7 +31,7 @@ def gold_doc(vocab, text):
             spans.append(("NP", start, len(words)))
     starts = [index == 0 for index in range(len(words))]
     doc = Doc(vocab, words=words, tags=tags, sent_starts=starts)
-    set_gold_spans(doc, "np_chunks", spans)
+    set_spans(doc, "np_chunks", spans)
     return doc
 
 

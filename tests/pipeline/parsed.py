@@ -3,7 +3,7 @@
 import spacy
 from spacy.tokens import Doc
 
-from spacy_structlearn.pipeline.readers import set_gold_spans
+from spacy_structlearn.pipeline.extensions import set_spans
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
@@ -31,14 +31,14 @@ def parsed_doc(vocab, *trees, sents=True, space=()):
             n += 1
         spans += [(label, at[start], at[end - 1] + 1) for label, start, end in tree.spans()[1:]]
     doc = Doc(vocab, words=words, tags=tags, sent_starts=starts if sents else None)
-    set_gold_spans(doc, "constituents", spans)
+    set_spans(doc, "constituents", spans)
     return doc
 
 
 def cut_doc(vocab, *trees):
     """A Doc of one sentence that was cut, with these trees as its pieces."""
     doc = parsed_doc(vocab, Tree("S", [parse_tree(tree) for tree in trees]))
-    set_gold_spans(doc, "parse_failures", [("cut", 0, len(doc))])
+    set_spans(doc, "parse_failures", [("cut", 0, len(doc))])
     return doc
 
 

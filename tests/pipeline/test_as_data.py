@@ -14,7 +14,7 @@ import spacy_structlearn
 from spacy_structlearn import as_dict
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import extensions
-from spacy_structlearn.pipeline.readers import set_gold_spans
+from spacy_structlearn.pipeline.extensions import set_spans
 
 TEXT = "Hi!\n\nShe  ate the pizza with a fork. (Dr. Ito slept 😀.)\n"
 
@@ -69,7 +69,7 @@ def test_everything_that_the_getters_tell(parsed):
 def framed(frames):
     words = ["She", "who", "ran", "home", "slept", "well", "."]
     doc = Doc(Vocab(), words=words, sent_starts=[i == 0 for i in range(len(words))])
-    set_gold_spans(doc, "srl", extensions.frame_spans(frames))
+    set_spans(doc, "srl", extensions.frame_spans(frames))
     return doc
 
 
@@ -96,7 +96,7 @@ def test_tags_do_not_express_arguments_that_overlap():
 def test_words_and_tags_are_without_white_space():
     words = ["\n", "She", " ", "ran", "\n\n", "Go", "!"]
     doc = Doc(spacy.blank("en").vocab, words=words, sent_starts=[i in (0, 5) for i in range(7)])
-    set_gold_spans(doc, "srl", extensions.frame_spans([(3, None, [("ARG0", 1, 3)]), (5, None, [])]))
+    set_spans(doc, "srl", extensions.frame_spans([(3, None, [("ARG0", 1, 3)]), (5, None, [])]))
     data = as_dict(doc)
     assert [sentence["words"] for sentence in data["sents"]] == [["She", "ran"], ["Go", "!"]]
     assert [(f["sentence"], f["tags"]) for f in data["frames"]] == [

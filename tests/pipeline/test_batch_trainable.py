@@ -13,8 +13,8 @@ import spacy_structlearn
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import batch_trainable
 from spacy_structlearn.pipeline.batch_trainable import FOLDS, LEAST_EXAMPLES
-from spacy_structlearn.pipeline.extensions import frame_spans
-from spacy_structlearn.pipeline.readers import read_treebank, set_gold_spans, to_example
+from spacy_structlearn.pipeline.extensions import frame_spans, set_spans
+from spacy_structlearn.pipeline.readers import read_treebank, to_example
 
 # Of the English pipeline, by name; all of them learn on.
 COMPONENTS = ["sentence_splitter", "chain_tagger", "np_chunker", "pp_attacher", "srl_labeler"]
@@ -58,11 +58,11 @@ def strange(nlp):
     """An example with labels that no component of the English pipeline knows."""
     text = ["Go", "home", "now", "!"]
     doc = Doc(nlp.vocab, words=text, tags=["VB", "HASH", "RB", "."], sent_starts=[1, 0, 0, 0])
-    set_gold_spans(doc, "np_chunks", [("PLACE", 1, 2)])
+    set_spans(doc, "np_chunks", [("PLACE", 1, 2)])
     brackets = [("S", 0, 4), ("VP", 0, 3), ("NP", 1, 2)]
-    set_gold_spans(doc, "constituents", brackets)
+    set_spans(doc, "constituents", brackets)
     frame = (0, "go.01", [("V", 0, 1), ("ARGM-XYZ", 1, 2)])
-    set_gold_spans(doc, "srl", frame_spans([frame]))
+    set_spans(doc, "srl", frame_spans([frame]))
     return to_example(doc, spans=["constituents"])
 
 

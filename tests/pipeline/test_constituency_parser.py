@@ -18,7 +18,8 @@ from spacy_structlearn.grammar.treebank.symbols import binarize
 from spacy_structlearn.pipeline import constituency_parser
 from spacy_structlearn.pipeline.architectures import learner_model
 from spacy_structlearn.pipeline.constituency_parser import PIECE, ConstituencyParser, cut
-from spacy_structlearn.pipeline.readers import create_treebank_reader, set_gold_spans, to_example
+from spacy_structlearn.pipeline.extensions import set_spans
+from spacy_structlearn.pipeline.readers import create_treebank_reader, to_example
 from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.parse import Parse
@@ -157,7 +158,7 @@ def with_candidates(doc, tags, candidates, scores):
     """Tags of the tokens, and of some of them other candidates, as (token, tag)."""
     for token, tag in zip(doc, tags, strict=True):
         token.tag_ = tag
-    set_gold_spans(doc, "tag_candidates", [(tag, i, i + 1) for i, tag in candidates])
+    set_spans(doc, "tag_candidates", [(tag, i, i + 1) for i, tag in candidates])
     doc.spans["tag_candidates"].attrs["scores"] = np.array(scores, dtype=np.float32)
     return doc
 
@@ -261,7 +262,7 @@ def test_only_pieces_without_constraints_are_parsed_in_haste(fake):
     parser(nlp("I ran. You sat ."))
     assert "hasty" not in RightBranching.calls[-1][2]
     doc = nlp("I ran. a b ; c d e f")
-    set_gold_spans(doc, "constituent_constraints", [("X", 6, 8)])
+    set_spans(doc, "constituent_constraints", [("X", 6, 8)])
     parser(doc)
     sentences, _, given = RightBranching.calls[-1]
     assert sentences == [["I", "ran", "."], ["a", "b", ";"], ["c", "d", "e", "f"]]
@@ -286,7 +287,7 @@ def test_sentences_without_a_complete_tree_are_left_out(untrained, caplog):
     vocab = spacy.blank("en").vocab
     doc = Doc(vocab, words=words, tags=tags, sent_starts=starts)
     # Without brackets; good; white space; across a boundary; without a tag.
-    set_gold_spans(doc, "constituents", [("A", 2, 4), ("B", 5, 8), ("B", 6, 7)])
+    set_spans(doc, "constituents", [("A", 2, 4), ("B", 5, 8), ("B", 6, 7)])
     with caplog.at_level(logging.WARNING, "spacy_structlearn"):
         data = untrained.gold_data(to_example(doc))
     assert list(map(str, data)) == ["(TOP (A (X c) (X d)))"]
@@ -295,7 +296,7 @@ def test_sentences_without_a_complete_tree_are_left_out(untrained, caplog):
 
 def test_gold_without_tags_is_an_error(untrained):
     doc = Doc(spacy.blank("en").vocab, words=["a", "b"])
-    set_gold_spans(doc, "constituents", [("A", 0, 2)])
+    set_spans(doc, "constituents", [("A", 0, 2)])
     with pytest.raises(StructlearnError, match="SL022"):
         untrained.gold_data(to_example(doc))
 

@@ -14,9 +14,8 @@ from spacy.vocab import Vocab
 
 import spacy_structlearn
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.pipeline import doc_forests
-from spacy_structlearn.pipeline.constituent_matcher import ConstituentMatcher
-from spacy_structlearn.pipeline.extensions import set_spans
+from spacy_structlearn.pipeline.extensions import forests, set_spans
+from spacy_structlearn.pipeline.extensions.matcher import ConstituentMatcher
 from spacy_structlearn.trees.heads import LEFTMOST
 from training.common.tree_search import random_doc, random_pattern
 
@@ -215,7 +214,7 @@ def test_a_docbin_is_read_in_parts(monkeypatch):
     wanted = list(matcher.search(docs))
     assert [number for number, _, _ in wanted] == [0, 2, 3]
     for tokens in (1, 7, 8):
-        monkeypatch.setattr(doc_forests, "TOKENS", tokens)
+        monkeypatch.setattr(forests, "TOKENS", tokens)
         assert list(matcher.search(DocBin(docs=docs))) == wanted
         assert list(matcher.search(iter(docs))) == wanted
 

@@ -21,10 +21,10 @@ from spacy_structlearn.pipeline.cross_prediction import (
     cross_predict,
     predict_fold,
 )
+from spacy_structlearn.pipeline.extensions import set_spans
 from spacy_structlearn.pipeline.readers import (
     create_conll_chunks_reader,
     create_docbin_reader,
-    set_gold_spans,
     to_example,
 )
 
@@ -218,7 +218,7 @@ def test_the_labeler_learns_from_predicted_trees(paths):
     (example, *_) = create_docbin_reader(paths["paths.dev"])(nlp)
     doc = example.predicted.copy()
     labeler.initialize(lambda: [example])
-    set_gold_spans(doc, "constituents", [("X", s.start, s.end) for s in doc.sents])
+    set_spans(doc, "constituents", [("X", s.start, s.end) for s in doc.sents])
     flat = labeler.gold_data(Example(doc, example.reference))
     gold = labeler.gold_data(example)
     assert len(flat["identification"].labels) > len(gold["identification"].labels)

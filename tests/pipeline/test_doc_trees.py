@@ -12,7 +12,7 @@ from spacy_structlearn.attachment.sites import NOUN, VERB, sites
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import extensions
 from spacy_structlearn.pipeline.doc_trees import DocTrees, reattached
-from spacy_structlearn.pipeline.readers import set_gold_spans
+from spacy_structlearn.pipeline.extensions import set_spans
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.tree import Tree
 
@@ -58,7 +58,7 @@ def attached(doc: Doc, labels: list[str]) -> Doc:
             end = at[site.end - 1] + 1
             found.append(site._replace(label=label, start=at[site.start], end=end))
             found[-1] = found[-1]._replace(**dict(zip(site._fields, heads, strict=False)))
-    set_gold_spans(doc, "pp_attachments", extensions.site_spans(found))
+    set_spans(doc, "pp_attachments", extensions.site_spans(found))
     return doc
 
 
@@ -109,7 +109,7 @@ def test_a_phrase_is_moved_if_its_attachment_is_sure():
     assert str(after[1]) == (
         "(TOP (S (NP (PRP I)) (VP (VBD ate) (NP (NN rice)) (PP (IN with) (NP (NNS forks))))))"
     )
-    doc.spans["pp_attachments"].attrs["scores"] = np.full(extensions.PP_SITE, 0.4)
+    doc.spans["pp_attachments"].attrs["scores"] = np.full(extensions.span_groups.PP_SITE, 0.4)
     assert trees_of(DocTrees([doc], 0.5)) == before
 
 
@@ -117,10 +117,10 @@ def test_a_phrase_is_moved_if_its_attachment_is_sure():
 def test_pieces_are_trees_of_their_own():
     pieces = (ATE, SLEPT, "(. .)")
     doc, other = cut_doc(VOCAB, *pieces), doc_of(SLEPT)
-    assert [piece.text for piece in extensions.pieces(doc)] == [
+    assert [piece.text for piece in extensions.brackets.pieces(doc)] == [
         *("I ate rice with forks", "I slept", ".")
     ]
-    assert [*extensions.pieces(other)] == [*other.sents]
+    assert [*extensions.brackets.pieces(other)] == [*other.sents]
     wanted = doc_of(*pieces, SLEPT)._.trees
     group = doc.spans["constituents"]
     group.attrs["scores"] = np.arange(len(group)) / 100
@@ -142,9 +142,9 @@ def test_phrases_are_moved_within_pieces():
 
 def test_a_sentence_with_other_brackets_than_those_of_its_pieces_is_whole():
     doc = doc_of(ATE)
-    set_gold_spans(doc, "parse_failures", [("cut", 0, len(doc))])
-    set_gold_spans(doc, "constituents", [("S", 0, 5), ("VP", 0, 5), ("NP", 1, 3)])
-    assert [*extensions.pieces(doc)] == [*doc.sents]
+    set_spans(doc, "parse_failures", [("cut", 0, len(doc))])
+    set_spans(doc, "constituents", [("S", 0, 5), ("VP", 0, 5), ("NP", 1, 3)])
+    assert [*extensions.brackets.pieces(doc)] == [*doc.sents]
     assert trees_of(DocTrees([doc])) == [*doc._.trees] == [*reattached(doc)]
 
 
@@ -179,7 +179,7 @@ def test_probabilities_are_those_of_the_topmost_bracket():
 )
 def test_brackets_of_other_forms(spans):
     doc = Doc(VOCAB, words=["a", "b", "c", "d", "\n"], tags=["NN"] * 4 + ["_SP"])
-    set_gold_spans(doc, "constituents", spans)
+    set_spans(doc, "constituents", spans)
     try:
         wanted = list(doc._.trees)
     except StructlearnError as error:

@@ -20,7 +20,8 @@ from spacy_structlearn.attachment.sites import Site
 from spacy_structlearn.errors import NonConstituentException, StructlearnError
 from spacy_structlearn.pipeline import extensions
 from spacy_structlearn.pipeline.doc_trees import reattached
-from spacy_structlearn.pipeline.readers import read_treebank, set_gold_spans
+from spacy_structlearn.pipeline.extensions import set_spans
+from spacy_structlearn.pipeline.readers import read_treebank
 from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
@@ -42,7 +43,7 @@ def texts(spans):
 
 def test_parse_string_escapes_brackets_and_names_missing_tags():
     doc = Doc(Vocab(), words=["(", "a{1}", "]"], tags=["-LRB-", "", "-RRB-"])
-    set_gold_spans(doc, "constituents", [("PRN", 0, 3)])
+    set_spans(doc, "constituents", [("PRN", 0, 3)])
     assert doc[:]._.parse_string == "(PRN (-LRB- -LRB-) (XX a-LCB-1-RCB-) (-RRB- -RSB-))"
     assert doc[:]._.tree.words() == ["(", "a{1}", "]"]
 
@@ -173,7 +174,7 @@ def test_white_space_around_a_constituent_does_not_count():
     # A bare Vocab does not know what white space is.
     doc = Doc(spacy.blank("en").vocab, words=words, tags=tags, sent_starts=starts)
     spans = [("S", 1, 6), ("NP", 1, 4), ("VP", 4, 5), ("INTJ", 8, 10)]
-    set_gold_spans(doc, "constituents", spans)
+    set_spans(doc, "constituents", spans)
     first, blank, _ = doc.sents
     assert [s._.parse_string for s in doc.sents] == [
         "(S (NP (PRP$ My) (NN dog)) (VP (VBD ran)) (. .))",
@@ -197,7 +198,7 @@ def test_white_space_around_a_constituent_does_not_count():
 
 def test_the_tags_of_the_parser_go_before_those_of_the_tokens():
     doc = gold_doc(FRUIT)
-    set_gold_spans(doc, "constituent_tags", [("NNS", 1, 2), ("VBZ", 2, 3)])
+    set_spans(doc, "constituent_tags", [("NNS", 1, 2), ("VBZ", 2, 3)])
     assert doc[0:2]._.parse_string == "(NP (PRP$ My) (NNS dog))"
     assert doc[2]._.parse_string == "(VBZ ate)"
     assert doc[2].tag_ == "VBD"
@@ -220,7 +221,7 @@ def attached_doc(probs=None):
     """Two attachments by hand, in words w0 w1 ...: of w3 w4 to the verb, of w7 w8 to the noun."""
     doc = Doc(Vocab(), words=[f"w{i}" for i in range(12)])
     found = [Site(1, 2, 3, 4, 3, 5, "V"), Site(5, 6, 7, 9, 7, 11, "N")]
-    set_gold_spans(doc, "pp_attachments", extensions.site_spans(found))
+    set_spans(doc, "pp_attachments", extensions.site_spans(found))
     if probs is not None:
         scores = np.repeat(np.array(probs, dtype=np.float32), 5)
         doc.spans["pp_attachments"].attrs["scores"] = scores
@@ -247,7 +248,7 @@ def test_a_preposition_inside_its_phrase():
     """The phrase may begin before its preposition, and overlap with the one before."""
     doc = Doc(Vocab(), words=list("abcdefgh"))
     found = [Site(0, 1, 2, 6, 2, 7, "N"), Site(0, 1, 4, 5, 3, 6, "V")]
-    set_gold_spans(doc, "pp_attachments", extensions.site_spans(found))
+    set_spans(doc, "pp_attachments", extensions.site_spans(found))
     assert [t.i for t in doc if t._.pp_head] == [2, 4]
     assert doc[4]._.pp_head == doc[0]
 
@@ -256,10 +257,10 @@ def test_a_group_that_is_none_of_attachments_is_named():
     doc = attached_doc()
     spans = [(span.label_, span.start, span.end) for span in doc.spans["pp_attachments"]]
     for bad in (spans[:-1], [*spans[:3], spans[4], spans[3], *spans[5:]]):
-        set_gold_spans(doc, "pp_attachments", bad)
+        set_spans(doc, "pp_attachments", bad)
         with pytest.raises(StructlearnError, match=r"SL027.*w0 w1"):
             _ = doc._.pp_attachments
-    set_gold_spans(doc, "pp_attachments", spans[:7])
+    set_spans(doc, "pp_attachments", spans[:7])
     with pytest.raises(StructlearnError, match="SL027"):
         _ = doc[3]._.pp_head
 
@@ -276,7 +277,7 @@ PROBS = [0.5, 0.25, 0.125, 0.0625, 1.0, 0.75, 0.5, 0.25]
 
 def framed_doc(vocab=None, frames=FRAMES, probs=None, words=EATEN):
     doc = Doc(Vocab() if vocab is None else vocab, words=words)
-    set_gold_spans(doc, "srl", extensions.frame_spans(frames))
+    set_spans(doc, "srl", extensions.frame_spans(frames))
     if probs is not None:
         doc.spans["srl"].attrs["scores"] = np.array(probs, dtype=np.float32)
     return doc
@@ -346,12 +347,12 @@ def test_random_frames():
 def test_a_group_that_is_none_of_frames_is_named():
     doc = framed_doc()
     good = [(span.label_, span.start, span.end) for span in doc.spans["srl"]]
-    set_gold_spans(doc, "srl", good[1:])
+    set_spans(doc, "srl", good[1:])
     with pytest.raises(StructlearnError, match=r"SL033.*The pizza"):
         _ = doc._.frames
     with pytest.raises(StructlearnError, match="SL033"):
         _ = doc[1]._.srl
-    set_gold_spans(doc, "srl", [*good[5:], *good[:5]])  # "said" before "ate"
+    set_spans(doc, "srl", [*good[5:], *good[:5]])  # "said" before "ate"
     with pytest.raises(StructlearnError, match="SL033"):
         _ = doc._.frames
 
@@ -391,7 +392,7 @@ class Counting:
 
 def tagged_doc():
     doc = gold_doc(FRUIT)
-    set_gold_spans(doc, "constituent_tags", [(t.tag_, t.i, t.i + 1) for t in doc])
+    set_spans(doc, "constituent_tags", [(t.tag_, t.i, t.i + 1) for t in doc])
     return doc
 
 
@@ -411,11 +412,12 @@ def tagged_doc():
 def test_getters_do_not_scan(make, read, monkeypatch):
     """Ten times as many sentences cost little more than ten times as many look-ups."""
     group_of = extensions.aligned_group
-    monkeypatch.setattr(
-        extensions,
-        "aligned_group",
-        lambda doc, key: Counting(group_of(doc, key)) if key in doc.spans else None,
-    )
+
+    def counting(doc, key):
+        return Counting(group_of(doc, key)) if key in doc.spans else None
+
+    for module in (extensions.brackets, extensions.attachments, extensions.roles):
+        monkeypatch.setattr(module, "aligned_group", counting)
     doc, taken = make(), []
     for copies in (40, 400):
         joined = Doc.from_docs([doc] * copies)

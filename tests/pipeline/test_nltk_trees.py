@@ -12,7 +12,7 @@ from spacy.tokens import Doc
 
 from spacy_structlearn.errors import NonConstituentException, StructlearnError
 from spacy_structlearn.pipeline import extensions
-from spacy_structlearn.pipeline.nltk_trees import from_nltk, to_nltk
+from spacy_structlearn.pipeline.extensions.nltk_trees import from_nltk, to_nltk
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree

@@ -25,7 +25,8 @@ from spacy.tokens import Doc
 from spacy_structlearn import serialization
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.spans.model import SpanGrammar
-from spacy_structlearn.pipeline.readers import set_gold_spans, to_example
+from spacy_structlearn.pipeline.extensions import set_spans
+from spacy_structlearn.pipeline.readers import to_example
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.normalize import normalize
 
@@ -149,7 +150,7 @@ def test_another_treebank_with_other_labels(name):
     found = []
     for tree in gold * 10:
         doc = Doc(nlp.vocab, words=tree.words(), tags=tree.tags())
-        set_gold_spans(doc, "constituents", tree.spans()[1:])
+        set_spans(doc, "constituents", tree.spans()[1:])
         found.append(to_example(doc, tags=False))
     nlp.add_pipe("constituency_parser", config={"model": listed(name).model})
     nlp.initialize(lambda: found)

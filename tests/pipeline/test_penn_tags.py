@@ -6,8 +6,8 @@ import pytest
 from spacy.lang.en import English
 from spacy.tokens import Doc
 
+from spacy_structlearn.pipeline.extensions import set_spans
 from spacy_structlearn.pipeline.penn_tags import warn_of_other_tags
-from spacy_structlearn.pipeline.readers import set_gold_spans
 
 VOCAB = English().vocab
 
@@ -51,6 +51,6 @@ def test_some_words_without_tags():
 @pytest.mark.parametrize(("own", "of_tree"), [("PRN", "PRP"), ("PRP", "PRN")])
 def test_tags_of_trees(own, of_tree):
     doc = Doc(VOCAB, words=["Dia"], tags=[own])
-    set_gold_spans(doc, "constituent_tags", [(of_tree, 0, 1)])
+    set_spans(doc, "constituent_tags", [(of_tree, 0, 1)])
     assert warned(doc) == (own == "PRN")
     assert warned(doc, of_trees=True) == (of_tree == "PRN")

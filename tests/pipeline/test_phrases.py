@@ -12,8 +12,7 @@ from spacy.tokens import Doc
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import extensions
-from spacy_structlearn.pipeline.phrases import clauses, phrases
-from spacy_structlearn.pipeline.readers import set_gold_spans
+from spacy_structlearn.pipeline.extensions import clauses, phrases, set_spans
 
 VOCAB = English().vocab
 NESTED = (
@@ -32,7 +31,7 @@ def doc_of(*trees, frames=(), **options):
     doc = parsed_doc(VOCAB, *trees, **options)
     if frames:
         plain = [(predicate, None, arguments) for predicate, arguments in frames]
-        set_gold_spans(doc, "srl", extensions.frame_spans(plain))
+        set_spans(doc, "srl", extensions.frame_spans(plain))
     return doc
 
 
@@ -74,7 +73,7 @@ def test_those_within_a_span():
 
 def test_unary_chains_have_a_phrase_for_each_label():
     doc = doc_of("(S (S (VP (NP (NP (NN Boats))))))")
-    set_gold_spans(doc, "constituents", [(label, 0, 1) for label in ("S", "VP", "NP", "NP")])
+    set_spans(doc, "constituents", [(label, 0, 1) for label in ("S", "VP", "NP", "NP")])
     assert [span.label_ for span in doc._.phrases()] == ["S", "VP", "NP"]
     assert [span.label_ for span in doc._.phrases("NP")] == ["NP"]
     assert [span.label_ for span in doc._.phrases("VP", "NP", which="maximal")] == ["VP"]

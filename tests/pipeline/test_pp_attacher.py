@@ -20,13 +20,9 @@ from spacy_structlearn.attachment.sites import Site, sites
 from spacy_structlearn.classification.features import MISSING, symbol
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline.doc_trees import reattached
-from spacy_structlearn.pipeline.extensions import site_spans
+from spacy_structlearn.pipeline.extensions import set_spans, site_spans
 from spacy_structlearn.pipeline.pp_attacher import context, variables
-from spacy_structlearn.pipeline.readers import (
-    create_pp_quadruples_reader,
-    set_gold_spans,
-    to_example,
-)
+from spacy_structlearn.pipeline.readers import create_pp_quadruples_reader, to_example
 from spacy_structlearn.pipeline.tokens import form_ids
 from spacy_structlearn.words.classes import WordClasses
 
@@ -58,7 +54,7 @@ def parsed_doc(vocab, *sentences, gold=False, space=()):
             for site in sites(tree):
                 heads = (at[i] for i in site[:4])
                 found.append(Site(*heads, at[site.start], at[site.end - 1] + 1, site.label))
-        set_gold_spans(doc, "pp_attachments", site_spans(found))
+        set_spans(doc, "pp_attachments", site_spans(found))
     return doc
 
 
@@ -163,7 +159,7 @@ def chunked_doc(vocab, space=()):
     chunks = [(s.label_, s.start, s.end) for s in doc.spans["constituents"] if s.label_ == "NP"]
     # The innermost are the chunks.
     chunks = [c for c in chunks if not any(c[1] <= d[1] < d[2] <= c[2] for d in chunks if d != c)]
-    set_gold_spans(doc, "np_chunks", chunks)
+    set_spans(doc, "np_chunks", chunks)
     return doc
 
 
@@ -182,18 +178,18 @@ def test_chunks_across_sentences_and_of_white_space_are_passed_over(attacher, nl
     del doc.spans["constituents"]
     chunks = [("NP", s.start, s.end) for s in doc.spans["np_chunks"]]
     assert len(list(doc.sents)) == 2
-    set_gold_spans(doc, "np_chunks", [*chunks[:3], ("NP", 5, 8), ("NP", 7, 8), *chunks[3:]])
+    set_spans(doc, "np_chunks", [*chunks[:3], ("NP", 5, 8), ("NP", 7, 8), *chunks[3:]])
     assert [a.prep.text for a in attacher(doc)._.pp_attachments] == ["with", "of"]
 
 
 def test_constituents_go_before_chunks(nlp):
     attacher = nlp.get_pipe("pp_attacher")
     doc = chunked_doc(nlp.vocab)
-    set_gold_spans(doc, "np_chunks", [])
+    set_spans(doc, "np_chunks", [])
     assert len(attacher(doc)._.pp_attachments) == 2
     chunks = trained(source="np_chunks").get_pipe("pp_attacher")
     assert len(chunks(doc)._.pp_attachments) == 0
-    set_gold_spans(doc, "constituents", [])
+    set_spans(doc, "constituents", [])
     assert len(attacher(doc)._.pp_attachments) == 0
     assert len(chunks(chunked_doc(chunks.vocab))._.pp_attachments) == 2
 
@@ -231,9 +227,9 @@ def test_the_first_doc_with_other_tags_gets_a_warning(nlp, source):
     component = pickle.loads(pickle.dumps(nlp)).get_pipe("pp_attacher")
     component.source = source
     doc = Doc(nlp.vocab, words=["Dia", "makan", "roti"], tags=["PRN", "VBT", "NNO"])
-    set_gold_spans(doc, source, [("NP", 0, 3)])
+    set_spans(doc, source, [("NP", 0, 3)])
     plain = parsed_doc(nlp.vocab, "(S (NP (PRP I)) (VP (VBD ate)))")
-    set_gold_spans(plain, "np_chunks", [("NP", 0, 1)])
+    set_spans(plain, "np_chunks", [("NP", 0, 1)])
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         component(plain)
@@ -455,7 +451,7 @@ def test_all_phrases_of_a_chain(attacher, nlp):
         assert readable(docs[0]) == readable(docs[1])
     for words in ([], ["\n"]):
         doc = Doc(nlp.vocab, words=words)
-        set_gold_spans(doc, "constituents", [])
+        set_spans(doc, "constituents", [])
         assert ours(doc)._.pp_attachments == ()
 
 
@@ -463,7 +459,7 @@ def test_chains_of_chunks(nlp):
     ours = trained(chains=True, source="np_chunks").get_pipe("pp_attacher")
     doc = parsed_doc(nlp.vocab, CHAIN)
     chunks = [("NP", i, i + 1) for i in (0, 2, 4, 6, 8)]
-    set_gold_spans(doc, "np_chunks", chunks)
+    set_spans(doc, "np_chunks", chunks)
     assert [a.prep.text for a in ours(doc)._.pp_attachments] == ["of", "with", "in"]
 
 
@@ -479,9 +475,9 @@ def test_phrases_of_an_earlier_phrase_are_not_moved(nlp):
         Site(1, 4, 5, 6, 5, 7, "N"),
         Site(1, 6, 7, 8, 7, 9, "V"),
     ]
-    set_gold_spans(doc, "pp_attachments", site_spans(found))
+    set_spans(doc, "pp_attachments", site_spans(found))
     assert reattached(doc) == doc._.trees
-    set_gold_spans(doc, "pp_attachments", site_spans([found[0], Site(1, 2, 5, 6, 5, 7, "N")]))
+    set_spans(doc, "pp_attachments", site_spans([found[0], Site(1, 2, 5, 6, 5, 7, "N")]))
     assert reattached(doc) != doc._.trees
 
 
@@ -508,7 +504,7 @@ def test_gold_data_are_the_words_of_the_reference(nlp):
 def test_gold_with_a_label_that_is_not_known_is_left_out(attacher, nlp):
     doc = parsed_doc(nlp.vocab, *SENTENCES[3:5], gold=True)
     spans = [(s.label_, s.start, s.end) for s in doc.spans["pp_attachments"]]
-    set_gold_spans(doc, "pp_attachments", [("X", *spans[0][1:]), *spans[1:]])
+    set_spans(doc, "pp_attachments", [("X", *spans[0][1:]), *spans[1:]])
     assert attacher.gold_data(to_example(doc)).labels == ("N",)
 
 
@@ -519,7 +515,7 @@ def test_other_labels_and_another_language():
     docs = []
     for words, label in (("söin keittoa kanssa lusikan", "TEKO"), ("söin palan lohta loimu", "X")):
         doc = Doc(nlp.vocab, words=words.split())
-        set_gold_spans(doc, "pp_attachments", site_spans([Site(0, 1, 2, 3, 2, 4, label)]))
+        set_spans(doc, "pp_attachments", site_spans([Site(0, 1, 2, 3, 2, 4, label)]))
         docs.append(doc)
     examples = [to_example(doc) for doc in docs * 3]
     attacher.initialize(lambda: examples)

@@ -12,13 +12,13 @@ from spacy.util import registry
 from spacy.vocab import Vocab
 
 from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.pipeline.extensions import set_spans
 from spacy_structlearn.pipeline.readers import (
     create_conll_chunks_reader,
     create_docbin_reader,
     create_pp_quadruples_reader,
     create_treebank_reader,
     read_treebank,
-    set_gold_spans,
 )
 from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.chunks import base_noun_phrases
@@ -415,8 +415,8 @@ def gold_doc(vocab, **kwargs):
         tags=["NNS", "VBP", ".", "NNS", "VBP", "."],
         **{"sent_starts": [1, 0, 0, 1, 0, 0], "spaces": [1, 0, 1, 1, 0, 0]} | kwargs,
     )
-    set_gold_spans(doc, "np_chunks", [("NP", 0, 1), ("NP", 3, 4)])
-    set_gold_spans(doc, "frames", [("V", 1, 2)])
+    set_spans(doc, "np_chunks", [("NP", 0, 1), ("NP", 3, 4)])
+    set_spans(doc, "frames", [("V", 1, 2)])
     return doc
 
 

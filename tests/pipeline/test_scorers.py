@@ -16,8 +16,7 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.evaluation.conlleval import chunks, conlleval
 from spacy_structlearn.evaluation.evalb import score_trees
 from spacy_structlearn.evaluation.srl import score_roles
-from spacy_structlearn.pipeline.extensions import frame_spans, site_spans
-from spacy_structlearn.pipeline.readers import set_gold_spans
+from spacy_structlearn.pipeline.extensions import frame_spans, set_spans, site_spans
 from spacy_structlearn.pipeline.scorers import (
     constituency_score,
     np_chunk_score,
@@ -35,7 +34,7 @@ WORDS = ["The", "dogs", "saw", "a", "red-haired", "cat", "."]
 def make_doc(words, spans=None):
     doc = Doc(VOCAB, words=words)
     if spans is not None:
-        set_gold_spans(doc, "np_chunks", spans)
+        set_spans(doc, "np_chunks", spans)
     return doc
 
 
@@ -167,7 +166,7 @@ def test_a_bracket_across_sentences_spoils_both():
     gold = [parse_tree("(TOP (NP (NN a)))"), parse_tree("(TOP (NP (NN b)))")] * 2
     other = tree_doc(gold)
     spans = [("NP", 0, 1), ("S", 1, 3), ("NP", 1, 2), ("NP", 2, 3), ("NP", 3, 4)]
-    set_gold_spans(other, "constituents", spans)
+    set_spans(other, "constituents", spans)
     assert constituency_score([Example(other, tree_doc(gold))])["constituents_exact"] == 1 / 2
 
 
@@ -203,7 +202,7 @@ def attached_doc(labels, words=None):
         places = enumerate(labels)
         found = [Site(b, b + 1, b + 2, b + 3, b + 2, b + 4, x) for k, x in places for b in [4 * k]]
         spans = [s for site in found if site.label for s in site_spans([site])]
-        set_gold_spans(doc, "pp_attachments", spans)
+        set_spans(doc, "pp_attachments", spans)
     return doc
 
 
@@ -228,9 +227,9 @@ def test_attachments_counted_by_hand():
 def test_prepositions_are_known_in_docs_of_any_vocab():
     # That of no pipeline does not know the lower-case forms of words.
     gold = Doc(Vocab(), words=["ate", "pizza", "WITH", "forks"])
-    set_gold_spans(gold, "pp_attachments", site_spans([Site(0, 1, 2, 3, 2, 4, "V")]))
+    set_spans(gold, "pp_attachments", site_spans([Site(0, 1, 2, 3, 2, 4, "V")]))
     predicted = Doc(VOCAB, words=["ate", "pizza", "WITH", "forks"])
-    set_gold_spans(predicted, "pp_attachments", site_spans([Site(0, 1, 2, 3, 2, 4, "V")]))
+    set_spans(predicted, "pp_attachments", site_spans([Site(0, 1, 2, 3, 2, 4, "V")]))
     scores = pp_attachment_score([Example(predicted, gold)])
     assert scores["pp_attachment_acc"] == 1.0
     assert list(scores["pp_attachment_per_prep"]) == ["with"]
@@ -239,7 +238,7 @@ def test_prepositions_are_known_in_docs_of_any_vocab():
 def test_attachments_over_other_tokens():
     finer = ["a", "te", "\n", "pizza", "with", "forks"]
     spread = Doc(VOCAB, words=finer)
-    set_gold_spans(spread, "pp_attachments", site_spans([Site(1, 3, 4, 5, 4, 6, "V")]))
+    set_spans(spread, "pp_attachments", site_spans([Site(1, 3, 4, 5, 4, 6, "V")]))
     for label, right in (("V", 1.0), ("N", 0.0)):
         gold = attached_doc([label], SITES[0].split())
         scores = pp_attachment_score([Example(spread, gold)])
@@ -270,7 +269,7 @@ SRL_NAMES += ["predicate_p", "predicate_r", "predicate_f", "sense_acc", "per_typ
 def framed_doc(frames, words=ROLE_WORDS, tags=None):
     doc = Doc(VOCAB, words=words, tags=tags)
     if frames is not None:
-        set_gold_spans(doc, "srl", frame_spans(frames))
+        set_spans(doc, "srl", frame_spans(frames))
     return doc
 
 

@@ -23,8 +23,8 @@ from spacy_structlearn.attachment.sites import Site
 from spacy_structlearn.classification.features import Table, symbol
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import srl_labeler
-from spacy_structlearn.pipeline.extensions import frame_spans, site_spans
-from spacy_structlearn.pipeline.readers import set_gold_spans, to_example
+from spacy_structlearn.pipeline.extensions import frame_spans, set_spans, site_spans
+from spacy_structlearn.pipeline.readers import to_example
 from spacy_structlearn.pipeline.srl_labeler import SRLLabeler
 from spacy_structlearn.pipeline.srl_templates import STAGES, srl_templates
 from spacy_structlearn.pipeline.tokens import form_ids
@@ -103,7 +103,7 @@ def parsed_doc(vocab, *sentences, gold=False, space=()):
                     spans.append((label, at[start], at[end - 1] + 1))
                 spans.sort(key=lambda span: (span[1], -span[2]))
                 frames.append((at[place(tree.words(), predicate)[0]], roleset, spans))
-        set_gold_spans(doc, "srl", frame_spans(sorted(frames)))
+        set_spans(doc, "srl", frame_spans(sorted(frames)))
     return doc
 
 
@@ -291,7 +291,7 @@ def test_tags_of_the_parser_go_before_those_of_the_tokens(labeler, nlp):
     doc.spans["constituents"] = whole.spans["constituents"].copy(doc=doc)
     assert labeler(doc)._.frames == ()
     tags = [(token.tag_, token.i, token.i + 1) for token in whole]
-    set_gold_spans(doc, "constituent_tags", tags)
+    set_spans(doc, "constituent_tags", tags)
     assert exact(labeler(doc)) == exact(labeler(whole))
 
 
@@ -672,7 +672,7 @@ def test_trees_are_read_as_the_phrases_are_attached(labeler, nlp, setting):
         if prob is not None:
             at = [t.i for t in doc if not t.is_space]
             sites = [Site(*four, four[2], four[3] + 1, "V") for four in (at[1:5], at[8:12])]
-            set_gold_spans(doc, "pp_attachments", site_spans(sites))
+            set_spans(doc, "pp_attachments", site_spans(sites))
             doc.spans["pp_attachments"].attrs["scores"] = np.full(10, prob, dtype=np.float32)
         before = doc._.trees
         found = [[t.split() for t in f[2].split(" | ")] for f in readable(labeler(doc))]
@@ -739,7 +739,7 @@ def test_without_any_candidate_in_training_nothing_is_an_argument():
     nlp = spacy.blank("en")
     labeler = nlp.add_pipe("srl_labeler", config={"model": stages()})
     doc = parsed_doc(nlp.vocab, ATE, gold=True)
-    set_gold_spans(doc, "constituents", [])
+    set_spans(doc, "constituents", [])
     bare = parsed_doc(nlp.vocab, ("(S (VBD ate))", {"ate": ("eat.01", "")}), gold=True)
     examples = [to_example(doc), to_example(bare)]
     nlp.initialize(lambda: examples)
@@ -788,7 +788,7 @@ def test_trees_are_those_of_the_reference(labeler, nlp):
     """They may be predicted ones; arguments that are no phrase in them are left out."""
     doc = parsed_doc(nlp.vocab, ATE, gold=True)
     spans = [(s.label_, s.start, s.end) for s in doc.spans["constituents"]]
-    set_gold_spans(doc, "constituents", [s for s in spans if s[0] != "PP"])
+    set_spans(doc, "constituents", [s for s in spans if s[0] != "PP"])
     data = labeler.gold_data(to_example(doc))
     assert data["roles"].labels == ("ARG0", "ARG1")
 
@@ -800,7 +800,7 @@ def test_what_does_not_fit_is_left_out(labeler, nlp):
         (5, "x.01", [("ARG0", 0, 1)]),  # a full stop
         (8, "give.01", [("ARG0", 4, 8), ("ARG2", 9, 10)]),  # from the sentence before on
     ]
-    set_gold_spans(doc, "srl", frame_spans(frames))
+    set_spans(doc, "srl", frame_spans(frames))
     assert set(labeler.gold_labels(to_example(doc))) == {"ARG0", "ARG1", "ARG2", "ARG9"}
     data = labeler.gold_data(to_example(doc))
     assert data["roles"].labels == ("ARG1", "ARG2")
@@ -810,7 +810,7 @@ def test_what_does_not_fit_is_left_out(labeler, nlp):
 def test_sentences_without_a_complete_tree_are_left_out(labeler, nlp, caplog):
     doc = parsed_doc(nlp.vocab, *SENTENCES[:3], gold=True, space=(5,))
     spans = [(s.label_, s.start, s.end) for s in doc.spans["constituents"]]
-    set_gold_spans(doc, "constituents", [s for s in spans if not 6 <= s[1] < 13])
+    set_spans(doc, "constituents", [s for s in spans if not 6 <= s[1] < 13])
     doc = Doc.from_docs([doc, Doc(nlp.vocab, words=["\n"], tags=["_SP"], sent_starts=[True])])
     assert len(list(doc.sents)) == 4
     whole = labeler.gold_data(to_example(parsed_doc(nlp.vocab, ATE, PASSIVE, gold=True)))

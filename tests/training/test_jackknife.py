@@ -7,7 +7,8 @@ import spacy
 from spacy.language import Language
 from spacy.tokens import DocBin
 
-from spacy_structlearn.pipeline.readers import read_treebank, set_gold_spans
+from spacy_structlearn.pipeline.extensions import set_spans
+from spacy_structlearn.pipeline.readers import read_treebank
 from training.common.jackknife import (
     jackknife,
     jackknife_parses,
@@ -27,7 +28,7 @@ def tags_and_parses(doc):
     """One tag for all tokens, also white space, as spaCy's tagger gives it some."""
     for token in doc:
         token.tag_ = "XX"
-    set_gold_spans(doc, "constituents", [("X", s.start, s.end) for s in doc.sents])
+    set_spans(doc, "constituents", [("X", s.start, s.end) for s in doc.sents])
     return doc
 
 
@@ -66,7 +67,7 @@ def test_brackets_are_replaced_with_the_tags_of_their_trees(pipeline, gold):
     group = parsed.spans["constituent_tags"]
     assert [(s.label_, s.start, s.end) for s in group] == [("XX", i, i + 1) for i in words]
     predicted = pipeline(gold.copy())
-    set_gold_spans(predicted, "constituent_tags", [("YY", i, i + 1) for i in words])
+    set_spans(predicted, "constituent_tags", [("YY", i, i + 1) for i in words])
     replaced = with_brackets(gold, predicted)
     assert {s.label_ for s in replaced.spans["constituent_tags"]} == {"YY"}
 

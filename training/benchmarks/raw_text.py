@@ -75,7 +75,8 @@ from spacy_structlearn.evaluation.segments import (
     score_segments,
     standard_error,
 )
-from spacy_structlearn.pipeline.extensions import CONSTITUENTS, NP_CHUNKS, aligned_group
+from spacy_structlearn.groups import CONSTITUENTS, NP_CHUNKS
+from spacy_structlearn.pipeline.extensions import aligned_group
 from spacy_structlearn.pipeline.readers import read_treebank
 from training.benchmarks import raw_text_peers
 from training.benchmarks.peers.__main__ import PEERS as INSTALLED

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin, Span, Token
 
-from spacy_structlearn.pipeline.extensions import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS, SRL
+from spacy_structlearn.groups import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS, SRL
 
 TEXTS = (
     "The committee approved a new plan for the old harbor. Did your sister read it?",

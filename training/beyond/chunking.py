@@ -25,8 +25,8 @@ from spacy.language import Language
 from spacy.training import Example
 from spacy.util import load_config
 
+from spacy_structlearn.groups import NP_CHUNKS
 from spacy_structlearn.learning.training import write_bytes
-from spacy_structlearn.pipeline.extensions import NP_CHUNKS
 from spacy_structlearn.pipeline.readers import create_conll_chunks_reader, to_example
 from spacy_structlearn.sequence.estimators.crf import ChainLikelihood
 from spacy_structlearn.sequence.layout.data import concatenate

@@ -19,15 +19,11 @@ from spacy.training import Example
 from spacy.util import load_config, load_model_from_config
 from spacy.vocab import Vocab
 
-from spacy_structlearn.groups import TAG_CANDIDATES
+from spacy_structlearn.groups import CONSTITUENT_TAGS, CONSTITUENTS, TAG_CANDIDATES
 from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.pipeline.cross_prediction import predict_fold
-from spacy_structlearn.pipeline.extensions import (
-    CONSTITUENT_TAGS,
-    CONSTITUENTS,
-    constituent_tags,
-)
-from spacy_structlearn.pipeline.readers import set_gold_spans, to_example, with_norms
+from spacy_structlearn.pipeline.extensions import constituent_tags, set_spans
+from spacy_structlearn.pipeline.readers import to_example, with_norms
 
 
 def jackknife(
@@ -132,7 +128,7 @@ def with_brackets(doc: Doc, parsed: Doc) -> Doc:
     copy.spans[CONSTITUENTS] = parsed.spans[CONSTITUENTS].copy(doc=copy)
     words = [token.i for token in parsed if not token.is_space]
     tags = zip(constituent_tags(parsed, words), words, strict=True)
-    set_gold_spans(copy, CONSTITUENT_TAGS, ((tag, i, i + 1) for tag, i in tags))
+    set_spans(copy, CONSTITUENT_TAGS, ((tag, i, i + 1) for tag, i in tags))
     return copy
 
 

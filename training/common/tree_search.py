@@ -15,8 +15,8 @@ from typing import Any
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
-from spacy_structlearn.pipeline.extensions import ROOT
-from spacy_structlearn.pipeline.readers import set_gold_spans
+from spacy_structlearn.pipeline.extensions import set_spans
+from spacy_structlearn.pipeline.extensions.brackets import ROOT
 from spacy_structlearn.trees.heads import COLLINS, HeadRules
 from spacy_structlearn.trees.tree import Tree
 
@@ -301,7 +301,7 @@ def random_doc(random: Random, vocab: Vocab, n_trees: int = 2, most: int = 5) ->
         spans = ((label, places[start], places[end - 1] + 1) for label, start, end in tree.spans())
         brackets += list(spans)[random.randint(0, 1) :]
     doc = Doc(vocab, words=words, tags=tags, sent_starts=starts)
-    set_gold_spans(doc, "constituents", brackets)
+    set_spans(doc, "constituents", brackets)
     return doc
 
 

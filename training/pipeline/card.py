@@ -31,9 +31,10 @@ from spacy_structlearn.evaluation.calibration import expected_calibration_error
 from spacy_structlearn.evaluation.prf import character_spans
 from spacy_structlearn.grammar.latent.model import LatentGrammar
 from spacy_structlearn.grammar.spans.model import SpanGrammar
+from spacy_structlearn.groups import CONSTITUENTS, NP_CHUNKS
 from spacy_structlearn.isbn.model import ISBN
 from spacy_structlearn.learning.training import write_bytes
-from spacy_structlearn.pipeline.extensions import CONSTITUENTS, NP_CHUNKS, Frame, group_scores
+from spacy_structlearn.pipeline.extensions import Frame, group_scores
 from spacy_structlearn.sequence.chain.model import ChainModel
 from training.common.recording import machine
 

@@ -24,8 +24,8 @@ from spacy.language import Language
 from tqdm import tqdm
 
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
+from spacy_structlearn.groups import PARSE_FAILURES
 from spacy_structlearn.learning.training import write_bytes
-from spacy_structlearn.pipeline.extensions import PARSE_FAILURES
 from spacy_structlearn.trees.brackets import load_trees
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree

@@ -18,7 +18,7 @@ from spacy.util import load_config_from_str
 from spacy.vocab import Vocab
 
 from spacy_structlearn.cli._configs import config_text
-from spacy_structlearn.pipeline.extensions import CONSTITUENTS
+from spacy_structlearn.groups import CONSTITUENTS
 from spacy_structlearn.pipeline.readers import create_docbin_reader, read_treebank
 
 SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"

@@ -35,8 +35,9 @@ class Chunker:
         from spacy.util import load_config
 
         from spacy_structlearn.evaluation.conlleval import chunks
-        from spacy_structlearn.pipeline.extensions import NP_CHUNKS
-        from spacy_structlearn.pipeline.readers import set_gold_spans, to_example
+        from spacy_structlearn.groups import NP_CHUNKS
+        from spacy_structlearn.pipeline.extensions import set_spans
+        from spacy_structlearn.pipeline.readers import to_example
         from training.pipeline.classes import train_classes
 
         model = dict(self.model)
@@ -53,7 +54,7 @@ class Chunker:
         examples = []
         for tokens, labels in zip(train["inputs"], train["outputs"], strict=True):
             doc = _doc(nlp.vocab, tokens)
-            set_gold_spans(doc, NP_CHUNKS, chunks(labels))
+            set_spans(doc, NP_CHUNKS, chunks(labels))
             examples.append(to_example(doc))
         chunker.initialize(lambda: examples)
         chunker.fit(examples)
@@ -62,7 +63,7 @@ class Chunker:
     def load(self, folder: Path) -> Any:
         import spacy
 
-        from spacy_structlearn.pipeline.extensions import NP_CHUNKS
+        from spacy_structlearn.groups import NP_CHUNKS
 
         nlp = spacy.load(folder)
 

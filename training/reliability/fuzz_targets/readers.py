@@ -26,7 +26,7 @@ from spacy_structlearn.cli._texts import read as read_texts
 from spacy_structlearn.display.trees import tree_latex, tree_svg, tree_text
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.evaluation.evalb import score_trees
-from spacy_structlearn.pipeline.constituent_matcher import ConstituentMatcher
+from spacy_structlearn.pipeline.extensions.matcher import ConstituentMatcher
 from spacy_structlearn.pipeline.readers import (
     create_conll_chunks_reader,
     create_docbin_reader,

@@ -18,7 +18,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import registry
 
-from spacy_structlearn.pipeline.constituent_matcher import ConstituentMatcher
+from spacy_structlearn.pipeline.extensions.matcher import ConstituentMatcher
 from spacy_structlearn.pipeline.readers import create_treebank_reader
 from spacy_structlearn.words.classes import learn
 

@@ -16,22 +16,16 @@ from spacy.strings import hash_string
 from spacy.tokens import Doc, DocBin, Span
 from spacy.vocab import Vocab
 
-from ..arrays import Coded, cumulative
-from ..errors import StructlearnError
-from ..kernels.index import number_keys
-from ..matching.forest import Forest
-from ..matching.patterns import FLAGS
-from ..trees.heads import HeadRules
-from .extensions import (
-    CONSTITUENT_TAGS,
-    CONSTITUENTS,
-    ROOT,
-    UNKNOWN_TAG,
-    aligned_group,
-    lower_bound,
-)
-from .stored_spans import STORED_SPAN, stored_groups, stored_spans
-from .tokens import distinct_words
+from ...arrays import Coded, cumulative
+from ...errors import StructlearnError
+from ...groups import CONSTITUENT_TAGS, CONSTITUENTS
+from ...kernels.index import number_keys
+from ...matching.forest import Forest
+from ...matching.patterns import FLAGS
+from ...trees.heads import HeadRules
+from ..tokens import distinct_words
+from .brackets import ROOT, UNKNOWN_TAG
+from .span_groups import STORED_SPAN, aligned_group, lower_bound, stored_groups, stored_spans
 
 TOKENS = 2**16  # how many are in a forest, except if there are more in one Doc
 

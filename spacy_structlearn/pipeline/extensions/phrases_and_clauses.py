@@ -1,7 +1,6 @@
 """Phrases and clauses, read from the constituents of a Doc: `doc._.phrases("NP")`, `doc._.clauses`.
 
-Both are registered with the other extensions (`extensions.register`), for Docs and Spans. The rules
-that find clauses are in `roles.clauses`.
+The rules that find clauses are in `roles.clauses`.
 """
 
 from __future__ import annotations
@@ -12,11 +11,14 @@ from typing import NamedTuple
 
 from spacy.tokens import Doc, Span, Token
 
-from ..errors import StructlearnError
-from ..roles.clauses import PlainClause, find_clauses
-from ..roles.propositions import Argument
-from ..trees.tree import Span as Bracket
-from .extensions import CONSTITUENTS, aligned_group, lower_bound, sentences, srl, tree
+from ...errors import StructlearnError
+from ...groups import CONSTITUENTS
+from ...roles.clauses import PlainClause, find_clauses
+from ...roles.propositions import Argument
+from ...trees.tree import Span as Bracket
+from .brackets import sentences, tree
+from .roles import srl
+from .span_groups import aligned_group, lower_bound
 
 ALL, MAXIMAL, MINIMAL = "all", "maximal", "minimal"
 
@@ -158,8 +160,3 @@ def _clause(doc: Doc, tokens: Sequence[int], plain: PlainClause) -> Clause:
         plain.passive,
         span(plain.agent),
     )
-
-
-# --- registration ---------------------------------------------------------------------------------
-GETTERS = (clauses,)
-METHODS = (phrases,)

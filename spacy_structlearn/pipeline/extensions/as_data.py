@@ -7,14 +7,16 @@ from typing import TypedDict
 
 from spacy.tokens import Doc, Span, Token
 
-from ..display.frames import LONG, cut_mark, plain_frame, window
-from ..display.html import ShownSentence, by_sentence, enclosed, sentences
-from ..errors import StructlearnError
-from ..groups import CONSTITUENTS, PP_ATTACHMENTS, SRL
-from ..roles.propositions import PREDICATE
-from ..sequence.layout.encoding import encode
-from . import extensions
-from .extensions import Frame, PPAttachment
+from ...display.frames import LONG, cut_mark, plain_frame, window
+from ...display.html import ShownSentence, by_sentence, enclosed, sentences
+from ...errors import StructlearnError
+from ...groups import CONSTITUENTS, PP_ATTACHMENTS, SRL
+from ...roles.propositions import PREDICATE
+from ...sequence.layout.encoding import encode
+from .attachments import PPAttachment, pp_attachments
+from .brackets import constituent_prob, parse_failures, trees
+from .chunks import np_chunk_prob, np_chunks
+from .roles import Frame, frames
 
 
 class Place(TypedDict):
@@ -113,27 +115,26 @@ def as_dict(doc: Doc) -> DocDict:
         "tokens": [{**_token(token), "tag": token.tag_} for token in doc if not token.is_space],
         "sents": [_sentence(sentence) for sentence in shown],
         "np_chunks": [
-            _labelled(chunk, chunk.label_, extensions.np_chunk_prob(chunk))
-            for chunk in extensions.np_chunks(doc)
+            _labelled(chunk, chunk.label_, np_chunk_prob(chunk)) for chunk in np_chunks(doc)
         ],
     }
     if CONSTITUENTS in doc.spans:
-        data["trees"] = [str(tree) for tree in extensions.trees(doc)]
+        data["trees"] = [str(tree) for tree in trees(doc)]
         data["constituents"] = [
-            _labelled(bracket, bracket.label_, extensions.constituent_prob(bracket))
+            _labelled(bracket, bracket.label_, constituent_prob(bracket))
             for bracket in doc.spans[CONSTITUENTS]
         ]
         data["parse_failures"] = [
-            {**_place(span), "label": span.label_} for span in extensions.parse_failures(doc)
+            {**_place(span), "label": span.label_} for span in parse_failures(doc)
         ]
     if PP_ATTACHMENTS in doc.spans:
-        data["pp_attachments"] = [_attachment(site) for site in extensions.pp_attachments(doc)]
+        data["pp_attachments"] = [_attachment(site) for site in pp_attachments(doc)]
     if SRL in doc.spans:
-        found = by_sentence(shown, extensions.frames(doc), lambda frame: frame.predicate.start)
+        of_sentences = by_sentence(shown, frames(doc), lambda frame: frame.predicate.start)
         data["frames"] = [
             _frame(frame, number, shown[number])
-            for number, frames in enumerate(found)
-            for frame in frames
+            for number, own in enumerate(of_sentences)
+            for frame in own
             if not frame.predicate[0].is_space
         ]
     return data

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 from spacy.tokens import Doc, Span
 from spacy.vocab import Vocab
 
-from ..errors import StructlearnError
-from ..trees.brackets import unescape
-from ..trees.normalize import normalize
-from ..trees.tree import Tree, escape
-from .extensions import CONSTITUENTS, N_TOKENS, set_spans, tree, trees
+from ...errors import StructlearnError
+from ...groups import CONSTITUENTS
+from ...trees.brackets import unescape
+from ...trees.normalize import normalize
+from ...trees.tree import Tree, escape
+from .brackets import tree, trees
+from .span_groups import N_TOKENS, set_spans
 
 if TYPE_CHECKING:
     import nltk

@@ -13,12 +13,12 @@ from spacy.tokens import Doc, DocBin, Span
 from spacy.util import registry
 from spacy.vocab import Vocab
 
-from ..errors import StructlearnError
-from ..matching.patterns import Pattern, compiled
-from ..matching.search import count, matches
-from ..matching.tregex import parsed
-from ..trees.heads import HeadRules
-from .doc_forests import DocForest, StoredForests, doc_forest, doc_forests
+from ...errors import StructlearnError
+from ...matching.patterns import Pattern, compiled
+from ...matching.search import count, matches
+from ...matching.tregex import parsed
+from ...trees.heads import HeadRules
+from .forests import DocForest, StoredForests, doc_forest, doc_forests
 
 PatternType: TypeAlias = "str | Sequence[Mapping[str, Any]]"
 OnMatch: TypeAlias = "Callable[[ConstituentMatcher, Doc, int, list[tuple[int, list[Span]]]], Any]"

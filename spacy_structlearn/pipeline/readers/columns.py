@@ -1,0 +1,106 @@
+"""Readers of columns: NP chunks of CoNLL-2000, and quadruples of PP attachment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.training import Example
+
+from ...attachment.sites import NOUN, VERB, Site
+from ...errors import StructlearnError
+from ...evaluation.conlleval import chunks
+from ...groups import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS
+from ..extensions import set_spans, site_spans
+from .examples import Reader, check_tags, lines, starts_of, to_example
+
+# A quadruple as a parser would annotate it that leaves the attachment of the phrase open.
+QUADRUPLE = {
+    "tags": ["VB", "NN", "IN", "NN"],
+    CONSTITUENTS: [("VP", 0, 4), ("NP", 1, 2), ("PP", 2, 4), ("NP", 3, 4)],
+    NP_CHUNKS: [("NP", 1, 2), ("NP", 3, 4)],
+}
+
+
+def create_conll_chunks_reader(
+    path: Path | None,
+    types: list[str] | None = None,
+    start: int = 0,
+    stop: int | None = None,
+    tags: bool = True,
+) -> Reader:
+    """Read chunks in the columns of CoNLL-2000: word, tag, IOB chunk tag; a Doc is one sentence.
+
+    path: the file, plain or .gz.
+    types: the chunk types to keep. None: ["NP"].
+    start, stop: a slice of the sentences.
+    tags: see `create_treebank_reader`.
+    Raises StructlearnError for a missing file and for a line without three columns.
+    """
+    kept = set(types or ["NP"])
+
+    def read(nlp: Language) -> Iterator[Example]:
+        check_tags(nlp, tags)
+        for rows in islice(read_conll_columns(path), start, stop):
+            words, own, iob = zip(*rows, strict=True)
+            doc = Doc(nlp.vocab, words=words, tags=own, sent_starts=starts_of([len(words)]))
+            spans = [span for span in chunks(iob) if span[0] in kept]
+            set_spans(doc, NP_CHUNKS, spans)
+            yield to_example(doc, tags=tags)
+
+    return read
+
+
+def create_pp_quadruples_reader(
+    path: Path | None, start: int = 0, stop: int | None = None
+) -> Reader:
+    """Read quadruples in the format of Ratnaparkhi, Reynar & Roukos (1994).
+
+    The columns are: number, verb, noun, preposition, noun, and V or N. Each becomes a Doc of four
+    tokens. The predicted Docs have constituents, NP chunks and tags of a verb phrase that leaves
+    the attachment open, so that pp_attacher finds one site in each.
+    path: the file, plain or .gz.
+    start, stop: a slice of the quadruples.
+    Raises StructlearnError for a missing file and for a malformed line.
+    """
+
+    def read(nlp: Language) -> Iterator[Example]:
+        for words, label in islice(read_pp_quadruples(path), start, stop):
+            doc = Doc(nlp.vocab, words=words, tags=QUADRUPLE["tags"], sent_starts=starts_of([4]))
+            set_spans(doc, PP_ATTACHMENTS, site_spans([Site(0, 1, 2, 3, 2, 4, label)]))
+            example = to_example(doc)
+            for key in (CONSTITUENTS, NP_CHUNKS):
+                set_spans(example.predicted, key, QUADRUPLE[key])
+            yield example
+
+    return read
+
+
+def read_pp_quadruples(path: Path) -> Iterator[tuple[list[str], str]]:
+    """Iterate over quadruples as (verb, noun, preposition, noun) and label."""
+    for number, line in enumerate(lines(path), 1):
+        fields = line.split()
+        if len(fields) == 6 and fields[-1] in (VERB, NOUN):
+            yield fields[1:5], fields[5]
+        elif fields:
+            raise StructlearnError("SL028", path=path, line=number, text=line.strip()[:40])
+
+
+def read_conll_columns(path: Path) -> Iterator[list[tuple[str, str, str]]]:
+    """Iterate over sentences as lists of (word, tag, chunk tag)."""
+    rows: list[tuple[str, str, str]] = []
+    for number, line in enumerate(lines(path), 1):
+        fields = line.split()
+        if not fields or fields[0] == "-DOCSTART-":
+            if rows:
+                yield rows
+            rows = []
+        elif len(fields) != 3:
+            raise StructlearnError("SL011", path=path, line=number, found=len(fields))
+        else:
+            rows.append((fields[0], fields[1], fields[2]))
+    if rows:
+        yield rows
