@@ -333,10 +333,6 @@ MESSAGES = {
     "SL258": "Joint pseudolikelihood treats every column as a separate variable, but {column} is "
     "a function of the word. Remove its templates, or set joint = false.",
     "SL250": "Ray is not installed. Install it with: pip install 'spacy-structlearn[ray]'",
-    "SL251": "No worker started within {seconds:.0f} seconds, because the Ray cluster has no "
-    "free core. Add machines to it (`ray status` shows its resources), or stop its other work.",
-    "SL252": "Workers died {deaths} times in a row without a result. See Ray's logs for the "
-    "cause, such as too little memory; use more shards, or give the cluster more memory.",
     # --- SL3xx: evaluation --------------------------------------------------------------------
     "SL301": "Got {gold} gold but {predicted} predicted {what}. Score the same {what} on both "
     "sides, in the same order.",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import settings
@@ -69,25 +68,3 @@ def refuses_damage():
         assert trainer.to_bytes() == state
 
     return check
-
-
-@pytest.fixture(scope="module")
-def two_machines():
-    """A Ray cluster of two machines with two cores each, both of them this one."""
-    ray = pytest.importorskip("ray", reason="needs the extra ray")
-    from ray.cluster_utils import Cluster
-
-    with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as folder:
-        # A short path of its own: sockets are in it, and where others find the cluster.
-        patch.setenv("RAY_TMPDIR", folder)
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        head = {"num_cpus": 2, "include_dashboard": False, "object_store_memory": 10**8}
-        try:
-            cluster = Cluster(initialize_head=True, head_node_args=head)
-            cluster.add_node(num_cpus=2, object_store_memory=10**8)
-            ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
-        except Exception as error:  # whatever it needs of a machine
-            pytest.skip(f"Ray cannot start a cluster here: {error}")
-        yield cluster
-        ray.shutdown()
-        cluster.shutdown()

@@ -1,10 +1,11 @@
 """Classifiers of nominal data: tables of strings, with one label for a row. Toutanova (2006)."""
 
-from .bayes_net import BayesNet
 from .features import Table
-from .log_linear import LogLinear
+from .linear.log_linear import LogLinear
+from .nets.bayes_net import BayesNet
 from .settings import BayesNetSettings, LogLinearSettings, StagesSettings
 from .stages import Stages
+from .trainers import fit
 
 __all__ = [
     "BayesNet",
@@ -14,4 +15,5 @@ __all__ = [
     "Stages",
     "StagesSettings",
     "Table",
+    "fit",
 ]

@@ -28,16 +28,15 @@ from numpy.typing import NDArray
 from ..kernels.index import KeyIndex, group
 from ..learning.training import array_digest
 from ..optimize.lbfgs import LBFGS
-from ..parallel.shards import MakeEngine, make_engine
 from ..serialization import nested
-from . import witten_bell
-from .bayes_net import BayesNet, whole
-from .conditional import BIAS, MEMORY, LogLinearLikelihood, Sample, base_scores, feature_keys
-from .counts import CountedInstances, Group, JointCounts, Subset, join
 from .features import ClassificationData, LabelledTable, symbol, tuple_keys
-from .log_linear import LogLinear
+from .linear.conditional import BIAS, MEMORY, LogLinearLikelihood, Sample, base_scores, feature_keys
+from .linear.log_linear import LogLinear
+from .nets import witten_bell
+from .nets.bayes_net import BayesNet, whole
+from .nets.counts import CountedInstances, Group, JointCounts, Subset, join
 from .settings import BayesNetSettings, ClassifierSettings, LogLinearSettings
-from .training import BayesNetTrainer, ClassifierTrainer, feature_names
+from .trainers import BayesNetTrainer, ClassifierTrainer, feature_names
 
 S = TypeVar("S", bound=ClassifierSettings)
 
@@ -139,10 +138,9 @@ class ClassifierAdapter(ClassifierTrainer[S]):
         labels: Sequence[str] = (),
         *,
         strength: float,
-        make_engine: MakeEngine = make_engine,
     ):
         self._old, self._strength = model, strength
-        super().__init__(settings, model, data, labels, make_engine=make_engine)
+        super().__init__(settings, model, data, labels)
 
     def data_digest(self) -> bytes:
         return array_digest(super().data_digest(), self._old.to_bytes(), self._strength)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias
 
 from ..errors import StructlearnError
 from ..learning.stored import Stored
 from .features import ClassificationData, Labelled, Rows, Table, checked_labels
 
-K = TypeVar("K", bound="Classifier")
 Progress: TypeAlias = "Callable[[str], object]"
 
 
@@ -28,55 +27,40 @@ class Classifier(Stored):
         """Whether there are no labels, so that nothing can be classified."""
         return not self.labels
 
-    def fit(
-        self: K,
-        rows: Rows,
-        labels: Sequence[str],
-        *,
-        dev: Labelled | None = None,
-        variables: Sequence[str] | None = None,
-        known_labels: Iterable[str] = (),
-        progress: Progress | None = None,
-    ) -> K:
-        """Learn from labelled rows; returns the classifier itself.
 
-        rows, labels: the training data; see `features.Table.of`.
-        dev: rows and labels to select on. None, or no rows: parts of the training data, see the
-            class.
-        variables: their names; None: those of the rows.
-        known_labels: labels, in addition to those in `labels` and `dev`.
-        progress: called with a line of text after each step of a search.
-        Raises StructlearnError if the arguments do not fit together or with the settings.
-        """
-        table = Table.of(rows, variables)
-        train = ClassificationData(table, checked_labels(labels, len(table)))
+def labelled(
+    rows: Rows,
+    labels: Sequence[str],
+    *,
+    dev: Labelled | None = None,
+    variables: Sequence[str] | None = None,
+    known_labels: Iterable[str] = (),
+) -> tuple[ClassificationData, ClassificationData | None, tuple[str, ...]]:
+    """Return the training data, the development data, and all labels, ascending.
+
+    rows, labels: the training data; see `features.Table.of`.
+    dev: rows and labels to select on. None, or no rows: None is returned.
+    variables: their names; None: those of the rows.
+    known_labels: labels, in addition to those in `labels` and `dev`.
+    Raises StructlearnError if the arguments do not fit together.
+    """
+    table = Table.of(rows, variables)
+    train = ClassificationData(table, checked_labels(labels, len(table)))
+    held_out = None
+    if dev is not None:
+        if not isinstance(dev, (tuple, list)) or len(dev) != 2:
+            parts = isinstance(dev, (tuple, list))
+            found = f"{len(dev)} parts" if parts else type(dev).__name__
+            raise StructlearnError("SL507", found=found)
+        dev_table = Table.of(dev[0], table.variables)
+        held_out = ClassificationData(dev_table, checked_labels(dev[1], len(dev_table)))
+    if isinstance(known_labels, str) or not isinstance(known_labels, Iterable):
+        raise StructlearnError("SL508", found=repr(known_labels))
+    known = set(train.labels if held_out is None else train.labels + held_out.labels)
+    for label in known_labels:
+        if not isinstance(label, str):
+            raise StructlearnError("SL508", found=repr(label))
+        known.add(str.__str__(label))
+    if held_out is not None and not held_out.labels:
         held_out = None
-        if dev is not None:
-            if not isinstance(dev, (tuple, list)) or len(dev) != 2:
-                parts = isinstance(dev, (tuple, list))
-                found = f"{len(dev)} parts" if parts else type(dev).__name__
-                raise StructlearnError("SL507", found=found)
-            dev_table = Table.of(dev[0], table.variables)
-            held_out = ClassificationData(dev_table, checked_labels(dev[1], len(dev_table)))
-        if isinstance(known_labels, str) or not isinstance(known_labels, Iterable):
-            raise StructlearnError("SL508", found=repr(known_labels))
-        known = set(train.labels if held_out is None else train.labels + held_out.labels)
-        for label in known_labels:
-            if not isinstance(label, str):
-                raise StructlearnError("SL508", found=repr(label))
-            known.add(str.__str__(label))
-        if held_out is not None and not held_out.labels:
-            held_out = None
-        # An earlier fit is only replaced after everything that can fail.
-        vars(self).update(vars(self._fitted(train, held_out, tuple(sorted(known)), progress)))
-        return self
-
-    def _fitted(
-        self,
-        train: ClassificationData,
-        dev: ClassificationData | None,
-        labels: tuple[str, ...],
-        progress: Progress | None,
-    ) -> Any:
-        """Return a fitted classifier with these settings."""
-        raise NotImplementedError
+    return train, held_out, tuple(sorted(known))

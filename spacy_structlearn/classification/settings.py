@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from ..errors import StructlearnError
 from ..learning import settings as core
 from ..learning.settings import Settings, quoted, setting
-from ..parallel.shards import MakeEngine, make_engine
-
-if TYPE_CHECKING:
-    from ..learning.training import Trainer
-    from .bayes_net import BayesNet
-    from .features import ClassificationData
-    from .log_linear import LogLinear
-    from .stages import Stages, StagesData, StagesTrainer
-    from .training import BayesNetTrainer, LogLinearTrainer
 
 C = TypeVar("C", bound="ClassifierSettings")
 
@@ -33,7 +24,7 @@ class ClassifierSettings(Settings):
     """Settings that all classifiers share."""
 
     strengths: ClassVar[tuple[float, ...]] = (1.0, 0.3, 3.0, 10.0)
-    """Strengths of the prior of `adapter` to choose from; the first is the default."""
+    """Strengths of the prior to choose from when a model learns on; the first is the default."""
 
     min_gain: float = setting(
         0.0, help="Minimum gain in accuracy (0 to 1) for a step of the search."
@@ -63,46 +54,6 @@ class ClassifierSettings(Settings):
     def kept(self: C) -> C:
         """Return the settings without the file of word classes, as a model holds them."""
         return self.part(type(self), classes=None)
-
-    def empty(self) -> BayesNet | LogLinear:
-        """Return a model without labels."""
-        from . import BayesNet, LogLinear
-
-        return LogLinear() if isinstance(self, LogLinearSettings) else BayesNet()
-
-    def trainer(
-        self,
-        parameters: Any,
-        data: Sequence[ClassificationData],
-        *,
-        make_engine: MakeEngine = make_engine,
-    ) -> BayesNetTrainer | LogLinearTrainer:
-        """Return a trainer; the result depends only on the data and the labels."""
-        from .training import BayesNetTrainer, LogLinearTrainer
-
-        kind = LogLinearTrainer if isinstance(self, LogLinearSettings) else BayesNetTrainer
-        return kind(self, parameters, data, make_engine=make_engine)
-
-    def adapter(
-        self,
-        parameters: Any,
-        data: Sequence[ClassificationData],
-        labels: Sequence[str],
-        *,
-        strength: float,
-        make_engine: MakeEngine = make_engine,
-    ) -> Trainer:
-        """Return a trainer that starts from trained `parameters`; see `adaptation`.
-
-        labels: those to add, besides labels of the data.
-        """
-        from .adaptation import BayesNetAdapter, LogLinearAdapter
-
-        if not parameters.used:  # it is not trained, or has learned nothing from the variables
-            untrained = self.initialize(data, (*parameters.labels, *labels))
-            return self.trainer(untrained, data, make_engine=make_engine)
-        kind = LogLinearAdapter if isinstance(self, LogLinearSettings) else BayesNetAdapter
-        return kind(self, parameters, data, labels, strength=strength, make_engine=make_engine)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,21 +98,7 @@ class BayesNetSettings(ClassifierSettings):
         values = dict(stored)
         if isinstance(values["structure"], list):
             values["structure"] = dict(values["structure"])
-        if "prior_variance" in values:  # as files had it before
-            variance = values.pop("prior_variance")
-            if not variance > 0:
-                raise ValueError("a variance that is not positive")
-            values["l2"] = 1.0 / variance
         return cls(**values)
-
-    def initialize(
-        self, data: Sequence[ClassificationData], labels: Sequence[str], previous: Any = None
-    ) -> BayesNet:
-        """Return a network of the labels and the variables of `data`, without structure."""
-        from .bayes_net import BayesNet
-
-        net = BayesNet(BayesNetSettings(structure={}, fit_d=None))
-        return net.fit([], (), variables=data[0].table.variables, known_labels=labels)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,14 +192,6 @@ class LogLinearSettings(ClassifierSettings):
         """Whether something is selected on development data."""
         return self.templates == "search" or len(self.l2_values) > 1
 
-    def initialize(
-        self, data: Sequence[ClassificationData], labels: Sequence[str], previous: Any = None
-    ) -> LogLinear:
-        """Return a model of the labels and the variables of `data`, without features."""
-        from .log_linear import LogLinear
-
-        return LogLinear(self, labels=sorted(set(labels)), variables=data[0].table.variables)
-
 
 @dataclass(frozen=True, kw_only=True)
 class StagesSettings(Settings):
@@ -299,62 +228,5 @@ class StagesSettings(Settings):
                 raise StructlearnError("SL532", stage=stage)
         object.__setattr__(self, "stages", {stage: self.stages[stage] for stage in self.order})
 
-    def empty(self) -> Stages:
-        """Return a model with empty stages."""
-        from .stages import Stages
 
-        return Stages({stage: settings.empty() for stage, settings in self.stages.items()})
-
-    def initialize(
-        self,
-        data: Sequence[StagesData],
-        labels: Sequence[str],
-        previous: Stages | None = None,
-    ) -> Stages:
-        """Return untrained classifiers of the variables and labels of `data`.
-
-        labels: labels of the main stage; other stages have the labels of their instances. A stage
-            without instances stays empty, except for the labels of the main stage.
-        previous: not used.
-        """
-        from .stages import Stages, initialized, instances_of
-
-        classifiers = {}
-        for stage, settings in self.stages.items():
-            instances = instances_of(data, stage)
-            known: Collection[str] = {label for part in instances for label in part.labels}
-            if stage == self.order[-1]:
-                known = labels
-            classifiers[stage] = initialized(settings, instances, known)
-        return Stages(classifiers)
-
-    def trainer(
-        self,
-        parameters: Stages,
-        data: Sequence[StagesData],
-        *,
-        make_engine: MakeEngine = make_engine,
-    ) -> StagesTrainer:
-        """Return a trainer; the result depends only on the data and the labels."""
-        from .stages import StagesTrainer
-
-        return StagesTrainer(self, parameters, data, make_engine=make_engine)
-
-    def adapter(
-        self,
-        parameters: Stages,
-        data: Sequence[StagesData],
-        labels: Sequence[str],
-        *,
-        strength: float,
-        make_engine: MakeEngine = make_engine,
-    ) -> StagesTrainer:
-        """Return a trainer that adapts the stages that have instances.
-
-        labels: those to add to the main stage, besides labels of the data.
-        """
-        from .stages import StagesTrainer
-
-        return StagesTrainer(
-            self, parameters, data, labels, strength=strength, make_engine=make_engine
-        )
+AnySettings = BayesNetSettings | LogLinearSettings | StagesSettings

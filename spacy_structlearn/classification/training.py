@@ -1,425 +1,176 @@
-"""Training of classifiers: of a Bayesian network in one step, of a log-linear model in many.
-
-The result depends neither on the order of the data nor on the parts in which they are added.
-"""
+"""Training of classifiers: the models, trainers and adaptation that belong to the settings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import combinations
-from typing import Any, TypeVar
+from collections.abc import Collection, Sequence
+from copy import copy
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..kernels.index import KeyIndex
 from ..learning.training import Trainer, array_digest
-from ..optimize.lbfgs import LBFGS
-from ..parallel.shards import MakeEngine, make_engine
 from ..serialization import nested
-from .bayes_net import BayesNet
-from .classifier import Progress
-from .conditional import BIAS, Estimate, LogLinearLikelihood, Template, Workshop
-from .features import (
-    MISSING,
-    ClassificationData,
-    LabelledTable,
-    Table,
-    concatenate,
-    label_ids_of,
-    sorted_rows,
-)
-from .log_linear import LogLinear, TemplateStep, template_name
-from .settings import SEARCH_L2, BayesNetSettings, ClassifierSettings, LogLinearSettings
+from .adaptation import BayesNetAdapter, LogLinearAdapter
+from .features import ClassificationData, Table
+from .linear.log_linear import LogLinear
+from .nets.bayes_net import BayesNet
+from .settings import AnySettings, BayesNetSettings, LogLinearSettings, StagesSettings
+from .stages import Stages, StagesData
+from .trainers import BayesNetTrainer, LogLinearTrainer
 
-S = TypeVar("S", bound=ClassifierSettings)
-KeyedWeights = tuple[NDArray[np.uint64], NDArray[np.float64]]
-
-PHASES = ("new", "search", "l2", "last", "done")
-_HELD_OUT = 10  # one in ten training instances is held out if there are no development data
+_NO_INSTANCES = ClassificationData(Table((), np.empty((0, 0), dtype=np.uint64)), ())
 
 
-class ClassifierTrainer(Trainer[S]):
-    """The data of a classifier, in the order of a hash.
+def initialize(
+    settings: AnySettings, data: Sequence[Any], labels: Collection[str], previous: Any = None
+) -> Any:
+    """Return an untrained model of the labels and the variables of `data`.
 
-    model: an untrained model with labels and variables; labels of the data are added.
-    labels: further labels.
+    labels: those of the model; of stages, the labels of the main stage. The other stages have the
+        labels of their instances. A stage without instances has no variables.
+    previous: not used.
     """
+    if isinstance(settings, StagesSettings):
+        classifiers = {}
+        for stage, of in settings.stages.items():
+            instances = instances_of(data, stage)
+            known: Collection[str] = {label for part in instances for label in part.labels}
+            known = labels if stage == settings.order[-1] else known
+            classifiers[stage] = initialize(of, instances, known)
+        return Stages(classifiers)
+    first = data[0] if data else _NO_INSTANCES
+    labels, variables = sorted(set(labels)), first.table.variables
+    if isinstance(settings, LogLinearSettings):
+        return LogLinear(settings, labels=labels, variables=variables)
+    net = BayesNet(BayesNetSettings(structure={}, fit_d=None))
+    return net.fit([], (), variables=variables, known_labels=labels)
 
-    labels: tuple[str, ...]
-    instances: LabelledTable
+
+def trainer(settings: AnySettings, parameters: Any, data: Sequence[Any]) -> Trainer:
+    """Return a trainer; the result depends only on the data and the labels."""
+    if isinstance(settings, StagesSettings):
+        return StagesTrainer(settings, parameters, data)
+    if isinstance(settings, LogLinearSettings):
+        return LogLinearTrainer(settings, parameters, data)
+    return BayesNetTrainer(settings, parameters, data)
+
+
+def adapter(
+    settings: AnySettings,
+    parameters: Any,
+    data: Sequence[Any],
+    labels: Sequence[str],
+    *,
+    strength: float,
+) -> Trainer:
+    """Return a trainer that starts from trained `parameters`; see `adaptation`.
+
+    labels: those to add, to the main stage of stages, besides labels of the data. Stages without
+        instances stay as they are.
+    """
+    if isinstance(settings, StagesSettings):
+        return StagesTrainer(settings, parameters, data, labels, strength=strength)
+    if not parameters.used:  # it is not trained, or has learned nothing from the variables
+        untrained = initialize(settings, data, (*parameters.labels, *labels))
+        return trainer(settings, untrained, data)
+    if isinstance(settings, LogLinearSettings):
+        return LogLinearAdapter(settings, parameters, data, labels, strength=strength)
+    return BayesNetAdapter(settings, parameters, data, labels, strength=strength)
+
+
+class StagesTrainer(Trainer[StagesSettings]):
+    """Trains one stage after another, each to its end.
+
+    labels, strength: of the main stage and of the priors, to adapt trained stages; None: all stages
+        are trained from nothing.
+    value: the sum of the objectives of the stages, 0 for stages that have not begun.
+    n_iterations: number of steps of all stages.
+    """
 
     def __init__(
         self,
-        settings: S,
-        model: BayesNet | LogLinear,
-        data: Sequence[ClassificationData],
+        settings: StagesSettings,
+        stages: Stages,
+        data: Sequence[StagesData],
         labels: Sequence[str] = (),
         *,
-        make_engine: MakeEngine = make_engine,
+        strength: float | None = None,
     ):
-        super().__init__(settings, make_engine=make_engine)
-        self._model = model
-        # Those of a trained model include labels of the data.
-        self._known = (*model.labels, *labels)
-        self.variables = model.variables
-        self._data: list[ClassificationData] = []
+        super().__init__(settings)
+        self._labels, self._strength = labels, strength
+        self._classifiers = {stage: stages[stage] for stage in settings.order}
+        self._trainers: dict[str, Trainer] = {}
+        # Stages trained since their classifier was taken from the trainer.
+        self._changed: set[str] = set()
         self.add(data)
 
-    def take(self, data: Sequence[ClassificationData]) -> None:
-        whole = concatenate([*self._data, *data])
-        self._data = [whole]
-        self.labels = tuple(sorted({*self._known, *whole.labels}))
-        self.instances = self._sorted(whole)
-
-    def _sorted(self, data: ClassificationData) -> LabelledTable:
-        table = data.table.select(self.variables)
-        return sorted_rows(table, label_ids_of(data.labels, self.labels))
-
-    def data_digest(self) -> bytes:
-        table, label_ids = self.instances
-        return array_digest(self.labels, self.variables, table.symbols, label_ids)
-
-
-class BayesNetTrainer(ClassifierTrainer[BayesNetSettings]):
-    """A single step: structure, counts and d.
-
-    value: minus the log-likelihood of the labels, with each instance left out of the counts.
-    """
-
-    def iterate(self) -> bool:
-        self._model, log_joint = self._estimated()
-        log_z = np.logaddexp.reduce(log_joint, axis=1)
-        own = log_joint[np.arange(len(log_joint)), self.instances[1]]
-        self.value = float((log_z - own).sum())
-        self.n_iterations += 1
-        return False
-
-    def _estimated(self) -> tuple[BayesNet, NDArray[np.float64]]:
-        """Return the network, and log P(x_i, y) of the instances, each left out of the counts."""
-        table, label_ids = self.instances
-        labels = [self.labels[label] for label in label_ids]
-        net = BayesNet(self.settings).fit(table, labels, known_labels=self.labels)
-        return net.compact(), net.log_joint_left_out()
-
-    def parameters(self) -> BayesNet:
-        return self._model
-
-    def state(self) -> dict[str, Any]:
-        return {"net": nested(self._model.to_bytes())}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self._model = BayesNet.from_bytes(state["net"].tobytes())
-
-
-class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
-    """The search for templates, the choice of l2, and then L-BFGS.
-
-    Toutanova (2006), section 2.2.1: the search goes from single variables to conjunctions and adds
-    one template at a time. Each candidate is estimated from the weights of the last step, and
-    judged by its accuracy on development data. Then l2 is chosen on the same data, and the final
-    model is estimated. Each of these steps, and each iteration of L-BFGS, is a step of training.
-    When data are added, everything starts again, but from the same weights if there is nothing to
-    select.
-
-    dev: data to select on. None: a tenth of the data, which is added again at the end.
-    progress: called with a line of text after each selection.
-    """
-
-    def __init__(
-        self,
-        settings: LogLinearSettings,
-        model: LogLinear,
-        data: Sequence[ClassificationData],
-        *,
-        dev: ClassificationData | None = None,
-        progress: Progress | None = None,
-        make_engine: MakeEngine = make_engine,
-    ):
-        self._dev = dev
-        self._progress = progress
-        self._phase = "new"
-        self._previous: KeyedWeights | None = None
-        self.steps: list[TemplateStep]
-        self._estimate: Estimate | None
-        self._optimizer: LBFGS | None
-        super().__init__(settings, model, data, make_engine=make_engine)
-
-    def take(self, data: Sequence[ClassificationData]) -> None:
-        if self._phase not in ("new", "done") and not self.settings.needs_dev:
-            self._previous = self._weights_by_key()
-        super().take(data)
-        self._phase = "new"
-        self.l2, self.steps, self._estimate, self._optimizer = 0.0, [], None, None
-
-    def data_digest(self) -> bytes:
-        held_out = self._held_out()
-        dev = () if held_out is None else (held_out[0].symbols, held_out[1])
-        return array_digest(super().data_digest(), *dev)
-
-    def iterate(self) -> bool:
-        self._begin()
-        more = self._advance()
-        optimizer = self._optimizer
-        self.value = (self._estimate if optimizer is None else optimizer).value or 0.0
-        self.n_iterations += 1
-        return more
-
-    def parameters(self) -> LogLinear:
-        """Return the current model in float32, without names of conjunctions."""
-        return self.learned().compact("float32")
-
-    def learned(self) -> LogLinear:
-        """Return the current model without rounding."""
-        self._begin()
-        model = LogLinear(self.settings, self.labels, self.variables, l2=self.l2)
-        if self._phase == "done":
-            return model
-        templates, workshop = self._estimate.templates, self._workshop
-        keys, weights = self._weights_by_key()
-        likelihood = self._likelihood or workshop.likelihood(templates, self.l2)
-        weights = likelihood.of_labels(weights)
-        bias = np.isin(keys, workshop.column(BIAS).keys)
-        names: dict[int, str] = {}
-        for template in templates:
-            column = workshop.column(template)
-            names.update(
-                feature_names(column.keys, workshop.train.table.take(column.rows), template)
-            )
-        return model.replaced(
-            templates=templates,
-            keys=keys[~bias],
-            weights=weights[~bias],
-            bias=weights[bias].sum(axis=0),
-            coefficients=self._present()[1].copy(),
-            base=None if workshop.base is None else workshop.base.compact(),
-            steps=self.steps,
-            names=names,
-        )
-
-    def state(self) -> dict[str, Any]:
-        optimizer = self._optimizer
-        return {
-            "phase": self._phase,
-            "l2": self.l2,
-            "steps": self.steps,
-            "estimate": self._estimate,
-            "optimizer": None if optimizer is None else nested(optimizer.to_bytes()),
-            "previous": self._previous if optimizer is None else None,
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        phase, estimate, optimizer = state["phase"], state["estimate"], state["optimizer"]
-        steps = [TemplateStep(tuple(name), *rest) for name, *rest in state["steps"]]
-        l2, previous = float(state["l2"]), state["previous"]
-        if phase not in PHASES or (phase == "new") != (estimate is None):
-            raise ValueError("a phase that there is not")
-        if previous is not None:
-            keys, weights = previous
-            previous = keys.astype(np.uint64), weights.astype(np.float64)
-        self._phase, self._previous = "new", previous
-        if estimate is None:
-            return
-        self._begin()
-        self._phase, self.l2, self.steps = phase, l2, steps
-        templates, *rest = estimate
-        self._estimate = Estimate(tuple(tuple(template) for template in templates), *rest)
-        if optimizer is not None:
-            self._use_all()
-            self._likelihood = self._workshop.likelihood(self._estimate.templates, l2)
-            self._optimizer = LBFGS.from_bytes(optimizer.tobytes())
-
-    # --- the steps -------------------------------------------------------------------------------
-    def _held_out(self) -> LabelledTable | None:
-        return None if self._dev is None else self._sorted(self._dev)
-
-    def _begin(self) -> None:
-        """Prepare the first step."""
-        if self._phase != "new":
-            return
-        settings, train, dev = self.settings, self.instances, self._held_out()
-        values = settings.l2_values
-        self.l2 = values[0] if len(values) == 1 else SEARCH_L2
-        self._likelihood: LogLinearLikelihood | None = None
-        # The data of the last phase, if they are not those of the others.
-        self._all: LabelledTable | None = None
-        if settings.needs_dev and dev is None:
-            self._all = train
-            train, dev = _hold_out(*train)
-        elif settings.recount and dev is not None:
-            both = Table.concatenate([train[0], dev[0]])
-            self._all = sorted_rows(both, np.concatenate([train[1], dev[1]]))
-        self._workshop = Workshop(settings, self.labels, train, dev)
-        self._estimate = self._workshop.start
-        if len(self.labels) < 2 or not len(train[0]):
-            self._phase = "done"
-        elif settings.templates == "search":
-            tolerance = settings.search_tolerance
-            self._estimate = self._workshop.fitted(self._estimate, self.l2, tolerance)
-            self._phase = "search"
-        else:
-            for template in self._fixed_templates():
-                self._estimate = self._workshop.extended(self._estimate, template)
-            self._phase = "l2"
-
-    def _advance(self) -> bool:
-        """Make a step. Returns False after the last one."""
-        if self._phase == "search":
-            if not self._extend():
-                self._phase = "l2"
-            return True
-        if self._phase == "l2":
-            chooses = len(self.settings.l2_values) > 1
-            if chooses:
-                self._choose_l2()
-            self._phase = "last"
-            self._begin_last()
-            if chooses:
-                return True
-        if self._optimizer is None or self._likelihood is None:
-            return False
-        more = self._optimizer.step(self._likelihood.value_and_grad)
-        return more and self._optimizer.n_iterations < self.settings.max_iterations
-
-    def _fixed_templates(self) -> list[Template]:
-        settings, variables = self.settings, self.variables
-        if isinstance(settings.templates, str):
-            sizes = (1, 2) if settings.templates == "pairs" else (1,)
-            return [t for size in sizes for t in combinations(variables, size)]
-        for template in settings.templates:
-            self._workshop.train.table.select(template)  # raises for a variable that is not there
-        return [_in_order(template, variables) for template in settings.templates]
-
-    def _candidates(self) -> list[Template]:
-        """Return the templates that may be added, in the order in which they became possible."""
-        taken, largest = self._estimate.templates, self.settings.max_conjunction
-        if self.settings.nested:
-            found = [(variable,) for variable in self.variables]
-            for template in taken:
-                if len(template) < largest:
-                    rest = [variable for variable in self.variables if variable not in template]
-                    found += [_in_order((*template, other), self.variables) for other in rest]
-        else:
-            placed = [v for v in self.variables if any(v in template for template in taken)]
-            found = [
-                _in_order((variable, *parents), self.variables)
-                for variable in self.variables
-                if variable not in placed
-                for size in range(largest)
-                for parents in combinations(placed, size)
-            ]
-        return [template for template in dict.fromkeys(found) if template not in taken]
-
-    def _extend(self) -> bool:
-        """Make a step of the search. Returns False if no candidate is better."""
-        settings, before, workshop = self.settings, self._estimate, self._workshop
-        limit = settings.max_templates
-        candidates = self._candidates()
-        if not candidates or (limit is not None and len(before.templates) >= limit):
-            return False
-        # Of equal models that with the smallest template is best, and of these the first.
-        best = max(
-            (
-                workshop.fitted(
-                    workshop.extended(before, template), self.l2, settings.search_tolerance
+    def take(self, data: Sequence[StagesData]) -> None:
+        """Add instances; stages that have any are trained again."""
+        for stage, settings in self.settings.stages.items():
+            instances = instances_of(data, stage)
+            if not instances:
+                continue
+            if stage in self._trainers:
+                self._trainers[stage].add(instances)
+                continue
+            classifier = self._classifiers[stage]
+            if not classifier.variables:  # it had no instances
+                classifier = initialize(settings, instances, classifier.labels)
+            if self._strength is None:
+                self._trainers[stage] = trainer(settings, classifier, instances)
+            else:
+                labels = self._labels if stage == self.settings.order[-1] else ()
+                self._trainers[stage] = adapter(
+                    settings, classifier, instances, labels, strength=self._strength
                 )
-                for template in candidates
-            ),
-            key=lambda model: (*model.quality, -len(model.templates[-1])),
-        )
-        total = float(workshop.dev.counts.sum())
-        if not best.right - before.right > settings.min_gain * total:
-            return False
-        self._estimate = best
-        template, accuracy = best.templates[-1], best.right / total
-        self.steps.append(TemplateStep(template, accuracy, best.log_likelihood, len(candidates)))
-        self._tell(template_name(template), f", best of {len(candidates)}")
-        return True
 
-    def _choose_l2(self) -> None:
-        """Choose the l2 of the best model, each starting from the weights of a stronger one."""
-        best: Estimate | None = None
-        estimate = self._estimate
-        for l2 in self.settings.l2_values:
-            estimate = self._workshop.fitted(estimate, l2)
-            if best is None or estimate.quality > best.quality:
-                best, self.l2 = estimate, l2
-        assert best is not None
-        self._estimate = best
-        self._tell(f"l2 {self.l2:g}")
+    def iterate(self) -> bool:
+        """Make a step of the first stage that is not finished."""
+        trainers = self._in_order()
+        stage = next((stage for stage, trainer in trainers.items() if not trainer.finished), None)
+        if stage is not None:
+            trainers[stage].step()
+            self._changed.add(stage)
+        self.value = float(sum(trainer.value for trainer in trainers.values()))
+        self.n_iterations = sum(trainer.n_iterations for trainer in trainers.values())
+        return not all(trainer.finished for trainer in trainers.values())
 
-    def _begin_last(self) -> None:
-        """Prepare the estimation of the selected model on all data."""
-        chosen = self._estimate
-        if self._all is not None:
-            self._previous = self._weights_by_key()
-            self._use_all()
-            self._estimate = self._workshop.start._replace(coefficients=chosen.coefficients)
-            for template in chosen.templates:
-                self._estimate = self._workshop.extended(self._estimate, template)
-        if self._previous is not None:
-            # Start with these weights for features that the model has.
-            keys, weights = self._previous
-            places = KeyIndex(keys).find(self._workshop.keys(chosen.templates))
-            begin = self._estimate.weights.copy()
-            if weights.shape[1] == begin.shape[1]:
-                begin[places >= 0] = weights[places[places >= 0]]
-            self._estimate = self._estimate._replace(weights=begin)
-        self._likelihood = self._workshop.likelihood(chosen.templates, self.l2)
-        self._optimizer = self._workshop.optimizer(self._likelihood, self._estimate)
+    def parameters(self) -> Stages:
+        """Return the current model; stages without training are unchanged."""
+        for stage in sorted(self._changed):
+            self._classifiers[stage] = self._trainers[stage].parameters()
+        self._changed.clear()
+        return Stages(self._classifiers)
 
-    def _use_all(self) -> None:
-        """Continue with all data; a base keeps its structure."""
-        if self._all is not None:
-            base = self._workshop.base
-            structure = None if base is None else base.parents
-            self._workshop = Workshop(self.settings, self.labels, self._all, None, structure)
+    def data_digest(self) -> bytes:
+        known = [(stage, found.labels) for stage, found in self._classifiers.items()]
+        own = [(stage, trainer.identity()) for stage, trainer in self._in_order().items()]
+        return array_digest(known, own)
 
-    def _weights_by_key(self) -> KeyedWeights:
-        """Return the keys of features, ascending, and their current weights."""
-        keys = self._workshop.keys(self._estimate.templates)
-        order = np.argsort(keys)
-        return keys[order], self._present()[0][order]
-
-    def _present(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the current weights, float64 (n_features, n_columns), and coefficients."""
-        if self._likelihood is None or self._optimizer is None:
-            return self._estimate.weights, self._estimate.coefficients
-        return self._likelihood.unpack(self._optimizer.x)
-
-    def _tell(self, choice: str, more: str = "") -> None:
-        if self._progress is not None:
-            model = self._estimate
-            accuracy = model.right / float(self._workshop.dev.counts.sum())
-            self._progress(
-                f"{choice}: accuracy {accuracy:.4f}, log-likelihood "
-                f"{model.log_likelihood:.1f}{more}"
-            )
-
-
-def _in_order(template: Iterable[str], variables: tuple[str, ...]) -> Template:
-    """Return the variables of a template in the order of the table."""
-    return tuple(sorted(template, key=variables.index))
-
-
-def feature_names(keys: NDArray[np.uint64], rows: Table, template: Template) -> dict[int, str]:
-    """Return the names of the features of these rows, if all their values have names."""
-    columns = []
-    for variable in template:
-        symbols = rows.column(variable).tolist()
-        names = {
-            value: f"{variable}={rows.names[value]}" for value in symbols if value in rows.names
+    def state(self) -> dict[str, Any]:
+        return {
+            "states": {
+                stage: nested(trainer.to_bytes()) for stage, trainer in self._trainers.items()
+            }
         }
-        names[MISSING] = f"{variable}=None"
-        columns.append([names.get(value) for value in symbols])
-    parts = zip(keys.tolist(), zip(*columns, strict=True), strict=True)
-    return {key: "|".join(names) for key, names in parts if None not in names}
+
+    def restore(self, state: dict[str, Any]) -> bool:
+        states = state["states"]
+        trainers = {stage: copy(trainer) for stage, trainer in self._trainers.items()}
+        if states.keys() != trainers.keys():
+            return False
+        resumed = all(trainers[stage].resume(states[stage].tobytes()) for stage in trainers)
+        self._trainers, self._classifiers = trainers, dict(self._classifiers)
+        self._changed = {stage for stage in trainers if trainers[stage].n_iterations}
+        return resumed
+
+    def _in_order(self) -> dict[str, Trainer]:
+        # A fixed order, because sums depend on it.
+        return {
+            stage: self._trainers[stage] for stage in self._classifiers if stage in self._trainers
+        }
 
 
-def _hold_out(table: Table, label_ids: NDArray[np.int32]) -> tuple[LabelledTable, LabelledTable]:
-    """Return the data without every tenth row, and these rows; all rows twice if there are few."""
-    held = np.zeros(len(table), dtype=np.bool_)
-    held[_HELD_OUT // 2 :: _HELD_OUT] = True
-    if not held.any():
-        return (table, label_ids), (table, label_ids)
-    return (table.take(~held), label_ids[~held]), (table.take(held), label_ids[held])
+def instances_of(data: Sequence[StagesData], stage: str) -> list[ClassificationData]:
+    """Return the instances of one stage, without empty parts."""
+    return [datum[stage] for datum in data if stage in datum and datum[stage].labels]

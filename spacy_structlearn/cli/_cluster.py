@@ -33,5 +33,5 @@ Ray: TypeAlias = Annotated[
 
 
 def address_of(ray: str) -> str | None:
-    """Return the address that `parallel.cluster.connected` takes."""
+    """Return the address that `_ray.connected` takes."""
     return None if ray == _FOUND else ray

@@ -18,13 +18,12 @@ import pickle
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import StructlearnError
-from ..parallel.cluster import connected
 from ._files import write_text, written
 from ._parts import Chunk, ChunkParser, Output, chunks, write_chunks
 from ._texts import Cutting, Source
@@ -63,7 +62,7 @@ def write_parts_by_ray(
 ) -> Counter[str]:
     """Parse and write the parts of some files, and return counts, as `write_parts` does.
 
-    address: See `parallel.cluster.connected`. n_process: None for one actor per processor.
+    address: See `connected`. n_process: None for one actor per processor.
     Raises StructlearnError without Ray, if Ray fails, or for texts that several actors died of.
     """
     try:
@@ -102,6 +101,30 @@ def write_parts_by_ray(
             problem = ": ".join([type(error).__name__, *first])
             raise StructlearnError("SL079", problem=problem) from error
     return done
+
+
+@contextmanager
+def connected(address: str | None = None) -> Iterator[None]:
+    """Connect to a Ray cluster, and disconnect at the end unless already connected.
+
+    address: None: the cluster of RAY_ADDRESS or the one running on this machine, otherwise a new
+    one on this machine. Raises StructlearnError if Ray is not installed.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise StructlearnError("SL250") from None
+    if ray.is_initialized():
+        yield
+        return
+    # No usage statistics are sent and no dashboard is started.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    ray.init(address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    try:
+        yield
+    finally:
+        ray.shutdown()
 
 
 # --- reading --------------------------------------------------------------------------------------

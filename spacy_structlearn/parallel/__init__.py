@@ -1,1 +1,1 @@
-"""Training data in parts, over threads and over the machines of a Ray cluster."""
+"""Training data in parts, over threads."""

@@ -4,9 +4,6 @@ The objective or the expected counts of batch training are a sum over sentences.
 sentences with their features and computes a part of the sum. An engine holds the shards and adds
 the parts in the order of the shards. The division into shards changes the result by rounding
 errors; the number of threads and their timing do not change it.
-
-`make_engine` keeps shards in this process. It is an argument of training: `cluster.ray_cluster`
-returns a function that keeps them on the machines of a cluster instead.
 """
 
 from __future__ import annotations
@@ -28,7 +25,6 @@ from ..optimize.lbfgs import Vector
 
 T = TypeVar("T")
 R = TypeVar("R")
-E = TypeVar("E", bound="Engine")
 Arrays = tuple[NDArray[Any], ...]
 
 _AHEAD = 2  # maximum number of results for each thread that wait for earlier ones
@@ -39,10 +35,6 @@ class Shard(Protocol):
 
     A shard needs only one of `expected_counts` and `value_and_grad`. The engine adds to the arrays
     that it returns, in place. Only one method is called at a time, but by different threads.
-
-    A shard that is lost with its machine is created again from its part of the data, and by
-    repeating the calls of `Engine.update`. If evaluations change a shard, it has a settable
-    attribute `state`, plain data.
     """
 
     def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
@@ -64,24 +56,26 @@ class Shard(Protocol):
 class Engine:
     """All shards of the training data, and sums over them in the order of the shards.
 
-    Not thread-safe. An error of a shard is raised; of several, that of the first shard. As a
-    context manager it is closed at the end.
+    Not thread-safe. An error of a shard is raised; of several, that of the first shard.
+    Raises StructlearnError without shards or threads.
     """
 
+    def __init__(self, shards: Sequence[Any], threads: int = 1):
+        if not shards:
+            raise StructlearnError("SL209", name="shards", wanted="1 or more", value=0)
+        self.shards: tuple[Any, ...] = tuple(shards)
+        self._pool = Pool(min(threads, len(self.shards)))
+
     def stream(self, function: Callable[..., R], *arguments: Any) -> Iterator[R]:
-        """Yield function(shard, *arguments) for each shard, in order; it must not change the shard.
+        """Yield function(shard, *arguments) for each shard, in order.
 
         Few results are in memory at a time.
         """
-        raise NotImplementedError
+        return self._pool.stream(lambda shard: function(shard, *arguments), self.shards)
 
     def map(self, function: Callable[..., R], *arguments: Any) -> list[R]:
         """Return the results of `stream`."""
         return list(self.stream(function, *arguments))
-
-    def update(self, function: Callable[..., R], *arguments: Any) -> list[R]:
-        """Like `map`, for a function that changes the shard."""
-        return self.map(function, *arguments)
 
     def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
         """Return the objective at x, float64 (n), and its gradient, a new float64 (n)."""
@@ -93,33 +87,7 @@ class Engine:
         return _total(self.stream(methodcaller("expected_counts", parameters)))
 
     def close(self) -> None:
-        """Close the shards; may be called twice."""
-        raise NotImplementedError
-
-    def __enter__(self: E) -> E:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class ThreadEngine(Engine):
-    """An engine with shards in the memory of this process, whose threads do not change the results.
-
-    Raises StructlearnError without shards or threads.
-    """
-
-    def __init__(self, shards: Sequence[Shard], threads: int = 1):
-        if not shards:
-            raise StructlearnError("SL209", name="shards", wanted="1 or more", value=0)
-        self.shards: tuple[Shard, ...] = tuple(shards)
-        self._pool = Pool(min(threads, len(self.shards)))
-
-    def stream(self, function: Callable[..., R], *arguments: Any) -> Iterator[R]:
-        return self._pool.stream(lambda shard: function(shard, *arguments), self.shards)
-
-    def close(self) -> None:
-        """Close all shards, even if one of them fails, and end the threads."""
+        """Close all shards, even if one of them fails, and end the threads; may be called twice."""
         shards, self.shards = self.shards, ()
         with ExitStack() as stack:
             # The last callback comes first, and the last error is raised: that of the first shard.
@@ -179,20 +147,15 @@ class Pool:
             self._executor = None
 
 
-MakeEngine = Callable[..., Engine]
-"""A function like `make_engine`."""
-
-
 def make_engine(
     make: Callable[[Any, Any], Shard], shared: Any, parts: Sequence[Any], threads: int = 1
 ) -> Engine:
     """Return an engine of the shards make(shared, part), for one or more parts.
 
-    make: a function of a module. shared, parts: picklable data that is not changed. threads: see
-    `ThreadEngine`.
+    shared, parts: data that is not changed. threads: of which as many are used as there are parts.
     """
     with closing(Pool(threads)) as pool:
-        return ThreadEngine(pool.map(partial(make, shared), parts), threads)
+        return Engine(pool.map(partial(make, shared), parts), threads)
 
 
 def _value_and_grad(shard: Shard, x: Vector) -> tuple[float, tuple[Vector]]:
@@ -201,11 +164,8 @@ def _value_and_grad(shard: Shard, x: Vector) -> tuple[float, tuple[Vector]]:
 
 
 def _total(parts: Iterator[tuple[float, Arrays]]) -> tuple[float, Arrays]:
-    """Return the sum of one or more parts, in the arrays of the first one if they are writable."""
+    """Return the sum of one or more parts, in the arrays of the first one."""
     value, totals = next(parts)
-    if not all(array.flags.writeable for array in totals):
-        # Named tuples are preserved.
-        totals = getattr(type(totals), "_make", tuple)(map(np.array, totals))
     for further, arrays in parts:
         value += further
         for total, array in zip(totals, arrays, strict=True):
@@ -233,3 +193,6 @@ def balance(items: Iterable[T], n: int, size: Callable[[T], int]) -> list[list[T
     for item in sorted(items, key=size, reverse=True):
         min(lists, key=lambda part: sum(map(size, part))).append(item)
     return lists
+
+
+MakeEngine = Callable[..., Engine]

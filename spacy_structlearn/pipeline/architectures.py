@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from thinc.api import Model
 
 from ..classification.settings import BayesNetSettings, LogLinearSettings, StagesSettings
+from ..classification.stages import empty as empty_classifier
 from ..grammar.discriminative.settings import ConditionalGrammarSettings
 from ..grammar.fragments.settings import MEstimatedGrammarSettings
 from ..grammar.latent.settings import LatentGrammarSettings
@@ -21,12 +22,12 @@ from ..grammar.spans.settings import SpanGrammarSettings
 from ..isbn.settings import ISBNSettings
 from ..learning.settings import Settings, document, signature
 from ..learning.training import Estimator
+from ..sequence.chain.model import ChainModel
 from ..sequence.settings import (
     CRFSettings,
     HMMSettings,
     MEMMSettings,
     MEstimationSettings,
-    PerceptronSettings,
     PseudoLikelihoodSettings,
     StochasticCRFSettings,
 )
@@ -104,21 +105,28 @@ def _documented(kind: type[Settings]) -> Callable[[Callable], Any]:
     return decorated
 
 
-build_crf = architecture(CRFSettings)
-build_memm = architecture(MEMMSettings)
-build_pseudolikelihood = architecture(PseudoLikelihoodSettings, stored_as="pseudolikelihood")
-build_perceptron = architecture(PerceptronSettings)
-build_stochastic_crf = architecture(StochasticCRFSettings)
-build_hmm = architecture(HMMSettings)
-build_m_estimation = architecture(MEstimationSettings, stored_as="m_estimation")
+_CHAINS: dict[str, Any] = {
+    "empty": lambda _: ChainModel.empty(),
+    "module": "sequence.estimators.training",
+}
+_CLASSIFIERS: dict[str, Any] = {"empty": empty_classifier, "module": "classification.training"}
+
+build_crf = architecture(CRFSettings, **_CHAINS)
+build_memm = architecture(MEMMSettings, **_CHAINS)
+build_pseudolikelihood = architecture(
+    PseudoLikelihoodSettings, **_CHAINS, stored_as="pseudolikelihood"
+)
+build_stochastic_crf = architecture(StochasticCRFSettings, **_CHAINS)
+build_hmm = architecture(HMMSettings, **_CHAINS)
+build_m_estimation = architecture(MEstimationSettings, **_CHAINS, stored_as="m_estimation")
 build_latent_grammar = architecture(LatentGrammarSettings)
 build_conditional_grammar = architecture(ConditionalGrammarSettings)
 build_span_grammar = architecture(SpanGrammarSettings)
 build_m_estimated_grammar = architecture(MEstimatedGrammarSettings, stored_as="m_estimated_grammar")
 build_isbn = architecture(ISBNSettings)
-build_bayes_net = architecture(BayesNetSettings)
-build_log_linear = architecture(LogLinearSettings)
-build_stages = architecture(StagesSettings)
+build_bayes_net = architecture(BayesNetSettings, **_CLASSIFIERS)
+build_log_linear = architecture(LogLinearSettings, **_CLASSIFIERS)
+build_stages = architecture(StagesSettings, **_CLASSIFIERS)
 
 
 def learner_model(name: str, parameters: Any, estimator: Estimator, **attrs: Any) -> Model:

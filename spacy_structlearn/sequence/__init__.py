@@ -1,3 +1,1 @@
-"""Labels over tokens: chains by conditional likelihood, perceptron and counting. Smith, Vail &
-Lafferty (2007).
-"""
+"""Labels over tokens: chains, by likelihoods or by counting. Smith, Vail & Lafferty (2007)."""

@@ -1,34 +1,22 @@
 """Settings of the sequence learners, one class for each registered architecture.
 
-Settings make a model of the features in the data (`initialize`) and a trainer, which accepts more
-data between steps. Trainers are imported when they are needed, so that loading a pipeline stays
-fast.
+`estimators.training` has the functions that train them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-import numpy as np
-
-from ..errors import StructlearnError
 from ..learning import settings
 from ..learning.settings import Settings, setting
-from ..parallel.shards import MakeEngine, make_engine
 from ..words.classes import WordClasses, derive_columns, source_columns
-from .chain.model import ChainModel
-from .layout.data import Parts, Symbols, arranged, concatenate
-from .layout.encoding import PLAIN, SCHEMES, tag_set
-from .layout.features import SHA_PEREIRA, Templates
-
-if TYPE_CHECKING:
-    from ..learning.training import Trainer
-    from .estimators.crf import ChainLikelihood
-
+from .layout.data import Symbols
+from .layout.encoding import PLAIN, SCHEMES
+from .layout.features import SHA_PEREIRA, Templates, check_single_symbols
 
 STRENGTHS = (30.0, 100.0, 10.0, 3.0)
 """Strengths of the prior when a model learns on. With the first, what is learned from a hundred
@@ -53,33 +41,6 @@ class SequenceSettings(Settings):
 
     joint: ClassVar[bool] = False
     """Whether words and tags are predicted, too, which needs closed vocabularies."""
-
-    def empty(self) -> ChainModel:
-        """Return the model of an untrained component."""
-        return ChainModel.empty()
-
-    def trainer(
-        self, parameters: ChainModel, data: Parts, *, make_engine: MakeEngine = make_engine
-    ) -> Trainer:
-        """Return a trainer on `data`; it starts from `parameters` if the learner needs it."""
-        from .estimators import hmm, m_estimation, perceptron, stochastic_crf, training
-
-        kinds: dict[str, type[Trainer]] = {
-            "Perceptron": perceptron.PerceptronTrainer,
-            "StochasticCRF": stochastic_crf.StochasticCRFTrainer,
-            "HMM": hmm.HMMTrainer,
-            "MEstimation": m_estimation.MEstimationTrainer,
-        }
-        other = training.JointTrainer if self.joint else training.LikelihoodTrainer
-        kind: Any = kinds.get(self.name, other)
-        return kind(self, parameters, data, make_engine=make_engine)
-
-    def _unknowing(self, labels: Sequence[str], templates: Templates) -> ChainModel:
-        """Return a model of the labels, without predicates."""
-        tags = tag_set(labels, self.encoding)
-        n = len(tags)
-        keys, weights = np.empty(0, dtype=np.uint64), np.empty((0, n))
-        return ChainModel(tags, templates, keys, weights, np.zeros((n, n)), encoding=self.encoding)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,44 +109,6 @@ class ChainSettings(SequenceSettings):
         """Compute `columns` from those of the text, with the word classes if needed."""
         return derive_columns(columns, self.columns, self.word_classes)
 
-    def initialize(
-        self, data: Parts, labels: Sequence[str], previous: ChainModel | None = None
-    ) -> ChainModel:
-        """Return an untrained model with the features of `data`.
-
-        labels: chunk labels; the labels of the model are their tags in the encoding.
-        previous: the model before, whose word classes are kept if the settings have none, and whose
-            weights are kept in a warm start.
-        """
-        tags = tag_set(labels, self.encoding)
-        columns, offsets, label_ids = concatenate(arranged(data) if self.joint else data, tags)
-        vocabularies: Iterable[Symbols] = ()
-        if self.joint:
-            from .estimators.hmm import close_columns
-
-            columns, vocabularies = close_columns(columns)
-        model = ChainModel.build(
-            columns,
-            offsets,
-            label_ids,
-            tags,
-            self.own_templates,
-            self.min_count,
-            order=self.order,
-            pair_features=self.pair_features,
-            encoding=self.encoding,
-        )
-        if not self.supported_only:
-            model.supported[:] = model.supported_transitions[:] = True
-        model.classes = self.word_classes
-        model.vocabularies = dict(zip(self.columns, vocabularies, strict=self.joint))
-        model.margin = self.margin
-        if previous is not None:
-            model.classes = model.classes or previous.classes
-            if self.warm_start and not previous.is_empty:
-                model.adopt(previous)
-        return model
-
 
 @dataclass(frozen=True, kw_only=True)
 class LikelihoodSettings(ChainSettings):
@@ -204,36 +127,6 @@ class LikelihoodSettings(ChainSettings):
     shards: int = settings.shards()
 
     strengths: ClassVar[tuple[float, ...]] = STRENGTHS
-
-    def adapter(
-        self,
-        parameters: ChainModel,
-        data: Parts,
-        labels: Sequence[str],
-        *,
-        strength: float,
-        make_engine: MakeEngine = make_engine,
-    ) -> Trainer:
-        """See `learning.training.Estimator`. Raises StructlearnError for joint models."""
-        from .estimators.training import adapter
-
-        if self.joint:
-            raise StructlearnError("SL095", learner=f"{self.name} with joint = true")
-        own = replace(self, l2=strength, l1=0.0)
-        return adapter(own, parameters, data, labels, make_engine=make_engine)
-
-    @property
-    def objective_kind(self) -> type[ChainLikelihood]:
-        """The class of the objective."""
-        from .estimators import crf, memm, pseudolikelihood
-
-        if self.joint:
-            return pseudolikelihood.JointPseudoLikelihood
-        return {
-            "CRF": crf.ChainLikelihood,
-            "MEMM": memm.LocalLikelihood,
-            "PseudoLikelihood": pseudolikelihood.LogPseudoLikelihood,
-        }[self.name]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,27 +165,7 @@ class PseudoLikelihoodSettings(LikelihoodSettings):
     def constraints(self) -> Iterable[tuple[str, str, Any]]:
         yield from super().constraints()
         if self.joint:
-            from .estimators.pseudolikelihood import check_templates
-
-            check_templates(self.own_templates)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PerceptronSettings(ChainSettings):
-    """Averaged perceptron over label sequences (Collins 2002): trains in a few seconds.
-
-    It does not maximise a likelihood, so its probabilities only rank analyses.
-    """
-
-    name: ClassVar[str] = "Perceptron"
-
-    order: int = setting(
-        2, choices=(1, 2), help="1: states are labels. 2: states are pairs of labels."
-    )
-    max_iterations: int = settings.max_iterations(
-        20, "Training ends early after a pass without mistakes."
-    )
-    seed: int = settings.seed()
+            check_single_symbols(self.own_templates)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -325,21 +198,6 @@ class StochasticCRFSettings(ChainSettings):
 
     strengths: ClassVar[tuple[float, ...]] = STRENGTHS
 
-    def adapter(
-        self,
-        parameters: ChainModel,
-        data: Parts,
-        labels: Sequence[str],
-        *,
-        strength: float,
-        make_engine: MakeEngine = make_engine,
-    ) -> Trainer:
-        """See `learning.training.Estimator`. All labels are considered, not only likely ones."""
-        from .estimators.training import adapter
-
-        own = self.part(CRFSettings, l2=strength, l1=0.0, max_iterations=CRFSettings.max_iterations)
-        return adapter(own, parameters, data, labels, make_engine=make_engine)
-
 
 @dataclass(frozen=True, kw_only=True)
 class HMMSettings(SequenceSettings):
@@ -359,16 +217,6 @@ class HMMSettings(SequenceSettings):
     def derive(self, columns: Symbols) -> Symbols:
         """Return `columns`: nothing is derived."""
         return columns
-
-    def initialize(
-        self, data: Parts, labels: Sequence[str], previous: ChainModel | None = None
-    ) -> ChainModel:
-        """Return a model of the labels; its states come with the counts.
-
-        labels: chunk labels; the labels of the model are their tags in the encoding.
-        previous: not used.
-        """
-        return self._unknowing(labels, Templates([f"{name}[0]" for name in self.attributes]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -442,20 +290,3 @@ class MEstimationSettings(ChainSettings):
         groups = self.emitted or [(name,) for name in own.columns]
         further = ("|".join(f"{name}[0]" for name in group) for group in groups)
         return Templates(tuple(dict.fromkeys([*own.texts, *further])))
-
-    def initialize(
-        self, data: Parts, labels: Sequence[str], previous: ChainModel | None = None
-    ) -> ChainModel:
-        """Return a model of labels and vocabularies; training adds the features and q0.
-
-        labels: chunk labels; the labels of the model are their tags in the encoding.
-        previous: the model before, whose word classes are kept if the settings have none.
-        """
-        from .estimators.hmm import close_columns
-
-        model = self._unknowing(labels, self.all_templates)
-        if data:
-            _, found = close_columns(np.concatenate([part.columns for part in data]))
-            model.vocabularies = dict(zip(self.columns, found, strict=True))
-        model.classes = self.word_classes or (None if previous is None else previous.classes)
-        return model

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from spacy_structlearn.classification import (
     BayesNet,
     BayesNetSettings,
-    LogLinear,
     LogLinearSettings,
+    fit,
+    training,
 )
-from spacy_structlearn.classification.counts import JointCounts
 from spacy_structlearn.classification.features import Table
+from spacy_structlearn.classification.nets.counts import JointCounts
 
 VARIABLES = ("a", "b", "c")
 VALUES = ("x", "y", "z", "w", None)
@@ -25,9 +26,25 @@ def bayes_net(structure="search", **settings):
     return BayesNet(BayesNetSettings(structure=structure, **settings))
 
 
-def log_linear(templates="single", **settings):
-    """An untrained model."""
-    return LogLinear(LogLinearSettings(templates=templates, **settings))
+class log_linear:
+    """An untrained model, whose `fit` is that of networks."""
+
+    def __init__(self, templates="single", **settings):
+        self.settings = LogLinearSettings(templates=templates, **settings)
+
+    def fit(self, *data, **options):
+        return fit(self.settings, *data, **options)
+
+
+def learned(settings, data, labels=()):
+    """What a trainer learns, from the start to its end."""
+    return end(training.trainer(settings, training.initialize(settings, data, labels), data))
+
+
+def end(trainer):
+    while trainer.step():
+        pass
+    return trainer.parameters()
 
 
 class SlowNet:

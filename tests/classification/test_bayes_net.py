@@ -1,7 +1,6 @@
 """Bayes nets from end to end: fit, prediction by the kernel, bytes, and the paper's own task."""
 
 import re
-import tracemalloc
 from itertools import product
 
 import numpy as np
@@ -24,8 +23,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_structlearn import serialization
-from spacy_structlearn.classification import BayesNet, BayesNetSettings, Table
-from spacy_structlearn.classification.structure import PlacementStep
+from spacy_structlearn.classification import BayesNet, Table
+from spacy_structlearn.classification.nets.structure import PlacementStep
 from spacy_structlearn.errors import StructlearnError
 
 SMOOTHINGS = st.sampled_from(["witten_bell", "uniform"])
@@ -184,15 +183,6 @@ def test_rows_may_be_given_in_any_way(net):
     )
 
 
-def test_a_net_without_variables_knows_the_labels_only():
-    net = bayes_net({}).fit(*TRAIN, variables=NAMES)
-    for rows in (TRAIN[0][:2], {"q": ["a", "b"]}, Table.of([("a",)] * 2)):
-        scores = net.log_joint(rows)
-        assert scores.shape == (2, 3)
-        assert net.predict(rows) == [max(set(TRAIN[1]), key=TRAIN[1].count)] * 2
-    assert len(net.log_joint({})) == 0
-
-
 @pytest.mark.parametrize("structure", ["naive", "search", "exhaustive"])
 @pytest.mark.parametrize("smoothing", ["witten_bell", "uniform"])
 @pytest.mark.parametrize(
@@ -250,15 +240,6 @@ def test_what_is_stored(net):
     assert again.parents == {"p": (), "v": ("p",)}
     assert again.used == ("v", "p")
     assert BayesNet().used == ()
-
-
-@pytest.mark.parametrize(("variance", "l2"), [(4.0, 0.25), (np.inf, 0.0)])
-def test_files_of_before_have_the_variance_of_the_prior(net, variance, l2):
-    _, fields = serialization.unpack(net.to_bytes(), "bayes_net", {2})
-    del fields["settings"]["l2"]
-    fields["settings"]["prior_variance"] = variance
-    found = BayesNet.from_bytes(serialization.pack("bayes_net", 1, fields))
-    assert found == net.replaced(settings=BayesNetSettings(l2=l2))
 
 
 @pytest.mark.parametrize(
@@ -320,38 +301,6 @@ def test_bad_data():
     assert code_of(BayesNet().log_joint_left_out) == "SL515"
 
 
-def test_of_equal_labels_the_first_is_best():
-    """Also where sums that are equal differ in the last digits."""
-    rows = [(a, b, c) for a in "xy" for b in "xyz" for c in "xyzw"] * 2
-    net = bayes_net("naive", fit_d=None).fit(rows, ["V"] * 24 + ["N"] * 24, variables=VARIABLES)
-    net.log_joint = lambda rows: np.array([[-1.0, -1.0 + 1e-13], [-1.0, -1.0 + 1e-6]])
-    assert net.predict(rows[:2]) == ["N", "V"]
-    del net.log_joint
-    assert net.predict(rows) == ["N"] * 48
-
-
-def test_a_fit_that_fails_changes_nothing():
-    net = bayes_net({"p": ()}).fit(*TRAIN, variables=NAMES)
-    data = net.to_bytes()
-    assert code_of(net.fit, *DEV, variables=("a", "b", "c")) == "SL511"
-    assert net.to_bytes() == data
-
-
-def test_many_values_take_little_memory():
-    """100,000 different values of each variable; a dense table of two would have 10^10 entries."""
-    n = 100_000
-    symbols = np.random.default_rng(1).integers(1, 2**63, (n, 3)).astype(np.uint64)
-    table, labels = Table(VARIABLES, symbols), ["N", "V"] * (n // 2)
-    tracemalloc.start()
-    net = bayes_net({"a": (), "b": ("a",), "c": ("a", "b")}, fit_d=None)
-    net.fit(table, labels, dev=(table.take(range(100)), labels[:100]))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 1500 * n
-    assert net.n_keys < 12 * n
-    assert len(net.to_bytes()) < 12 * net.n_keys
-
-
 @pytest.mark.corpus
 def test_pp_attachment(corpora):
     """The structure of figure 2a with its 13 parameters, from 25 candidates, and the accuracy."""
@@ -363,13 +312,6 @@ def test_pp_attachment(corpora):
     assert accuracy(net, *dev) >= 0.845
     naive = bayes_net("naive").fit(*train, dev=dev)
     assert sum(len(d) for d in naive.d.values()) == 9
-
-
-def test_development_data_without_rows_are_none():
-    net = bayes_net().fit(*TRAIN, variables=NAMES)
-    assert net.parents
-    assert bayes_net().fit(*TRAIN, dev=([], []), variables=NAMES).to_bytes() == net.to_bytes()
-    assert code_of(bayes_net(recount=True).fit, *TRAIN, dev=([], [])) == "SL514"
 
 
 def test_probabilities_that_underflow_are_numbers():

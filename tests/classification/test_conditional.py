@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from spacy_structlearn.classification._log_linear import add_scores, add_scores_of_values
+from spacy_structlearn.classification.linear._log_linear import add_scores, add_scores_of_values
 from spacy_structlearn.kernels.index import KeyIndex
 
 from spacy_structlearn.classification import BayesNetSettings, LogLinearSettings, Table
-from spacy_structlearn.classification.conditional import (
+from spacy_structlearn.classification.features import symbol, tuple_keys
+from spacy_structlearn.classification.linear.conditional import (
     LogLinearLikelihood,
     Workshop,
     feature_keys,
     log_softmax,
     template_columns,
 )
-from spacy_structlearn.classification.features import symbol, tuple_keys
 from spacy_structlearn.errors import StructlearnError
 
 
@@ -96,17 +96,6 @@ def test_value_is_f_with_the_old_weights_as_centre(n_labels):
     np.testing.assert_array_equal(likelihood.unpack(begin)[0], means["centre"])
 
 
-@pytest.mark.parametrize("l2", [[0.5, 2.0], [0.0, 2.0], [0.0, 0.0]])
-def test_one_column_stands_for_the_cheapest_weights_of_two_labels(l2):
-    arrays, likelihood = random_likelihood(8, 2, l2=l2)
-    difference = np.random.default_rng(2).normal(size=(7, 1))
-    weights = likelihood.of_labels(difference)
-    np.testing.assert_allclose(weights[:, :1] - weights[:, 1:], difference)
-    least = penalised(arrays, l2, 0.7, weights, np.ones(1))
-    for shift in (-0.1, 0.1):
-        assert least <= penalised(arrays, l2, 0.7, weights + shift, np.ones(1)) + 1e-12
-
-
 def pp_like(seed=0, n=400, n_labels=2):
     """Rows of three variables, whose labels depend on the first two together."""
     rng = np.random.default_rng(seed)
@@ -142,39 +131,6 @@ def test_warm_and_cold_starts_reach_the_same_optimum(n_labels, base):
     np.testing.assert_allclose(cold.weights, warm.weights, atol=1e-6)
     np.testing.assert_allclose(cold.coefficients, warm.coefficients, atol=1e-6)
     assert cold.right == warm.right
-
-
-def test_equal_rows_are_one_with_a_count():
-    table = Table.of([["x"], ["y"], ["x"], ["x"]], ("a",))
-    shop = Workshop(
-        LogLinearSettings(),
-        ("0", "1"),
-        (table, np.array([0, 1, 0, 1], dtype=np.int32)),
-        None,
-    )
-    assert sorted(shop.train.counts.tolist()) == [1, 1, 2]
-    assert len(shop.column(("a",)).keys) == 2
-
-
-def test_rare_features_are_left_out_but_never_the_bias():
-    table = Table.of([["x"], ["y"], ["x"]], ("a",))
-    shop = Workshop(
-        LogLinearSettings(min_count=2), ("0", "1"), (table, np.zeros(3, dtype=np.int32)), None
-    )
-    assert len(shop.column(("a",)).keys) == 1
-    assert sorted(shop.column(("a",)).train.tolist()) == [-1, 0]
-    high = LogLinearSettings(min_count=9)
-    assert len(Workshop(high, ("0", "1"), (table, np.zeros(3, np.int32)), None).keys(())) == 1
-
-
-def test_a_base_is_trained_with_its_settings_and_a_given_structure():
-    base = BayesNetSettings(recount=True, min_gain=0.1)
-    shop = workshop(LogLinearSettings(base=base))
-    train = shop.train.table, shop.train.label_ids
-    given = {"b": (), "a": ("b",)}
-    other = Workshop(LogLinearSettings(base=base), ("y0", "y1"), train, None, given)
-    assert other.base.parents == given != shop.base.parents
-    assert shop.base.settings == other.base.settings == base
 
 
 @pytest.mark.parametrize(
@@ -264,9 +220,3 @@ def test_keys_of_features_never_change():
     table = Table.of([["ate", "with", "fork"]], ("v", "p", "n2"))
     found = feature_keys(table, [("p",), ("p", "v"), ("v", "p", "n2")])
     assert found.tolist() == [[1123007534093342751, 17822744579190132110, 6544515964445012364]]
-
-
-def test_grid_of_l2():
-    assert LogLinearSettings(l2="search").l2_values[0] == pytest.approx(10)
-    assert LogLinearSettings(l2=[0.5, 4]).l2_values == (4.0, 0.5)
-    assert not LogLinearSettings(templates="pairs", l2=[2.0]).needs_dev

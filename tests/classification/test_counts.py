@@ -5,16 +5,13 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from classification.nets import VARIABLES, joint_counts, tables
+from classification.nets import joint_counts, tables
 from hypothesis import given, settings
-from spacy_structlearn.classification._counts import BayesNetKernel
+from spacy_structlearn.classification.nets._counts import BayesNetKernel
 
-from spacy_structlearn.classification.counts import (
-    Cache,
-    CountedInstances,
+from spacy_structlearn.classification.nets.counts import (
     seed_of,
 )
-from spacy_structlearn.classification.features import Table
 
 SUBSETS = [subset for size in range(5) for subset in combinations(range(4), size)]
 
@@ -48,36 +45,11 @@ def test_counts_of_all_sets(table):
                 assert distinct[place] == len(inside)
 
 
-def test_no_rows():
-    counts = joint_counts([], [])
-    for subset in SUBSETS:
-        assert counts.group(subset).counts.tolist() == []
-    level = CountedInstances(counts, Table.of([("x", None, "y")], VARIABLES).symbols).level(
-        (0, 3), 1
-    )
-    assert np.isinf(level.ratio).all()
-    assert not level.relative.any()
-    assert CountedInstances.left_out(counts).level((0, 3), 1).ratio.shape == (0, 3)
-
-
 def test_seeds_go_by_names():
     assert seed_of(("a", "b", "c"), (0, 2)) == seed_of(("a", "c"), (0, 1))
     seeds = [seed_of(("a", "b", "c"), subset) for subset in SUBSETS]
     assert len(set(seeds)) == len(SUBSETS)
     assert seed_of(("ab", "c"), (0, 1)) != seed_of(("a", "bc"), (0, 1))
-
-
-def test_cache_forgets_when_it_is_full():
-    cache, made = Cache(limit=100), []
-
-    def get(key, size):
-        return cache.get(key, lambda: made.append(key) or np.zeros(size, np.uint8))
-
-    a, _ = get("a", 60), get("b", 40)
-    assert get("a", 60) is a
-    get("c", 1)
-    assert get("a", 60) is not a
-    assert made == ["a", "b", "c", "a"]
 
 
 NETWORK = {

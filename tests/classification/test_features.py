@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from spacy_structlearn.classification.features import (
     MISSING,
     Table,
-    checked_labels,
     symbol,
     tuple_keys,
 )
@@ -31,21 +30,6 @@ def slow_key(symbols, seed=0):
     for value in symbols:
         key = slow_mix(slow_mix((key + 1) & MASK) ^ value)
     return key
-
-
-def test_texts_that_are_long_are_not_remembered():
-    """Paths through deep trees would fill the memory."""
-    short, long = "s" * 255, "l" * 256
-    before = symbol.cache_info().currsize
-    table = Table.of([(long, short), (long, None)])
-    assert symbol.cache_info().currsize <= before + 2
-    symbol(short)
-    hits = symbol.cache_info().hits
-    Table.of([(long, short)])
-    assert symbol.cache_info().hits == hits + 1
-    misses = symbol.cache_info().misses
-    assert table.symbols.tolist() == [[symbol(long), symbol(short)], [symbol(long), MISSING]]
-    assert symbol.cache_info().misses == misses + 1
 
 
 def test_symbols_never_change():
@@ -73,17 +57,6 @@ def test_tuple_keys(rows, seed):
     assert keys.tolist() == [slow_key(row, seed) for row in rows]
 
 
-def test_tuple_keys_broadcast():
-    a, b = np.arange(3, dtype=np.uint64)[:, None], np.arange(2, dtype=np.uint64)[None]
-    keys = tuple_keys(a, b)
-    assert keys.shape == (3, 2)
-    assert int(keys[2, 1]) == slow_key([2, 1])
-    seeds = np.array([0, 1, MASK], dtype=np.uint64)
-    keys = tuple_keys(a, a + np.uint64(1), seed=seeds)
-    wanted = [[slow_key([i, i + 1], int(seed)) for seed in seeds] for i in range(3)]
-    assert keys.tolist() == wanted
-
-
 @pytest.mark.parametrize(
     "rows",
     [ROWS, [list(row) for row in ROWS], {"v": ["eat", "see", "eat"], "p": ["with", None, "of"]}],
@@ -103,22 +76,6 @@ def test_table_of(rows):
     }
     assert MISSING not in table.names
     assert Table.of(table) is table
-
-
-def test_empty_tables():
-    assert Table.of([]).symbols.shape == (0, 0)
-    assert Table.of([], ("a", "b")).symbols.shape == (0, 2)
-    assert len(Table.of({})) == 0
-    assert len(Table.of([(), ()])) == 2
-
-
-def test_select_and_take():
-    table = Table.of(ROWS, ("v", "p"))
-    assert table.select(("p",)).symbols.tolist() == [[symbol(p)] for _, p in ROWS]
-    assert table.select(("v", "p")) is table
-    assert table.column("p").tolist() == [symbol(p) for _, p in ROWS]
-    np.testing.assert_array_equal(table.take([2, 0]).symbols, table.symbols[[2, 0]])
-    np.testing.assert_array_equal(table.take([True, False, False]).symbols, table.symbols[:1])
 
 
 def test_concatenate():
@@ -167,13 +124,6 @@ def test_values_that_are_equal_but_have_other_texts_are_others():
     assert Table.of({"v": column[::-1]}).symbols[::-1, 0].tolist() == list(map(symbol, texts))
 
 
-def test_not_a_number_is_missing():
-    column = [float("nan"), np.float32("nan"), np.float64("nan"), None]
-    table = Table.of({"v": column})
-    assert table.symbols[:, 0].tolist() == [MISSING] * 4
-    assert table.names == {}
-
-
 class Frame:
     """What is read of a data frame."""
 
@@ -205,9 +155,3 @@ def test_data_frames_and_arrays_are_tables():
         assert {type(name) for name in (*table.variables, *table.names.values())} == {str}
     with pytest.raises(StructlearnError, match="SL503"):
         Table.of(frame, ("q",))
-
-
-def test_labels_of_numpy_are_plain_strings():
-    labels = checked_labels(np.array(["V", "N"]), 2)
-    assert labels == ("V", "N")
-    assert {type(label) for label in labels} == {str}

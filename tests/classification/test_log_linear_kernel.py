@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from spacy_structlearn.classification._log_linear import Instances, add_scores
+from spacy_structlearn.classification.linear._log_linear import Instances, add_scores
 
 
 def random_instances(seed, n, n_templates, n_features, n_columns, n_given):

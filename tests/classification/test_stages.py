@@ -2,16 +2,17 @@
 
 import numpy as np
 import pytest
+from classification.nets import end, learned
 
 from spacy_structlearn import serialization
 from spacy_structlearn.classification import (
     BayesNet,
     BayesNetSettings,
-    LogLinear,
     LogLinearSettings,
     Stages,
     StagesSettings,
     Table,
+    training,
 )
 from spacy_structlearn.classification.features import ClassificationData, concatenate
 from spacy_structlearn.errors import StructlearnError
@@ -50,14 +51,8 @@ def parts(n_parts=6, seed=0):
     return found
 
 
-def train(trainer):
-    while trainer.step():
-        pass
-    return trainer.parameters()
-
-
 def fitted():
-    return train(SETTINGS.trainer(SETTINGS.initialize(parts(), LABELS), parts()))
+    return learned(SETTINGS, parts(), LABELS)
 
 
 def alone(name, data):
@@ -65,7 +60,7 @@ def alone(name, data):
     own = [part[name] for part in data if name in part]
     labels = LABELS if name == "roles" else sorted(set(concatenate(own).labels))
     settings = SETTINGS.stages[name]
-    return settings.trainer(settings.initialize(own, labels), own)
+    return training.trainer(settings, training.initialize(settings, own, labels), own)
 
 
 STAGES = fitted()
@@ -83,22 +78,9 @@ def assert_same_answers(one, other, atol=0.0):
 
 
 # --- learning -------------------------------------------------------------------------------------
-def test_initialize_knows_labels_and_variables_only():
-    stages = SETTINGS.initialize(parts(), LABELS)
-    assert stages.stages == tuple(stages) == ("finding", "senses", "roles")
-    assert not stages.is_empty
-    assert stages.labels == LABELS
-    assert [type(stages[name]) for name in stages] == [BayesNet, LogLinear, LogLinear]
-    assert [stages[name].labels for name in stages] == [("N", "Y"), ("1", "2"), LABELS]
-    assert {name: stages[name].variables for name in stages} == VARIABLES
-    assert [stages[name].used for name in stages] == [(), (), ()]
-    np.testing.assert_allclose(stages["roles"].predict_proba([["0", "1", "?"]]), 1 / 3)
-    assert SETTINGS.attributes == ()
-
-
 def test_stages_are_learned_one_after_another():
     data = parts()
-    trainer = SETTINGS.trainer(SETTINGS.initialize(data, LABELS), data)
+    trainer = training.trainer(SETTINGS, training.initialize(SETTINGS, data, LABELS), data)
     assert (trainer.value, trainer.n_iterations) == (0.0, 0)
     begun = []
     for number in range(1, 1000):
@@ -114,7 +96,7 @@ def test_stages_are_learned_one_after_another():
     ]
     each = [alone(name, data) for name in VARIABLES]
     for other in each:
-        train(other)
+        end(other)
     assert trainer.value == pytest.approx(sum(other.value for other in each))
     assert trainer.n_iterations == sum(other.n_iterations for other in each)
 
@@ -123,9 +105,9 @@ def test_a_stage_without_instances_stays_empty_and_is_passed_over():
     data = [{"roles": part["roles"], "other": part["roles"]} for part in parts()]
     nothing = ClassificationData(data[0]["roles"].table.take(np.zeros(12, dtype=bool)), ())
     data.append({"finding": nothing})
-    stages = SETTINGS.initialize(data, LABELS)
-    trainer = SETTINGS.trainer(stages, data)
-    for model in (stages, trainer.parameters(), train(trainer)):
+    stages = training.initialize(SETTINGS, data, LABELS)
+    trainer = training.trainer(SETTINGS, stages, data)
+    for model in (stages, trainer.parameters(), end(trainer)):
         assert [model[name].is_empty for name in model] == [True, True, False]
         assert "empty" in model.describe()
 
@@ -133,47 +115,20 @@ def test_a_stage_without_instances_stays_empty_and_is_passed_over():
 def test_a_stage_whose_first_instances_come_in_training_is_learned_too():
     data = parts()
     known = [{"roles": part["roles"]} for part in data]
-    stages = SETTINGS.initialize(known, LABELS)
-    assert_same_answers(train(SETTINGS.trainer(stages, data)), STAGES, atol=1e-6)
-    trainer = SETTINGS.trainer(stages, known)
+    stages = training.initialize(SETTINGS, known, LABELS)
+    assert_same_answers(end(training.trainer(SETTINGS, stages, data)), STAGES, atol=1e-6)
+    trainer = training.trainer(SETTINGS, stages, known)
     trainer.step()
     assert trainer.parameters()["senses"].is_empty
     trainer.add([{k: v for k, v in part.items() if k != "roles"} for part in data])
-    assert_same_answers(train(trainer), STAGES, atol=1e-6)
+    assert_same_answers(end(trainer), STAGES, atol=1e-6)
     # The main stage too, whose labels are known all the same.
-    stages = SETTINGS.initialize([], LABELS)
+    stages = training.initialize(SETTINGS, [], LABELS)
     assert stages.labels == LABELS
-    assert_same_answers(train(SETTINGS.trainer(stages, data)), STAGES, atol=1e-6)
-
-
-def test_parameters_between_steps_are_the_latest_of_each_stage():
-    data = parts()
-    trainer = SETTINGS.trainer(SETTINGS.initialize(data, LABELS), data)
-    train(trainer)
-    trainer.add(parts(seed=1))
-    # All begin anew, and until they do they answer as before.
-    assert trainer.parameters().to_bytes() == STAGES.to_bytes()
-    trainer.step()
-    found = trainer.parameters()
-    assert found["finding"].to_bytes() != STAGES["finding"].to_bytes()
-    assert found["roles"].to_bytes() == STAGES["roles"].to_bytes()
+    assert_same_answers(end(training.trainer(SETTINGS, stages, data)), STAGES, atol=1e-6)
 
 
 # --- the model ------------------------------------------------------------------------------------
-def test_an_empty_model():
-    empty = Stages({})
-    assert empty.is_empty
-    assert (empty.stages, empty.labels, empty.strongest(3)) == ((), (), [])
-    assert empty.describe() == "no stages"
-    assert empty.compact().stages == ()
-    with pytest.raises(StructlearnError, match="SL530"):
-        empty["roles"]
-    untrained = Stages({"a": LogLinear(), "b": BayesNet()})
-    assert untrained.is_empty
-    assert untrained.compact().stages == ("a", "b")
-    assert "a, b" in repr(untrained)
-
-
 def test_the_last_stage_is_the_main_one():
     assert STAGES.labels == STAGES["roles"].labels
     assert STAGES.strongest(4) == STAGES["roles"].strongest(4) != []

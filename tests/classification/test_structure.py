@@ -18,9 +18,10 @@ from classification.nets import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_structlearn.classification import BayesNetSettings, structure
-from spacy_structlearn.classification.counts import CountedInstances, JointCounts
+from spacy_structlearn.classification import BayesNetSettings
 from spacy_structlearn.classification.features import Table
+from spacy_structlearn.classification.nets import structure
+from spacy_structlearn.classification.nets.counts import CountedInstances, JointCounts
 from spacy_structlearn.errors import StructlearnError
 
 
@@ -83,27 +84,6 @@ def test_greedy(table, dev, max_parents, min_gain):
         assert step.log_likelihood == pytest.approx(likelihood, abs=1e-5)
 
 
-class Constant:
-    """Stands in for an evaluator: all candidates but those of one variable are as good."""
-
-    variables = ("a", "b", "c")
-
-    def scores(self, variable, parents):
-        return np.array([float(variable == 0 and not parents)])
-
-    def accuracy(self, scores):
-        return 0.5 - 0.1 * scores[0]
-
-    def log_likelihood(self, scores):
-        return -3.0
-
-
-def test_equals_with_fewer_parents_are_better():
-    """Though those of the first variable, which is worse alone, were tried before."""
-    best, _, _ = structure._best_candidate(Constant(), np.zeros(1), {2: ()}, 3)
-    assert best == (1, ())
-
-
 def all_structures(max_parents):
     """Every acyclic structure of the three variables, once."""
     places, found = range(len(VARIABLES)), {}
@@ -144,30 +124,6 @@ def test_a_variable_must_be_worth_its_gain():
         assert search(instances_of(table, table), BayesNetSettings(min_gain=0.6))[0] == {}
     # Equal accuracy: greedy stops.
     assert list(structure.greedy(instances_of(table, table), BayesNetSettings())[0]) == ["a"]
-
-
-def test_what_needs_two_variables():
-    """Exclusive or: no variable alone is worth a step, so only the exhaustive search finds it."""
-    rows = [(a, b, "q") for a in "xy" for b in "xy"] * 5
-    labels = ["N" if a == b else "V" for a, b, _ in rows]
-    instances = instances_of((rows, labels), (rows, labels))
-    assert structure.greedy(instances, BayesNetSettings())[1][-1].accuracy == 0.5
-    found, steps = structure.exhaustive(instances, BayesNetSettings())
-    assert steps[-1].accuracy == 1.0
-    assert set(found) >= {"a", "b"}
-    assert structure.exhaustive(instances, BayesNetSettings(max_parents=1))[1][-1].accuracy == 0.5
-
-
-def test_progress_and_candidates():
-    table = ([("x", "x", "q"), ("y", "z", "q"), ("y", "x", "q")] * 4, ["N", "V", "O"] * 4)
-    lines = []
-    _, steps = structure.greedy(instances_of(table, table), BayesNetSettings(), lines.append)
-    assert len(lines) == len(steps) - 1 >= 1
-    assert lines[0].startswith(f"{steps[1].variable} | y")
-    assert "% right" in lines[0]
-    assert "\n" not in "".join(lines)
-    # 3 variables alone; 2 with none or one parent; 1 with none, one or both.
-    assert [step.n_candidates for step in steps] == [1, 3, 4, 4][: len(steps)]
 
 
 def test_given_structures_are_ordered():

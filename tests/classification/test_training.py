@@ -4,9 +4,14 @@ import numpy as np
 import pytest
 from classification.nets import accuracy, log_linear, own_scores
 
-from spacy_structlearn.classification import BayesNetSettings, LogLinearSettings, Table
+from spacy_structlearn.classification import (
+    BayesNetSettings,
+    LogLinearSettings,
+    Table,
+    training,
+)
+from spacy_structlearn.classification import fit as fit_all
 from spacy_structlearn.classification.features import ClassificationData
-from spacy_structlearn.classification.log_linear import template_name
 
 VARIABLES = ("a", "b", "c", "d")
 
@@ -71,20 +76,6 @@ def test_without_nesting_templates_are_those_of_a_bayes_net():
         placed.update(template)
 
 
-def test_candidates_may_be_compared_less_exactly_than_the_model_is_estimated():
-    loose = fit(search_tolerance=0.1, tolerance=1e-8, l2="search")
-    assert loose.settings.search_tolerance == 0.1
-    other = fit(tolerance=1e-8, l2="search")
-    assert loose.templates == other.templates
-    assert loose.steps[0].accuracy == other.steps[0].accuracy
-    assert loose.steps[0].log_likelihood != pytest.approx(other.steps[0].log_likelihood, abs=1e-6)
-    # The choice of l2 and the last estimation have the tolerance of all.
-    assert loose.l2 == other.l2
-    np.testing.assert_allclose(loose.weights, other.weights, atol=1e-5)
-    same = fit(search_tolerance=1e-8, tolerance=1e-8, l2="search")
-    np.testing.assert_array_equal(same.weights, other.weights)
-
-
 def test_l2_is_the_best_of_the_list():
     train, dev = exclusive_or(1, n=60), exclusive_or(101)
     values = [0.01, 1.0, 30.0]
@@ -121,19 +112,9 @@ def test_recount_estimates_on_both_sets():
     np.testing.assert_allclose(model.weights, both.weights, atol=1e-5)
 
 
-def test_progress_is_a_line_for_each_step():
-    lines = []
-    model = log_linear("search", l2="search").fit(
-        *exclusive_or(0), dev=exclusive_or(100), variables=VARIABLES, progress=lines.append
-    )
-    assert len(lines) == len(model.steps) + 1
-    assert lines[0].startswith(template_name(model.templates[0]))
-    assert lines[-1].startswith(f"l2 {model.l2:g}")
-
-
 def trained(settings, parts, steps=0):
     """What a trainer learns of parts, the first one's known at the start; `steps` between them."""
-    trainer = settings.trainer(settings.initialize(parts, LABELS), parts[:1])
+    trainer = training.trainer(settings, training.initialize(settings, parts, LABELS), parts[:1])
     for part in parts[1:]:
         for _ in range(steps):
             trainer.step()
@@ -167,13 +148,6 @@ LABELS = ("maybe", "no", "yes")
 def test_data_in_parts_reach_what_fit_learns(settings):
     rows, labels = exclusive_or(0)
     learned = trained(settings, parts_of(rows, labels, 7), steps=3)
-    model = type(learned)(settings).fit(rows, labels, variables=VARIABLES, known_labels=LABELS)
+    model = fit_all(settings, rows, labels, variables=VARIABLES, known_labels=LABELS)
     assert learned.labels == LABELS
     np.testing.assert_allclose(learned.predict_proba(rows), model.predict_proba(rows), atol=1e-5)
-
-
-def test_parameters_hold_no_conjunctions_in_clear_text():
-    learned = trained(LogLinearSettings(templates="pairs"), parts_of(*exclusive_or(0), 1))
-    assert learned.templates[-1] == ("c", "d")
-    assert learned.weights.dtype == np.float32
-    assert set(learned.names.values()) == {f"{v}={i}" for v in VARIABLES for i in "01"}

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 
-from spacy_structlearn.classification import witten_bell
-from spacy_structlearn.classification.counts import CountedInstances
 from spacy_structlearn.classification.features import Table
+from spacy_structlearn.classification.nets import witten_bell
+from spacy_structlearn.classification.nets.counts import CountedInstances
 
 D_VALUES = st.floats(0.01, 100)
 
@@ -54,24 +54,6 @@ def test_probabilities(table, others, structure, numbers):
             for j, label in enumerate(LABELS):
                 wanted = slow.probability(variable, parents, (*row, label), d[variable])
                 assert p[i, j] == pytest.approx(wanted, rel=1e-9)
-
-
-@settings(max_examples=30)
-@given(tables(), structures(), st.lists(D_VALUES, min_size=1))
-def test_tables_sum_to_one(table, structure, numbers):
-    """Over the values that were seen and one that was not, for seen contexts and others."""
-    counts = joint_counts(*table)
-    d = fill(structure, numbers)
-    for variable in structure:
-        seen = [*sorted({row[variable] or "" for row in table[0]}), "never seen"]
-        for context in (table[0][0], ("never seen", "x", "y"), ("never",) * 3):
-            rows = [(*context[:variable], z or None, *context[variable + 1 :]) for z in seen]
-            instances = CountedInstances(counts, Table.of(rows, VARIABLES).symbols)
-            for smoothing in ("witten_bell", "uniform"):
-                family = families(instances, structure, smoothing)[variable]
-                of_table = d[variable] if smoothing == "witten_bell" else None
-                p = np.broadcast_to(witten_bell.probabilities(family, of_table), instances.shape)
-                np.testing.assert_allclose(p.sum(axis=0), 1.0)
 
 
 def test_by_hand():

@@ -3,7 +3,7 @@
 import numpy as np
 from contracts.cases import Case, Model, end
 
-from spacy_structlearn.classification import BayesNet, LogLinear
+from spacy_structlearn.classification import BayesNet, LogLinear, fit
 from spacy_structlearn.classification.features import ClassificationData, Table
 from spacy_structlearn.classification.settings import (
     BayesNetSettings,
@@ -80,7 +80,7 @@ def exact(settings):
     """With names of conjunctions, and weights in float64."""
     rows = [part.table for part in data()]
     labels = [label for part in data() for label in part.labels]
-    return LogLinear(settings).fit(Table.concatenate(rows), labels)
+    return fit(settings, Table.concatenate(rows), labels)
 
 
 STORED = [

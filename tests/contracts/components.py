@@ -298,7 +298,6 @@ COMPONENTS = {
         chunker("CRF", max_iterations=20),
         chunker("MEMM", max_iterations=20),
         chunker("PseudoLikelihood", max_iterations=20, needs_scipy=True),
-        chunker("Perceptron", max_iterations=5),
         chunker("StochasticCRF", max_iterations=5),
         chunker("HMM", floor=0.4, word="LOWER", tag="SHAPE"),
         parser("LatentGrammar"),

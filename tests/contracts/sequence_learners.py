@@ -11,7 +11,6 @@ from spacy_structlearn.sequence.settings import (
     HMMSettings,
     MEMMSettings,
     MEstimationSettings,
-    PerceptronSettings,
     PseudoLikelihoodSettings,
     StochasticCRFSettings,
 )
@@ -104,12 +103,6 @@ CASES = [
         joint=True,
         templates=SINGLE,
         any_order=True,
-    ),
-    case(
-        "perceptron",
-        PerceptronSettings(templates=TEMPLATES, max_iterations=4),
-        {"seed": 1},
-        {"order": 1},
     ),
     case(
         "stochastic_crf",

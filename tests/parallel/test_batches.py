@@ -2,12 +2,10 @@
 
 import threading
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_structlearn.arrays import cumulative
 from spacy_structlearn.parallel.batches import Workspaces, in_batches
 
 
@@ -33,8 +31,3 @@ def test_workspaces_are_given_back():
     for _ in range(2):  # two remain free
         with pytest.raises(MemoryError), workspaces.borrowed(), workspaces.borrowed():
             raise MemoryError
-
-
-def test_cumulative():
-    assert cumulative(np.array([3, 0, 2])).tolist() == [0, 3, 3, 5]
-    assert cumulative(np.empty(0, dtype=np.int32)).tolist() == [0]

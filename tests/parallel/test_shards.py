@@ -1,8 +1,8 @@
 """Sums over shards: their order, who computes them, errors, and how data are cut."""
 
 import pickle
-import threading
 import time
+from contextlib import closing
 from functools import reduce
 from itertools import pairwise
 from operator import add
@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.parallel.shards import (
+    Engine,
     Pool,
-    ThreadEngine,
     balance,
     split,
 )
@@ -75,7 +75,7 @@ def test_the_sum_is_that_of_the_shards_in_order(threads):
         part, slope = shard.value_and_grad(x)
         value += part
         gradient += slope
-    with ThreadEngine(shards, threads) as engine:
+    with closing(Engine(shards, threads)) as engine:
         for _ in range(2):
             found = engine.value_and_grad(x)
             assert found[0] == value
@@ -85,7 +85,7 @@ def test_the_sum_is_that_of_the_shards_in_order(threads):
 @pytest.mark.parametrize("threads", [1, 3])
 def test_counts_keep_their_names_and_types(threads):
     shards = squares()
-    with ThreadEngine(shards, threads) as engine:
+    with closing(Engine(shards, threads)) as engine:
         value, counts = engine.expected_counts(0.5)
     assert isinstance(counts, Counts)
     assert counts.first.dtype == np.float32
@@ -99,23 +99,6 @@ def test_counts_keep_their_names_and_types(threads):
         np.testing.assert_array_equal(counts[place], total)
 
 
-def test_one_shard_is_passed_on_as_it_is():
-    gradient = np.zeros(3)
-
-    class Shard:
-        def value_and_grad(self, x):
-            assert threading.current_thread() is threading.main_thread()
-            return 1.5, gradient
-
-        def close(self):
-            pass
-
-    with ThreadEngine([Shard()], threads=4) as engine:
-        value, found = engine.value_and_grad(np.zeros(3))
-    assert value == 1.5
-    assert found is gradient
-
-
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("method", ["value_and_grad", "expected_counts"])
 def test_an_error_comes_through(threads, method):
@@ -123,7 +106,7 @@ def test_an_error_comes_through(threads, method):
     shards[1].error = ZeroDivisionError("of the second")
     shards[2].error = KeyError("of the third")
     shards[2].delay = 0.0
-    engine = ThreadEngine(shards, threads)
+    engine = Engine(shards, threads)
     with pytest.raises(ZeroDivisionError, match="of the second"):
         getattr(engine, method)(np.ones(4))
     # Nothing goes on behind the caller's back, and the engine can still be used.
@@ -138,33 +121,13 @@ def test_an_error_comes_through(threads, method):
 
 def test_closing_closes_every_shard():
     shards = squares(3)
-    with ThreadEngine(shards, 2):
+    with closing(Engine(shards, 2)):
         pass
     assert [shard.closed for shard in shards] == [1, 1, 1]
     shards[0].error = OSError("of the first")
     with pytest.raises(OSError, match="of the first"):
-        ThreadEngine(shards, 2).close()
+        Engine(shards, 2).close()
     assert [shard.closed for shard in shards] == [2, 2, 2]
-
-
-def test_few_results_wait_at_a_time():
-    waiting, most, lock = 0, 0, threading.Lock()
-
-    def work(item):
-        nonlocal waiting, most
-        with lock:
-            waiting += 1
-            most = max(most, waiting)
-        return item
-
-    pool = Pool(2)
-    for item, result in enumerate(pool.stream(work, range(50))):
-        assert result == item
-        time.sleep(0.001)
-        with lock:
-            waiting -= 1
-    assert most <= 5
-    pool.close()
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -201,8 +164,8 @@ def test_lists_are_about_equal(items, n):
 
 def test_errors():
     for make in (
-        lambda: ThreadEngine([]),
-        lambda: ThreadEngine(squares(2), 0),
+        lambda: Engine([]),
+        lambda: Engine(squares(2), 0),
         lambda: Pool(0),
     ):
         with pytest.raises(StructlearnError, match="SL209"):

@@ -35,7 +35,6 @@ SETTINGS = {
         0.6,
     ),
     "no penalty": (block("MEstimation", l2=0.0), 0.6),
-    "perceptron, first order": (block("Perceptron", order=1), 1.0),
 }
 
 

@@ -125,7 +125,7 @@ def test_fit_learns_on(component, monkeypatch):
 
 def test_what_cannot_learn_on(make_examples):
     nlp = spacy.blank("en")
-    model = {"@architectures": "spacy_structlearn.Perceptron.v1", "max_iterations": 3}
+    model = {"@architectures": "spacy_structlearn.HMM.v1"}
     nlp.add_pipe("np_chunker", config={"model": model})
     examples = make_examples(nlp)
     nlp.initialize(lambda: examples)

@@ -8,6 +8,7 @@ from scipy.special import logsumexp
 
 from spacy_structlearn.optimize.lbfgs import minimize
 from spacy_structlearn.sequence.chain.model import ChainModel
+from spacy_structlearn.sequence.estimators import training
 from spacy_structlearn.sequence.estimators.crf import ChainLikelihood
 from spacy_structlearn.sequence.layout import encoding
 from spacy_structlearn.sequence.layout.data import SequenceData
@@ -143,6 +144,12 @@ def trained(trainer):
     while trainer.step():
         pass
     return trainer
+
+
+def fit(settings, data, labels, previous=None):
+    """The trainer of settings at its end."""
+    start = training.initialize(settings, data, labels, previous)
+    return trained(training.trainer(settings, start, data))
 
 
 def numpy_scores(rows, weights):

@@ -231,17 +231,6 @@ def test_exact_and_sampled(order, labels):
     assert len(columns) == offsets[-1] == pytest.approx(n * length, rel=0.02)
 
 
-def test_samples_that_are_no_states_of_the_model():
-    base, (columns, offsets, _) = make(labels=TAGS, smoothing=0.5)
-    model = built(columns, offsets, 0 * offsets.repeat(4)[:21], TAGS, TEMPLATES, order=2)
-    assert model.state_ids(np.array([0, 1]), np.array([0, 2])).tolist() == [0, 1]
-    exact = base.expectations(model, columns, offsets)
-    sampled = base.sampled_expectations(model, 20_000)
-    for mine, theirs in zip(exact, sampled, strict=True):
-        np.testing.assert_allclose(theirs, mine, atol=0.05)
-        assert theirs.any()
-
-
 @given(st.integers(1, 4), st.integers(0, 1000), st.lists(st.integers(1, 6), min_size=1))
 @settings(deadline=None, max_examples=30)
 def test_relative_frequencies_expect_what_was_counted(n_labels, seed, lengths):
@@ -365,14 +354,6 @@ def test_errors():
         make(emitted=[("ORTH",), ("ORTH", "TAG")])
     with pytest.raises(StructlearnError, match="SL204"):
         make(names=("ORTH",))
-
-
-def test_sentence_without_probability():
-    base = rising("OXY")
-    data, _ = everything(base)
-    model = built(*data, base.labels, WINDOWS)
-    with pytest.raises(StructlearnError, match="SL217"):
-        base.posterior_expectations(model, data[0][:7], np.array([0, 7]))
 
 
 @pytest.mark.corpus

@@ -61,12 +61,6 @@ def test_kinds_of_marks(word, kind):
     assert KINDS[word_kind(word) - 1][0] == kind
 
 
-def test_kinds_of_words():
-    kinds = ["INITIAL", "UPPER", "CAPITALISED", "LOWER", "LOWER", "OTHER"]
-    words = ["A", "NATO", "Berlin", "road", "é", "道"]
-    assert [word_kind(word) for word in words] == [getattr(boundaries, kind) for kind in kinds]
-
-
 def test_white_space_before_each_token():
     gaps = column("GAP", "a b  c\nd\n  e\n\nf.")
     assert [gaps[word] for word in "abcdef."] == [

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import logsumexp
 from sequence.chains import (
     enumerate_sequences,
     numpy_forward_backward,
@@ -99,28 +98,6 @@ def test_marginals_may_take_the_place_of_the_scores(case):
     np.testing.assert_array_equal(scores, marginals)
 
 
-@pytest.mark.parametrize("forbidden", [0.0, 0.3])
-@pytest.mark.parametrize("n_states", [1, 2, 3, 4, 8])
-def test_partition_function_by_enumeration(n_states, forbidden):
-    length = 3 if n_states == 8 else 5
-    scores, offsets, initial, transitions, final = make(
-        [length], n_states, 2.0, forbidden, seed=n_states
-    )
-    sequences, totals = enumerate_sequences(scores, transitions, initial, final)
-    value, marginals, expectations, _, _ = run_forward_backward(
-        scores, offsets, initial, transitions, final
-    )
-    assert value == pytest.approx(logsumexp(totals))
-    if value == -np.inf:
-        return
-    p = np.exp(totals - logsumexp(totals))
-    for y in range(n_states):
-        np.testing.assert_allclose(marginals[:, y], p @ (sequences == y), atol=1e-12)
-        for z in range(n_states):
-            both = (sequences[:, :-1] == y) & (sequences[:, 1:] == z)
-            assert expectations[y, z] == pytest.approx((p @ both).sum())
-
-
 def test_pairs_of_labels_do_not_need_log_space():
     # Whatever pair one is in, all pairs can be reached in two steps.
     pairs = [(a, b) for a in range(3) for b in range(3)]
@@ -186,13 +163,6 @@ def test_best_paths_by_enumeration(n, n_states, k, forbidden, ties, seed):
     np.testing.assert_allclose(out_scores[: len(order)], totals[order], atol=1e-9)
     np.testing.assert_array_equal(out[: len(order)], sequences[order])
     assert (out[len(order) :] == -1).all()
-
-
-def test_of_equals_the_lowest_label_wins():
-    out = np.empty(4, dtype=np.int32)
-    chain = _chain.Chain(np.zeros(3), np.zeros((3, 3)), np.zeros(3))
-    _chain.viterbi(chain, np.zeros((4, 3)), np.array([0, 4]), out)
-    assert out.tolist() == [0, 0, 0, 0]
 
 
 @settings(max_examples=30)

@@ -16,7 +16,6 @@ from sequence.chains import (
     numpy_forward_backward,
     numpy_scores,
     random_data,
-    random_model,
     random_theta,
     sentences,
     train_crf,
@@ -103,20 +102,6 @@ def test_the_look_ups_of_sha_and_pereira_are_seven():
     assert objective.engine.shards[0].folding.cells.shape == (11, 7)
 
 
-@pytest.mark.parametrize("order", [1, 2])
-def test_only_supported_features_have_weights(order):
-    objective, _ = make(order=order)
-    model = objective.model
-    assert objective.n_parameters == model.supported.sum() + model.supported_transitions.sum()
-    assert not objective.parameters().any()
-    theta = np.arange(1.0, 1 + objective.n_parameters)
-    objective.write(theta)
-    np.testing.assert_array_equal(objective.parameters(), theta)
-    np.testing.assert_array_equal(model.weights != 0, model.supported)
-    np.testing.assert_array_equal(model.transitions > 0, model.supported_transitions)
-    assert model.n_features == objective.n_parameters
-
-
 def test_added_features_stay_unsupported():
     objective, _ = make()
     before = objective.n_parameters
@@ -129,15 +114,6 @@ def test_added_features_stay_unsupported():
     above, below = (objective.value_and_grad(theta + sign * step)[0] for sign in (1, -1))
     assert gradient.sum() == pytest.approx((above - below) / 2e-6, rel=1e-5)
     assert value > 0
-
-
-def test_loaded_model_takes_its_support_from_the_data():
-    objective, data = make()
-    model = ChainModel.from_bytes(objective.model.to_bytes())
-    assert model.supported is None
-    again = ChainLikelihood(model, *data, l2=0.5)
-    theta = random_theta(objective)
-    assert again.value_and_grad(theta)[0] == objective.value_and_grad(theta)[0]
 
 
 def test_likelihood_rises_under_lbfgs_and_ends_where_scipy_does():
@@ -166,15 +142,6 @@ def test_second_order_learns_what_two_labels_before_tell():
     for order, right in ((1, False), (2, True)):
         model = train_crf(columns, offsets, label_ids, LABELS[:3], ["bias"], l2=0.01, order=order)
         assert (viterbi(model, columns, offsets) == label_ids).all() == right
-
-
-def test_float32_model_is_trained_too():
-    objective, data = make()
-    small = ChainModel.from_bytes(random_model(*data).compact("float32").to_bytes())
-    objective = ChainLikelihood(small, *data, l2=0.5)
-    objective.write(random_theta(objective))
-    assert small.weights.dtype == np.float32
-    np.testing.assert_allclose(objective.parameters(), random_theta(objective), rtol=1e-6)
 
 
 def test_errors():

@@ -68,49 +68,6 @@ def every_sequence(model, columns, offsets, s, allowed=None):
 
 
 @settings(max_examples=30)
-@given(lengths, chains)
-def test_viterbi_and_marginals_by_enumeration(lengths, chain):
-    model, columns, offsets = make(lengths, chain)
-    best, p = viterbi(model, columns, offsets), marginals(model, columns, offsets)
-    assert best.dtype == np.int32
-    assert p.shape == (len(columns), len(model.labels))
-    for s in sentences(offsets):
-        if s.start == s.stop:
-            continue
-        sequences, totals = every_sequence(model, columns, offsets, s)
-        found = totals[(sequences == best[s]).all(axis=1)][0]
-        assert found == pytest.approx(totals.max())
-        weights = np.exp(totals - logsumexp(totals))
-        for y in range(len(model.labels)):
-            np.testing.assert_allclose(p[s, y], weights @ (sequences == y), atol=1e-9)
-
-
-@settings(max_examples=30)
-@given(lengths, chains)
-def test_segments_by_enumeration(lengths, chain):
-    model, columns, offsets = make(lengths, chain)
-    best, segments = decode_with_segments(model, columns, offsets)
-    np.testing.assert_array_equal(best, viterbi(model, columns, offsets))
-    found = list(segments)
-    assert len(found) == len(segments)
-    expected = []
-    for s in sentences(offsets):
-        if s.start == s.stop:
-            continue
-        tags = [model.labels[y] for y in best[s]]
-        exact = enumerate_chunk_probabilities(
-            *every_sequence(model, columns, offsets, s), model.labels, model.encoding
-        )
-        for label, start, end in encoding.decode(tags, model.encoding):
-            chunk = (label, start + s.start, end + s.start)
-            expected.append((*chunk, exact[label, start, end]))
-    assert [chunk[:3] for chunk in found] == [chunk[:3] for chunk in expected]
-    np.testing.assert_allclose(
-        [chunk[3] for chunk in found], [chunk[3] for chunk in expected], atol=1e-9
-    )
-
-
-@settings(max_examples=30)
 @given(lengths, chains, st.integers(1, 12))
 def test_n_best_by_enumeration(lengths, chain, n):
     model, columns, offsets = make(lengths, chain)
@@ -135,24 +92,19 @@ def test_n_best_by_enumeration(lengths, chain, n):
             assert log_p == pytest.approx(score, abs=1e-8)
 
 
-def test_n_best_has_to_be_positive():
-    data = random_data([3])
-    with pytest.raises(StructlearnError, match="SL209"):
-        n_best(random_model(*data), *data[:2], 0)
-
-
 @settings(max_examples=30)
-@given(lengths, chains, st.booleans())
-def test_forced_labels_by_enumeration(lengths, chain, as_ids):
+@given(lengths, chains, st.sampled_from([None, "ids", "mask"]))
+def test_labels_chunks_and_probabilities_by_enumeration(lengths, chain, forced_as):
     model, columns, offsets = make(lengths, chain)
     rng = np.random.default_rng(chain[-1])
     n_labels = len(model.labels)
-    if as_ids:
+    forced = allowed = None
+    if forced_as == "ids":
         forced = rng.integers(-1, n_labels, size=len(columns))
         forced[rng.random(len(columns)) < 0.5] = -1
         allowed = np.array([[i in (-1, y) for y in range(n_labels)] for i in forced])
         allowed = allowed.reshape(-1, n_labels).astype(bool)
-    else:
+    elif forced_as == "mask":
         forced = allowed = rng.random((len(columns), n_labels)) < 0.6
     parts = [s for s in sentences(offsets) if s.start < s.stop]
     sequences = [every_sequence(model, columns, offsets, s, allowed) for s in parts]
@@ -167,6 +119,9 @@ def test_forced_labels_by_enumeration(lengths, chain, as_ids):
     p = marginals(model, columns, offsets, forced)
     paths, log_probabilities = n_best(model, columns, offsets, 2, forced)
     np.testing.assert_array_equal(paths[0], best)
+    np.testing.assert_array_equal(viterbi(model, columns, offsets, forced), best)
+    assert best.dtype == np.int32
+    n_chunks = 0
     chunks = {(label, a, b): probability for label, a, b, probability in segments}
     for s, (ids, totals) in zip(parts, sequences, strict=True):
         i = int(np.searchsorted(offsets, s.start, side="right")) - 1
@@ -181,6 +136,8 @@ def test_forced_labels_by_enumeration(lengths, chain, as_ids):
             assert chunks[label, a + s.start, b + s.start] == pytest.approx(
                 exact[label, a, b], abs=1e-9
             )
+            n_chunks += 1
+    assert len(segments) == len(chunks) == n_chunks
 
 
 @pytest.mark.parametrize(
@@ -223,18 +180,10 @@ def test_very_long_sentence():
     assert ((segments.probabilities > 0) & (segments.probabilities <= 1 + 1e-9)).all()
 
 
-def test_one_chunk_over_a_very_long_sentence():
-    columns, offsets, label_ids = random_data([100_000])
-    model = random_model(columns, offsets, label_ids, scale=0.0)
-    model.transitions[:, 1] = 50.0
-    _, segments = decode_with_segments(model, columns, offsets)
-    # Only the first of its labels is free, and O is one of three.
-    assert [chunk[:3] for chunk in segments] == [("NP", 0, 100_000)]
-    assert segments.probabilities[0] == pytest.approx(2 / 3)
-
-
-def test_empty_model():
-    columns, offsets, _ = random_data([3])
+def test_refusals():
+    columns, offsets, label_ids = random_data([3])
+    with pytest.raises(StructlearnError, match="SL209"):
+        n_best(random_model(columns, offsets, label_ids), columns, offsets, 0)
     for function in (viterbi, marginals, decode_with_segments):
         with pytest.raises(StructlearnError, match="SL205"):
             function(ChainModel.empty(), columns, offsets)

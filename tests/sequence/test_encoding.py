@@ -14,7 +14,6 @@ from spacy_structlearn.sequence.layout.encoding import (
     encode,
     endings,
     is_of,
-    same_chunk,
     successions,
     tag_set,
 )
@@ -43,12 +42,6 @@ except ImportError:
 )
 def test_decode(tags, spans):
     assert decode(tags.split()) == spans
-
-
-def test_encode():
-    assert encode([("VP", 3, 4), ("NP", 0, 2)], 5) == ["B-NP", "I-NP", "O", "B-VP", "O"]
-    assert encode([("NP", 0, 1), ("NP", 1, 2)], 2) == ["B-NP", "B-NP"]
-    assert encode([], 2) == ["O", "O"]
 
 
 @st.composite
@@ -93,22 +86,6 @@ any_tags = st.sampled_from(list(SCHEMES)).flatmap(
         st.just(scheme), st.lists(st.sampled_from(tag_set(["NP", "VP"], scheme)))
     )
 )
-
-
-@given(any_tags)
-def test_reading_and_writing_again_keeps_the_chunks(case):
-    scheme, tags = case
-    spans = decode(tags, scheme)
-    assert decode(encode(spans, len(tags), scheme), scheme) == spans
-
-
-@given(any_tags)
-def test_what_goes_on_with_a_chunk(case):
-    scheme, tags = case
-    same = same_chunk(tags, scheme)
-    starts = {start for _, start, _ in decode(tags, scheme)}
-    for i in range(1, len(tags)):
-        assert same[i - 1, i] == (tags[i] != "O" and i not in starts)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

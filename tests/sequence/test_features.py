@@ -38,18 +38,6 @@ def one_key(text, columns, names, begin, end, i):
     return state
 
 
-def test_sha_pereira():
-    templates = Templates(SHA_PEREIRA)
-    assert len(templates) == 20
-    assert templates.columns == ("ORTH", "TAG")
-    assert templates.texts == SHA_PEREIRA
-
-
-def test_columns_in_order_of_first_appearance():
-    assert Templates(["B[0]|A[1]", "C_1[0]", "A[0]", "bias"]).columns == ("B", "A", "C_1")
-    assert Templates([]).columns == ()
-
-
 @pytest.mark.parametrize(
     "text",
     ["", "ORTH", "ORTH[]", "ORTH[a]", "ORTH[0", "[0]", "ORTH[0]|", "|ORTH[0]", "ORTH[0] | TAG[0]",
@@ -96,55 +84,6 @@ def test_golden_keys():
         [0x071E917AAEF27E3D, 0x964DE5250A0DB41D, 0x7246FEB96AC500B4],
         [0xAD30AC5880C1FADA, 0x98D8A54CAAAE92E2, 0x7246FEB96AC500B4],
     ]
-
-
-def test_bias_is_always_the_same_key():
-    keys = Templates(["bias"]).keys(np.empty((5, 0), dtype=np.uint64), np.array([0, 2, 5]))
-    assert len(set(keys[:, 0].tolist())) == 1
-
-
-def test_padding_symbols_are_distinct():
-    templates = Templates(["TAG[-2]", "TAG[-1]", "TAG[1]", "TAG[2]"])
-    keys = templates.keys(np.full((1, 1), 7, dtype=np.uint64), np.array([0, 1]))
-    assert len(set(keys[0].tolist())) == 4
-    # At a distance of two before the sentence is the same, from wherever it is seen.
-    two = Templates(["TAG[-2]"]).keys(np.full((2, 1), 7, dtype=np.uint64), np.array([0, 2]))
-    alone = Templates(["TAG[-2]"]).keys(np.full((1, 1), 9, dtype=np.uint64), np.array([0, 1]))
-    assert two[0] == alone[0]
-    assert two[0] != two[1]
-
-
-def test_a_sentence_does_not_see_its_neighbours():
-    templates = Templates(SHA_PEREIRA)
-    columns, offsets, _ = random_data([4, 0, 3, 1, 0], seed=1)
-    together = templates.keys(columns, offsets)
-    for begin, end in itertools.pairwise(offsets):
-        alone = templates.keys(columns[begin:end], np.array([0, end - begin]))
-        np.testing.assert_array_equal(together[begin:end], alone)
-
-
-def test_blocks_make_no_difference():
-    templates = Templates(SHA_PEREIRA)
-    columns, _, _ = random_data([40000], seed=1)
-    keys = templates.keys(columns, np.array([0, 40000]))
-    tail = templates.keys(columns[30000:], np.array([0, 10000]))
-    np.testing.assert_array_equal(keys[30002:], tail[2:])
-
-
-def test_order_of_symbols_matters():
-    keys = Templates(["A[0]|B[0]"]).keys(
-        np.array([[1, 2], [2, 1]], dtype=np.uint64), np.array([0, 2])
-    )
-    assert keys[0] != keys[1]
-
-
-def test_keys_are_well_mixed():
-    # Neighbouring ids, as spaCy's small symbols are: every bit is set half of the time.
-    columns = np.arange(4096, dtype=np.uint64)[:, None]
-    keys = Templates(["A[0]"]).keys(columns, np.array([0, 4096]))[:, 0]
-    bits = (keys[:, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1)
-    assert abs(bits.mean(axis=0) - 0.5).max() < 0.05
-    assert len(np.unique(keys)) == 4096
 
 
 @pytest.mark.parametrize("offsets", [[], [0], [1, 3], [0, 2], [0, 2, 1, 3], [[0, 3]], [0, 4]])

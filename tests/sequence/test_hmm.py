@@ -9,6 +9,7 @@ from sequence.chains import LABELS, as_data, random_data, sentences
 from sequence.conll import f1, read_noun_phrases
 
 from spacy_structlearn.sequence.chain.decode import viterbi
+from spacy_structlearn.sequence.estimators import training
 from spacy_structlearn.sequence.estimators.base_distribution import hidden_markov
 from spacy_structlearn.sequence.estimators.hmm import close_columns, log_likelihood
 from spacy_structlearn.sequence.layout.features import UNKNOWN
@@ -111,7 +112,7 @@ def test_trainer():
     data = as_data(columns, offsets, label_ids, TAGS)
     settings = HMMSettings(word="LOWER", tag="POS")
     assert settings.attributes == ("LOWER", "POS")
-    trainer = settings.trainer(settings.initialize(data, ["NP"]), data[:2])
+    trainer = training.trainer(settings, training.initialize(settings, data, ["NP"]), data[:2])
     assert not trainer.step()
     trainer.add(data[2:])
     assert not trainer.step()
@@ -125,9 +126,9 @@ def test_trainer():
 
 def test_no_tokens():
     settings = HMMSettings(encoding="IOE2")
-    model = settings.initialize([], ["NP"])
+    model = training.initialize(settings, [], ["NP"])
     assert model.labels == ("O", "I-NP", "E-NP")
-    trainer = settings.trainer(model, as_data(*random_data((0, 0))))
+    trainer = training.trainer(settings, model, as_data(*random_data((0, 0))))
     assert not trainer.step()
     assert trainer.parameters().labels == model.labels
 

@@ -14,6 +14,7 @@ from sequence.chains import (
     as_data,
     built,
     enumerate_labels,
+    fit,
     random_data,
     sentences,
     trained,
@@ -23,6 +24,7 @@ from sequence.conll import f1, read_noun_phrases
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.optimize.m_estimation import MEstimationObjective
 from spacy_structlearn.sequence.chain.decode import marginals, viterbi
+from spacy_structlearn.sequence.estimators import training
 from spacy_structlearn.sequence.estimators.base_distribution import hidden_markov, locally_uniform
 from spacy_structlearn.sequence.estimators.hmm import close_columns
 from spacy_structlearn.sequence.estimators.m_estimation import (
@@ -114,29 +116,6 @@ def test_gold_counts(seed, templates, pair_features, min_count, labels, input_on
     assert again[~with_labels].tolist() == alone[counts.places[~with_labels] - n].tolist()
 
 
-def test_gold_counts_of_other_sentences_than_those_of_the_model():
-    columns, offsets, label_ids = closed_data()
-    options = {"order": 2, "encoding": "none"}
-    model = built(columns[:4], [0, 4], label_ids[:4], TAGS, RICH_TEMPLATES, **options)
-    counts = GoldCounts(model, columns, offsets, label_ids)
-    supported = np.concatenate([model.supported, model.supported_transitions], axis=None)
-    assert supported[counts.places].all()
-    wanted = dense_counts(counts, model, columns, offsets, label_ids)
-    np.testing.assert_allclose(counts @ np.eye(counts.shape[1]), wanted)
-    # Without knowledge of what is supported, all features of known predicates count.
-    model.supported = model.supported_transitions = None
-    assert GoldCounts(model, columns, offsets, label_ids).shape[1] > counts.shape[1]
-
-
-def test_gold_counts_of_nothing():
-    model = built(*closed_data(), TAGS, RICH_TEMPLATES, order=2)
-    nothing = np.zeros((0, 2), dtype=np.uint64), [0, 0], np.zeros(0, dtype=np.int32)
-    counts = GoldCounts(model, *nothing)
-    assert counts.shape == (1, 0)
-    assert (counts @ np.zeros(0)).tolist() == [0.0]
-    assert counts.rmatvec(np.ones(1)).shape == (0,)
-
-
 @given(st.integers(0, 1000), st.booleans())
 @settings(deadline=None, max_examples=20)
 def test_features_that_no_sentence_tells_apart_are_one(seed, pair_features):
@@ -226,10 +205,10 @@ def test_estimator(name):
     assert estimator.attributes == ("ORTH", "TAG")
     columns, offsets, label_ids = random_data((5, 3, 4, 0, 6, 4, 4), seed=3)
     data = as_data(columns, offsets, label_ids, TAGS)
-    start = estimator.initialize(data, ["NP"])
+    start = training.initialize(estimator, data, ["NP"])
     assert start.labels == TAGS
     assert set(start.vocabularies) == {"ORTH", "TAG"}
-    trainer = estimator.trainer(start, data)
+    trainer = training.trainer(estimator, start, data)
     trained(trainer)
     assert 1 < trainer.n_iterations <= estimator.max_iterations
     model = trainer.parameters()
@@ -242,7 +221,9 @@ def test_estimator(name):
     wanted = statistics.expectations + w / 0.5
     np.testing.assert_allclose(counts.rmatvec(alpha), wanted, atol=5e-5)
     assert trainer.value == MEstimationObjective(counts, statistics.expectations, c=0.5).value(w)
-    none = trained(dataclasses.replace(estimator, max_iterations=20, l2=0.0).trainer(start, data))
+    none = trained(
+        training.trainer(dataclasses.replace(estimator, max_iterations=20, l2=0.0), start, data)
+    )
     assert none.value < trainer.value
     # It answers, with known words and unknown ones.
     text = np.vstack([columns[:3], [[77, 1], [1, 78]]]).astype(np.uint64)
@@ -254,11 +235,7 @@ def test_words_that_were_seen_once_are_unknown():
     columns = np.array([[1, 7], [2, 7], [1, 7], [3, 8], [2, 8]], dtype=np.uint64)
     sentence = [0, 3, 5], np.array([1, 2, 0, 1, 0])
     closed, vocabularies = close_columns(columns)
-    model = trained(
-        make_estimator().trainer(
-            make_estimator().initialize([], ["NP"]), as_data(columns, *sentence, TAGS)
-        )
-    ).parameters()
+    model = fit(make_estimator(), as_data(columns, *sentence, TAGS), ["NP"]).parameters()
     assert {name: known.tolist() for name, known in model.vocabularies.items()} == {
         "ORTH": [1, 2],
         "TAG": [7, 8],
@@ -282,10 +259,10 @@ def test_word_classes_are_emitted_with_their_words():
     text = np.column_stack([words, words, np.full(10, 99, dtype=np.uint64)])
     label_ids = np.array([1, 2, 0, 1, 0, 1, 2, 0, 1, 0])
     data = [SequenceData(estimator.derive(text), [0, 5, 10], tuple(np.array(TAGS)[label_ids]))]
-    start = estimator.initialize(data, ["NP"])
+    start = training.initialize(estimator, data, ["NP"])
     assert start.classes == classes
     np.testing.assert_array_equal(start.derive(text), estimator.derive(text))
-    model = trained(estimator.trainer(start, data)).parameters()
+    model = trained(training.trainer(estimator, start, data)).parameters()
     assert model.classes == classes
     found = viterbi(model, model.derive(text), [0, 5, 10])
     assert found.tolist() == label_ids.tolist()
@@ -297,7 +274,7 @@ def test_something_is_emitted(templates):
         MEstimationSettings(templates=templates)
     estimator = MEstimationSettings(templates=templates, emitted=(("ORTH",), ("TAG",)))
     data = as_data(*random_data((5, 3, 4)), TAGS)
-    model = trained(estimator.trainer(estimator.initialize(data, ["NP"]), data)).parameters()
+    model = fit(estimator, data, ["NP"]).parameters()
     assert set(model.vocabularies) == {"ORTH", "TAG"}
 
 
@@ -307,7 +284,7 @@ def test_without_regulariser(base):
     estimator = make_estimator(base=base, l2=0.0)
     columns, offsets, label_ids = random_data((5, 3, 4, 6, 4, 4), seed=3)
     data = as_data(columns, offsets, label_ids, TAGS)
-    trainer = trained(estimator.trainer(estimator.initialize(data, ["NP"]), data))
+    trainer = fit(estimator, data, ["NP"])
     assert 0 < trainer.n_iterations < estimator.max_iterations
     model = trainer.parameters()
     p = marginals(model, model.derive(columns), offsets)
@@ -328,7 +305,7 @@ def test_columns_that_are_not_emitted():
     estimator = make_estimator(emitted=(("ORTH",),))
     data = as_data(*random_data((5, 3)), TAGS)
     with pytest.raises(StructlearnError, match=r"SL247.*TAG"):
-        estimator.trainer(estimator.initialize(data, ["NP"]), data).step()
+        training.trainer(estimator, training.initialize(estimator, data, ["NP"]), data).step()
 
 
 def test_errors():

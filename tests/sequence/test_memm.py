@@ -19,7 +19,7 @@ from sequence.chains import (
 from sequence.chains import make_objective as make
 
 from spacy_structlearn.sequence.chain.decode import n_best, viterbi
-from spacy_structlearn.sequence.estimators import _local
+from spacy_structlearn.sequence.estimators import _local, training
 from spacy_structlearn.sequence.estimators.crf import ChainLikelihood
 from spacy_structlearn.sequence.estimators.memm import LocalLikelihood, state_lists
 from spacy_structlearn.sequence.estimators.pseudolikelihood import LogPseudoLikelihood
@@ -152,7 +152,7 @@ def separable(estimator, n=20):
     columns, offsets, _ = random_data([8] * n, n_symbols=3)
     tags = np.array(["B-NP", "O", "O"])[columns[:, 1]]
     data = SequenceData(columns, offsets, tuple(tags.tolist()))
-    return data, estimator.initialize([data], ["NP"])
+    return data, training.initialize(estimator, [data], ["NP"])
 
 
 @pytest.mark.parametrize("order", [1, 2])
@@ -160,26 +160,10 @@ def separable(estimator, n=20):
 def test_estimators_learn(kind, order):
     estimator = kind(templates=("ORTH[0]", "TAG[0]", "bias"), order=order, l2=0.02)
     data, model = separable(estimator)
-    learned = trained(estimator.trainer(model, [data])).parameters()
+    learned = trained(training.trainer(estimator, model, [data])).parameters()
     assert learned.locally_normalized == (kind is MEMMSettings)
     found = viterbi(learned, data.columns, data.offsets)
     assert [learned.labels[i] for i in found] == list(data.tags)
-
-
-def test_a_crf_goes_on_from_a_memm_as_a_crf():
-    estimator = MEMMSettings(templates=("TAG[0]",), max_iterations=5)
-    columns, offsets, label_ids = random_data([5, 5])
-    data = SequenceData(columns[:, :1], offsets, tuple(np.array(LABELS)[label_ids].tolist()))
-    trainer = estimator.trainer(estimator.initialize([data], ["NP"]), [data])
-    trainer.step()
-    model = trainer.parameters()
-    assert model.locally_normalized
-    assert (
-        not CRFSettings(templates=("TAG[0]",))
-        .trainer(model, [data])
-        .parameters()
-        .locally_normalized
-    )
 
 
 def ints(*values):

@@ -34,17 +34,6 @@ def any_model(request):
     return model
 
 
-@given(st.sets(st.integers(0, 2**64 - 1)), st.lists(st.integers(0, 2**64 - 1)))
-def test_rows(known, others):
-    keys = np.array(sorted(known), dtype=np.uint64)
-    model = ChainModel(("O",), Templates(()), keys, np.zeros((len(keys), 1)), np.zeros((1, 1)))
-    wanted = [*known, *others]
-    place = {key: i for i, key in enumerate(keys.tolist())}
-    rows = model.rows(np.array(wanted, dtype=np.uint64))
-    assert rows.dtype == np.int32
-    assert rows.tolist() == [place.get(key, -1) for key in wanted]
-
-
 def test_build_counts_and_supports():
     columns = np.array([[1, 5], [2, 5], [1, 6]], dtype=np.uint64)
     offsets, label_ids = np.array([0, 2, 2, 3]), np.array([0, 1, 2])
@@ -123,17 +112,6 @@ def test_closed_vocabularies(model, any_model):
 def _with(model, **change):
     version, fields = serialization.unpack(model.to_bytes(), "chain_model", {2, 3})
     return serialization.pack("chain_model", version, {**fields, **change})
-
-
-def test_version_1_is_read(model):
-    model.weights[::2, 1] = 0
-    names = ("labels", "templates", "keys", "present", "weights", "transitions", "in_memory")
-    _, fields = serialization.unpack(model.to_bytes(), "chain_model", {2})
-    data = serialization.pack("chain_model", 1, {name: fields[name] for name in names})
-    assert ChainModel.from_bytes(data) == model
-    for bad in ({}, {"labels": model.labels}, {**fields}):
-        with pytest.raises(StructlearnError, match="SL054"):
-            ChainModel.from_bytes(serialization.pack("chain_model", 1, bad))
 
 
 @pytest.mark.parametrize(

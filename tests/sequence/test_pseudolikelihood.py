@@ -23,13 +23,12 @@ from sequence.test_memm import PLAIN, separable
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.sequence.chain.decode import viterbi
-from spacy_structlearn.sequence.estimators import pseudolikelihood
+from spacy_structlearn.sequence.estimators import pseudolikelihood, training
 from spacy_structlearn.sequence.estimators.hmm import close_columns
 from spacy_structlearn.sequence.estimators.pseudolikelihood import (
     JointPseudoLikelihood,
     LogPseudoLikelihood,
 )
-from spacy_structlearn.sequence.layout.data import SequenceData
 from spacy_structlearn.sequence.layout.features import UNKNOWN
 from spacy_structlearn.sequence.settings import PseudoLikelihoodSettings
 
@@ -157,42 +156,12 @@ def test_contexts_in_small_blocks_are_the_same(monkeypatch):
     np.testing.assert_allclose(gradient_again, gradient, atol=1e-12)
 
 
-def test_a_vocabulary_has_the_unknown_symbol_once():
-    objective, data = make_joint()
-    theta = random_theta(objective)
-    value, gradient = objective.value_and_grad(theta)
-    vocabularies = objective.model.vocabularies
-    vocabularies["TAG"] = np.union1d(vocabularies["TAG"], np.array([UNKNOWN], dtype=np.uint64))
-    again = JointPseudoLikelihood(objective.model, *data, l2=0.5)
-    assert again.value_and_grad(theta)[0] == value
-    np.testing.assert_array_equal(again.value_and_grad(theta)[1], gradient)
-
-
-def test_a_sum_over_the_vocabulary_for_each_label_with_hmm_features():
-    options = {"order": 2, "pair_features": False}
-    objective, _ = make_joint((30, 30), templates=("ORTH[0]", "TAG[0]"), **options)
-    assert [len(emission.n_tokens) for emission in objective.engine.shards[0].emissions] == [2, 2]
-
-
-def test_without_labels_words_have_their_relative_frequencies():
-    # With one label and without a prior the joint form is the likelihood of a unigram model.
-    columns, offsets, label_ids = random_data([30], 1)
-    data = columns[:, :1], offsets, label_ids
-    estimator = PseudoLikelihoodSettings(
-        templates=("ORTH[0]",), joint=True, encoding="none", l2=0.0, tolerance=0.0
-    )
-    sequence = SequenceData(*data[:2], ("a",) * 30)
-    trainer = trained(estimator.trainer(estimator.initialize([sequence], ["a"]), [sequence]))
-    _, counts = np.unique(close_columns(columns[:, :1])[0], return_counts=True)
-    assert trainer.value == pytest.approx(-(counts * np.log(counts / 30)).sum())
-
-
 def test_the_joint_form_learns():
     estimator = PseudoLikelihoodSettings(
         templates=("ORTH[0]", "TAG[0]"), joint=True, order=2, l2=0.2
     )
     data, model = separable(estimator)
-    learned = trained(estimator.trainer(model, [data])).parameters()
+    learned = trained(training.trainer(estimator, model, [data])).parameters()
     assert set(learned.vocabularies) == {"ORTH", "TAG"}
     found = viterbi(learned, learned.derive(data.columns), data.offsets)
     right = np.array(data.tags) == np.array(learned.labels)[found]

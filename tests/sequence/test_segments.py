@@ -98,17 +98,6 @@ def test_chunks_under_a_tree_by_enumeration(lengths, chain):
     np.testing.assert_allclose(segments.probabilities, [chunk[3] for chunk in expected], atol=1e-9)
 
 
-@given(lengths, models)
-def test_brackets_that_forbid_nothing_change_nothing(lengths, chain):
-    model, columns, offsets, _ = make(lengths, chain)
-    best, segments = decode_with_segments(model, columns, offsets)
-    whole = np.column_stack([offsets[:-1], offsets[1:]])
-    found, again = decode_with_segments(model, columns, offsets, brackets=whole)
-    np.testing.assert_array_equal(found, best)
-    assert [chunk[:3] for chunk in again] == [chunk[:3] for chunk in segments]
-    np.testing.assert_allclose(again.probabilities, segments.probabilities, atol=1e-9)
-
-
 @given(lengths, models, st.integers(0, 1000))
 def test_brackets_that_do_not_count(lengths, chain, seed):
     model, columns, offsets, brackets = make(lengths, chain)
@@ -140,18 +129,6 @@ def test_of_brackets_that_cross_the_first_counts():
     )
     _, expected = decode_with_segments(model, columns, offsets, brackets=np.array([[0, 4], [1, 3]]))
     assert list(segments) == list(expected)
-
-
-@given(lengths, models)
-def test_brackets_and_known_labels(lengths, chain):
-    model, columns, offsets, brackets = make(lengths, chain)
-    free, _ = decode_with_segments(model, columns, offsets, brackets=brackets)
-    known = np.where(np.arange(len(free)) % 2, free, -1)
-    best, segments = decode_with_segments(model, columns, offsets, known, brackets)
-    np.testing.assert_array_equal(best, free)
-    _, certain = decode_with_segments(model, columns, offsets, free, brackets)
-    np.testing.assert_allclose(certain.probabilities, 1.0)
-    assert (segments.probabilities <= 1.0 + 1e-9).all()
 
 
 # --- the kernel against NumPy ---------------------------------------------------------------------

@@ -1,19 +1,13 @@
 """Chains trained through shards: the sum does not depend on who makes it, and hardly on the cut."""
 
-import pickle
-import threading
-
 import numpy as np
 import pytest
-from sequence.chains import LABELS, RICH_TEMPLATES, random_data, random_theta, trained
+from sequence.chains import RICH_TEMPLATES, random_theta
 from sequence.chains import make_objective as make
 from sequence.test_memm import KINDS
 from sequence.test_pseudolikelihood import make_joint
 
-from spacy_structlearn.sequence.estimators.crf import ChainLikelihood
 from spacy_structlearn.sequence.estimators.pseudolikelihood import JointPseudoLikelihood
-from spacy_structlearn.sequence.layout.data import SequenceData
-from spacy_structlearn.sequence.settings import CRFSettings
 
 LENGTHS = np.random.default_rng(5).integers(0, 30, size=40)
 
@@ -49,45 +43,6 @@ def test_value_and_gradient_are_those_of_one_shard(kind, order):
         assert found[0][0] == pytest.approx(wanted[0], rel=1e-12)
         for array, right in zip(found[0][1:], wanted[1:], strict=True):
             np.testing.assert_allclose(array, right, atol=1e-10)
-
-
-def examples(seed=0):
-    columns, offsets, label_ids = random_data([8] * 30, n_symbols=3, seed=seed)
-    return SequenceData(columns, offsets, tuple(np.array(LABELS[:3])[label_ids].tolist()))
-
-
-def own_threads():
-    return {t for t in threading.enumerate() if t.name.startswith("structlearn")}
-
-
-@pytest.mark.parametrize("shards", [1, 3])
-def test_the_end_of_training_is_that_of_its_threads(shards):
-    before = own_threads()
-    estimator = CRFSettings(
-        templates=RICH_TEMPLATES[:4], threads=2, max_iterations=3, shards=shards
-    )
-    trainer = estimator.trainer(estimator.initialize([examples()], ["NP"]), [examples()])
-    assert trainer.step()
-    assert own_threads() - before
-    trained(trainer)
-    assert not own_threads() - before
-    learned = trainer.parameters()
-    trainer.add([examples(seed=1)])
-    assert trainer.step()
-    assert trainer.parameters() != learned
-
-
-def test_a_shard_can_be_sent_to_another_process():
-    objective, _ = make(kind=ChainLikelihood, threads=2)
-    theta = random_theta(objective)
-    (shard,) = objective.engine.shards
-    again = pickle.loads(pickle.dumps(shard))
-    value, gradient = shard.value_and_grad(theta)
-    found, gradient_found = again.value_and_grad(theta)
-    assert found == value
-    np.testing.assert_array_equal(gradient_found, gradient)
-    again.close()
-    objective.close()
 
 
 @pytest.mark.parametrize("shards", [1, 3])

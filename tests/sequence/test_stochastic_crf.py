@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 from scipy.special import logsumexp
-from sequence.chains import LABELS, TEMPLATES, as_data, random_data, random_model, trained
+from sequence.chains import LABELS, TEMPLATES, as_data, fit, random_data, random_model, trained
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.sequence.chain.decode import marginals, state_scores
 from spacy_structlearn.sequence.chain.model import ChainModel
-from spacy_structlearn.sequence.estimators.online import shuffled
-from spacy_structlearn.sequence.estimators.stochastic_crf import Candidates, candidates
+from spacy_structlearn.sequence.estimators import training
+from spacy_structlearn.sequence.estimators.stochastic_crf import Candidates, candidates, shuffled
 from spacy_structlearn.sequence.layout.features import Templates
 from spacy_structlearn.sequence.settings import StochasticCRFSettings
 
@@ -101,7 +101,7 @@ def settings(**values):
 
 def train(data, **values):
     by = settings(**values)
-    return trained(by.trainer(by.initialize(data, LABELS[:3]), data))
+    return fit(by, data, LABELS[:3])
 
 
 def plain_epochs(model, columns, offsets, label_ids, settings, n_epochs):
@@ -166,11 +166,11 @@ def test_weights_are_those_of_the_plain_algorithm(l1):
     columns, offsets, label_ids = random_data([4, 2, 0, 6, 1, 5], 3, seed=3)
     by = settings(margin=100.0, l1=l1, max_iterations=3, seed=4)
     data = as_data(columns, offsets, label_ids)
-    model = by.initialize(data, LABELS[:3])
+    model = training.initialize(by, data, LABELS[:3])
     order = [LABELS[:3].index(label) for label in model.labels]
     places = np.argsort(order)
     weights, arcs = plain_epochs(model, columns, offsets, places[label_ids], by, 3)
-    trained(by.trainer(model, data)).parameters()
+    trained(training.trainer(by, model, data)).parameters()
     np.testing.assert_allclose(model.weights, weights, atol=2e-4)
     np.testing.assert_allclose(model.transitions, arcs, atol=2e-4)
 
@@ -205,9 +205,9 @@ def test_goes_on_from_what_was_learned():
     data = as_data(columns, offsets, label_ids)
     by = settings(warm_start=True)
     model = train(data, warm_start=True).parameters()
-    again = by.initialize(data, LABELS[:3], model)
-    assert by.trainer(again, data).parameters() == model
-    trainer = by.trainer(model, data)
+    again = training.initialize(by, data, LABELS[:3], model)
+    assert training.trainer(by, again, data).parameters() == model
+    trainer = training.trainer(by, model, data)
     trainer.step()
     assert trainer.value < 20
     trainer.add(as_data(*random_data([3, 2], 3)))

@@ -5,8 +5,6 @@ from hypothesis import strategies as st
 
 from spacy_structlearn.sequence.layout.words import is_word_column, word_columns
 
-WORDS = ["The", "the", "cats", "rats", "at", "ÉTÉ", "e-mail", "U.S.", "3rd", "1990", "!!", "😀", ""]
-
 
 @settings(max_examples=30)
 @given(st.lists(st.text(max_size=8)))
@@ -24,11 +22,6 @@ def test_affixes_are_equal_where_those_of_the_words_are(words):
         assert len(set(ids.values())) == len(ids)
         assert [ids[text] for text in texts] == column.tolist()
         assert ids.get("", 0) == 0
-
-
-def test_an_end_is_no_beginning():
-    both = word_columns(["aaaa"], ("PREFIX2", "SUFFIX2"))
-    assert both[0, 0] != both[0, 1]
 
 
 def test_flags():
@@ -69,8 +62,3 @@ def test_names():
 
 
 NAMES = ["PREFIX1", "SUFFIX16", "PREFIX4", "FLAGS", "PREFIX", "SUFFIX0", "SUFFIX17", "SHAPE"]
-
-
-def test_no_words_and_no_columns():
-    assert word_columns([], ["PREFIX2", "FLAGS"]).shape == (0, 2)
-    assert word_columns(WORDS, []).shape == (len(WORDS), 0)

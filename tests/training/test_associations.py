@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from spacy_structlearn.attachment.associations import Associations
+from spacy_structlearn.classification import LogLinearSettings, fit
 from spacy_structlearn.classification.features import symbol
-from spacy_structlearn.classification.log_linear import LogLinear
 from training.pipeline import associations
 from training.pipeline.associations import learn_associations, phrases, pieces, raw_texts
 from training.pipeline.attacher import leaning
@@ -42,6 +42,6 @@ def test_associations_are_learned_once(tmp_path, nlp):
 
 
 def test_leaning_changes_the_odds_of_the_noun():
-    model = LogLinear().fit([("a",), ("b",)], ["N", "V"])
+    model = fit(LogLinearSettings(), [("a",), ("b",)], ["N", "V"])
     odds = [np.subtract(*m.log_proba([("a",)])[0]) for m in (model, leaning(model, 0.5))]
     assert odds[1] - odds[0] == pytest.approx(0.5)

@@ -19,8 +19,8 @@ def test_small_pipelines_pass(cases, tmp_path, monkeypatch):
     monkeypatch.setattr(corruption, "ONCE", {name: corruption.ONCE[name] for name in once})
     # A restart from the state of another training is logged, whatever is printed.
     monkeypatch.setattr(logging.getLogger("spacy_structlearn"), "level", logging.ERROR)
-    foreign = [["perceptron"]] if cases == "small_cases" else []
-    names = ["perceptron"] if foreign else ["crf", "perceptron"]
+    foreign = [["crf"]] if cases == "small_cases" else []
+    names = ["crf"] if foreign else ["crf", "hmm"]
     found = corruption.figures(getattr(corruption, cases)(names, tmp_path, 1, *foreign))
     assert found["corruption.cases"] > (20 if foreign else 1)
     assert found["corruption.silent"] == found["corruption.unclear"] == 0

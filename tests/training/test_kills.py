@@ -26,7 +26,7 @@ def corpus(tmp_path_factory):
 def trained(corpus, tmp_path_factory):
     """A folder with a pipeline, and the pipeline."""
     folder = tmp_path_factory.mktemp("trained")
-    config = write_config("perceptron", folder.parent / "config.cfg")
+    config = write_config("crf", folder.parent / "config.cfg")
     return folder, fitting.train(config, folder / "pipeline", overrides=corpus, progress=False)
 
 

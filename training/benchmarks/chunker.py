@@ -24,6 +24,8 @@ from time import perf_counter, process_time
 
 import numpy as np
 
+from spacy_structlearn.sequence.estimators.training import initialize
+from spacy_structlearn.sequence.estimators.training import trainer as trainer_of
 from training.common.conll2000 import (
     L2,
     N_TRAIN,
@@ -42,7 +44,7 @@ def ours_train(corpora: Path) -> dict[str, float]:
     data = [ours_data(read(corpora / "conll2000" / "train.txt.gz", N_TRAIN))]
     settings = ours_settings()
     start = process_time()
-    trainer = settings.trainer(settings.initialize(data, ["NP"]), data)
+    trainer = trainer_of(settings, initialize(settings, data, ["NP"]), data)
     while trainer.step():
         pass
     seconds = process_time() - start
@@ -60,7 +62,7 @@ def ours_gradient(corpora: Path) -> dict[str, float]:
     from spacy_structlearn.sequence.layout.data import concatenate
 
     data = [ours_data(read(corpora / "conll2000" / "train.txt.gz", N_TRAIN))]
-    model = ours_settings().initialize(data, ["NP"])
+    model = initialize(ours_settings(), data, ["NP"])
     arrays = concatenate(data, model.labels)
     objectives = [ChainLikelihood(model, *arrays, l2=L2, threads=n) for n in (1, 2)]
     theta = np.random.default_rng(0).normal(0, 0.1, objectives[0].n_parameters)
@@ -86,8 +88,8 @@ def ours_tagging(corpora: Path) -> dict[str, float]:
     chunker.add_label("NP")
     data = [ours_data(train)]
     settings = ours_settings()
-    model = settings.initialize([spacy_symbols(train, nlp, data[0])], ["NP"])
-    trainer = settings.trainer(model, [spacy_symbols(train, nlp, data[0])])
+    symbols = [spacy_symbols(train, nlp, data[0])]
+    trainer = trainer_of(settings, initialize(settings, symbols, ["NP"]), symbols)
     for _ in range(60):
         trainer.step()
     chunker.parameters = trainer.parameters()

@@ -94,11 +94,6 @@ def hmm(corpora: Path) -> dict[str, float]:
     return conll(corpora, "HMM.v1", smoothing=0.0)
 
 
-def perceptron(corpora: Path) -> dict[str, float]:
-    """Return figures of an averaged perceptron with label pairs, twenty epochs."""
-    return conll(corpora, "Perceptron.v1")
-
-
 def all_chunks(corpora: Path) -> dict[str, float]:
     """Return figures for all eleven chunk types, first order, on all of train."""
     return conll(corpora, "CRF.v1", None, types=())
@@ -170,7 +165,7 @@ def main() -> None:
     parser.add_argument("--corpora", type=Path, default=default.CORPORA)
     parser.add_argument("--work", type=Path, default=default.WORK, help="cache of stages")
     parser.add_argument("--jobs", type=int, default=1, help="number of processes for jackknifing")
-    conll2000 = (crf1, crf2, hmm, perceptron, all_chunks)
+    conll2000 = (crf1, crf2, hmm, all_chunks)
     names = [*(part.__name__ for part in conll2000), "best"]
     parser.add_argument("--only", choices=[*names, "ewt"], help="one part")
     args = parser.parse_args()

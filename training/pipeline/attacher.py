@@ -36,7 +36,7 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from spacy_structlearn.attachment.sites import NOUN
-from spacy_structlearn.classification.log_linear import LogLinear
+from spacy_structlearn.classification.linear.log_linear import LogLinear
 from spacy_structlearn.groups import CONSTITUENTS, PP_ATTACHMENTS
 from spacy_structlearn.pipeline import fitting
 from spacy_structlearn.pipeline.readers import create_docbin_reader, read_treebank

@@ -73,16 +73,14 @@ SENTENCES = 8  # fewer sentences lead to smaller models and more inputs per seco
 BUILDS = ("sanitized", "ordinary")
 SEEDS, CALLS = "seeds", "calls.pickle"  # a folder in that of the commit, and a file in it
 RESUMED = (
-    "crf", "crf_l1", "memm", "pseudolikelihood", "perceptron", "m_estimation", "latent", "product",
+    "crf", "crf_l1", "memm", "pseudolikelihood", "m_estimation", "latent", "product",
     "conditional", "span", "m_estimated", "isbn", "log_linear", "stages",
 )  # fmt: skip
 # Shares of the inputs of a target or a group: those of most kernels are 1, and slower targets get
 # fewer.
 SHARES = {"kernels": 1.0, "readers": 0.5, "loaders": 0.02, "pipelines": 0.0005}
 SHARES |= {"kernels.grammar.chart._chart": 0.1, "kernels.isbn._search": 0.3}
-SHARES |= dict.fromkeys(
-    ("kernels.grammar.spans._features", "kernels.sequence.estimators._perceptron"), 0.5
-)
+SHARES["kernels.grammar.spans._features"] = 0.5
 SHARES |= {
     f"readers.{name}": 0.2 for name in ("brackets", "docbin_content", "trees", "spaces", "tregex")
 }

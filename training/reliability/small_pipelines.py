@@ -60,7 +60,6 @@ SMALL = {
     "crf": _chunker("CRF", max_iterations=20),
     "memm": _chunker("MEMM", max_iterations=10),
     "pseudolikelihood": _chunker("PseudoLikelihood", max_iterations=10),
-    "perceptron": _chunker("Perceptron", max_iterations=4),
     "hmm": _chunker("HMM"),
     "m_estimation": _chunker("MEstimation", max_iterations=10),
     "split_merge": Small("constituency_parser", {**GRAMMAR, "rounds": 2}),

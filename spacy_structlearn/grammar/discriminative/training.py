@@ -254,8 +254,8 @@ class Objectives:
         self.engine = make_engine(_make_shard, recipe, parts, settings.threads)
         keys = np.unique(np.concatenate(self.engine.map(attrgetter("forests.terminal_keys"))))
         self.terminals = terminals_of(keys, grammar.symbols.n_tags)
-        self.engine.update(GrammarShard.number, keys)
-        self.engine.update(GrammarShard.leave_out, np.asarray(lost, dtype=np.int64))
+        self.engine.map(GrammarShard.number, keys)
+        self.engine.map(GrammarShard.leave_out, np.asarray(lost, dtype=np.int64))
 
     def close(self) -> None:
         """End the threads, and free the forests."""
@@ -297,8 +297,8 @@ class Objectives:
             weights = _level_weights(self.grammar, self._level, parts, self.terminals)
             self._level += 1
             limits = settings.threshold, settings.edge_factor
-            self.engine.update(_refine_shard, weights, levels[self._level], *limits)
-        self.engine.update(GrammarShard.begin, may_lose)
+            self.engine.map(_refine_shard, weights, levels[self._level], *limits)
+        self.engine.map(GrammarShard.begin, may_lose)
         return GrammarLikelihood(
             parameterization_of(self.grammar, number, settings.base),
             self.grammar.lexicon,

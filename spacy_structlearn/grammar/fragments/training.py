@@ -33,7 +33,7 @@ from ... import serialization
 from ...learning.training import Trainer
 from ...optimize.lbfgs import LBFGS, Vector
 from ...optimize.m_estimation import DualCoordinateDescent
-from ...parallel.shards import ThreadEngine
+from ...parallel.shards import Engine
 from ...trees.tree import Tree
 from ..chart.hypergraph import Floats, Mask
 from ..latent.model import LatentGrammar
@@ -189,7 +189,7 @@ class FragmentObjective:
         shards = [
             _FragmentShard([parts[i] for i in group], size, 1.0 / max(n, 1)) for group in groups
         ]
-        self._engine = ThreadEngine(shards, threads)
+        self._engine = Engine(shards, threads)
 
     def value_and_grad(self, w: Vector) -> tuple[float, Vector]:
         """Return the objective at w, float64 (n_features), and its gradient of the same shape."""

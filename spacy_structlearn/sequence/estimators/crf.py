@@ -30,11 +30,13 @@ from ...errors import StructlearnError
 from ...kernels.index import number_keys
 from ...learning.training import array_digest
 from ...optimize.lbfgs import dot
-from ...parallel.shards import Engine, MakeEngine, Pool, balance, make_engine, split
+from ...parallel.shards import Engine, Pool, balance, make_engine, split
 from ..chain import _chain
 from ..chain.model import ChainModel, check_label_ids, count_transitions
 from ..layout.data import AnyInts, Floats, Ids, Ints, Symbols
 from ..layout.features import Templates
+
+LBFGS_MEMORY = 6  # pairs; each costs 16 bytes a feature, and more than CRFsuite's six gain nothing
 
 LabelledSentences = tuple[Symbols, Ints, Ids]
 """Columns, offsets and label ids."""
@@ -229,7 +231,6 @@ class ChainLikelihood:
     shards: number of parts of the data.
     threads: number of threads. They work on different shards, with identical results, or share the
         sentences of a single shard, with results that differ by rounding errors.
-    make_engine: makes the engine that holds the shards.
     `Numbering` defines the parameter vector, with predicates in the order of the shards. Not
     thread-safe.
     Raises StructlearnError if the data do not fit together, or to the model.
@@ -249,7 +250,6 @@ class ChainLikelihood:
         l2: float,
         threads: int = 1,
         shards: int = 1,
-        make_engine: MakeEngine = make_engine,
     ):
         if model.is_empty:
             raise StructlearnError("SL205")
@@ -257,7 +257,6 @@ class ChainLikelihood:
             problem = "weights of unknown predicates cannot be trained by conditional likelihood"
             raise StructlearnError("SL206", problem=problem)
         self._engine: Engine | None = None
-        self._make_engine = make_engine
         self.l2 = l2
         self.model = model
         self.model.locally_normalized = self.locally_normalized
@@ -351,7 +350,7 @@ class ChainLikelihood:
 
     def _update_prior(self) -> None:
         if self._engine is not None:
-            self._engine.update(_set_prior, (self._l2, self._center))
+            self._engine.map(_set_prior, (self._l2, self._center))
 
     def _folded(self) -> Engine:
         """Shards of all data, which cannot be asked for the loss yet."""
@@ -362,12 +361,12 @@ class ChainLikelihood:
             parts.append((sentences, not parts))
         threads = self._threads if self._n_shards == 1 else 1
         shared = (self.shard, self.model, threads)
-        return self._make_engine(_make_shard, shared, parts, self._threads)
+        return make_engine(_make_shard, shared, parts, self._threads)
 
     def _numbered(self, folded: Engine) -> Engine:
         """The same, with the numbering of parameters and the prior."""
-        folded.update(methodcaller("number", self._numbering))
-        folded.update(_set_prior, (self._l2, self._center))
+        folded.map(methodcaller("number", self._numbering))
+        folded.map(_set_prior, (self._l2, self._center))
         return folded
 
     def _check(self, columns: Symbols, offsets: Ints, label_ids: AnyInts) -> LabelledSentences:

@@ -59,8 +59,8 @@ def log_likelihood(model: ChainModel, columns: Symbols, offsets: Ints, label_ids
 class HMMTrainer(Trainer[Any]):
     """Counts, in one step; the value is the negative log-likelihood of the data."""
 
-    def __init__(self, settings: Any, model: ChainModel, data: Parts, **engine: Any):
-        super().__init__(settings, **engine)
+    def __init__(self, settings: Any, model: ChainModel, data: Parts):
+        super().__init__(settings)
         self._model = model
         self._first = model.to_bytes()
         self._data: list[SequenceData] = []

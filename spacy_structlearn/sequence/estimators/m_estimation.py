@@ -28,7 +28,7 @@ from ...errors import StructlearnError
 from ...learning.training import Trainer, array_digest
 from ...optimize.lbfgs import LBFGS, norm
 from ...optimize.m_estimation import DualCoordinateDescent, MEstimationObjective
-from ...parallel.shards import ThreadEngine
+from ...parallel.shards import Engine
 from ...serialization import nested
 from ..chain.model import ChainModel, check_label_ids, transition_places
 from ..chain.states import START
@@ -46,9 +46,8 @@ from ..layout.data import (
 )
 from ..layout.features import Templates, close
 from .base_distribution import BaseDistribution, hidden_markov, locally_uniform, number_codes
-from .crf import Folding
+from .crf import LBFGS_MEMORY, Folding
 from .hmm import close_columns
-from .training import LBFGS_MEMORY
 
 _LARGEST_WEIGHT = 20.0
 """Bound without a regulariser: e^20 = 5e8 is more than counts of tokens can support."""
@@ -361,7 +360,7 @@ class Minimization:
         self._statistics = statistics
         self._max_iterations = settings.max_iterations
         self._objective = MEstimationObjective(statistics.counts, statistics.expectations, c=c)
-        self._engine = ThreadEngine([self._objective])
+        self._engine = Engine([self._objective])
         self._optimizer: LBFGS | DualCoordinateDescent
         if c is None:
             self._optimizer = LBFGS(
@@ -442,8 +441,8 @@ class MEstimationTrainer(Trainer[Any]):
     More data change q0 and the features, so training starts again.
     """
 
-    def __init__(self, settings: Any, model: ChainModel, data: Parts, **engine: Any):
-        super().__init__(settings, **engine)
+    def __init__(self, settings: Any, model: ChainModel, data: Parts):
+        super().__init__(settings)
         self._model = model
         self._data: list[SequenceData] = []
         self.add(data)

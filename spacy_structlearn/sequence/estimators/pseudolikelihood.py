@@ -31,11 +31,10 @@ from scipy.sparse import csr_array
 from ...arrays import find_symbols
 from ...errors import StructlearnError
 from ...optimize.lbfgs import dot
-from ...words.classes import source_columns
 from ..chain.model import ChainModel
 from ..chain.states import START
 from ..layout.data import AnyInts, Floats, Ids, Ints, Symbols
-from ..layout.features import UNKNOWN, Templates
+from ..layout.features import UNKNOWN, check_single_symbols
 from . import _local
 from .crf import ChainLikelihood, ChainShard, LabelledSentences, Numbering, Part
 from .memm import state_lists
@@ -148,7 +147,7 @@ class JointPseudoLikelihood(ChainLikelihood):
     shard = JointShard
 
     def __init__(self, model: ChainModel, *sentences: Any, **settings: Any):
-        check_templates(model.templates)
+        check_single_symbols(model.templates)
         for name in model.templates.columns:
             if name not in model.vocabularies:
                 raise StructlearnError("SL256", column=name)
@@ -251,13 +250,3 @@ def _indicators(rows: Ints, n_columns: int) -> csr_array:
     places, _ = np.nonzero(rows >= 0)
     columns = rows[rows >= 0]
     return csr_array((np.ones(len(columns)), (places, columns)), shape=(len(rows), n_columns))
-
-
-def check_templates(templates: Templates) -> None:
-    """Raise SL255 or SL258 if the joint form is not defined for them, or too costly."""
-    for text, terms in zip(templates.texts, templates.terms, strict=True):
-        if len(terms) > 1:
-            raise StructlearnError("SL255", template=text)
-    for name in templates.columns:
-        if name not in source_columns(templates.columns):
-            raise StructlearnError("SL258", column=name)

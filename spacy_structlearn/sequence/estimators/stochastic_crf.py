@@ -15,12 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...learning.training import array_digest
+from ...arrays import check_offsets
+from ...errors import StructlearnError
+from ...learning.training import Trainer, array_digest
 from ..chain.decode import marginals
-from ..chain.model import ChainModel
-from ..layout.data import AnyFloats, Floats, Ids, Ints, Symbols
+from ..chain.model import ChainModel, check_label_ids
+from ..layout.data import AnyFloats, Floats, Ids, Ints, Parts, Symbols, concatenate
 from . import _stochastic_crf
-from .online import OnlineTrainer, scattered
 
 _ARRAYS = ("weights", "totals", "squares", "sums")
 
@@ -95,28 +96,58 @@ def _within(counts: Ints) -> Ints:
 
 
 # --- training -------------------------------------------------------------------------------------
-class StochasticCRFTrainer(OnlineTrainer):
-    """The value is the sum of -log p(gold | x), each before the update for its sentence."""
+class StochasticCRFTrainer(Trainer[Any]):
+    """Makes passes through the data. The predicates of the model stay fixed.
 
-    kept = ("n_seen", *OnlineTrainer.kept)
+    The result is an average of weights. More data start a new average and `max_iterations` passes.
+    The value is the sum of -log p(gold | x), each before the update for its sentence.
+    Raises StructlearnError if the data do not fit together, or do not fit the model.
+    """
 
-    def begin(self) -> None:
-        """See `OnlineTrainer`."""
+    kept = ("n_seen", "n_averaged", "last")
+
+    def __init__(self, settings: Any, model: ChainModel, data: Parts):
+        super().__init__(settings)
+        if model.is_empty:
+            raise StructlearnError("SL205")
+        self.model = model
         self.n_seen = 0
-        predicates, transitions = self.model.weights[self._order], self.model.transitions
-        self._weights = {"predicate": _Weights(predicates), "transition": _Weights(transitions)}
+        self._rows = np.empty((0, len(model.templates)), dtype=np.int32)
+        self._offsets = np.zeros(1, dtype=np.int64)
+        self._gold = np.empty(0, dtype=np.int32)
+        self._rank: Ids | None = None
+        self.add(data)
 
-    def forget_average(self) -> None:
-        """See `OnlineTrainer`."""
+    def take(self, data: Parts) -> None:
+        columns, offsets, label_ids = concatenate(data, self.model.labels)
+        rows = self.model.rows(self.model.templates.keys(columns, offsets))
+        offsets = check_offsets(offsets, len(rows))
+        gold = check_label_ids(label_ids, len(rows), len(self.model.labels))
+        if self._rank is None:
+            self._rank = self._number_predicates(rows)
+            predicates, transitions = self.model.weights[self._order], self.model.transitions
+            self._weights = {"predicate": _Weights(predicates), "transition": _Weights(transitions)}
+        self._offsets = np.concatenate([self._offsets, offsets[1:] + len(self._rows)])
+        self._rows = np.concatenate([self._rows, self._rank[rows]])
+        self._gold = np.concatenate([self._gold, gold])
+        self.last = self.n_iterations + self.settings.max_iterations
+        self.n_averaged = 0
         for weights in self._weights.values():
             weights.sums[:] = 0
+
+    @property
+    def n_sentences(self) -> int:
+        """Number of sentences."""
+        return len(self._offsets) - 1
 
     def iterate(self) -> bool:
         settings = self.settings
         l1 = settings.l1 / max(self.n_sentences, 1)  # the penalty of one sentence
         learners = (weights.learner for weights in self._weights.values())
         rule = settings.margin, settings.learn_rate, settings.damping, l1
-        self.value = _stochastic_crf.epoch(*self.sentences(), *learners, *rule, float(self.n_seen))
+        order = shuffled(self.n_sentences, settings.seed, self.n_iterations)
+        sentences = self._rows, self._offsets, self._gold, order
+        self.value = _stochastic_crf.epoch(*sentences, *learners, *rule, float(self.n_seen))
         self.n_iterations += 1
         self.n_seen += self.n_sentences
         self.n_averaged += 1
@@ -136,7 +167,8 @@ class StochasticCRFTrainer(OnlineTrainer):
 
     def data_digest(self) -> bytes:
         starts = (weights.start for weights in self._weights.values())
-        return array_digest(*self.arrays, *starts)
+        data = self._rows, self._offsets, self._gold
+        return array_digest(*data, self._order, self.model.keys, *starts)
 
     def state(self) -> dict[str, Any]:
         fields = super().state()
@@ -155,11 +187,24 @@ class StochasticCRFTrainer(OnlineTrainer):
             unseen = start, 0, 0, self.n_averaged * start
             for name, base in zip(_ARRAYS, unseen, strict=True):
                 fresh = np.zeros_like(start) + base
-                stored = scattered(state[f"{kind}_{name}"], places, fresh)
+                stored = _scattered(state[f"{kind}_{name}"], places, fresh)
                 arrays.append((getattr(weights, name), stored))
         for array, stored in arrays:
             array[:] = stored
         return None
+
+    def _number_predicates(self, rows: Ids) -> Ids:
+        """Order the predicates by frequency, so that frequent ones share cache lines.
+
+        rows: predicates at tokens, -1 if unknown. Returns the rank of each predicate, int32
+        (n_predicates + 1), with a last rank of -1 for unknown predicates.
+        """
+        n_predicates = len(self.model.keys)
+        counts = np.bincount(rows[rows >= 0], minlength=n_predicates)
+        self._order = np.argsort(-counts, kind="stable")
+        rank = np.full(n_predicates + 1, -1, dtype=np.int32)
+        rank[self._order] = np.arange(n_predicates, dtype=np.int32)
+        return rank
 
 
 class _Weights:
@@ -170,3 +215,17 @@ class _Weights:
         self.weights = self.start.copy()
         self.totals, self.squares, self.sums = (np.zeros_like(self.start) for _ in range(3))
         self.learner = _stochastic_crf.Learner(self.start, self.weights, self.totals, self.squares)
+
+
+def shuffled(n: int, seed: int, epoch: int) -> Ints:
+    """Return a permutation of n sentences for an epoch, the same on every platform."""
+    # The raw bits of a generator are fixed for good; NumPy's permutations of them are not.
+    return np.argsort(np.random.PCG64([seed, epoch]).random_raw(n), kind="stable")
+
+
+def _scattered(values: NDArray, places: Ints, array: NDArray) -> NDArray:
+    """Write `values` into `array` at `places`, and return it."""
+    if values.shape != places.shape or values.dtype != array.dtype:
+        raise ValueError(f"{values.shape} weights for {places.shape} places")
+    array.reshape(-1)[places] = values
+    return array

@@ -1,22 +1,144 @@
-"""Training of chains by L-BFGS, or by OWL-QN where magnitudes are penalised too."""
+"""Training of chains: the models, trainers and adaptation that belong to the settings."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from ...errors import StructlearnError
 from ...learning.training import Trainer, array_digest
 from ...optimize.lbfgs import LBFGS
 from ...optimize.owlqn import OWLQN
 from ...serialization import nested
 from ..chain.model import ChainModel
-from ..layout.data import Floats, Parts, arranged, concatenate
+from ..layout.data import Floats, Parts, Symbols, arranged, concatenate
 from ..layout.encoding import tag_set
-from ..settings import LikelihoodSettings
-from .crf import ChainLikelihood
-from .hmm import close_columns
+from ..layout.features import Templates
+from ..settings import (
+    ChainSettings,
+    CRFSettings,
+    HMMSettings,
+    LikelihoodSettings,
+    MEMMSettings,
+    MEstimationSettings,
+    SequenceSettings,
+    StochasticCRFSettings,
+)
+from .crf import LBFGS_MEMORY, ChainLikelihood
+from .hmm import HMMTrainer, close_columns
+from .m_estimation import MEstimationTrainer
+from .memm import LocalLikelihood
+from .pseudolikelihood import JointPseudoLikelihood, LogPseudoLikelihood
+from .stochastic_crf import StochasticCRFTrainer
 
-LBFGS_MEMORY = 6  # pairs; each costs 16 bytes a feature, and more than CRFsuite's six gain nothing
+
+def initialize(
+    settings: SequenceSettings,
+    data: Parts,
+    labels: Sequence[str],
+    previous: ChainModel | None = None,
+) -> ChainModel:
+    """Return an untrained model: with the features of `data`, or without if they are counted.
+
+    labels: chunk labels; the labels of the model are their tags in the encoding.
+    previous: the model before, whose word classes are kept if the settings have none, and whose
+        weights are kept in a warm start.
+    """
+    tags = tag_set(labels, settings.encoding)
+    if isinstance(settings, HMMSettings):
+        return _without_predicates(settings, tags, [f"{name}[0]" for name in settings.attributes])
+    assert isinstance(settings, ChainSettings)
+    vocabularies: Sequence[Symbols] = ()
+    if isinstance(settings, MEstimationSettings):
+        model = _without_predicates(settings, tags, settings.all_templates.texts)
+        if data:
+            _, vocabularies = close_columns(np.concatenate([part.columns for part in data]))
+    else:
+        columns, *sentences = concatenate(arranged(data) if settings.joint else data, tags)
+        if settings.joint:
+            columns, vocabularies = close_columns(columns)
+        model = ChainModel.build(
+            columns,
+            *sentences,
+            tags,
+            settings.own_templates,
+            settings.min_count,
+            order=settings.order,
+            pair_features=settings.pair_features,
+            encoding=settings.encoding,
+        )
+        model.margin = settings.margin
+        if not settings.supported_only:
+            model.supported = np.ones(model.weights.shape, dtype=np.bool_)
+            model.supported_transitions = np.ones(model.transitions.shape, dtype=np.bool_)
+    if vocabularies:
+        model.vocabularies = dict(zip(settings.columns, vocabularies, strict=True))
+    model.classes = settings.word_classes
+    if previous is not None:
+        model.classes = model.classes or previous.classes
+        if settings.warm_start and not previous.is_empty:
+            model.adopt(previous)
+    return model
+
+
+def _without_predicates(
+    settings: SequenceSettings, tags: Sequence[str], templates: Sequence[str]
+) -> ChainModel:
+    """Return a model of the labels, whose other parts are counted."""
+    n = len(tags)
+    keys, weights = np.empty(0, dtype=np.uint64), np.empty((0, n))
+    parts = tags, Templates(templates), keys, weights, np.zeros((n, n))
+    return ChainModel(*parts, encoding=settings.encoding)
+
+
+def trainer(settings: SequenceSettings, parameters: ChainModel, data: Parts) -> Trainer:
+    """Return a trainer on `data`, which starts from `parameters`; data can be added later."""
+    if isinstance(settings, HMMSettings):
+        return HMMTrainer(settings, parameters, data)
+    if isinstance(settings, MEstimationSettings):
+        return MEstimationTrainer(settings, parameters, data)
+    if isinstance(settings, StochasticCRFSettings):
+        return StochasticCRFTrainer(settings, parameters, data)
+    kind = JointTrainer if settings.joint else LikelihoodTrainer
+    return kind(settings, parameters, data)
+
+
+def adapter(
+    settings: SequenceSettings,
+    parameters: ChainModel,
+    data: Parts,
+    labels: Sequence[str],
+    *,
+    strength: float,
+) -> LikelihoodTrainer:
+    """Return a trainer of a trained model on new data (Chelba & Acero 2004).
+
+    labels: chunk labels, old and new.
+    strength: of the Gaussian prior, whose mean is the weights of the model, and 0 for new features.
+    A stochastic CRF considers all labels then, not only likely ones.
+    Raises StructlearnError for joint models.
+    """
+    if settings.joint:
+        raise StructlearnError("SL095", learner=f"{settings.name} with joint = true")
+    if isinstance(settings, StochasticCRFSettings):
+        settings = settings.part(CRFSettings, max_iterations=CRFSettings.max_iterations)
+    assert isinstance(settings, LikelihoodSettings)
+    settings = replace(settings, l2=strength, l1=0.0)
+    tags = tag_set(labels, parameters.encoding)
+    extended = parameters.extended(*concatenate(data, tags), tags, settings.min_count)
+    return LikelihoodTrainer(settings, extended, data, centered=True)
+
+
+def objective_kind(settings: LikelihoodSettings) -> type[ChainLikelihood]:
+    """Return the class of the objective."""
+    if isinstance(settings, CRFSettings):
+        return ChainLikelihood
+    if isinstance(settings, MEMMSettings):
+        return LocalLikelihood
+    return JointPseudoLikelihood if settings.joint else LogPseudoLikelihood
 
 
 class LikelihoodTrainer(Trainer[Any]):
@@ -29,16 +151,8 @@ class LikelihoodTrainer(Trainer[Any]):
     _objective: ChainLikelihood | None = None
     _optimizer: LBFGS
 
-    def __init__(
-        self,
-        settings: Any,
-        model: ChainModel,
-        data: Parts,
-        *,
-        centered: bool = False,
-        **engine: Any,
-    ):
-        super().__init__(settings, **engine)
+    def __init__(self, settings: Any, model: ChainModel, data: Parts, *, centered: bool = False):
+        super().__init__(settings)
         self._model = model
         self._centered = centered
         self.add(data)
@@ -86,13 +200,12 @@ class LikelihoodTrainer(Trainer[Any]):
     def _begin(self, *sentences: Any) -> None:
         """Make the objective, and begin at the weights of the model."""
         settings = self.settings
-        self._objective = settings.objective_kind(
+        self._objective = objective_kind(settings)(
             self._model,
             *sentences,
             l2=settings.l2,
             threads=settings.threads,
             shards=settings.shards,
-            make_engine=self.make_engine,
         )
         start = self._begun.parameters()
         if self._centered:
@@ -125,21 +238,3 @@ class JointTrainer(LikelihoodTrainer):
         self._data = [*self._data, *data]
         columns, *others = concatenate(arranged(self._data), self._model.labels)
         self._begin(self._model.derive(close_columns(columns)[0]), *others)
-
-
-def adapter(
-    settings: LikelihoodSettings,
-    model: ChainModel,
-    data: Parts,
-    labels: Sequence[str],
-    **engine: Any,
-) -> LikelihoodTrainer:
-    """Return a trainer of a trained model on new data (Chelba & Acero 2004).
-
-    settings: of the objective; l2 is the strength of the prior, whose mean is the weights of the
-        model, and 0 for new features.
-    labels: chunk labels, old and new.
-    """
-    tags = tag_set(labels, model.encoding)
-    extended = model.extended(*concatenate(data, tags), tags, settings.min_count)
-    return LikelihoodTrainer(settings, extended, data, centered=True, **engine)

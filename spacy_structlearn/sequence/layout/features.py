@@ -18,6 +18,7 @@ from numpy.typing import DTypeLike
 from ...arrays import check_offsets, find_symbols
 from ...errors import StructlearnError
 from ...kernels.index import KeyIndex
+from ...words.classes import source_columns
 from . import _predicates
 from .data import AnyFloats, Floats, Ints, Symbols
 
@@ -191,6 +192,16 @@ def close(columns: Symbols, names: Sequence[str], vocabularies: Mapping[str, Sym
             columns = columns.copy()
             columns[unknown, place] = UNKNOWN
     return columns
+
+
+def check_single_symbols(templates: Templates) -> None:
+    """Raise StructlearnError unless templates read a single symbol, of a column of the text."""
+    for text, terms in zip(templates.texts, templates.terms, strict=True):
+        if len(terms) > 1:
+            raise StructlearnError("SL255", template=text)
+    for name in templates.columns:
+        if name not in source_columns(templates.columns):
+            raise StructlearnError("SL258", column=name)
 
 
 def _parse(text: str) -> list[tuple[str, int]]:

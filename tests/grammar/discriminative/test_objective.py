@@ -29,7 +29,7 @@ from spacy_structlearn.grammar.discriminative.objective import (
 )
 from spacy_structlearn.grammar.discriminative.settings import BASES
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
-from spacy_structlearn.parallel.shards import ThreadEngine
+from spacy_structlearn.parallel.shards import Engine
 
 KINDS = ("smoothed", "simple", "tied")
 FLOOR = 1e-3
@@ -48,7 +48,7 @@ def objective(
 ):
     data, grammar = learned(name, kind)
     made, terminals, _ = at_level(data, grammar, number, threshold, shards=shards)
-    engine = ThreadEngine([GrammarShard(forests, terminals) for forests in made], threads)
+    engine = Engine([GrammarShard(forests, terminals) for forests in made], threads)
     parameters = parameterization_of(grammar, number, base)
     return GrammarLikelihood(parameters, grammar.lexicon, terminals, engine, l2)
 
@@ -383,7 +383,7 @@ def test_no_sentences():
     terminals = Terminals(np.empty(0, np.int32), np.empty(0, np.int32))
     forests.number_terminals(np.empty(0, np.int64))
     forests.refine(grammar.levels[1])
-    engine = ThreadEngine([GrammarShard(forests, terminals)])
+    engine = Engine([GrammarShard(forests, terminals)])
     parameters = parameterization_of(grammar, 1, "generative")
     likelihood = GrammarLikelihood(parameters, grammar.lexicon, terminals, engine, 0.5)
     theta = np.ones(parameters.n_parameters)
@@ -413,7 +413,7 @@ def test_a_sentence_that_float32_loses_has_no_part_in_value_or_gradient():
     data, grammar = learned("toy", "simple")
     rest = data.subset(np.delete(np.arange(data.n_trees), lost))
     made, terminals, _ = at_level(rest, grammar, 1, 1e-4)
-    engine = ThreadEngine([GrammarShard(forests, terminals) for forests in made])
+    engine = Engine([GrammarShard(forests, terminals) for forests in made])
     other = GrammarLikelihood(likelihood.parameterization, grammar.lexicon, terminals, engine, 0.0)
     wanted, its = other.value_and_grad(theta)
     assert value == pytest.approx(wanted, rel=1e-5)

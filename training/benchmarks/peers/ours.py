@@ -108,10 +108,9 @@ class Classifier:
         from spacy_structlearn import classification
 
         settings = getattr(classification, f"{self.kind}Settings")(**self.settings)
-        model = getattr(classification, self.kind)(settings)
         rows, labels = _tuples(train["inputs"]), train["outputs"]
         on_dev = (_tuples(dev["inputs"]), dev["outputs"])
-        model.fit(rows, labels, dev=on_dev, variables=VARIABLES)
+        model = classification.fit(settings, rows, labels, dev=on_dev, variables=VARIABLES)
         (folder / "model").write_bytes(model.to_bytes())
 
     def load(self, folder: Path) -> Any:
@@ -190,7 +189,6 @@ CRF = {"@architectures": "spacy_structlearn.CRF.v1"}
 SYSTEMS = {
     "ours_crf": Chunker(CRF),
     "ours_pairs": Chunker({**CRF, "order": 2, "l2": 1.0}),
-    "ours_perceptron": Chunker({"@architectures": "spacy_structlearn.Perceptron.v1"}),
     "ours_best": Chunker({"l2": 2.0}, config="np_chunker.cfg", n_classes=400),
     "ours_bayes_net": Classifier("BayesNet", {"fit_d": "conditional", "n_d": "many"}),
     "ours_log_linear": Classifier("LogLinear", {"l2": "search"}),

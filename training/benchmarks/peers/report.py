@@ -25,7 +25,6 @@ ROWS: dict[str, dict[str, Row]] = {
     "chunks": {
         "ours_crf": Row("", "first-order CRF"),
         "ours_pairs": Row("", "CRF, label pairs"),
-        "ours_perceptron": Row("", "averaged perceptron, label pairs"),
         "ours_best": Row("", "CRF with word classes, shapes, IOBES"),
         "crfsuite_crf": Row("python-crfsuite", "first-order CRF"),
         "crfsuite_pairs": Row("python-crfsuite", "CRF, label pairs"),

@@ -21,7 +21,7 @@ from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.discriminative.objective import GrammarLikelihood
 from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
 from spacy_structlearn.grammar.discriminative.training import ConditionalGrammarTrainer
-from spacy_structlearn.parallel.shards import ThreadEngine
+from spacy_structlearn.parallel.shards import Engine
 from spacy_structlearn.trees.tree import Tree
 from training.common.kept import WSJ, run_training
 from training.common.process import in_process
@@ -59,7 +59,7 @@ class AdaGrad:
         total = 0.0
         for number in rng.permutation(len(shards)):
             batch = copy.copy(objective)
-            batch.engine = ThreadEngine([shards[number]])
+            batch.engine = Engine([shards[number]])
             batch.l2 /= len(shards)
             value, gradient = batch.value_and_grad(self.x)
             total += value + l1 * np.abs(self.x).sum()

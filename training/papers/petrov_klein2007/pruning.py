@@ -32,7 +32,7 @@ from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammar
 from spacy_structlearn.grammar.latent.model import LatentGrammar, Level
 from spacy_structlearn.grammar.treebank.lexicon import Lexicon
 from spacy_structlearn.grammar.treebank.symbols import TreebankData
-from spacy_structlearn.parallel.shards import ThreadEngine
+from spacy_structlearn.parallel.shards import Engine
 
 REGIMES = ("coarse_to_fine", "none")
 
@@ -167,7 +167,7 @@ class RebuiltObjective:
             parameterization_of(grammar, grammar.depth, "generative"),
             grammar.lexicon,
             terminals,
-            ThreadEngine([self._shard]),
+            Engine([self._shard]),
         )
 
     @property

@@ -6,8 +6,8 @@ Called by papers/smith2007, or, without test data:
 
 `beyond.steps`: richer emissions of the paper's HMM, and further M-steps. `beyond.frontier`:
 accuracy and CPU seconds of several trainers, from symbol ids to a model, including features.
-`beyond.crf_from_m_est` and `beyond.crf_from_perceptron`: iterations of a CRF that starts from
-another model.
+`beyond.crf_from_m_est`: iterations of a CRF that starts from
+an M-estimate.
 """
 
 from __future__ import annotations
@@ -36,16 +36,13 @@ from spacy_structlearn.sequence.estimators.base_distribution import BaseDistribu
 from spacy_structlearn.sequence.estimators.crf import ChainLikelihood
 from spacy_structlearn.sequence.estimators.hmm import close_columns
 from spacy_structlearn.sequence.estimators.m_estimation import ChainStatistics, Minimization
-from spacy_structlearn.sequence.estimators.perceptron import PerceptronTrainer
 from spacy_structlearn.sequence.estimators.training import LBFGS_MEMORY
-from spacy_structlearn.sequence.layout.data import SequenceData
 from spacy_structlearn.sequence.layout.features import SHA_PEREIRA, Templates
-from spacy_structlearn.sequence.settings import MEstimationSettings, PerceptronSettings
+from spacy_structlearn.sequence.settings import MEstimationSettings
 from training.papers.smith2007 import models
 from training.papers.smith2007.models import LABELS, Data
 
 L2 = 1.0  # of the CRF, c = 1
-EPOCHS = (1, 2, 3, 5, 10)
 ITERATIONS = (20, 30, 40, 60, 100)
 OPTIMUM = 1e-4
 """Relative distance from the optimum at which iterations are compared."""
@@ -173,17 +170,6 @@ def frontier(data: Data, tuning: Data) -> Named:
     yield "frontier.m_est_paper", {"cpu_s": seconds, **f1(tuning, model)}
     start = process_time()
     model, columns = featurised(data)
-    perceptron = perceptron_of(model, columns, data)
-    seconds = process_time() - start
-    for epoch in range(1, max(EPOCHS) + 1):
-        start = process_time()
-        perceptron.step()
-        model = perceptron.parameters()
-        seconds += process_time() - start
-        if epoch in EPOCHS:
-            yield f"frontier.perceptron_{epoch}", {"cpu_s": seconds, **f1(tuning, model)}
-    start = process_time()
-    model, columns = featurised(data)
     objective = ChainLikelihood(model, columns, *data[1:], l2=L2)
     optimizer = lbfgs(objective.parameters())
     seconds = process_time() - start
@@ -225,9 +211,9 @@ def read_by(data: Data, names: Sequence[str]) -> Data:
 
 # --- starting points of the CRF -------------------------------------------------------------------
 def initialisers(data: Data) -> Named:
-    """Return iterations and CPU seconds of a CRF to the same loss, from zero and from other models.
+    """Return iterations and CPU seconds of a CRF to the same loss, from 0 and from an M-estimate.
 
-    The weights of other models are scaled to minimize the loss. Seconds include the other model and
+    The weights of the M-estimate are scaled to minimize the loss. Seconds include the estimate and
     the scaling, and are medians of alternating runs.
     """
     model, columns = featurised(data)
@@ -235,9 +221,9 @@ def initialisers(data: Data) -> Named:
     zero = objective.parameters()
     optimum = (descend(objective, zero, 0.0).value or 0.0) * (1 + OPTIMUM)
     n: dict[str, int] = {}
-    seconds: dict[str, list[float]] = {"zero": [], "m_est": [], "perceptron": []}
+    seconds: dict[str, list[float]] = {"zero": [], "m_est": []}
     for _ in range(REPEATS):
-        for name, start in (("zero", None), ("m_est", m_estimate), ("perceptron", perceptron)):
+        for name, start in (("zero", None), ("m_est", m_estimate)):
             begin = process_time()
             x = zero
             if start is not None:
@@ -251,16 +237,15 @@ def initialisers(data: Data) -> Named:
             seconds[name].append(process_time() - begin)
     of_zero = median(seconds["zero"])
     yield "crf_from_zero", {"iterations": n["zero"], "cpu_s": of_zero}
-    for name in ("m_est", "perceptron"):
-        yield (
-            f"crf_from_{name}",
-            {
-                "iterations": n[name],
-                "iterations_from_zero": n["zero"],
-                "iterations_saved": n["zero"] - n[name],
-                "cpu_saved": of_zero - median(seconds[name]),
-            },
-        )
+    yield (
+        "crf_from_m_est",
+        {
+            "iterations": n["m_est"],
+            "iterations_from_zero": n["zero"],
+            "iterations_saved": n["zero"] - n["m_est"],
+            "cpu_saved": of_zero - median(seconds["m_est"]),
+        },
+    )
 
 
 def m_estimate(data: Data) -> ChainModel:
@@ -273,21 +258,6 @@ def m_estimate(data: Data) -> ChainModel:
     labels = model.weights[:, : len(LABELS)]
     labels -= labels.mean(axis=1, keepdims=True)
     return model
-
-
-def perceptron(data: Data) -> ChainModel:
-    """Train a perceptron for three epochs."""
-    model, columns = featurised(data)
-    averaged = perceptron_of(model, columns, data)
-    for _ in range(3):
-        averaged.step()
-    return averaged.parameters()
-
-
-def perceptron_of(model: ChainModel, columns: NDArray[np.uint64], data: Data) -> PerceptronTrainer:
-    tags = tuple(np.array(LABELS)[data.label_ids].tolist())
-    sentences = SequenceData(columns, data.offsets, tags)
-    return PerceptronTrainer(PerceptronSettings(), model, [sentences])
 
 
 def descend(objective: ChainLikelihood, x: NDArray[np.float64], goal: float) -> LBFGS:

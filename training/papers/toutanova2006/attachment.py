@@ -24,6 +24,7 @@ from spacy_structlearn.classification import (
     LogLinear,
     LogLinearSettings,
     Table,
+    fit,
 )
 from spacy_structlearn.evaluation.calibration import expected_calibration_error
 from spacy_structlearn.evaluation.classification import score_labels
@@ -105,7 +106,7 @@ def tables(corpora: Path) -> dict[str, Any]:
         for n_d in ("one", "many"):
             model = BayesNet(BayesNetSettings(structure="naive", fit_d=fit_d, n_d=n_d)).fit(**data)
             report(f"{name}.{n_of_d(model)}", model)
-    report("lr", LogLinear(LogLinearSettings(templates="single", l2="search")).fit(**data))
+    report("lr", fit(LogLinearSettings(templates="single", l2="search"), **data))
 
     start = process_time()
     searched = BayesNet(BayesNetSettings(structure="search", fit_d=None)).fit(**data)
@@ -125,7 +126,7 @@ def tables(corpora: Path) -> dict[str, Any]:
         ),
     )
     start = process_time()
-    loglinear = LogLinear(LogLinearSettings(templates="search", l2="search")).fit(**data)
+    loglinear = fit(LogLinearSettings(templates="search", l2="search"), **data)
     figures["search_s.loglinear"] = process_time() - start
     report("loglinear", loglinear)
     figures["loglinear.templates"] = ["+".join(t) for t in loglinear.templates]
@@ -134,9 +135,8 @@ def tables(corpora: Path) -> dict[str, Any]:
         "minimal.bn",
         BayesNet(BayesNetSettings(structure="search", fit_d=None, smoothing="uniform")).fit(**data),
     )
-    minimal = LogLinear(LogLinearSettings(templates="search", l2=MINIMAL_L2, nested=False)).fit(
-        **data
-    )
+    settings = LogLinearSettings(templates="search", l2=MINIMAL_L2, nested=False)
+    minimal = fit(settings, **data)
     report("minimal.loglinear", minimal)
 
     for a, b, *_ in CLAIMS:
@@ -165,26 +165,22 @@ def best(corpora: Path) -> dict[str, Any]:
         templates = [t for ending in ("lemma", *kinds) for t in conjunctions(ending)]
         templates = list(dict.fromkeys(templates))
         for l2 in BEST_L2:
-            model = LogLinear(
-                LogLinearSettings(
-                    templates=templates,
-                    l2=l2,
-                    base=BayesNetSettings(structure=ON_LEMMAS, n_d="many"),
-                )
+            settings = LogLinearSettings(
+                templates=templates,
+                l2=l2,
+                base=BayesNetSettings(structure=ON_LEMMAS, n_d="many"),
             )
-            model.fit(tables[0], train.labels)
+            model = fit(settings, tables[0], train.labels)
             score = accuracy(model, (tables[1], dev.labels))
             name = "_".join(("lemma", *kinds)) + f"_{l2:g}"
             figures[f"best.compared.{name}.dev_acc"] = 100 * score
             found.append((score, templates, l2))
             print(f"best, {name:18} dev {100 * score:.2f}", flush=True)
     score, templates, l2 = max(found, key=itemgetter(0))
-    model = LogLinear(
-        LogLinearSettings(
-            templates=templates, l2=l2, base=BayesNetSettings(structure=ON_LEMMAS, n_d="many")
-        )
+    settings = LogLinearSettings(
+        templates=templates, l2=l2, base=BayesNetSettings(structure=ON_LEMMAS, n_d="many")
     )
-    model.fit(Table.concatenate(tables[:2]), train.labels + dev.labels)
+    model = fit(settings, Table.concatenate(tables[:2]), train.labels + dev.labels)
     predicted, probabilities = model.predict(tables[2]), model.predict_proba(tables[2])
     right = np.array(predicted) == np.array(test.labels)
     result = score_labels(test.labels, predicted)

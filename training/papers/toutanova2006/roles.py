@@ -19,6 +19,7 @@ from spacy_structlearn.classification import (
     BayesNetSettings,
     LogLinear,
     LogLinearSettings,
+    fit,
 )
 from spacy_structlearn.evaluation.calibration import expected_calibration_error
 from spacy_structlearn.evaluation.classification import score_labels
@@ -111,11 +112,12 @@ class Report:
         self.set(key, process_time() - start)
         return result
 
-    def add(self, name: str, model: Model) -> Model:
+    def add(self, name: str, settings: BayesNetSettings | LogLinearSettings) -> Model:
         """Fit a model to train with selection on tune, and then to both with the selection."""
         train, tune = self.corpus.train, self.corpus.tune
         dev = (tune.table, tune.labels)
-        self.timed(f"{name}.fit_s", lambda: model.fit(train.table, train.labels, dev=dev))
+        data = train.table, train.labels
+        model = self.timed(f"{name}.fit_s", lambda: fit(settings, *data, dev=dev))
         accuracy = score_labels(tune.labels, model.predict(tune.table)).accuracy
         self.set(f"{name}.tune_acc", 100 * accuracy)
         if isinstance(model, BayesNet):
@@ -135,10 +137,8 @@ class Report:
             net = BayesNet(model.settings.part(BayesNetSettings, **changes))
             return net.fit(train.table, train.labels, dev=(tune.table, tune.labels))
         tolerance = model.settings.tolerance
-        again = LogLinear(
-            LogLinearSettings(templates=model.templates, l2=model.l2, tolerance=tolerance)
-        )
-        return again.fit(both.table, both.labels)
+        chosen = LogLinearSettings(templates=model.templates, l2=model.l2, tolerance=tolerance)
+        return fit(chosen, both.table, both.labels)
 
     def close(self) -> dict[str, Any]:
         """Return accuracy, calibration and McNemar's test on the test items."""
@@ -178,9 +178,9 @@ def naive(report: Report) -> None:
         for n_d, ending in (("one", "1"), ("many", "15")):
             report.add(
                 f"core.{name}.{ending}",
-                BayesNet(BayesNetSettings(structure="naive", fit_d=fit_d, n_d=n_d)),
+                BayesNetSettings(structure="naive", fit_d=fit_d, n_d=n_d),
             )
-    report.add("core.lr", LogLinear(LogLinearSettings(templates=SINGLE, l2="search")))
+    report.add("core.lr", LogLinearSettings(templates=SINGLE, l2="search"))
 
 
 def nets(report: Report) -> None:
@@ -198,15 +198,15 @@ def nets(report: Report) -> None:
         for n_d, ending in (("one", "1"), ("many", "multi")):
             report.add(
                 f"core.{name}.{ending}",
-                BayesNet(BayesNetSettings(structure=found.parents, fit_d=fit_d, n_d=n_d)),
+                BayesNetSettings(structure=found.parents, fit_d=fit_d, n_d=n_d),
             )
     wider = report.timed("search_s.bn_3_parents", lambda: search(4))
     report.set("core.structure_3_parents", as_text(wider.parents))
-    report.add("core.hybrid_bn.3_parents", BayesNet(BayesNetSettings(structure=wider.parents)))
+    report.add("core.hybrid_bn.3_parents", BayesNetSettings(structure=wider.parents))
     best, n_tried = report.timed("search_s.climb", lambda: climb(wider.parents, 3, train, tune))
     report.set("core.structure_best", as_text(best))
     report.set("core.structure_best_tried", n_tried)
-    report.add("core.hybrid_bn.best", BayesNet(BayesNetSettings(structure=best)))
+    report.add("core.hybrid_bn.best", BayesNetSettings(structure=best))
 
 
 def as_text(structure: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
@@ -215,12 +215,10 @@ def as_text(structure: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
 
 def log_linear(report: Report) -> None:
     """Add log-linear models by structure search and, for comparison, with fixed templates."""
-    report.add(
-        "core.loglinear.paper", LogLinear(LogLinearSettings(templates=PAPER_TEMPLATES, l2=CORE_L2))
-    )
-    report.add("core.loglinear.pairs", LogLinear(LogLinearSettings(templates=PAIRS, l2=CORE_L2)))
-    searched = LogLinear(LogLinearSettings(templates="search", l2=CORE_L2))
-    report.timed("search_s.loglinear", lambda: report.add("core.loglinear", searched))
+    report.add("core.loglinear.paper", LogLinearSettings(templates=PAPER_TEMPLATES, l2=CORE_L2))
+    report.add("core.loglinear.pairs", LogLinearSettings(templates=PAIRS, l2=CORE_L2))
+    settings = LogLinearSettings(templates="search", l2=CORE_L2)
+    searched = report.timed("search_s.loglinear", lambda: report.add("core.loglinear", settings))
     report.set("core.loglinear.templates", template_names(searched))
     report.set("core.loglinear.n_fits", sum(step.n_fits for step in searched.steps))
 
@@ -233,11 +231,13 @@ def minimal(report: Report) -> None:
     """Add the models of table 8: almost no smoothing, and no back-off."""
     net = report.add(
         "core.minimal.bn",
-        BayesNet(BayesNetSettings(structure="search", fit_d=None, smoothing="uniform")),
+        BayesNetSettings(structure="search", fit_d=None, smoothing="uniform"),
     )
     report.set("core.minimal.structure", as_text(net.parents))
-    searched = LogLinear(LogLinearSettings(templates="search", l2=MINIMAL_L2, nested=False))
-    report.timed("search_s.minimal", lambda: report.add("core.minimal.loglinear", searched))
+    settings = LogLinearSettings(templates="search", l2=MINIMAL_L2, nested=False)
+    searched = report.timed(
+        "search_s.minimal", lambda: report.add("core.minimal.loglinear", settings)
+    )
     report.set("core.minimal.loglinear.templates", template_names(searched))
 
 
@@ -247,9 +247,7 @@ def extra(corpus: Corpus, prefix: str = "") -> dict[str, Any]:
     for name, templates in EXTRA.items():
         report.add(
             f"extra.{name}",
-            LogLinear(
-                LogLinearSettings(templates=templates, l2=EXTRA_L2, tolerance=EXTRA_TOLERANCE)
-            ),
+            LogLinearSettings(templates=templates, l2=EXTRA_L2, tolerance=EXTRA_TOLERANCE),
         )
     return report.close()
 

@@ -24,8 +24,8 @@ from .choices import CHANGES, Choices, changed
 
 PACKAGE = "spacy_structlearn"
 MODULES = (
-    "classification._counts",
-    "classification._log_linear",
+    "classification.nets._counts",
+    "classification.linear._log_linear",
     "grammar.fragments._annotation",
     "grammar.chart._chart",
     "grammar.latent._derivations",
@@ -44,7 +44,6 @@ MODULES = (
     "sequence.chain._chain",
     "words._classes",
     "sequence.estimators._local",
-    "sequence.estimators._perceptron",
     "sequence.chain._segments",
     "sequence.estimators._stochastic_crf",
     "sequence.layout._words",

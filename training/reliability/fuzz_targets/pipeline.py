@@ -158,7 +158,7 @@ def some_span(doc: Doc, rng: random.Random) -> Span:
 MIXED = (
     ("tagger", "hmm", "m_estimated", "bayes_net", "stages"),
     ("tagger", "m_estimation", "isbn", "log_linear", "stages"),
-    ("tagger", "perceptron", "conditional", "bayes_net", "stages"),
+    ("tagger", "crf", "conditional", "bayes_net", "stages"),
     ("tagger", "memm", "span", "log_linear"),
     ("tagger", "crf_pairs", "span", "stages"),
     ("tagger", "joint", "isbn_mean_field"),

@@ -76,7 +76,6 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
     "joint": _chain(
         "PseudoLikelihood", templates=["ORTH[0]", "TAG[0]"], joint=True, max_iterations=3
     ),
-    "perceptron": _chain("Perceptron", max_iterations=2),
     "hmm": _chain("HMM"),
     "m_estimation": _chain("MEstimation", max_iterations=3),
     "m_estimation_empirical": _chain("MEstimation", base="empirical", max_iterations=3),

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kernels.index import KeyIndex, group
-from .features import CLASS_NAME, SET_SEPARATOR, Table, symbol, tuple_keys
+from ...kernels.index import KeyIndex, group
+from ..features import CLASS_NAME, SET_SEPARATOR, Table, symbol, tuple_keys
 
 Subset: TypeAlias = "tuple[int, ...]"
 """Indices of variables in ascending order; the index of the class follows those of variables."""

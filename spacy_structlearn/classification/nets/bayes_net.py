@@ -17,14 +17,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ..errors import StructlearnError
-from ..optimize.lbfgs import minimize
+from ...errors import StructlearnError
+from ...optimize.lbfgs import minimize
+from ..classifier import Classifier, Progress, labelled
+from ..features import Rows, Table, concatenate, is_by_name, label_ids_of, symbol
+from ..settings import BayesNetSettings
 from . import structure, witten_bell
 from ._counts import BayesNetKernel
-from .classifier import Classifier, Progress
 from .counts import CountedInstances, JointCounts, Subset, join, seed_of
-from .features import ClassificationData, Rows, Table, concatenate, is_by_name, label_ids_of, symbol
-from .settings import BayesNetSettings
 from .structure import Parents, PlacementStep
 
 _MAX_ITERATIONS = 200
@@ -81,13 +81,22 @@ class BayesNet(Classifier):
         """How many tuples of values have a count."""
         return sum(len(keys) for keys in self.tables.keys)
 
-    def _fitted(
+    def fit(
         self,
-        train: ClassificationData,
-        dev: ClassificationData | None,
-        labels: tuple[str, ...],
-        progress: Progress | None,
+        rows: Rows,
+        labels: Sequence[str],
+        *,
+        progress: Progress | None = None,
+        **further: Any,
     ) -> BayesNet:
+        """Learn from labelled rows; returns the network itself.
+
+        rows, labels: the training data, and the label of each row.
+        further: `dev`, `variables` and `known_labels`, see `classifier.labelled`.
+        progress: called with a line of text after each step of a search.
+        Raises StructlearnError if the arguments do not fit together or with the settings.
+        """
+        train, dev, labels = labelled(rows, labels, **further)
         if self.settings.recount and dev is None:
             raise StructlearnError("SL514")
         counts = JointCounts(train.table, label_ids_of(train.labels, labels), labels)
@@ -102,9 +111,11 @@ class BayesNet(Classifier):
             both = concatenate([train, dev])
             counts = JointCounts(both.table, label_ids_of(both.labels, labels), labels)
         tables = Tables.of(counts, parents, self.settings.smoothing)
-        net = BayesNet(self.settings, labels, train.table.variables, parents, d, steps, tables)
-        net._counts = counts
-        return net
+        # An earlier fit is only replaced after everything that can fail.
+        arguments = self.settings, labels, train.table.variables, parents, d, steps, tables
+        vars(self).update(vars(BayesNet(*arguments)))
+        self._counts = counts
+        return self
 
     def log_joint(self, rows: Rows) -> NDArray[np.float64]:
         """Return log P(x, y) for each instance and label, float64 (n, n_labels).

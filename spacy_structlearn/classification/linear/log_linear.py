@@ -25,15 +25,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ..errors import StructlearnError
-from ..kernels.index import KeyIndex
-from ..serialization import nested
+from ...errors import StructlearnError
+from ...kernels.index import KeyIndex
+from ...serialization import nested
+from ..classifier import Classifier
+from ..features import Rows, Table, is_by_name
+from ..nets.bayes_net import BayesNet
+from ..settings import LogLinearSettings
 from ._log_linear import add_scores_of_values
-from .bayes_net import BayesNet
-from .classifier import Classifier, Progress
 from .conditional import Template, base_scores, log_softmax, template_columns
-from .features import ClassificationData, Rows, Table, is_by_name
-from .settings import LogLinearSettings
 
 _DENSE, _SPARSE = 1, 2  # format versions, by how weights are stored
 _SPARSE_OVERHEAD = 64  # maximum number of bytes for the name of an array
@@ -60,10 +60,7 @@ def template_name(template: Template) -> str:
 class LogLinear(Classifier):
     """A conditional log-linear model.
 
-    `fit` chooses templates and l2 on `dev`, or on a tenth of the training data, in the order of a
-    hash, which is added again before the weights are estimated. The order of rows does not matter.
-
-    settings: None: the defaults. All other arguments are learned by `fit`.
+    settings: None: the defaults. All other arguments are learned (`trainers.fit`).
     labels, variables: see `Classifier`. templates: tuples of variables.
     keys, weights: uint64 (n_features), ascending, and floating (n_features, n_labels).
     bias: float64 (n_labels). coefficients: float64 (1) with a base, otherwise (0).
@@ -113,22 +110,6 @@ class LogLinear(Classifier):
         if self.base is not None:
             used.update(self.base.used)
         return tuple(variable for variable in self.variables if variable in used)
-
-    def _fitted(
-        self,
-        train: ClassificationData,
-        dev: ClassificationData | None,
-        labels: tuple[str, ...],
-        progress: Progress | None,
-    ) -> LogLinear:
-        # Only training needs this import.
-        from .training import LogLinearTrainer
-
-        untrained = LogLinear(self.settings, labels, train.table.variables)
-        trainer = LogLinearTrainer(self.settings, untrained, [train], dev=dev, progress=progress)
-        while trainer.step():
-            pass
-        return trainer.learned()
 
     def log_proba(self, rows: Rows) -> NDArray[np.float64]:
         """Return log P(y | x), float64 (n, n_labels); see `BayesNet.log_joint`."""

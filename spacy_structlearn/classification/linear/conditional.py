@@ -14,13 +14,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import cumulative
-from ..kernels.index import KeyIndex, group
-from ..optimize.lbfgs import LBFGS, run
+from ...arrays import cumulative
+from ...kernels.index import KeyIndex, group
+from ...optimize.lbfgs import LBFGS, run
+from ..features import SET_SEPARATOR, LabelledTable, Table, row_keys, symbol, tuple_keys
+from ..nets.bayes_net import BayesNet
+from ..settings import BayesNetSettings, LogLinearSettings
 from ._log_linear import Instances, add_scores
-from .bayes_net import BayesNet
-from .features import SET_SEPARATOR, LabelledTable, Table, row_keys, symbol, tuple_keys
-from .settings import BayesNetSettings, LogLinearSettings
 
 Template = tuple[str, ...]
 

@@ -18,10 +18,10 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import StructlearnError
-from .classifier import Progress
+from ...errors import StructlearnError
+from ..classifier import Progress
+from ..settings import BayesNetSettings
 from .counts import Cache, CountedInstances, Subset
-from .settings import BayesNetSettings
 from .witten_bell import TIE, best_labels, family, probabilities
 
 Parents: TypeAlias = "dict[str, tuple[str, ...]]"

@@ -1,0 +1,1 @@
+"""Conditional log-linear models: the objective and the classifier."""

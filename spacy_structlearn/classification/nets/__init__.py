@@ -1,0 +1,1 @@
+"""Bayesian networks: counts, smoothing, structure and the classifier."""
