@@ -132,7 +132,7 @@ def shards(default: int = 1) -> Any:
         default,
         ge=1,
         le=MOST_PARTS,
-        help="Number of parts of the training data, which may be on several machines. "
+        help="Number of parts of the training data, which the threads share. "
         "Results for different numbers differ by rounding errors.",
     )
 
