@@ -11,6 +11,8 @@ from setuptools import Extension
 from setuptools.command.build_ext import build_ext
 
 SHARED = "spacy_structlearn.kernels._cyutility"
+# What a type checker sees of a kernel, whose functions check what they are given.
+STUB = "from typing import Any\n\ndef __getattr__(name: str) -> Any: ...\n"
 HEADERS = [path.as_posix() for path in Path("spacy_structlearn/kernels").glob("*.h")]
 
 
@@ -39,7 +41,7 @@ class BuildKernels(build_ext):
             self.parallel = os.cpu_count()
 
     def build_extensions(self) -> None:
-        """Translate to C in parallel processes, then compile in parallel."""
+        """Translate to C in parallel processes, write stubs, and compile in parallel."""
         # Not needed to import this module: Cython is installed for a build only.
         from Cython.Build import cythonize
 
@@ -52,6 +54,7 @@ class BuildKernels(build_ext):
         )
         for extension, in_c in zip(self.extensions, translated, strict=True):
             extension.sources = in_c.sources
+            Path(in_c.sources[0]).with_suffix(".pyi").write_text(STUB, encoding="utf8")
             # Cython knows the header that a kernel names, and not those that this one includes.
             extension.depends = HEADERS if in_c.depends else []
         super().build_extensions()
