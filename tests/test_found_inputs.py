@@ -4,21 +4,21 @@ import numpy as np
 import pytest
 import spacy
 import srsly
+
+from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.treebank._lexicon import word_scores
 from spacy_structlearn.isbn._network import Network
 from spacy_structlearn.isbn._search import Searcher, Workspace
 from spacy_structlearn.matching._forest import build
+from spacy_structlearn.matching.patterns import compiled
+from spacy_structlearn.matching.tregex import MOST_ALTERNATIVES, MOST_DEPTH, parsed
 from spacy_structlearn.optimize._dual import epoch
 from spacy_structlearn.roles._arguments import outside
 from spacy_structlearn.sequence.chain._chain import Chain, best_paths
 from spacy_structlearn.sequence.chain._segments import nest
-from spacy_structlearn.words._classes import exchange
-
-from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.matching.patterns import compiled
-from spacy_structlearn.matching.tregex import MOST_ALTERNATIVES, MOST_DEPTH, parsed
 from spacy_structlearn.sequence.chain.model import ChainModel
 from spacy_structlearn.serialization import pack, unpack
+from spacy_structlearn.words._classes import exchange
 from spacy_structlearn.words.classes import derive_columns
 
 MOST = 2**63 - 1

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from spacy_structlearn.classification.linear._log_linear import add_scores, add_scores_of_values
-from spacy_structlearn.kernels.index import KeyIndex
 
 from spacy_structlearn.classification import BayesNetSettings, LogLinearSettings, Table
 from spacy_structlearn.classification.features import symbol, tuple_keys
+from spacy_structlearn.classification.linear._log_linear import add_scores, add_scores_of_values
 from spacy_structlearn.classification.linear.conditional import (
     LogLinearLikelihood,
     Workshop,
@@ -17,6 +16,7 @@ from spacy_structlearn.classification.linear.conditional import (
     template_columns,
 )
 from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.kernels.index import KeyIndex
 
 
 def random_likelihood(seed, n_labels, *, l2, given_l2=0.7, n_given=1, **centres):

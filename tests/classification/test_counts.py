@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from classification.nets import joint_counts, tables
 from hypothesis import given, settings
-from spacy_structlearn.classification.nets._counts import BayesNetKernel
 
+from spacy_structlearn.classification.nets._counts import BayesNetKernel
 from spacy_structlearn.classification.nets.counts import (
     seed_of,
 )

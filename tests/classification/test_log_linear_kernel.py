@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from spacy_structlearn.classification.linear._log_linear import Instances, add_scores
 
 

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from isbn.automaton import legal, replay
 from scipy.optimize import brentq
-from spacy_structlearn.isbn._network import Network
 
 from spacy_structlearn.isbn import derivation
+from spacy_structlearn.isbn._network import Network
 from spacy_structlearn.isbn.derivation import (
     ATTACH,
     MODIFY,

@@ -22,9 +22,9 @@ from isbn.networks import (
     turns_of,
     with_symbols,
 )
-from spacy_structlearn.isbn._network import Network
 
 from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.isbn._network import Network
 from spacy_structlearn.isbn.derivation import (
     ATTACH,
     MODIFY,

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from spacy_structlearn.kernels.index import KeyIndex, group, number_keys
 
 KEYS = st.integers(0, 5) | st.integers(0, 2**64 - 1)

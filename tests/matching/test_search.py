@@ -7,12 +7,12 @@ import pytest
 import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from spacy_structlearn.matching._forest import build
 
 from spacy_structlearn import ConstituentMatcher
 from spacy_structlearn.arrays import Coded
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.matching import search
+from spacy_structlearn.matching._forest import build
 from spacy_structlearn.matching.forest import Forest
 from spacy_structlearn.matching.patterns import compiled
 from spacy_structlearn.pipeline import extensions

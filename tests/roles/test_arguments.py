@@ -8,9 +8,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from roles.role_trees import nodes_of
-from spacy_structlearn.roles._arguments import outside
 
 from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.roles._arguments import outside
 from spacy_structlearn.roles.arguments import (
     decode,
     log_probabilities,

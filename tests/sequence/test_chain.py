@@ -13,8 +13,8 @@ from sequence.chains import (
     numpy_viterbi,
     sentences,
 )
-from spacy_structlearn.kernels.index import KeyIndex
 
+from spacy_structlearn.kernels.index import KeyIndex
 from spacy_structlearn.sequence.chain import _chain
 from spacy_structlearn.sequence.layout import _predicates
 

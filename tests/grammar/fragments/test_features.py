@@ -6,7 +6,6 @@ from grammar import plain_fragments as plain
 from grammar.treebanks import sample, toy, trees
 from hypothesis import given
 from hypothesis import strategies as st
-from spacy_structlearn.kernels.index import mix_pairs
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.chart.decode import ChartParser
@@ -28,6 +27,7 @@ from spacy_structlearn.grammar.fragments.weights import FragmentGrammar
 from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.spans.word_attributes import word_hash
 from spacy_structlearn.grammar.treebank.symbols import BINARIZATIONS, binarize
+from spacy_structlearn.kernels.index import mix_pairs
 
 MORE = (
     "LABEL",
