@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .about import __version__
-from .pipeline.built_in import BUILT_IN
+from .pipeline.storage.built_in import BUILT_IN
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -57,8 +57,8 @@ def load(
     """
     import spacy
 
-    from .pipeline import digests
-    from .pipeline.built_in import directory, is_built_in
+    from .pipeline.storage import digests
+    from .pipeline.storage.built_in import directory, is_built_in
 
     exclude = [exclude] if isinstance(exclude, str) else list(exclude)
     folder = directory(name)

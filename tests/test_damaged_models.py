@@ -16,7 +16,7 @@ import srsly
 import spacy_structlearn
 from spacy_structlearn.cli._pipelines import load
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.pipeline import built_in, digests
+from spacy_structlearn.pipeline.storage import built_in, digests
 
 DIRECTORY = Path(spacy_structlearn.__file__).parent / "data" / "en_structlearn_sm"
 FILES = sorted(

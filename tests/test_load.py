@@ -8,7 +8,7 @@ import spacy
 
 import spacy_structlearn
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.pipeline import digests
+from spacy_structlearn.pipeline.storage import digests
 
 
 @pytest.fixture(scope="module")

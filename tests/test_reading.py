@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from spacy_structlearn import reading
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.pipeline import fitting
 from spacy_structlearn.pipeline.readers import load_docbin
+from spacy_structlearn.pipeline.training import fitting
 from spacy_structlearn.trees.brackets import read_trees, text_lines
 
 needs_pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes and devices")

@@ -31,7 +31,6 @@ from spacy_structlearn.learning.annotations import annotations, shown
 from spacy_structlearn.learning.settings import reference
 from spacy_structlearn.matching import relations, tregex
 from spacy_structlearn.matching.patterns import FLAGS, LABEL, LENGTH, TEXTS, compiled
-from spacy_structlearn.pipeline.batch_trainable import SETTINGS
 from spacy_structlearn.pipeline.extensions import (
     GETTERS,
     METHODS,
@@ -41,6 +40,7 @@ from spacy_structlearn.pipeline.extensions import (
     PPAttachment,
 )
 from spacy_structlearn.pipeline.extensions.matcher import ConstituentMatcher
+from spacy_structlearn.pipeline.training.batch_trainable import SETTINGS
 from spacy_structlearn.trees.tree import Tree
 from training.common.recording import ROOT
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..errors import StructlearnError
-from ..pipeline.built_in import BUILT_IN, directory
+from ..pipeline.storage.built_in import BUILT_IN, directory
 
 if TYPE_CHECKING:
     from spacy.language import Language

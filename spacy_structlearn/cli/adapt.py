@@ -46,7 +46,7 @@ def adapt_cli(
     """
     from wasabi import msg
 
-    from ..pipeline.fitting import adapt
+    from ..pipeline.training.fitting import adapt
 
     nlp = load(model)
     docs = [doc for _, doc in gold_docs(nlp.vocab, gold)]

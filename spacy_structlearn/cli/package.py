@@ -14,7 +14,7 @@ import typer
 
 from ..cleanup import ensured, temporary_folder
 from ..errors import StructlearnError
-from ..pipeline.built_in import directory
+from ..pipeline.storage.built_in import directory
 from ._files import written
 from ._pipelines import HELP
 from ._terminal import echo
@@ -48,8 +48,8 @@ def package_cli(
     it has links to files elsewhere, and if its meta has a name or a version that no package can
     have.
     """
-    from ..pipeline import digests
-    from ..pipeline.fitting import is_pipeline
+    from ..pipeline.storage import digests
+    from ..pipeline.training.fitting import is_pipeline
     from ..reading import check_within
 
     source = directory(model)
@@ -72,7 +72,7 @@ def _project(source: Path, work: Path, name: str | None, version: str | None) ->
     import srsly
     from spacy.cli.package import package
 
-    from ..pipeline import digests
+    from ..pipeline.storage import digests
 
     (work / "project").mkdir()
     meta = work / "meta.json"

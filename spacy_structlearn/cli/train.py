@@ -37,8 +37,8 @@ def train_cli(
     from spacy.cli._util import parse_config_overrides
     from wasabi import msg
 
-    from ..pipeline.fitting import train as fit
-    from ..pipeline.fitting import unset_attributes
+    from ..pipeline.training.fitting import train as fit
+    from ..pipeline.training.fitting import unset_attributes
 
     if gpu_id >= 0:
         raise StructlearnError("SL092", gpu=gpu_id)

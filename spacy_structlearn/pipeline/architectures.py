@@ -32,7 +32,7 @@ from ..sequence.settings import (
     StochasticCRFSettings,
 )
 from ..words.classes import WordClasses
-from .batch_trainable import let_be_stored, without_models
+from .training.batch_trainable import let_be_stored, without_models
 
 _WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
 

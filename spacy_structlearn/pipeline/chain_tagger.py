@@ -25,9 +25,9 @@ from ..sequence.estimators.stochastic_crf import candidates
 from ..sequence.layout.data import SequenceData
 from ..sequence.layout.encoding import PLAIN
 from . import extensions
-from .batch_trainable import BatchTrainable, ComponentSettings, factory
 from .extensions import set_spans
 from .tokens import check_attributes, check_encoding, read_tokens, template_columns
+from .training.batch_trainable import BatchTrainable, ComponentSettings, factory
 
 _TEMPLATES = """
     bias ORTH[0] LOWER[0] LOWER[-1] LOWER[1] LOWER[-2] LOWER[2] LOWER[-1]|LOWER[0]

@@ -33,7 +33,6 @@ from ..learning.settings import MOST_PARTS, setting
 from ..trees.parse import GivenTag, Parse, fit_temperature
 from ..trees.tree import Tree
 from . import extensions
-from .batch_trainable import BatchTrainable, ComponentSettings, Transient, factory
 from .constraints import Constraints, by_sentence, read_constraints
 from .doc_trees import gold_trees, has_gold_tokens
 from .extensions import OF_SPANS_AND_TOKENS, set_spans
@@ -41,6 +40,7 @@ from .extensions.brackets import CUT
 from .extensions.span_groups import N_TOKENS, scored_group
 from .scorers import constituency_score
 from .tokens import Tokens, distinct_words, read_tokens
+from .training.batch_trainable import BatchTrainable, ComponentSettings, Transient, factory
 
 TAGS = ("ignore", "prior", "require")
 FALLBACK, UNMET = "fallback", "constraints"

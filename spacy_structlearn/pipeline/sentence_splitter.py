@@ -28,7 +28,6 @@ from ..sequence.layout.boundaries import LABELS, Layout, word_kind
 from ..sequence.layout.data import SequenceData
 from ..sequence.layout.encoding import PLAIN
 from . import extensions
-from .batch_trainable import BatchTrainable, ComponentSettings, factory
 from .extensions import set_spans
 from .tokens import (
     check_attributes,
@@ -37,6 +36,7 @@ from .tokens import (
     read_tokens,
     template_columns,
 )
+from .training.batch_trainable import BatchTrainable, ComponentSettings, factory
 
 _TEMPLATES = """
     bias LOWER[-2] LOWER[-1] LOWER[0] LOWER[1] KIND[-3] KIND[-2] KIND[-1] KIND[0] KIND[1]

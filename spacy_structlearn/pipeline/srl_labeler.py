@@ -58,13 +58,13 @@ from ..trees.brackets import uncollected
 from ..trees.heads import COLLINS, HeadRules
 from ..words.lemmas import Lemmatizer, lemma, lower
 from . import extensions
-from .batch_trainable import BatchTrainable, ComponentSettings, factory
 from .doc_trees import DocTrees, gold_trees, has_gold_tokens
 from .extensions import Frame, frame_spans, set_spans
 from .penn_tags import PENN_TAGS, warn_of_other_tags
 from .scorers import srl_score
 from .srl_templates import IDENTIFICATION, PREDICATES, ROLES, SENSES, STAGES
 from .tokens import form_ids
+from .training.batch_trainable import BatchTrainable, ComponentSettings, factory
 
 DEFAULT_MODEL = {
     "@architectures": "spacy_structlearn.Stages.v1",

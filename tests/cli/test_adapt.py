@@ -7,10 +7,10 @@ from cli.toys import GOLD, left, one_line_error
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
-from spacy_structlearn.pipeline import batch_trainable
 from spacy_structlearn.pipeline.extensions import set_spans
 from spacy_structlearn.pipeline.np_chunker import NPChunker
 from spacy_structlearn.pipeline.readers import to_example
+from spacy_structlearn.pipeline.training import batch_trainable
 from spacy_structlearn.sequence.settings import LikelihoodSettings
 
 

@@ -12,7 +12,7 @@ import spacy_structlearn
 from spacy_structlearn import cli
 from spacy_structlearn.cli import _pipelines
 from spacy_structlearn.cli._files import written
-from spacy_structlearn.pipeline.built_in import is_built_in
+from spacy_structlearn.pipeline.storage.built_in import is_built_in
 
 
 # --- help and version -----------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import spacy_structlearn
 from spacy_structlearn import cli
-from spacy_structlearn.pipeline import digests
+from spacy_structlearn.pipeline.storage import digests
 
 pytestmark = pytest.mark.skipif(not find_spec("setuptools"), reason="setuptools builds the wheel")
 

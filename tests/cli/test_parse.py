@@ -23,8 +23,9 @@ from spacy_structlearn.cli._files import looks_like_a_path
 from spacy_structlearn.cli._texts import Unit, cut
 from spacy_structlearn.display.frames import plain_frame
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.pipeline import built_in, extensions
+from spacy_structlearn.pipeline import extensions
 from spacy_structlearn.pipeline.extensions import set_spans
+from spacy_structlearn.pipeline.storage import built_in
 from spacy_structlearn.trees.brackets import write_trees
 
 

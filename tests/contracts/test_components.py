@@ -23,7 +23,7 @@ from thinc.api import Linear
 from spacy_structlearn import serialization
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.learning import training
-from spacy_structlearn.pipeline import digests
+from spacy_structlearn.pipeline.storage import digests
 
 CHAINS = {"sentence_splitter", "chain_tagger", "np_chunker"}
 PARSERS = [name for name in COMPONENTS if name.startswith("constituency_parser")]

@@ -11,10 +11,10 @@ from spacy.training import Example
 
 import spacy_structlearn
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.pipeline import batch_trainable
-from spacy_structlearn.pipeline.batch_trainable import FOLDS, LEAST_EXAMPLES
 from spacy_structlearn.pipeline.extensions import frame_spans, set_spans
 from spacy_structlearn.pipeline.readers import read_treebank, to_example
+from spacy_structlearn.pipeline.training import batch_trainable
+from spacy_structlearn.pipeline.training.batch_trainable import FOLDS, LEAST_EXAMPLES
 
 # Of the English pipeline, by name; all of them learn on.
 COMPONENTS = ["sentence_splitter", "chain_tagger", "np_chunker", "pp_attacher", "srl_labeler"]

@@ -11,7 +11,7 @@ from spacy.cli.train import train as spacy_train
 from spacy.schemas import ConfigSchemaTraining
 from spacy.util import registry
 
-from spacy_structlearn.pipeline import fitting
+from spacy_structlearn.pipeline.training import fitting
 
 # One learner of each kind: stochastic, by L-BFGS, by rounds, in one step. For each the settings of
 # its model with which training is quick, and its score on what was not trained on.

@@ -14,18 +14,18 @@ from spacy.util import load_config, load_config_from_str
 
 from spacy_structlearn.cli._configs import config_text
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.pipeline import cross_prediction, fitting
 from spacy_structlearn.pipeline.chain_tagger import ChainTagger
-from spacy_structlearn.pipeline.cross_prediction import (
-    create_cross_predicted_reader,
-    cross_predict,
-    predict_fold,
-)
 from spacy_structlearn.pipeline.extensions import set_spans
 from spacy_structlearn.pipeline.readers import (
     create_conll_chunks_reader,
     create_docbin_reader,
     to_example,
+)
+from spacy_structlearn.pipeline.training import cross_prediction, fitting
+from spacy_structlearn.pipeline.training.cross_prediction import (
+    create_cross_predicted_reader,
+    cross_predict,
+    predict_fold,
 )
 
 TAGGER = {

@@ -15,10 +15,11 @@ from spacy.tokens import DocBin
 
 import spacy_structlearn
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.pipeline import digests, fitting
-from spacy_structlearn.pipeline.batch_trainable import BatchTrainable
 from spacy_structlearn.pipeline.extensions import trees
 from spacy_structlearn.pipeline.readers import create_docbin_reader
+from spacy_structlearn.pipeline.storage import digests
+from spacy_structlearn.pipeline.training import fitting
+from spacy_structlearn.pipeline.training.batch_trainable import BatchTrainable
 
 CONFIG, PARSER_CONFIG = config_of("np_chunker"), config_of("constituency_parser")
 SCORES = ("np_chunk_f", "np_chunk_p", "np_chunk_r")

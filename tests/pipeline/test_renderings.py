@@ -9,7 +9,11 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc, DocBin
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.pipeline.renderings import RENDERINGS, create_raw_text_reader, rendered
+from spacy_structlearn.pipeline.readers.renderings import (
+    RENDERINGS,
+    create_raw_text_reader,
+    rendered,
+)
 
 NLP = spacy.blank("en")
 

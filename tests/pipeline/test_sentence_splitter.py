@@ -6,7 +6,7 @@ import spacy
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from spacy_structlearn.pipeline.renderings import RENDERINGS, rendered
+from spacy_structlearn.pipeline.readers.renderings import RENDERINGS, rendered
 
 MODEL = {
     "@architectures": "spacy_structlearn.CRF.v1",

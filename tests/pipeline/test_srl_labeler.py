@@ -27,8 +27,8 @@ from spacy_structlearn.pipeline.extensions import frame_spans, set_spans, site_s
 from spacy_structlearn.pipeline.readers import to_example
 from spacy_structlearn.pipeline.srl_labeler import SRLLabeler
 from spacy_structlearn.pipeline.srl_templates import STAGES, srl_templates
+from spacy_structlearn.pipeline.storage.word_classes import share_classes
 from spacy_structlearn.pipeline.tokens import form_ids
-from spacy_structlearn.pipeline.word_classes import share_classes
 from spacy_structlearn.roles.features import features, predicate_features
 from spacy_structlearn.roles.phrases import Brackets, RoleTrees, candidates
 from spacy_structlearn.roles.propositions import ENGLISH, RoleLabels

@@ -6,7 +6,8 @@ from functools import partial
 import pytest
 import spacy
 
-from spacy_structlearn.pipeline import digests, fitting
+from spacy_structlearn.pipeline.storage import digests
+from spacy_structlearn.pipeline.training import fitting
 from training.reliability import corruption
 from training.reliability.small_pipelines import dev_docs, write_config, write_corpus
 

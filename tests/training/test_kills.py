@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import spacy
 
-from spacy_structlearn.pipeline import digests, fitting
+from spacy_structlearn.pipeline.storage import digests
+from spacy_structlearn.pipeline.training import fitting
 from training.reliability.small_pipelines import (
     write_config,
     write_corpus,

@@ -1,6 +1,6 @@
 """k-fold cross-prediction (jackknifing) from files to files, in several processes.
 
-The work is done by `spacy_structlearn.pipeline.cross_prediction`. In the result, tags or
+The work is done by `spacy_structlearn.pipeline.training.cross_prediction`. In the result, tags or
 (`jackknife_parses`) brackets are replaced by predictions; all other annotation is kept.
 
     python -m training.common.jackknife tagger.cfg train.spacy jackknifed.spacy
@@ -21,9 +21,9 @@ from spacy.vocab import Vocab
 
 from spacy_structlearn.groups import CONSTITUENT_TAGS, CONSTITUENTS, TAG_CANDIDATES
 from spacy_structlearn.learning.training import write_bytes
-from spacy_structlearn.pipeline.cross_prediction import predict_fold
 from spacy_structlearn.pipeline.extensions import constituent_tags, set_spans
 from spacy_structlearn.pipeline.readers import to_example, with_norms
+from spacy_structlearn.pipeline.training.cross_prediction import predict_fold
 
 
 def jackknife(

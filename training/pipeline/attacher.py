@@ -38,8 +38,8 @@ from spacy.vocab import Vocab
 from spacy_structlearn.attachment.sites import NOUN
 from spacy_structlearn.classification.linear.log_linear import LogLinear
 from spacy_structlearn.groups import CONSTITUENTS, PP_ATTACHMENTS
-from spacy_structlearn.pipeline import fitting
 from spacy_structlearn.pipeline.readers import create_docbin_reader, read_treebank
+from spacy_structlearn.pipeline.training import fitting
 from training.common.ewt import read_documents, tuning_documents
 from training.common.jackknife import write_docs
 from training.common.recording import CORPORA, ROOT

@@ -34,8 +34,8 @@ from spacy.language import Language
 from spacy.util import load_model_from_config
 
 from spacy_structlearn.about import __version__
-from spacy_structlearn.pipeline import fitting
-from spacy_structlearn.pipeline.word_classes import share_classes, word_classes
+from spacy_structlearn.pipeline.storage.word_classes import share_classes, word_classes
+from spacy_structlearn.pipeline.training import fitting
 from spacy_structlearn.words.classes import WordClasses
 from training.common.ewt import build_docs, document_names, read_docs, tuning_documents
 from training.common.jackknife import write_docs

@@ -24,9 +24,9 @@ from spacy.tokens import DocBin
 from spacy.training import Example
 from spacy.vocab import Vocab
 
-from spacy_structlearn.pipeline import fitting
 from spacy_structlearn.pipeline.extensions import frames
 from spacy_structlearn.pipeline.readers import create_docbin_reader
+from spacy_structlearn.pipeline.training import fitting
 from training.common.ewt import build_docs, document_names, read_docs, tuning_documents
 from training.common.jackknife import jackknife_parses, write_docs
 from training.common.recording import CORPORA, ROOT, WORK

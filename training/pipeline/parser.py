@@ -22,8 +22,8 @@ from spacy.language import Language
 from spacy.training import Example
 
 from spacy_structlearn.learning.training import write_bytes
-from spacy_structlearn.pipeline import fitting
 from spacy_structlearn.pipeline.readers import create_treebank_reader
+from spacy_structlearn.pipeline.training import fitting
 from training.common.ewt import treebank, tuning_documents
 from training.common.recording import CORPORA, ROOT
 from training.common.treebanks import MCTB_DOMAINS, ewt_documents

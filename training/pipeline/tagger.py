@@ -15,7 +15,7 @@ from pathlib import Path
 import spacy
 from spacy.language import Language
 
-from spacy_structlearn.pipeline import fitting
+from spacy_structlearn.pipeline.training import fitting
 from training.common.ewt import build_docs
 from training.common.jackknife import jackknife, tag_docs
 from training.common.recording import CORPORA, ROOT, WORK

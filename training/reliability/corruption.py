@@ -49,9 +49,10 @@ import spacy_structlearn
 from spacy_structlearn.cli import _pipelines
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.learning import training
-from spacy_structlearn.pipeline import digests, fitting
-from spacy_structlearn.pipeline.built_in import FOLDER
 from spacy_structlearn.pipeline.readers import create_docbin_reader
+from spacy_structlearn.pipeline.storage import digests
+from spacy_structlearn.pipeline.storage.built_in import FOLDER
+from spacy_structlearn.pipeline.training import fitting
 from training.common.recording import clean_commit, record, show
 from training.reliability.small_pipelines import (
     SMALL,

@@ -44,7 +44,7 @@ from tqdm import tqdm
 from spacy_structlearn import cli, serialization
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.learning import training
-from spacy_structlearn.pipeline import digests
+from spacy_structlearn.pipeline.storage import digests
 from training.common.recording import record, show
 from training.reliability.small_pipelines import SAMPLE, SMALL, write_config, write_corpus
 

@@ -12,7 +12,7 @@ from spacy.training import Example
 from ...errors import StructlearnError
 from ...groups import CONSTITUENT_TAGS, CONSTITUENTS, NP_CHUNKS
 from ...trees.brackets import text_lines
-from ..batch_trainable import BatchTrainable
+from ..training.batch_trainable import BatchTrainable
 
 Reader = Callable[[Language], Iterator[Example]]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 BUILT_IN = "en_structlearn_sm"
-FOLDER = Path(__file__).parent.parent / "data" / BUILT_IN
+FOLDER = Path(__file__).parents[2] / "data" / BUILT_IN
 
 
 def directory(name: str | Path) -> Path:

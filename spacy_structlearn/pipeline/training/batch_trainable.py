@@ -35,14 +35,14 @@ from spacy.vocab import Vocab
 from thinc.api import Model
 from thinc.model import deserialize_attr, serialize_attr
 
-from ..errors import StructlearnError
-from ..learning.settings import Settings, document, quoted, setting, signature, violation
-from ..learning.training import Estimator, Trainer
-from ..reading import read_bytes
-from ..serialization import DAMAGE
-from ..words.classes import NOT_SHARED, sharing
-from . import digests
-from .word_classes import take_along, word_classes
+from ...errors import StructlearnError
+from ...learning.settings import Settings, document, quoted, setting, signature, violation
+from ...learning.training import Estimator, Trainer
+from ...reading import read_bytes
+from ...serialization import DAMAGE
+from ...words.classes import NOT_SHARED, sharing
+from ..storage import digests
+from ..storage.word_classes import take_along, word_classes
 
 # Cross-validation chooses the strength of the prior: number of folds, minimum number of examples.
 FOLDS, LEAST_EXAMPLES = 4, 10

@@ -21,9 +21,9 @@ from spacy.util import registry
 from thinc.api import constant, fix_random_seed
 from tqdm import tqdm
 
-from ..errors import StructlearnError
+from ...errors import StructlearnError
+from ..readers import Reader
 from .batch_trainable import BatchTrainable
-from .readers import Reader
 
 # The predicted Docs of each corpus by its digest, because spaCy reads a corpus several times.
 _predicted: WeakKeyDictionary[Language, dict[bytes, list[Doc]]] = WeakKeyDictionary()

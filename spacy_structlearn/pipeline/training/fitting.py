@@ -25,15 +25,15 @@ from spacy.training.initialize import init_nlp
 from spacy.util import load_config, registry, resolve_dot_names
 from tqdm import tqdm
 
-from ..cleanup import ensured, remove, unfinished
-from ..errors import StructlearnError
-from ..reading import nested_sections
-from . import digests
+from ...cleanup import ensured, remove, unfinished
+from ...errors import StructlearnError
+from ...reading import nested_sections
+from ..readers import with_gold_tokens
+from ..sentence_splitter import SentenceSplitter
+from ..storage import digests
+from ..tokens import SET_BY_COMPONENTS
 from .batch_trainable import BatchTrainable
 from .cross_prediction import annotated
-from .readers import with_gold_tokens
-from .sentence_splitter import SentenceSplitter
-from .tokens import SET_BY_COMPONENTS
 
 
 def train(

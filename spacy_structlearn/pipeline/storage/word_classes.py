@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from spacy.vocab import Vocab
 
-from ..words.classes import WordClasses
+from ...words.classes import WordClasses
 
 TABLE = "word_classes"  # of vocab.lookups
 _KEY = "classes"

@@ -27,8 +27,8 @@ from typing import Any
 
 import srsly
 
-from ..errors import StructlearnError
-from ..reading import check_folder, check_regular, read_bytes, special
+from ...errors import StructlearnError
+from ...reading import check_folder, check_regular, read_bytes, special
 
 DIGESTS = "digests.json"  # {"blake2b": {file: hexadecimal digest}, "component": kind or missing}
 DIGEST_SIZE = 16

@@ -17,8 +17,9 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from ..errors import StructlearnError
-from .readers import Reader, create_docbin_reader
+from ...errors import StructlearnError
+from .docbin import create_docbin_reader
+from .examples import Reader
 
 BLANK, LINE_BREAK = " ", "\n"
 WIDTHS = (56, 80)  # range of the width of wrapped lines, in columns

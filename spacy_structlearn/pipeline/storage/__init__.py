@@ -1,0 +1,1 @@
+"""Stored pipelines: their folders, digests and shared word classes."""

@@ -1,0 +1,1 @@
+"""Training of components that need all their data at once."""
