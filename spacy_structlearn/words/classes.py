@@ -57,13 +57,13 @@ class WordClasses(Stored):
 
     kind = "word_classes"
     version = 2
-    readable = (1, 2, _BY_DIGEST)
+    readable = (2, _BY_DIGEST)
     passed = (NOT_SHARED,)
 
     words: Symbols
     classes: NDArray[np.uint16]
     paths: Symbols
-    forms: Sequence[str] = ("ORTH", "SHAPE")  # those of the first version
+    forms: Sequence[str] = ("ORTH", "SHAPE")
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "forms", tuple(self.forms))

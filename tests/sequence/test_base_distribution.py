@@ -13,13 +13,9 @@ from sequence.conll import read_noun_phrases
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.sequence.chain.decode import marginals
 from spacy_structlearn.sequence.estimators import base_distribution as bases
-from spacy_structlearn.sequence.estimators.base_distribution import (
-    BaseDistribution,
-    Emission,
-    hidden_markov,
-    locally_uniform,
-)
-from spacy_structlearn.sequence.estimators.hmm import close_columns
+from spacy_structlearn.sequence.estimators.base_distribution import BaseDistribution
+from spacy_structlearn.sequence.estimators.emissions import Emission
+from spacy_structlearn.sequence.estimators.hmm import close_columns, hidden_markov, locally_uniform
 from spacy_structlearn.sequence.layout.features import SHA_PEREIRA
 
 WINDOWS = (

@@ -10,8 +10,7 @@ from sequence.conll import f1, read_noun_phrases
 
 from spacy_structlearn.sequence.chain.decode import viterbi
 from spacy_structlearn.sequence.estimators import training
-from spacy_structlearn.sequence.estimators.base_distribution import hidden_markov
-from spacy_structlearn.sequence.estimators.hmm import close_columns, log_likelihood
+from spacy_structlearn.sequence.estimators.hmm import close_columns, hidden_markov, log_likelihood
 from spacy_structlearn.sequence.layout.features import UNKNOWN
 from spacy_structlearn.sequence.settings import HMMSettings
 

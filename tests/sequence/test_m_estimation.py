@@ -25,8 +25,7 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.optimize.m_estimation import MEstimationObjective
 from spacy_structlearn.sequence.chain.decode import marginals, viterbi
 from spacy_structlearn.sequence.estimators import training
-from spacy_structlearn.sequence.estimators.base_distribution import hidden_markov, locally_uniform
-from spacy_structlearn.sequence.estimators.hmm import close_columns
+from spacy_structlearn.sequence.estimators.hmm import close_columns, hidden_markov, locally_uniform
 from spacy_structlearn.sequence.estimators.m_estimation import (
     ChainStatistics,
     GoldCounts,

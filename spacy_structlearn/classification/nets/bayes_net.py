@@ -49,7 +49,7 @@ class BayesNet(Classifier):
 
     kind = "bayes_net"
     version = 2  # 3 with counts that are not whole
-    readable = (1, 2, 3)
+    readable = (2, 3)
 
     def __init__(
         self,

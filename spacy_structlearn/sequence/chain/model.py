@@ -16,29 +16,32 @@ additions.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from ...arrays import check_offsets
 from ...errors import StructlearnError
 from ...kernels.index import KeyIndex, number_keys
-from ...learning.annotations import fitting
 from ...learning.stored import Stored
-from ...serialization import nested
 from ...words.classes import NOT_SHARED, WordClasses, derive_columns, source_columns
 from ..layout import encoding as encodings
 from ..layout.data import AnyFloats, AnyInts, Floats, Ids, Ints, Mask, Symbols
 from ..layout.encoding import check_choice
 from ..layout.features import Templates, close
-from .states import START, allowed_transitions, label_states, pair_states, previous_labels
+from . import storage
+from .states import (
+    START,
+    allowed_transitions,
+    check_label_ids,
+    count_transitions,
+    final_labels,
+    label_states,
+    pair_states,
+    previous_labels,
+)
 
-_PRUNED_VERSION = 4
-_FIELDS_OF_VERSION_3 = ("vocabularies", "locally_normalized")
-_FIELDS_OF_VERSION_1 = {
-    "labels", "templates", "keys", "present", "weights", "transitions", "in_memory"
-}  # fmt: skip
 _WEIGHT_DTYPES = ("float16", "float32", "float64")
 
 
@@ -75,8 +78,7 @@ class ChainModel(Stored):
     """
 
     kind = "chain_model"
-    version = 3
-    readable = (1, 2, 3, 4)
+    readable = storage.VERSIONS
     passed = (NOT_SHARED,)
 
     def __init__(
@@ -170,7 +172,7 @@ class ChainModel(Stored):
             n_columns += len(states) * pair_features
             ends = label_ids[offsets[1:][np.diff(offsets) > 0] - 1]
             initial = np.where(states[:, 0] == start, 0.0, -np.inf)
-            final = np.where(_final_labels(labels, encoding, ends)[states[:, 1]], 0.0, -np.inf)
+            final = np.where(final_labels(labels, encoding, ends)[states[:, 1]], 0.0, -np.inf)
         model = cls(
             labels,
             templates,
@@ -336,8 +338,8 @@ class ChainModel(Stored):
         derived = derive_columns(columns, self.templates.columns, self.classes)
         return close(derived, self.templates.columns, self.vocabularies) if closed else derived
 
-    def adopt(self, other: ChainModel) -> None:
-        """Take over the weights of the features that `other` shares, as a start of training.
+    def start_from(self, other: ChainModel) -> None:
+        """Copy the weights of the features that `other` shares, as a start of training.
 
         Weights of labels and pairs of labels are known by the labels' names; those that this model
         does not support stay zero.
@@ -397,7 +399,7 @@ class ChainModel(Stored):
             locally_normalized=self.locally_normalized,
             margin=self.margin,
         )
-        model.adopt(self)
+        model.start_from(self)
         model.support(columns, offsets, np.asarray(label_ids, dtype=np.int32))
         return model
 
@@ -413,114 +415,11 @@ class ChainModel(Stored):
         return [*self.labels, *(self._state_names() if self.has_pair_features else ())]
 
     def to_fields(self) -> tuple[int, dict[str, Any]]:
-        """See `Stored`: a bit for each weight that is not zero, the key of each predicate, and the
-        weights in the `storage` type.
-
-        With a margin there are many labels, of which a predicate has weights for few: then, in
-        place of the bits, their number and their places.
-        """
-        present = self.weights != 0
-        named = sorted(self.names)
-        fields: dict[str, Any] = {
-            "labels": self.labels,
-            "templates": self.templates.texts,
-            **self._packed_keys(present),
-            "weights": self.weights[present].astype(self.storage),
-            "transitions": self.transitions,
-            "in_memory": str(self.weights.dtype),
-            "n_columns": self.weights.shape[1],
-            "states": self.states,
-            "unknown": self.unknown,
-            "initial": self.initial,
-            "final": self.final,
-            "encoding": self.encoding,
-            "named_keys": np.array(named, dtype=np.uint64),
-            "names": [self.names[key] for key in named],
-            "classes": None if self.classes is None else nested(self.classes.to_bytes()),
-        }
-        further = {name: getattr(self, name) for name in _FIELDS_OF_VERSION_3}
-        if self.margin is not None:
-            return _PRUNED_VERSION, fields | further
-        # Models that need none of the further fields are written as they were before.
-        return (self.version, fields | further) if any(further.values()) else (2, fields)
-
-    def _packed_keys(self, present: Mask) -> dict[str, Any]:
-        """The fields that say which predicates and weights there are."""
-        if self.margin is None:
-            return {"keys": self.keys, "present": np.packbits(present, bitorder="little")}
-        key_bits = self.templates.key_bits
-        n_bytes = (key_bits + 7) // 8
-        narrow = np.uint8 if present.shape[1] <= 256 else np.uint16
-        return {
-            "margin": self.margin,
-            "key_bits": key_bits,
-            "keys": self.keys.astype(">u8").view(np.uint8).reshape(-1, 8)[:, :n_bytes].copy(),
-            "counts": np.count_nonzero(present, axis=1).astype(narrow),
-            "columns": np.nonzero(present)[1].astype(narrow),
-        }
+        return storage.to_fields(self)
 
     @classmethod
     def from_fields(cls, version: int, fields: dict[str, Any]) -> ChainModel:
-        if version == 1:
-            fields = _from_version_1(fields)
-        if version == _PRUNED_VERSION:
-            fields = _from_version_4(fields)
-        if version < 3 and any(name in fields for name in _FIELDS_OF_VERSION_3):
-            raise ValueError(f"it has fields that version {version} did not have")
-        function = cls._from_arrays.__func__  # type: ignore[attr-defined]
-        return cls._from_arrays(**fitting(function, fields))
-
-    @classmethod
-    def _from_arrays(
-        cls,
-        *,
-        labels: list[str],
-        templates: list[str],
-        keys: Symbols,
-        present: NDArray[np.uint8],
-        weights: AnyFloats,
-        transitions: Floats,
-        in_memory: Literal["float32", "float64"],
-        n_columns: int,
-        states: Ids,
-        unknown: Floats | None,
-        initial: Floats,
-        final: Floats,
-        encoding: str,
-        named_keys: Symbols,
-        names: list[str],
-        classes: NDArray[np.uint8] | None,
-        vocabularies: dict[str, Symbols] | None = None,
-        locally_normalized: bool = False,
-        key_bits: int = 64,
-        margin: float | None = None,
-    ) -> ChainModel:
-        n_weights = len(keys) * n_columns
-        if present.shape != ((n_weights + 7) // 8,):
-            raise ValueError("its bit mask has the wrong length")
-        mask = np.unpackbits(present, count=n_weights, bitorder="little").astype(np.bool_)
-        if weights.shape != (np.count_nonzero(mask),):
-            raise ValueError("its weights do not fit its bit mask")
-        full = np.zeros(n_weights, dtype=in_memory)
-        full[mask] = weights
-        return cls(
-            labels,
-            Templates(templates, key_bits),
-            keys,
-            full.reshape(len(keys), n_columns),
-            transitions,
-            states=states,
-            unknown=unknown,
-            initial=initial,
-            final=final,
-            encoding=encoding,
-            names=dict(zip(named_keys.tolist(), names, strict=True)),
-            classes=None if classes is None else WordClasses.from_bytes(classes.tobytes()),
-            vocabularies=vocabularies,
-            locally_normalized=locally_normalized,
-            margin=margin,
-            storage=weights.dtype.name,
-        )
+        return cls(**storage.arguments(version, fields))
 
     def __repr__(self) -> str:
         return (
@@ -596,36 +495,6 @@ class ChainModel(Stored):
         return None
 
 
-def check_label_ids(label_ids: AnyInts, n_tokens: int, n_labels: int) -> Ids:
-    """`label_ids` as contiguous int32, if there is one for each token in range (else SL207)."""
-    label_ids = np.asarray(label_ids)
-    problem = None
-    if label_ids.shape != (n_tokens,):
-        problem = f"shape {label_ids.shape}"
-    elif label_ids.size and label_ids.dtype.kind not in "iu":
-        problem = f"type {label_ids.dtype}"
-    elif label_ids.size and not 0 <= label_ids.min() <= label_ids.max() < n_labels:
-        problem = f"ids from {label_ids.min()} to {label_ids.max()}"
-    if problem:
-        raise StructlearnError("SL207", last=n_labels - 1, n_tokens=n_tokens, problem=problem)
-    return np.ascontiguousarray(label_ids, dtype=np.int32)
-
-
-def count_transitions(offsets: Ints, state_ids: Ids, n_states: int) -> Ints:
-    """Count how often the column's state follows the row's, int64 (n_states, n_states)."""
-    places = transition_places(offsets, state_ids, n_states)
-    counts = np.bincount(places, minlength=n_states * n_states + 1)
-    return counts[:-1].reshape(n_states, n_states)
-
-
-def transition_places(offsets: Ints, state_ids: Ids, n_states: int) -> Ints:
-    """Return the place of the transition into each token, int64; n_states ** 2 for first tokens."""
-    places = np.full(len(state_ids), n_states * n_states, dtype=np.int64)
-    places[1:] = state_ids[:-1].astype(np.int64) * n_states + state_ids[1:]
-    places[offsets[:-1][np.diff(offsets) > 0]] = n_states * n_states
-    return places
-
-
 def _frequent_keys(
     templates: Templates, columns: Symbols, offsets: Ints, min_count: int
 ) -> Symbols:
@@ -638,58 +507,6 @@ def _frequent_keys(
         distinct = keys[firsts]
         found.append(distinct[np.bincount(ids, minlength=len(distinct)) >= min_count])
     return np.unique(np.concatenate(found))
-
-
-def _final_labels(labels: Sequence[str], encoding: str, ends: Ids) -> Mask:
-    """bool (n_labels): whether a sentence may end with each, by the encoding or in the data."""
-    allowed = np.ones(len(labels), dtype=np.bool_)
-    if encodings.is_of(labels, encoding):
-        allowed = encodings.endings(labels, encoding)
-    allowed[ends] = True
-    return allowed
-
-
-def _from_version_1(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields of version 1, which knew chains of first order only, as those of the present."""
-    if set(fields) != _FIELDS_OF_VERSION_1:
-        raise ValueError("its fields are not those of version 1")
-    n_labels = len(fields["labels"])
-    return {
-        **fields,
-        "n_columns": n_labels,
-        "states": label_states(n_labels),
-        "unknown": None,
-        "initial": np.zeros(n_labels),
-        "final": np.zeros(n_labels),
-        "encoding": "IOB2",
-        "named_keys": np.empty(0, dtype=np.uint64),
-        "names": [],
-        "classes": None,
-    }
-
-
-def _from_version_4(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a model with a margin with keys and bits like those of the others."""
-    parts = fields["keys"], fields["counts"], fields["columns"]
-    if any(part.dtype.kind != "u" for part in parts) or fields["keys"].ndim != 2:
-        raise ValueError("its keys, or the places of its weights, have the wrong type")
-    packed, counts, columns = parts
-    if packed.dtype != np.uint8 or packed.shape[1] > 8 or counts.shape != (len(packed),):
-        raise ValueError("its keys have the wrong shape")
-    if columns.shape != (counts.sum(dtype=np.int64),):
-        raise ValueError("its weights have not as many places as they are said to have")
-    keys = np.zeros((len(packed), 8), dtype=np.uint8)
-    keys[:, : packed.shape[1]] = packed
-    n_columns, most = fields["n_columns"], max(len(fields["labels"]), len(fields["states"]))
-    if type(n_columns) is not int or not columns.max(initial=0) < max(n_columns, 1) <= max(most, 1):
-        raise ValueError("a weight is of no column")
-    present = np.zeros((len(packed), n_columns), dtype=np.bool_)
-    present[np.repeat(np.arange(len(packed)), counts), columns] = True
-    return {
-        **{name: value for name, value in fields.items() if name not in ("counts", "columns")},
-        "keys": keys.view(">u8")[:, 0].astype(np.uint64),
-        "present": np.packbits(present, bitorder="little"),
-    }
 
 
 def _vector(scores: Floats | None, n: int) -> Floats:

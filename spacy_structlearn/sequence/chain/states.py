@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ...errors import StructlearnError
 from ..layout import encoding as encodings
 from ..layout.data import AnyInts, Floats, Ids, Ints, Mask
 
@@ -115,3 +116,42 @@ def pair_chain(t: Floats) -> tuple[Ids, Floats, Floats, Floats]:
         np.where(agree, log_t[before, label][:, label], -np.inf),
         log_t[before, label, edge],
     )
+
+
+def check_label_ids(label_ids: AnyInts, n_tokens: int, n_labels: int) -> Ids:
+    """`label_ids` as contiguous int32, if there is one for each token in range (else SL207)."""
+    label_ids = np.asarray(label_ids)
+    problem = None
+    if label_ids.shape != (n_tokens,):
+        problem = f"shape {label_ids.shape}"
+    elif label_ids.size and label_ids.dtype.kind not in "iu":
+        problem = f"type {label_ids.dtype}"
+    elif label_ids.size and not 0 <= label_ids.min() <= label_ids.max() < n_labels:
+        problem = f"ids from {label_ids.min()} to {label_ids.max()}"
+    if problem:
+        raise StructlearnError("SL207", last=n_labels - 1, n_tokens=n_tokens, problem=problem)
+    return np.ascontiguousarray(label_ids, dtype=np.int32)
+
+
+def count_transitions(offsets: Ints, state_ids: Ids, n_states: int) -> Ints:
+    """Count how often the column's state follows the row's, int64 (n_states, n_states)."""
+    places = transition_places(offsets, state_ids, n_states)
+    counts = np.bincount(places, minlength=n_states * n_states + 1)
+    return counts[:-1].reshape(n_states, n_states)
+
+
+def transition_places(offsets: Ints, state_ids: Ids, n_states: int) -> Ints:
+    """Return the place of the transition into each token, int64; n_states ** 2 for first tokens."""
+    places = np.full(len(state_ids), n_states * n_states, dtype=np.int64)
+    places[1:] = state_ids[:-1].astype(np.int64) * n_states + state_ids[1:]
+    places[offsets[:-1][np.diff(offsets) > 0]] = n_states * n_states
+    return places
+
+
+def final_labels(labels: Sequence[str], encoding: str, ends: Ids) -> Mask:
+    """bool (n_labels): whether a sentence may end with each, by the encoding or in the data."""
+    allowed = np.ones(len(labels), dtype=np.bool_)
+    if encodings.is_of(labels, encoding):
+        allowed = encodings.endings(labels, encoding)
+    allowed[ends] = True
+    return allowed

@@ -20,9 +20,9 @@ mass of q0, as in equation 3, and are not divided by it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -30,30 +30,23 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from ...errors import StructlearnError
-from ...kernels.index import KeyIndex, number_keys
+from ...kernels.index import number_keys
 from ..chain import _chain
 from ..chain.decode import state_scores
-from ..chain.model import ChainModel, check_label_ids, count_transitions
-from ..chain.states import START, count_trigrams, legal_trigrams, pair_chain, previous_labels
-from ..layout.data import AnyInts, Floats, Ids, Ints, Mask, Symbols
+from ..chain.model import ChainModel
+from ..chain.states import (
+    START,
+    count_transitions,
+    pair_chain,
+    previous_labels,
+)
+from ..layout.data import Floats, Ids, Ints, Mask, Symbols
 from ..layout.features import UNKNOWN, Templates
+from .emissions import Emission, Reader, Reading, number_codes, row_keys, select_columns, together
 
 _LONGEST = 1e12  # larger expected numbers of tokens count as infinite: sums are not exact there
 _BLOCK = 1 << 22  # numbers in an array that holds many values or tokens: 32 MB
 _SAMPLES = 10_000  # sentences to sample at a time
-
-
-class Emission(NamedTuple):
-    """p(symbols | label) of columns that are emitted together, such as a word and its suffix.
-
-    columns: names of the columns.
-    symbols: uint64 (n_symbols, n_columns), distinct rows.
-    table: float64 (n_symbols, n_labels), each column a distribution.
-    """
-
-    columns: tuple[str, ...]
-    symbols: Symbols
-    table: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +119,7 @@ class BaseDistribution:
         of q0, and each sentence needs a probability above zero.
         """
         supported, supported_transitions = self._supported(model)
-        own = _select(columns, model.templates.columns, self.columns)
+        own = select_columns(columns, model.templates.columns, self.columns)
         chain_model = self.to_chain_model(model.encoding)
         chain = _chain.Chain(chain_model.initial, chain_model.transitions, chain_model.final)
         n_states = len(chain_model.states)
@@ -180,7 +173,7 @@ class BaseDistribution:
         rng = np.random.default_rng(seed)
         for begin in range(0, n_samples, _SAMPLES):
             columns, offsets, label_ids = self.sample(min(_SAMPLES, n_samples - begin), rng)
-            columns = _select(columns, self.columns, model.templates.columns)
+            columns = select_columns(columns, self.columns, model.templates.columns)
             state_ids = states[previous_labels(label_ids, offsets, START), label_ids]
             is_state = state_ids < n_states
             counts = count_transitions(offsets, state_ids, n_states + 1)
@@ -220,14 +213,14 @@ class BaseDistribution:
             else:
                 known = ~is_unknown[:, 0]
                 unknown.append(np.log(table[~known][0]))
-            keys.append(_keys_of_rows(_together(columns), symbols[known]))
+            keys.append(row_keys(together(columns), symbols[known]))
             tables.append(table[known])
         order = np.argsort(np.concatenate(keys))
         with np.errstate(divide="ignore"):
             weights = np.log(np.concatenate(tables))
         return ChainModel(
             self.labels,
-            Templates([_together(emission.columns).texts[0] for emission in self.emissions]),
+            Templates([together(emission.columns).texts[0] for emission in self.emissions]),
             np.concatenate(keys)[order],
             weights[order],
             transitions,
@@ -297,7 +290,8 @@ class BaseDistribution:
 
     def _windows(self, model: ChainModel, columns: Symbols, offsets: Ints) -> Iterator[_Window]:
         """Yield the known predicates in the data with their messages, in blocks."""
-        reader = _Reader(self, model.templates.columns, columns, offsets)
+        data = model.templates.columns, columns, offsets
+        reader = Reader(self.emissions, len(self.labels), *data)
         size = max(1, _BLOCK // (len(self.labels) * (len(self.labels) + 1)))
         for template, terms in enumerate(model.templates.terms):
             keys = model.templates.keys(columns, offsets, [template])[:, 0]
@@ -321,7 +315,7 @@ class BaseDistribution:
                 )
 
     def _from_left(
-        self, read: dict[int, _Reading], leftmost: int, n_values: int
+        self, read: dict[int, Reading], leftmost: int, n_values: int
     ) -> tuple[Floats, Ints]:
         """Return `left` and `left_ids` of `_Window`. read: what each value reads, by place."""
         n = len(self.labels)
@@ -346,7 +340,7 @@ class BaseDistribution:
         return message, ids
 
     def _from_right(
-        self, read: dict[int, _Reading], rightmost: int, n_values: int
+        self, read: dict[int, Reading], rightmost: int, n_values: int
     ) -> tuple[Floats, Ints]:
         """Return `right` and `right_ids` of `_Window`."""
         n = len(self.labels)
@@ -416,68 +410,6 @@ class BaseDistribution:
         return model.supported, model.supported_transitions
 
 
-def hidden_markov(
-    columns: Symbols,
-    offsets: Ints,
-    label_ids: AnyInts,
-    labels: Sequence[str],
-    names: Sequence[str] = ("ORTH", "TAG"),
-    *,
-    emitted: Sequence[tuple[str, ...]] | None = None,
-    smoothing: float = 0.0,
-    encoding: str | None = None,
-) -> BaseDistribution:
-    """Count a second-order HMM (see `hmm`).
-
-    columns: uint64 (n_tokens, n_columns), with closed vocabularies (see `hmm.close_columns`).
-    offsets: int64 (n_sentences + 1).
-    label_ids: integers (n_tokens), places in `labels`.
-    names: names of the columns.
-    emitted: names of the columns that are emitted together; None: each by itself.
-    smoothing: added to the count of every trigram that the encoding allows and of those in the
-        data. With 0, some sentences may have no path.
-    encoding: the scheme of the labels; None: every trigram is allowed.
-    Raises StructlearnError if the arrays or the names do not fit together.
-    """
-    columns, label_ids, trigrams = _counted(columns, offsets, label_ids, labels, names)
-    t = trigrams + smoothing * legal_trigrams(trigrams > 0, labels, encoding)
-    emissions = _emissions(columns, names, emitted, label_ids, len(labels))
-    return BaseDistribution(tuple(labels), _normalise(t), emissions)
-
-
-def locally_uniform(
-    columns: Symbols,
-    offsets: Ints,
-    label_ids: AnyInts,
-    labels: Sequence[str],
-    names: Sequence[str] = ("ORTH", "TAG"),
-    *,
-    emitted: Sequence[tuple[str, ...]] | None = None,
-    encoding: str | None = "IOB2",
-) -> BaseDistribution:
-    """Return the locally uniform base distribution (equation 14).
-
-        q(x, y) = prod_i p(x_i) / N(y_i) * 1 / N(^)
-
-    N(y) is the number of labels, with the end, that may follow y by the encoding or in the data.
-    The end may follow the start, as in the paper, where N(^) = N(O) = 3. p does not depend on the
-    label; it has one added to each count. Arguments and errors are those of `hidden_markov`.
-    """
-    columns, label_ids, trigrams = _counted(columns, offsets, label_ids, labels, names)
-    pairs = legal_trigrams(trigrams > 0, labels, encoding).any(axis=0)
-    pairs[-1, -1] = True
-    t = np.broadcast_to(_normalise(pairs.astype(np.float64)), trigrams.shape).copy()
-    t[~pairs] = 0.0
-    # Nothing follows the pair (y, $), and (^, ^) is the start.
-    t[:-1, -1] = 0.0
-    unlabelled = _emissions(columns, names, emitted, np.zeros(len(label_ids), dtype=np.int64), 1)
-    emissions = tuple(
-        Emission(part.columns, part.symbols, np.repeat(part.table, len(labels), axis=1))
-        for part in unlabelled
-    )
-    return BaseDistribution(tuple(labels), t, emissions)
-
-
 class _Window(NamedTuple):
     """Some predicates of a template with their messages.
 
@@ -505,75 +437,6 @@ class _Window(NamedTuple):
         return np.einsum("ij,ij->i", left, before) * self.here[self.codes[values], labels]
 
 
-_Reading = tuple[Ints, Floats]
-"""Codes, and a row of factors for each code: of the labels, then of the padding by distance."""
-
-
-def _reading_of(emission: Emission, names: Sequence[str], columns: Symbols) -> _Reading:
-    """Return the code of each token and p(some columns of an emission | label) for each code."""
-    templates = _together(names)
-    chosen = [emission.columns.index(name) for name in names]
-    keys, places = np.unique(
-        _keys_of_rows(templates, emission.symbols[:, chosen]), return_inverse=True
-    )
-    table = np.zeros((len(keys), emission.table.shape[1]))
-    np.add.at(table, places.reshape(-1), emission.table)
-    return KeyIndex(keys).find(_keys_of_rows(templates, columns)).astype(np.int64), table
-
-
-class _Reader:
-    """Looks up the emissions of the symbols, or of the padding, at places around tokens."""
-
-    def __init__(
-        self, base: BaseDistribution, names: Sequence[str], columns: Symbols, offsets: Ints
-    ):
-        self._emissions = base.emissions
-        self._n_labels = len(base.labels)
-        self._names = names
-        self._columns = columns
-        lengths = np.diff(offsets)
-        self._begins = np.repeat(offsets[:-1], lengths)
-        self._ends = np.repeat(offsets[1:], lengths)
-        self._parts: dict[tuple[str, ...], _Reading] = {}
-
-    def read(self, tokens: Ids, place: int, names: Sequence[str]) -> _Reading:
-        """Read at `place` from each token: int64 (n) and float64 (n_codes, L + |place|)."""
-        at = tokens.astype(np.int64) + place
-        beyond = np.maximum(self._begins[tokens] - at, at - self._ends[tokens] + 1)
-        inside = beyond <= 0
-        at = at[inside]
-        parts = ((codes[at], table) for codes, table in self._parts_of(names))
-        known, table = reduce(_join, parts)
-        codes = np.empty(len(tokens), dtype=np.int64)
-        codes[inside] = known
-        codes[~inside] = len(table) + beyond[~inside] - 1
-        distances = abs(place)
-        factors = np.zeros((len(table) + distances, self._n_labels + distances))
-        factors[: len(table), : self._n_labels] = table
-        factors[len(table) :, self._n_labels :] = np.eye(distances)
-        return codes, factors
-
-    def _parts_of(self, names: Sequence[str]) -> Iterator[_Reading]:
-        for emission in self._emissions:
-            mine = tuple(name for name in names if name in emission.columns)
-            if mine and mine not in self._parts:
-                columns = _select(self._columns, self._names, mine)
-                self._parts[mine] = _reading_of(emission, mine, columns)
-            if mine:
-                yield self._parts[mine]
-
-
-def _join(first: _Reading, second: _Reading) -> _Reading:
-    """Join two readings: a code for each pair of codes that occurs."""
-    chosen, codes = number_codes(first[0] * len(second[1]) + second[0])
-    return codes, first[1][first[0][chosen]] * second[1][second[0][chosen]]
-
-
-def number_codes(codes: Ints) -> tuple[Ids, Ids]:
-    """Return the first place of each distinct code, and the number of each code in that order."""
-    return number_keys(codes.view(np.uint64))
-
-
 def _complete_pairs(t: Floats) -> Mask:
     """Return bool (L + 1, L): the pairs that are on a path from the start to the end."""
     n = len(t) - 1
@@ -588,66 +451,6 @@ def _complete_pairs(t: Floats) -> Mask:
         if np.count_nonzero(reached) + np.count_nonzero(ending) == before:
             break
     return reached & ending
-
-
-def _counted(
-    columns: Symbols, offsets: Ints, label_ids: AnyInts, labels: Sequence[str], names: Sequence[str]
-) -> tuple[Symbols, Ids, Floats]:
-    """Check columns and label ids, and count trigrams."""
-    columns, offsets = Templates([f"{name}[0]" for name in names]).check(columns, offsets)
-    label_ids = check_label_ids(label_ids, len(columns), len(labels))
-    trigrams = count_trigrams(offsets, label_ids, len(labels)).astype(np.float64)
-    return columns, label_ids, trigrams
-
-
-def _emissions(
-    columns: Symbols,
-    names: Sequence[str],
-    emitted: Sequence[tuple[str, ...]] | None,
-    label_ids: AnyInts,
-    n_labels: int,
-) -> tuple[Emission, ...]:
-    """Count p(symbols | label), with one added to each count."""
-    emissions = []
-    groups = [(name,) for name in names] if emitted is None else emitted
-    all_columns = [name for group in groups for name in group]
-    if len(set(all_columns)) != len(all_columns):
-        raise StructlearnError("SL245", problem="a column that two emissions have")
-    for group in groups:
-        chosen = _select(columns, names, group)
-        keys = _keys_of_rows(_together(group), chosen)
-        firsts, ids = number_keys(keys)
-        symbols = chosen[firsts]
-        size = len(symbols) * n_labels
-        counts = np.bincount(ids * np.int64(n_labels) + label_ids, minlength=size) + 1.0
-        table = counts.reshape(len(symbols), n_labels)
-        order = np.lexsort(symbols.T[::-1])
-        emissions.append(Emission(tuple(group), symbols[order], (table / table.sum(axis=0))[order]))
-    return tuple(emissions)
-
-
-def _together(names: Sequence[str]) -> Templates:
-    """Return the template of columns that are emitted together."""
-    return Templates(["|".join(f"{name}[0]" for name in names)])
-
-
-def _keys_of_rows(templates: Templates, rows: Symbols) -> Symbols:
-    """Return the key of the only template for each row of symbols."""
-    return templates.keys(rows, np.array([0, len(rows)]))[:, 0]
-
-
-def _normalise(counts: Floats) -> Floats:
-    """Divide each row of the last axis by its sum; rows of zeros stay zero."""
-    totals = counts.sum(axis=-1, keepdims=True)
-    return np.divide(counts, totals, out=np.zeros_like(counts), where=totals > 0)
-
-
-def _select(columns: Symbols, names: Sequence[str], wanted: Sequence[str]) -> Symbols:
-    """Select columns by name. Raises StructlearnError if a name is missing."""
-    missing = [name for name in wanted if name not in names]
-    if missing:
-        raise StructlearnError("SL247", problem=f"no columns {', '.join(missing)}")
-    return np.ascontiguousarray(columns[:, [list(names).index(name) for name in wanted]])
 
 
 def _blocks(offsets: Ints, n_tokens: int) -> Iterator[tuple[int, int]]:

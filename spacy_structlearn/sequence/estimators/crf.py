@@ -32,7 +32,8 @@ from ...learning.training import array_digest
 from ...optimize.lbfgs import dot
 from ...parallel.shards import Engine, Pool, balance, make_engine, split
 from ..chain import _chain
-from ..chain.model import ChainModel, check_label_ids, count_transitions
+from ..chain.model import ChainModel
+from ..chain.states import check_label_ids, count_transitions
 from ..layout.data import AnyInts, Floats, Ids, Ints, Symbols
 from ..layout.features import Templates
 

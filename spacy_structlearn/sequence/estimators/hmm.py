@@ -4,7 +4,7 @@
                     * t($ | y_{n-1}, y_n),        y_0 = y_{-1} = ^
 
 with words x, tags tau and labels y. It is trained by counting: t has relative frequencies, e and g
-have one added to each count (see `base_distribution.hidden_markov`). The vocabularies are closed by
+have one added to each count (see `hidden_markov`). The vocabularies are closed by
 the paper's rule: the first token of every type counts as unknown, so a word seen once leaves the
 vocabulary.
 
@@ -14,6 +14,7 @@ the word and the tag, are log e and log g, with other weights for unknown words 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,11 @@ from ...learning.training import Trainer, array_digest
 from ...serialization import nested
 from ..chain.decode import state_scores
 from ..chain.model import ChainModel
-from ..layout.data import Ids, Ints, Parts, SequenceData, Symbols, concatenate
-from ..layout.features import UNKNOWN
-from .base_distribution import hidden_markov
+from ..chain.states import check_label_ids, count_trigrams, legal_trigrams
+from ..layout.data import AnyInts, Floats, Ids, Ints, Parts, SequenceData, Symbols, concatenate
+from ..layout.features import UNKNOWN, Templates
+from .base_distribution import BaseDistribution
+from .emissions import Emission, counted_emissions
 
 
 def close_columns(columns: Symbols) -> tuple[Symbols, list[Symbols]]:
@@ -43,6 +46,86 @@ def close_columns(columns: Symbols) -> tuple[Symbols, list[Symbols]]:
         # A symbol that was unknown before stays unknown, however frequent it is.
         vocabularies.append(types[(counts > 1) & (types != UNKNOWN)])
     return closed, vocabularies
+
+
+def hidden_markov(
+    columns: Symbols,
+    offsets: Ints,
+    label_ids: AnyInts,
+    labels: Sequence[str],
+    names: Sequence[str] = ("ORTH", "TAG"),
+    *,
+    emitted: Sequence[tuple[str, ...]] | None = None,
+    smoothing: float = 0.0,
+    encoding: str | None = None,
+) -> BaseDistribution:
+    """Count a second-order HMM.
+
+    columns: uint64 (n_tokens, n_columns), with closed vocabularies (see `close_columns`).
+    offsets: int64 (n_sentences + 1).
+    label_ids: integers (n_tokens), places in `labels`.
+    names: names of the columns.
+    emitted: names of the columns that are emitted together; None: each by itself.
+    smoothing: added to the count of every trigram that the encoding allows and of those in the
+        data. With 0, some sentences may have no path.
+    encoding: the scheme of the labels; None: every trigram is allowed.
+    Raises StructlearnError if the arrays or the names do not fit together.
+    """
+    columns, label_ids, trigrams = _counted(columns, offsets, label_ids, labels, names)
+    t = trigrams + smoothing * legal_trigrams(trigrams > 0, labels, encoding)
+    emissions = counted_emissions(columns, names, emitted, label_ids, len(labels))
+    return BaseDistribution(tuple(labels), _normalise(t), emissions)
+
+
+def locally_uniform(
+    columns: Symbols,
+    offsets: Ints,
+    label_ids: AnyInts,
+    labels: Sequence[str],
+    names: Sequence[str] = ("ORTH", "TAG"),
+    *,
+    emitted: Sequence[tuple[str, ...]] | None = None,
+    encoding: str | None = "IOB2",
+) -> BaseDistribution:
+    """Return the locally uniform base distribution (equation 14).
+
+        q(x, y) = prod_i p(x_i) / N(y_i) * 1 / N(^)
+
+    N(y) is the number of labels, with the end, that may follow y by the encoding or in the data.
+    The end may follow the start, as in the paper, where N(^) = N(O) = 3. p does not depend on the
+    label; it has one added to each count. Arguments and errors are those of `hidden_markov`.
+    """
+    columns, label_ids, trigrams = _counted(columns, offsets, label_ids, labels, names)
+    pairs = legal_trigrams(trigrams > 0, labels, encoding).any(axis=0)
+    pairs[-1, -1] = True
+    t = np.broadcast_to(_normalise(pairs.astype(np.float64)), trigrams.shape).copy()
+    t[~pairs] = 0.0
+    # Nothing follows the pair (y, $), and (^, ^) is the start.
+    t[:-1, -1] = 0.0
+    unlabelled = counted_emissions(
+        columns, names, emitted, np.zeros(len(label_ids), dtype=np.int64), 1
+    )
+    emissions = tuple(
+        Emission(part.columns, part.symbols, np.repeat(part.table, len(labels), axis=1))
+        for part in unlabelled
+    )
+    return BaseDistribution(tuple(labels), t, emissions)
+
+
+def _counted(
+    columns: Symbols, offsets: Ints, label_ids: AnyInts, labels: Sequence[str], names: Sequence[str]
+) -> tuple[Symbols, Ids, Floats]:
+    """Check columns and label ids, and count trigrams."""
+    columns, offsets = Templates([f"{name}[0]" for name in names]).check(columns, offsets)
+    label_ids = check_label_ids(label_ids, len(columns), len(labels))
+    trigrams = count_trigrams(offsets, label_ids, len(labels)).astype(np.float64)
+    return columns, label_ids, trigrams
+
+
+def _normalise(counts: Floats) -> Floats:
+    """Divide each row of the last axis by its sum; rows of zeros stay zero."""
+    totals = counts.sum(axis=-1, keepdims=True)
+    return np.divide(counts, totals, out=np.zeros_like(counts), where=totals > 0)
 
 
 def log_likelihood(model: ChainModel, columns: Symbols, offsets: Ints, label_ids: Ids) -> float:

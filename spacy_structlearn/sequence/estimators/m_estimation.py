@@ -30,8 +30,8 @@ from ...optimize.lbfgs import LBFGS, norm
 from ...optimize.m_estimation import DualCoordinateDescent, MEstimationObjective
 from ...parallel.shards import Engine
 from ...serialization import nested
-from ..chain.model import ChainModel, check_label_ids, transition_places
-from ..chain.states import START
+from ..chain.model import ChainModel
+from ..chain.states import START, check_label_ids, transition_places
 from ..layout.data import (
     AnyInts,
     Floats,
@@ -45,9 +45,10 @@ from ..layout.data import (
     concatenate,
 )
 from ..layout.features import Templates, close
-from .base_distribution import BaseDistribution, hidden_markov, locally_uniform, number_codes
+from .base_distribution import BaseDistribution
 from .crf import LBFGS_MEMORY, Folding
-from .hmm import close_columns
+from .emissions import number_codes
+from .hmm import close_columns, hidden_markov, locally_uniform
 
 _LARGEST_WEIGHT = 20.0
 """Bound without a regulariser: e^20 = 5e8 is more than counts of tokens can support."""

@@ -19,7 +19,8 @@ from ...arrays import check_offsets
 from ...errors import StructlearnError
 from ...learning.training import Trainer, array_digest
 from ..chain.decode import marginals
-from ..chain.model import ChainModel, check_label_ids
+from ..chain.model import ChainModel
+from ..chain.states import check_label_ids
 from ..layout.data import AnyFloats, Floats, Ids, Ints, Parts, Symbols, concatenate
 from . import _stochastic_crf
 

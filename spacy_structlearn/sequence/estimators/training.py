@@ -80,7 +80,7 @@ def initialize(
     if previous is not None:
         model.classes = model.classes or previous.classes
         if settings.warm_start and not previous.is_empty:
-            model.adopt(previous)
+            model.start_from(previous)
     return model
 
 

@@ -229,7 +229,7 @@ def initialisers(data: Data) -> Named:
             if start is not None:
                 model.weights[:] = 0.0
                 model.transitions[np.isfinite(model.transitions)] = 0.0
-                model.adopt(start(data))
+                model.start_from(start(data))
                 x = objective.parameters()
                 scaled = [scale * x for scale in (1.0, 0.5, 0.3, 0.2, 0.1)]
                 x = min(scaled, key=lambda x: objective.value_and_grad(x)[0])

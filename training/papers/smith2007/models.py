@@ -28,8 +28,7 @@ from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.optimize.lbfgs import LBFGS, ValueAndGradient
 from spacy_structlearn.sequence.chain.decode import viterbi
 from spacy_structlearn.sequence.chain.model import ChainModel
-from spacy_structlearn.sequence.estimators.base_distribution import hidden_markov
-from spacy_structlearn.sequence.estimators.hmm import close_columns
+from spacy_structlearn.sequence.estimators.hmm import close_columns, hidden_markov
 from spacy_structlearn.sequence.estimators.m_estimation import ChainStatistics, Minimization
 from spacy_structlearn.sequence.estimators.training import LBFGS_MEMORY
 from spacy_structlearn.sequence.layout.data import concatenate
