@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..learning import settings as core
 from ..learning.settings import Settings, setting
-from ..parallel.shards import MakeEngine, make_engine
-from ..trees.tree import Tree
 from ..words.signatures import spelling_constraints
-
-if TYPE_CHECKING:
-    from .model import ISBN
-    from .training import Data, ISBNTrainer
 
 FEATURES = "abcd"
 MEANS = ("feed_forward", "mean_field")
@@ -150,48 +144,3 @@ class ISBNSettings(Settings):
     def n_reports(self) -> int:
         """Maximum number of calls of `on_iteration` and of steps before the last one."""
         return max(self.max_iterations * (REPORTS + 1) - 1, 0)
-
-    def empty(self) -> ISBN:
-        """Return a network without symbols."""
-        from .model import ISBN
-
-        return ISBN.empty()
-
-    def initialize(
-        self,
-        data: Sequence[Tree | Sequence[Tree]],
-        labels: Sequence[str] = (),
-        previous: ISBN | None = None,
-    ) -> ISBN:
-        """Return a network for the symbols of the trees, with random weights.
-
-        data: normalised trees, or lists of them. labels, previous: not used.
-        Raises StructlearnError if there are no trees or an item is not a tree.
-        """
-        from .derivation import symbols_of
-        from .model import ISBN
-        from .training import trees_of
-
-        symbols, log_probs = symbols_of([tree for part in data for tree in trees_of(part)], self)
-        return ISBN.initialize(symbols, log_probs, self)
-
-    def trainer(
-        self,
-        parameters: ISBN | None,
-        data: Data,
-        *,
-        make_engine: MakeEngine = make_engine,
-    ) -> ISBNTrainer:
-        """Return a trainer that starts from these parameters.
-
-        parameters: None or empty parameters: start from `initialize`.
-        data: normalised trees, lists of them, or derivations of the symbols of `parameters`. Their
-            order does not matter.
-
-        Raises StructlearnError if there is nothing to train on.
-        """
-        from .training import ISBNTrainer
-
-        if parameters is None or parameters.is_empty:
-            parameters = self.initialize(data)
-        return ISBNTrainer(self, parameters, data, make_engine=make_engine)

@@ -21,10 +21,9 @@ from thinc.api import SGD, Adam
 
 from ..errors import StructlearnError
 from ..learning.training import Trainer, array_digest
-from ..parallel.shards import MakeEngine, make_engine
 from ..trees.tree import Tree
 from .decode import DerivationParser
-from .derivation import LeftCornerDerivations, encode
+from .derivation import LeftCornerDerivations, encode, symbols_of
 from .model import ISBN
 from .settings import REPORTS, ISBNSettings
 
@@ -35,6 +34,35 @@ LEAST_FACTOR = 1 / 64  # of the learning rate; training ends below it
 _BLOCK = 2**14
 
 Data = Sequence[Tree | Sequence[Tree] | LeftCornerDerivations]
+
+
+def initialize(
+    settings: ISBNSettings,
+    data: Sequence[Tree | Sequence[Tree]],
+    labels: Sequence[str] = (),
+    previous: ISBN | None = None,
+) -> ISBN:
+    """Return a network for the symbols of the trees, with random weights.
+
+    data: normalised trees, or lists of them. labels, previous: not used.
+    Raises StructlearnError if there are no trees or an item is not a tree.
+    """
+    symbols, log_probs = symbols_of([tree for part in data for tree in trees_of(part)], settings)
+    return ISBN.initialize(symbols, log_probs, settings)
+
+
+def trainer(settings: ISBNSettings, parameters: ISBN | None, data: Data) -> ISBNTrainer:
+    """Return a trainer that starts from these parameters.
+
+    parameters: None or empty parameters: start from `initialize`.
+    data: normalised trees, lists of them, or derivations of the symbols of `parameters`. Their
+        order does not matter.
+
+    Raises StructlearnError if there is nothing to train on.
+    """
+    if parameters is None or parameters.is_empty:
+        parameters = initialize(settings, data)
+    return ISBNTrainer(settings, parameters, data)
 
 
 class ISBNTrainer(Trainer[ISBNSettings]):
@@ -50,15 +78,8 @@ class ISBNTrainer(Trainer[ISBNSettings]):
         it, and the mean log-likelihood so far.
     """
 
-    def __init__(
-        self,
-        settings: ISBNSettings,
-        parameters: ISBN,
-        data: Data,
-        *,
-        make_engine: MakeEngine = make_engine,
-    ):
-        super().__init__(settings, make_engine=make_engine)
+    def __init__(self, settings: ISBNSettings, parameters: ISBN, data: Data):
+        super().__init__(settings)
         self._start = parameters
         self._network = parameters.network()
         self._all: Data = ()

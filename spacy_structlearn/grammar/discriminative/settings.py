@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from math import exp
 from typing import Any, ClassVar
 
-from ...errors import StructlearnError
 from ...learning import settings as core
 from ...learning.settings import setting
-from ...learning.training import Trainer
 from ..latent.settings import LatentGrammarSettings
 
 BASES = ("generative", "uniform")
@@ -32,6 +30,7 @@ class ConditionalGrammarSettings(LatentGrammarSettings):
     """
 
     name: ClassVar[str] = "ConditionalGrammar"
+    strengths: ClassVar[tuple[float, ...]] = ()  # weights of productions are no counts
 
     base: str = setting(
         "generative",
@@ -88,12 +87,3 @@ class ConditionalGrammarSettings(LatentGrammarSettings):
         levels = self.rounds + 1 - self.first_level
         rounds = super()._n_reports_of_one()
         return rounds + 1 + levels * (self.conditional_iterations + 1)
-
-    def adapter(self, *arguments: Any, **more: Any) -> Trainer[Any]:
-        """Raises StructlearnError, since weights of productions are no counts."""
-        raise StructlearnError("SL408", learner=self.name)
-
-    def _trainer(self) -> type[Trainer[Any]]:
-        from .training import ConditionalGrammarTrainer
-
-        return ConditionalGrammarTrainer

@@ -16,16 +16,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...errors import StructlearnError
 from ...learning.training import Trainer
 from ...optimize.lbfgs import LBFGS
 from ...optimize.owlqn import OWLQN
-from ...parallel.shards import MakeEngine, make_engine, split
+from ...parallel.shards import make_engine, split
 from ...serialization import nested
 from ..chart.compiled import compile_grammar
+from ..latent import training as latent
 from ..latent.model import LatentGrammar, Level
 from ..latent.settings import LatentGrammarSettings
 from ..latent.split_merge import NOISE
-from ..latent.training import TreebankTrainer
+from ..latent.stages import StagedTrainer
+from ..treebank.settings import Trees
 from ..treebank.symbols import TreebankData
 from .forests import ForestStatistics, Terminals, Weights, coarse_forests, joined
 from .objective import (
@@ -45,6 +48,35 @@ from .settings import ConditionalGrammarSettings
 
 AT_ONCE = 256  # number of sentences whose unpruned forests are in memory at a time
 FLOOR = 1e-3  # least probability that parameters with the base "uniform" start from
+
+
+def initialize(
+    settings: ConditionalGrammarSettings,
+    data: Trees,
+    labels: Sequence[str] = (),
+    previous: LatentGrammar | None = None,
+) -> LatentGrammar:
+    """See `latent.training.initialize`."""
+    return latent.initialize(settings, data, labels, previous)
+
+
+def trainer(settings: ConditionalGrammarSettings, parameters: Any, data: Trees) -> Trainer[Any]:
+    """Start training from the treebank grammar of the data; `parameters` are not used.
+
+    Raises StructlearnError for a prior, since weights of productions are no counts.
+    """
+    if settings.grammars > 1 and settings.prior is None:
+        return StagedTrainer(settings, data, trainer_of_one)
+    return trainer_of_one(settings, data)
+
+
+def trainer_of_one(settings: LatentGrammarSettings, data: Trees) -> Trainer[Any]:
+    """The trainer of a single grammar, latent or conditional."""
+    if not isinstance(settings, ConditionalGrammarSettings):
+        return latent.trainer_of_one(settings, data)
+    if settings.prior is not None:
+        raise StructlearnError("SL408", learner=settings.name)
+    return ConditionalGrammarTrainer(settings, data)
 
 
 @dataclass(frozen=True)
@@ -69,7 +101,7 @@ class LevelRecord:
     forests: ForestStatistics
 
 
-class ConditionalGrammarTrainer(TreebankTrainer[ConditionalGrammarSettings]):
+class ConditionalGrammarTrainer(StagedTrainer[ConditionalGrammarSettings]):
     """Generative rounds, then conditional training of each level. A step is a round or a level.
 
     value: the objective at the current parameters.
@@ -81,31 +113,33 @@ class ConditionalGrammarTrainer(TreebankTrainer[ConditionalGrammarSettings]):
 
     _objectives: Objectives | None = None
 
+    def __init__(self, settings: ConditionalGrammarSettings, data: Trees):
+        super().__init__(settings, data, latent.trainer_of_one)
+
+    @property
+    def grammar_settings(self) -> LatentGrammarSettings:
+        return self.settings.generative
+
     def begin(self) -> None:
         """Begin the training of the generative grammar."""
-        self._generative = self._generative_trainer()
+        super().begin()
         self._thetas: list[NDArray[np.float64]] = []
         self._lost = np.empty(0, dtype=np.int64)
         self._optimizer: LBFGS | None = None
         self.records: list[LevelRecord] = []
 
-    def _generative_trainer(self) -> Trainer[LatentGrammarSettings]:
-        settings = self.settings.generative
-        return settings.trainer(None, [self._data], make_engine=self.make_engine)
-
     def iterate(self) -> bool:
         """Run one round or train one level. Returns False once all levels are trained."""
-        if not self._generative.finished:
-            self._generative.on_iteration = self.report
-            self._generative.step()
-            self.value = self._generative.value
-        else:
+        if self.has_grammars:
             self._train_level()
+        else:
+            self.train_grammar()
         self.n_iterations += 1
-        return not self._generative.finished or self._next_level <= self.settings.rounds
+        return not self.has_grammars or self._next_level <= self.settings.rounds
 
     def close(self) -> None:
         """End the threads and free the forests."""
+        super().close()
         if self._objectives is not None:
             self._lost = self._objectives.lost
             self._objectives.close()
@@ -113,8 +147,8 @@ class ConditionalGrammarTrainer(TreebankTrainer[ConditionalGrammarSettings]):
 
     def parameters(self) -> LatentGrammar:
         """The grammar so far; levels that are not trained yet are generative."""
-        if not self._generative.finished:
-            return self._generative.parameters()
+        if not self.has_grammars:
+            return super().parameters()
         grammar = self.generative_grammar()
         levels, words = list(grammar.levels), list(grammar.lexicon.levels)
         for number, theta in self.trained.items():
@@ -142,7 +176,6 @@ class ConditionalGrammarTrainer(TreebankTrainer[ConditionalGrammarSettings]):
                 number,
                 trained,
                 self._lost,
-                make_engine=self.make_engine,
             )
         objectives = self._objectives
         optimizer = self._optimizer
@@ -182,7 +215,7 @@ class ConditionalGrammarTrainer(TreebankTrainer[ConditionalGrammarSettings]):
 
     def generative_grammar(self) -> LatentGrammar:
         """The grammar that levels start from, with expanded rows of signatures."""
-        return without_backoff(self._generative.parameters())
+        return without_backoff(super().parameters())
 
     def _new_optimizer(self, start: NDArray[np.float64]) -> LBFGS:
         settings = self.settings
@@ -194,18 +227,16 @@ class ConditionalGrammarTrainer(TreebankTrainer[ConditionalGrammarSettings]):
     def state(self) -> dict[str, Any]:
         """The generative rounds, the trained levels, and the level in training."""
         optimizer = self._optimizer
-        return {
-            "generative": nested(self._generative.to_bytes()),
+        return super().state() | {
             "levels": self._thetas,
             "lost": self._lost if self._objectives is None else self._objectives.lost,
             "optimizer": None if optimizer is None else nested(optimizer.to_bytes()),
             "records": [list(astuple(record)) for record in self.records],
         }
 
-    def restore(self, state: dict[str, Any]) -> bool:
+    def restore(self, state: dict[str, Any]) -> bool | None:
         """Set what `state` returned."""
-        generative = self._generative_trainer()
-        if not generative.resume(state["generative"].tobytes()):
+        if super().restore(state) is False:
             return False
         lost = np.array(state["lost"], dtype=np.int64)
         thetas = [np.array(theta, dtype=np.float64) for theta in state["levels"]]
@@ -216,9 +247,9 @@ class ConditionalGrammarTrainer(TreebankTrainer[ConditionalGrammarSettings]):
             LevelRecord(*record[:-1], ForestStatistics(*record[-1])) for record in state["records"]
         ]
         self.close()
-        self._generative, self._thetas, self._lost = generative, thetas, lost
+        self._thetas, self._lost = thetas, lost
         self._optimizer, self.records = optimizer, records
-        return True
+        return None
 
 
 class Objectives:
@@ -238,8 +269,6 @@ class Objectives:
         level: int = 0,
         trained: Mapping[int, NDArray[np.float64]] | None = None,
         lost: Sequence[int] | NDArray[np.int64] = (),
-        *,
-        make_engine: MakeEngine = make_engine,
     ):
         self.settings = settings
         self.grammar = grammar

@@ -33,7 +33,6 @@ from ..chart.hypergraph import Hypergraphs, Mask
 from ..spans.word_attributes import WORD_ATTRIBUTE, WordAttributes, hash_of
 from ..treebank.symbols import Symbols, TreebankData, path_ends
 from .annotation import with_ancestors, with_edge_tags
-from .settings import FragmentFeaturesSettings
 
 Sentences = Sequence[Sequence[str]]
 Hashes = NDArray[np.uint64]
@@ -154,9 +153,9 @@ class FragmentTemplates:
         self.tags = any(name == TAG for template in self.all for name, _ in template.words)
 
     @classmethod
-    def of(cls, settings: FragmentFeaturesSettings) -> FragmentTemplates:
-        """Return the templates of the settings, or the default ones."""
-        return cls(FRAGMENT_TEMPLATES if settings.templates is None else settings.templates)
+    def of(cls, texts: Sequence[str] | None) -> FragmentTemplates:
+        """Return these templates, or the default ones if there are none."""
+        return cls(FRAGMENT_TEMPLATES if texts is None else texts)
 
 
 @dataclass(frozen=True, eq=False)

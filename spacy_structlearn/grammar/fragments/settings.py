@@ -8,11 +8,10 @@ from typing import Any, ClassVar
 
 from ...learning import settings as core
 from ...learning.settings import Settings, setting
-from ...learning.training import Trainer
-from ...parallel.shards import MakeEngine, make_engine
 from ..latent.settings import LatentGrammarSettings
-from ..spans.settings import BASE, PRUNED, ForestSettings
-from ..treebank.settings import Trees
+from ..spans.settings import BASE, PRUNED, REPORTS, ForestSettings
+
+PASSES = 10  # over the trees in a step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +36,7 @@ class FragmentFeaturesSettings(Settings):
             from .features import FragmentTemplates
 
             yield "templates", "one or more", self.templates
-            FragmentTemplates.of(self)
+            FragmentTemplates(self.templates)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,26 +97,8 @@ class MEstimatedGrammarSettings(ForestSettings, FragmentFeaturesSettings):
     @property
     def n_reports(self) -> int:
         """The largest number of reports and steps."""
-        from ..spans.training import REPORTS
-        from .training import PASSES
-
         most = self.base.n_reports + 1 + self.max_iterations + self.max_iterations // PASSES + 1
         if self.conditional_iterations:
             fold = self.base.n_reports + REPORTS + 2
             most += self.folds * fold + 2 * self.conditional_iterations
         return most
-
-    @property
-    def model(self) -> Any:
-        """The class of the grammars."""
-        from .weights import FragmentGrammar
-
-        return FragmentGrammar
-
-    def trainer(
-        self, parameters: Any, data: Trees, *, make_engine: MakeEngine = make_engine
-    ) -> Trainer[Any]:
-        """Return a trainer that starts from scratch, whatever `parameters` are."""
-        from .training import MEstimatedGrammarTrainer
-
-        return MEstimatedGrammarTrainer(self, data, make_engine=make_engine)

@@ -36,18 +36,20 @@ from ...optimize.m_estimation import DualCoordinateDescent
 from ...parallel.shards import Engine
 from ...trees.tree import Tree
 from ..chart.hypergraph import Floats, Mask
+from ..discriminative.training import trainer_of_one
+from ..latent import training as latent
 from ..latent.model import LatentGrammar
-from ..latent.training import TreebankTrainer
-from ..spans.training import Folds, TrainingForests, training_forests
+from ..latent.settings import LatentGrammarSettings
+from ..latent.stages import StagedTrainer
+from ..spans.forests import Folds, TrainingForests, training_forests
 from ..spans.word_attributes import vocabulary
 from ..treebank.settings import Trees
 from ..treebank.symbols import TreebankData, to_tree
 from .expectations import FragmentExpectations, Words
 from .features import BOUNDARY, FeatureHasher, FragmentTemplates, sites_of_trees
-from .settings import FragmentFeaturesSettings, MEstimatedGrammarSettings
+from .settings import PASSES, FragmentFeaturesSettings, MEstimatedGrammarSettings
 from .weights import FragmentGrammar, FragmentPlaces, FragmentScorer, FragmentWeights
 
-PASSES = 10  # over the trees in a step
 ITERATIONS = 10  # of L-BFGS in a step
 _BATCH = 50  # sentences whose forests are refined together
 _MOST_SHARDS = 16
@@ -72,7 +74,7 @@ class FragmentStatistics:
         self, features: FragmentFeaturesSettings, grammar: LatentGrammar, data: TreebankData
     ):
         sentences = data.sentences
-        templates = FragmentTemplates.of(features)
+        templates = FragmentTemplates.of(features.templates)
         known = vocabulary(sentences, features.min_word_count)
         symbols = grammar.symbols
         hasher = FeatureHasher(templates, known)
@@ -239,7 +241,22 @@ def shrunk(objective: FragmentObjective, weights: ArrayLike) -> Vector:
 
 
 # --- the trainer ----------------------------------------------------------------------------------
-class MEstimatedGrammarTrainer(TreebankTrainer[MEstimatedGrammarSettings]):
+def initialize(
+    settings: MEstimatedGrammarSettings,
+    data: Trees,
+    labels: Sequence[str] = (),
+    previous: FragmentGrammar | None = None,
+) -> FragmentGrammar:
+    """Return the treebank grammar, without features; `labels` and `previous` are not used."""
+    return FragmentGrammar(latent.initialize(settings.base, data))
+
+
+def trainer(settings: MEstimatedGrammarSettings, parameters: Any, data: Trees) -> Trainer[Any]:
+    """Return a trainer that starts from scratch, whatever `parameters` are."""
+    return MEstimatedGrammarTrainer(settings, data)
+
+
+class MEstimatedGrammarTrainer(StagedTrainer[MEstimatedGrammarSettings]):
     """Trains q0, then the M-estimate, then, if asked for, the conditional likelihood.
 
     A step is a round of q0, `PASSES` passes over the trees, the forests of one fold, or
@@ -255,12 +272,21 @@ class MEstimatedGrammarTrainer(TreebankTrainer[MEstimatedGrammarSettings]):
 
     _objective: FragmentObjective | None = None
 
+    def __init__(self, settings: MEstimatedGrammarSettings, data: Trees):
+        super().__init__(settings, data, trainer_of_one)
+
+    @property
+    def grammar_settings(self) -> LatentGrammarSettings:
+        return self.settings.base
+
+    def report_stage(self, number: int, *parts: Any) -> None:
+        self.report(number, *parts[1:])
+
     def begin(self) -> None:
         """Begin with the training of q0."""
+        super().begin()
         self._trees: list[Tree] = []
         self._words: list[list[str]] = []
-        self._base: Trainer[Any] | None = self._grammar_trainer([self._data])
-        self._grammar: LatentGrammar | None = None
         self._statistics: FragmentStatistics | None = None
         self._dual: DualCoordinateDescent | None = None
         self._weights: FragmentWeights | None = None
@@ -271,8 +297,8 @@ class MEstimatedGrammarTrainer(TreebankTrainer[MEstimatedGrammarSettings]):
 
     def iterate(self) -> bool:
         """Do one step. Raises StructlearnError if q0 is not a proper distribution."""
-        if self._grammar is None:
-            self._round()
+        if not self.has_grammars:
+            self.train_grammar()
         elif not self._estimated:
             self._estimate()
         elif self._folds.n_parsed < len(self._folds):
@@ -280,21 +306,18 @@ class MEstimatedGrammarTrainer(TreebankTrainer[MEstimatedGrammarSettings]):
         else:
             self._climb()
         self.n_iterations += 1
-        if self._grammar is None or not self._estimated:
+        if not self.has_grammars or not self._estimated:
             return True
         return bool(self.settings.conditional_iterations) and not self._climbed
 
     def parameters(self) -> FragmentGrammar:
         """Return the present grammar."""
-        if self._grammar is None:
-            assert self._base is not None
-            return FragmentGrammar(self._base.parameters())
         weights = self._weights
         if self._dual is not None:
             weights = self._gather().estimate(self._dual.w, self.settings.scaling)
         elif self._optimizer is not None and weights is not None:
             weights = weights.with_weights(self._optimizer.x)
-        return FragmentGrammar(self._grammar, fragments=weights)
+        return FragmentGrammar(super().parameters(), fragments=weights)
 
     # --- steps --------------------------------------------------------------------------------
     @property
@@ -306,22 +329,10 @@ class MEstimatedGrammarTrainer(TreebankTrainer[MEstimatedGrammarSettings]):
             or optimizer.n_iterations >= self.settings.conditional_iterations
         )
 
-    def _grammar_trainer(self, data: Trees) -> Trainer[Any]:
-        return self.settings.base.trainer(None, data, make_engine=self.make_engine)
-
-    def _round(self) -> None:
-        base = self._base
-        assert base is not None
-        base.on_iteration = lambda _, phase, i, value: self.report(0, phase, i, value)
-        more = base.step()
-        self.value = base.value
-        if not more:
-            self._grammar, self._base = base.parameters(), None
-
     def _gather(self) -> FragmentStatistics:
         if self._statistics is None:
-            assert self._grammar is not None
-            self._statistics = FragmentStatistics(self.settings, self._grammar, self._data)
+            assert self._first is not None
+            self._statistics = FragmentStatistics(self.settings, self._first, self._data)
         return self._statistics
 
     def _estimate(self) -> None:
@@ -357,10 +368,10 @@ class MEstimatedGrammarTrainer(TreebankTrainer[MEstimatedGrammarSettings]):
         self.left_out, self.value = self._folds.left_out, self._folds.loss
 
     def _parse_fold(self, fold: int, numbers: NDArray[np.int64]) -> TrainingForests:
-        assert self._grammar is not None
+        assert self._first is not None
         return training_forests(
             self._grammar_of(fold),
-            self._grammar,
+            self._first,
             self._words,
             self._trees,
             numbers,
@@ -371,10 +382,9 @@ class MEstimatedGrammarTrainer(TreebankTrainer[MEstimatedGrammarSettings]):
 
     def _grammar_of(self, fold: int) -> LatentGrammar:
         """Return the grammar that parses a fold: of the other folds, if there are any."""
-        assert self._grammar is not None
         if len(self._folds) < 2:
-            return self._grammar
-        trainer = self._grammar_trainer([self._folds.rest(fold, self._trees)])
+            return super().parameters()
+        trainer = trainer_of_one(self.grammar_settings, [self._folds.rest(fold, self._trees)])
         trainer.on_iteration = lambda _, phase, i, value: self.report(fold + 1, phase, i, value)
         while trainer.step():
             pass
@@ -387,11 +397,11 @@ class MEstimatedGrammarTrainer(TreebankTrainer[MEstimatedGrammarSettings]):
             self._statistics = None
         if self._objective is None:
             self._make_forests(self._folds.n_parsed)
-            assert self._grammar is not None
+            assert self._first is not None
             self._objective = FragmentObjective(
                 TrainingForests.joined(self._folds.parts),
                 self._words,
-                FragmentScorer(self._weights, self._grammar.symbols),
+                FragmentScorer(self._weights, self._first.symbols),
                 l2=settings.conditional_l2,
                 threads=settings.threads,
             )
@@ -411,6 +421,7 @@ class MEstimatedGrammarTrainer(TreebankTrainer[MEstimatedGrammarSettings]):
 
     def close(self) -> None:
         """Free what only training needs."""
+        super().close()
         self._statistics, self._trees, self._words = None, [], []
         if self._objective is not None:
             self._objective.close()
@@ -419,35 +430,29 @@ class MEstimatedGrammarTrainer(TreebankTrainer[MEstimatedGrammarSettings]):
     # --- state --------------------------------------------------------------------------------
     def state(self) -> dict[str, Any]:
         """Return the state, without statistics and forests, which are computed again."""
-        parts = {
-            "base": self._base,
-            "grammar": self._grammar,
-            "dual": self._dual,
-            "optimizer": self._optimizer,
-        }
-        return {
-            name: None if part is None else serialization.nested(part.to_bytes())
-            for name, part in parts.items()
-        } | {
-            "weights": None if self._weights is None else self._weights.values,
-            "estimated": self._estimated,
-            "n_forests": self._folds.n_parsed,
-        }
+        parts = {"dual": self._dual, "optimizer": self._optimizer}
+        return (
+            super().state()
+            | {
+                name: None if part is None else serialization.nested(part.to_bytes())
+                for name, part in parts.items()
+            }
+            | {
+                "weights": None if self._weights is None else self._weights.values,
+                "estimated": self._estimated,
+                "n_forests": self._folds.n_parsed,
+            }
+        )
 
     def restore(self, state: dict[str, Any]) -> bool | None:
         self.begin()
         self._objective = None
-        base, grammar, dual, optimizer = (
-            None if state[name] is None else state[name].tobytes()
-            for name in ("base", "grammar", "dual", "optimizer")
+        if super().restore(state) is False:
+            return False
+        dual, optimizer = (
+            None if state[name] is None else state[name].tobytes() for name in ("dual", "optimizer")
         )
-        if grammar is None:
-            assert self._base is not None
-            if not self._base.resume(base):
-                return False
-        else:
-            self._grammar, self._base = LatentGrammar.from_bytes(grammar), None
-        if self._grammar is None and not (dual is state["weights"] is None):
+        if not self.has_grammars and not (dual is state["weights"] is None):
             raise ValueError("weights without a grammar")
         if dual is not None:
             new = self._new_dual().objective

@@ -23,7 +23,6 @@ from scipy.sparse import csr_array
 
 from ...arrays import cumulative
 from ...learning.training import array_digest
-from ...parallel.shards import MakeEngine, make_engine
 from ..treebank.adaptation import LexiconAdapter
 from ..treebank.lexicon import Lexicon, LexiconLevel
 from ..treebank.settings import Trees
@@ -38,7 +37,7 @@ from ..treebank.symbols import (
 from .em import Refined, TreebankDerivations, observed_counts
 from .model import Entries, LatentGrammar, Level
 from .settings import LatentGrammarSettings
-from .training import TreebankTrainer
+from .stages import TreebankTrainer
 
 ITERATIONS = 3
 UNIFORM = 1e-6  # share of the productions of the new trees in the E-steps
@@ -65,11 +64,10 @@ class AdaptationTrainer(TreebankTrainer[LatentGrammarSettings]):
         data: Trees,
         *,
         strength: float,
-        make_engine: MakeEngine = make_engine,
     ):
         self._origin, self._strength = parameters, strength
         form = {"binarization": parameters.binarization, "root": parameters.symbols.root}
-        super().__init__(replace(settings, **form), data, make_engine=make_engine)
+        super().__init__(replace(settings, **form), data)
 
     def begin(self) -> None:
         """Add the symbols and rules of the trees to the grammar."""
@@ -85,9 +83,7 @@ class AdaptationTrainer(TreebankTrainer[LatentGrammarSettings]):
 
     def iterate(self) -> bool:
         """Run one iteration of EM in each level. Returns False after the last one."""
-        derivations = TreebankDerivations(
-            self._trees, self.settings.threads, self.settings.shards, make_engine=self.make_engine
-        )
+        derivations = TreebankDerivations(self._trees, self.settings.threads, self.settings.shards)
         self.value = 0.0
         try:
             for level in self._levels:

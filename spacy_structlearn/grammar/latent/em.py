@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import StructlearnError
-from ...parallel.shards import MakeEngine, Pool, make_engine, split
+from ...parallel.shards import Pool, make_engine, split
 from ..treebank.lexicon import LexiconLearner, LexiconLevel
 from ..treebank.settings import LexiconSettings
 from ..treebank.symbols import TreebankData, substate_columns
@@ -57,14 +57,7 @@ class TreebankDerivations:
         their rounding errors depend on it.
     """
 
-    def __init__(
-        self,
-        data: TreebankData,
-        threads: int = 1,
-        shards: int = 1,
-        *,
-        make_engine: MakeEngine = make_engine,
-    ):
+    def __init__(self, data: TreebankData, threads: int = 1, shards: int = 1):
         parts = [data]
         if shards > 1:
             parts = [

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from ...errors import StructlearnError
 from ...learning import settings as core
 from ...learning.settings import setting
-from ...learning.training import Trainer
-from ...parallel.shards import MakeEngine, make_engine
-from ...trees.tree import Tree
-from ..treebank.settings import LexiconSettings, Trees
-from ..treebank.symbols import BINARIZATIONS, ROOT, TreebankData, binarize, concatenate
-
-if TYPE_CHECKING:
-    from .model import LatentGrammar
+from ..treebank.settings import LexiconSettings
+from ..treebank.symbols import BINARIZATIONS, ROOT
 
 MOST_ROUNDS = 8
 MOST_GRAMMARS = 100
@@ -92,84 +84,3 @@ class LatentGrammarSettings(LexiconSettings):
     def _n_reports_of_one(self) -> int:
         iterations = self.split_iterations + self.merge_iterations + self.smooth_iterations
         return self.rounds * (iterations + 1)
-
-    def encode(self, data: Trees) -> TreebankData:
-        """Encode all trees of `data` as arrays."""
-        parts = [part for part in data if isinstance(part, TreebankData)]
-        others = (part for part in data if not isinstance(part, TreebankData))
-        trees = [tree for part in others for tree in ([part] if isinstance(part, Tree) else part)]
-        if trees or not parts:
-            parts.append(binarize(trees, self.binarization, self.root))
-        return concatenate(parts)
-
-    def empty(self) -> LatentGrammar:
-        """A grammar without symbols."""
-        from .model import LatentGrammar
-
-        return LatentGrammar.empty()
-
-    def initialize(
-        self, data: Trees, labels: Sequence[str] = (), previous: LatentGrammar | None = None
-    ) -> LatentGrammar:
-        """The treebank grammar, level 0; `labels` and `previous` are not used.
-
-        Raises StructlearnError if there are no trees.
-        """
-        from .em import treebank_grammar
-
-        return treebank_grammar(self.encode(data), self)
-
-    def trainer(
-        self, parameters: Any, data: Trees, *, make_engine: MakeEngine = make_engine
-    ) -> Trainer[Any]:
-        """Start training from `prior`, or the treebank grammar of the data.
-
-        `parameters` are not used. Raises the errors of `read_prior`.
-        """
-        from .product import ProductTrainer
-
-        prior = self.read_prior()
-        if prior is not None:
-            return self.adapter(prior, data, strength=self.prior_trees, make_engine=make_engine)
-        kind = ProductTrainer if self.grammars > 1 else self._trainer()
-        return kind(self, data, make_engine=make_engine)
-
-    def read_prior(self) -> LatentGrammar | None:
-        """Read the first `grammars` grammars of `prior`; None if there is no prior.
-
-        With a grammar of the trees of another parser this is self-training (McClosky et al. 2006),
-        from which latent grammars gain more than others (Huang & Harper 2009).
-
-        Raises StructlearnError if the file is missing or damaged, or has fewer members.
-        """
-        from .model import LatentGrammar
-
-        if self.prior is None:
-            return None
-        grammar = LatentGrammar.from_bytes(self.content("prior"))
-        if self.grammars > grammar.members + 1:
-            raise StructlearnError("SL409", path=self.prior, number=grammar.members + 1)
-        return grammar.first_grammars(self.grammars)
-
-    def adapter(
-        self,
-        parameters: LatentGrammar,
-        data: Trees,
-        labels: Sequence[str] = (),
-        *,
-        strength: float,
-        make_engine: MakeEngine = make_engine,
-    ) -> Trainer[Any]:
-        """Learn on from `parameters`; `labels` are not used.
-
-        strength: the number of trees for which the old grammar stands, beside those of the data.
-        """
-        from .adaptation import AdaptationTrainer
-
-        return AdaptationTrainer(self, parameters, data, strength=strength, make_engine=make_engine)
-
-    def _trainer(self) -> type[Trainer[Any]]:
-        """The trainer of a single grammar."""
-        from .training import LatentGrammarTrainer
-
-        return LatentGrammarTrainer

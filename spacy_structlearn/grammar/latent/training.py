@@ -7,55 +7,93 @@ is one round. The grammar of each round is a level, for parsing from coarse to f
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from ...errors import StructlearnError
 from ...learning.training import Trainer
-from ...parallel.shards import MakeEngine, make_engine
 from ..treebank.lexicon import LexiconLearner, LexiconLevel
 from ..treebank.settings import Trees
-from ..treebank.symbols import TreebankData
-from .em import ProductionCounts, TreebankDerivations, grammar_of, m_step, treebank_level
+from .adaptation import AdaptationTrainer
+from .em import (
+    ProductionCounts,
+    TreebankDerivations,
+    grammar_of,
+    m_step,
+    treebank_grammar,
+    treebank_level,
+)
 from .model import LatentGrammar, Level
 from .settings import LatentGrammarSettings
 from .split_merge import Merging, branches, least_useful, merge_losses, smooth, split
+from .stages import StagedTrainer, TreebankTrainer, encode
 
-S = TypeVar("S", bound=LatentGrammarSettings)
 PHASES = ("split", "merge", "smooth")
 
 
-class TreebankTrainer(Trainer[S]):
-    """Training on trees. Subclasses define `begin` instead of `take`.
+def initialize(
+    settings: LatentGrammarSettings,
+    data: Trees,
+    labels: Sequence[str] = (),
+    previous: LatentGrammar | None = None,
+) -> LatentGrammar:
+    """The treebank grammar, level 0; `labels` and `previous` are not used.
 
-    Training starts again when trees are added, since they may contain new rules.
+    Raises StructlearnError if there are no trees.
     """
+    return treebank_grammar(encode(settings, data), settings)
 
-    _data: TreebankData
 
-    def __init__(self, settings: S, data: Trees, *, make_engine: MakeEngine = make_engine):
-        super().__init__(settings, make_engine=make_engine)
-        self.add(data)
+def trainer(settings: LatentGrammarSettings, parameters: Any, data: Trees) -> Trainer[Any]:
+    """Start training from `prior`, or the treebank grammar of the data.
 
-    def begin(self) -> None:
-        """Set the state before the first step."""
-        raise NotImplementedError
+    `parameters` are not used. Raises the errors of `read_prior`.
+    """
+    if settings.grammars > 1 and settings.prior is None:
+        return StagedTrainer(settings, data, trainer_of_one)
+    return trainer_of_one(settings, data)
 
-    def take(self, data: Trees) -> None:
-        """Extend the treebank, and start again. Raises StructlearnError if there are no trees."""
-        before = [self._data] if hasattr(self, "_data") else []
-        self._data = self.settings.encode([*before, *data])
-        if not self._data.n_trees:
-            raise StructlearnError("SL407")
-        self.close()
-        self.begin()
-        self.value, self.n_iterations = 0.0, 0
 
-    def data_digest(self) -> bytes:
-        """A hash of the trees."""
-        return self._data.digest().encode()
+def trainer_of_one(settings: LatentGrammarSettings, data: Trees) -> Trainer[Any]:
+    """The trainer of a single grammar, or of all grammars of `prior` together."""
+    prior = read_prior(settings)
+    if prior is not None:
+        return adapter(settings, prior, data, strength=settings.prior_trees)
+    return LatentGrammarTrainer(settings, data)
+
+
+def adapter(
+    settings: LatentGrammarSettings,
+    parameters: LatentGrammar,
+    data: Trees,
+    labels: Sequence[str] = (),
+    *,
+    strength: float,
+) -> Trainer[Any]:
+    """Learn on from `parameters`; `labels` are not used.
+
+    strength: the number of trees for which the old grammar stands, beside those of the data.
+    """
+    return AdaptationTrainer(settings, parameters, data, strength=strength)
+
+
+def read_prior(settings: LatentGrammarSettings) -> LatentGrammar | None:
+    """Read the first `grammars` grammars of `prior`; None if there is no prior.
+
+    With a grammar of the trees of another parser this is self-training (McClosky et al. 2006),
+    from which latent grammars gain more than others (Huang & Harper 2009).
+
+    Raises StructlearnError if the file is missing or damaged, or has fewer members.
+    """
+    if settings.prior is None:
+        return None
+    grammar = LatentGrammar.from_bytes(settings.content("prior"))
+    if settings.grammars > grammar.members + 1:
+        raise StructlearnError("SL409", path=settings.prior, number=grammar.members + 1)
+    return grammar.first_grammars(settings.grammars)
 
 
 class LatentGrammarTrainer(TreebankTrainer[LatentGrammarSettings]):
@@ -141,10 +179,7 @@ class LatentGrammarTrainer(TreebankTrainer[LatentGrammarSettings]):
     def _e_step(self, level: Level, words: LexiconLevel) -> tuple[float, ProductionCounts]:
         if self._derivations is None:
             self._derivations = TreebankDerivations(
-                self._data,
-                self.settings.threads,
-                self.settings.shards,
-                make_engine=self.make_engine,
+                self._data, self.settings.threads, self.settings.shards
             )
         emissions = self._learner.emissions(words, level.substates[: self._n_tags])
         return self._derivations.expected_counts((level, emissions))

@@ -19,18 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import serialization
+from ...errors import StructlearnError
 from ...learning.training import Trainer, array_digest
 from ...optimize.lbfgs import LBFGS
-from ...parallel.shards import MakeEngine, make_engine
 from ...trees.tree import Tree
 from ..chart.hypergraph import Floats
+from ..latent.adaptation import AdaptationTrainer
 from ..latent.model import LatentGrammar
 from ..treebank.symbols import renumbering
 from . import _features as _span_features
 from .features import LinearScorer, SpanWeights
-from .model import SpanGrammar
-from .settings import SpanGrammarSettings
-from .training import (
+from .forests import (
     Data,
     Folds,
     TrainingForests,
@@ -38,6 +37,8 @@ from .training import (
     training_forests,
     training_trees,
 )
+from .model import SpanGrammar
+from .settings import SpanGrammarSettings
 
 ITERATIONS = 30
 TOLERANCE = 1e-3  # mean relative decrease of the objective over ten iterations at the end
@@ -62,9 +63,8 @@ class SpanGrammarAdapter(Trainer[SpanGrammarSettings]):
         data: Data,
         *,
         strength: float,
-        make_engine: MakeEngine = make_engine,
     ):
-        super().__init__(settings, make_engine=make_engine)
+        super().__init__(settings)
         self._origin, self._strength = parameters, strength
         self._trees: list[Tree] = []
         self.add(data)
@@ -127,9 +127,11 @@ class SpanGrammarAdapter(Trainer[SpanGrammarSettings]):
         return None
 
     def _adapted(self, grammar: LatentGrammar, trees: list[Any]) -> LatentGrammar:
+        base = self.settings.base
+        if not base.strengths:
+            raise StructlearnError("SL408", learner=base.name)
         strength = TREES * self._strength
-        engine = {"strength": strength, "make_engine": self.make_engine}
-        return self.settings.base.adapter(grammar, [trees], **engine).run()
+        return AdaptationTrainer(base, grammar, [trees], strength=strength).run()
 
     def _prepare(self) -> None:
         """Parse each fold, and begin at the old weights."""

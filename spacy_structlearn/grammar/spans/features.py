@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,6 @@ from ..chart.hypergraph import Floats, Hypergraphs
 from ..latent.model import STORAGES, Entries, check_storage, from_signed, signed
 from ..treebank.symbols import Symbols
 from . import _features as _span_features
-from .settings import SpanFeaturesSettings
 from .word_attributes import (
     CLASS,
     WORD_ATTRIBUTE,
@@ -39,6 +38,9 @@ from .word_attributes import (
     vocabulary,
     without,
 )
+
+if TYPE_CHECKING:
+    from .settings import SpanFeaturesSettings
 
 Sentences = Sequence[Sequence[str]]
 W = TypeVar("W", bound="HashedWeights")
@@ -123,11 +125,11 @@ class SpanTemplates:
         self.attributes: tuple[str, ...] = tuple(dict.fromkeys([CLASS, *names]))
 
     @classmethod
-    def of(cls, settings: SpanFeaturesSettings) -> SpanTemplates:
-        """Return the templates of the settings, or the default ones."""
-        spans = SPAN_TEMPLATES if settings.templates is None else settings.templates
-        tags = TAG_TEMPLATES if settings.tag_templates is None else settings.tag_templates
-        return cls(spans, tags)
+    def of(cls, spans: Iterable[str] | None, tags: Iterable[str] | None) -> SpanTemplates:
+        """Return these templates; None: the default ones."""
+        return cls(
+            SPAN_TEMPLATES if spans is None else spans, TAG_TEMPLATES if tags is None else tags
+        )
 
     def hasher(
         self, n_tags: int, numbers: NDArray[np.integer], bits: int
@@ -254,7 +256,7 @@ class SpanWeights(HashedWeights):
         symbols: Symbols,
     ) -> SpanWeights:
         """Return weights of zero. sentences: the words of the training data."""
-        templates = SpanTemplates.of(settings)
+        templates = SpanTemplates.of(settings.templates, settings.tag_templates)
         return cls(
             templates.spans,
             templates.tags,
@@ -354,15 +356,13 @@ def likeliest_tags(graphs: Hypergraphs, n_tags: int) -> NDArray[np.int64]:
 
 
 class LinearScorer:
-    """Scores items by `SpanWeights` and trains these by AdaGrad; scoring is thread-safe.
+    """Scores items by `SpanWeights`; thread-safe.
 
-    weights: the initial weights.
-    features: settings of the training.
+    weights: the weights.
     """
 
-    def __init__(self, weights: SpanWeights, features: SpanFeaturesSettings | None = None):
+    def __init__(self, weights: SpanWeights):
         self._model = weights
-        self._features = features or SpanFeaturesSettings()
         self._attributes = weights.templates.attributes
         self._words = WordAttributes(self._attributes, weights.vocabulary.tolist())
         bits = weights.buckets.bit_length() - 1
@@ -372,73 +372,15 @@ class LinearScorer:
         tags = [*numbers[: weights.n_tags].tolist(), -1]
         self._tags = np.array([hash_of(f"{_TAG}={tag}") for tag in tags], dtype=np.uint64)
         self._dense = weights.dense()
-        # In training: the table of `_features`, and the sum of the rates before each step.
-        self._table: NDArray[np.float32] | None = None
-        self._rates = np.zeros(1)
-        self._touched: list[NDArray[np.int32]] = []
 
     @property
     def weights(self) -> SpanWeights:
         """The current weights."""
-        if self._table is None:
-            return self._model
-        weights = _span_features.current_weights(self._table, *self._schedule())
-        return self._model.with_weights(weights)
+        return self._model
 
     def scores(self, sentences: Sentences, graphs: Hypergraphs) -> Floats:
         """Return the score of each item, float64 (I)."""
         return self._sums(self.places(sentences, graphs))
-
-    def begin_update(
-        self, sentences: Sentences, graphs: Hypergraphs
-    ) -> tuple[Floats, Callable[[Floats], None]]:
-        """Return scores, and a function that takes the gradient of the loss, float64 (I)."""
-        if self._table is None:
-            self._table = np.zeros((self._model.buckets, 4), dtype=np.float32)
-            self._table[:, 0] = self._dense
-        places = self.places(sentences, graphs)
-
-        def backprop(gradient: Floats) -> None:
-            assert self._table is not None
-            gradient = np.ascontiguousarray(gradient, dtype=np.float64)
-            self._touched.append(_span_features.accumulate(places, gradient, self._table))
-
-        return self._sums(places), backprop
-
-    def finish_update(self, learn_rate_factor: float = 1.0) -> None:
-        """Do one step of AdaGrad. learn_rate_factor: multiplies the learning rate."""
-        rate = self._features.learn_rate * learn_rate_factor
-        self._rates = np.append(self._rates, self._rates[-1] + rate)
-        for touched in self._touched:
-            _span_features.step(touched, self._table, *self._schedule())
-        self._touched = []
-
-    def state(self) -> dict[str, Any]:
-        """Return the weights and the state of AdaGrad between two steps."""
-        if self._table is None:
-            return {}
-        places = np.flatnonzero((self._table != 0).any(axis=1))
-        return {
-            "places": places.astype(np.int32),
-            "table": self._table[places],
-            "rates": self._rates,
-        }
-
-    def load(self, state: dict[str, Any]) -> None:
-        """Continue from a `state`. Raises ValueError, TypeError or LookupError if it is invalid."""
-        self._touched = []
-        if not state:
-            self._table, self._rates = None, np.zeros(1)
-            return
-        places, table, rates = state["places"], state["table"], state["rates"]
-        kinds = [array.dtype for array in (places, table, rates)]
-        sound = kinds == [np.int32, np.float32, np.float64] and table.shape == (len(places), 4)
-        in_range = not len(places) or 0 <= places.min() <= places.max() < len(self._dense)
-        if not (sound and in_range and rates.ndim == 1 and len(rates)):
-            raise ValueError("the state is not that of a scorer of spans")
-        self._table = np.zeros((self._model.buckets, 4), dtype=np.float32)
-        self._table[places] = table
-        self._rates = rates
 
     def places(self, sentences: Sentences, graphs: Hypergraphs) -> NDArray[np.int32]:
         """Return the places of the weights of each item's features, int32 (I, n); -1 for none.
@@ -457,8 +399,74 @@ class LinearScorer:
         return self._hasher.places(words, offsets, items, graphs.item_offsets)
 
     def _sums(self, places: NDArray[np.int32]) -> Floats:
-        if self._table is None:
-            return _span_features.sums(places, self._dense)
+        return _span_features.sums(places, self._dense)
+
+
+class LinearLearner(LinearScorer):
+    """Trains `SpanWeights` by AdaGrad.
+
+    weights: the initial weights.
+    features: settings of the training.
+    """
+
+    def __init__(self, weights: SpanWeights, features: SpanFeaturesSettings):
+        super().__init__(weights)
+        self._features = features
+        # The table of `_features`, and the sum of the rates before each step.
+        self._table = np.zeros((weights.buckets, 4), dtype=np.float32)
+        self._table[:, 0] = self._dense
+        self._rates = np.zeros(1)
+        self._touched: list[NDArray[np.int32]] = []
+
+    @property
+    def weights(self) -> SpanWeights:
+        """The current weights."""
+        weights = _span_features.current_weights(self._table, *self._schedule())
+        return self._model.with_weights(weights)
+
+    def begin_update(
+        self, sentences: Sentences, graphs: Hypergraphs
+    ) -> tuple[Floats, Callable[[Floats], None]]:
+        """Return scores, and a function that takes the gradient of the loss, float64 (I)."""
+        places = self.places(sentences, graphs)
+
+        def backprop(gradient: Floats) -> None:
+            gradient = np.ascontiguousarray(gradient, dtype=np.float64)
+            self._touched.append(_span_features.accumulate(places, gradient, self._table))
+
+        return self._sums(places), backprop
+
+    def finish_update(self, learn_rate_factor: float = 1.0) -> None:
+        """Do one step of AdaGrad. learn_rate_factor: multiplies the learning rate."""
+        rate = self._features.learn_rate * learn_rate_factor
+        self._rates = np.append(self._rates, self._rates[-1] + rate)
+        for touched in self._touched:
+            _span_features.step(touched, self._table, *self._schedule())
+        self._touched = []
+
+    def state(self) -> dict[str, Any]:
+        """Return the weights and the state of AdaGrad between two steps."""
+        places = np.flatnonzero((self._table != 0).any(axis=1))
+        return {
+            "places": places.astype(np.int32),
+            "table": self._table[places],
+            "rates": self._rates,
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Continue from a `state`. Raises ValueError, TypeError or LookupError if it is invalid."""
+        places, table, rates = state["places"], state["table"], state["rates"]
+        kinds = [array.dtype for array in (places, table, rates)]
+        sound = kinds == [np.int32, np.float32, np.float64] and table.shape == (len(places), 4)
+        in_range = not len(places) or 0 <= places.min() <= places.max() < len(self._dense)
+        if not (sound and in_range and rates.ndim == 1 and len(rates)):
+            raise ValueError("the state is not that of a scorer of spans")
+        self._touched = []
+        self._table = np.zeros((self._model.buckets, 4), dtype=np.float32)
+        self._table[places] = table
+        self._rates = rates
+
+    def _sums(self, places: NDArray[np.int32]) -> Floats:
         return _span_features.current_sums(places, self._table, *self._schedule())
 
     def _schedule(self) -> tuple[Floats, float, float]:

@@ -8,12 +8,9 @@ from typing import Any, ClassVar
 
 from ...learning import settings as core
 from ...learning.settings import Settings, setting
-from ...learning.training import Trainer
-from ...parallel.shards import MakeEngine, make_engine
 from ..latent.settings import MOST_GRAMMARS, LatentGrammarSettings
-from ..treebank.settings import Trees
-from ..treebank.symbols import TreebankData
 
+REPORTS = 20  # largest number of reports in an epoch or for the forests of a fold
 PRUNED = "Constituents with a lower posterior are pruned from the training forests. "
 
 
@@ -60,7 +57,7 @@ class SpanFeaturesSettings(Settings):
         if self.templates is not None or self.tag_templates is not None:
             from .features import SpanTemplates
 
-            SpanTemplates.of(self)
+            SpanTemplates.of(self.templates, self.tag_templates)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,25 +87,6 @@ class ForestSettings(Settings):
     def base(self) -> LatentGrammarSettings:
         """The settings of the grammar that parses first."""
         return LatentGrammarSettings() if self.grammar is None else self.grammar
-
-    def encode(self, data: Trees) -> TreebankData:
-        """Encode all trees of `data` as arrays."""
-        return self.base.encode(data)
-
-    @property
-    def model(self) -> Any:
-        """The class of the grammars."""
-        from .model import SpanGrammar
-
-        return SpanGrammar
-
-    def empty(self) -> Any:
-        """Return a grammar without symbols."""
-        return self.model.empty()
-
-    def initialize(self, data: Any, labels: Sequence[str] = (), previous: Any = None) -> Any:
-        """Return the treebank grammar, without other scores."""
-        return self.model(self.base.initialize(data, labels))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,52 +135,5 @@ class SpanGrammarSettings(ForestSettings, SpanFeaturesSettings):
     @property
     def n_reports(self) -> int:
         """The largest number of reports and steps."""
-        from .training import REPORTS
-
         rounds = self.base.n_reports + 1 + self.folds * (self.fold_base.n_reports + 1)
         return rounds + (self.folds + self.max_iterations) * (REPORTS + 1) - 1
-
-    def encode(self, data: Any) -> TreebankData:
-        """Encode all trees of `data` as arrays. Raises StructlearnError as `trainer` does."""
-        from .training import training_trees
-
-        return self.base.encode([training_trees(data)])
-
-    def initialize(self, data: Any, labels: Sequence[str] = (), previous: Any = None) -> Any:
-        """Return the treebank grammar, without scores of spans."""
-        from .training import training_trees
-
-        grammar = super().initialize([training_trees(data)], labels)
-        return grammar.replaced(weight=self.weight)
-
-    def trainer(
-        self, parameters: Any, data: Any, *, make_engine: MakeEngine = make_engine
-    ) -> Trainer[Any]:
-        """Return a trainer that starts from scratch, whatever `parameters` are.
-
-        data: trees, lists of trees, or encoded trees. Collapsed unaries of encoded
-        trees are restored as the most frequent chain.
-        Raises StructlearnError for anything else.
-        """
-        from .training import SpanGrammarTrainer
-
-        return SpanGrammarTrainer(self, data, make_engine=make_engine)
-
-    def adapter(
-        self,
-        parameters: Any,
-        data: Any,
-        labels: Sequence[str] = (),
-        *,
-        strength: float,
-        make_engine: MakeEngine = make_engine,
-    ) -> Trainer[Any]:
-        """See `learning.training.Estimator`; `labels` are not used.
-
-        strength: relative to the strengths of the parts, see `adaptation`.
-        """
-        from .adaptation import SpanGrammarAdapter
-
-        return SpanGrammarAdapter(
-            self, parameters, data, strength=strength, make_engine=make_engine
-        )

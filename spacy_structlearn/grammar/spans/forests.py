@@ -1,0 +1,181 @@
+"""Forests of training sentences by grammars of other folds, and their conditional loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import StructlearnError
+from ...trees.tree import Tree
+from ..chart.decode import THRESHOLDS, ChartParser
+from ..chart.hypergraph import Floats, Hypergraphs, Mask
+from ..latent.model import LatentGrammar
+from ..treebank.symbols import TreebankData, renumbering, to_tree
+from .model import SpanGrammar
+from .settings import REPORTS
+
+Data = Sequence[Tree | Sequence[Tree] | TreebankData]
+
+
+def training_trees(data: Iterable[Any]) -> list[Tree]:
+    """Collect the trees of training data."""
+    trees: list[Tree] = []
+    for item in data:
+        if isinstance(item, TreebankData):
+            trees += [to_tree(item, number) for number in range(item.n_trees)]
+            continue
+        for tree in [item] if isinstance(item, Tree) or not isinstance(item, Iterable) else item:
+            if not isinstance(tree, Tree):
+                kind = type(tree).__name__
+                raise StructlearnError("SL434", problem=f"something of the type {kind}")
+            trees.append(tree)
+    return trees
+
+
+def conditional_loss(
+    graphs: Hypergraphs, target: Mask, item_scores: Floats, weight: float
+) -> tuple[Floats, Floats, float]:
+    """Return - log P(tree | words), and its gradient: expected minus observed counts of items.
+
+    target: the edges of the trees, a mask (E). item_scores: float64 (I). weight: of the grammar.
+
+    Returns the losses of the sentences in nats, float64 (s), and the derivatives of their sum by
+    item_scores, float64 (I), and by the weight.
+    """
+    scores = graphs.edge_scores(item_scores, weight)
+    log_z, posteriors = graphs.inside_outside(scores)
+    owner = graphs.edge_sentences
+    reached = np.bincount(owner[target], scores[target], len(graphs))
+    difference = posteriors - target
+    # An edge with score -inf is in no tree.
+    moved = difference != 0
+    by_weight = float(difference[moved] @ graphs.scores[moved])
+    return log_z - reached, graphs.item_posteriors(difference), by_weight
+
+
+def renumbered(graphs: Hypergraphs, old: LatentGrammar, new: LatentGrammar) -> Hypergraphs:
+    """Renumber the symbols and rules of forests as in another grammar, which has all of them."""
+    to = renumbering(old.symbols, new.symbols)
+    items = graphs.items.copy()
+    items[:, 0] = to[items[:, 0]]
+    rules = {pair: rule for rule, pair in enumerate(map(tuple, new.rules.unary.tolist()))}
+    # The last place is that of edges without a rule.
+    places = [*(rules[pair] for pair in map(tuple, to[old.rules.unary].tolist())), -1]
+    return replace(graphs, items=items, chain=np.array(places, dtype=np.int32)[graphs.chain])
+
+
+@dataclass
+class TrainingForests:
+    """Parsed sentences: their forests and numbers, the edges of their trees, and the sum of the
+    losses of these trees if all scores are 0."""
+
+    graphs: Hypergraphs
+    numbers: NDArray[np.int64]
+    target: Mask
+    loss: float
+
+    @classmethod
+    def joined(cls, parts: Sequence[TrainingForests]) -> TrainingForests:
+        """Concatenate forests."""
+        return cls(
+            Hypergraphs.joined([part.graphs for part in parts]),
+            np.concatenate([part.numbers for part in parts]),
+            np.concatenate([part.target for part in parts]),
+            sum(part.loss for part in parts),
+        )
+
+    def select(self, chosen: NDArray[np.int64]) -> tuple[Hypergraphs, Mask]:
+        """Return some of the forests, by their places, and the edges of their trees."""
+        offsets = self.graphs.edge_offsets
+        own = [self.target[slice(*offsets[x : x + 2].tolist())] for x in chosen.tolist()]
+        return self.graphs.select(chosen), np.concatenate(own)
+
+
+def training_forests(
+    grammar: LatentGrammar,
+    full: LatentGrammar,
+    words: Sequence[Sequence[str]],
+    trees: Sequence[Tree],
+    numbers: NDArray[np.int64],
+    *,
+    threshold: float | None,
+    threads: int = 1,
+    report: Callable[[int, float], None] | None = None,
+) -> TrainingForests:
+    """Parse sentences, and find the tree of each forest that is closest to the gold tree.
+
+    grammar: parses.
+    full: the grammar whose symbols and rules the forests get; it has all those of `grammar`.
+    words, trees: of all sentences.
+    numbers: of the sentences to parse, in ascending order.
+    threshold: of posteriors, for all levels. None: the thresholds of parsing.
+    report: called from time to time with the number of sentences parsed, and minus their mean loss
+        if all scores are 0.
+    """
+    thresholds = THRESHOLDS if threshold is None else (threshold,) * max(grammar.depth, 1)
+    parser = ChartParser(SpanGrammar(grammar), thresholds=thresholds, threads=threads)
+    found: list[TrainingForests] = []
+    done, parsed, loss = 0, 0, 0.0
+    for part in np.array_split(numbers, min(REPORTS, len(numbers))):
+        graphs, own = parser.forests([words[number] for number in part])
+        graphs = renumbered(graphs, grammar, full)
+        kept = part[own]
+        target = graphs.closest([trees[number] for number in kept], full.symbols)
+        found.append(TrainingForests(graphs, kept, target, -float(graphs.scores[target].sum())))
+        done += len(part)
+        parsed += len(kept)
+        loss += found[-1].loss
+        if report is not None:
+            report(done, -loss / max(parsed, 1))
+    return TrainingForests.joined(found)
+
+
+class Folds:
+    """Parts of the training sentences, whose forests are made one part after another.
+
+    n_sentences: number of sentences.
+    n_folds: number of folds; there are at most as many as sentences.
+    n_parsed: number of folds parsed so far.
+
+    parts: the forests of the first folds.
+    In a resumed training, `parts` are made again. Raises ValueError if there are not as many folds.
+    """
+
+    def __init__(self, n_sentences: int, n_folds: int, n_parsed: int = 0):
+        n_folds = min(n_folds, n_sentences)
+        self.bounds = [n_sentences * fold // max(n_folds, 1) for fold in range(n_folds + 1)]
+        self.parts: list[TrainingForests] = []
+        if not 0 <= n_parsed <= len(self):
+            raise ValueError(f"{n_parsed} parsed folds")
+        self.n_parsed = n_parsed
+
+    def __len__(self) -> int:
+        return len(self.bounds) - 1
+
+    def rest(self, fold: int, trees: Sequence[Tree]) -> list[Tree]:
+        """Return the trees of the other folds."""
+        begin, end = self.bounds[fold : fold + 2]
+        return [*trees[:begin], *trees[end:]]
+
+    def parse(
+        self, n_folds: int, parse: Callable[[int, NDArray[np.int64]], TrainingForests]
+    ) -> None:
+        """Parse the first folds, unless they are parsed already, by number and sentences."""
+        for fold in range(len(self.parts), n_folds):
+            self.parts.append(parse(fold, np.arange(*self.bounds[fold : fold + 2])))
+        self.n_parsed = n_folds
+
+    @property
+    def left_out(self) -> int:
+        """Number of sentences of the parsed folds without a forest."""
+        return self.bounds[len(self.parts)] - sum(len(part.numbers) for part in self.parts)
+
+    @property
+    def loss(self) -> float:
+        """The mean loss of the forests in nats if all scores are 0."""
+        parsed = sum(len(part.numbers) for part in self.parts)
+        return sum(part.loss for part in self.parts) / max(parsed, 1)
