@@ -49,8 +49,8 @@ GRAMMAR = {
     "latent": 1,
     "chart": 2,
     "discriminative": 3,
-    "spans": 3,
-    "fragments": 4,
+    "spans": 4,
+    "fragments": 5,
 }
 NO_SPACY = {room for room, floor in FLOORS.items() if floor < FLOORS["display"]}
 LAYERS = {

@@ -258,7 +258,9 @@ class Estimator:
         """
         return self.settings.strengths
 
-    def initialize(self, data: Sequence[Any], labels: Sequence[str], previous: Any = None) -> Any:
+    def initialize(
+        self, data: Sequence[Any], labels: Sequence[str] = (), previous: Any = None
+    ) -> Any:
         """Return initial parameters for the features of `data`. previous: an earlier model."""
         return self._call("initialize", data, labels, previous)
 

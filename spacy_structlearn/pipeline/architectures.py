@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from thinc.api import Model
@@ -105,6 +106,16 @@ def _documented(kind: type[Settings]) -> Callable[[Callable], Any]:
     return decorated
 
 
+def _empty(path: str) -> Callable[[Any], Any]:
+    """Return a function that makes an empty model of a class, whose module it imports."""
+    module, name = path.split(":")
+
+    def empty(settings: Any) -> Any:
+        return getattr(import_module(f"spacy_structlearn.{module}"), name).empty()
+
+    return empty
+
+
 _CHAINS: dict[str, Any] = {
     "empty": lambda _: ChainModel.empty(),
     "module": "sequence.estimators.training",
@@ -119,11 +130,24 @@ build_pseudolikelihood = architecture(
 build_stochastic_crf = architecture(StochasticCRFSettings, **_CHAINS)
 build_hmm = architecture(HMMSettings, **_CHAINS)
 build_m_estimation = architecture(MEstimationSettings, **_CHAINS, stored_as="m_estimation")
-build_latent_grammar = architecture(LatentGrammarSettings)
-build_conditional_grammar = architecture(ConditionalGrammarSettings)
-build_span_grammar = architecture(SpanGrammarSettings)
-build_m_estimated_grammar = architecture(MEstimatedGrammarSettings, stored_as="m_estimated_grammar")
-build_isbn = architecture(ISBNSettings)
+build_latent_grammar = architecture(
+    LatentGrammarSettings, _empty("grammar.latent.model:LatentGrammar"), "grammar.latent.training"
+)
+build_conditional_grammar = architecture(
+    ConditionalGrammarSettings,
+    _empty("grammar.latent.model:LatentGrammar"),
+    "grammar.discriminative.training",
+)
+build_span_grammar = architecture(
+    SpanGrammarSettings, _empty("grammar.spans.model:SpanGrammar"), "grammar.spans.training"
+)
+build_m_estimated_grammar = architecture(
+    MEstimatedGrammarSettings,
+    _empty("grammar.fragments.weights:FragmentGrammar"),
+    "grammar.fragments.training",
+    stored_as="m_estimated_grammar",
+)
+build_isbn = architecture(ISBNSettings, _empty("isbn.model:ISBN"), "isbn.training")
 build_bayes_net = architecture(BayesNetSettings, **_CLASSIFIERS)
 build_log_linear = architecture(LogLinearSettings, **_CLASSIFIERS)
 build_stages = architecture(StagesSettings, **_CLASSIFIERS)

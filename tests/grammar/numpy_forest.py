@@ -18,6 +18,7 @@ from spacy_structlearn.grammar.discriminative.forests import (
 )
 from spacy_structlearn.grammar.discriminative.objective import without_backoff
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
+from spacy_structlearn.grammar.latent.stages import encode
 from spacy_structlearn.grammar.treebank.settings import LexiconSettings
 from spacy_structlearn.grammar.treebank.symbols import binarize
 from spacy_structlearn.parallel.shards import split
@@ -301,7 +302,7 @@ def learned(name, kind="smoothed", rounds=2, binarization="right"):
         binarization=binarization,
         root="R" if name == "toy" else "TOP",
     )
-    return settings.encode([trees]), without_backoff(treebanks.learned(settings, trees))
+    return encode(settings, [trees]), without_backoff(treebanks.learned(settings, trees))
 
 
 def coarse(data, grammar, threshold=0.0, edge_factor=0.1, shards=1):

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from spacy_structlearn.pipeline.architectures import estimator as learner
 from spacy_structlearn.trees.brackets import load_trees, parse_tree
 from spacy_structlearn.trees.normalize import normalize
 
@@ -42,4 +43,4 @@ def finish(trainer):
 
 def learned(settings, trees):
     """What is learned of them."""
-    return finish(settings.trainer(None, [trees]))[0].parameters()
+    return finish(learner(settings).trainer(None, [trees]))[0].parameters()

@@ -12,6 +12,7 @@ from spacy_structlearn.isbn.decode import DerivationParser
 from spacy_structlearn.isbn.derivation import DerivationSymbols, LeftCornerDerivations, encode
 from spacy_structlearn.isbn.settings import REPORTS, ISBNSettings
 from spacy_structlearn.isbn.training import ISBNTrainer
+from spacy_structlearn.pipeline.architectures import estimator
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.normalize import normalize
 
@@ -44,7 +45,7 @@ def small(**settings):
 
 
 def toy_trainer(**settings):
-    return small(**settings).trainer(None, toy())
+    return estimator(small(**settings)).trainer(None, toy())
 
 
 def finish(trainer):
@@ -94,20 +95,20 @@ def rated(monkeypatch, *scores):
 # --- initialize -----------------------------------------------------------------------------------
 def test_no_trees():
     with pytest.raises(StructlearnError, match="SL601"):
-        small().initialize([])
+        estimator(small()).initialize([])
     with pytest.raises(StructlearnError, match="SL601"):
-        small().trainer(None, [[]])
-    model = small().initialize(toy())
+        estimator(small()).trainer(None, [[]])
+    model = estimator(small()).initialize(toy())
     with pytest.raises(StructlearnError, match=r"SL621.*no sentences \(0 have"):
-        small().trainer(model, [])
+        estimator(small()).trainer(model, [])
 
 
 @pytest.mark.parametrize("what", ["a tree", 1, None, [("tokens", "tree")]])
 def test_what_is_no_tree(what):
     with pytest.raises(StructlearnError, match=r"SL621.*of the type"):
-        small().initialize([what])
+        estimator(small()).initialize([what])
     with pytest.raises(StructlearnError, match=r"SL621.*of the type"):
-        small().trainer(small().initialize(toy()), [toy(), what])
+        estimator(small()).trainer(estimator(small()).initialize(toy()), [toy(), what])
 
 
 # --- updates --------------------------------------------------------------------------------------
@@ -118,7 +119,7 @@ def test_the_likelihood_rises(means, optimizer):
     trees = sample()[:40]
     settings = {"optimizer": optimizer, "means": means, "dropout": 0.0, "state_size": 12}
     settings |= {"learn_rate": 0.005 if optimizer == "adam" else 0.1}
-    trainer = small(**settings).trainer(None, trees)
+    trainer = estimator(small(**settings)).trainer(None, trees)
     values = [log_likelihoods(trainer.parameters(), trees).mean()]
     losses = []
     more = True
@@ -157,7 +158,7 @@ def test_value_is_the_mean_log_likelihood():
 def test_a_step_of_sgd(means, shards, l2):
     """Up the gradient of the mean log-likelihood; then weights decay."""
     settings = small(**PLAIN | {"weight_decay": l2, "shards": shards, "means": means})
-    trainer = settings.trainer(None, toy())
+    trainer = estimator(settings).trainer(None, toy())
     before = trainer.parameters()
     trainer.step()
     rate = settings.learn_rate
@@ -183,8 +184,8 @@ def test_decay_means_the_same_for_batches_of_all_sizes(monkeypatch, copies, batc
     own = PLAIN | {"weight_decay": l2, "learn_rate": rate, "batch_size": batch_size}
     own["max_iterations"] = 800 // -(-copies // batch_size)
     trees = toy()[:1]
-    model = small(**own).initialize(toy())
-    trainer = small(**own).trainer(model, trees * copies)
+    model = estimator(small(**own)).initialize(toy())
+    trainer = estimator(small(**own)).trainer(model, trees * copies)
     trainer._held = trees
     found = finish(trainer).parameters()
     assert trainer.factor == 1
@@ -198,9 +199,9 @@ def test_dropout_and_seed():
     first = stored(finish(toy_trainer(dropout=0.3)))
     assert stored(finish(toy_trainer(dropout=0.3))) == first
     assert stored(finish(toy_trainer(dropout=0.0))) != first
-    model = small().initialize(toy())
+    model = estimator(small()).initialize(toy())
     found = {
-        stored(finish(small(seed=seed, dropout=dropout).trainer(model, toy())))
+        stored(finish(estimator(small(seed=seed, dropout=dropout)).trainer(model, toy())))
         for seed in (0, 1)
         for dropout in (0.0, 0.3)
     }
@@ -238,7 +239,7 @@ def test_weights_out_of_all_bounds():
     for rate, batch_size in ((1e38, 2), (1e39, 100)):
         settings = small(**PLAIN | {"batch_size": batch_size})
         object.__setattr__(settings, "learn_rate", rate)
-        trainer = settings.trainer(None, toy())
+        trainer = estimator(settings).trainer(None, toy())
         with np.errstate(all="ignore"), pytest.raises(StructlearnError, match=r"SL622.*epoch 1\. "):
             finish(trainer)
 
@@ -247,7 +248,7 @@ def test_weights_out_of_all_bounds():
 def test_reports(batch_size):
     trees = sample()
     settings = small(batch_size=batch_size, max_iterations=2, state_size=2)
-    trainer = settings.trainer(None, trees)
+    trainer = estimator(settings).trainer(None, trees)
     calls = []
     trainer.on_iteration = lambda *parts: calls.append(parts)
     steps = 1
@@ -274,10 +275,10 @@ def test_learns_a_toy():
 def test_forms_of_data():
     trees = toy()
     wanted = finish(toy_trainer())
-    model = small().initialize(trees)
+    model = estimator(small()).initialize(trees)
     derivations, _ = encode(trees[2:], model.symbols)
     for data in ([trees], [trees[:3], *trees[3:]], [derivations, trees[:2]]):
-        trainer = finish(small().trainer(model, data))
+        trainer = finish(estimator(small()).trainer(model, data))
         assert stored(trainer) == stored(wanted)
         assert trainer.n_sentences == len(trees)
 
@@ -286,15 +287,15 @@ def test_forms_of_data():
 def test_more_sentences_begin_the_training_again(epochs):
     """Whenever they come the result is that of all at once."""
     trees = toy()
-    model = small().initialize(trees)
-    trainer = small().trainer(model, trees[:4])
+    model = estimator(small()).initialize(trees)
+    trainer = estimator(small()).trainer(model, trees[:4])
     for _ in range(epochs):
         trainer.step()
     assert trainer.n_iterations == epochs
     trainer.add([trees[4:6]])
     trainer.add(trees[6:])
     assert (trainer.n_iterations, trainer.value, trainer.n_sentences) == (0, 0.0, len(trees))
-    assert stored(finish(trainer)) == stored(finish(small().trainer(model, trees)))
+    assert stored(finish(trainer)) == stored(finish(estimator(small()).trainer(model, trees)))
 
 
 def test_trees_with_other_symbols_are_left_out():
@@ -307,14 +308,14 @@ def test_trees_with_other_symbols_are_left_out():
             "(TOP (P (P (P (P (P (P (N inu) (V naita)) (N a)) (N a)) (N a)) (N a)) (N a)))",
         )
     ]
-    model = small().initialize(trees)
-    trainer = small().trainer(model, [*trees, other[0], other[2]])
+    model = estimator(small()).initialize(trees)
+    trainer = estimator(small()).trainer(model, [*trees, other[0], other[2]])
     assert (trainer.left_out, trainer.n_sentences) == (1, len(trees) + 1)
     trainer.add(other[:2])
     assert (trainer.left_out, trainer.n_sentences) == (3, len(trees) + 1)
     finish(trainer)
     with pytest.raises(StructlearnError, match=r"SL621.*no sentences \(2 have other"):
-        small().trainer(model, other[:2])
+        estimator(small()).trainer(model, other[:2])
 
 
 def test_sequences_of_words_alone():
@@ -333,27 +334,27 @@ def test_sequences_of_words_alone():
     )
     model = initialized(symbols, np.zeros((2, 0)), state_size=6)
     settings = small(max_iterations=30, dropout=0.0)
-    trainer = settings.trainer(model, [derivations])
+    trainer = estimator(settings).trainer(model, [derivations])
     trainer.step()
     before = trainer.value
     finish(trainer)
     assert trainer.value < 1.5 < before
     with pytest.raises(StructlearnError, match=r"SL621.*derivations alone"):
-        small(validation=0.5).trainer(model, [derivations])
+        estimator(small(validation=0.5)).trainer(model, [derivations])
 
 
 # --- held-out sentences ---------------------------------------------------------------------------
 def test_a_share_is_held_out():
     trees = sample()
-    trainer = small(validation=0.2).trainer(None, trees)
+    trainer = estimator(small(validation=0.2)).trainer(None, trees)
     assert trainer.n_sentences == len(trees) - 21
-    assert small(validation=1e-6).trainer(None, trees).n_sentences == len(trees) - 1
-    assert small(validation=0.0).trainer(None, trees).n_sentences == len(trees)
+    assert estimator(small(validation=1e-6)).trainer(None, trees).n_sentences == len(trees) - 1
+    assert estimator(small(validation=0.0)).trainer(None, trees).n_sentences == len(trees)
     # Alike sentences stay together.
-    trainer = small(validation=0.05).trainer(None, toy() * 3)
+    trainer = estimator(small(validation=0.05)).trainer(None, toy() * 3)
     assert trainer.n_sentences == 3 * (len(toy()) - 1)
     with pytest.raises(StructlearnError, match=r"SL621.*0 have other symbols, 3 are held out"):
-        small(validation=0.1).trainer(None, toy()[:1] * 3)
+        estimator(small(validation=0.1)).trainer(None, toy()[:1] * 3)
 
 
 def test_whenever_they_are_parsed_worse_rate_and_decay_are_halved(monkeypatch):

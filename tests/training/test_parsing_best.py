@@ -11,6 +11,7 @@ import pytest
 from spacy.util import registry
 
 from spacy_structlearn.grammar.chart.decode import DECODERS
+from spacy_structlearn.grammar.latent.training import initialize
 from spacy_structlearn.grammar.spans.settings import SpanFeaturesSettings
 from training.beyond.span_parser import __main__ as script
 from training.common import kept, parsers, recording
@@ -58,8 +59,8 @@ def test_grammars_are_kept_and_not_trained_again(small, trees, monkeypatch):
     assert own.path(trees[:24]) == kept.grammar_path(small.work, "wsj", "train", settings)
 
     def grammar():
-        trainer = own.trainer(None, [trees[:12], trees[12:23]])
-        assert trainer.parameters() == own.initialize([trees[:23]])
+        trainer = parsers.KeptTrainer(own, [trees[:12], trees[12:23]])
+        assert trainer.parameters() == initialize(own, [trees[:23]])
         assert not trainer.step()
         return trainer.parameters()
 

@@ -9,6 +9,7 @@ from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.grammar.spans.features import SPAN_TEMPLATES, SpanWeights
 from spacy_structlearn.grammar.spans.settings import SpanFeaturesSettings
+from spacy_structlearn.pipeline.architectures import estimator
 from spacy_structlearn.trees.brackets import load_trees
 from spacy_structlearn.trees.normalize import normalize
 from training.beyond.span_parser.batch import LinearObjective, SupportedScorer
@@ -28,7 +29,7 @@ def forests(n=40):
     short = LatentGrammarSettings(
         rounds=1, split_iterations=3, merge_iterations=2, smooth_iterations=1
     )
-    trainer = short.trainer(None, [trees])
+    trainer = estimator(short).trainer(None, [trees])
     while trainer.step():
         pass
     grammar = trainer.parameters()

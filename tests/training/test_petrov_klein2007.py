@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
+from spacy_structlearn.pipeline.architectures import estimator
 from training.common import kept
 from training.common.process import measured
 from training.common.report import flat
@@ -44,7 +45,7 @@ def small(smaller, tmp_path, treebanks, trees):
         COPIED_ROUNDS=1,
         WSJ=smoothed,
         SEEDS=(0, 1),
-        ewt_grammar=lambda: smoothed.trainer(None, [trees[:30]]).parameters(),
+        ewt_grammar=lambda: estimator(smoothed).trainer(None, [trees[:30]]).parameters(),
         GRID={"l1": (0.5, 1.0), "l2": (0.5,)},
         NUMBERS=(1, 2),
         EVERY=10,
@@ -147,7 +148,7 @@ def test_memory_is_measured_without_spacy(tmp_path, trees):
 
 
 def test_productions_of_the_root_and_words(trees):
-    trainer = GENERATIVE.trainer(None, [trees[:30]])
+    trainer = estimator(GENERATIVE).trainer(None, [trees[:30]])
     while trainer.step():
         pass
     trained = trainer.parameters()

@@ -7,6 +7,8 @@ from spacy_structlearn.grammar.discriminative.objective import without_backoff
 from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
 from spacy_structlearn.grammar.discriminative.training import Objectives
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
+from spacy_structlearn.grammar.latent.stages import encode
+from spacy_structlearn.pipeline.architectures import estimator
 from training.papers.petrov_klein2007.pruning import RebuiltObjective
 
 
@@ -14,10 +16,10 @@ from training.papers.petrov_klein2007.pruning import RebuiltObjective
 def test_rebuilt_forests_are_those_that_are_cached(sample, regime, threshold):
     trees = [tree for tree in sample if len(tree.words()) < 9]
     generative = LatentGrammarSettings(rounds=1, split_iterations=2, merge_iterations=1)
-    trainer = generative.trainer(None, [trees])
+    trainer = estimator(generative).trainer(None, [trees])
     while trainer.step():
         pass
-    grammar, data = without_backoff(trainer.parameters()), generative.encode([trees])
+    grammar, data = without_backoff(trainer.parameters()), encode(generative, [trees])
     settings = ConditionalGrammarSettings(rounds=1, threshold=threshold, l1=0.0)
     cached = Objectives(settings, data, grammar, 1)
     rebuilt = RebuiltObjective(settings, data, grammar, regime)

@@ -19,6 +19,7 @@ from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.grammar.spans.model import SpanGrammar
 from spacy_structlearn.grammar.treebank.settings import LexiconSettings
 from spacy_structlearn.learning.training import write_bytes
+from spacy_structlearn.pipeline.architectures import estimator
 from spacy_structlearn.trees.tree import Tree
 from training.common.recording import peak_mb
 from training.common.treebanks import TREES
@@ -104,17 +105,22 @@ def train(
 
 
 def run_training(
-    settings: Any, data: Sequence[Any], name: str, checkpoint: Path | None = None
+    settings: Any,
+    data: Sequence[Any],
+    name: str,
+    checkpoint: Path | None = None,
+    make: Callable[[Any, Any], Any] | None = None,
 ) -> tuple[Any, Figures]:
     """Train with a progress bar.
 
     settings: of any model of trees. checkpoint: a file for the state, which is saved from time to
-    time and restored if the file exists.
+    time and restored if the file exists. make: makes the trainer, from settings and
+    data. None: that of the architecture.
     Returns the trainer, and notes: CPU and wall seconds, including those before an interruption,
     the peak memory of this process in MB, and the records of conditional levels.
     """
     clock = _Clock()
-    trainer = settings.trainer(None, [data])
+    trainer = make(settings, [data]) if make else estimator(settings).trainer(None, [data])
     if checkpoint is not None and checkpoint.exists():
         before, state = checkpoint.read_bytes().split(b"\n", 1)
         if trainer.resume(state):

@@ -21,13 +21,15 @@ from spacy_structlearn.grammar.chart.decode import THRESHOLDS, ChartParser
 from spacy_structlearn.grammar.chart.hypergraph import Hypergraphs
 from spacy_structlearn.grammar.latent.model import LatentGrammar, product
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
+from spacy_structlearn.grammar.latent.training import initialize
 from spacy_structlearn.grammar.spans.features import SPAN_TEMPLATES, TAG_TEMPLATES
+from spacy_structlearn.grammar.spans.forests import renumbered
 from spacy_structlearn.grammar.spans.model import SpanGrammar
 from spacy_structlearn.grammar.spans.settings import (
     SpanFeaturesSettings,
     SpanGrammarSettings,
 )
-from spacy_structlearn.grammar.spans.training import renumbered
+from spacy_structlearn.grammar.spans.training import SpanGrammarTrainer
 from spacy_structlearn.grammar.treebank.settings import Trees
 from spacy_structlearn.learning.settings import setting
 from spacy_structlearn.learning.training import Trainer, write_bytes
@@ -79,10 +81,6 @@ class Kept(LatentGrammarSettings):
         """The settings of the grammars only."""
         return self.part(LatentGrammarSettings)
 
-    def trainer(self, parameters: Any, data: Trees, **engine: Any) -> KeptTrainer:
-        """Return a trainer with one step, which uses the cache. data: lists of trees."""
-        return KeptTrainer(self, data, **engine)
-
     def path(self, trees: Sequence[Tree]) -> Path:
         """Return the path of the grammar of these trees."""
         name = self.split
@@ -109,8 +107,8 @@ class Seen(Kept):
 class KeptTrainer(Trainer[Kept]):
     """A trainer with one step. Cached grammars have their own checkpoints."""
 
-    def __init__(self, settings: Kept, data: Trees, **engine: Any):
-        super().__init__(settings, **engine)
+    def __init__(self, settings: Kept, data: Trees):
+        super().__init__(settings)
         self._trees: list[Tree] = []
         self.add(data)
 
@@ -124,7 +122,7 @@ class KeptTrainer(Trainer[Kept]):
 
     def parameters(self) -> LatentGrammar:
         if not self.n_iterations:
-            return self.settings.initialize([self._trees])
+            return initialize(self.settings, [self._trees])
         return self.settings.grammar(self._trees)[0]
 
     def data_digest(self) -> bytes:
@@ -264,7 +262,8 @@ class Run:
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
             checkpoint = path.with_suffix(".checkpoint")
-            trainer, found = run_training(estimator, trees, name, checkpoint)
+            make = functools.partial(SpanGrammarTrainer, trainer_of_one=KeptTrainer)
+            trainer, found = run_training(estimator, trees, name, checkpoint, make)
             grammar = trainer.parameters()
             found |= {
                 "losses": trainer.losses,

@@ -30,6 +30,7 @@ from spacy_structlearn.grammar.discriminative.objective import (
 from spacy_structlearn.grammar.discriminative.settings import BASES
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.parallel.shards import Engine
+from spacy_structlearn.pipeline.architectures import estimator as learner
 
 KINDS = ("smoothed", "simple", "tied")
 FLOOR = 1e-3
@@ -139,14 +140,16 @@ def test_without_backoff_words_score_the_same(kind):
         "simple": {"lexicon": "simple"},
         "tied": {"word_backoff": "signature"},
     }
-    trainer = LatentGrammarSettings(
-        rounds=1,
-        split_iterations=2,
-        merge_iterations=1,
-        smooth_iterations=1,
-        min_word_count=2,
-        **settings[kind],
-        root="R",
+    trainer = learner(
+        LatentGrammarSettings(
+            rounds=1,
+            split_iterations=2,
+            merge_iterations=1,
+            smooth_iterations=1,
+            min_word_count=2,
+            **settings[kind],
+            root="R",
+        )
     ).trainer(None, [learned("toy")[0]])
     while trainer.step():
         pass

@@ -20,6 +20,8 @@ from spacy_structlearn.grammar.discriminative.settings import (
     ConditionalGrammarSettings,
 )
 from spacy_structlearn.grammar.discriminative.training import Objectives, copied
+from spacy_structlearn.grammar.latent.stages import encode
+from spacy_structlearn.pipeline.architectures import estimator as learner
 
 BRIEF = SETTINGS["simple"].part(
     ConditionalGrammarSettings,
@@ -38,12 +40,12 @@ BRIEF = SETTINGS["simple"].part(
 
 @cache
 def data():
-    return BRIEF.encode([treebanks.toy()])
+    return encode(BRIEF, [treebanks.toy()])
 
 
 def run(settings, state=None, stop=None):
     """A trainer that has done all, or all before the callback numbered `stop`; and the calls."""
-    trainer = settings.trainer(None, [data()])
+    trainer = learner(settings).trainer(None, [data()])
     calls, states = [], []
 
     def callback(*call):

@@ -12,7 +12,7 @@ from spacy_structlearn.grammar.chart.hypergraph import Hypergraphs
 from spacy_structlearn.grammar.fragments import training as fragment_objective
 from spacy_structlearn.grammar.fragments.training import FragmentObjective, shrunk
 from spacy_structlearn.grammar.fragments.weights import FragmentScorer
-from spacy_structlearn.grammar.spans.training import TrainingForests, training_forests
+from spacy_structlearn.grammar.spans.forests import TrainingForests, training_forests
 
 
 @cache

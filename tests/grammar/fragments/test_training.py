@@ -10,14 +10,16 @@ from grammar.treebanks import finish, sample, toy
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.fragments.settings import (
+    PASSES,
     FragmentFeaturesSettings,
     MEstimatedGrammarSettings,
 )
-from spacy_structlearn.grammar.fragments.training import PASSES, FragmentStatistics
+from spacy_structlearn.grammar.fragments.training import FragmentStatistics
 from spacy_structlearn.grammar.fragments.weights import FragmentGrammar
 from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.grammar.treebank.symbols import binarize
+from spacy_structlearn.pipeline.architectures import estimator as learner
 
 BASE = LatentGrammarSettings(rounds=0, root="R")
 # Few enough features that every phase is over in a moment.
@@ -114,7 +116,7 @@ def settings(**changes):
 
 def run(estimator, data=None):
     """A trainer that has done all, and its calls."""
-    return finish(estimator.trainer(None, [data or toy() + ODD]))
+    return finish(learner(estimator).trainer(None, [data or toy() + ODD]))
 
 
 @cache
@@ -145,7 +147,7 @@ def test_phases_and_steps():
 
 
 def test_values_of_the_phases():
-    trainer = settings().trainer(None, [toy() + ODD])
+    trainer = learner(settings()).trainer(None, [toy() + ODD])
     assert trainer.parameters().fragments is None
     trainer.step()
     grammar = trainer.parameters()
@@ -177,7 +179,7 @@ def test_the_start_makes_a_difference():
     )
     assert zero.parameters() != whole.parameters()
     # The first evaluation is that of weights of 0.
-    trainer = settings(start="zero").trainer(None, [toy() + ODD])
+    trainer = learner(settings(start="zero")).trainer(None, [toy() + ODD])
     for _ in range(4):
         trainer.step()
     assert trainer.parameters().fragments is None

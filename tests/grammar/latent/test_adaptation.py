@@ -15,6 +15,7 @@ from spacy_structlearn.grammar.latent.model import LatentGrammar, product
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.grammar.spans.settings import SpanGrammarSettings
 from spacy_structlearn.grammar.treebank.symbols import binarize
+from spacy_structlearn.pipeline.architectures import estimator as learner
 from spacy_structlearn.trees.tree import Tree
 
 SETTINGS = LatentGrammarSettings(
@@ -35,7 +36,7 @@ def old():
 
 
 def adapter(old, data, strength, settings=SETTINGS):
-    return settings.adapter(old, [data], strength=strength)
+    return learner(settings).adapter(old, [data], (), strength=strength)
 
 
 def adapted(*arguments, **more):
@@ -211,8 +212,7 @@ def test_trees_can_be_added(old):
 def test_what_cannot_be_learned_on(old):
     with pytest.raises(StructlearnError, match="SL407"):
         adapter(old, [], 10)
-    with pytest.raises(StructlearnError, match="SL408"):
-        adapter(old, NEW, 10, ConditionalGrammarSettings())
+    assert not ConditionalGrammarSettings.strengths
 
 
 # --- a file of a grammar as the prior of training -------------------------------------------------
@@ -236,7 +236,7 @@ def test_span_features_are_trained_on_forests_of_adapted_grammars(prior):
     settings = SpanGrammarSettings(
         grammar=replace(SETTINGS, prior=prior[0], grammars=2), folds=2, max_iterations=1
     )
-    trainer = finish(settings.trainer(None, [NEW]))[0]
+    trainer = finish(learner(settings).trainer(None, [NEW]))[0]
     found = trainer.parameters()
     assert found.grammar == learned(settings.grammar, NEW)
     # Fewer steps than with rounds of splitting.

@@ -8,6 +8,7 @@ from spacy_structlearn.grammar.latent.model import LatentGrammar
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.grammar.latent.training import PHASES
 from spacy_structlearn.grammar.treebank.symbols import binarize
+from spacy_structlearn.pipeline.architectures import estimator as learner
 from spacy_structlearn.trees.brackets import load_trees
 from spacy_structlearn.trees.normalize import normalize
 
@@ -20,12 +21,12 @@ def learn(trees, **settings):
 
 
 def calls_of(**settings):
-    trainer = LatentGrammarSettings(**settings).trainer(None, [treebanks.sample()])
+    trainer = learner(LatentGrammarSettings(**settings)).trainer(None, [treebanks.sample()])
     return treebanks.finish(trainer)[1]
 
 
 def test_a_step_is_a_round_and_every_round_a_level():
-    trainer = LatentGrammarSettings(rounds=2, **FEW).trainer(None, [treebanks.sample()])
+    trainer = learner(LatentGrammarSettings(rounds=2, **FEW)).trainer(None, [treebanks.sample()])
     values = []
     for steps, more in ((1, True), (2, True), (3, False)):
         assert trainer.step() is more
@@ -37,17 +38,17 @@ def test_a_step_is_a_round_and_every_round_a_level():
 
 def test_initialize_gives_the_treebank_grammar():
     trees = treebanks.sample()
-    grammar = LatentGrammarSettings().initialize([trees], ("NP",), LatentGrammar.empty())
+    grammar = learner(LatentGrammarSettings()).initialize([trees], ("NP",), LatentGrammar.empty())
     assert grammar == treebank_grammar(binarize(trees))
 
 
 def test_data_may_be_trees_or_lists_or_encoded():
     trees = treebanks.sample()
     estimator = LatentGrammarSettings()
-    wanted = estimator.initialize([trees]).to_bytes()
-    assert estimator.initialize(trees).to_bytes() == wanted
-    assert estimator.initialize([binarize(trees)]).to_bytes() == wanted
-    assert estimator.initialize([binarize(trees[:9]), trees[9:]]).to_bytes() == wanted
+    wanted = learner(estimator).initialize([trees]).to_bytes()
+    assert learner(estimator).initialize(trees).to_bytes() == wanted
+    assert learner(estimator).initialize([binarize(trees)]).to_bytes() == wanted
+    assert learner(estimator).initialize([binarize(trees[:9]), trees[9:]]).to_bytes() == wanted
 
 
 def test_em_does_not_fall_within_a_phase():
@@ -111,13 +112,13 @@ def test_a_treebank_of_another_language(binarization, lexicon):
 
 def test_without_trees_there_is_nothing_to_learn():
     with pytest.raises(StructlearnError, match="SL407"):
-        LatentGrammarSettings().trainer(None, [])
+        learner(LatentGrammarSettings()).trainer(None, [])
 
 
 @pytest.mark.corpus
 def test_one_round_on_the_wsj_sample(corpora):
     trees = [normalize(tree) for tree in load_trees(corpora / "wsj_sample" / "trees.mrg.gz")]
-    trainer = LatentGrammarSettings(rounds=1, threads=2).trainer(None, [trees[:3396]])
+    trainer = learner(LatentGrammarSettings(rounds=1, threads=2)).trainer(None, [trees[:3396]])
     trainer.step()
     before = trainer.value
     trainer.step()

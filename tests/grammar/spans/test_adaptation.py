@@ -13,6 +13,7 @@ from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.grammar.spans import adaptation
 from spacy_structlearn.grammar.spans.model import SpanGrammar
 from spacy_structlearn.grammar.spans.settings import SpanGrammarSettings
+from spacy_structlearn.pipeline.architectures import estimator as learner
 from spacy_structlearn.trees.brackets import parse_tree
 
 SETTINGS = SpanGrammarSettings(
@@ -33,11 +34,13 @@ def trees():
 
 @cache
 def old():
-    return SETTINGS.trainer(None, [trees()[:40]]).run()
+    return learner(SETTINGS).trainer(None, [trees()[:40]]).run()
 
 
 def adapter(data=None, strength=1.0):
-    return SETTINGS.adapter(old(), [trees()[40:] if data is None else data], strength=strength)
+    return learner(SETTINGS).adapter(
+        old(), [trees()[40:] if data is None else data], (), strength=strength
+    )
 
 
 def test_the_objective_decreases_and_the_old_grammar_stays():
@@ -106,7 +109,7 @@ def test_one_tree_adapts_the_grammar_only():
 def test_a_conditional_grammar_cannot_learn_on():
     settings = SpanGrammarSettings(grammar=ConditionalGrammarSettings(), folds=2)
     with pytest.raises(StructlearnError, match="SL408"):
-        settings.adapter(old(), [trees()[40:]], strength=1.0).step()
+        learner(settings).adapter(old(), [trees()[40:]], (), strength=1.0).step()
 
 
 def test_there_are_at_most_as_many_iterations():

@@ -22,6 +22,7 @@ from spacy_structlearn.grammar.spans.features import (
     LENGTHS,
     SPAN_TEMPLATES,
     TAG_TEMPLATES,
+    LinearLearner,
     LinearScorer,
     SpanTemplates,
     SpanWeights,
@@ -353,7 +354,7 @@ def train(scorer, n_steps, begin=0, batch_size=3, name="toy"):
 def toy_scorer(**changes):
     _, sentences, _, symbols = forests()
     features = replace(SMALL, **changes)
-    return LinearScorer(SpanWeights.untrained(features, sentences, symbols), features)
+    return LinearLearner(SpanWeights.untrained(features, sentences, symbols), features)
 
 
 def test_training_lowers_the_loss():

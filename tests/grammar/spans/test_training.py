@@ -12,20 +12,17 @@ from hypothesis import strategies as st
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
-from spacy_structlearn.grammar.spans import training as span_grammar
+from spacy_structlearn.grammar.latent.stages import encode
+from spacy_structlearn.grammar.spans import forests as span_forests
+from spacy_structlearn.grammar.spans.forests import conditional_loss, renumbered
 from spacy_structlearn.grammar.spans.model import SpanGrammar
 from spacy_structlearn.grammar.spans.settings import (
+    REPORTS,
     SpanFeaturesSettings,
     SpanGrammarSettings,
 )
-from spacy_structlearn.grammar.spans.training import (
-    LEAST_RATE,
-    REPORTS,
-    batches,
-    conditional_loss,
-    learn_rate_factor,
-    renumbered,
-)
+from spacy_structlearn.grammar.spans.training import LEAST_RATE, batches, learn_rate_factor
+from spacy_structlearn.pipeline.architectures import estimator as learner
 
 SHORT = LatentGrammarSettings(
     rounds=1, split_iterations=3, merge_iterations=2, smooth_iterations=2, min_word_count=3
@@ -50,7 +47,7 @@ def settings(**changes):
 
 def run(estimator, data=None):
     """A trainer that has done all, and its calls."""
-    return finish(estimator.trainer(None, sample() if data is None else data))
+    return finish(learner(estimator).trainer(None, sample() if data is None else data))
 
 
 @cache
@@ -152,7 +149,7 @@ def test_learning_rate():
 
 
 def test_symbols_and_rules_of_another_grammar():
-    some = SHORT.trainer(None, [list(sample()[:15])]).parameters()
+    some = learner(SHORT).trainer(None, [list(sample()[:15])]).parameters()
     whole = grammar()
     assert some.symbols != whole.symbols
     graphs, _ = ChartParser(SpanGrammar(some)).forests([t.words() for t in sample()[:15]])
@@ -179,7 +176,7 @@ def test_no_grammar_has_seen_what_it_parses(monkeypatch):
             parsed.append((self.grammar, [tuple(words) for words in sentences]))
             return super().forests(sentences)
 
-    monkeypatch.setattr(span_grammar, "ChartParser", Parser)
+    monkeypatch.setattr(span_forests, "ChartParser", Parser)
     run(settings(max_iterations=0))
     assert [words for _, some in parsed for words in some] == [tuple(t.words()) for t in sample()]
     blocks = {}
@@ -212,7 +209,7 @@ def test_phases_and_steps():
 
 
 def test_the_loss_falls():
-    trainer = settings(max_iterations=8, learn_rate=0.03).trainer(None, sample())
+    trainer = learner(settings(max_iterations=8, learn_rate=0.03)).trainer(None, sample())
     values = []
     while trainer.step():
         values.append(trainer.value)
@@ -233,26 +230,25 @@ def test_the_grammar_is_that_of_all_sentences():
 def test_data_of_all_kinds():
     trees = list(sample()[:6])
     estimator = settings(fit_weight=True)
-    expected = estimator.trainer(None, trees).to_bytes()
-    encoded = estimator.encode(trees)
+    expected = learner(estimator).trainer(None, trees).to_bytes()
+    encoded = encode(estimator.base, trees)
     for data in ([trees], [tuple(trees[:2]), *trees[2:]]):
-        assert estimator.trainer(None, data).to_bytes() == expected
-    assert estimator.encode([encoded]).n_trees == 6
-    assert estimator.trainer(None, [encoded]).to_bytes() == expected
-    initial = estimator.initialize([trees])
-    assert initial == SpanGrammar(SHORT.initialize(trees))
+        assert learner(estimator).trainer(None, data).to_bytes() == expected
+    assert learner(estimator).trainer(None, [encoded]).to_bytes() == expected
+    initial = learner(estimator).initialize([trees])
+    assert initial == SpanGrammar(learner(SHORT).initialize(trees))
 
 
 @pytest.mark.parametrize("bad", [[3], [[3]], [None], ["tree"], [(None, None)]], ids=str)
 def test_what_is_no_tree(bad):
     with pytest.raises(StructlearnError, match="SL434"):
-        settings().trainer(None, bad)
+        learner(settings()).trainer(None, bad)
 
 
 def test_too_few_trees():
     with pytest.raises(StructlearnError, match="SL407"):
-        settings().trainer(None, [])
-    trainer = settings().trainer(None, sample()[:1])
+        learner(settings()).trainer(None, [])
+    trainer = learner(settings()).trainer(None, sample()[:1])
     with pytest.raises(StructlearnError, match="SL434"):
         trainer.step()
     two, _ = run(settings(folds=5), data=sample()[:2])
@@ -267,7 +263,7 @@ def test_sentences_without_a_forest(monkeypatch):
             graphs, numbers = super().forests([sentences[number] for number in kept])
             return graphs, np.array(kept, dtype=np.int64)[numbers]
 
-    monkeypatch.setattr(span_grammar, "ChartParser", Parser)
+    monkeypatch.setattr(span_forests, "ChartParser", Parser)
     trainer, _ = run(settings())
     assert trainer.left_out == sum(len(tree.words()) % 2 == 0 for tree in sample())
     assert np.isfinite(trainer.losses).all()

@@ -144,7 +144,7 @@ class Grammar:
     def setup(self) -> None:
         pass
 
-    def estimator(self) -> Any:
+    def settings(self) -> Any:
         """Return the settings of the training."""
         from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
         from spacy_structlearn.grammar.spans.settings import SpanGrammarSettings
@@ -160,9 +160,11 @@ class Grammar:
         return SpanGrammarSettings(grammar=base, folds=self.folds)
 
     def train(self, train: Data, dev: Data, folder: Path, options: dict[str, Any]) -> None:
+        from spacy_structlearn.pipeline.architectures import estimator
         from spacy_structlearn.trees.brackets import parse_tree
 
-        trainer = self.estimator().trainer(None, [list(map(parse_tree, train["outputs"]))])
+        trees = list(map(parse_tree, train["outputs"]))
+        trainer = estimator(self.settings()).trainer(None, [trees])
         while trainer.step():
             pass
         compact = trainer.parameters().compact(SMALLEST_PROBABILITY, "float16")

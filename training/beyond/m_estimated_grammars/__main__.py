@@ -64,7 +64,8 @@ from spacy_structlearn.grammar.fragments.weights import (
 )
 from spacy_structlearn.grammar.latent.model import LatentGrammar
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
-from spacy_structlearn.grammar.spans.training import TrainingForests, training_forests
+from spacy_structlearn.grammar.latent.stages import encode
+from spacy_structlearn.grammar.spans.forests import TrainingForests, training_forests
 from spacy_structlearn.grammar.treebank.symbols import TreebankData, to_tree
 from spacy_structlearn.optimize.lbfgs import LBFGS
 from spacy_structlearn.trees.tree import Tree
@@ -178,7 +179,7 @@ class Part:
     @cached_property
     def data(self) -> TreebankData:
         with self.clock("counting"):
-            return self.estimator.encode([self.trees])
+            return encode(self.estimator, [self.trees])
 
     def statistics(self, features: FragmentFeaturesSettings) -> FragmentStatistics:
         grammar, data = self.grammar, self.data

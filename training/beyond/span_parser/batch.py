@@ -11,7 +11,12 @@ from numpy.typing import NDArray
 
 from spacy_structlearn.grammar.chart.hypergraph import Floats, Hypergraphs, Mask
 from spacy_structlearn.grammar.spans import _features as _span_features
-from spacy_structlearn.grammar.spans.features import LinearScorer, Sentences, SpanWeights
+from spacy_structlearn.grammar.spans.features import (
+    LinearLearner,
+    LinearScorer,
+    Sentences,
+    SpanWeights,
+)
 from spacy_structlearn.grammar.spans.settings import SpanFeaturesSettings
 
 # As in `SpanGrammarTrainer`.
@@ -19,7 +24,7 @@ LEAST_RATE = 0.02
 NEGLIGIBLE = 1e-5
 
 
-class SupportedScorer(LinearScorer):
+class SupportedScorer(LinearLearner):
     """A scorer whose other weights stay zero. support: bool (buckets)."""
 
     def __init__(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import copy
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,23 +88,16 @@ class AdaGradTrainer(ConditionalGrammarTrainer):
         return AdaGrad(start, self.settings)
 
 
-class AdaGradSettings(ConditionalGrammarSettings):
-    """Settings whose trainer uses AdaGrad."""
-
-    def _trainer(self) -> type[AdaGradTrainer]:
-        return AdaGradTrainer
-
-
 def measure(solver: str, corpora: Path, limit: int | None) -> Figures:
     """Train with one solver. Returns the figures of the last level, and F1 on dev."""
     trees, dev = ([*wsj_trees(corpora, part)][:limit] for part in ("train", "dev"))
     # Consecutive sentences are of one text, and would not be a sample of the treebank.
     order = np.random.default_rng(SETTINGS.seed).permutation(len(trees))
     shuffled: list[Tree] = [trees[number] for number in order]
-    settings = SETTINGS
+    settings, make = SETTINGS, None
     if solver == "adagrad":
-        settings = SETTINGS.part(AdaGradSettings, shards=max(1, len(trees) // BATCH))
-    trainer, notes = run_training(settings, shuffled, solver)
+        settings, make = replace(SETTINGS, shards=max(1, len(trees) // BATCH)), AdaGradTrainer
+    trainer, notes = run_training(settings, shuffled, solver, make=make)
     last = trainer.records[-1]
     on_dev = score(ChartParser(trainer.parameters()), dev, "own")
     return {

@@ -26,6 +26,7 @@ from spacy_structlearn.grammar.discriminative.objective import without_backoff
 from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
 from spacy_structlearn.grammar.discriminative.training import Objectives
 from spacy_structlearn.grammar.latent.model import LatentGrammar
+from spacy_structlearn.grammar.latent.stages import encode
 from spacy_structlearn.grammar.treebank.symbols import TreebankData
 from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.trees.tree import Tree
@@ -313,7 +314,7 @@ def sample(settings: ConditionalGrammarSettings, trees: Sequence[Tree], every: i
     order = sorted(range(len(trees)), key=lambda i: len(trees[i].words()))
     part = order[min(every, len(trees)) // 2 :: every]
     rest = set(range(len(trees))) - set(part)
-    data = settings.encode([[trees[i] for i in (*part, *sorted(rest))]])
+    data = encode(settings, [[trees[i] for i in (*part, *sorted(rest))]])
     return data.subset(np.arange(len(part)))
 
 
@@ -394,7 +395,7 @@ def _evaluations(
 ) -> Figures:
     """Return the median CPU seconds of an evaluation after a warm-up."""
     seconds = []
-    with closing(Conditional(settings, settings.encode([trees]), trained)) as conditional:
+    with closing(Conditional(settings, encode(settings, [trees]), trained)) as conditional:
         conditional.evaluate()
         for _ in range(EVALUATIONS):
             start = time.process_time()
@@ -412,7 +413,7 @@ def merge(run: Run) -> Iterator[Figures]:
     """Yield the loss of F1 on WSJ dev by merging splits of the grammars with two subcategories."""
     dev = TREES["wsj"](run.corpora, "dev")
     settings = chosen(run)
-    data = settings.encode([TREES["wsj"](run.corpora, "train")])
+    data = encode(settings, [TREES["wsj"](run.corpora, "train")])
 
     def f1(one: LatentGrammar) -> float:
         return score(ChartParser(one, threads=run.jobs), dev, PUNCTUATION["wsj"]).f1

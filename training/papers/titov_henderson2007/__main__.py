@@ -49,6 +49,7 @@ from spacy_structlearn.isbn.decode import DerivationParser
 from spacy_structlearn.isbn.model import ISBN
 from spacy_structlearn.isbn.settings import ISBNSettings
 from spacy_structlearn.learning.training import write_bytes
+from spacy_structlearn.pipeline.architectures import estimator
 from training.common.process import measured
 from training.common.recording import CORPORA, WORK, record_steps
 from training.common.scoring import Figures, under
@@ -121,7 +122,7 @@ def cpu(run: Short) -> Iterator[Figures]:
 
 def _training_s(run: Short, settings: ISBNSettings) -> float:
     """Return wall-clock seconds of training."""
-    trainer = settings.trainer(None, [run.trees("ewt", PARTS["ewt"][2])])
+    trainer = estimator(settings).trainer(None, [run.trees("ewt", PARTS["ewt"][2])])
     start = time.perf_counter()
     while trainer.step():
         pass
