@@ -6,6 +6,7 @@ from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammar
 from spacy_structlearn.grammar.fragments.settings import MEstimatedGrammarSettings
 from spacy_structlearn.grammar.latent.model import LatentGrammar
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
+from spacy_structlearn.grammar.spans.model import SpanGrammar
 from spacy_structlearn.grammar.spans.settings import (
     SpanGrammarSettings,
 )
@@ -201,7 +202,7 @@ STORED = [
         lambda: learned(rounds=1, lexicon="simple").compact(1e-4, "log8"),
         {"temperature": 0.5},
     ),
-    Model("empty_span_grammar", SpanGrammarSettings().empty, {"weight": 2.0}),
+    Model("empty_span_grammar", SpanGrammar.empty, {"weight": 2.0}),
     Model("span_grammar", span_grammar, {"features": None}),
     Model(
         "compact_span_grammar",

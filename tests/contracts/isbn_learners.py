@@ -2,6 +2,7 @@
 
 from contracts.cases import Case, Model, end
 
+from spacy_structlearn.isbn.model import ISBN
 from spacy_structlearn.isbn.settings import ISBNSettings
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.normalize import normalize
@@ -51,5 +52,5 @@ CASES = [
 STORED = [
     Model("isbn", lambda: end(CASES[0].trainer()), {"beam": 3}),
     Model("isbn_float16", lambda: end(CASES[2].trainer()).compact(), {"temperature": 2.0}),
-    Model("isbn_empty", ISBNSettings().empty, {"branching": 3}),
+    Model("isbn_empty", ISBN.empty, {"branching": 3}),
 ]
