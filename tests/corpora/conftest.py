@@ -1,10 +1,8 @@
-"""Where the corpora tests find things, a loopback web server that can misbehave on purpose, and a
-hand-made miniature of two sources, so that most tests run without any corpus."""
+"""A loopback web server that can misbehave on purpose, and a hand-made miniature of two sources."""
 
 import gzip
 import hashlib
 import io
-import os
 import tarfile
 import threading
 import zipfile
@@ -17,30 +15,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPORA = ROOT / "corpora"
-
-
-def existing_directory(variable: str, name: str) -> Path:
-    path = Path(os.environ.get(variable) or ROOT.parent / "shared" / name)
-    if not path.is_dir():
-        pytest.skip(f"no directory {path}; set {variable}")
-    return path
-
-
-@pytest.fixture(scope="session")
-def upstream() -> Path:
-    """A mirror of the public sources."""
-    return existing_directory("STRUCTLEARN_UPSTREAM", "upstream")
-
-
-@pytest.fixture(scope="session")
-def reference() -> Path:
-    """The built corpora to compare with."""
-    return existing_directory("STRUCTLEARN_CORPORA", "corpora")
-
-
-@pytest.fixture(scope="session")
-def fetch_script() -> Path:
-    return CORPORA / "fetch.py"
 
 
 @dataclass
@@ -116,16 +90,6 @@ def site(tmp_path):
     root = tmp_path / "site"
     root.mkdir()
     site = Site(root)
-    server = start_server(site)
-    yield site
-    server.shutdown()
-    server.server_close()
-
-
-@pytest.fixture(scope="session")
-def upstream_site(upstream):
-    """The mirror of the public sources over HTTP."""
-    site = Site(upstream)
     server = start_server(site)
     yield site
     server.shutdown()

@@ -3,9 +3,7 @@
 import gzip
 import hashlib
 import random
-import stat
 import tarfile
-import zipfile
 from contextlib import suppress
 
 import pytest
@@ -53,7 +51,7 @@ def test_only_wanted_members_are_read(archive):
 
 
 @pytest.mark.parametrize(
-    "name", ["/etc/a.txt", "../a.txt", "top/../../a.txt", "top\\a.txt", "C:/a.txt", "C:"]
+    "name", ["/etc/a.txt", "../a.txt", "top/../../a.txt", "top\\a.txt", "C:/a.txt"]
 )
 def test_names_that_leave_the_archive(archive, name):
     with pytest.raises(FetchError, match="unsafe member name"):
@@ -76,33 +74,15 @@ def test_links_and_devices_in_a_tar(tmp_path, make_tar, kind, target):
         read(path)
 
 
-def test_a_size_below_zero(tmp_path, make_tar):
-    lying = tarfile.TarInfo("top/a.txt")
-    header = bytearray(lying.tobuf(tarfile.GNU_FORMAT))
-    header[124:136] = tarfile.itn(-1, 12, tarfile.GNU_FORMAT)
-    header[148:156] = b"%06o\0 " % tarfile.calc_chksums(bytes(header))[0]
-    path = tmp_path / "x.tar.gz"
-    path.write_bytes(gzip.compress(bytes(header) + bytes(10240)))
-    with pytest.raises(FetchError, match=r"x\.tar\.gz: "):
-        read(path)
-
-
-def test_headers_within_headers(tmp_path):
-    # Each says that the next member has a long name, and none follows.
-    long_name = special("././@LongLink", tarfile.GNUTYPE_LONGNAME)
-    long_name.size = 5
-    block = long_name.tobuf(tarfile.GNU_FORMAT) + b"top/a".ljust(512, b"\0")
-    path = tmp_path / "x.tar.gz"
-    path.write_bytes(gzip.compress(block * 5000))
-    with pytest.raises(FetchError, match="truncated or damaged"):
-        read(path, max_stream=10**8)
-
-
 def test_headers_changed_at_random(tmp_path, make_tar):
     """Their checksums are right again, so that they are read; and the archive is whole."""
     whole = bytearray(gzip.decompress(make_tar(tmp_path / "x.tar.gz", GOOD).read_bytes()))
     path = tmp_path / "bad.tar.gz"
     rng = random.Random(0)
+    for size in range(0, len(gzip.compress(whole)), 7):  # truncated
+        path.write_bytes(gzip.compress(whole)[:size])
+        with pytest.raises(FetchError, match=r"bad\.tar\.gz: "):
+            read(path)
     for _ in range(200):
         changed = bytearray(whole)
         begin = rng.choice([0, 1024, 2048])  # of a header; each content has one block
@@ -117,49 +97,11 @@ def test_headers_changed_at_random(tmp_path, make_tar):
             assert {members.read(name) for name in members} <= {b"alpha", b"beta"}
 
 
-@pytest.mark.parametrize(("flag", "method"), [(1, 0), (0, 99)])
-def test_a_zip_that_is_encrypted_or_of_another_method(tmp_path, make_zip, flag, method):
-    path = make_zip(tmp_path / "x.zip", GOOD)
-    data = bytearray(path.read_bytes())
-    for signature, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
-        begin = data.index(signature) + at
-        data[begin : begin + 4] = bytes([flag, 0, method, 0])
-    path.write_bytes(data)
-    with pytest.raises(FetchError, match=r"x\.zip: truncated or damaged"):
-        read(path)
-
-
-def test_symlink_in_a_zip(tmp_path):
-    path = tmp_path / "x.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        info = zipfile.ZipInfo("top/z.txt")
-        info.external_attr = (stat.S_IFLNK | 0o777) << 16
-        archive.writestr(info, "/etc/passwd")
-    with pytest.raises(FetchError, match=r"z\.txt is a link"):
-        read(path)
-
-
-def test_member_twice(tmp_path):
-    path = tmp_path / "x.tar.gz"
-    with tarfile.open(path, "w:gz") as archive:
-        for _ in range(2):
-            archive.addfile(tarfile.TarInfo("top/a.txt"))
-    with pytest.raises(FetchError, match="repeated"):
-        read(path)
-
-
 @pytest.mark.parametrize("sizes", [[1001], [800, 800]])
 def test_size_caps(archive, sizes):
     members = {f"top/{i}.txt": bytes(size) for i, size in enumerate(sizes)}
     with pytest.raises(FetchError, match="over the size cap"):
         read(archive(members))
-
-
-def test_cap_on_the_uncompressed_stream(tmp_path, make_tar):
-    path = make_tar(tmp_path / "x.tar.gz", GOOD | {"top/zeros": bytes(10**6)})
-    assert path.stat().st_size < 5000
-    with pytest.raises(FetchError, match="uncompressed size is over the size cap"):
-        read(path)
 
 
 def test_wrong_digest_of_a_member(tmp_path, make_tar):
@@ -172,13 +114,6 @@ def test_wrong_digest_of_a_member(tmp_path, make_tar):
     assert str(error.value) == (
         f"{path}: wrong digest of member b.txt: expected {expected}, found {found}"
     )
-
-
-def test_member_without_a_digest_is_for_held_out_documents_only(tmp_path, make_tar):
-    members = read(make_tar(tmp_path / "x.tar.gz", GOOD), digests={})
-    assert members.read("a.txt", held_out=True) == b"alpha"
-    with pytest.raises(FetchError, match="not in the list"):
-        members.read("a.txt")
 
 
 def one_digest(members: dict[str, bytes]) -> str:
@@ -199,29 +134,6 @@ def test_one_digest_of_all_members(tmp_path, make_tar):
         read(path, {}, members=3, members_sha256=expected)
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [{"top/b.txt": b"BETA"}, {"top/a.txt": b"beta", "top/b.txt": b"alpha"}],
-)
-def test_one_digest_of_other_members(tmp_path, make_tar, changed):
-    expected = one_digest({"a.txt": b"alpha", "b.txt": b"beta"})
-    members = GOOD | changed
-    found = one_digest({name: members[f"top/{name}"] for name in ("a.txt", "b.txt")})
-    path = make_tar(tmp_path / "x.tar.gz", members)
-    with pytest.raises(FetchError) as error:
-        read(path, {}, members=2, members_sha256=expected)
-    assert str(error.value) == (
-        f"{path}: wrong digest of its members: expected {expected}, found {found}"
-    )
-
-
-def test_one_digest_depends_on_names(tmp_path, make_tar):
-    expected = one_digest({"a.txt": b"alpha", "b.txt": b"beta"})
-    path = make_tar(tmp_path / "x.tar.gz", {"top/a.txt": b"alpha", "top/c.txt": b"beta"})
-    with pytest.raises(FetchError, match="wrong digest of its members"):
-        read(path, {}, members=2, members_sha256=expected)
-
-
 def test_wrong_digest_of_a_zip(tmp_path, make_zip):
     path = make_zip(tmp_path / "x.zip", GOOD)
     with pytest.raises(FetchError, match=r"x\.zip: wrong digest: expected 00, found [0-9a-f]{64}"):
@@ -230,41 +142,8 @@ def test_wrong_digest_of_a_zip(tmp_path, make_zip):
         read(path, bytes=9)
 
 
-def test_every_truncation_of_a_tar_is_noticed(tmp_path, make_tar):
-    whole = make_tar(tmp_path / "x.tar.gz", GOOD).read_bytes()
-    path = tmp_path / "cut.tar.gz"
-    for size in range(len(whole)):
-        path.write_bytes(whole[:size])
-        with pytest.raises(FetchError, match=r"cut\.tar\.gz: "):
-            read(path)
-
-
-def test_changed_bytes_of_a_tar_are_noticed(tmp_path, make_tar):
-    whole = make_tar(tmp_path / "x.tar.gz", GOOD).read_bytes()
-    path = tmp_path / "bad.tar.gz"
-    for position in range(20, len(whole), 7):
-        path.write_bytes(whole[:position] + bytes([whole[position] ^ 255]) + whole[position + 1 :])
-        with pytest.raises(FetchError, match=r"bad\.tar\.gz: "):
-            read(path)
-
-
-def test_archive_without_a_needed_member(tmp_path, make_tar):
-    with pytest.raises(FetchError, match="no required member in top/"):
-        read(make_tar(tmp_path / "x.tar.gz", {"other/a.txt": b"x"}))
-
-
-@pytest.mark.parametrize(
-    "names",
-    [
-        ["one.txt"],
-        ["d/a.x.txt", "d/b.x.txt", "d/e/a.txt"],
-        ["d/aa.txt", "d/aaa.txt"],
-        ["d/a", "d/aa", "d/aaa"],
-        ["d/ab.b", "d/ab.bb", "d/abb.b"],
-        ["d/thé.txt", "d/the cup.txt"],
-    ],
-)
-def test_digests_survive_the_file(tmp_path, names):
+def test_digests_survive_the_file(tmp_path):
+    names = ["one.txt", "d/a", "d/aa", "d/ab.b", "d/ab.bb", "d/thé.txt", "d/the cup.txt"]
     path = tmp_path / "digests.txt"
     path.write_text("# a comment\n")
     digests = {"one": {name: digest(name.encode()) for name in names}, "two": {"x/y": "0" * 16}}

@@ -2,7 +2,6 @@
 
 import pytest
 from _build import build_greynir, build_icepahc, build_indonesian
-from _download import FetchError
 from _languages import ICEPAHC_DEV, ICEPAHC_TEST, greynir_trees, icepahc_trees, icon_trees
 
 
@@ -16,12 +15,6 @@ class Source(dict):
         return self[name]
 
     read = text
-
-
-@pytest.mark.parametrize("text", ["(S (N a)", "(S (N a)))", "a (S (N a))"])
-def test_brackets_that_are_not_balanced(text):
-    with pytest.raises(FetchError, match=r"x\.txt: brackets are not balanced"):
-        icon_trees(text, "x.txt")
 
 
 def test_icon():
@@ -84,10 +77,6 @@ def icepahc(*trees):
 )
 def test_icepahc(tree, expected):
     assert icepahc(tree) == [expected]
-
-
-def test_icepahc_sentence_without_words():
-    assert icepahc("(CODE <heading>)", "(IP (NP *con*))", "(IP (N a-a))") == ["(TOP (IP (N a)))"]
 
 
 def test_builds():

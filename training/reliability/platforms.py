@@ -1,15 +1,13 @@
-"""Check that the package installs and passes its tests on several Pythons and libraries.
+"""Check that the package installs and passes its tests on several Pythons.
 
     python -m training.reliability.platforms --python python3.10 python3.13 python3.14
-    python -m training.reliability.platforms --python python3.11 --case optimized numpy_oldest
 
 For each Python, HEAD is cloned and installed into a new virtual environment by the command of the
 README, which compiles the kernels. All tests run there, in one process. Tests are skipped that need
-corpora or packages outside the extra `test`. --case runs other cases of CASES, in the same
-environment.
+corpora or packages outside the extra `test`.
 
-A case is recorded in training/results/reliability.json, as platforms.cp310 for Python 3.10, as
-platforms.cp313_musl for Python 3.13 on musl, or as platforms.CASE:
+Recorded in training/results/reliability.json, as platforms.cp310 for Python 3.10, or as
+platforms.cp313_musl for Python 3.13 on musl:
 
 passed, failed, skipped   tests
 python, numpy, spacy      versions
@@ -35,38 +33,16 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any
 from xml.etree import ElementTree
 
 import srsly
 
 from training.common.recording import RESULTS, ROOT, clean_commit, record, show
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-
-class Case(NamedTuple):
-    """How tests run. oldest: requirements of the package at their lowest version."""
-
-    oldest: tuple[str, ...] = ()
-    environment: Mapping[str, str] = {}
-
-
-PLAIN = "plain"
-CASES = {
-    PLAIN: Case(),
-    # As an environment variable, it also holds for processes that the tests start.
-    "optimized": Case(environment={"PYTHONOPTIMIZE": "1"}),
-    "numpy_oldest": Case(oldest=("numpy",)),
-    "spacy_oldest": Case(oldest=("spacy",)),
-}
 INSTALL = (".[test]",)
 NAME = """
 import sys, sysconfig
@@ -80,20 +56,8 @@ print(json.dumps({"python": platform.python_version()} | {p: version(p) for p in
 """
 PACKAGES = ("numpy", "spacy")
 COMPILED = ("*.pyx", "*.pxd", "*.h", "pyproject.toml")
-FREEZE = ("-m", "pip", "freeze", "--exclude-editable")
 TESTS = ("-m", "pytest", "-q", "-p", "no:cacheprovider")
 FOREIGN = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "STRUCTLEARN_CORPORA")
-
-
-def pinned(name: str) -> str:
-    """Return the requirement of the lowest version of a package that pyproject.toml allows."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf8"))["project"]
-    (floor,) = [
-        found[1]
-        for requirement in project["dependencies"]
-        if (found := re.match(rf"{name}>=([\d.]+)", requirement))
-    ]
-    return f"{name}=={floor}"
 
 
 class Installed:
@@ -119,33 +83,21 @@ class Installed:
         shutil.rmtree(self.clone, ignore_errors=True)
         self._run(["git", "clone", "-q", str(ROOT), str(self.clone)], folder)
         self._run([python, "-m", "venv", "--clear", str(self.environment)], folder)
-        self.install("-e", *install)
+        python = str(self.python)
+        self._run([python, "-m", "pip", "install", "-e", *install], self.clone)
         done.touch()
-
-    def install(self, *requirements: str) -> None:
-        self._run([str(self.python), "-m", "pip", "install", *requirements], self.clone)
-
-    @contextmanager
-    def downgraded(self, names: Sequence[str]) -> Iterator[None]:
-        """Install the lowest versions of some requirements, and then those before."""
-        before = self._run([str(self.python), *FREEZE], self.clone).split()
-        if names:
-            self.install(*map(pinned, names))
-        yield
-        if names:
-            self.install(*before)
 
     def versions(self) -> dict[str, str]:
         return json.loads(ask(self.python, f"{PACKAGES = }\n{VERSIONS}"))
 
-    def test(self, case: Case, tests: Sequence[str] = ()) -> dict[str, int]:
+    def test(self, tests: Sequence[str] = ()) -> dict[str, int]:
         """Run all tests, or only `tests`. Return their counts, and print those that failed."""
         report = self.folder / "tests.xml"
         report.unlink(missing_ok=True)
         subprocess.run(
             [str(self.python), *TESTS, f"--junitxml={report}", *tests],
             cwd=self.clone,
-            env=environment() | case.environment,
+            env=environment(),
             stdout=sys.stderr,
             check=False,
         )
@@ -204,7 +156,6 @@ def whole(platforms: Mapping[str, Mapping[str, Any]]) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--python", nargs="+", required=True, metavar="PATH", help="interpreters")
-    parser.add_argument("--case", nargs="+", choices=CASES, default=[PLAIN])
     parser.add_argument("--install", nargs="+", default=INSTALL, metavar="REQUIREMENT")
     parser.add_argument("--work", type=Path, help="keep clones, environments and logs here")
     parser.add_argument("--tests", nargs="+", help="run only these files, record nothing")
@@ -215,16 +166,13 @@ def main() -> None:
             platform = ask(python, NAME)
             folder = (args.work or Path(temporary)).resolve() / platform
             installed = Installed(python, folder, args.install)
-            for name in args.case:
-                key = f"platforms.{platform if name == PLAIN else name}"
-                with installed.downgraded(CASES[name].oldest):
-                    found = installed.test(CASES[name], args.tests or ()) | installed.versions()
-                figures = {f"{key}.{figure}": value for figure, value in found.items()}
-                show(figures)
-                if not args.tests:
-                    record("reliability", figures)
-                    platforms = srsly.read_json(RESULTS / "reliability.json")["platforms"]
-                    record("reliability", {"pythons": whole(platforms)})
+            found = installed.test(args.tests or ()) | installed.versions()
+            figures = {f"platforms.{platform}.{figure}": value for figure, value in found.items()}
+            show(figures)
+            if not args.tests:
+                record("reliability", figures)
+                platforms = srsly.read_json(RESULTS / "reliability.json")["platforms"]
+                record("reliability", {"pythons": whole(platforms)})
 
 
 if __name__ == "__main__":

@@ -1,148 +1,174 @@
-"""Small pipelines of every architecture, trained in seconds on the sample treebank.
+"""Small pipelines of every architecture, trained in seconds on short sentences of the sample.
 
-Each is a config of the package with smaller settings. Their accuracy is meaningless.
+Their accuracy is meaningless.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from confection import Config
+import spacy
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
-from spacy.util import load_config_from_str
+from spacy.training import Example
 from spacy.vocab import Vocab
 
-from spacy_structlearn.cli._configs import config_text
-from spacy_structlearn.groups import CONSTITUENTS
+from spacy_structlearn.attachment.sites import sites
 from spacy_structlearn.pipeline.readers import create_docbin_reader, read_treebank
+from spacy_structlearn.trees.brackets import load_trees
+from spacy_structlearn.trees.normalize import normalize
+from spacy_structlearn.words.classes import learn
+from training.common.recording import ROOT
 
-SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
-DOCUMENTS = 6  # training documents of the sample; one more for the dev part
-GRAMMAR = {
-    "@architectures": "spacy_structlearn.LatentGrammar.v1",
-    "rounds": 1,
-    "split_iterations": 3,
-    "merge_iterations": 2,
-    "smooth_iterations": 2,
+SAMPLE = ROOT / "corpora" / "sample"
+SENTENCES, DEV = 12, 4
+READ = ["constituents", "constituent_tags"]  # gold annotation in the input
+TEXT = "The old man took a key from his pocket. He opened the door of the shed with it."
+CLASSES = "classes.bin"  # in a setting: this file, in the folder of the corpus
+
+
+def _model(name: str, **settings: Any) -> dict[str, Any]:
+    return {"@architectures": f"spacy_structlearn.{name}.v1", **settings}
+
+
+def _stage(name: str) -> dict[str, Any]:
+    templates = {"@misc": "spacy_structlearn.srl_templates.v1", "stage": name}
+    return _model("LogLinear", max_iterations=5, templates=templates)
+
+
+WORDS_ONLY = ["ORTH[0]", "LOWER[-1]", "LOWER[1]", "SUFFIX[0]", "bias"]
+EM = {"rounds": 1, "split_iterations": 2, "merge_iterations": 1, "smooth_iterations": 1}
+FOLDED = {"grammar": _model("LatentGrammar", **EM), "folds": 2}
+ISBN = {"state_size": 4, "min_word_count": 1, "min_unknown": 1, "min_chain_count": 5}
+ISBN |= {"max_iterations": 2, "beam": 2, "branching": 2}
+STAGES = ("predicates", "senses", "identification", "roles")
+MODELS: dict[str, dict[str, dict[str, Any]]] = {
+    "np_chunker": {
+        "crf": _model("CRF", templates=WORDS_ONLY, max_iterations=4),
+        "crf_pairs": _model("CRF", order=2, encoding="IOBES", max_iterations=3, classes=CLASSES),
+        "crf_l1": _model("CRF", order=2, pair_features=False, l1=0.1, max_iterations=3),
+        "memm": _model("MEMM", order=2, max_iterations=3),
+        "pseudolikelihood": _model("PseudoLikelihood", order=2, max_iterations=3),
+        "hmm": _model("HMM"),
+        "m_estimation": _model("MEstimation", max_iterations=3),
+    },
+    "chain_tagger": {
+        "stochastic_crf": _model(
+            "StochasticCRF",
+            encoding="none",
+            templates=[*WORDS_ONLY, "SUFFIX2[0]", "FLAGS[0]"],
+            max_iterations=2,
+        ),
+    },
+    "constituency_parser": {
+        "latent": _model("LatentGrammar", **EM),
+        "product": _model("LatentGrammar", **EM, grammars=2),
+        "conditional": _model("ConditionalGrammar", **EM, conditional_iterations=2, l1=0.1),
+        "span": _model("SpanGrammar", **FOLDED, buckets=2**10, max_iterations=2, batch_size=8),
+        "m_estimated": _model(
+            "MEstimatedGrammar", **FOLDED, max_iterations=3, conditional_iterations=2
+        ),
+        "isbn": _model("ISBN", **ISBN),
+        "isbn_mean_field": _model("ISBN", **ISBN, means="mean_field"),
+    },
+    "pp_attacher": {
+        "bayes_net": _model("BayesNet", classes=CLASSES),
+        "log_linear": _model("LogLinear", max_iterations=5, templates="pairs"),
+    },
+    "srl_labeler": {
+        "stages": _model(
+            "Stages", order=list(STAGES), stages={stage: _stage(stage) for stage in STAGES}
+        ),
+    },
 }
+COMPONENTS = {name: component for component, models in MODELS.items() for name in models}
 
 
-@dataclass(frozen=True)
-class Small:
-    """The name of a config of the package, and changes or a replacement of its model."""
-
-    config: str
-    model: dict[str, Any] = field(default_factory=dict)
-    replace: bool = False
-
-    @property
-    def component(self) -> str:
-        """The name of the only trained component."""
-        return self.config.split(".")[0]
-
-
-def _chunker(architecture: str, **model: Any) -> Small:
-    named = {"@architectures": f"spacy_structlearn.{architecture}.v1", **model}
-    return Small("np_chunker", named, replace=True)
-
-
-def _attacher(architecture: str, **model: Any) -> Small:
-    named = {"@architectures": f"spacy_structlearn.{architecture}.v1", **model}
-    return Small("pp_attacher", named, replace=True)
-
-
-SMALL = {
-    "crf": _chunker("CRF", max_iterations=20),
-    "memm": _chunker("MEMM", max_iterations=10),
-    "pseudolikelihood": _chunker("PseudoLikelihood", max_iterations=10),
-    "hmm": _chunker("HMM"),
-    "m_estimation": _chunker("MEstimation", max_iterations=10),
-    "split_merge": Small("constituency_parser", {**GRAMMAR, "rounds": 2}),
-    "product": Small("constituency_parser", {**GRAMMAR, "grammars": 2}),
-    "conditional": Small(
-        "constituency_parser.ConditionalGrammar",
-        {
-            **GRAMMAR,
-            "@architectures": "spacy_structlearn.ConditionalGrammar.v1",
-            "conditional_iterations": 4,
-        },
-    ),
-    "span": Small(
-        "constituency_parser.SpanGrammar",
-        {"grammar": GRAMMAR, "buckets": 2**12, "folds": 2, "max_iterations": 2},
-    ),
-    "m_estimated": Small(
-        "constituency_parser.MEstimatedGrammar",
-        {"max_iterations": 10, "folds": 2, "conditional_iterations": 4},
-    ),
-    "isbn": Small("constituency_parser.ISBN", {"state_size": 6, "max_iterations": 2, "beam": 3}),
-    "bayes_net": _attacher("BayesNet", structure="search"),
-    "log_linear": _attacher("LogLinear", templates="search", max_templates=2),
-    "roles": Small("srl_labeler"),
-}
-
-
-def write_corpus(folder: Path) -> dict[str, str]:
-    """Write a part of the sample as DocBins. Return their paths as overrides of a config."""
-    files = {"spaces": SAMPLE / "sample.spaces", "props": SAMPLE / "sample.props"}
-    docs = [doc for _, doc in read_treebank(Vocab(), SAMPLE / "sample.trees", **files)]
-    parts = {"train": docs[:DOCUMENTS], "dev": docs[DOCUMENTS : DOCUMENTS + 1]}
-    for name, part in parts.items():
+def write_corpus(folder: Path) -> None:
+    """Write train.spacy and dev.spacy, the shortest sentences of the sample with an attachment
+    site, and word classes.
+    """
+    trees = [normalize(tree) for tree in load_trees(SAMPLE / "sample.trees")]
+    order = sorted(range(len(trees)), key=lambda i: (not sites(trees[i]), len(trees[i].words())))
+    chosen = order[: SENTENCES + DEV]
+    for kind, end in (("trees", "\n"), ("spaces", "\n"), ("props", "\n\n")):
+        blocks = (SAMPLE / f"sample.{kind}").read_text(encoding="utf8").split(end)
+        # A Doc of its own for each sentence.
+        own = [re.sub(r"(?m)^sample/\S+ ", f"sample/{i} ", blocks[i]) + end for i in chosen]
+        (folder / f"short.{kind}").write_text("".join(own), encoding="utf8")
+    files = {kind: folder / f"short.{kind}" for kind in ("spaces", "props")}
+    docs = [doc for _, doc in read_treebank(Vocab(), folder / "short.trees", **files)]
+    for name, part in (("train", docs[:SENTENCES]), ("dev", docs[SENTENCES:])):
         DocBin(docs=part).to_disk(folder / f"{name}.spacy")
-    return {f"paths.{name}": str(folder / f"{name}.spacy") for name in parts}
+    ids = np.concatenate([doc.to_array(["ORTH"]) for doc in docs]).reshape(-1, 1).astype(np.uint64)
+    offsets = np.cumsum([0, *map(len, docs)])
+    classes = learn(ids, offsets, n_classes=5, min_count=1)
+    (folder / CLASSES).write_bytes(classes.to_bytes())
 
 
-def config_of(small: Small) -> Config:
-    """Return the config of a small pipeline."""
-    architecture = small.config.partition(".")[2] or None
-    config = load_config_from_str(config_text(small.component, architecture=architecture))
-    component = config["components"][small.component]
-    component["model"] = small.model if small.replace else _merged(component["model"], small.model)
-    return config
-
-
-def write_config(name: str, path: Path) -> Path:
-    """Write the config of one of SMALL. Return the path."""
-    config_of(SMALL[name]).to_disk(path)
+def write_config(name: str, path: Path, folder: Path) -> Path:
+    """Write the config of a small pipeline. folder: that of `write_corpus`. Return the path."""
+    config = blank(name, folder).config
+    config["corpora"] = {
+        part: {
+            "@readers": "spacy_structlearn.DocBin.v1",
+            "path": str(folder / f"{part}.spacy"),
+            "spans": READ,
+        }
+        for part in ("train", "dev")
+    }
+    config.to_disk(path)
     return path
 
 
-def dev_docs(nlp: Language, overrides: dict[str, str]) -> list[Doc]:
-    """Return Docs with gold tags and brackets as input of the components of SMALL."""
-    reader = create_docbin_reader(Path(overrides["paths.dev"]), spans=[CONSTITUENTS])
-    return [example.predicted for example in reader(nlp)]
+def blank(name: str, folder: Path) -> Language:
+    """Return a pipeline with an untrained component. folder: that of `write_corpus`."""
+    component = COMPONENTS[name]
+    nlp = spacy.blank("en")
+    model = _with_classes(MODELS[component][name], str(folder / CLASSES))
+    nlp.add_pipe(component, config={"model": model})
+    return nlp
+
+
+def _with_classes(settings: Any, path: str) -> Any:
+    if isinstance(settings, dict):
+        return {key: _with_classes(value, path) for key, value in settings.items()}
+    return path if settings == CLASSES else settings
+
+
+def initialized(name: str, folder: Path) -> tuple[Language, list[Example]]:
+    """Return an initialized pipeline with a component of this name, and its training data.
+
+    folder: that of `write_corpus`.
+    """
+    nlp = blank(name, folder)
+    examples = list(create_docbin_reader(folder / "train.spacy", spans=READ)(nlp))
+    nlp.initialize(lambda: examples)
+    return nlp, examples
+
+
+def input_docs(nlp: Language, path: str | Path) -> list[Doc]:
+    """Return Docs with gold tags and brackets, as input of the components."""
+    return [eg.predicted for eg in create_docbin_reader(Path(path), spans=READ)(nlp)]
 
 
 def predictions(nlp: Language, docs: Iterable[Doc]) -> list[Any]:
     """Return all predictions with probabilities, as plain data for comparisons."""
     found = []
     for doc in docs:
-        copy = doc.copy()
+        annotated = doc.copy()
         for _, component in nlp.pipeline:
-            copy = component(copy)
-        found.append([copy.to_array(["TAG", "SENT_START"]).tolist(), _groups(copy)])
+            annotated = component(annotated)
+        groups = {
+            key: (
+                [(span.label_, span.start, span.end, span.kb_id_) for span in group],
+                np.asarray(group.attrs.get("scores", ())).tolist(),
+            )
+            for key, group in annotated.spans.items()
+        }
+        found.append([annotated.to_array(["TAG", "SENT_START"]).tolist(), groups])
     return found
-
-
-def _groups(doc: Doc) -> dict[str, Any]:
-    return {
-        key: (
-            [(span.label_, span.start, span.end, span.kb_id_) for span in group],
-            np.asarray(group.attrs.get("scores", ())).tolist(),
-        )
-        for key, group in doc.spans.items()
-    }
-
-
-def _merged(settings: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Return settings with changes, merging common sections."""
-    merged = dict(settings)
-    for name, value in changes.items():
-        held = merged.get(name)
-        merged[name] = _merged(held, value) if isinstance(held, dict) and value else value
-    return merged

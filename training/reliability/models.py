@@ -6,24 +6,18 @@ loaded is stored and loaded again, and must have the same bytes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import srsly
 
 from spacy_structlearn import serialization
-from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.pipeline.constituency_parser import _content
-
-from . import checks
-from .choices import CHANGES, Choices, changed, changed_bytes
-from .workloads import Trained, examples
+from training.reliability.mutations import CHANGES, Choices, Refused, changed, changed_bytes
+from training.reliability.texts import check_spans
 
 ARRAY = serialization.ARRAY_TAG
 HEADER = len(serialization.MAGIC) + serialization.DIGEST_SIZE
-STEP_SHARE = 12  # continue training from every 12th state
-USED_SHARE = 4  # annotate with every fourth model
-WHOLE_SHARE = 16  # every 16th input is a component instead of a part of its model
 
 
 class Packed(dict):
@@ -43,18 +37,16 @@ def _read(value: Any) -> Any:
         return unpacked(data) if data.startswith(serialization.MAGIC) else array.copy()
     if isinstance(value, dict):
         return {key: _read(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_read(item) for item in value]
-    return value
+    return [_read(item) for item in value] if isinstance(value, list) else value
 
 
 def packed(value: Packed, choices: Choices) -> bytes:
     """Pack data with correct checksums, sometimes with a wrong byte or shape."""
     payload = bytearray(srsly.msgpack_dumps(_written(dict(value), choices)))
     if choices.one_in(16) and payload:
-        payload[choices.index(len(payload))] = choices.byte()
+        payload[choices.below(len(payload))] = choices.byte()
     if choices.one_in(64):
-        del payload[choices.index(len(payload)) :]
+        del payload[choices.below(len(payload)) :]
     return serialization.MAGIC + serialization._digest(bytes(payload)) + bytes(payload)
 
 
@@ -69,22 +61,22 @@ def _written(value: Any, choices: Choices) -> Any:
         return {ARRAY: dtype.str, "data": value.astype(dtype).tobytes(), "shape": shape}
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, (str, bytes)):
+        return value
     if isinstance(value, dict):
         return {key: _written(item, choices) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_written(item, choices) for item in value]
-    return value
+    return [_written(item, choices) for item in value] if isinstance(value, Sequence) else value
 
 
-def mutated(value: Packed, choices: Choices) -> bytes:
-    """Pack data with up to three changed values. Return b"" if msgpack cannot pack them."""
-    fresh: Any = value
+def mutated(data: bytes, choices: Choices) -> bytes:
+    """Change some values of packed data. Return b"" if msgpack cannot pack them."""
+    fresh: Any = unpacked(data)
     for _ in range(choices.one_of(CHANGES)):
         # The kind and the version are the first check.
         if choices.one_in(32) or not isinstance(fresh, dict) or "fields" not in fresh:
             fresh = _put(fresh, choices)
         else:
-            fresh = type(value)({**fresh, "fields": _put(fresh["fields"], choices)})
+            fresh = Packed({**fresh, "fields": _put(fresh["fields"], choices)})
     try:
         return packed(fresh, choices)
     except (ValueError, TypeError, OverflowError):  # such as integers of more than 64 bits
@@ -98,7 +90,7 @@ def _put(value: Any, choices: Choices) -> Any:
         key = choices.one_of(list(value))
         return type(value)({**value, key: _put(value[key], choices)})
     if isinstance(value, list) and value and not here and isinstance(value[0], (dict, list)):
-        place = choices.index(len(value))
+        place = choices.below(len(value))
         return [*value[:place], _put(value[place], choices), *value[place + 1 :]]
     fresh = changed(dict(value) if isinstance(value, Packed) else value, choices, stored=True)
     return Packed(fresh) if isinstance(value, Packed) and isinstance(fresh, dict) else fresh
@@ -106,122 +98,85 @@ def _put(value: Any, choices: Choices) -> Any:
 
 # --- targets --------------------------------------------------------------------------------------
 class Loader:
-    """A target: the models of a component. What is loaded annotates a Doc."""
+    """A target: the models of a component. What is loaded annotates a Doc.
 
-    def __init__(self, trained: Trained):
-        component = self.component = trained.component
+    docs: with the annotation that the component reads.
+    """
+
+    def __init__(self, component: Any, docs: list):
+        self.component, self.docs = component, docs
         self.stored = srsly.msgpack_loads(component.to_bytes(exclude=["vocab"]))
-        del self.stored["digest"]  # which would find every change
+        self.stored.pop("digest", None)  # which would find every change
         self.bytes = srsly.msgpack_dumps(self.stored)
         self.nodes = list(component.model.walk())
         attributes = srsly.msgpack_loads(self.stored["model"])["attrs"]
         self.places = [
-            (node, name, unpacked(value))
+            (node, name, value)
             for node, values in zip(self.nodes, attributes, strict=True)
             for name, value in values.items()
             if isinstance(value, bytes) and value.startswith(serialization.MAGIC)
         ]
-        self.docs = [example.predicted for example in examples(trained.nlp, 3)]
 
-    def __call__(self, data: bytes) -> str:
-        choices = Choices(data)
-        load = self._component if choices.one_in(WHOLE_SHARE) else self._part
+    def __call__(self, choices: Choices) -> None:
         attributes = [dict(node.attrs) for node in self.nodes]
         try:
-            load(choices)
-            if choices.one_in(USED_SHARE):
-                self._use(choices)
-            return checks.ANSWERED
-        except StructlearnError as error:
-            return error.code
+            if choices.one_in(16):
+                self._load_component(choices)
+            else:
+                self._load_part(choices)
         finally:
             for node, own in zip(self.nodes, attributes, strict=True):
                 node.attrs.update(own)
 
-    def _part(self, choices: Choices) -> None:
+    def _load_part(self, choices: Choices) -> None:
         """Load one of the parts of the model, and check its bytes."""
         node, name, value = choices.one_of(self.places)
         loaded = type(node.attrs[name]).from_bytes(mutated(value, choices))
         again = loaded.to_bytes()
         if type(loaded).from_bytes(again).to_bytes() != again:
-            raise checks.NotSane("other bytes after from_bytes and to_bytes")
+            raise AssertionError("other bytes after from_bytes and to_bytes")
         node.attrs[name] = loaded
         self.component._loaded("fuzz", ())
+        if choices.one_in(4):
+            self._annotate(choices)
 
-    def _component(self, choices: Choices) -> None:
+    def _load_component(self, choices: Choices) -> None:
         """Load the component, also with changes outside the parts of the model."""
         key = choices.one_of(("cfg", "model"))
         stored = self.stored[key]
-        if isinstance(stored, str):
-            changed = changed_bytes(stored.encode(), choices).decode(errors="replace")
-        else:
-            changed = changed_bytes(stored, choices)
+        data = changed_bytes(stored.encode() if isinstance(stored, str) else stored, choices)
+        fresh = data.decode(errors="replace") if isinstance(stored, str) else data
         try:
-            self.component.from_bytes(srsly.msgpack_dumps({**self.stored, key: changed}))
-            self._use(choices)
+            self.component.from_bytes(srsly.msgpack_dumps({**self.stored, key: fresh}))
+            self._annotate(choices)
         finally:
             self.component.from_bytes(self.bytes)
 
-    def _use(self, choices: Choices) -> None:
+    def _annotate(self, choices: Choices) -> None:
         component, doc = self.component, choices.one_of(self.docs).copy()
         component(doc)
-        checks.sane(doc)
-        if choices.one_in(4) and hasattr(component, "k_best") and len(doc):
-            component.k_best(doc, 1 + choices.below(4))
-        if choices.one_in(4) and hasattr(component, "n_best"):
-            component.n_best(doc, 1 + choices.below(4))
+        check_spans(doc)
+        for name in ("k_best", "n_best"):
+            if choices.one_in(4) and hasattr(component, name):
+                getattr(component, name)(doc, 1 + choices.below(4))
 
 
-class Trainers:
-    """A target: checkpoints, loaded by `resume`."""
+class Trainer:
+    """A target: the states of a trainer, loaded by `resume`.
 
-    def __init__(self, trained: list[Trained]):
-        self.seeds = []
-        for each in trained:
-            component, data = each.component, examples(each.nlp, each.sentences)
-            if component.name == "constituency_parser":
-                data.sort(key=_content)  # as it does in training
-            gold = [own for eg in data if (own := component.gold_data(eg)) is not None]
-            before = type(component.parameters).from_bytes(each.before)
-            states = [unpacked(state) for state in each.states]
-            if states:
-                self.seeds.append((component.estimator, before, gold, states))
+    make: makes a trainer. states: of `to_bytes` of the trainer.
+    """
 
-    def __call__(self, data: bytes) -> str:
-        choices = Choices(data)
-        estimator, before, gold, states = choices.one_of(self.seeds)
-        trainer = estimator.trainer(before, list(gold))
+    def __init__(self, make: Any, states: list[bytes]):
+        self.make, self.states = make, states
+
+    def __call__(self, choices: Choices) -> None:
+        trainer = self.make()
         try:
-            if not trainer.resume(mutated(choices.one_of(states), choices)):
-                return "another training"
+            if not trainer.resume(mutated(choices.one_of(self.states), choices)):
+                raise Refused("another training")
             trainer.parameters()
-            if choices.one_in(STEP_SHARE):
+            if choices.one_in(12):
                 trainer.step()
         except ValueError as error:  # also of optimizers, for weights that are too large
-            return checks.refusal(error)
-        return checks.ANSWERED
-
-
-class Serialization:
-    """A target: only `serialization.unpack`."""
-
-    def __init__(self, trained: list[Trained]):
-        self.seeds = [unpacked(each.before) for each in trained]
-
-    def __call__(self, data: bytes) -> str:
-        choices = Choices(data)
-        if choices.one_in(4):
-            payload = choices.rest()
-            fresh = serialization.MAGIC + serialization._digest(payload) + payload
-            kind, versions = "chain_model", {1}
-        else:
-            value = choices.one_of(self.seeds)
-            fresh, kind, versions = mutated(value, choices), value["kind"], {value["version"]}
-        try:
-            version, fields = serialization.unpack(fresh, kind, versions)
-            again = serialization.pack(kind, version, fields)
-        except StructlearnError as error:
-            return error.code
-        if serialization.pack(kind, *serialization.unpack(again, kind, versions)) != again:
-            raise checks.NotSane("other bytes after unpack and pack")
-        return checks.ANSWERED
+            raise Refused(str(error)) from None

@@ -1,4 +1,4 @@
-"""Decisions read from the bytes of a fuzzer, and mutations of values."""
+"""Decisions read from the bytes of a fuzzed input, and changes of values and files by them."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ T = TypeVar("T")
 
 INTEGERS = (0, 1, -1, 2, 3, -2, 7, 64, 255, 2**15, 2**31 - 1, -(2**31), 2**32, 2**62, -(2**63))
 FLOATS = (math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 0.5, 1e-320, 1e30, 1e308, -1e308)
-DTYPES = ("i1", "u1", "i2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", ">f8", ">i4", "c16", "?", "O")
+DTYPES = ("i1", "u1", "i4", "u4", "i8", "u8", "f4", "f8", "?", ">f8", "c16", "O")
 STRINGS = ("", "x", "TOP", "\x00", "\ud800", "\U0001f355", "-LRB-", "a b", "x" * 3000, "NaN", "0")
-
 CHANGES = (1, 1, 1, 1, 2, 2, 3, 5)  # numbers of changes of an input
-# Strings for insertion and replacement.
 PIECES = (
-    b"(", b")", b"((", b"))", b" ", b"\n", b"\n\n", b"\t", b"\r", b"\x00", b"\xff", b"\xef\xbb\xbf",
-    b"*", b"(A1*", b"(V*)", b"-", b"-LRB-", b"-NONE-", b"*T*-1", b"B-NP", b"I-NP", b"O", b"V", b"N",
-    b"TOP", b"(S", b"(NP (DT the))", b"-DOCSTART- -X- O", b"#", b"1-2", b"0", b"9" * 5000, b"_",
-    "\U0001f355".encode(), "\u2028".encode(), "\x85".encode(), b'{"text": ', b"}", b'"', b"null",
+    b"(", b")", b"((", b" ", b"\n", b"\n\n", b"\t", b"\r", b"\x00", b"\xff", b"\xef\xbb\xbf", b"*",
+    b"(A1*", b"(V*)", b"-", b"-LRB-", b"-NONE-", b"*T*-1", b"B-NP", b"I-NP", b"O", b"V", b"TOP",
+    b"(NP (DT the))", b"-DOCSTART- -X- O", b"#", b"1-2", b"0", b"9" * 5000, b"_", b'"', b"null",
+    "\U0001f355".encode(), "\u2028".encode(), "\x85".encode(), b'{"text": ', b"}",
     b"(" * 400, b"(X " * 2000, b")" * 400, b"x" * 5000, b"\n" * 300,
 )  # fmt: skip
+
+
+class Refused(Exception):
+    """An input was refused by a documented error."""
 
 
 class Choices:
@@ -41,41 +43,48 @@ class Choices:
 
     def below(self, n: int) -> int:
         """Return a number from 0 to n - 1."""
-        if n <= 1:
-            return 0
-        number = self.byte()
-        while n > 256:
-            number = number << 8 | self.byte()
-            n >>= 8
-        return number % n if n > 1 else number
-
-    def index(self, n: int) -> int:
-        """Return a number from 0 to n - 1, with uniform probability also for long ranges."""
         if n <= 256:
-            return self.below(n)
+            return self.byte() % n if n > 1 else 0
         return int.from_bytes(bytes((self.byte(), self.byte(), self.byte())), "big") % n
 
     def one_of(self, items: Sequence[T]) -> T:
-        return items[self.index(len(items))]
+        return items[self.below(len(items))]
 
     def one_in(self, n: int) -> bool:
         """Return True once in n times, and False after the end of the bytes."""
         return self.below(n) == n - 1
 
-    def rest(self) -> bytes:
-        """Return the remaining bytes."""
-        begin, self.at = self.at, len(self.data)
-        return self.data[begin:]
+
+def changed(value: Any, choices: Choices, *, stored: bool = False) -> Any:
+    """Return another value. stored: one that a file can contain."""
+    if isinstance(value, np.ndarray):
+        return changed_array(value, choices, stored=stored)
+    if hasattr(value, "_fields"):  # a recorded object
+        return choices.one_of((None, 0, value))
+    if choices.one_in(8):
+        return choices.one_of((None, True, 0, -1, 1.5, "x", [], {}, np.zeros(3)))
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, (int, np.integer)):
+        own = (int(value) + 1, int(value) - 1, 2 * int(value), -int(value))
+        return choices.one_of((*INTEGERS, *own, *own, *own))
+    if isinstance(value, (float, np.floating)):
+        return choices.one_of((*FLOATS, float(value) / 2, -float(value)))
+    if isinstance(value, str):
+        place = choices.below(len(value) + 1)
+        return choices.one_of((*STRINGS, value[:place], value + "x", value.lower(), value[::-1]))
+    if isinstance(value, (list, tuple)) and len(value):
+        return type(value)(_changed_list(list(value), choices, stored))
+    if isinstance(value, dict) and value:
+        return _changed_dict(value, choices, stored)
+    return choices.one_of((None, 0, "", 1.0, []))
 
 
 def changed_array(array: NDArray, choices: Choices, *, stored: bool = False) -> Any:
-    """Return an array with one error, or None.
-
-    stored: only errors that a file can contain, with a contiguous array of a simple type.
-    """
+    """Return an array with one error, or None. stored: a contiguous array of a simple type."""
     if choices.one_in(2 if stored else 4):
         return _resampled(array, choices)
-    kind = choices.below(12 if stored else 17)
+    kind = choices.below(11 if stored else 15)
     if kind < 4:
         return _poked(array, choices)
     if kind == 4 and array.ndim:
@@ -87,46 +96,33 @@ def changed_array(array: NDArray, choices: Choices, *, stored: bool = False) -> 
     if kind == 6:
         return np.empty([0] * array.ndim, array.dtype)
     if kind == 7:
-        fresh = array.copy()
-        fresh[...] = _number(array, choices)
-        return fresh
-    if kind == 8 and array.size > 1:
-        fresh = array.copy().ravel()
-        first, second = choices.index(len(fresh)), choices.index(len(fresh))
-        fresh[first], fresh[second] = fresh[second], fresh[first]
-        return fresh.reshape(array.shape)
-    if kind == 9:
+        return np.full_like(array, _number(array, choices))
+    if kind == 8:
         kinds = [kind for kind in DTYPES if not stored or kind[0] not in ">cO"]
         # Not all objects can be converted.
         with np.errstate(all="ignore"), suppress(ValueError, TypeError, OverflowError):
             return np.real(array).astype(choices.one_of(kinds))
         return array
-    if kind == 10:
+    if kind == 9:
         shape = (array.size, 1) if choices.one_in(2) else (1, array.size)
         return array.reshape(shape) if choices.one_in(2) else array.ravel()
-    if kind == 11 and array.size > 1:
+    if kind == 10:
         return np.ascontiguousarray(array.ravel()[::-1]).reshape(array.shape)
-    if kind == 12:
+    if kind == 11:
         return np.repeat(array, 2, axis=-1)[..., ::2] if array.ndim else array
-    if kind == 13:
-        return None
-    if kind == 14:
+    if kind == 12:
         fresh = array.copy()
         fresh.flags.writeable = False
         return fresh
-    if kind == 15:
-        return array.tolist()
-    return np.array(7)
+    return None if kind == 13 else array.tolist()
 
 
 def _resampled(array: NDArray, choices: Choices) -> NDArray:
     """Return an array of other values that are likely to be valid: its own, or small floats."""
-    rng = np.random.default_rng(choices.index(2**16))
+    rng = np.random.default_rng(choices.below(2**16))
     if array.dtype.kind == "f" and choices.one_in(2):
         return (choices.one_of((0.1, 1, 30)) * rng.standard_normal(array.shape)).astype(array.dtype)
-    if not array.size:
-        return array
-    return rng.choice(array.ravel(), array.shape)
+    return rng.choice(array.ravel(), array.shape) if array.size else array
 
 
 def _poked(array: NDArray, choices: Choices) -> NDArray:
@@ -136,7 +132,7 @@ def _poked(array: NDArray, choices: Choices) -> NDArray:
     for _ in range(1 + choices.below(3)):
         if flat.size:
             # Errors in offsets are most effective at their ends.
-            place = choices.one_of((0, -1, 1 % flat.size, choices.index(flat.size)))
+            place = choices.one_of((0, -1, 1 % flat.size, choices.below(flat.size)))
             flat[place] = _number(array, choices, flat[place])
     return fresh
 
@@ -157,41 +153,14 @@ def _number(array: NDArray, choices: Choices, old: Any = 0) -> Any:
     return min(max(value, int(limits.min)), int(limits.max))
 
 
-def changed(value: Any, choices: Choices, *, stored: bool = False) -> Any:
-    """Return another value. stored: see `changed_array`."""
-    if isinstance(value, np.ndarray):
-        return changed_array(value, choices, stored=stored)
-    if hasattr(value, "_fields"):  # a recorded object
-        return choices.one_of((None, 0, value))
-    kind = choices.below(8)
-    if kind == 7:
-        return choices.one_of((None, True, 0, -1, 1.5, "x", [], {}, np.zeros(3)))
-    if isinstance(value, bool):
-        return not value
-    if isinstance(value, (int, np.integer)):
-        own = (int(value) + 1, int(value) - 1, 2 * int(value), -int(value))
-        return choices.one_of((*INTEGERS, *own, *own, *own))
-    if isinstance(value, (float, np.floating)):
-        return choices.one_of((*FLOATS, float(value) / 2, -float(value)))
-    if isinstance(value, str):
-        place = choices.index(len(value) + 1)
-        return choices.one_of((*STRINGS, value[:place], value + "x", value.lower(), value[::-1]))
-    if isinstance(value, (list, tuple)) and len(value):
-        return type(value)(_changed_list(list(value), choices, stored))
-    if isinstance(value, dict) and value:
-        return _changed_dict(value, choices, stored)
-    return choices.one_of((None, 0, "", 1.0, []))
-
-
 def _changed_list(items: list, choices: Choices, stored: bool) -> list:
-    place = choices.index(len(items))
+    place, other = choices.below(len(items)), choices.below(len(items))
     kind = choices.below(5)
     if kind == 0:
         del items[place]
     elif kind == 1:
-        items.insert(place, items[choices.index(len(items))])
+        items.insert(place, items[other])
     elif kind == 2:
-        other = choices.index(len(items))
         items[place], items[other] = items[other], items[place]
     elif kind == 3:
         items = items[:place]
@@ -219,20 +188,17 @@ def changed_bytes(data: bytes, choices: Choices) -> bytes:
     """Make a few changes: delete, repeat, move or change bytes, or insert strings."""
     fresh = bytearray(data)
     for _ in range(choices.one_of(CHANGES)):
-        place = choices.index(len(fresh) + 1)
+        place, other = choices.below(len(fresh) + 1), choices.below(len(fresh) + 1)
         length = choices.one_of((1, 1, 2, 5, 20, 200))
-        kind = choices.below(6)
+        kind = choices.below(5)
         if kind == 0:
             del fresh[place : place + length]
         elif kind == 1:
-            fresh[place:place] = fresh[place : place + length]
-        elif kind == 2:
             fresh[place:place] = choices.one_of(PIECES)
-        elif kind == 3:
+        elif kind == 2:
             fresh[place : place + length] = choices.one_of(PIECES)
-        elif kind == 4 and place < len(fresh):
-            fresh[place] = choices.byte()
-        else:
-            other = choices.index(len(fresh) + 1)
+        elif kind == 3:
             fresh[place:place] = fresh[other : other + length]
+        elif place < len(fresh):
+            fresh[place] = choices.byte()
     return bytes(fresh)

@@ -1,0 +1,330 @@
+"""Fuzz readers of files, and pipelines with odd texts, odd tokens and partial annotation."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import spacy
+import srsly
+from spacy.language import Language
+from spacy.tokens import Doc, DocBin, Span, SpanGroup, Token
+
+import spacy_structlearn
+from spacy_structlearn.attachment.sites import sites
+from spacy_structlearn.display.page import page
+from spacy_structlearn.display.trees import tree_latex, tree_svg, tree_text
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.evaluation.evalb import score_trees
+from spacy_structlearn.pipeline import extensions
+from spacy_structlearn.pipeline.extensions.matcher import ConstituentMatcher
+from spacy_structlearn.pipeline.readers import (
+    create_conll_chunks_reader,
+    create_docbin_reader,
+    create_pp_quadruples_reader,
+    create_treebank_reader,
+)
+from spacy_structlearn.trees.brackets import parse_tree, read_trees
+from spacy_structlearn.trees.chunks import base_noun_phrases
+from spacy_structlearn.trees.normalize import normalize
+from training.common.recording import ROOT
+from training.reliability.mutations import Choices, Refused, changed_bytes
+from training.reliability.small_pipelines import SAMPLE, TEXT
+
+# The scripts in corpora/ are not a package.
+sys.path.insert(0, str(ROOT / "corpora"))
+import _formats
+from _download import FetchError
+
+LAYERS = ("np_chunks", "constituents", "pp_attachments", "srl")
+KEYS = (*LAYERS, "constituent_tags", "parse_failures")
+ROUNDING = 1e-5
+UNMET = ("SL001", "SL026")  # missing annotation of another component
+MOST_ITEMS = 50  # of a file
+LONG_SHARE = 400  # every 400th document is long
+LONG_TOKEN, LONG_SENTENCE = 100_000, 5_000
+DRAWN = 60  # most words of a sentence whose tree is drawn
+
+
+# --- readers --------------------------------------------------------------------------------------
+class Reader:
+    """A target: files of one format, or other texts. folder: for files."""
+
+    def __init__(self, seeds: Sequence[bytes], read: Callable[[bytes], Any]):
+        self.seeds, self.read = seeds, read
+
+    def __call__(self, choices: Choices) -> None:
+        try:
+            self.read(changed_bytes(choices.one_of(self.seeds), choices))
+        except FetchError as error:
+            raise Refused(str(error)) from None
+
+
+def readers(folder: Path) -> dict[str, Reader]:
+    """Return a reader for each format."""
+    nlp = spacy.blank("en")
+    lines = {
+        kind: (SAMPLE / f"sample.{kind}").read_bytes().split(end)
+        for kind, end in (("trees", b"\n"), ("spaces", b"\n"), ("props", b"\n\n"))
+    }
+    trees = [*lines["trees"][:12], b"( (S (NP-SBJ-1 (PRP I)) (VP (VBD ran))) )"]
+    beside = {kind: b"\n".join(own[:3]) + b"\n" for kind, own in lines.items()}
+    beside["props"] = b"\n\n".join(lines["props"][:3]) + b"\n\n"
+    gold = [eg.reference for eg in islice(create_treebank_reader(SAMPLE / "sample.trees")(nlp), 3)]
+    docbin = DocBin(docs=gold, store_user_data=True).to_bytes()
+
+    def write(data: bytes, suffix: str) -> Path:
+        path = folder / f"file{suffix}"
+        path.write_bytes(data)
+        return path
+
+    def file(create: Callable, suffix: str = ".txt", **settings: Any) -> Callable[[bytes], None]:
+        def read(data: bytes) -> None:
+            _all(create(write(data, suffix), **settings)(nlp))
+
+        return read
+
+    def treebank(part: str) -> Callable[[bytes], None]:
+        def read(data: bytes) -> None:
+            files = {k: write(data if k == part else own, f".{k}") for k, own in beside.items()}
+            examples = create_treebank_reader(files.pop("trees"), **files)(nlp)
+            for example in islice(examples, MOST_ITEMS):
+                for sentence in example.reference.sents:
+                    if not sentence.text.isspace():
+                        sentence._.tree  # noqa: B018  (a getter)
+
+        return read
+
+    def brackets(data: bytes) -> None:
+        whole = []
+        for tree in islice(read_trees(_lines(data)), MOST_ITEMS):
+            if parse_tree(str(tree)) != tree:
+                raise AssertionError(f"another tree is read back: {str(tree)[:80]}")
+            whole += [own for own in [normalize(tree)] if own is not None]
+        for tree in whole:
+            base_noun_phrases(tree)
+            sites(tree)
+            _draw(tree)
+        score_trees(whole, whole[::-1])
+
+    def tregex(data: bytes) -> None:
+        matcher = ConstituentMatcher(nlp.vocab)
+        matcher.add("pattern", data.decode(errors="replace"))
+        matcher.count(gold)
+
+    def skeleton(data: bytes) -> None:
+        for rows in _formats.skeleton_sentences(data.decode(errors="replace"), "file")[:MOST_ITEMS]:
+            _formats.tree_line(rows)
+            _formats.props_block(rows)
+
+    spans = {"suffix": ".spacy", "spans": ["constituents"]}
+    docbins = file(create_docbin_reader, **spans)
+    gzipped = [gzip.compress(b"\n".join(trees))]
+    conll = b"He PRP B-NP\nsaw VBD B-VP\nthe DT B-NP\n\n-DOCSTART- -X- O\nRun VB O\n"
+    conllu = b"# text = a\n1\ta\ta\tX\t_\t_\t0\troot\t_\t_\n1-2\tab\t_\n2\tb\tb\tX\n\n"
+    patterns = (b"NP < (PP=pp < IN) $+ VP", b"S <1 NP|VP !<< /^VB.*/ & <: __")
+    table: dict[str, tuple[Sequence[bytes], Callable]] = {
+        "brackets": (trees, brackets),
+        "gzip": (gzipped, lambda data: _all(read_trees(write(data, ".trees.gz")))),
+        "conll": ([conll], file(create_conll_chunks_reader)),
+        "quadruples": ([b"0 ate pizza with fork V\n"], file(create_pp_quadruples_reader)),
+        "docbin": ([docbin], docbins),
+        "docbin_content": (
+            [zlib.decompress(docbin)],
+            lambda data: docbins(zlib.compress(data, 1)),
+        ),
+        **{kind: ([own], treebank(kind)) for kind, own in beside.items()},
+        "mrg": (trees, lambda data: _formats.mrg_trees(data.decode(errors="replace"), "file")),
+        "conllu": (
+            [conllu],
+            lambda data: _formats.conllu_sentences(data.decode(errors="replace"), "file"),
+        ),
+        "skeleton": ([beside["props"]], skeleton),
+        "tregex": (patterns, tregex),
+    }
+    return {name: Reader(*own) for name, own in table.items()}
+
+
+def _all(items: Iterable[Any]) -> None:
+    for _ in islice(items, MOST_ITEMS):
+        pass
+
+
+def _lines(data: bytes) -> list[str]:
+    return data.decode(errors="replace").splitlines(keepends=True)
+
+
+def _draw(tree: Any) -> None:
+    if len(tree.words()) <= DRAWN:
+        for draw in (tree_text, tree_svg, tree_latex):
+            draw(tree)
+
+
+# --- documents ------------------------------------------------------------------------------------
+WORDS = tuple(f"{TEXT} \" , ( ) it and they who n't 's 3.5 % $".replace(".", " .").split())
+ODD = (
+    "", "\x00", "\x7f", "\x85", "\u00a0", "\u00ad", "\u200b", "\u202e", "\u2028", "\ufeff",
+    "\u0301", "e\u0301\u0301", "\u05e9\u05dc", "\u0627\u0644", "\u6771\u4eac", "\U0001f355",
+    "\U0001f468\u200d\U0001f469", "\u0130", "\u1e9e", "((S", "[", "-LRB-", "<b>", "&amp;",
+    "\\", "{0}", "%s", "_", "''", "``", "http://a.b/c?d=e#f", "1e999", "NaN", "-inf",
+)  # fmt: skip
+SPACES = (" ", "  ", "\n", "\n\n", "\t", "\r\n", "\u2003", "\u3000")
+TAGS = ("NN", "VBD", "DT", "IN", "PRP", ".", "", "XX", "_SP", "-LRB-", "NOT A TAG", "\U0001f355")
+LABELS = ("NP", "S", "VP", "PP", "V", "N", "ARG0", "verb", "", "\U0001f355", "TOP")
+
+
+def random_word(rng: random.Random) -> str:
+    kind = rng.random()
+    if kind < 0.9:
+        return (rng.choice(WORDS) if kind < 0.7 else "") + (rng.choice(ODD) if kind > 0.6 else "")
+    characters = (chr(rng.randrange(rng.choice((0x80, 0x3000, 0x110000)))) for _ in range(4))
+    return "".join(one for one in characters if not "\ud800" <= one < "\ue000")
+
+
+def random_text(rng: random.Random) -> str:
+    if rng.randrange(LONG_SHARE) == 0:
+        repeated = rng.choice(("x", "1", "a-", " ", "\n", "( ", ", ", "and ", "the ", ". "))
+        size = LONG_TOKEN if len(repeated) < 2 else LONG_SENTENCE
+        return f"She saw {repeated * size} and left."
+    words = (random_word(rng) for _ in range(rng.randrange(25)))
+    return "".join(w + (rng.choice(SPACES) if rng.random() < 0.1 else " ") for w in words)
+
+
+def random_doc(nlp: Language, rng: random.Random) -> Doc:
+    """Return a Doc, possibly with its own tags, sentence boundaries and span groups."""
+    words = [random_word(rng) or "x" for _ in range(rng.randrange(14))]
+    n, kind = len(words), rng.randrange(4)
+    tags = [rng.choice(TAGS[:6] if kind == 1 else TAGS) for _ in words] if kind else None
+    starts: Any = [None, [i == 0 for i in range(n)], [rng.random() < 0.3 for _ in range(n)]]
+    spaces = None if rng.random() < 0.5 else [rng.random() < 0.7 for _ in words]
+    doc = Doc(nlp.vocab, words=words, spaces=spaces, tags=tags, sent_starts=rng.choice(starts))
+    for key in KEYS if n else ():
+        if rng.random() < 0.1:
+            spans = [random_span(doc, rng) for _ in range(rng.randrange(5))]
+            scores = [rng.random() for _ in range(len(spans) + rng.randrange(2))]
+            doc.spans[key] = SpanGroup(doc, name=key, spans=spans, attrs={"scores": scores})
+    return doc
+
+
+def random_span(doc: Doc, rng: random.Random) -> Span:
+    start = rng.randrange(len(doc))
+    return Span(doc, start, rng.randrange(start, len(doc)) + 1, label=rng.choice(LABELS))
+
+
+# --- pipelines ------------------------------------------------------------------------------------
+class Pipelines:
+    """A target: batches of documents in one of some pipelines."""
+
+    def __init__(self, pipelines: Sequence[Language], batch: int):
+        self.pipelines, self.batch = pipelines, batch
+
+    def __call__(self, choices: Choices) -> None:
+        rng = random.Random(choices.data)
+        nlp = rng.choice(self.pipelines)
+        inputs = [
+            random_text(rng) if rng.random() < 0.7 else random_doc(nlp, rng)
+            for _ in range(self.batch)
+        ]
+        for one in inputs:
+            annotated = isinstance(one, Doc) and any(key in one.spans for key in KEYS)
+            try:
+                doc = nlp(one)
+            except StructlearnError as error:
+                # Groups of other components may be refused.
+                if not annotated and error.code not in UNMET:
+                    raise
+                continue
+            if not annotated:
+                check_spans(doc)
+                check_trees(doc)
+                srsly.json_dumps(spacy_structlearn.as_dict(doc))
+                with suppress(StructlearnError):  # of a layer that this pipeline has not
+                    self.look(nlp, doc, rng)
+
+    def look(self, nlp: Language, doc: Doc, rng: random.Random) -> None:
+        """Read, store and draw a Doc, each in its share of cases."""
+        if rng.random() < 0.2:
+            check_getters(doc, [random_span(doc, rng) for _ in range(4)] if len(doc) else [])
+        if rng.random() < 0.1:
+            again = Doc(nlp.vocab).from_bytes(doc.to_bytes())
+            if _spans(again) != _spans(doc):
+                raise AssertionError("other spans after to_bytes and from_bytes")
+        if rng.random() < 0.05 and len(doc.text) < LONG_SENTENCE:
+            page([doc])
+        for name in ("k_best", "n_best") if len(doc) < LONG_SENTENCE else ():
+            for _, component in nlp.pipeline:
+                if hasattr(component, name) and rng.random() < 0.05:
+                    getattr(component, name)(doc, rng.randrange(1, 5))
+
+
+# --- what must hold -------------------------------------------------------------------------------
+def _spans(doc: Doc) -> list[tuple]:
+    return [(s.label_, s.start, s.end) for key in KEYS if key in doc.spans for s in doc.spans[key]]
+
+
+def check_spans(doc: Doc) -> None:
+    """Raise AssertionError unless the span groups of our layers are valid."""
+    for key in LAYERS:
+        if key not in doc.spans:
+            continue
+        group = doc.spans[key]
+        places = [(span.start, span.end) for span in group]
+        if not all(0 <= start < end <= len(doc) for start, end in places):
+            raise AssertionError(f"{key}: {places} in {len(doc)} tokens")
+        scores = group.attrs.get("scores")
+        if scores is not None and len(scores) != len(group):
+            raise AssertionError(f"{key}: {len(scores)} scores of {len(group)} spans")
+        if scores is not None and not all(map(_is_probability, scores)):
+            raise AssertionError(f"{key}: probabilities {scores[:20]}")
+        if key == "np_chunks" and any(a[1] > b[0] for a, b in pairwise(places)):
+            raise AssertionError(f"{key}: {places} overlap")
+        if key == "constituents" and places != sorted(places, key=lambda p: (p[0], -p[1])):
+            raise AssertionError(f"{key}: {places} are not in pre-order")
+
+
+def _is_probability(value: float) -> bool:
+    return bool(-ROUNDING <= value <= 1 + ROUNDING)
+
+
+def check_trees(doc: Doc) -> None:
+    """Raise AssertionError unless each sentence has one tree over its words, if there are trees."""
+    for sentence in extensions.sentences(doc) if "constituents" in doc.spans else ():
+        words = [token.text for token in sentence if not token.is_space]
+        if not words:
+            continue
+        tree = extensions.tree(sentence)
+        if tree is None or tree.words() != words:
+            raise AssertionError(f"{words} and {tree and tree.words()}")
+        if len(parse_tree(sentence._.parse_string).words()) != len(words):
+            raise AssertionError(sentence._.parse_string)
+
+
+def check_getters(doc: Doc, spans: list[Span]) -> None:
+    """Read each attribute of the Doc, its sentences, some spans and the first tokens.
+
+    Raises AssertionError for an invalid probability, and exceptions of getters but SL021.
+    """
+    parts: list[Any] = [doc, *extensions.sentences(doc), *spans, *list(doc)[:60]]
+    for part in parts:
+        (kind,) = (kind for kind in (Doc, Span, Token) if isinstance(part, kind))
+        for getter in extensions.GETTERS[kind]:
+            try:
+                value = getter(part)
+            except StructlearnError as error:
+                if error.code != "SL021":  # no constituent
+                    raise
+                continue
+            if hasattr(value, "__next__"):
+                list(value)
+            if getter.__name__.endswith("_prob") and value is not None:
+                numbers = np.atleast_1d(value)
+                if not all(map(_is_probability, numbers)):
+                    raise AssertionError(f"{getter.__name__}: {numbers}")
