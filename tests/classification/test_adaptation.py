@@ -146,21 +146,6 @@ def test_new_instances_are_left_out_of_the_counts():
         np.testing.assert_allclose(left_out, old.log_joint(one[0]), rtol=1e-9)
 
 
-def test_weak_counts_are_parts_of_values():
-    old = train(ONES, OLD)
-    new = data(1, n=60, prefix="new ")
-    for strength, fractional in ((4.0, True), (0.25, False)):
-        tables = adapt(ONES, old, new, strength=strength).tables
-        assert tables.fractional is fractional
-        place = tables.subsets.index(())
-        (total,), (before,) = tables.counts[place], old.tables.counts[place]
-        assert total == before + 60 / strength
-        weight = 1 / strength
-        counts = np.unique(new.table.column("a"), return_counts=True)[1]
-        (distinct,) = tables.distinct[tables.nodes.index(0)][0]
-        assert distinct == 4 + np.minimum(1, counts * weight).sum()
-
-
 # --- log-linear models ----------------------------------------------------------------------------
 @pytest.mark.parametrize("names", ["yn", "ynz"])
 def test_weights_are_at_the_optimum_of_the_centred_objective(names):

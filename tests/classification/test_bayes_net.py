@@ -1,6 +1,5 @@
 """Bayes nets from end to end: fit, prediction by the kernel, bytes, and the paper's own task."""
 
-import re
 from itertools import product
 
 import numpy as np
@@ -24,7 +23,6 @@ from hypothesis import strategies as st
 
 from spacy_structlearn import serialization
 from spacy_structlearn.classification import BayesNet, Table
-from spacy_structlearn.classification.nets.structure import PlacementStep
 from spacy_structlearn.errors import StructlearnError
 
 SMOOTHINGS = st.sampled_from(["witten_bell", "uniform"])
@@ -145,23 +143,6 @@ def test_search_and_its_record(net):
     assert bayes_net("naive").fit(*TRAIN, variables=NAMES).parents == dict.fromkeys(NAMES, ())
 
 
-def test_describe(net):
-    text = net.describe()
-    for variable, parents in net.parents.items():
-        assert f"{variable} | {', '.join(('y', *parents))}" in text
-    n_d = 1 + sum(len(parents) + 2 for parents in net.parents.values())
-    assert f"{n_d} d" in text
-    assert "3 labels" in text
-    assert "% right" in text
-    assert len(re.findall(r"\n  y +", text)) == 2
-    assert "uniform" in bayes_net("naive", smoothing="uniform").fit(*TRAIN).describe()
-    assert "0 labels" in BayesNet().describe()
-    assert "p | y" in repr(net)
-    lines = []
-    bayes_net().fit(*TRAIN, dev=DEV, variables=NAMES, progress=lines.append)
-    assert len(lines) == len(net.parents)
-
-
 def test_rows_may_be_given_in_any_way(net):
     rows = [("v1", "n2", "p3"), ("v9", None, "p0")]
     expected = net.log_joint(rows)
@@ -211,35 +192,6 @@ def test_nothing_fails(structure, smoothing, rows, labels):
             np.testing.assert_allclose(again.predict_proba(strange).sum(axis=1), 1.0)
             assert set(again.predict(strange)) <= set(again.labels)
             assert again.predict([]) == []
-
-
-def test_labels_that_are_known_and_not_seen():
-    net = bayes_net("naive").fit([], [], variables=NAMES, known_labels=["V", "N"])
-    assert net.labels == ("N", "V")
-    assert net.variables == NAMES
-    assert not net.is_empty
-    assert net.predict_proba([("a", "b", None)]).tolist() == [[0.5, 0.5]]
-    net = bayes_net("naive").fit(*TRAIN, variables=NAMES, known_labels=["A"])
-    assert net.labels == ("A", "N", "O", "V")
-    assert "A" not in net.predict(TRAIN[0])
-
-
-def test_what_is_stored(net):
-    data = net.to_bytes()
-    for value in ("v1", "n3", "p0"):
-        assert value.encode() not in data
-    for other in (BayesNet.from_bytes(data), net.compact()):
-        assert other.to_bytes() == data
-        np.testing.assert_array_equal(other.log_joint(DEV[0]), net.log_joint(DEV[0]))
-        assert other.describe() == net.describe()
-        assert isinstance(other.steps[0], PlacementStep)
-        assert code_of(other.log_joint_left_out) == "SL515"
-    given_ = bayes_net({"v": ["p"], "p": []}).fit(*TRAIN, variables=NAMES)
-    again = BayesNet.from_bytes(given_.to_bytes())
-    assert list(again.settings.structure) == ["v", "p"]
-    assert again.parents == {"p": (), "v": ("p",)}
-    assert again.used == ("v", "p")
-    assert BayesNet().used == ()
 
 
 @pytest.mark.parametrize(

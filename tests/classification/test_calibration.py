@@ -45,8 +45,3 @@ def test_what_can_be_told_apart_has_finite_weights():
 def test_no_data_for_a_pool(probabilities, right):
     with pytest.raises(StructlearnError, match="SL540"):
         fit_pool(probabilities, right)
-
-
-def test_weights_of_other_sources():
-    with pytest.raises(StructlearnError, match="SL540"):
-        pooled([[0.1, 0.2]], [0.0, 1.0])

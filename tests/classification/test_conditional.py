@@ -15,7 +15,6 @@ from spacy_structlearn.classification.linear.conditional import (
     log_softmax,
     template_columns,
 )
-from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.kernels.index import KeyIndex
 
 
@@ -131,21 +130,6 @@ def test_warm_and_cold_starts_reach_the_same_optimum(n_labels, base):
     np.testing.assert_allclose(cold.weights, warm.weights, atol=1e-6)
     np.testing.assert_allclose(cold.coefficients, warm.coefficients, atol=1e-6)
     assert cold.right == warm.right
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        {"templates": [("a", "a")]},
-        {"templates": [()]},
-        {"templates": [("a", "b"), ("b", "a")]},
-        {"l2": []},
-        {"l2": "best"},
-    ],
-)
-def test_bad_settings(bad):
-    with pytest.raises(StructlearnError, match=f"SL043.*{next(iter(bad))}"):
-        LogLinearSettings(**bad)
 
 
 @settings(deadline=None, max_examples=40)

@@ -78,15 +78,6 @@ def test_table_of(rows):
     assert Table.of(table) is table
 
 
-def test_concatenate():
-    one, two = Table.of(ROWS, ("v", "p")), Table.of([("by", "go")], ("p", "v"))
-    both = Table.concatenate([one, two])
-    assert both.variables == ("v", "p")
-    assert both.symbols[-1].tolist() == [symbol("go"), symbol("by")]
-    assert both.names[symbol("go")] == "go"
-    assert len(both) == 4
-
-
 @pytest.mark.parametrize(
     ("code", "make"),
     [

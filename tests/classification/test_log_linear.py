@@ -88,16 +88,6 @@ def test_strongest():
     assert len(unnamed.strongest(10**6)) < len(unnamed.strongest(10**6, named=False))
 
 
-def test_describe_names_what_was_learned():
-    text = fitted("search", base=BayesNetSettings(), l2="search", seed=1).describe()
-    assert "y0, y1" in text
-    assert "coefficient" in text
-    assert "Bayes net" in text
-    assert "<a>" in fitted().describe()
-    assert "empty" in LogLinear().describe()
-    assert "<a> <b> <c>" in repr(fitted("single"))
-
-
 # --- what must never fail ---------------------------------------------------------------------
 
 ALL = [
@@ -140,13 +130,6 @@ def test_any_table_can_be_learned(instances, options):
     assert log_linear(**options).fit([[], []], ["1", "2"], variables=()).labels == ("1", "2")
 
 
-def test_labels_of_dev_and_known_ones_are_labels():
-    rows = [["x"], ["y"]]
-    model = log_linear().fit(rows, ["1", "2"], dev=(rows, ["1", "3"]), known_labels=["0"])
-    assert model.labels == ("0", "1", "2", "3")
-    assert model.predict(rows) == ["1", "2"]
-
-
 # --- other forms of rows ----------------------------------------------------------------------
 
 
@@ -167,14 +150,6 @@ def test_tables_and_mappings_are_read_by_name():
 
 
 # --- files ------------------------------------------------------------------------------------
-
-
-def sparse_model():
-    """Most of its weights are zero, and some features have none at all."""
-    model = fitted(n_labels=4, l2=0.01)
-    model.weights[np.abs(model.weights) < 2.5] = 0.0
-    assert 0 < np.count_nonzero(model.weights) < model.weights.size / 2
-    return model
 
 
 def unpacked(model):
@@ -209,25 +184,6 @@ def test_any_weights_come_back_bit_for_bit(data):
     fields.pop("nonzero", None)
     columns = weights[:, :1] if mirrored else weights
     assert len(stored) <= len(serialization.pack("log_linear", 1, {**fields, "weights": columns}))
-
-
-def test_sparse_weights_that_do_not_fit_are_refused():
-    model = sparse_model()
-    version, fields = unpacked(model)
-    weights, bits = fields["weights"], fields["nonzero"]
-    beyond = np.append(bits, np.uint8(1))  # a bit that is of no weight
-    for change in (
-        {"nonzero": bits[:-1]},
-        {"nonzero": np.zeros_like(bits)},
-        {"nonzero": beyond, "weights": np.append(weights, 1.0)},
-        {"weights": weights[:-1]},
-        {"weights": np.full_like(weights, np.inf)},
-        {"labels": ["y0", "y1", "y2", "y3", *(f"z{i}" for i in range(96))]},
-        {"keys": fields["keys"][:-1]},
-        {"mirrored": True},
-    ):
-        with pytest.raises(StructlearnError, match="SL054"):
-            LogLinear.from_bytes(serialization.pack("log_linear", version, fields | change))
 
 
 @pytest.mark.parametrize(

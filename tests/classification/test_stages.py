@@ -146,11 +146,6 @@ def test_the_last_stage_is_the_main_one():
     assert "senses" in STAGES
 
 
-def test_only_classifiers_can_be_stages():
-    with pytest.raises(StructlearnError, match=r"SL531.*'a'.*Table"):
-        Stages({"a": Table.of([])})
-
-
 def test_compact_with_a_threshold_for_each_stage():
     all_less, one_less = STAGES.compact("float32", 0.2), STAGES.compact("float32", {"roles": 0.2})
     assert all_less["roles"].to_bytes() == one_less["roles"].to_bytes()

@@ -126,15 +126,6 @@ def test_a_variable_must_be_worth_its_gain():
     assert list(structure.greedy(instances_of(table, table), BayesNetSettings())[0]) == ["a"]
 
 
-def test_given_structures_are_ordered():
-    given_ = {"c": ["b", "a"], "a": [], "b": ("a",)}
-    assert list(structure.ordered(given_, VARIABLES).items()) == [
-        ("a", ()),
-        ("b", ("a",)),
-        ("c", ("a", "b")),
-    ]
-
-
 @pytest.mark.parametrize(
     ("bad", "words"),
     [

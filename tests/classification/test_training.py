@@ -4,15 +4,6 @@ import numpy as np
 import pytest
 from classification.nets import accuracy, log_linear, own_scores
 
-from spacy_structlearn.classification import (
-    BayesNetSettings,
-    LogLinearSettings,
-    Table,
-    training,
-)
-from spacy_structlearn.classification import fit as fit_all
-from spacy_structlearn.classification.features import ClassificationData
-
 VARIABLES = ("a", "b", "c", "d")
 
 
@@ -101,53 +92,3 @@ def test_a_tenth_is_held_out_where_there_is_no_dev_and_then_added_again():
     )
     np.testing.assert_array_equal(model.keys, again.keys)
     np.testing.assert_allclose(model.weights, again.weights, atol=1e-5)
-
-
-def test_recount_estimates_on_both_sets():
-    train, dev = exclusive_or(0), exclusive_or(100)
-    model = fit(recount=True, tolerance=1e-8)
-    both = log_linear(model.templates, tolerance=1e-8).fit(
-        train[0] + dev[0], train[1] + dev[1], variables=VARIABLES
-    )
-    np.testing.assert_allclose(model.weights, both.weights, atol=1e-5)
-
-
-def trained(settings, parts, steps=0):
-    """What a trainer learns of parts, the first one's known at the start; `steps` between them."""
-    trainer = training.trainer(settings, training.initialize(settings, parts, LABELS), parts[:1])
-    for part in parts[1:]:
-        for _ in range(steps):
-            trainer.step()
-        trainer.add([part])
-    while trainer.step():
-        pass
-    return trainer.parameters()
-
-
-def parts_of(rows, labels, n_parts):
-    return [
-        ClassificationData(
-            Table.of([rows[i] for i in part], VARIABLES), tuple(labels[i] for i in part)
-        )
-        for part in np.array_split(np.random.default_rng(0).permutation(len(rows)), n_parts)
-    ]
-
-
-LABELS = ("maybe", "no", "yes")
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        LogLinearSettings(tolerance=1e-9),
-        LogLinearSettings(templates="single", tolerance=1e-9),
-        LogLinearSettings(templates="single", base=BayesNetSettings(), tolerance=1e-9),
-        BayesNetSettings(),
-    ],
-)
-def test_data_in_parts_reach_what_fit_learns(settings):
-    rows, labels = exclusive_or(0)
-    learned = trained(settings, parts_of(rows, labels, 7), steps=3)
-    model = fit_all(settings, rows, labels, variables=VARIABLES, known_labels=LABELS)
-    assert learned.labels == LABELS
-    np.testing.assert_allclose(learned.predict_proba(rows), model.predict_proba(rows), atol=1e-5)

@@ -28,14 +28,6 @@ def logistic_regression(n=200, n_features=20, l2=0.1, seed=1):
     return objective, n_features
 
 
-def rosenbrock(x):
-    a, b = x[1:] - x[:-1] ** 2, 1 - x[:-1]
-    gradient = np.zeros_like(x)
-    gradient[1:] += 200 * a
-    gradient[:-1] += -400 * x[:-1] * a - 2 * b
-    return float(100 * a @ a + b @ b), gradient
-
-
 def scipy_end(objective, x0):
     options = {"maxiter": 10000, "maxfun": 100000, "ftol": 0.0, "gtol": 1e-10}
     return scipy_minimize(objective, x0, jac=True, method="L-BFGS-B", options=options).x
@@ -47,15 +39,6 @@ def test_logistic_regression(memory):
     result = minimize(objective, np.zeros(n), memory=memory, **TIGHT)
     assert result.converged
     np.testing.assert_allclose(result.x, scipy_end(objective, np.zeros(n)), atol=1e-6)
-
-
-@pytest.mark.parametrize("n", [2, 10])
-def test_rosenbrock(n):
-    x0 = np.tile([-1.2, 1.0], n // 2)
-    result = minimize(rosenbrock, x0, **TIGHT)
-    assert result.converged
-    np.testing.assert_allclose(result.x, np.ones(n), atol=1e-6)
-    assert result.n_evaluations < 200
 
 
 def with_l1(objective, x0, *, max_iterations, **settings):
@@ -106,12 +89,6 @@ def test_lying_gradient_ends_the_line_search(minimize):
     result = minimize(lambda x: (3.0, np.ones_like(x)), np.zeros(4), max_iterations=10)
     assert result.status == "line_search"
     assert not result.converged
-
-
-@pytest.mark.parametrize("minimize", [minimize, with_l1])
-def test_no_parameters(minimize):
-    result = minimize(lambda x: (1.0, x), np.empty(0), max_iterations=10)
-    assert result.converged
 
 
 @pytest.mark.parametrize(("value", "size"), [(np.nan, 3), (np.inf, 3), (0.0, 2)])

@@ -9,7 +9,6 @@ from scipy.optimize import approx_fprime, brentq
 from scipy.optimize import minimize as scipy_minimize
 from scipy.sparse.linalg import aslinearoperator
 
-from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.optimize import _dual
 from spacy_structlearn.optimize.lbfgs import minimize
 from spacy_structlearn.optimize.m_estimation import DualCoordinateDescent, MEstimationObjective
@@ -144,24 +143,6 @@ def test_kernel_checks_its_arrays():
             _dual.squared_norms(**{**sound, **wrong}, n_columns=1)
 
 
-def test_too_long_a_step_is_infinite():
-    objective = MEstimationObjective(np.array([[1.0, 0.0], [0.0, 1.0]]), np.ones(2), c=1.0)
-    assert np.isfinite(objective.value(np.array([-699.0, 0.0])))
-    for exponent in (701.0, 1e6):
-        value, gradient = objective.value_and_grad(np.array([-exponent, 0.0]))
-        assert value == np.inf
-        assert np.isnan(gradient).all()
-    # Where the first steps of both are far too long.
-    counts, expectations = np.full((1, 1), 1000.0), np.array([1e5])
-    found = minimize(
-        MEstimationObjective(counts, expectations, c=1.0).value_and_grad, [0.0], max_iterations=100
-    )
-    by_dual = solved(100, sparse.csr_array(counts), expectations, c=1.0)
-    assert by_dual.converged
-    assert found.value == pytest.approx(by_dual.value, rel=1e-6)
-    assert np.isfinite(found.x).all()
-
-
 def test_without_regulariser():
     # Twice what the examples have is a sum of examples, so that there is a minimum.
     _, dense, _ = problem(n=12, m=4)
@@ -188,15 +169,3 @@ def test_without_regulariser():
     assert found.value < -1e3
     assert objective.is_recession_direction(found.x)
     assert not objective.is_recession_direction(-found.x)
-
-
-def test_no_features():
-    counts = sparse.csr_array((2, 0))
-    assert solved(5, counts, np.empty(0), c=1.0).value == 1.0
-    assert MEstimationObjective(counts, np.empty(0), c=None).value_and_grad(np.empty(0))[0] == 1.0
-
-
-def test_no_examples():
-    for shape in ((0, 2), (0, 0)):
-        with pytest.raises(StructlearnError, match="SL226"):
-            MEstimationObjective(np.zeros(shape), np.zeros(shape[1]), c=1.0)

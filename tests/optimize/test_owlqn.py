@@ -67,26 +67,6 @@ def test_lasso(l1, seed):
     assert result.value == pytest.approx(value, rel=1e-12)
 
 
-def test_strengths_by_coordinate():
-    design, response, objective = regression()
-    l1 = np.where(np.arange(25) % 3 == 0, 0.0, np.linspace(1.0, 40.0, 25))
-    result = minimize_l1(objective, np.ones(25), l1=l1, **TIGHT)
-    solution = coordinate_descent(design, response, l1)
-    np.testing.assert_allclose(result.x, solution, atol=1e-8)
-    np.testing.assert_array_equal(result.x != 0, solution != 0)
-    assert result.x[::3].all()
-
-
-def test_a_strong_penalty_leaves_nothing():
-    _, _, objective = regression()
-    l1 = np.abs(objective(np.zeros(25))[1]).max()
-    started = minimize_l1(objective, np.zeros(25), l1=l1, **TIGHT)
-    assert (started.status, started.n_iterations) == ("gradient", 0)
-    from_afar = minimize_l1(objective, np.ones(25), l1=1.01 * l1, **TIGHT)
-    assert from_afar.converged
-    assert not from_afar.x.any()
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.floats(1e-3, 50), st.integers(1, 12), st.booleans())
 def test_conditions_of_karush_kuhn_and_tucker(seed, l1, n, logistic):

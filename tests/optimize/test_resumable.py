@@ -76,10 +76,3 @@ def test_forged_state(kind):
     other = OWLQN if kind == "lbfgs" else LBFGS
     with pytest.raises(StructlearnError, match="SL052"):
         other.from_bytes(data)
-
-
-def test_state_of_other_data():
-    optimizer, *_ = started("dual", 1)
-    other = sparse.csr_array(COUNTS[1:]), F_AND_E[1]
-    with pytest.raises(StructlearnError, match="SL054"):
-        DualCoordinateDescent.from_bytes(optimizer.to_bytes(), *other)

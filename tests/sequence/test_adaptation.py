@@ -6,59 +6,15 @@ from contracts.sequence_learners import classes as word_classes
 from sequence.chains import (
     CHAINS,
     LABELS,
-    TEMPLATES,
-    as_data,
     check_gradient,
-    fit,
     random_data,
     random_model,
     random_theta,
-    trained,
 )
 from sequence.chains import make_objective as make
 from sequence.test_memm import KINDS
 
-from spacy_structlearn.sequence.chain.decode import viterbi
-from spacy_structlearn.sequence.estimators import training
-from spacy_structlearn.sequence.layout.data import SequenceData
-from spacy_structlearn.sequence.layout.encoding import tag_set
-from spacy_structlearn.sequence.settings import (
-    CRFSettings,
-    MEMMSettings,
-    PseudoLikelihoodSettings,
-    StochasticCRFSettings,
-)
-
 MORE_LABELS = ("O", "B-VP", "I-VP", "B-NP", "I-NP")
-CRF = CRFSettings(templates=TEMPLATES, max_iterations=60)
-LEARNERS = {
-    "crf": CRF,
-    "crf of second order": CRFSettings(templates=TEMPLATES, max_iterations=60, order=2),
-    "crf with l1": CRFSettings(templates=TEMPLATES, max_iterations=60, l1=0.2),
-    "memm": MEMMSettings(templates=TEMPLATES, max_iterations=60),
-    "pseudolikelihood": PseudoLikelihoodSettings(templates=TEMPLATES, max_iterations=60),
-    "stochastic crf": StochasticCRFSettings(templates=TEMPLATES, max_iterations=3),
-}
-each = pytest.mark.parametrize("settings", LEARNERS.values(), ids=LEARNERS)
-
-
-def sentences(seed, labels=LABELS[:3], n_symbols=6):
-    """Thirty sentences whose words mostly tell the tag."""
-    columns, offsets, label_ids = random_data([5] * 30, len(labels), seed, n_symbols)
-    told = columns[:, 0].astype(int) % len(labels)
-    label_ids = np.where(np.random.default_rng(seed).random(len(told)) < 0.9, told, label_ids)
-    return SequenceData(columns, offsets, tuple(labels[i] for i in label_ids))
-
-
-OLD, NEW = sentences(1), sentences(2, MORE_LABELS, n_symbols=9)
-
-
-def train(settings, data=OLD, labels=("NP",)):
-    return fit(settings, [data], labels).parameters()
-
-
-def adapter(settings, old, strength=1.0, data=NEW, labels=("NP", "VP")):
-    return training.adapter(settings, old, [data], labels, strength=strength)
 
 
 def weights(model):
@@ -73,12 +29,6 @@ def weights(model):
     for before, after in np.argwhere(np.isfinite(scores) & (scores != 0)):
         found[states[before], states[after]] = scores[before, after]
     return found
-
-
-def agreement(model, data):
-    """The share of the tokens whose label is predicted."""
-    ids = viterbi(model, data.columns, data.offsets)
-    return np.mean([model.labels[i] == tag for i, tag in zip(ids, data.tags, strict=True)])
 
 
 # --- a model with more labels and features --------------------------------------------------------
@@ -146,28 +96,3 @@ def test_value_of_a_centred_prior(kind, shards):
 
 
 # --- learning on ----------------------------------------------------------------------------------
-@each
-def test_new_labels_are_learned_and_the_old_model_stays(settings):
-    old = train(settings)
-    stored = old.to_bytes()
-    trainer = adapter(settings, old, 0.1)
-    trainer.step()
-    values = [trainer.value]
-    while trainer.step():
-        values.append(trainer.value)
-    values.append(trainer.value)
-    assert values[-1] < values[0]
-    assert values == sorted(values, reverse=True)
-    new = trainer.parameters()
-    assert new.labels == tag_set(("NP", "VP"))
-    assert agreement(new, NEW) > agreement(old, NEW) + 0.2
-    assert old.to_bytes() == stored
-    assert type(new).from_bytes(new.to_bytes()) == new
-
-
-def test_a_label_that_new_data_lack_stays():
-    old = train(CRF, NEW, ("NP", "VP"))
-    data = as_data(*random_data([6, 4]))[0]
-    new = trained(adapter(CRF, old, data=data)).parameters()
-    assert new.labels == old.labels
-    assert agreement(new, NEW) > 0.8

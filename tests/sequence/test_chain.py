@@ -89,15 +89,6 @@ def _sentence(offsets, s):
     return int(np.searchsorted(offsets, s.start, side="right")) - 1
 
 
-@settings(max_examples=30)
-@given(cases)
-def test_marginals_may_take_the_place_of_the_scores(case):
-    scores, offsets, *parts = make(*case)
-    value, marginals, *_ = run_forward_backward(scores, offsets, *parts)
-    assert _chain.forward_backward(_chain.Chain(*parts), scores, offsets, scores) == value
-    np.testing.assert_array_equal(scores, marginals)
-
-
 def test_pairs_of_labels_do_not_need_log_space():
     # Whatever pair one is in, all pairs can be reached in two steps.
     pairs = [(a, b) for a in range(3) for b in range(3)]

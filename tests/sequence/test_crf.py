@@ -97,11 +97,6 @@ def unfolded(objective, theta, columns, offsets, label_ids):
     return value, weights, np.where(allowed, transitions, -np.inf)
 
 
-def test_the_look_ups_of_sha_and_pereira_are_seven():
-    objective, _ = make(templates=SHA_PEREIRA)
-    assert objective.engine.shards[0].folding.cells.shape == (11, 7)
-
-
 def test_added_features_stay_unsupported():
     objective, _ = make()
     before = objective.n_parameters

@@ -158,19 +158,6 @@ def test_forced_labels_that_do_not_fit(bad):
         viterbi(random_model(*data), *data[:2], bad)
 
 
-@pytest.mark.parametrize("lengths", [[], [0], [0, 0], [1], [0, 1, 0]])
-def test_empty_and_short_sentences(lengths):
-    columns, offsets, label_ids = random_data([3, 4])
-    model = random_model(columns, offsets, label_ids)
-    columns, offsets, _ = random_data(lengths)
-    n = sum(lengths)
-    assert marginals(model, columns, offsets).shape == (n, 3)
-    best, segments = decode_with_segments(model, columns, offsets)
-    assert best.shape == (n,)
-    assert best.dtype == np.int32
-    assert len(segments) <= n
-
-
 def test_very_long_sentence():
     columns, offsets, label_ids = random_data([100_000])
     model = random_model(columns, offsets, label_ids, scale=3.0)

@@ -18,11 +18,6 @@ from spacy_structlearn.sequence.layout.encoding import (
     tag_set,
 )
 
-try:
-    from seqeval.metrics.sequence_labeling import get_entities
-except ImportError:
-    get_entities = None
-
 
 @pytest.mark.parametrize(
     ("tags", "spans"),
@@ -104,14 +99,6 @@ def test_only_what_may_be_written_is_read_and_written_alike(scheme):
 @given(st.lists(st.sampled_from(tag_set(["NP", "VP"], "IOB2"))))
 def test_reading_is_that_of_conlleval(tags):
     assert decode(tags) == chunks(tags)
-
-
-@pytest.mark.skipif(get_entities is None, reason="needs seqeval")
-@given(any_tags)
-def test_reading_is_that_of_seqeval(case):
-    scheme, tags = case
-    theirs = [(label, a, b + 1) for label, a, b in get_entities(tags)]
-    assert decode(tags, scheme) == theirs
 
 
 def test_sets_of_tags():

@@ -96,11 +96,3 @@ def test_bad_offsets(offsets):
 def test_bad_columns(shape):
     with pytest.raises(StructlearnError, match="SL204"):
         Templates(["A[0]"]).keys(np.zeros(shape, dtype=np.uint64), np.array([0, 3]))
-
-
-def test_equality():
-    assert Templates(["A[0]"]) == Templates(("A[0]",))
-    assert Templates(["A[0]"]) != Templates(["A[1]"])
-    assert Templates(["A[0]"]) != ["A[0]"]
-    assert len({Templates(["A[0]"]), Templates(["A[0]"])}) == 1
-    assert repr(Templates(["A[0]"])) == "Templates(['A[0]'])"

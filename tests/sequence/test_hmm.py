@@ -1,6 +1,5 @@
 """The second-order HMM: counting, the rule for unknown words, and the chain that it becomes."""
 
-from collections import Counter
 from itertools import product
 
 import numpy as np
@@ -33,31 +32,6 @@ def log_probability(hmm, columns, labels):
             factors.append(emission.table[place, label].item())
     with np.errstate(divide="ignore"):
         return float(np.log(factors).sum())
-
-
-def test_trigrams_are_relative_frequencies():
-    columns, offsets, label_ids = random_data((4, 1, 0, 6, 3, 2, 5))
-    hmm = counted(columns, offsets, label_ids)
-    trigrams, contexts = Counter(), Counter()
-    for s in sentences(offsets):
-        padded = [3, 3, *label_ids[s].tolist(), 3]
-        if len(padded) > 3:
-            trigrams.update(zip(padded, padded[1:], padded[2:], strict=False))
-    for (a, b, _), count in trigrams.items():
-        contexts[a, b] += count
-    for a, b, c in product(range(4), repeat=3):
-        assert hmm.t[a, b, c] == trigrams[a, b, c] / max(contexts[a, b], 1)
-
-
-def test_first_token_of_each_type_is_unknown():
-    # a b a c a b d: the first of each is unknown; c and d are seen once and leave.
-    a, b, c, d = 40, 10, 30, 20
-    columns = np.array([a, b, a, c, a, b, d], dtype=np.uint64)[:, None]
-    closed, (known,) = close_columns(columns)
-    assert known.tolist() == [b, a]
-    assert closed[:, 0].tolist() == [UNKNOWN, UNKNOWN, a, UNKNOWN, a, b, UNKNOWN]
-    nothing, (known,) = close_columns(columns[:0])
-    assert len(nothing) == len(known) == 0
 
 
 def test_counts_by_hand():
@@ -121,15 +95,6 @@ def test_trainer():
     assert trainer.parameters() == hmm.to_chain_model(closed=False).compact("float32")
     parts = (log_probability(hmm, columns[s], label_ids[s]) for s in sentences(offsets))
     assert trainer.value == pytest.approx(-sum(parts))
-
-
-def test_no_tokens():
-    settings = HMMSettings(encoding="IOE2")
-    model = training.initialize(settings, [], ["NP"])
-    assert model.labels == ("O", "I-NP", "E-NP")
-    trainer = training.trainer(settings, model, as_data(*random_data((0, 0))))
-    assert not trainer.step()
-    assert trainer.parameters().labels == model.labels
 
 
 @pytest.mark.corpus

@@ -32,10 +32,9 @@ from spacy_structlearn.sequence.estimators.m_estimation import (
     Minimization,
     correct,
 )
-from spacy_structlearn.sequence.layout.data import SequenceData, arranged, concatenate
-from spacy_structlearn.sequence.layout.features import SHA_PEREIRA, UNKNOWN, Templates
+from spacy_structlearn.sequence.layout.data import arranged, concatenate
+from spacy_structlearn.sequence.layout.features import SHA_PEREIRA, Templates
 from spacy_structlearn.sequence.settings import MEstimationSettings
-from spacy_structlearn.words.classes import learn
 
 TAGS = ("O", "B-NP", "I-NP")
 LENGTHS = (4, 1, 0, 6, 3, 2, 5)
@@ -228,53 +227,6 @@ def test_estimator(name):
     text = np.vstack([columns[:3], [[77, 1], [1, 78]]]).astype(np.uint64)
     p = marginals(model, model.derive(text), [0, 3, 5])
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
-
-
-def test_words_that_were_seen_once_are_unknown():
-    columns = np.array([[1, 7], [2, 7], [1, 7], [3, 8], [2, 8]], dtype=np.uint64)
-    sentence = [0, 3, 5], np.array([1, 2, 0, 1, 0])
-    closed, vocabularies = close_columns(columns)
-    model = fit(make_estimator(), as_data(columns, *sentence, TAGS), ["NP"]).parameters()
-    assert {name: known.tolist() for name, known in model.vocabularies.items()} == {
-        "ORTH": [1, 2],
-        "TAG": [7, 8],
-    }
-    text = np.array([[2, 9], [3, 7]], dtype=np.uint64)
-    assert model.derive(text).tolist() == [[2, UNKNOWN], [UNKNOWN, 7]]
-    # Training text whose vocabularies a model has closed is as good as the text itself.
-    again, vocabularies_again = close_columns(model.derive(columns))
-    np.testing.assert_array_equal(again, closed)
-    for known, wanted in zip(vocabularies_again, vocabularies, strict=True):
-        np.testing.assert_array_equal(known, wanted)
-
-
-def test_word_classes_are_emitted_with_their_words():
-    words = np.array([1, 2, 1, 3, 2, 3, 1, 4, 2, 4], dtype=np.uint64)
-    classes = learn(words[:, None], [0, 5, 10], 2, min_count=1)
-    estimator = MEstimationSettings(
-        templates=("CLASS[0]", "CLASS[-1]", "bias"), emitted=(("ORTH", "CLASS"),), classes=classes
-    )
-    assert estimator.attributes == ("ORTH", "LOWER", "SHAPE")
-    text = np.column_stack([words, words, np.full(10, 99, dtype=np.uint64)])
-    label_ids = np.array([1, 2, 0, 1, 0, 1, 2, 0, 1, 0])
-    data = [SequenceData(estimator.derive(text), [0, 5, 10], tuple(np.array(TAGS)[label_ids]))]
-    start = training.initialize(estimator, data, ["NP"])
-    assert start.classes == classes
-    np.testing.assert_array_equal(start.derive(text), estimator.derive(text))
-    model = trained(training.trainer(estimator, start, data)).parameters()
-    assert model.classes == classes
-    found = viterbi(model, model.derive(text), [0, 5, 10])
-    assert found.tolist() == label_ids.tolist()
-
-
-@pytest.mark.parametrize("templates", [(), ("bias",)])
-def test_something_is_emitted(templates):
-    with pytest.raises(StructlearnError, match=r"SL043.*emitted"):
-        MEstimationSettings(templates=templates)
-    estimator = MEstimationSettings(templates=templates, emitted=(("ORTH",), ("TAG",)))
-    data = as_data(*random_data((5, 3, 4)), TAGS)
-    model = fit(estimator, data, ["NP"]).parameters()
-    assert set(model.vocabularies) == {"ORTH", "TAG"}
 
 
 @pytest.mark.parametrize("base", ["hmm", "locally_uniform", "empirical"])

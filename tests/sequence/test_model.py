@@ -80,16 +80,6 @@ def test_compact(model, dtype, threshold):
     assert small.compact(dtype, threshold) == small
 
 
-def test_compact_keeps_the_states(any_model):
-    any_model.weights[3] = 0
-    small = any_model.compact("float16")
-    assert ChainModel.from_bytes(small.to_bytes()) == small
-    for name in ("states", "initial", "final", "transitions", "unknown"):
-        np.testing.assert_array_equal(getattr(small, name), getattr(any_model, name))
-    assert small.encoding == any_model.encoding
-    assert list(small.names.values()) == ["TAG[0]=NN"]
-
-
 def test_closed_vocabularies(model, any_model):
     any_model.vocabularies = {"ORTH": np.array([2, 4], dtype=np.uint64)}
     small = any_model.compact("float16")
@@ -266,10 +256,3 @@ def test_bad_labels():
             built(columns, offsets, bad, LABELS[:3], TEMPLATES)
     with pytest.raises(StructlearnError, match="SL206"):
         built(columns, offsets, label_ids, ["O", "O", "B-NP"], TEMPLATES)
-
-
-def test_build_on_nothing():
-    columns, offsets, label_ids = random_data([])
-    model = built(columns, offsets, label_ids, LABELS[:3], TEMPLATES)
-    assert len(model.keys) == 0
-    assert ChainModel.from_bytes(model.to_bytes()) == model

@@ -16,14 +16,11 @@ from sequence.chains import (
     random_data,
     random_theta,
     sentences,
-    trained,
 )
 from sequence.chains import make_objective as make
-from sequence.test_memm import PLAIN, separable
+from sequence.test_memm import PLAIN
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.sequence.chain.decode import viterbi
-from spacy_structlearn.sequence.estimators import pseudolikelihood, training
 from spacy_structlearn.sequence.estimators.hmm import close_columns
 from spacy_structlearn.sequence.estimators.pseudolikelihood import (
     JointPseudoLikelihood,
@@ -144,29 +141,6 @@ def test_loss_of_each_label_word_and_tag(lengths, labels, chain, min_count, thre
     value = objective.value_and_grad(theta)[0]
     assert value == pytest.approx(loss + 0.5 * objective.l2 * theta @ theta)
     objective.close()
-
-
-def test_contexts_in_small_blocks_are_the_same(monkeypatch):
-    objective, _ = make_joint((9, 8, 7))
-    theta = random_theta(objective)
-    value, gradient = objective.value_and_grad(theta)
-    monkeypatch.setattr(pseudolikelihood, "_BLOCK", 1)
-    again, gradient_again = objective.value_and_grad(theta)
-    assert again == pytest.approx(value, rel=1e-12)
-    np.testing.assert_allclose(gradient_again, gradient, atol=1e-12)
-
-
-def test_the_joint_form_learns():
-    estimator = PseudoLikelihoodSettings(
-        templates=("ORTH[0]", "TAG[0]"), joint=True, order=2, l2=0.2
-    )
-    data, model = separable(estimator)
-    learned = trained(training.trainer(estimator, model, [data])).parameters()
-    assert set(learned.vocabularies) == {"ORTH", "TAG"}
-    found = viterbi(learned, learned.derive(data.columns), data.offsets)
-    right = np.array(data.tags) == np.array(learned.labels)[found]
-    # The first token of a tag is an unknown one, which tells little.
-    assert right.mean() > 0.9
 
 
 def test_errors_of_the_joint_form():

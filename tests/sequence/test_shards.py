@@ -43,19 +43,3 @@ def test_value_and_gradient_are_those_of_one_shard(kind, order):
         assert found[0][0] == pytest.approx(wanted[0], rel=1e-12)
         for array, right in zip(found[0][1:], wanted[1:], strict=True):
             np.testing.assert_allclose(array, right, atol=1e-10)
-
-
-@pytest.mark.parametrize("shards", [1, 3])
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_prior_can_be_changed(kind, shards):
-    objective, data = make(LENGTHS, kind=kind)
-    theta = random_theta(objective)
-    for l2 in (0.0, 2.0):
-        wanted = kind(objective.model, *data, l2=l2, shards=shards)
-        found = kind(objective.model, *data, l2=0.5, shards=shards)
-        found.l2 = l2
-        for _ in range(2):
-            assert found.l2 == l2
-            assert found.value_and_grad(theta)[0] == wanted.value_and_grad(theta)[0]
-            np.testing.assert_array_equal(*(o.value_and_grad(theta)[1] for o in (found, wanted)))
-            found.close()  # the shards are made anew

@@ -62,13 +62,6 @@ def test_the_most_probable_label_is_the_first(margin):
         assert (np.diff(found.probabilities[begin:end]) <= 0).all()
 
 
-def test_great_scores_are_no_harm():
-    model, (columns, offsets, _) = pruned_model(6.0, scale=2000.0)
-    found = candidates(model, columns, offsets)
-    sums = np.add.reduceat(found.probabilities, found.starts[:-1])
-    np.testing.assert_allclose(sums, 1.0, atol=1e-5)
-
-
 def test_uncertain():
     found = Candidates(
         np.array([0, 2, 3, 6]),
@@ -83,13 +76,6 @@ def test_uncertain():
     assert (tokens.tolist(), rivals.labels.tolist()) == ([0], [4])
     tokens, rivals = found.uncertain(0.1, 0.1)
     assert (len(tokens), rivals.starts.tolist()) == (0, [0])
-
-
-def test_no_tokens():
-    model, _ = pruned_model(3.0)
-    found = candidates(model, np.empty((0, 2), np.uint64), np.array([0, 0]))
-    assert (found.starts.tolist(), len(found.labels), len(found.best())) == ([0], 0, 0)
-    assert len(found.uncertain(0.99, 0.01)[0]) == 0
 
 
 # --- training -------------------------------------------------------------------------------------
@@ -192,12 +178,6 @@ def test_learns():
     assert (model.keys & np.uint64(2**24 - 1) == 0).all()
     best = candidates(model, columns, offsets).best()
     assert [model.labels[i] for i in best] == [LABELS[i] for i in label_ids]
-
-
-def test_the_penalty_leaves_few_weights():
-    data = as_data(*random_data([5] * 40, 3, seed=2))
-    n = [train(data, l1=l1).parameters().n_features for l1 in (0.0, 2.0, 1e6)]
-    assert n[0] > n[1] > n[2] == 0
 
 
 def test_goes_on_from_what_was_learned():

@@ -125,35 +125,6 @@ def test_obvious_classes():
     assert found.n_classes == len(set(found.classes.tolist())) == 4
 
 
-def test_prefixes_of_paths_are_coarser_classes():
-    ids, offsets = toy_text()
-    found = learn(ids[:, None], offsets, 12)
-    full = column(found, found.words)
-    assert len(set(full.tolist())) == 12
-    for depth in range(8):
-        symbols = column(found, found.words, depth=depth)
-        assert len(set(symbols.tolist())) <= 2**depth
-        pairs = set(zip(full.tolist(), symbols.tolist(), strict=True))
-        assert len(pairs) == 12  # one coarse class for each class
-        assert all(
-            format(fine, "b").startswith(format(coarse, "b")[: depth + 1]) for fine, coarse in pairs
-        )
-
-
-def test_more_classes_than_words():
-    ids, offsets = toy_text(50)
-    found = learn(ids[:, None], offsets, 1000, min_count=1)
-    assert found.n_classes == len(found.words) == len(np.unique(ids))
-    assert len(np.unique(column(found, found.words))) == len(found.words)
-
-
-@pytest.mark.parametrize("offsets", [[0], [0, 0, 0]])
-def test_no_text(offsets):
-    found = learn(np.empty((0, 1), np.uint64), np.array(offsets), 5)
-    assert len(found.words) == 0
-    assert column(found, np.array([1, 2], np.uint64)).tolist() == [0, 0]
-
-
 def test_rare_and_unknown_words_have_no_class():
     ids, offsets = toy_text()
     ids = ids.copy()
@@ -180,17 +151,6 @@ def test_backoff_stands_for_rare_words():
     assert set(nouns.tolist()) == set(column(found, new, noun).tolist())
     assert column(found, new, noun, depth=0).tolist() == [1]
     assert column(found, new, new).tolist() == [0]
-
-
-def test_bad_settings():
-    ids, offsets = toy_text(3)
-    for n_classes in (0, 10**6):
-        with pytest.raises(StructlearnError, match="SL209"):
-            learn(ids[:, None], offsets, n_classes)
-    with pytest.raises(StructlearnError, match="SL203"):
-        learn(ids[:, None], offsets[:-1], 3)
-    with pytest.raises(StructlearnError, match="SL209"):
-        column(learn(ids[:, None], offsets, 3), ids, depth=MAX_DEPTH + 1)
 
 
 # --- the algorithms -------------------------------------------------------------------------------
@@ -237,15 +197,6 @@ def test_merge_is_that_of_numpy(n_classes, n_fixed, top, seed):
     merges = np.zeros((n_classes - 1, 2), dtype=np.int32)
     _classes.merge(counts.copy(), n_classes, merges)
     assert np.array_equal(merges, numpy_merge(counts, n_classes))
-
-
-def test_bigrams_count_sentence_ends():
-    ids = np.array([5, 5, 7, 5, 9], dtype=np.uint64)
-    words, codes = classes._vocabulary(ids, np.array([0, 3, 3, 5]), 2)
-    assert words.tolist() == [5]
-    assert codes.tolist() == [2, 0, 0, 1, 2, 2, 0, 1, 2]  # 1: rare, 2: end
-    counts = Bigrams.of(codes, 1).of_classes(np.arange(3, dtype=np.int32), 3)
-    assert counts.tolist() == [[1, 2, 0], [0, 0, 2], [2, 0, 1]]
 
 
 def test_tree_paths():
@@ -316,13 +267,3 @@ def test_class_columns_are_made_from_the_forms_of_a_word(forms, expected):
     assert derived[:, 0].tolist() == [1, 2, 1, 1]
     assert derived[:, 2].tolist() == [7, 9, 9, 9]
     assert derived[:, 1].tolist() == derived[:, 3].tolist() == expected
-
-
-def test_columns_without_classes_stay_as_they_are():
-    sources = np.arange(6, dtype=np.uint64).reshape(3, 2)
-    assert classes.derive_columns(sources, ("ORTH", "TAG"), None) is sources
-
-
-def test_missing_classes_are_named():
-    with pytest.raises(StructlearnError, match="SL241"):
-        classes.derive_columns(np.zeros((1, 2), np.uint64), ("CLASS",), None)

@@ -3,7 +3,6 @@
 import gzip
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_structlearn.words.lemmas import lemma
@@ -107,25 +106,6 @@ def test_known_words_are_preferred():
     assert lemma("re-routed", "VBD", {"re-route"}) == "re-route"
     assert lemma("collies", "NNS", ["collie"]) == "collie"
     assert lemma("collies", "NNS", ["colly", "collie"]) == "colly"
-
-
-@settings(max_examples=30)
-@given(TEXT, TAGS)
-def test_never_fails_and_is_in_lower_case(word, tag):
-    found = lemma(word, tag)
-    if tag in ("NNP", "IN", "CD", "-LRB-"):
-        assert found == word
-    else:
-        assert found == lemma(word.lower(), tag)
-        assert bool(found) == bool(word)
-
-
-@settings(max_examples=30)
-@given(TEXT, TAGS, st.sets(TEXT, max_size=3))
-def test_known_words_are_kept(word, tag, known):
-    if word.lower() == word and lemma(word, tag, [word]) != word:
-        # Only the tables say otherwise.
-        assert lemma(word, tag) == lemma(word, tag, known | {word})
 
 
 @pytest.mark.corpus

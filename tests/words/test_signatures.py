@@ -2,7 +2,6 @@ import pytest
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.words.signatures import (
-    NORMALIZATIONS,
     SIGNATURES,
     english_signature,
     registered,
@@ -37,11 +36,6 @@ def test_english_signatures(word, initial, signature):
     assert english_signature(word, initial, {"the"})[0] == signature
 
 
-def test_english_signatures_are_dropped_from_the_end():
-    chain = ("UNK-LC-NUM-DASH-s", "UNK-LC-NUM-DASH", "UNK-LC-NUM", "UNK-LC", "UNK")
-    assert english_signature("1980-es", False, {}) == chain
-
-
 def test_signatures_of_shape_are_of_any_language():
     chain = ("lower ιος", "lower ος", "lower ς", "lower")
     assert shape_signature("πλοίαριος", False, {}) == chain
@@ -61,12 +55,6 @@ def test_typography():
     assert "(" in typographic("[", 0)
     assert typographic("don’t", 0) == ("don't",)
     assert typographic("word", 0) == ()
-
-
-def test_functions_are_known_by_name():
-    assert registered(SIGNATURES, "signature", "english") is english_signature
-    assert registered(SIGNATURES, "signature", "shape") is shape_signature
-    assert registered(NORMALIZATIONS, "normalization", "typographic") is typographic
 
 
 @pytest.mark.parametrize("name", ["typographic", "", None, 3])
