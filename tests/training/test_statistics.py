@@ -1,12 +1,16 @@
-"""The standard error of F1 by the bootstrap over sentences."""
+"""Standard errors by the bootstrap over sentences, and the calibration error of a pipeline."""
 
 import numpy as np
 import pytest
+from spacy.tokens import Doc, Span, SpanGroup
+from spacy.training import Example
+from spacy.vocab import Vocab
 
 from spacy_structlearn.evaluation.evalb import SCORED, EvalbScore, Row, score_trees
 from spacy_structlearn.evaluation.prf import PRF, SpanScore
 from spacy_structlearn.trees.brackets import parse_tree
 from training.common import scoring
+from training.pipeline import card
 
 
 def score_of(counts):
@@ -35,20 +39,27 @@ def test_the_error_of_a_ratio():
     analytic = 100 * np.sqrt(np.sum((right - f1 * gold) ** 2)) / gold.sum()
     found = scoring.f1_standard_error(score_of(np.stack([right, gold, gold], axis=1)))
     assert found == pytest.approx(analytic, rel=0.08)
-
-
-def test_samples_are_seeded():
-    counts = scoring.bracket_counts(score_of([(i, i + 3, i + 1) for i in range(50)]))
-    one, same, other = (scoring.bootstrap_error(counts, 250, seed) for seed in (0, 0, 1))
-    assert one == same != other
-    assert scoring.f1_standard_error(score_of([(0, 0, 0)] * 5)) == 0
+    assert found == scoring.f1_standard_error(score_of(np.stack([right, gold, gold], axis=1)))
 
 
 def test_figures_of_a_score():
     gold = parse_tree("(TOP (S (NP (D the) (N dog)) (VP (V barks))))")
     wrong = parse_tree("(TOP (S (NP (D the)) (VP (N dog) (V barks))))")
     found = scoring.figures_and_error(score_trees([gold, gold], [gold, wrong]), "dev")
-    assert set(found) == {"dev_f1", "dev_complete", "dev_f1_strict", "dev_f1_se"}
     assert found["dev_f1"] == pytest.approx(200 / 3)
     # The mean of two sentences, each with an F1 of 100 or 100 / 3.
     assert found["dev_f1_se"] == pytest.approx(100 / 3 * np.sqrt(0.5), rel=0.05)
+
+
+def chunked(*spans, scores=None):
+    doc = Doc(Vocab(), words=["a", "b", "c", "d"])
+    group = [Span(doc, start, end, "NP") for start, end in spans]
+    attrs = {} if scores is None else {"scores": np.array(scores, dtype=np.float32)}
+    doc.spans["np_chunks"] = SpanGroup(doc, name="np_chunks", spans=group, attrs=attrs)
+    return doc
+
+
+def test_the_calibration_error_is_the_mean_gap_of_the_bins():
+    predicted = chunked((0, 1), (1, 2), (2, 3), (3, 4), scores=[0.75, 0.75, 0.25, 0.25])
+    found = card.calibration_errors([Example(predicted, chunked((0, 1), (2, 3)))])
+    assert found == {"np_chunk_ece": pytest.approx(0.25)}
