@@ -16,11 +16,12 @@ import re
 import sys
 from collections.abc import Iterator
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import srsly
 
-from training.common.recording import RESULTS, ROOT, git, stamps_of
+from training.common.recording import RESULTS, git, stamps_of
 
 MODULE = re.compile(r"python -m (training(?:\.\w+)+)")
 
@@ -43,18 +44,13 @@ def problems(stamp: dict[str, Any]) -> Iterator[str]:
         yield "made on an unknown machine"
     if made_by is None:
         yield "made by an unknown command"
-    elif not is_module(made_by[1]):
+    elif find_spec(made_by[1]) is None:
         yield f"made by {made_by[1]}, which is gone"
 
 
 @cache
 def in_history(commit: str) -> bool:
     return git("cat-file", "-t", commit) == "commit"
-
-
-def is_module(name: str) -> bool:
-    path = ROOT.joinpath(*name.split("."))
-    return path.with_suffix(".py").is_file() or (path / "__main__.py").is_file()
 
 
 def main() -> None:

@@ -4,7 +4,7 @@
 
 Everything on the page comes from where it is defined: the getters of attributes, the keys of span
 groups, the settings of components and architectures, docstrings, error messages and the command
-line. With --check, nothing is written, and the exit status shows whether the page is up to date.
+line.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import inspect
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from importlib.metadata import EntryPoint, distribution
@@ -20,12 +19,11 @@ from types import NoneType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from spacy.language import Language
-from spacy.tokens import Doc, Span, Token
-from spacy.vocab import Vocab
+from spacy.tokens import Doc
 from typer.models import ArgumentInfo
 
 from spacy_structlearn.cli import app
-from spacy_structlearn.errors import MESSAGES, StructlearnError
+from spacy_structlearn.errors import MESSAGES
 from spacy_structlearn.groups import GROUPS
 from spacy_structlearn.learning.annotations import annotations, shown
 from spacy_structlearn.learning.settings import reference
@@ -64,7 +62,6 @@ component with its settings.
 * [Commands](#commands)
 * [Errors](#errors)
 """
-KINDS: dict[str, type] = {"doc": Doc, "span": Span, "token": Token}
 FUNCTIONS = (
     ("spacy_readers", "@readers"),
     ("spacy_misc", "@misc"),
@@ -75,14 +72,8 @@ FUNCTIONS = (
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--check", action="store_true", help="write nothing")
-    args = parser.parse_args()
-    text = page()
-    if not args.check:
-        PAGE.write_text(text, encoding="utf8")
-    elif text != PAGE.read_text(encoding="utf8"):
-        sys.exit(f"{PAGE.relative_to(ROOT)}: run python -m training.reference")
+    argparse.ArgumentParser(description=__doc__.split("\n")[0]).parse_args()
+    PAGE.write_text(page(), encoding="utf8")
 
 
 def page() -> str:
@@ -100,68 +91,41 @@ def page() -> str:
 def attributes() -> Iterator[str]:
     yield "## Attributes\n"
     yield (
-        "All of them are read-only views of the [span groups](#span-groups). The third column is "
-        "the value\non a Doc that no component has annotated. The functions in "
-        "`spacy_structlearn.pipeline.extensions`\nwith the same names return the same values, for "
-        "type checkers: `frames(doc)` is `doc._.frames`.\n"
+        "All of them are read-only views of the [span groups](#span-groups). The functions in\n"
+        "`spacy_structlearn.pipeline.extensions` with the same names return the same values, for "
+        "type\ncheckers: `frames(doc)` is `doc._.frames`.\n"
     )
-    for name, kind in KINDS.items():
-        rows = [
-            (f"`{name}._.{of.__name__}`", code(returns(of)), without(of, kind), flat(meaning(of)))
-            for of in GETTERS[kind]
-        ]
-        yield from table(("attribute", "type", "without annotation", "meaning"), rows)
+    for kind, getters in GETTERS.items():
+        rows = [attribute(f"{kind.__name__.lower()}._.", getter) for getter in getters]
+        yield from table(("attribute", "type", "meaning"), rows)
     yield "Methods of Docs and Spans, functions of `spacy_structlearn.pipeline.extensions`, too:\n"
-    rows = [
-        (
-            f"`doc._.{method.__name__}`, `span._.{method.__name__}`",
-            code(returns(method)),
-            flat(meaning(method)),
-        )
-        for method in METHODS[Doc]
-    ]
+    rows = [attribute("doc._.", method) for method in METHODS[Doc]]
     yield from table(("method", "type", "meaning"), rows)
     for kind in (Frame, FrameArgument, PPAttachment, Clause, Tree):
         yield f"### {kind.__name__}\n"
         yield listed(kind)
         if fields := getattr(kind, "_fields", ()):
-            yield f"Fields: {', '.join(f'`{field}` ({typed(kind, field)})' for field in fields)}.\n"
+            types = annotations(kind)
+            yield f"Fields: {', '.join(f'`{name}` ({shown(types[name])})' for name in fields)}.\n"
         yield from methods(kind)
+
+
+def attribute(owner: str, getter: Callable) -> tuple[str, str, str]:
+    """The row of an attribute or a method: its name, type and meaning."""
+    meaning = re.sub("^(Get|Check) ", "", inspect.getdoc(getter) or "")
+    kind = inspect.signature(getter).return_annotation
+    return code(f"{owner}{getter.__name__}"), code(kind), flat(meaning)
 
 
 def methods(kind: type) -> list[str]:
     """The table of the public methods and properties of a class; empty if it has none."""
-    own = [part for part in vars(kind) if part == "__call__" or not part.startswith("_")]
-    found = [(part, vars(kind)[part]) for part in own if described(vars(kind)[part])]
-    rows = [(f"`{part}`", flat(inspect.getdoc(method) or "")) for part, method in found]
+    rows = [
+        (code(name), flat(inspect.getdoc(part) or ""))
+        for name, part in vars(kind).items()
+        if name == "__call__" or name[0] != "_"
+        if inspect.isfunction(part) or isinstance(part, (property, classmethod))
+    ]
     return table(("method or property", "meaning"), rows) if rows else []
-
-
-def described(part: Any) -> bool:
-    return inspect.isfunction(part) or isinstance(part, (property, classmethod))
-
-
-def typed(kind: type, field: str) -> str:
-    return shown(annotations(kind)[field])
-
-
-def meaning(getter: Callable) -> str:
-    return re.sub("^(Get|Check) ", "", inspect.getdoc(getter) or "")
-
-
-def returns(getter: Callable) -> str:
-    return inspect.signature(getter).return_annotation
-
-
-def without(getter: Callable, kind: type) -> str:
-    """The value of an attribute on a Doc without annotation."""
-    doc = Doc(Vocab(), words=["a"])
-    try:
-        value = getter({Doc: doc, Span: doc[:], Token: doc[0]}[kind])
-    except StructlearnError as error:
-        return f"raises {error.code}"
-    # The text of an iterator is its address.
-    return f"iterator over `{list(value)}`" if isinstance(value, Iterator) else code(repr(value))
 
 
 def groups() -> Iterator[str]:
@@ -304,8 +268,7 @@ def errors() -> Iterator[str]:
 def registered(group: str) -> list[EntryPoint]:
     """The entry points of a group, sorted by name."""
     points = distribution("spacy-structlearn").entry_points
-    current = {point.name: point for point in points if point.group == group}
-    return [current[name] for name in sorted(current)]
+    return sorted((p for p in points if p.group == group), key=lambda point: point.name)
 
 
 def settings(rows: Iterable[tuple[str, ...]], defaults: dict[str, Any] | None = None) -> list[str]:
@@ -327,21 +290,19 @@ def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
 
 def listed(kind: Any, until: str = "\n\n\n") -> str:
     """A docstring, with its lines `name: text` as a list. until: where it ends."""
-    paragraphs: list[str] = []
     text = escaped((inspect.getdoc(kind) or "").partition(until)[0])
+    lines: list[str] = [""]
     for line in text.split("\n"):
         item = re.match(r"(\w+(?:, \w+)*): ", line)
         if item:
-            paragraphs.append(f"* `{item[1]}`: {line[item.end() :]}")
-        elif not line.strip() or re.match("(Returns|Raises) ", line) or not paragraphs:
-            paragraphs.append(line)
+            # An empty line before the first item.
+            lines += [""] if lines[-1] and not lines[-1].startswith("* ") else []
+            lines.append(f"* `{item[1]}`: {line[item.end() :]}")
+        elif not line or re.match("(Returns|Raises) ", line):
+            lines += ["", line]
         else:
-            paragraphs[-1] = f"{paragraphs[-1]} {line.strip()}".strip()
-    lines: list[str] = []
-    for paragraph in filter(None, paragraphs):
-        both = bool(lines) and lines[-1].startswith("* ") and paragraph.startswith("* ")
-        lines += [paragraph] if both or not lines else ["", paragraph]
-    return "\n".join([*lines, ""])
+            lines[-1] = f"{lines[-1]} {line.strip()}".strip()
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip("\n") + "\n"
 
 
 def flat(text: str) -> str:
