@@ -45,7 +45,7 @@ class Coded:
         codes = np.fromiter(map(numbers.__getitem__, values), dtype=np.intp, count=len(values))
         return cls([*known, None], codes)
 
-    def at(self, rows: NDArray[np.integer]) -> Coded:
+    def at(self, rows: NDArray[np.integer] | slice) -> Coded:
         """Return the values of these rows."""
         return Coded(self.texts, self.codes[rows])
 

@@ -9,7 +9,6 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.treebank._lexicon import word_scores
 from spacy_structlearn.isbn._network import Network
 from spacy_structlearn.isbn._search import Searcher, Workspace
-from spacy_structlearn.matching._forest import build
 from spacy_structlearn.matching.patterns import compiled
 from spacy_structlearn.matching.tregex import MOST_ALTERNATIVES, MOST_DEPTH, parsed
 from spacy_structlearn.optimize._dual import epoch
@@ -18,6 +17,7 @@ from spacy_structlearn.sequence.chain._chain import Chain, best_paths
 from spacy_structlearn.sequence.chain._segments import nest
 from spacy_structlearn.sequence.chain.model import ChainModel
 from spacy_structlearn.serialization import pack, unpack
+from spacy_structlearn.trees._nodes import build
 from spacy_structlearn.words._classes import exchange
 from spacy_structlearn.words.classes import derive_columns
 
@@ -170,7 +170,7 @@ def test_impossible_sizes_of_a_search(wrong, synchronous):
 @pytest.mark.parametrize("offsets", [longs(0, -(2**63)), longs(0, MOST), longs(0, 2**62)])
 def test_forests_of_too_many_words(offsets):
     with pytest.raises(ValueError, match=r"nodes|offsets"):
-        build(offsets, ints(0), ints(1))
+        build(offsets, ints(0), ints(1), True)
 
 
 @pytest.mark.parametrize("sizes", [longs(2**62, 2**62), longs(MOST, MOST, 3), longs(-1, 2)])

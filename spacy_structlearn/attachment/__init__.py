@@ -1,5 +1,5 @@
 """Attachment of prepositional phrases: sites in trees, and trees with other attachments."""
 
-from .sites import reattach
+from .moves import reattach
 
 __all__ = ["reattach"]

@@ -18,7 +18,7 @@ P N2. In a tree:
    is used instead: "million" in "$ 4 million".
 
 Traces are ignored and function tags removed, so that raw, normalised and predicted trees have the
-same sites. `sites_from_chunks` finds sites without a tree, and `reattach` changes attachments.
+same sites. `sites_from_chunks` finds sites without a tree; `moves` changes attachments.
 """
 
 from __future__ import annotations
@@ -26,10 +26,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import NamedTuple
 
-from ..errors import StructlearnError
 from ..trees.heads import COLLINS, HeadRules
 from ..trees.labels import VERBS, labels_of
 from ..trees.normalize import EMPTY_TAG, strip_function
@@ -112,9 +111,9 @@ def sites(
     every: include all prepositional phrases at an object and at its verb, not only the first of
         each kind, as in the quadruples of Ratnaparkhi et al.
     """
-    nodes = _Nodes(tree, rules, labels)
+    nodes = SiteNodes(tree, rules, labels)
     found: list[Site] = []
-    for places in _places(nodes):
+    for places in places_of(nodes):
         taken: set[str] = set()
         for site in filter(None, (_site(nodes, place) for place in places)):
             if every or site.label not in taken:
@@ -131,12 +130,12 @@ def chains(tree: Tree, rules: HeadRules = COLLINS, labels: SiteLabels = PENN) ->
     site has the label "N" and this noun. If it belongs to the verb, the noun is the last one to
     which it could be attached without crossing another phrase. The first noun is the object.
     """
-    nodes = _Nodes(tree, rules, labels)
-    found = (_chain(nodes, places) for places in _places(nodes))
+    nodes = SiteNodes(tree, rules, labels)
+    found = (_chain(nodes, places) for places in places_of(nodes))
     return sorted(filter(None, found), key=lambda chain: chain[0].preposition)
 
 
-def _chain(nodes: _Nodes, places: Iterable[_Place]) -> list[Site]:
+def _chain(nodes: SiteNodes, places: Iterable[Place]) -> list[Site]:
     """Return the sites of the phrases at a verb and its object, and of those in these phrases."""
     found: list[tuple[int, int, Site]] = []
     waiting = [(place, site) for place in places if (site := _site(nodes, place)) is not None]
@@ -146,7 +145,7 @@ def _chain(nodes: _Nodes, places: Iterable[_Place]) -> list[Site]:
         for child in nodes.children[place.phrase][1:]:
             if nodes.is_phrase(child, nodes.labels.noun_phrases):
                 noun, inside = _noun(nodes, child)
-                below = (_Place(place.verb, child, noun, phrase, NOUN) for phrase in inside)
+                below = (Place(place.verb, child, noun, phrase, NOUN) for phrase in inside)
                 waiting += [(b, s) for b in below if (s := _site(nodes, b)) is not None]
                 break
     chain: list[Site] = []
@@ -171,7 +170,7 @@ def opened(reachable: Sequence[int], site: Site) -> list[int]:
     return [*reachable[:kept], site.object]
 
 
-class _Nodes:
+class SiteNodes:
     """The nodes of a tree by their number in pre-order.
 
     originals: the nodes.
@@ -255,7 +254,7 @@ class _Nodes:
         )
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
     """The attachment of a prepositional phrase, in numbers of nodes.
 
     verb: the word V. object: the noun phrase. noun: the phrase in the object whose head is N1.
@@ -269,7 +268,7 @@ class _Place(NamedTuple):
     label: str
 
 
-def _places(nodes: _Nodes) -> Iterator[list[_Place]]:
+def places_of(nodes: SiteNodes) -> Iterator[list[Place]]:
     """Yield, for each verb with an object, the prepositional phrases at the noun and then those at
     the verb, left to right (rules 1 and 2).
     """
@@ -291,12 +290,12 @@ def _places(nodes: _Nodes) -> Iterator[list[_Place]]:
         if nodes.is_phrase(nodes.head_child(noun), labels.preposition_phrases):
             continue  # there is no noun
         yield [
-            *(_Place(verb, top, noun, phrase, NOUN) for phrase in inside),
-            *(_Place(verb, top, noun, phrase, VERB) for phrase in outside),
+            *(Place(verb, top, noun, phrase, NOUN) for phrase in inside),
+            *(Place(verb, top, noun, phrase, VERB) for phrase in outside),
         ]
 
 
-def _noun(nodes: _Nodes, phrase: int) -> tuple[int, list[int]]:
+def _noun(nodes: SiteNodes, phrase: int) -> tuple[int, list[int]]:
     """Return the lowest noun phrase on the path to the head of one, and the prepositional phrases
     under all of them.
     """
@@ -309,14 +308,14 @@ def _noun(nodes: _Nodes, phrase: int) -> tuple[int, list[int]]:
         phrase = head
 
 
-def _object(nodes: _Nodes, index: int) -> int | None:
+def _object(nodes: SiteNodes, index: int) -> int | None:
     """Return a noun phrase that is a sister of the verb or all of a clause, or None."""
     while nodes.is_phrase(index, nodes.labels.clauses) and len(nodes.children[index]) == 1:
         index = nodes.children[index][0]
     return index if nodes.is_phrase(index, nodes.labels.noun_phrases) else None
 
 
-def _site(nodes: _Nodes, place: _Place) -> Site | None:
+def _site(nodes: SiteNodes, place: Place) -> Site | None:
     """Return the site, or None if the prepositional phrase has another form than in rule 3."""
     preposition, *rest = nodes.children[place.phrase]
     if not nodes.is_word(preposition, nodes.labels.prepositions):
@@ -330,7 +329,7 @@ def _site(nodes: _Nodes, place: _Place) -> Site | None:
     return Site(verb, noun, first, last, *nodes.spans[place.phrase], place.label)
 
 
-def _complement(nodes: _Nodes, children: list[int]) -> int | None:
+def _complement(nodes: SiteNodes, children: list[int]) -> int | None:
     """Return the word N2, or None if there is neither a noun phrase nor a participle."""
     labels = nodes.labels
     for child in children:
@@ -434,139 +433,3 @@ def normalized(quadruple: Quadruple, lemmatize: Lemmatizer | None = None) -> Qua
 
     verb, noun, preposition, last = quadruple
     return normal(verb, "VB"), normal(noun, "NN"), normal(preposition, ""), normal(last, "NN")
-
-
-# --- attaching otherwise --------------------------------------------------------------------------
-def reattach(
-    tree: Tree,
-    attachments: Iterable[Site | tuple[int, int, str]],
-    rules: HeadRules = COLLINS,
-    labels: SiteLabels = PENN,
-) -> Tree:
-    """Return the tree with other attachments of prepositional phrases.
-
-    attachments: sites, or (start, end, label) for a prepositional phrase of exactly these tokens.
-        "V": attach it to the verb, as a child of the verb phrase after the object. "N": attach it
-        to the noun, as a child of a new noun phrase over the object, or of the object if that ends
-        in a prepositional phrase. For a phrase given twice the last one counts.
-    rules, labels: as for `sites`.
-
-    A phrase is not moved without a verb and an object, across another phrase (other than
-    punctuation and traces), or if it is coordinated with a sister. A noun phrase left with a noun
-    phrase as its only child is replaced by it. Words, tags and all other phrases do not change.
-    Raises StructlearnError if a label is unknown.
-    """
-    wanted: dict[tuple[int, int], str] = {}
-    for attachment in attachments:
-        start, end, label = attachment[-3:]
-        if label not in (VERB, NOUN):
-            raise StructlearnError("SL120", start=start, end=end, label=label)
-        wanted[start, end] = label
-    # A move can enable another one, so search again after each.
-    while wanted and (moved := _first_move(_Nodes(tree, rules, labels), wanted)) is not None:
-        tree = moved
-    return tree
-
-
-def is_attached(
-    spans: Sequence[tuple[str, int, int]],
-    start: int,
-    end: int,
-    label: str,
-    labels: SiteLabels = PENN,
-) -> bool:
-    """Whether `reattach` certainly leaves a prepositional phrase where it is, without a Tree.
-
-    spans: (label, start, end) of the tree, in pre-order.
-    """
-    wanted = labels.noun_phrases if label == NOUN else labels.verb_phrases
-    for place, (name, first, last) in enumerate(spans):
-        here = first == start and last == end
-        if here and strip_function(name) in labels.preposition_phrases:
-            above = next((n for n, _, behind in spans[place - 1 :: -1] if behind >= end), "")
-            if not place or strip_function(above) not in wanted:
-                return False
-    return True
-
-
-def _first_move(nodes: _Nodes, wanted: dict[tuple[int, int], str]) -> Tree | None:
-    """Return the tree after the first wanted and possible move, or None."""
-    for place in chain.from_iterable(_places(nodes)):
-        label = wanted.get(nodes.spans[place.phrase], place.label)
-        if label != place.label:
-            moved = (_to_noun if label == NOUN else _to_verb)(nodes, place)
-            if moved is not None:
-                return moved
-    return None
-
-
-def _to_verb(nodes: _Nodes, place: _Place) -> Tree | None:
-    """Move a prepositional phrase out of the object, to the right of it."""
-    verb_phrase = nodes.parents[place.verb]
-    index = nodes.parents[place.phrase]
-    left, right = nodes.around(place.phrase)
-    moved = [nodes.originals[place.phrase], *right]
-    if not nodes.are_light(*right):
-        return None
-    while left and nodes.are_light(left[-1]):
-        moved.insert(0, left.pop())
-    if not left or nodes.spans[place.noun][0] > nodes.spans[place.phrase][0]:
-        return None
-    if left[-1].label in nodes.rules.coordinators:
-        return None
-    kept = _collapsed(nodes.originals[index].label, left)
-    while nodes.parents[index] != verb_phrase:
-        left, right = nodes.around(index)
-        if not nodes.are_light(*right):
-            return None
-        moved += right
-        index = nodes.parents[index]
-        kept = _collapsed(nodes.originals[index].label, [*left, kept])
-    left, right = nodes.around(index)
-    return _replaced(nodes, verb_phrase, [*left, kept, *moved, *right])
-
-
-def _to_noun(nodes: _Nodes, place: _Place) -> Tree | None:
-    """Move a prepositional phrase from the right of the object into it."""
-    verb_phrase = nodes.parents[place.verb]
-    phrases: list[int] = [place.object]  # from the object up to the sister of the verb
-    while nodes.parents[phrases[-1]] != verb_phrase:
-        if nodes.around(phrases[-1])[1]:
-            return None
-        phrases.append(nodes.parents[phrases[-1]])
-    left, right = nodes.around(phrases[-1])
-    distance = nodes.ranks[place.phrase] - nodes.ranks[phrases[-1]]
-    between, right = right[: distance - 1], right[distance:]
-    if not nodes.are_light(*between):
-        return None
-    behind = next((sister for sister in right if not nodes.are_light(sister)), None)
-    if behind is not None and behind.label in nodes.rules.coordinators:
-        return None
-    added = [*between, nodes.originals[place.phrase]]
-    old = nodes.originals[place.object]
-    children = nodes.children[place.object]
-    if nodes.is_phrase(children[-1], nodes.labels.preposition_phrases):
-        new = Tree(old.label, [*old.children, *added])
-    else:
-        new = Tree(old.label, [Tree(nodes.trees[place.object].label, old.children), *added])
-    for lower, upper in pairwise(phrases):
-        new = Tree(nodes.originals[upper].label, [*nodes.around(lower)[0], new])
-    return _replaced(nodes, verb_phrase, [*left, new, *right])
-
-
-def _collapsed(label: str, children: list[Tree]) -> Tree:
-    """Return a phrase; an only child of the same category is replaced by its children."""
-    only = children[0]
-    if len(children) == 1 and strip_function(only.label) == strip_function(label):
-        children = list(only.children) or children
-    return Tree(label, children)
-
-
-def _replaced(nodes: _Nodes, index: int, children: list[Tree]) -> Tree:
-    """Return the whole tree with other children of one node."""
-    new = Tree(nodes.originals[index].label, children)
-    while (parent := nodes.parents[index]) >= 0:
-        left, right = nodes.around(index)
-        new = Tree(nodes.originals[parent].label, [*left, new, *right])
-        index = parent
-    return new

@@ -25,8 +25,8 @@ from ..sequence.estimators.stochastic_crf import candidates
 from ..sequence.layout.data import SequenceData
 from ..sequence.layout.encoding import PLAIN
 from . import extensions
+from .doc_arrays import check_attributes, check_encoding, read_tokens, template_columns
 from .extensions import set_spans
-from .tokens import check_attributes, check_encoding, read_tokens, template_columns
 from .training.batch_trainable import BatchTrainable, ComponentSettings, factory
 
 _TEMPLATES = """

@@ -33,13 +33,12 @@ from ..learning.settings import MOST_PARTS, setting
 from ..trees.parse import GivenTag, Parse, fit_temperature
 from ..trees.tree import Tree
 from . import extensions
-from .constraints import Constraints, by_sentence, read_constraints
-from .doc_trees import gold_trees, has_gold_tokens
+from .doc_arrays import Tokens, distinct_words, gold_trees, has_gold_tokens, read_tokens
 from .extensions import OF_SPANS_AND_TOKENS, set_spans
 from .extensions.brackets import CUT
+from .extensions.constraints import Constraints, by_sentence, read_constraints
 from .extensions.span_groups import N_TOKENS, scored_group
 from .scorers import constituency_score
-from .tokens import Tokens, distinct_words, read_tokens
 from .training.batch_trainable import BatchTrainable, ComponentSettings, Transient, factory
 
 TAGS = ("ignore", "prior", "require")

@@ -33,9 +33,9 @@ from ..sequence.layout.encoding import SCHEMES, decode, encode
 from ..sequence.layout.features import UNKNOWN
 from ..trees.chunks import PENN
 from . import extensions
+from .doc_arrays import Tokens, check_attributes, check_encoding, read_tokens, template_columns
 from .extensions import set_spans
 from .scorers import np_chunk_score
-from .tokens import Tokens, check_attributes, check_encoding, read_tokens, template_columns
 from .training.batch_trainable import BatchTrainable, ComponentSettings, factory
 
 Chunk = tuple[str, int, int, float]  # label, start, end, probability

@@ -28,14 +28,14 @@ from ..sequence.layout.boundaries import LABELS, Layout, word_kind
 from ..sequence.layout.data import SequenceData
 from ..sequence.layout.encoding import PLAIN
 from . import extensions
-from .extensions import set_spans
-from .tokens import (
+from .doc_arrays import (
     check_attributes,
     check_encoding,
     distinct_words,
     read_tokens,
     template_columns,
 )
+from .extensions import set_spans
 from .training.batch_trainable import BatchTrainable, ComponentSettings, factory
 
 _TEMPLATES = """

@@ -43,7 +43,7 @@ from ..roles.features import (
     features,
     predicate_features,
 )
-from ..roles.phrases import ArgumentNodes, Brackets, RoleTrees, candidates, gold_roles
+from ..roles.phrases import ArgumentNodes, RoleTrees, candidates, gold_roles
 from ..roles.propositions import (
     CONTINUATION,
     ENGLISH,
@@ -56,14 +56,14 @@ from ..roles.propositions import (
 )
 from ..trees.brackets import uncollected
 from ..trees.heads import COLLINS, HeadRules
+from ..trees.nodes import Brackets
 from ..words.lemmas import Lemmatizer, lemma, lower
 from . import extensions
-from .doc_trees import DocTrees, gold_trees, has_gold_tokens
+from .doc_arrays import DocTrees, form_ids, gold_trees, has_gold_tokens
 from .extensions import Frame, frame_spans, set_spans
 from .penn_tags import PENN_TAGS, warn_of_other_tags
 from .scorers import srl_score
 from .srl_templates import IDENTIFICATION, PREDICATES, ROLES, SENSES, STAGES
-from .tokens import form_ids
 from .training.batch_trainable import BatchTrainable, ComponentSettings, factory
 
 DEFAULT_MODEL = {
@@ -583,7 +583,7 @@ class SRLLabeler(BatchTrainable):
         columns = features(nodes, sites, names, lemmatize=self.lemmatizer, rolesets=rolesets)
         table = Table.of(columns, names)
         probabilities = _of_label(stage, stage.predict_proba(table), IS_ARGUMENT)
-        brackets = trees.probabilities(nodes.starts[sites.nodes], nodes.ends[sites.nodes])
+        brackets = trees.probabilities(nodes.starts[sites.nodes], nodes.stops[sites.nodes])
         argument, none = log_probabilities(probabilities, brackets)
         # The others cannot be arguments, whatever their role.
         rows = np.flatnonzero(argument + self.bias > none)
@@ -630,7 +630,7 @@ class SRLLabeler(BatchTrainable):
             rows = np.repeat(trees.scored[doc_ids], sizes)
             found[rows] = pooled(found[rows, None], self.calibration)
         arguments = np.array([role.node for own in roles for role in own], dtype=np.intp)
-        starts, ends = trees.tokens(nodes.starts[arguments], nodes.ends[arguments])
+        starts, ends = trees.tokens(nodes.starts[arguments], nodes.stops[arguments])
         places = zip(starts.tolist(), ends.tolist(), found.tolist(), strict=True)
         for number, position, roleset, probability, own in zip(
             doc_ids.tolist(),

@@ -73,7 +73,7 @@ def decode(
         return chosen
     once, kinds = frozenset(once), _Kinds(frozenset(exempt), frozenset(further))
     best, labels, owners = gains.max(axis=1), gains.argmax(axis=1), sites.owners
-    ends = nodes.ends[sites.nodes]
+    ends = nodes.stops[sites.nodes]
     rows = np.flatnonzero(best > 0)
     rows = rows[np.lexsort((ends[rows], owners[rows]))]
     hard = _conflicts(nodes, sites, rows, best, labels, once, kinds)
@@ -139,7 +139,7 @@ def _conflicts(
     rows: these candidates, those of a site from left to right by their ends.
     """
     own = sites.at(rows)
-    owners, starts, ends = own.owners, nodes.starts[own.nodes], nodes.ends[own.nodes]
+    owners, starts, ends = own.owners, nodes.starts[own.nodes], nodes.stops[own.nodes]
     overlaps = (owners[1:] == owners[:-1]) & (starts[1:] < ends[:-1])
     # Rounding may make a sum equal to one of its terms.
     found = {*owners[1:][overlaps].tolist(), *owners[best[rows] < _TINY].tolist()}
@@ -182,7 +182,7 @@ def _gains(
     if np.isnan(gains if gains.size else none).any():
         raise StructlearnError("SL133", n=n, problem="values that are not numbers")
     predicates = np.repeat(sites.predicates, sites.sizes)
-    starts, ends = nodes.starts[sites.nodes], nodes.ends[sites.nodes]
+    starts, ends = nodes.starts[sites.nodes], nodes.stops[sites.nodes]
     gains[(starts <= predicates) & (predicates < ends)] = -np.inf
     return gains
 
@@ -254,7 +254,7 @@ def marginals(
     if not gains.size:
         return np.zeros_like(gains)
     weights = gains[:, 0].copy() if gains.shape[1] == 1 else np.logaddexp.reduce(gains, axis=1)
-    starts, ends = nodes.starts[sites.nodes], nodes.ends[sites.nodes]
+    starts, ends = nodes.starts[sites.nodes], nodes.stops[sites.nodes]
     around = outside(sites.sizes, starts, ends, weights)
     return np.exp(np.minimum(gains + around[:, None], 0.0))
 

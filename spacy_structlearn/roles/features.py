@@ -160,8 +160,8 @@ _OF_NODES: Mapping[str, Callable[[RoleTrees, Nodes], Coded]] = {
     "head_tag": lambda nodes, found: _tag(nodes, nodes.heads[found]),
     "first_word": lambda nodes, found: _word(nodes, nodes.starts[found]),
     "first_tag": lambda nodes, found: _tag(nodes, nodes.starts[found]),
-    "last_word": lambda nodes, found: _word(nodes, nodes.ends[found] - 1),
-    "last_tag": lambda nodes, found: _tag(nodes, nodes.ends[found] - 1),
+    "last_word": lambda nodes, found: _word(nodes, nodes.stops[found] - 1),
+    "last_tag": lambda nodes, found: _tag(nodes, nodes.stops[found] - 1),
     "content": lambda nodes, found: _word(nodes, nodes.contents[found]),
     "content_tag": lambda nodes, found: _tag(nodes, nodes.contents[found]),
     "left": lambda nodes, found: _label(nodes, nodes.left[found]),
@@ -179,7 +179,7 @@ _OF_NODES: Mapping[str, Callable[[RoleTrees, Nodes], Coded]] = {
     "content_form": lambda nodes, found: nodes.forms.at(nodes.contents[found]),
     "head_lower": lambda nodes, found: _lower(nodes, nodes.heads[found]),
     "first_word_lower": lambda nodes, found: _lower(nodes, nodes.starts[found]),
-    "last_word_lower": lambda nodes, found: _lower(nodes, nodes.ends[found] - 1),
+    "last_word_lower": lambda nodes, found: _lower(nodes, nodes.stops[found] - 1),
     "content_lower": lambda nodes, found: _lower(nodes, nodes.contents[found]),
     "left_head_lower": lambda nodes, found: _lower(nodes, nodes.heads[nodes.left[found]]),
     "right_head_lower": lambda nodes, found: _lower(nodes, nodes.heads[nodes.right[found]]),
@@ -335,7 +335,7 @@ _BOUNDS = np.array([1, 2, 3, 5, 9, 17])
 def _distance(nodes: RoleTrees, sites: ArgumentNodes) -> Coded:
     predicates = np.repeat(sites.predicates, sites.sizes)
     right = nodes.starts[sites.nodes] - predicates - 1
-    left = np.maximum(predicates - nodes.ends[sites.nodes], 0)
+    left = np.maximum(predicates - nodes.stops[sites.nodes], 0)
     return Coded(_DISTANCES, np.searchsorted(_BOUNDS, np.where(right >= 0, right, left), "right"))
 
 
@@ -354,7 +354,7 @@ def _frame(nodes: RoleTrees, sites: ArgumentNodes) -> Coded:
     # those that it contains.
     own_keys = owners * (len(nodes.leaves) + 1)
     first, last = (
-        np.searchsorted(keys, own_keys + ends[sites.nodes]) for ends in (nodes.starts, nodes.ends)
+        np.searchsorted(keys, own_keys + ends[sites.nodes]) for ends in (nodes.starts, nodes.stops)
     )
     inside = np.minimum(first, max(len(places) - 1, 0))
     is_place = (last == first + 1) & (places[inside] == sites.nodes)
@@ -451,10 +451,10 @@ def _above(nodes: RoleTrees, tokens: Nodes) -> Coded:
 def _before(nodes: RoleTrees, tokens: Nodes) -> Coded:
     near = sisters(nodes, tokens)
     owners, predicates = near.owners, np.repeat(tokens, near.sizes)
-    fits = nodes.ends[near.nodes] <= predicates
+    fits = nodes.stops[near.nodes] <= predicates
     fits &= nodes.is_one_of(near.nodes, nodes.classes.noun_phrases)
     owners, found = owners[fits], near.nodes[fits]
-    order = np.argsort(nodes.ends[found], kind="stable")
+    order = np.argsort(nodes.stops[found], kind="stable")
     nearest = np.full(len(tokens), -1)
     nearest[owners[order]] = found[order]  # numpy keeps the last of several
     return _lower(nodes, nodes.heads[nearest])

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import Coded, cumulative, followed, ranges
+from ..arrays import Coded, cumulative, followed
 from ..errors import StructlearnError
 from ..trees.heads import COLLINS, HeadRules
-from ..trees.tree import Tree
+from ..trees.nodes import Brackets, TreeNodes
 from ..words.signatures import shape_signature
 from .propositions import ENGLISH, Argument, RoleLabels, base_label
 
@@ -29,49 +29,14 @@ ClassesOf: TypeAlias = Callable[[Sequence[str]], NDArray[np.uint64]]
 """Maps words to their classes as `WordClasses.column` does, 0 for none."""
 
 
-class Brackets(NamedTuple):
-    """Trees as brackets over their words.
+class RoleTrees(TreeNodes):
+    """The nodes of trees, with what features of arguments read. Words have their tags as labels.
 
-    words, tags: of all trees, one tree after another.
-    sizes: the number of words of each tree.
-    labels, starts, ends: of the brackets, tree by tree in pre-order, in tokens of all trees, end
-        exclusive.
-    """
-
-    words: Sequence[str]
-    tags: Sequence[str]
-    sizes: Sequence[int]
-    labels: Sequence[str]
-    starts: ArrayLike
-    ends: ArrayLike
-
-    @classmethod
-    def of(cls, trees: Iterable[Tree]) -> Brackets:
-        """Return the brackets of trees."""
-        words: list[str] = []
-        tags: list[str] = []
-        sizes: list[int] = []
-        spans: list[tuple[str, int, int]] = []
-        for tree in trees:
-            own, first = tree.leaves(), len(words)
-            words += [leaf.word for leaf in own]
-            tags += [leaf.label for leaf in own]
-            sizes.append(len(own))
-            spans += [(label, first + start, first + end) for label, start, end in tree.spans()]
-        return cls(words, tags, sizes, *(list(zip(*spans, strict=True)) or ((), (), ())))
-
-
-class RoleTrees:
-    """The nodes of trees, including words, by their number in pre-order, one tree after another.
-
-    labels, parents, depths (0 for a root), starts, ends (tokens, end exclusive), heads (tokens),
-        n_children: an entry for each node, and a last one for -1, which stands for no node. Labels
-        are numbers in `names`.
-    leaves: the node of each token. Tokens are those of all trees.
-    words: the word of each token. tree_ids: the number of its tree.
+    The arrays of nodes have a last entry for -1, which stands for no node.
+    heads: the head of each node, a token; see `HeadRules.head_child`.
+    words: the word of each token. tree_ids: the number of its tree. Tokens are those of all trees.
     left, right: the sister next to each node, -1 for none.
-    rules, classes: head rules and labels. classes_of: the classes of words, or None.
-    Raises StructlearnError if brackets cross.
+    classes: labels of the treebank. classes_of: the classes of words, or None.
     """
 
     def __init__(
@@ -81,85 +46,24 @@ class RoleTrees:
         classes: RoleLabels = ENGLISH,
         classes_of: ClassesOf | None = None,
     ):
-        self.rules, self.classes, self.classes_of = rules, classes, classes_of
-        self.words = Coded.of(brackets.words)
-        labels = Coded.of(chain(brackets.labels, brackets.tags))
-        self.names = labels.texts
-        starts = np.asarray(brackets.starts, dtype=np.intp)
-        ends = np.asarray(brackets.ends, dtype=np.intp)
-        n_phrases, n_tokens = len(starts), len(brackets.words)
-        self.n = n_phrases + n_tokens
+        super().__init__(brackets, rules)
+        self.classes, self.classes_of = classes, classes_of
+        self.words = Coded(brackets.words.texts, brackets.words.codes.astype(np.intp))
         self.tree_ids = np.repeat(np.arange(len(brackets.sizes)), brackets.sizes)
-        # In pre-order, a phrase comes after all words to the left of it, and a word after all
-        # phrases that begin there or to the left.
-        tokens = np.arange(n_tokens)
-        phrases = np.arange(n_phrases) + starts
-        opened = np.searchsorted(starts, tokens, "right")
-        self.leaves = tokens + opened
-        places = np.concatenate([phrases, self.leaves])
-        self.labels, self.starts, self.ends = (
-            _placed(places, values)
-            for values in (
-                labels.codes,
-                np.concatenate([starts, tokens]),
-                np.concatenate([ends, tokens + 1]),
-            )
+        self.names = [*self.names, None]
+        places, nodes = self.sisters
+        below = nodes[
+            np.minimum(self.first_children + self.head_ranks(np.arange(self.n)), self.n - 1)
+        ]
+        links = np.where(self.n_children > 0, below, np.arange(self.n))
+        last = self.ranks + 1 == np.append(self.n_children, 1)[self.parents]
+        self.left = _padded(np.where(self.ranks > 0, nodes[places - 1], -1))
+        self.right = _padded(np.where(last, -1, nodes[(places + 1) % max(self.n, 1)]))
+        self.heads = _padded(self.starts[followed(links)])
+        self.labels, self.parents, self.depths, self.starts, self.stops = map(
+            _padded, (self.labels, self.parents, self.depths, self.starts, self.stops)
         )
-        # The phrases above a node are those that begin before it and have not ended.
-        ended = np.sort(ends)
-        above = np.concatenate([np.arange(n_phrases), opened])
-        above -= np.searchsorted(ended, np.concatenate([starts, tokens]), "right")
-        self.depths = _placed(places, above)
-        self.parents = self._parents(phrases)
-        self._check(brackets)
-        self._link_children()
-        self.heads = self._heads()
-
-    def _parents(self, phrases: Nodes) -> Nodes:
-        """Return the parent of each node: the last phrase before it that is a level higher."""
-        by_depth = phrases[np.argsort(self.depths[phrases], kind="stable")]
-        keys = self.depths[by_depth] * self.n + by_depth
-        wanted = (self.depths - 1) * self.n + np.arange(self.n + 1)
-        found = np.searchsorted(keys, wanted) - 1
-        parents = by_depth[found] if len(keys) else found
-        return np.where(self.depths > 0, parents, -1)
-
-    def _check(self, brackets: Brackets) -> None:
-        """Raise StructlearnError if a node is not within its parent."""
-        beyond = self.ends[:-1] > self.ends[self.parents[:-1]]
-        for node in np.flatnonzero(beyond & (self.parents[:-1] >= 0))[:1].tolist():
-            start, end = self.starts[node], self.ends[node]
-            first = cumulative(brackets.sizes)[self.tree_ids[start]]
-            bracket = f"({self.label(node)}, {start - first}, {end - first})"
-            problem = f"{bracket} is out of order, empty or crosses another"
-            raise StructlearnError("SL109", problem=problem)
-
-    def _link_children(self) -> None:
-        """Order nodes by their parents, and find their sisters."""
-        order = np.argsort(self.parents[:-1], kind="stable")
-        self._below = order[np.searchsorted(self.parents[order], 0) :]
-        own = self.parents[self._below]
-        self.n_children = np.bincount(own, minlength=self.n + 1)
-        self._first_child = cumulative(self.n_children)[:-1]
-        same = np.flatnonzero(own[1:] == own[:-1])
-        self.left, self.right = (np.full(self.n + 1, -1) for _ in range(2))
-        self.left[self._below[same + 1]] = self._below[same]
-        self.right[self._below[same]] = self._below[same + 1]
-
-    def _heads(self) -> Nodes:
-        """Return the head of each node, a token; see `HeadRules.head_child`."""
-        links = np.arange(self.n + 1)
-        links[-1] = -1
-        phrases = np.flatnonzero(self.n_children[:-1])
-        heads = self.rules.head_children(
-            self.names,
-            self.labels[phrases],
-            self.n_children[phrases],
-            self.labels[self._below],
-            self.n_children[self._below] == 0,
-        )
-        links[phrases] = self._below[self._first_child[phrases] + heads]
-        return self.starts[followed(links)]
+        self.n_children = _padded(self.n_children, 0)
 
     def __len__(self) -> int:
         return self.n
@@ -170,16 +74,11 @@ class RoleTrees:
 
     def span(self, node: int) -> tuple[int, int]:
         """Return (start, end) in tokens."""
-        return int(self.starts[node]), int(self.ends[node])
+        return int(self.starts[node]), int(self.stops[node])
 
     def children(self, node: int) -> Nodes:
         """Return the children of a node, left to right."""
-        first = self._first_child[node]
-        return self._below[first : first + self.n_children[node]]
-
-    def children_of(self, nodes: Nodes) -> Nodes:
-        """Return the children of these nodes, one node after another."""
-        return self._below[ranges(self._first_child[nodes], self.n_children[nodes])]
+        return self.children_of(np.array([node]))
 
     def is_one_of(self, nodes: Nodes, labels: Collection[str]) -> NDArray[np.bool_]:
         """Return whether each node has one of the labels."""
@@ -248,7 +147,7 @@ class RoleTrees:
     @cached_property
     def _nodes(self) -> dict[tuple[int, int], int]:
         nodes: dict[tuple[int, int], int] = {}
-        for index, span in enumerate(zip(self.starts.tolist(), self.ends.tolist(), strict=True)):
+        for index, span in enumerate(zip(self.starts.tolist(), self.stops.tolist(), strict=True)):
             nodes.setdefault(span, index)
         return nodes
 
@@ -269,11 +168,8 @@ def _form(word: str) -> str:
     return shape_signature(word, False, ())[0]
 
 
-def _placed(places: Nodes, values: NDArray[np.integer]) -> NDArray[np.intp]:
-    """Return the values at their places, and -1 at the end."""
-    placed = np.full(len(places) + 1, -1, dtype=np.intp)
-    placed[places] = values
-    return placed
+def _padded(values: NDArray[np.integer], last: int = -1) -> NDArray[np.intp]:
+    return np.append(values.astype(np.intp), last)
 
 
 def gold_roles(

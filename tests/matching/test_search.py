@@ -12,12 +12,13 @@ from spacy_structlearn import ConstituentMatcher
 from spacy_structlearn.arrays import Coded
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.matching import search
-from spacy_structlearn.matching._forest import build
 from spacy_structlearn.matching.forest import Forest
 from spacy_structlearn.matching.patterns import compiled
 from spacy_structlearn.pipeline import extensions
+from spacy_structlearn.trees._nodes import build
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.heads import COLLINS, LEFTMOST
+from spacy_structlearn.trees.nodes import Brackets
 from training.common.tree_search import (
     RELATIONS,
     found_in,
@@ -107,15 +108,7 @@ def test_examples(operator):
 
 def forest_of(*trees):
     words = [word for tree in trees for word in tree.words()]
-    tags = [tag for tree in trees for tag in tree.tags()]
-    spans, first = [], 0
-    for tree in trees:
-        spans += [(label, first + start, first + end) for label, start, end in tree.spans()]
-        first += len(tree.words())
-    labels, starts, ends = zip(*spans, strict=True)
-    sizes = np.array([len(tree.words()) for tree in trees])
-    columns = (Coded.of(words), Coded.of(tags), Coded.of(labels))
-    return Forest(sizes, *columns, np.array(starts), np.array(ends), word_attribute(words))
+    return Forest(Brackets.of(trees), word_attribute(words))
 
 
 def word_attribute(words):
@@ -161,7 +154,9 @@ def test_brackets_that_are_no_tree(spans):
     words = Coded.of("abcd")
     labels = Coded.of(["X"] * len(spans))
     with pytest.raises(StructlearnError, match="SL109") as caught:
-        Forest(np.array([3, 1]), words, words, labels, starts, ends, word_attribute("abcd"))
+        Forest(
+            Brackets(words, words, np.array([3, 1]), labels, starts, ends), word_attribute("abcd")
+        )
     assert "crosses another" in str(caught.value)
 
 
@@ -174,7 +169,7 @@ def test_arrays_that_do_not_fit():
         ([], one, one),
     ):
         with pytest.raises(ValueError, match="must"):
-            build(np.array(offsets, dtype=np.int64), starts, ends)
+            build(np.array(offsets, dtype=np.int64), starts, ends, True)
 
 
 def test_blocks(monkeypatch):

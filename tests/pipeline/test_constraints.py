@@ -12,7 +12,7 @@ from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.treebank.symbols import binarize
 from spacy_structlearn.pipeline.architectures import learner_model
 from spacy_structlearn.pipeline.constituency_parser import ConstituencyParser, cut
-from spacy_structlearn.pipeline.constraints import by_sentence, read_constraints
+from spacy_structlearn.pipeline.extensions.constraints import by_sentence, read_constraints
 from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.normalize import normalize
 

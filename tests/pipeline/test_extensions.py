@@ -19,7 +19,7 @@ from spacy.vocab import Vocab
 from spacy_structlearn.attachment.sites import Site
 from spacy_structlearn.errors import NonConstituentException, StructlearnError
 from spacy_structlearn.pipeline import extensions
-from spacy_structlearn.pipeline.doc_trees import reattached
+from spacy_structlearn.pipeline.doc_arrays import reattached
 from spacy_structlearn.pipeline.extensions import set_spans
 from spacy_structlearn.pipeline.readers import read_treebank
 from spacy_structlearn.trees.brackets import read_trees

@@ -19,11 +19,10 @@ from spacy_structlearn.attachment.associations import Associations
 from spacy_structlearn.attachment.sites import Site, sites
 from spacy_structlearn.classification.features import MISSING, symbol
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.pipeline.doc_trees import reattached
+from spacy_structlearn.pipeline.doc_arrays import form_ids, reattached
 from spacy_structlearn.pipeline.extensions import set_spans, site_spans
 from spacy_structlearn.pipeline.pp_attacher import context, variables
 from spacy_structlearn.pipeline.readers import create_pp_quadruples_reader, to_example
-from spacy_structlearn.pipeline.tokens import form_ids
 from spacy_structlearn.words.classes import WordClasses
 
 # Objects with their prepositional phrases; the word after the phrase tells what it belongs to.

@@ -23,17 +23,18 @@ from spacy_structlearn.attachment.sites import Site
 from spacy_structlearn.classification.features import Table, symbol
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import srl_labeler
+from spacy_structlearn.pipeline.doc_arrays import form_ids
 from spacy_structlearn.pipeline.extensions import frame_spans, set_spans, site_spans
 from spacy_structlearn.pipeline.readers import to_example
 from spacy_structlearn.pipeline.srl_labeler import SRLLabeler
 from spacy_structlearn.pipeline.srl_templates import STAGES, srl_templates
 from spacy_structlearn.pipeline.storage.word_classes import share_classes
-from spacy_structlearn.pipeline.tokens import form_ids
 from spacy_structlearn.roles.features import features, predicate_features
-from spacy_structlearn.roles.phrases import Brackets, RoleTrees, candidates
+from spacy_structlearn.roles.phrases import RoleTrees, candidates
 from spacy_structlearn.roles.propositions import ENGLISH, RoleLabels
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.heads import LEFTMOST
+from spacy_structlearn.trees.nodes import Brackets
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
 from spacy_structlearn.words.classes import WordClasses

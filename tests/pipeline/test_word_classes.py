@@ -8,8 +8,8 @@ import spacy
 from spacy.tokens import Doc
 
 from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.pipeline.doc_arrays import form_ids
 from spacy_structlearn.pipeline.storage.word_classes import share_classes, word_classes
-from spacy_structlearn.pipeline.tokens import form_ids
 from spacy_structlearn.words.classes import FORMS, learn
 
 TAGGED = "the/DT cat/NN saw/VBD a/DT dog/NN and/CC the/DT dog/NN saw/VBD a/DT cat/NN near/IN it/PRP"

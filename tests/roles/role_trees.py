@@ -2,8 +2,9 @@
 
 from hypothesis import strategies as st
 
-from spacy_structlearn.roles.phrases import Brackets, RoleTrees, candidates
+from spacy_structlearn.roles.phrases import RoleTrees, candidates
 from spacy_structlearn.trees.brackets import parse_tree
+from spacy_structlearn.trees.nodes import Brackets
 from spacy_structlearn.trees.tree import Tree
 
 ASSUMED = (
@@ -20,7 +21,7 @@ def nodes_of(*trees: str | Tree, **settings) -> RoleTrees:
 def texts(nodes: RoleTrees, numbers) -> list[str]:
     """The nodes as label and words: "NP The bill"."""
     words = list(nodes.words)
-    return [" ".join([nodes.label(n), *words[nodes.starts[n] : nodes.ends[n]]]) for n in numbers]
+    return [" ".join([nodes.label(n), *words[nodes.starts[n] : nodes.stops[n]]]) for n in numbers]
 
 
 def below(nodes: RoleTrees, predicate: int) -> list[int]:

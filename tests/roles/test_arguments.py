@@ -65,7 +65,7 @@ def all_sets(nodes, predicate, candidates, none, roles, once=(), exempt=(), furt
         covered = [predicate]
         for node, label in zip(candidates, labels, strict=True):
             if label is not None:
-                covered += range(nodes.starts[node], nodes.ends[node])
+                covered += range(nodes.starts[node], nodes.stops[node])
         chosen = [(place, label) for place, label in enumerate(labels) if label is not None]
         chosen.sort(key=lambda pair: nodes.starts[candidates[pair[0]]])
         if len(covered) == len(set(covered)) and no_label_again(chosen, once, exempt, further):
@@ -222,7 +222,7 @@ RELATIVE = nodes_of(
 
 def marked(nodes, *arguments: tuple[str, int, int]) -> list[str]:
     found = mark_pieces(nodes, [(label, nodes.node(start, end)) for label, start, end in arguments])
-    return [f"{label}:{nodes.starts[node]}-{nodes.ends[node]}" for label, node in found]
+    return [f"{label}:{nodes.starts[node]}-{nodes.stops[node]}" for label, node in found]
 
 
 def test_a_relative_pronoun_refers_to_its_antecedent():

@@ -2,20 +2,17 @@
 
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from roles.role_trees import ASSUMED, below, nodes_of, texts, trees
 
+from spacy_structlearn.arrays import Coded
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.roles.phrases import (
-    ArgumentNodes,
-    Brackets,
-    RoleTrees,
-    candidates,
-    gold_roles,
-)
+from spacy_structlearn.roles.phrases import ArgumentNodes, RoleTrees, candidates, gold_roles
 from spacy_structlearn.roles.propositions import CORE, Argument, read_props
+from spacy_structlearn.trees.nodes import Brackets
 
 
 def test_the_highest_node_of_a_unary_stack():
@@ -114,7 +111,7 @@ def test_candidates_of_any_tree(tree, data):
     assert set(below(nodes, predicate)) <= set(found)
     assert found == sorted(set(found))
     for node in found:
-        assert not nodes.starts[node] <= predicate < nodes.ends[node]
+        assert not nodes.starts[node] <= predicate < nodes.stops[node]
         assert nodes.node(*nodes.span(node)) == node
 
 
@@ -128,8 +125,9 @@ def test_heads_are_those_of_head_children(tree):
 
 
 def test_brackets_that_cross():
-    words, labels = ["a", "b", "c", "d"], ["S", "NP", "S", "NP", "VP"]
-    crossing = Brackets(words, ["N"] * 4, [1, 3], labels, [0, 0, 1, 1, 2], [1, 1, 4, 3, 4])
+    words, labels = [*"abcd"], ["S", "NP", "S", "NP", "VP"]
+    columns = (Coded.of(words), Coded.of(["N"] * 4), np.array([1, 3]), Coded.of(labels))
+    crossing = Brackets(*columns, np.array([0, 0, 1, 1, 2]), np.array([1, 1, 4, 3, 4]))
     with pytest.raises(StructlearnError, match=r"SL109.*\(VP, 1, 3\) is out of order"):
         RoleTrees(crossing)
 

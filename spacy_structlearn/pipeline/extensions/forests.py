@@ -23,8 +23,15 @@ from ...kernels.index import number_keys
 from ...matching.forest import Forest
 from ...matching.patterns import FLAGS
 from ...trees.heads import HeadRules
-from ..tokens import distinct_words
-from .brackets import ROOT, UNKNOWN_TAG
+from ..doc_arrays import (
+    SET_BY_COMPONENTS,
+    CodedIds,
+    Spans,
+    Tokens,
+    coded_ids,
+    read_brackets,
+    read_tokens,
+)
 from .span_groups import STORED_SPAN, aligned_group, lower_bound, stored_groups, stored_spans
 
 TOKENS = 2**16  # how many are in a forest, except if there are more in one Doc
@@ -43,78 +50,18 @@ class DocForest(NamedTuple):
     docs: NDArray[np.int64]
 
 
-class _Spans(NamedTuple):
-    """Spans of all Docs. labels: ids, uint64 (n). starts, ends: tokens of all Docs."""
-
-    labels: NDArray[np.uint64]
-    starts: NDArray[np.int64]
-    ends: NDArray[np.int64]
-
-
-def _forest(
-    lengths: NDArray[np.int64],
-    words: Coded,
-    is_space: NDArray[np.bool_],
+def _doc_forest(
+    tokens: Tokens,
     column: Callable[[str], Coded],
-    sentence_starts: NDArray[np.bool_],
-    brackets: _Spans,
-    tags: _Spans,
-    coded: Callable[[NDArray[np.uint64]], Coded],
+    brackets: Spans,
+    tags: Spans,
+    coded: CodedIds,
     rules: HeadRules,
 ) -> DocForest:
-    """Make a forest of the tokens and spans of some Docs.
-
-    lengths: the number of tokens of each Doc. words, is_space, sentence_starts: of each token.
-    column: returns another attribute of all tokens. coded: returns the strings of ids.
-    """
-    firsts = cumulative(lengths)
-    tokens, before = np.flatnonzero(~is_space), cumulative(~is_space)
-    begins = sentence_starts.copy()
-    begins[firsts[:-1][lengths > 0]] = True
-    sizes = np.bincount((np.cumsum(begins) - 1)[tokens])
-    sizes = sizes[sizes > 0]
-    docs = np.repeat(np.arange(len(lengths)), lengths)[tokens]
-    # The brackets in words, without those of white space.
-    starts, ends = before[brackets.starts], before[brackets.ends]
-    kept = np.flatnonzero(starts < ends)
-    starts, ends, labels = starts[kept], ends[kept], coded(brackets.labels[kept])
-    # A root above each tree that has none.
-    offsets = cumulative(sizes)
-    places = np.searchsorted(starts, offsets[:-1])
-    top = labels.texts.index(ROOT) if ROOT in labels.texts else len(labels.texts) - 1
-    rooted = np.zeros(len(sizes), dtype=bool)
-    known = np.flatnonzero(places < len(starts))
-    at = places[known]
-    rooted[known] = (
-        (starts[at] == offsets[known])
-        & (ends[at] == offsets[known + 1])
-        & (labels.codes[at] == top)
-    )
-    bare = np.flatnonzero(~rooted)
-    places = places[bare]
-    return DocForest(
-        len(lengths),
-        Forest(
-            sizes,
-            words.at(tokens),
-            _tree_tags(column("TAG"), tags, coded).at(tokens),
-            Coded([*labels.texts[:-1], ROOT, None], np.insert(labels.codes, places, top)),
-            np.insert(starts, places, offsets[bare]),
-            np.insert(ends, places, offsets[bare + 1]),
-            lambda name: column(name).at(tokens),
-            rules,
-        ),
-        tokens - firsts[docs],
-        docs,
-    )
-
-
-def _tree_tags(own: Coded, tags: _Spans, coded: Callable[[NDArray[np.uint64]], Coded]) -> Coded:
-    """Return the tags of the trees: those of the parser, or else `token.tag_`."""
-    given = coded(tags.labels)
-    codes = own.codes.copy()
-    codes[tags.starts] = given.codes + len(own.texts)
-    return Coded([*(text or UNKNOWN_TAG for text in (*own.texts, *given.texts)), None], codes)
+    """Make a forest of the tokens and spans of some Docs. column: an attribute of the tokens."""
+    trees = read_brackets(tokens, column("ORTH"), column("TAG"), brackets, tags, coded)
+    n_docs = len(tokens.docs) - 1
+    return DocForest(n_docs, Forest(trees, column, rules), tokens.positions, tokens.doc_ids)
 
 
 def doc_forest(
@@ -126,60 +73,53 @@ def doc_forest(
         overlaps are read.
     Raises StructlearnError if a Doc has no trees.
     """
-    ids = [IDS[name] for name in ("ORTH", "IS_SPACE", "SENT_START", "TAG", *names)]
-    tables = [doc.to_array(ids).reshape(-1, len(ids)) for doc in docs]
-    begin = end = 0  # of the tokens that are read, if there is a span
+    attributes = list(dict.fromkeys(("ORTH", "TAG", *names)))
+    tokens = read_tokens(docs, attributes, "", optional=SET_BY_COMPONENTS)
     if span is not None:
-        bounds = np.append(np.flatnonzero(tables[0][:, 2] == 1), len(docs[0]))
-        begin = int(bounds[bounds <= span.start].max(initial=0))
-        end = int(bounds[bounds >= span.end].min())
-        tables[0] = tables[0][begin:end]
-    lengths = np.array([len(table) for table in tables], dtype=np.int64)
-    table = np.concatenate([np.zeros((0, len(ids)), dtype=np.uint64), *tables])
-    firsts = (cumulative(lengths)[:-1] - begin).tolist()
+        tokens = _around(tokens, span)
+    firsts, coded = tokens.firsts.tolist(), coded_ids(docs)
 
-    def spans(key: str) -> _Spans:
+    def spans(key: str) -> Spans:
         found: list[tuple[int, int, int]] = []
-        for doc, first in zip(docs, firsts, strict=True):
+        for doc, first in zip(docs, firsts, strict=False):
             group = aligned_group(doc, key)
             if group is None:
                 if key == CONSTITUENTS and len(doc):
                     raise StructlearnError("SL020", text=doc.text[:40])
             elif span is None:
                 found += [(s.label, first + s.start, first + s.end) for s in group]
-            else:
+            elif len(tokens.positions):
+                begin, last = tokens.positions[[0, -1]].tolist()
                 for index in range(lower_bound(group, begin, len(doc)), len(group)):
                     own = group[index]
-                    if own.start >= end:
+                    if own.start > last:
                         break
-                    found.append((own.label, first + own.start, first + own.end))
-        labels, starts, ends = zip(*found, strict=True) if found else ((), (), ())
-        return _Spans(
-            np.array(labels, dtype=np.uint64),
-            np.array(starts, dtype=np.int64),
-            np.array(ends, dtype=np.int64),
-        )
-
-    def coded(keys: NDArray[np.uint64]) -> Coded:
-        texts, codes = distinct_words(docs, keys)
-        return Coded([*texts, None], codes)
+                    found.append((own.label, own.start, own.end))
+        return Spans.of(found)
 
     def column(name: str) -> Coded:
-        own = table[:, ids.index(IDS[name])]
-        return _flags(own) if name in FLAGS else coded(own)
+        ids = tokens.columns[:, attributes.index(name)]
+        return _flags(ids) if name in FLAGS else coded(ids)
 
-    found = _forest(
-        lengths,
-        column("ORTH"),
-        table[:, 1] == 1,
-        column,
-        table[:, 2] == 1,
-        spans(CONSTITUENTS),
-        spans(CONSTITUENT_TAGS),
-        coded,
-        rules,
+    return _doc_forest(tokens, column, spans(CONSTITUENTS), spans(CONSTITUENT_TAGS), coded, rules)
+
+
+def _around(tokens: Tokens, span: Span) -> Tokens:
+    """Return the sentences of a Doc that a Span overlaps."""
+    first, last = np.searchsorted(tokens.positions, [span.start, span.end]).tolist()
+    n = len(tokens.offsets) - 1
+    begin = min(int(np.searchsorted(tokens.offsets, first, "right")) - 1, n)
+    end = max(begin, int(np.searchsorted(tokens.offsets, last)))
+    offsets = tokens.offsets[begin : end + 1]
+    part = slice(offsets[0], offsets[-1])
+    return Tokens(
+        tokens.columns[part],
+        offsets - offsets[0],
+        tokens.positions[part],
+        np.array([0, end - begin]),
+        tokens.doc_ids[part],
+        tokens.firsts,
     )
-    return found._replace(positions=found.positions + begin)
 
 
 def doc_forests(docs: Iterable[Doc], names: Sequence[str], rules: HeadRules) -> Iterator[DocForest]:
@@ -228,9 +168,9 @@ class StoredForests:
                 begin, n_tokens = number, 0
 
     def _some(self, begin: int, end: int) -> DocForest:
-        tokens = self.docs.tokens[begin:end]
-        lengths = np.array([len(own) for own in tokens], dtype=np.int64)
-        table = np.concatenate(tokens)
+        tables = self.docs.tokens[begin:end]
+        lengths = np.array([len(own) for own in tables], dtype=np.int64)
+        table = np.concatenate(tables)
         words = self._coded(table[:, self.columns[ORTH]])
         texts = words.texts[:-1]
         sizes = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))[words.codes]
@@ -238,32 +178,26 @@ class StoredForests:
         spaces = np.concatenate(self.docs.spaces[begin:end])[:, 0]
         characters = cumulative(sizes + spaces)
 
+        starts = np.zeros(len(table), dtype=bool)
+        if (place := self.columns.get(SENT_START)) is not None:
+            starts = table[:, place] == 1
+        is_space = np.fromiter(map(self.is_space, texts), dtype=bool, count=len(texts))
+        tokens = Tokens.of(table, lengths, is_space[words.codes], starts)
+        words = words.at(tokens.indices)
+
         def column(name: str) -> Coded:
-            if (own := self.columns.get(IDS[name])) is not None:
-                return self._coded(table[:, own])
+            if name == "ORTH":
+                return words
+            if (place := self.columns.get(IDS[name])) is not None:
+                return self._coded(tokens.columns[:, place])
             made = Doc(self.vocab, words=texts).to_array([IDS[name]])[words.codes]
             if name in FLAGS:
                 return _flags(made)
             firsts, codes = number_keys(made)
-            found = [self.vocab.strings[key] for key in made[firsts].tolist()]
-            return Coded([*found, None], codes)
+            return Coded([*map(self.vocab.strings.__getitem__, made[firsts].tolist()), None], codes)
 
-        starts = np.zeros(len(table), dtype=bool)
-        if (own := self.columns.get(SENT_START)) is not None:
-            starts = table[:, own] == 1
-        is_space = np.fromiter(map(self.is_space, texts), dtype=bool, count=len(texts))
         brackets, tags = self._spans(begin, lengths, characters, sizes)
-        return _forest(
-            lengths,
-            words,
-            is_space[words.codes],
-            column,
-            starts,
-            brackets,
-            tags,
-            self._coded,
-            self.rules,
-        )
+        return _doc_forest(tokens, column, brackets, tags, self._coded, self.rules)
 
     def _spans(
         self,
@@ -271,7 +205,7 @@ class StoredForests:
         lengths: NDArray[np.int64],
         characters: NDArray[np.int64],
         sizes: NDArray[np.int64],
-    ) -> list[_Spans]:
+    ) -> list[Spans]:
         """Read the brackets and the tags of trees.
 
         Spans are found by their characters, as `realign` does, and dropped if no token begins or
@@ -307,7 +241,7 @@ def _placed(
     firsts: NDArray[np.int64],
     characters: NDArray[np.int64],
     sizes: NDArray[np.int64],
-) -> _Spans:
+) -> Spans:
     """Find stored spans by their characters; see `StoredForests._spans`.
 
     docs: the number of the Doc of each span. firsts: the first token of each Doc, and the number of
@@ -321,7 +255,7 @@ def _placed(
     starts = _found(begins, own["start_char"] + shifts, own["start"] + first)
     lasts = _found(ends, own["end_char"] + shifts, own["end"] - 1 + first)
     kept = (starts >= first) & (starts <= lasts) & (lasts < firsts[docs + 1])
-    return _Spans(own["label"][kept].astype(np.uint64), starts[kept], lasts[kept] + 1)
+    return Spans(own["label"][kept].astype(np.uint64), starts[kept], lasts[kept] + 1)
 
 
 def _found(

@@ -28,10 +28,10 @@ from tqdm import tqdm
 from ...cleanup import ensured, remove, unfinished
 from ...errors import StructlearnError
 from ...reading import nested_sections
+from ..doc_arrays import SET_BY_COMPONENTS
 from ..readers import with_gold_tokens
 from ..sentence_splitter import SentenceSplitter
 from ..storage import digests
-from ..tokens import SET_BY_COMPONENTS
 from .batch_trainable import BatchTrainable
 from .cross_prediction import annotated
 

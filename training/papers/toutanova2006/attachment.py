@@ -29,8 +29,8 @@ from spacy_structlearn.classification import (
 from spacy_structlearn.evaluation.calibration import expected_calibration_error
 from spacy_structlearn.evaluation.classification import score_labels
 from spacy_structlearn.evaluation.mcnemar import mcnemar
+from spacy_structlearn.pipeline.doc_arrays import form_ids
 from spacy_structlearn.pipeline.readers import read_pp_quadruples
-from spacy_structlearn.pipeline.tokens import form_ids
 from spacy_structlearn.words.lemmas import lemma
 from training.papers.toutanova2006.quadruples import quadruple_recall
 from training.papers.toutanova2006.report import Claim, n_of_d, pair_key

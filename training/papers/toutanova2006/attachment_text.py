@@ -21,7 +21,7 @@ from spacy.tokens import Doc, DocBin
 import spacy_structlearn
 from spacy_structlearn.attachment.sites import Site, sites
 from spacy_structlearn.evaluation.evalb import score_trees
-from spacy_structlearn.pipeline.doc_trees import reattached
+from spacy_structlearn.pipeline.doc_arrays import reattached
 from spacy_structlearn.pipeline.readers import to_example
 from spacy_structlearn.trees.tree import Tree
 from training.pipeline import default

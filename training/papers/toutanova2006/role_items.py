@@ -22,13 +22,14 @@ from spacy_structlearn.roles.features import (
     ROLESET,
     features,
 )
-from spacy_structlearn.roles.phrases import ArgumentNodes, Brackets, RoleTrees
+from spacy_structlearn.roles.phrases import ArgumentNodes, RoleTrees
 from spacy_structlearn.roles.propositions import (
     CORE,
     ENGLISH,
     Sentence,
     read_props,
 )
+from spacy_structlearn.trees.nodes import Brackets
 from training.common.ewt import treebank, tuning_documents
 
 ARGUMENTS = ("arguments", "argument_phrases", "place", "previous_argument", "next_argument")

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from spacy.tokens import Doc
 
-from ..grammar.chart.constraints import Constraint
-from ..groups import CONSTITUENT_CONSTRAINTS
-from .extensions import aligned_group
+from ...grammar.chart.constraints import Constraint
+from ...groups import CONSTITUENT_CONSTRAINTS
+from .span_groups import aligned_group
 
 ENTITIES = "ents"
 FORBIDDEN = "!"  # before the label of a bracket that must not be

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.pipeline.tokens import check_attributes, read_tokens
+from spacy_structlearn.pipeline.doc_arrays import check_attributes, read_tokens
 from spacy_structlearn.sequence.layout.words import word_columns
 
 VOCAB = spacy.blank("en").vocab

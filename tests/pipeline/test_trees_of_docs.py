@@ -11,7 +11,7 @@ from spacy.tokens import Doc
 from spacy_structlearn.attachment.sites import NOUN, VERB, sites
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import extensions
-from spacy_structlearn.pipeline.doc_trees import DocTrees, reattached
+from spacy_structlearn.pipeline.doc_arrays import DocTrees, reattached
 from spacy_structlearn.pipeline.extensions import set_spans
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.tree import Tree
@@ -35,17 +35,7 @@ def doc_of(*trees, **settings) -> Doc:
 
 
 def trees_of(found: DocTrees) -> list[Tree]:
-    """The trees again."""
-    words, tags, sizes, labels, *bounds = found.brackets
-    starts, ends = map(np.asarray, bounds)
-    trees, first = [], 0
-    for size in sizes:
-        own = np.flatnonzero((starts >= first) & (starts < first + size))
-        spans = [(labels[i], starts[i] - first, ends[i] - first) for i in own]
-        part = slice(first, first + size)
-        trees.append(Tree.from_spans(words[part], tags[part], spans))
-        first += size
-    return trees
+    return found.brackets.trees()
 
 
 def attached(doc: Doc, labels: list[str]) -> Doc:
@@ -172,7 +162,6 @@ def test_probabilities_are_those_of_the_topmost_bracket():
     "spans",
     [
         [("S", 0, 4), ("NP", 2, 3), ("VP", 2, 4)],  # out of order
-        [("S", 0, 5)],  # with white space at the end
         [("NP", 0, 2), ("VP", 2, 4)],  # several tops
         [],
     ],
@@ -184,6 +173,6 @@ def test_brackets_of_other_forms(spans):
         wanted = list(doc._.trees)
     except StructlearnError as error:
         with pytest.raises(StructlearnError, match=error.code):
-            DocTrees([doc])
+            trees_of(DocTrees([doc]))
     else:
         assert trees_of(DocTrees([doc])) == wanted

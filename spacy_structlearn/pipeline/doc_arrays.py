@@ -1,0 +1,440 @@
+"""The one view of Docs that all components read: their tokens and trees as arrays.
+
+`read_tokens` gives the ids of symbols, sentence by sentence, and `DocTrees` the brackets. White
+space tokens are left out, because treebanks have none; the positions of the other tokens are
+kept. The ids are spaCy's 64-bit hashes, which are the same on all machines. Strings are used once
+for each distinct word, and only for columns that spaCy does not have (`layout.words`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.attrs import IDS, IS_SPACE, SENT_START
+from spacy.lang.lex_attrs import word_shape
+from spacy.strings import hash_string
+from spacy.tokens import Doc, Span
+from spacy.training import Example
+
+from ..arrays import Coded, cumulative
+from ..attachment.moves import reattach_all
+from ..attachment.sites import VERB
+from ..errors import StructlearnError
+from ..groups import CONSTITUENT_TAGS, CONSTITUENTS
+from ..kernels.index import number_keys
+from ..learning.settings import quoted
+from ..sequence.layout.words import is_word_column, word_columns
+from ..trees.nodes import Brackets
+from ..trees.normalize import normalize
+from ..trees.tree import Tree
+from ..words.classes import FORMS
+from .extensions.attachments import pp_attachments
+from .extensions.brackets import (
+    ROOT,
+    UNKNOWN_TAG,
+    cut_sentences,
+    labels,
+    pieces,
+    sentences,
+    tree,
+)
+from .extensions.span_groups import aligned_group, lower_bound, scored_group
+
+logger = logging.getLogger("spacy_structlearn")
+
+# Attributes that are set by a component before ours; the others are lexical.
+SET_BY_COMPONENTS = ("TAG", "POS", "LEMMA", "MORPH", "DEP", "ENT_TYPE")
+
+
+class Tokens(NamedTuple):
+    """The tokens of some Docs that are not white space, in order.
+
+    columns: uint64 (n, k), one column per attribute.
+    offsets: int64 (s + 1), begin of each sentence; no sentence is empty.
+    positions: int64 (n), index of each token in its Doc.
+    docs: int64 (d + 1), first sentence of each Doc.
+    doc_ids: int64 (n), number of the Doc of each token.
+    firsts: int64 (d + 1), number of tokens before each Doc, white space included.
+    """
+
+    columns: np.ndarray
+    offsets: np.ndarray
+    positions: np.ndarray
+    docs: np.ndarray
+    doc_ids: np.ndarray
+    firsts: np.ndarray
+
+    @classmethod
+    def of(
+        cls,
+        table: NDArray[np.uint64],
+        lengths: NDArray[np.int64],
+        is_space: NDArray[np.bool_],
+        sentence_starts: NDArray[np.bool_],
+    ) -> Tokens:
+        """Leave out white space. table: the columns of all tokens. lengths: of the Docs.
+
+        Sentences are numbered over all tokens, because one may begin with white space.
+        """
+        firsts, rows = cumulative(lengths), np.flatnonzero(~is_space)
+        doc_ids = np.repeat(np.arange(len(lengths)), lengths)[rows]
+        begins = sentence_starts.copy()
+        begins[firsts[:-1][lengths > 0]] = True
+        starts = np.flatnonzero(np.diff(np.cumsum(begins)[rows], prepend=-1))
+        return cls(
+            columns=np.ascontiguousarray(table[rows]),
+            offsets=np.append(starts, len(rows)).astype(np.int64),
+            positions=rows - firsts[doc_ids],
+            docs=np.searchsorted(doc_ids[starts], np.arange(len(lengths) + 1)).astype(np.int64),
+            doc_ids=doc_ids,
+            firsts=firsts,
+        )
+
+    @property
+    def indices(self) -> NDArray[np.int64]:
+        """The index of each token among all tokens of all Docs, white space included."""
+        return self.firsts[self.doc_ids] + self.positions
+
+
+def check_attributes(attributes: Sequence[str], component: str) -> None:
+    """Raise StructlearnError unless all names are token attributes of spaCy or word columns."""
+    for name in attributes:
+        # spaCy lists "", too.
+        if not name or (name not in IDS and not is_word_column(name)):
+            raise StructlearnError("SL003", attribute=name, component=component)
+
+
+def check_encoding(settings: Any, component: str, known: Sequence[str]) -> None:
+    """Raise StructlearnError unless the encoding of labels is one that a component reads."""
+    # Learners of third parties may have no such setting.
+    encoding = getattr(settings, "encoding", None)
+    if encoding is not None and encoding not in known:
+        wanted = " or ".join(map(repr, known))
+        given = {"learner": component, "name": "encoding", "value": quoted(encoding)}
+        raise StructlearnError("SL043", wanted=wanted, **given)
+
+
+def read_tokens(
+    docs: Sequence[Doc], attributes: Sequence[str], component: str, *, optional: Sequence[str] = ()
+) -> Tokens:
+    """Read the symbol ids of token attributes.
+
+    A Doc without sentence boundaries is one sentence.
+    attributes: spaCy's ("ORTH", "TAG", "SHAPE") or those of `layout.words` ("SUFFIX2", "FLAGS").
+    component: its name, for error messages.
+    optional: attributes that may be missing.
+    Raises StructlearnError if an attribute set by another component is missing in a whole Doc.
+    """
+    made = [name for name in attributes if is_word_column(name)]
+    read = [name for name in attributes if name not in made]
+    ids = [IDS[name] for name in (*read, *["ORTH"] * bool(made))]
+    # One table for all Docs, because operations on each of many short Docs are slow.
+    tables = [doc.to_array([*ids, IS_SPACE, SENT_START]) for doc in docs]
+    table = np.concatenate([np.zeros((0, len(ids) + 2), dtype=np.uint64), *tables])
+    lengths = np.fromiter(map(len, tables), dtype=np.int64, count=len(tables))
+    tokens = Tokens.of(table[:, : len(ids)], lengths, table[:, -2] != 0, table[:, -1] == 1)
+    _check_annotated(docs, tokens, read, component, optional)
+    if made:
+        columns = np.empty((len(tokens.columns), len(attributes)), dtype=np.uint64)
+        words, numbers = distinct_words(docs, tokens.columns[:, -1])
+        columns[:, [attributes.index(name) for name in read]] = tokens.columns[:, : len(read)]
+        columns[:, [attributes.index(name) for name in made]] = word_columns(words, made)[numbers]
+        tokens = tokens._replace(columns=columns)
+    return tokens
+
+
+def distinct_words(
+    docs: Sequence[Doc], orth: NDArray[np.uint64]
+) -> tuple[list[str], NDArray[np.int32]]:
+    """Find the distinct words, or other strings, of some tokens.
+
+    orth: uint64 (n), of tokens of the Docs.
+    Returns the words, and the index of the word of each token, int32 (n). The vocabs are those of
+    the Docs: a component that comes from another pipeline keeps the vocab of that pipeline.
+    """
+    orth = np.ascontiguousarray(orth)
+    firsts, numbers = number_keys(orth)
+    keys = orth[firsts].tolist()
+    stores = list({id(doc.vocab): doc.vocab.strings for doc in docs}.values())
+    if len(stores) == 1:
+        return [stores[0][key] for key in keys], numbers
+    return [next((store[key] for store in stores if key in store), "") for key in keys], numbers
+
+
+def _check_annotated(
+    docs: Sequence[Doc],
+    tokens: Tokens,
+    attributes: Sequence[str],
+    component: str,
+    optional: Sequence[str],
+) -> None:
+    n_tokens = np.bincount(tokens.doc_ids, minlength=len(docs))
+    for column, name in enumerate(attributes):
+        if name not in SET_BY_COMPONENTS or name in optional:
+            continue
+        is_set = tokens.columns[:, column] != 0
+        n_set = np.bincount(tokens.doc_ids[is_set], minlength=len(docs))
+        for i in np.flatnonzero((n_set == 0) & (n_tokens > 0)):
+            # A text without entities may be annotated too, which only the IOB codes show.
+            if name != "ENT_TYPE" or not docs[i].has_annotation("ENT_IOB"):
+                raise StructlearnError(
+                    "SL001",
+                    component=component,
+                    attribute=f"token.{name.lower()}_",
+                    text=docs[i].text[:40],
+                )
+
+
+def template_columns(
+    columns: NDArray[np.uint64], parameters: Any, settings: Any, *, training: bool = False
+) -> NDArray[np.uint64]:
+    """Compute the columns that the templates of a chain model read, uint64 (n, k).
+
+    columns: the columns of the settings' `attributes`.
+    parameters: the chain model, whose word classes are used if it has any.
+    training: keep all symbols, of which learners make vocabularies, not only known symbols.
+    """
+    if not training:
+        return parameters.derive(columns)
+    if parameters.is_empty or parameters.classes is None:
+        return settings.derive(columns)
+    return parameters.derive(columns, closed=False)
+
+
+def form_ids(words: Iterable[str]) -> NDArray[np.uint64]:
+    """Return the ids of the forms of words, uint64 (n, 3), by which `WordClasses` are looked up."""
+    forms = list(map(_form_ids, words))
+    return np.array(forms, dtype=np.uint64).reshape(-1, len(FORMS))
+
+
+@lru_cache(maxsize=16384)
+def _form_ids(word: str) -> tuple[int, int, int]:
+    return hash_string(word), hash_string(word.lower()), hash_string(word_shape(word))
+
+
+# --- trees ----------------------------------------------------------------------------------------
+class Spans(NamedTuple):
+    """Spans of some Docs. labels: ids, uint64 (n). starts, ends: int64, in tokens of all Docs."""
+
+    labels: NDArray[np.uint64]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, spans: Sequence[tuple[int, int, int]]) -> Spans:
+        """Return the spans given as (label, start, end)."""
+        labels, starts, ends = zip(*spans, strict=True) if spans else ((), (), ())
+        return cls(
+            np.array(labels, dtype=np.uint64), np.array(starts, np.int64), np.array(ends, np.int64)
+        )
+
+
+CodedIds = Callable[[NDArray[np.uint64]], Coded]
+
+
+def coded_ids(docs: Sequence[Doc]) -> CodedIds:
+    """Return a function from ids to their strings, for Docs."""
+
+    def coded(ids: NDArray[np.uint64]) -> Coded:
+        texts, codes = distinct_words(docs, ids)
+        return Coded([*texts, None], codes)
+
+    return coded
+
+
+def read_brackets(
+    tokens: Tokens, words: Coded, tags: Coded, brackets: Spans, given: Spans, coded: CodedIds
+) -> Brackets:
+    """Return the trees over sentences, with "TOP" above each, as `extensions.trees` returns them.
+
+    words, tags: of the tokens. brackets: sorted; those that a sentence does not contain are cut or
+    left out. given: the parser's tags, in place of `tags`. coded: returns the strings of ids.
+    """
+    indices, offsets = tokens.indices, tokens.offsets
+    starts, ends = (np.searchsorted(indices, bounds) for bounds in (brackets.starts, brackets.ends))
+    limits = np.append(offsets, len(indices))[np.searchsorted(offsets, starts, "right")]
+    begins = np.isin(starts, offsets)
+    kept = np.flatnonzero((starts < ends) & ~((ends > limits) & begins))
+    starts, ends = starts[kept], np.minimum(ends, limits)[kept]
+    places = np.searchsorted(indices, given.starts)
+    tagged = np.append(indices, -1)[places] == given.starts
+    own = coded(given.labels[tagged])
+    codes = tags.codes.astype(np.int64)
+    codes[places[tagged]] = own.codes + len(tags.texts)
+    texts = [text or UNKNOWN_TAG for text in (*tags.texts, *own.texts)]
+    labels = coded(brackets.labels[kept])
+    sizes = np.diff(offsets)
+    return Brackets(words, Coded([*texts, None], codes), sizes, labels, starts, ends).rooted(ROOT)
+
+
+class DocTrees:
+    """The trees of Docs as arrays.
+
+    min_confidence: prepositional phrases are moved as in `reattached`. None: none is moved.
+
+    A sentence that the parser cut has a tree for each piece. Otherwise a predicate would have all
+    other pieces as possible arguments, and time would grow with the square of the length.
+
+    brackets: the trees. Their words are the tokens that are no white space.
+    positions: int (n_words), the token of its Doc that each word is.
+    doc_ids: int (n_words), the number of its Doc.
+    scored: bool (n_docs), whether the brackets of each Doc have probabilities.
+    """
+
+    def __init__(self, docs: Sequence[Doc], min_confidence: float | None = None):
+        tokens = read_tokens(docs, ["ORTH", "TAG"], "", optional=["TAG"])
+        self.positions, self.doc_ids = tokens.positions, tokens.doc_ids
+        self.scored = np.zeros(len(docs), dtype=bool)
+        spans: list[tuple[int, int, int]] = []
+        tags: list[tuple[int, int, int]] = []
+        begins: list[int] = []  # of pieces
+        probabilities = [np.empty(0)]
+        for number, (doc, first) in enumerate(zip(docs, tokens.firsts.tolist(), strict=False)):
+            group, scores = scored_group(doc, CONSTITUENTS)
+            own = [(span.label, first + span.start, first + span.end) for span in group or ()]
+            # Without probabilities, brackets are certain.
+            certainty = np.ones(len(own)) if scores is None else scores
+            if joined := cut_sentences(doc):
+                bounds = {(first + start, first + end) for start, end in joined}
+                rows = [row for row, span in enumerate(own) if span[1:] not in bounds]
+                own, certainty = [own[row] for row in rows], certainty[rows]
+                begins += [first + piece.start for piece in pieces(doc)]
+            spans += own
+            tags += [
+                (tag.label, first + tag.start, first + tag.end)
+                for tag in aligned_group(doc, CONSTITUENT_TAGS) or ()
+            ]
+            self.scored[number] = scores is not None
+            probabilities.append(certainty)
+        brackets, coded = Spans.of(spans), coded_ids(docs)
+        indices = tokens.indices
+        starts, ends = (np.searchsorted(indices, at) for at in (brackets.starts, brackets.ends))
+        # Only the topmost bracket of a unary chain.
+        self._keys, rows = np.unique(self._key(starts, ends), return_index=True)
+        self._probabilities = np.concatenate(probabilities)[rows].astype(np.float64)
+        if begins:
+            tokens = tokens._replace(
+                offsets=np.union1d(tokens.offsets, np.searchsorted(indices, begins))
+            )
+        words, own_tags = (coded(column) for column in tokens.columns.T)
+        self.brackets = read_brackets(tokens, words, own_tags, brackets, Spans.of(tags), coded)
+        if min_confidence is not None:
+            moves = [
+                (*np.searchsorted(indices, [first + token for token in move[:3]]).tolist(), move[3])
+                for doc, first in zip(docs, tokens.firsts.tolist(), strict=False)
+                for move in _moves(doc, min_confidence)
+            ]
+            self.brackets = reattach_all(self.brackets, moves)
+
+    def tokens(self, starts: NDArray, ends: NDArray) -> tuple[NDArray, NDArray]:
+        """Get (start, end) in tokens of their Docs for spans of words."""
+        return self.positions[starts], self.positions[ends - 1] + 1
+
+    def probabilities(self, starts: NDArray, ends: NDArray) -> NDArray[np.float64]:
+        """Get the parser's probability of a bracket over each span of words.
+
+        1 for words, for phrases that were moved after parsing, and without probabilities.
+        """
+        keys = self._key(starts, ends)
+        if not len(self._keys):
+            return np.ones(len(keys))
+        rows = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        return np.where(self._keys[rows] == keys, self._probabilities[rows], 1.0)
+
+    def _key(self, starts: NDArray, ends: NDArray) -> NDArray[np.int64]:
+        return starts.astype(np.int64) * (len(self.positions) + 1) + ends
+
+
+def reattached(doc: Doc, min_confidence: float = 0.0) -> tuple[Tree, ...]:
+    """Get the trees of a Doc, with prepositional phrases moved according to its attachments.
+
+    The Doc does not change. See `attachment.moves.reattach` for the phrases that can be moved.
+    min_confidence: attachments with a lower probability are ignored.
+    Raises StructlearnError if the Doc has no trees.
+    """
+    if CONSTITUENTS not in doc.spans:
+        raise StructlearnError("SL020", text=doc.text[:40])
+    found = DocTrees([doc], min_confidence)
+    joined = dict(cut_sentences(doc))
+    trees: list[Tree] = []
+    last = -1  # of the sentence whose pieces come next
+    firsts = cumulative(found.brackets.sizes).tolist()
+    for first, piece in zip(firsts, found.brackets.trees(), strict=False):
+        start = int(found.positions[first])
+        if start in joined:
+            last = joined[start]
+            (label,) = labels(doc[start:last])
+            trees.append(Tree(label, piece.children))
+        elif start < last:
+            trees[-1] = Tree(trees[-1].label, [*trees[-1].children, *piece.children])
+        else:
+            trees.append(piece)
+    return tuple(top if top.label == ROOT else Tree(ROOT, [top]) for top in trees)
+
+
+def _moves(doc: Doc, min_confidence: float) -> list[tuple[int, int, int, str]]:
+    """Get the prepositional phrases with an attachment as (preposition, start, end, label).
+
+    Phrases attached to the noun in an earlier phrase are left out: `reattach` does not move them.
+    """
+    moves = []
+    objects: dict[int, int] = {}  # of each verb: the noun of its first site
+    for a in pp_attachments(doc):
+        is_object = objects.setdefault(a.verb.i, a.noun.i) == a.noun.i
+        sure = a.prob is None or a.prob >= min_confidence
+        if sure and a.head is not None and (is_object or a.label == VERB):
+            moves.append((a.prep.i, a.pp.start, a.pp.end, a.label))
+    return moves
+
+
+# --- gold annotation ------------------------------------------------------------------------------
+def has_gold_tokens(example: Example) -> bool:
+    """Check whether the predicted Doc has the tokens of the reference."""
+    return [t.text for t in example.predicted] == [t.text for t in example.reference]
+
+
+def gold_trees(doc: Doc, component: str) -> list[tuple[Span, Tree]]:
+    """Get the gold sentences with a complete tree, and log the number of the others."""
+    pairs, left_out = [], 0
+    for sentence in sentences(doc):
+        gold = _gold_tree(sentence)
+        if gold is not None:
+            pairs.append((sentence, gold))
+        elif not all(token.is_space for token in sentence):
+            left_out += 1
+    if left_out:
+        logger.warning(
+            "%s: %d of the sentences of %r have no complete tree and are not trained on",
+            component,
+            left_out,
+            doc.text[:40],
+        )
+    return pairs
+
+
+def _gold_tree(sentence: Span) -> Tree | None:
+    """Get the normalised tree of a gold sentence; None if it is not complete."""
+    doc = sentence.doc
+    if CONSTITUENT_TAGS not in doc.spans and not all(t.tag_ or t.is_space for t in sentence):
+        return None
+    group = doc.spans[CONSTITUENTS]
+    # Starts at the largest bracket that begins in the sentence.
+    for index in range(lower_bound(group, sentence.start, len(doc)), len(group)):
+        if group[index].start >= sentence.end:
+            break
+        if group[index].end > sentence.end:
+            return None
+    try:
+        top = tree(sentence)
+    except StructlearnError:
+        return None
+    if top is None:
+        return None
+    # Several words without any bracket: the annotation is missing.
+    bare = top.label == ROOT and all(child.is_leaf for child in top.children)
+    return None if bare and not top.is_leaf else normalize(top, strip_functions=False)
