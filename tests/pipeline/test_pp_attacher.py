@@ -9,7 +9,6 @@ import warnings
 import numpy as np
 import pytest
 import spacy
-import srsly
 from pipeline import parsed
 from spacy.strings import hash_string
 from spacy.tokens import Doc
@@ -389,20 +388,6 @@ def test_associations_need_a_file_and_a_lemmatizer(tmp_path):
 def test_a_learner_is_no_lemmatizer():
     with pytest.raises(StructlearnError, match=r"SL043.*lemmatizer is CRF"):
         trained(lemmatizer={"@architectures": "spacy_structlearn.CRF.v1"})
-
-
-def test_files_without_associations_are_read(attacher, nlp):
-    stored = attacher.to_bytes()
-    message = srsly.msgpack_loads(stored)
-    model = srsly.msgpack_loads(message["model"])
-    for attributes in model["attrs"]:
-        del attributes["associations"]
-    message["model"] = srsly.msgpack_dumps(model)
-    del message["digest"]  # which these files did not have either
-    other = spacy.blank("en").add_pipe("pp_attacher")
-    other.from_bytes(srsly.msgpack_dumps(message))
-    assert other.parameters == attacher.parameters
-    assert not len(other.model.attrs["associations"])
 
 
 def test_words_of_the_context(nlp):

@@ -9,7 +9,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import spacy
-import srsly
 from contracts.components import STAGES as TEMPLATES
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -560,22 +559,6 @@ def test_new_nouns_are_added(nlp):
     labeler.update(training_examples(again, [NOUN]))
     assert labeler.cfg["others"] == {"tags": ["NN"], "lemmas": ["gift"]}
     assert nlp.get_pipe("srl_labeler").cfg["others"]["lemmas"] == []
-
-
-def test_a_pipeline_from_before_nouns_and_classes(nlp):
-    """Its cfg does not name them, and its model has no classes."""
-    labeler = pickle.loads(pickle.dumps(nlp)).get_pipe("srl_labeler")
-    cfg = dict(labeler.cfg)
-    del cfg["others"]
-    parts = srsly.msgpack_loads(labeler.to_bytes())
-    model = srsly.msgpack_loads(parts["model"])
-    del model["attrs"][0]["classes"]
-    del parts["digest"]  # which it did not have either
-    other = spacy.blank("en").add_pipe("srl_labeler", config={"model": stages()})
-    parts |= {"cfg": srsly.json_dumps(cfg), "model": srsly.msgpack_dumps(model)}
-    other.from_bytes(srsly.msgpack_dumps(parts))
-    doc = parsed_doc(other.vocab, *SENTENCES)
-    assert readable(other(doc)) == expected(*SENTENCES)
 
 
 def test_classes_of_words(tmp_path):
