@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 
 from ..errors import StructlearnError
 from ..learning.stored import Stored
-from .derivation import RELATIONS, DerivationSymbols, LeftCornerDerivations
+from .derivation import LeftCornerDerivations
 from .settings import FEATURES, MEANS, SEARCHES, ISBNSettings
+from .symbols import RELATIONS, DerivationSymbols
 
 if TYPE_CHECKING:
     from ._network import Network

@@ -17,7 +17,8 @@ from spacy_structlearn.classification import (
 )
 from spacy_structlearn.classification.features import ClassificationData
 from spacy_structlearn.grammar.latent.describe import describe, is_conditional, subcategories
-from spacy_structlearn.grammar.latent.model import STORAGES, LatentGrammar
+from spacy_structlearn.grammar.latent.model import LatentGrammar
+from spacy_structlearn.grammar.treebank.storage import STORAGES
 from spacy_structlearn.pipeline.readers import create_treebank_reader
 
 

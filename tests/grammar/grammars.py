@@ -14,12 +14,8 @@ import numpy as np
 from spacy_structlearn.grammar.chart.hypergraph import BRACKET_COST, LIKELIER
 from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.latent.model import LatentGrammar, Level
-from spacy_structlearn.grammar.treebank.symbols import (
-    Rules,
-    Symbols,
-    binarize,
-    restore,
-)
+from spacy_structlearn.grammar.treebank.data import binarize, restore
+from spacy_structlearn.grammar.treebank.symbols import Rules, Symbols
 from spacy_structlearn.trees.brackets import load_trees, parse_tree
 from spacy_structlearn.trees.normalize import normalize
 

@@ -19,8 +19,8 @@ from spacy_structlearn.grammar.discriminative.forests import (
 from spacy_structlearn.grammar.discriminative.objective import without_backoff
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.grammar.latent.stages import encode
+from spacy_structlearn.grammar.treebank.data import binarize
 from spacy_structlearn.grammar.treebank.settings import LexiconSettings
-from spacy_structlearn.grammar.treebank.symbols import binarize
 from spacy_structlearn.parallel.shards import split
 
 OFFSETS = ("sentence_cell", "cell_item", "cell_group", "cell_unary", "group_edge", "sentence_root")

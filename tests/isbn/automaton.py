@@ -10,7 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_structlearn.isbn.derivation import (
+from spacy_structlearn.isbn.derivation import LeftCornerDerivations
+from spacy_structlearn.isbn.settings import FEATURES
+from spacy_structlearn.isbn.symbols import (
     ANCESTOR,
     ATTACH,
     LEFT_CHILD,
@@ -22,9 +24,7 @@ from spacy_structlearn.isbn.derivation import (
     SELF,
     SHIFT,
     DerivationSymbols,
-    LeftCornerDerivations,
 )
-from spacy_structlearn.isbn.settings import FEATURES
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
 

@@ -17,17 +17,10 @@ from scipy.optimize import brentq
 
 from spacy_structlearn.isbn import derivation
 from spacy_structlearn.isbn._network import Network
-from spacy_structlearn.isbn.derivation import (
-    ATTACH,
-    MODIFY,
-    PROJECT,
-    ROOT,
-    SHIFT,
-    DerivationSymbols,
-    LeftCornerDerivations,
-)
+from spacy_structlearn.isbn.derivation import LeftCornerDerivations
 from spacy_structlearn.isbn.model import ISBN
 from spacy_structlearn.isbn.settings import ISBNSettings
+from spacy_structlearn.isbn.symbols import ATTACH, MODIFY, PROJECT, ROOT, SHIFT, DerivationSymbols
 from spacy_structlearn.trees.brackets import load_trees
 from spacy_structlearn.trees.normalize import normalize
 

@@ -7,14 +7,8 @@ import numpy as np
 from isbn.automaton import legal, replay
 from isbn.networks import LIMIT, Decision, newton, parts, shapes, sigma, softmax
 
-from spacy_structlearn.isbn.derivation import (
-    ATTACH,
-    MODIFY,
-    PROJECT,
-    SHIFT,
-    DerivationSymbols,
-    LeftCornerDerivations,
-)
+from spacy_structlearn.isbn.derivation import LeftCornerDerivations
+from spacy_structlearn.isbn.symbols import ATTACH, MODIFY, PROJECT, SHIFT, DerivationSymbols
 
 
 def symbols(n_labels=3, n_tags=3, most_words=3, n_signatures=0, max_projects=2, seed=0):

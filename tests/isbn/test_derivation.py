@@ -11,14 +11,8 @@ from isbn.automaton import decode, replay
 from isbn.networks import sample, symbols_of
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.isbn.derivation import (
-    MODIFY,
-    PROJECT,
-    DerivationSymbols,
-    LeftCornerDerivations,
-    encode,
-    segments,
-)
+from spacy_structlearn.isbn.derivation import LeftCornerDerivations, encode
+from spacy_structlearn.isbn.symbols import MODIFY, PROJECT, DerivationSymbols, segments
 from spacy_structlearn.trees.brackets import load_trees, parse_tree
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree

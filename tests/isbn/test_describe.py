@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from isbn.networks import initialized
 
-from spacy_structlearn.isbn.derivation import DerivationSymbols
 from spacy_structlearn.isbn.describe import describe, labels, neighbours
 from spacy_structlearn.isbn.model import ISBN
+from spacy_structlearn.isbn.symbols import DerivationSymbols
 
 NN = ("", "dollar", "month", "week", "year")
 

@@ -10,8 +10,8 @@ from isbn.networks import initialized
 
 from spacy_structlearn import serialization
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.isbn.derivation import DerivationSymbols
 from spacy_structlearn.isbn.model import ISBN
+from spacy_structlearn.isbn.symbols import DerivationSymbols
 from spacy_structlearn.words.signatures import SIGNATURES
 
 SYMBOLS = DerivationSymbols(

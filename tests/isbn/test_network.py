@@ -25,13 +25,8 @@ from isbn.networks import (
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.isbn._network import Network
-from spacy_structlearn.isbn.derivation import (
-    ATTACH,
-    MODIFY,
-    PROJECT,
-    SHIFT,
-    LeftCornerDerivations,
-)
+from spacy_structlearn.isbn.derivation import LeftCornerDerivations
+from spacy_structlearn.isbn.symbols import ATTACH, MODIFY, PROJECT, SHIFT
 
 
 @st.composite

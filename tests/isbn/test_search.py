@@ -19,7 +19,7 @@ from isbn.searches import (
 )
 
 from spacy_structlearn.isbn import _search
-from spacy_structlearn.isbn.derivation import ATTACH, MODIFY, SHIFT, DerivationSymbols
+from spacy_structlearn.isbn.symbols import ATTACH, MODIFY, SHIFT, DerivationSymbols
 
 WIDE = 1_000_000
 PLAIN = {False: search, True: synchronous_search}

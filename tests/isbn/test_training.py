@@ -9,8 +9,9 @@ from isbn.networks import initialized, sample
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.isbn.decode import DerivationParser
-from spacy_structlearn.isbn.derivation import DerivationSymbols, LeftCornerDerivations, encode
+from spacy_structlearn.isbn.derivation import LeftCornerDerivations, encode
 from spacy_structlearn.isbn.settings import REPORTS, ISBNSettings
+from spacy_structlearn.isbn.symbols import DerivationSymbols
 from spacy_structlearn.isbn.training import ISBNTrainer
 from spacy_structlearn.pipeline.architectures import estimator
 from spacy_structlearn.trees.brackets import parse_tree

@@ -14,7 +14,7 @@ from spacy.tokens import Doc
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.latent.em import treebank_grammar
-from spacy_structlearn.grammar.treebank.symbols import binarize
+from spacy_structlearn.grammar.treebank.data import binarize
 from spacy_structlearn.pipeline import constituency_parser
 from spacy_structlearn.pipeline.architectures import learner_model
 from spacy_structlearn.pipeline.constituency_parser import PIECE, ConstituencyParser, cut

@@ -9,7 +9,7 @@ from spacy.tokens import Doc, DocBin, Span
 import spacy_structlearn
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.latent.em import treebank_grammar
-from spacy_structlearn.grammar.treebank.symbols import binarize
+from spacy_structlearn.grammar.treebank.data import binarize
 from spacy_structlearn.pipeline.architectures import learner_model
 from spacy_structlearn.pipeline.constituency_parser import ConstituencyParser, cut
 from spacy_structlearn.pipeline.extensions.constraints import by_sentence, read_constraints

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from ..chart import _chart
 from ..latent.model import Level
+from ..treebank.data import TreebankData
 from ..treebank.lexicon import Lexicon
-from ..treebank.symbols import TreebankData
 from . import _forest
 
 CHUNK = 512  # number of sentences whose counts are added up in float32

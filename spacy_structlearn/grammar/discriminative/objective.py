@@ -29,8 +29,9 @@ from ...optimize.lbfgs import dot
 from ...parallel.shards import Engine
 from ..latent.em import TreeShard
 from ..latent.model import LatentGrammar, Level
+from ..treebank.data import TreebankData
 from ..treebank.lexicon import Backoff, Lexicon, LexiconLevel
-from ..treebank.symbols import TreebankData, substate_columns
+from ..treebank.symbols import substate_columns
 from .forests import ForestCounts, Forests, Terminals, Weights
 
 LEAST = 1e-8  # smaller base probabilities are taken for zero

@@ -28,8 +28,8 @@ from ..latent.model import LatentGrammar, Level
 from ..latent.settings import LatentGrammarSettings
 from ..latent.split_merge import NOISE
 from ..latent.stages import StagedTrainer
+from ..treebank.data import TreebankData
 from ..treebank.settings import Trees
-from ..treebank.symbols import TreebankData
 from .forests import ForestStatistics, Terminals, Weights, coarse_forests, joined
 from .objective import (
     GrammarLikelihood,

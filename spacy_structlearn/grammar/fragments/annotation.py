@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..chart.hypergraph import Hypergraphs
-from ..treebank.symbols import BINARIZATIONS, Symbols
+from ..treebank.data import BINARIZATIONS
+from ..treebank.symbols import Symbols
 from . import _annotation
 
 DEPTHS = (0, 1, 2)

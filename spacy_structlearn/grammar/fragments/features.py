@@ -31,7 +31,8 @@ from ...errors import StructlearnError
 from ...kernels.index import mix_pairs
 from ..chart.hypergraph import Hypergraphs, Mask
 from ..spans.word_attributes import WORD_ATTRIBUTE, WordAttributes, hash_of
-from ..treebank.symbols import Symbols, TreebankData, path_ends
+from ..treebank.data import TreebankData, path_ends
+from ..treebank.symbols import Symbols
 from .annotation import with_ancestors, with_edge_tags
 
 Sentences = Sequence[Sequence[str]]

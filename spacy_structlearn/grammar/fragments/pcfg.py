@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import splu
 
 from ...errors import StructlearnError
-from ..latent.model import Entries, LatentGrammar, Level
+from ..latent.model import LatentGrammar, Level
+from ..treebank.storage import Entries
 from ..treebank.symbols import Symbols
 
 _SUBSTITUTIONS = 16  # before Newton's method, whose steps are far more expensive

@@ -43,8 +43,8 @@ from ..latent.settings import LatentGrammarSettings
 from ..latent.stages import StagedTrainer
 from ..spans.forests import Folds, TrainingForests, training_forests
 from ..spans.word_attributes import vocabulary
+from ..treebank.data import TreebankData, to_tree
 from ..treebank.settings import Trees
-from ..treebank.symbols import TreebankData, to_tree
 from .expectations import FragmentExpectations, Words
 from .features import BOUNDARY, FeatureHasher, FragmentTemplates, sites_of_trees
 from .settings import PASSES, FragmentFeaturesSettings, MEstimatedGrammarSettings

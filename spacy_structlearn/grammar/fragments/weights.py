@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 from ...errors import StructlearnError
 from ...kernels.index import KeyIndex
 from ..chart.hypergraph import Floats, Hypergraphs, Mask, Refinement, Scorer
-from ..latent.model import Entries, LatentGrammar, from_signed, signed
+from ..latent.model import LatentGrammar
 from ..spans import _features as _span_features
 from ..spans.features import HashedWeights, SpanWeights
 from ..spans.model import SpanGrammar
 from ..spans.word_attributes import are_hashes, hashes_of
-from ..treebank.symbols import BINARIZATIONS, Symbols
+from ..treebank.data import BINARIZATIONS
+from ..treebank.storage import Entries, from_signed, signed
+from ..treebank.symbols import Symbols
 from .features import FeatureHasher, FragmentForests, FragmentTemplates, Hashes, Sentences
 
 

@@ -24,18 +24,13 @@ from scipy.sparse import csr_array
 from ...arrays import cumulative
 from ...learning.training import array_digest
 from ..treebank.adaptation import LexiconAdapter
+from ..treebank.data import TreebankData
 from ..treebank.lexicon import Lexicon, LexiconLevel
 from ..treebank.settings import Trees
-from ..treebank.symbols import (
-    Rules,
-    TreebankData,
-    renumbering,
-    substate_columns,
-    united_rules,
-    united_symbols,
-)
+from ..treebank.storage import Entries
+from ..treebank.symbols import Rules, renumbering, substate_columns, united_rules, united_symbols
 from .em import Refined, TreebankDerivations, observed_counts
-from .model import Entries, LatentGrammar, Level
+from .model import LatentGrammar, Level
 from .settings import LatentGrammarSettings
 from .stages import TreebankTrainer
 

@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 
 from ...errors import StructlearnError
 from ...parallel.shards import Pool, make_engine, split
-from ..treebank.lexicon import LexiconLearner, LexiconLevel
+from ..treebank.data import TreebankData
+from ..treebank.estimation import LexiconLearner
+from ..treebank.lexicon import LexiconLevel
 from ..treebank.settings import LexiconSettings
-from ..treebank.symbols import TreebankData, substate_columns
+from ..treebank.symbols import substate_columns
 from . import _derivations
 from .model import LatentGrammar, Level
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,28 +19,21 @@ from numpy.typing import NDArray
 from ...arrays import cumulative
 from ...errors import StructlearnError
 from ...learning.stored import Stored, same
+from ..treebank.data import BINARIZATIONS, Chains
 from ..treebank.lexicon import Lexicon, LexiconLevel
-from ..treebank.symbols import BINARIZATIONS, Chains, Rules, Symbols
+from ..treebank.storage import (
+    STORAGES,
+    Entries,
+    check_storage,
+    dense,
+    pack,
+    rounded,
+    sparse,
+    unpack,
+)
+from ..treebank.symbols import Rules, Symbols
 
-STORAGES = ("float32", "float16", "log8")
-_LOG8_STEP = 0.08  # nats between two codes
-_LOG8_LAST = 255  # code of exp(-0.08 * 255) = 1.4e-9 and below
-_LARGEST_LOG = float(np.log(np.finfo(np.float32).max)) - 1e-6
-_LEAST_SHIFT = -round(_LARGEST_LOG / _LOG8_STEP)
 MOST_SUBSTATES = 1 << 10
-
-
-class Entries(NamedTuple):
-    """The nonzero values of a vector, float32, and their indexes, int64, ascending."""
-
-    places: NDArray[np.int64]
-    values: NDArray[np.float32]
-
-    @classmethod
-    def of(cls, vector: NDArray[np.float32]) -> Entries:
-        """The entries of a vector, float32 (n)."""
-        places = np.flatnonzero(vector)
-        return cls(places, vector[places])
 
 
 class Level:
@@ -192,7 +185,7 @@ class Level:
         return {
             "substates": self.substates.astype(np.uint16),
             "ancestors": self.ancestors.astype(np.uint16),
-            "binary": _packed(self.entries, int(self.binary_offsets[-1]), storage),
+            "binary": pack(self.entries, int(self.binary_offsets[-1]), storage),
             "unary": sparse(self.unary, storage),
             "root": sparse(self.root, storage),
         }
@@ -207,7 +200,7 @@ class Level:
             raise ValueError("the substates of a level do not fit the symbols")
         binary, *sizes = (int(size.sum()) for size in rules.sizes(substates).values())
         arrays = map(dense, (fields["unary"], fields["root"]), sizes)
-        return cls(rules, substates, ancestors, _entries(fields["binary"], binary), *arrays)
+        return cls(rules, substates, ancestors, unpack(fields["binary"], binary), *arrays)
 
     def _check(self) -> None:
         substates = self.substates
@@ -358,14 +351,14 @@ class LatentGrammar(Stored):
         for level in self.levels:
             places, values = level.entries
             binary, unary, root = (
-                _rounded(np.where(a < threshold, np.float32(0), a), storage)
+                rounded(np.where(a < threshold, np.float32(0), a), storage)
                 for a in (values, level.unary, level.root)
             )
             positive = binary > 0
             entries = Entries(places[positive], binary[positive])
             levels.append(Level(self.rules, level.substates, level.ancestors, entries, unary, root))
         words = [
-            LexiconLevel(*(_rounded(array, storage) for array in level))
+            LexiconLevel(*(rounded(array, storage) for array in level))
             for level in self.lexicon.levels
         ]
         lexicon = self.lexicon.with_levels(self.lexicon.tag_substates, words)
@@ -483,12 +476,6 @@ class ScoredGrammar(Protocol):
         ...
 
 
-def check_storage(storage: str) -> None:
-    """Raises StructlearnError for an unknown storage."""
-    if storage not in STORAGES:
-        raise StructlearnError("SL404", value=storage, known=", ".join(STORAGES))
-
-
 def product(grammars: Sequence[LatentGrammar]) -> LatentGrammar:
     """Combine grammars of the same trees: all levels of the first, the last ones of the others.
 
@@ -511,108 +498,3 @@ def product(grammars: Sequence[LatentGrammar]) -> LatentGrammar:
         lexicon=first.lexicon.with_levels(tag_substates, words),
         members=first.members + len(grammars) - 1,
     )
-
-
-def sparse(values: NDArray[np.float32], storage: str) -> dict[str, Any]:
-    """Pack a vector: its nonzero entries, and their positions in the fewest bytes."""
-    values = values.reshape(-1)
-    return _packed(Entries.of(values), len(values), storage)
-
-
-def _packed(entries: Entries, size: int, storage: str) -> dict[str, Any]:
-    places = entries.places
-    codes, shift = _encoded(entries.values, storage)
-    fields: dict[str, Any] = {"values": codes, **({"shift": shift} if shift else {})}
-    gaps = np.diff(places, prepend=-1) - 1
-    narrow = not len(gaps) or gaps.max() < 256
-    if 8 * len(places) * (1 if narrow else 2) < size and (narrow or gaps.max() < 65536):
-        fields["gaps"] = gaps.astype(np.uint8 if narrow else np.uint16)
-    else:
-        mask = np.zeros(size, dtype=np.bool_)
-        mask[places] = True
-        fields["mask"] = np.packbits(mask, bitorder="little")
-    return fields
-
-
-def dense(fields: dict[str, Any], size: int) -> NDArray[np.float32]:
-    """The vector, float32 (size), that `sparse` packed. Raises ValueError for damaged fields."""
-    places, values = _entries(fields, size)
-    full = np.zeros(size, dtype=np.float32)
-    full[places] = values
-    return full
-
-
-def signed(entries: Entries, size: int, storage: str) -> dict[str, Any]:
-    """Pack a vector of this size with signs: its magnitudes as `sparse` does, and the signs."""
-    magnitudes = entries._replace(values=np.abs(entries.values, dtype=np.float32))
-    negative = np.packbits(entries.values < 0, bitorder="little")
-    return {"magnitudes": _packed(magnitudes, size, storage), "negative": negative}
-
-
-def from_signed(fields: dict[str, Any], size: int) -> Entries:
-    """The values that `signed` packed. Raises ValueError for damaged fields."""
-    places, values = Entries.of(dense(fields["magnitudes"], size))
-    negative = fields["negative"]
-    if negative.dtype != np.uint8 or negative.shape != ((len(places) + 7) // 8,):
-        raise ValueError("signs that do not fit the weights")
-    signs = np.unpackbits(negative, count=len(places), bitorder="little")
-    return Entries(places, np.where(signs, -values, values))
-
-
-def _entries(fields: dict[str, Any], size: int) -> Entries:
-    """The entries that `sparse` packed. Raises ValueError for damaged fields."""
-    stored = fields["values"]
-    if "gaps" in fields:
-        gaps = fields["gaps"]
-        if gaps.dtype not in (np.uint8, np.uint16) or gaps.shape != stored.shape:
-            raise ValueError("places that do not fit the values")
-        places = np.cumsum(gaps.astype(np.int64) + 1) - 1
-    else:
-        mask = fields["mask"]
-        if mask.dtype != np.uint8 or mask.shape != ((size + 7) // 8,):
-            raise ValueError("a bit mask of the wrong length")
-        places = np.flatnonzero(np.unpackbits(mask, count=size, bitorder="little"))
-    if stored.shape != places.shape or (len(places) and places[-1] >= size):
-        raise ValueError("values that do not fit their places")
-    return Entries(places, _decoded(stored, fields.get("shift", 0)))
-
-
-def _encoded(values: NDArray[np.float32], storage: str) -> tuple[NDArray, int]:
-    """Encode positive values; all storages but float32 use negative logarithms.
-
-    Returns the codes and a shift to add to them: 0 or, for "log8" with values above 1, the least
-    code. The codes of "log8" are uint8, or uint16 if there are too many.
-    """
-    if storage == "float32":
-        return values, 0
-    logs = -np.log(values.astype(np.float64))
-    if storage == "float16":
-        return logs.astype(np.float16), 0
-    codes = np.minimum(np.rint(logs / _LOG8_STEP), _LOG8_LAST).astype(np.int64)
-    shift = min(int(codes.min(initial=0)), 0)
-    codes -= shift
-    return codes.astype(np.uint8 if codes.max(initial=0) <= _LOG8_LAST else np.uint16), shift
-
-
-def _decoded(stored: NDArray, shift: int) -> NDArray[np.float32]:
-    """Decode what `_encoded` returned. Raises ValueError for anything else."""
-    sound = type(shift) is int and _LEAST_SHIFT <= shift <= 0
-    if not sound or (shift and stored.dtype.kind != "u"):
-        raise ValueError("weights with a wrong shift")
-    if stored.dtype == np.float32:
-        return stored
-    if stored.dtype == np.float16:
-        logs = stored.astype(np.float64)
-    elif stored.dtype == np.uint8 or (stored.dtype == np.uint16 and shift):
-        logs = _LOG8_STEP * (stored.astype(np.float64) + shift)
-    else:
-        raise ValueError("probabilities of the wrong type")
-    # Rounding to float16 may exceed the logarithm of the largest float32.
-    return np.exp(np.minimum(-logs, _LARGEST_LOG)).astype(np.float32)
-
-
-def _rounded(values: NDArray[np.float32], storage: str) -> NDArray[np.float32]:
-    rounded = np.zeros_like(values)
-    nonzero = values != 0
-    rounded[nonzero] = _decoded(*_encoded(values[nonzero], storage))
-    return rounded

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 
 from ...learning import settings as core
 from ...learning.settings import setting
+from ..treebank.data import BINARIZATIONS
 from ..treebank.settings import LexiconSettings
-from ..treebank.symbols import BINARIZATIONS, ROOT
+from ..treebank.symbols import ROOT
 
 MOST_ROUNDS = 8
 MOST_GRAMMARS = 100

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...arrays import cumulative
-from ..treebank.symbols import TreebankData
+from ..treebank.data import TreebankData
 from .em import ProductionCounts, TreebankDerivations
 from .model import Level
 

@@ -23,8 +23,8 @@ from ...errors import StructlearnError
 from ...learning.training import Trainer
 from ...serialization import nested
 from ...trees.tree import Tree
+from ..treebank.data import TreebankData, binarize, concatenate
 from ..treebank.settings import Trees
-from ..treebank.symbols import TreebankData, binarize, concatenate
 from .model import LatentGrammar, product
 from .settings import LatentGrammarSettings
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from ...errors import StructlearnError
 from ...learning.training import Trainer
-from ..treebank.lexicon import LexiconLearner, LexiconLevel
+from ..treebank.estimation import LexiconLearner
+from ..treebank.lexicon import LexiconLevel
 from ..treebank.settings import Trees
 from .adaptation import AdaptationTrainer
 from .em import (

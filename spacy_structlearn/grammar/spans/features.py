@@ -25,7 +25,7 @@ from ...arrays import cumulative
 from ...errors import StructlearnError
 from ...learning.stored import Stored
 from ..chart.hypergraph import Floats, Hypergraphs
-from ..latent.model import STORAGES, Entries, check_storage, from_signed, signed
+from ..treebank.storage import STORAGES, Entries, check_storage, from_signed, signed
 from ..treebank.symbols import Symbols
 from . import _features as _span_features
 from .word_attributes import (

@@ -14,7 +14,8 @@ from ...trees.tree import Tree
 from ..chart.decode import THRESHOLDS, ChartParser
 from ..chart.hypergraph import Floats, Hypergraphs, Mask
 from ..latent.model import LatentGrammar
-from ..treebank.symbols import TreebankData, renumbering, to_tree
+from ..treebank.data import TreebankData, to_tree
+from ..treebank.symbols import renumbering
 from .model import SpanGrammar
 from .settings import REPORTS
 

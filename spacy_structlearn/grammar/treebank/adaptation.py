@@ -19,9 +19,11 @@ from numpy.typing import NDArray
 
 from ...arrays import cumulative, ranges
 from ...words.signatures import SIGNATURES, registered
-from .lexicon import UNSEEN, Backoff, Lexicon, LexiconLevel
+from .data import TreebankData
+from .estimation import UNSEEN
+from .lexicon import Backoff, Lexicon, LexiconLevel
 from .settings import LexiconSettings
-from .symbols import TreebankData, substate_columns
+from .symbols import substate_columns
 
 Learned = tuple[NDArray[np.float64], NDArray[np.float64]]
 """For a level: the factors f, (n_substates), and c(w, T_x) / c(T_x) in the layout of data.pairs."""

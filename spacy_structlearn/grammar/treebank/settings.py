@@ -9,7 +9,7 @@ from typing import Any
 from ...learning.settings import Settings, setting
 from ...trees.tree import Tree
 from ...words.signatures import spelling_constraints
-from .symbols import TreebankData
+from .data import TreebankData
 
 Trees = Sequence[Tree | Sequence[Tree] | TreebankData]
 """Training data: normalized trees, lists of them, or encoded treebanks."""

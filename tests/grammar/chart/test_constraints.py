@@ -29,7 +29,7 @@ from spacy_structlearn.grammar.chart.constraints import Compiler
 from spacy_structlearn.grammar.chart.decode import DECODERS, ChartParser
 from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.spans.model import SpanGrammar
-from spacy_structlearn.grammar.treebank.symbols import binarize
+from spacy_structlearn.grammar.treebank.data import binarize
 
 MOST = 1500  # trees that are enumerated
 

@@ -27,7 +27,7 @@ from spacy_structlearn.grammar.chart.hypergraph import (
     Hypergraphs,
 )
 from spacy_structlearn.grammar.latent.em import treebank_grammar
-from spacy_structlearn.grammar.treebank.symbols import binarize
+from spacy_structlearn.grammar.treebank.data import binarize
 from spacy_structlearn.trees.tree import Tree
 
 

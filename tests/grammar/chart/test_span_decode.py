@@ -28,7 +28,7 @@ from spacy_structlearn.grammar.chart.decode import DECODERS, ChartParser
 from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.spans import model
 from spacy_structlearn.grammar.spans.model import SpanGrammar
-from spacy_structlearn.grammar.treebank.symbols import binarize
+from spacy_structlearn.grammar.treebank.data import binarize
 from spacy_structlearn.trees.parse import calibrate
 
 

@@ -29,8 +29,8 @@ from spacy_structlearn.grammar.discriminative.forests import (
 )
 from spacy_structlearn.grammar.discriminative.objective import without_backoff
 from spacy_structlearn.grammar.latent.em import treebank_grammar
+from spacy_structlearn.grammar.treebank.data import binarize, to_tree
 from spacy_structlearn.grammar.treebank.settings import LexiconSettings
-from spacy_structlearn.grammar.treebank.symbols import binarize, to_tree
 
 KINDS = ("smoothed", "simple", "tied")
 KEPT = ("gold_item", "gold_edge", "gold_unary", "gold_root")

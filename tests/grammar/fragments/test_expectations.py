@@ -20,7 +20,8 @@ from spacy_structlearn.grammar.fragments.training import FragmentStatistics
 from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.latent.model import LatentGrammar
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
-from spacy_structlearn.grammar.treebank.symbols import BINARIZATIONS, Rules, TreebankData, binarize
+from spacy_structlearn.grammar.treebank.data import BINARIZATIONS, TreebankData, binarize
+from spacy_structlearn.grammar.treebank.symbols import Rules
 
 N_SAMPLES = 3_000
 NO_WORDS = Words([], np.empty(0, np.int64), (), np.empty((0, 0), np.uint64))

@@ -26,7 +26,7 @@ from spacy_structlearn.grammar.fragments.training import FragmentStatistics
 from spacy_structlearn.grammar.fragments.weights import FragmentGrammar
 from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.spans.word_attributes import word_hash
-from spacy_structlearn.grammar.treebank.symbols import BINARIZATIONS, binarize
+from spacy_structlearn.grammar.treebank.data import BINARIZATIONS, binarize
 from spacy_structlearn.kernels.index import mix_pairs
 
 MORE = (

@@ -15,7 +15,7 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.fragments.pcfg import PCFG, Expectations
 from spacy_structlearn.grammar.latent.em import observed_counts, treebank_grammar
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
-from spacy_structlearn.grammar.treebank.symbols import BINARIZATIONS, binarize
+from spacy_structlearn.grammar.treebank.data import BINARIZATIONS, binarize
 from spacy_structlearn.trees.brackets import load_trees
 from spacy_structlearn.trees.normalize import normalize
 

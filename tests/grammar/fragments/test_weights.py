@@ -20,7 +20,7 @@ from spacy_structlearn.grammar.fragments.weights import (
 )
 from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.spans.word_attributes import word_hash
-from spacy_structlearn.grammar.treebank.symbols import BINARIZATIONS, binarize, restore
+from spacy_structlearn.grammar.treebank.data import BINARIZATIONS, binarize, restore
 from spacy_structlearn.trees.brackets import load_trees
 from spacy_structlearn.trees.normalize import normalize
 

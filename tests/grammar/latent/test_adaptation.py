@@ -14,7 +14,7 @@ from spacy_structlearn.grammar.latent.em import sums_by_parent, treebank_grammar
 from spacy_structlearn.grammar.latent.model import LatentGrammar, product
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.grammar.spans.settings import SpanGrammarSettings
-from spacy_structlearn.grammar.treebank.symbols import binarize
+from spacy_structlearn.grammar.treebank.data import binarize
 from spacy_structlearn.pipeline.architectures import estimator as learner
 from spacy_structlearn.trees.tree import Tree
 

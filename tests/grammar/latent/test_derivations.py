@@ -8,7 +8,7 @@ from spacy_structlearn.arrays import cumulative
 from spacy_structlearn.grammar.latent import _derivations
 from spacy_structlearn.grammar.latent.em import TreebankDerivations
 from spacy_structlearn.grammar.latent.model import Level
-from spacy_structlearn.grammar.treebank.symbols import binarize
+from spacy_structlearn.grammar.treebank.data import binarize
 
 
 def random_level(data, rng, most=5):

@@ -9,9 +9,9 @@ from spacy_structlearn.grammar.latent.em import (
     treebank_grammar,
 )
 from spacy_structlearn.grammar.latent.split_merge import split
-from spacy_structlearn.grammar.treebank.lexicon import LexiconLearner
+from spacy_structlearn.grammar.treebank.data import binarize
+from spacy_structlearn.grammar.treebank.estimation import LexiconLearner
 from spacy_structlearn.grammar.treebank.settings import LexiconSettings
-from spacy_structlearn.grammar.treebank.symbols import binarize
 
 SIMPLE = LexiconSettings(lexicon="simple", min_word_count=2)
 

@@ -6,16 +6,10 @@ from hypothesis import strategies as st
 
 from spacy_structlearn import serialization
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.grammar.latent.model import (
-    STORAGES,
-    Entries,
-    LatentGrammar,
-    Level,
-    dense,
-    sparse,
-)
+from spacy_structlearn.grammar.latent.model import LatentGrammar, Level
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.grammar.treebank.lexicon import LexiconLevel
+from spacy_structlearn.grammar.treebank.storage import STORAGES, Entries, dense, sparse
 from spacy_structlearn.grammar.treebank.symbols import Symbols
 
 FEW = {"split_iterations": 4, "merge_iterations": 2, "smooth_iterations": 2}

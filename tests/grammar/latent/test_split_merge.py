@@ -13,7 +13,7 @@ from spacy_structlearn.grammar.latent.split_merge import (
     smooth,
     split,
 )
-from spacy_structlearn.grammar.treebank.symbols import binarize
+from spacy_structlearn.grammar.treebank.data import binarize
 
 
 def value_of(data, level, words, learner):

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.chart.hypergraph import Hypergraphs
-from spacy_structlearn.grammar.latent.model import Entries
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.grammar.spans import _features as _span_features
 from spacy_structlearn.grammar.spans.features import (
@@ -30,6 +29,7 @@ from spacy_structlearn.grammar.spans.features import (
 )
 from spacy_structlearn.grammar.spans.settings import SpanFeaturesSettings
 from spacy_structlearn.grammar.spans.word_attributes import hash_of, word_hash
+from spacy_structlearn.grammar.treebank.storage import Entries
 from spacy_structlearn.grammar.treebank.symbols import Symbols
 
 SYMBOLS = Symbols(("A", "N", "V"), ("L", "P"), (4,), "R")

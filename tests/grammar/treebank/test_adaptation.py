@@ -6,8 +6,8 @@ from grammar import treebanks
 
 from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.treebank.adaptation import LexiconAdapter
+from spacy_structlearn.grammar.treebank.data import binarize
 from spacy_structlearn.grammar.treebank.settings import LexiconSettings
-from spacy_structlearn.grammar.treebank.symbols import binarize
 
 OLD = treebanks.trees(
     "(R (P (N tora) (A ni) (V mita) (. 。)))",

@@ -6,10 +6,9 @@ from grammar import treebanks
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.treebank import _lexicon
-from spacy_structlearn.grammar.treebank import lexicon as lexicons
-from spacy_structlearn.grammar.treebank.lexicon import LexiconLearner
+from spacy_structlearn.grammar.treebank.data import binarize
+from spacy_structlearn.grammar.treebank.estimation import UNSEEN, LexiconLearner
 from spacy_structlearn.grammar.treebank.settings import LexiconSettings
-from spacy_structlearn.grammar.treebank.symbols import binarize
 from spacy_structlearn.words.signatures import SIGNATURES, english_signature
 
 
@@ -113,7 +112,7 @@ def test_the_simple_lexicon_is_a_distribution_and_forbids_what_it_has_not_seen()
     the = lexicon.scores(0, lexicon.encode(["of", "the"]))[1]
     assert np.flatnonzero(the).tolist() == [data.symbols.tag_index["DT"]]
     unseen = lexicon.scores(0, np.array([n + len(lexicon.signatures)]))
-    assert (unseen == np.float32(lexicons.UNSEEN)).all()
+    assert (unseen == np.float32(UNSEEN)).all()
 
 
 def test_unknown_words_are_looked_up_by_ever_coarser_signatures():

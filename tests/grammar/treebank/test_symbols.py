@@ -5,14 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.grammar.treebank.symbols import (
-    binarize,
-    concatenate,
-    restore,
-    to_tree,
-    united_rules,
-    united_symbols,
-)
+from spacy_structlearn.grammar.treebank.data import binarize, concatenate, restore, to_tree
+from spacy_structlearn.grammar.treebank.symbols import united_rules, united_symbols
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.tree import Tree
 

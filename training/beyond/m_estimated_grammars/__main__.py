@@ -66,7 +66,7 @@ from spacy_structlearn.grammar.latent.model import LatentGrammar
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.grammar.latent.stages import encode
 from spacy_structlearn.grammar.spans.forests import TrainingForests, training_forests
-from spacy_structlearn.grammar.treebank.symbols import TreebankData, to_tree
+from spacy_structlearn.grammar.treebank.data import TreebankData, to_tree
 from spacy_structlearn.optimize.lbfgs import LBFGS
 from spacy_structlearn.trees.tree import Tree
 from training.beyond.m_estimated_grammars import report

@@ -46,7 +46,7 @@ from spacy_structlearn.evaluation.prf import score_spans
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.latent.model import LatentGrammar, product
-from spacy_structlearn.grammar.treebank.symbols import binarize
+from spacy_structlearn.grammar.treebank.data import binarize
 from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.trees.parse import fit_temperature
 from spacy_structlearn.trees.tree import Tree

@@ -27,7 +27,7 @@ from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammar
 from spacy_structlearn.grammar.discriminative.training import Objectives
 from spacy_structlearn.grammar.latent.model import LatentGrammar
 from spacy_structlearn.grammar.latent.stages import encode
-from spacy_structlearn.grammar.treebank.symbols import TreebankData
+from spacy_structlearn.grammar.treebank.data import TreebankData
 from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.trees.tree import Tree
 from training.common.kept import (

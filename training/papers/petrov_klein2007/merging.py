@@ -32,8 +32,8 @@ from spacy_structlearn.grammar.discriminative.training import Objectives
 from spacy_structlearn.grammar.latent.em import TreeShard
 from spacy_structlearn.grammar.latent.model import LatentGrammar, Level
 from spacy_structlearn.grammar.latent.split_merge import Merging, least_useful
+from spacy_structlearn.grammar.treebank.data import TreebankData
 from spacy_structlearn.grammar.treebank.lexicon import LexiconLevel
-from spacy_structlearn.grammar.treebank.symbols import TreebankData
 
 CRITERIA = ("joint", "conditional")
 FRACTIONS = tuple(tenths / 10 for tenths in range(11))

@@ -30,8 +30,8 @@ from spacy_structlearn.grammar.discriminative.objective import (
 )
 from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
 from spacy_structlearn.grammar.latent.model import LatentGrammar, Level
+from spacy_structlearn.grammar.treebank.data import TreebankData
 from spacy_structlearn.grammar.treebank.lexicon import Lexicon
-from spacy_structlearn.grammar.treebank.symbols import TreebankData
 from spacy_structlearn.parallel.shards import Engine
 
 REGIMES = ("coarse_to_fine", "none")

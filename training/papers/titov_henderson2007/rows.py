@@ -11,7 +11,7 @@ from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.latent.model import LatentGrammar, product
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
-from spacy_structlearn.grammar.treebank.symbols import binarize
+from spacy_structlearn.grammar.treebank.data import binarize
 from spacy_structlearn.trees.parse import Parse
 from training.beyond.span_parser.__main__ import FEW
 from training.common.kept import LEXICON

@@ -1,0 +1,429 @@
+"""Trees as the flat arrays of an X-bar grammar, and brackets of the grammar as trees.
+
+Petrov & Klein (2007), section 2 and figure 1. A phrase X with n > 2 children becomes a cascade of
+binary nodes; the intermediate ones are labelled @X and do not depend on their neighbours. Each span
+has at most one unary production between phrases: the top and the bottom of a longer chain are kept,
+and `restore` inserts the most frequent labels between the two in the output. The label above the
+tree (ROOT) is not a symbol. If it has several children, a phrase with its name is inserted over
+them and removed from the output.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from hashlib import blake2b
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...arrays import cumulative
+from ...errors import StructlearnError
+from ...trees.tree import Tree
+from .symbols import (
+    ROOT,
+    Rules,
+    Symbols,
+    distinct_rows,
+    numbered_symbols,
+    renumbering,
+    united_symbols,
+)
+
+BINARIZATIONS = ("right", "left")
+
+Chains = dict[tuple[int, int], tuple[int, ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class TreebankData:
+    """Binarized trees as flat arrays, one tree after another, children before their parents.
+
+    symbol: int32 (n_nodes).
+    left, right: int32 (n_nodes), the children; right is -1 for unary productions, both for words.
+    production: int32 (n_nodes), id of the binary or unary rule or, for a word, of the pair.
+    offsets: int64 (n_trees + 1), the first node of each tree; the last node of a tree is its top.
+    roots: int32 (n_trees), id of the root rule of each tree.
+    forms: distinct words.
+    initial: bool (n_forms), whether the form is the first word of a sentence.
+    pairs: int32 (n_pairs, 2) tag, form.
+    chain_counts: how often (top, bottom, labels between) was collapsed.
+    """
+
+    symbols: Symbols
+    rules: Rules
+    symbol: NDArray[np.int32]
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    production: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    roots: NDArray[np.int32]
+    forms: tuple[str, ...]
+    initial: NDArray[np.bool_]
+    pairs: NDArray[np.int32]
+    chain_counts: Mapping[tuple[int, int, tuple[int, ...]], int] = field(default_factory=dict)
+    binarization: str = "right"
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return len(self.roots)
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes of all trees."""
+        return len(self.symbol)
+
+    def subset(self, trees: NDArray[np.integer]) -> TreebankData:
+        """Some of the trees, by number, with the symbols, rules and pairs of all trees."""
+        sizes = np.diff(self.offsets)[trees]
+        offsets = cumulative(sizes)
+        shift = np.repeat(self.offsets[:-1][trees] - offsets[:-1], sizes)
+        nodes = np.arange(offsets[-1]) + shift
+
+        def shifted(children: NDArray[np.int32]) -> NDArray[np.int32]:
+            old = children[nodes]
+            return np.where(old < 0, old, old - shift).astype(np.int32)
+
+        return replace(
+            self,
+            symbol=self.symbol[nodes],
+            left=shifted(self.left),
+            right=shifted(self.right),
+            production=self.production[nodes],
+            offsets=offsets,
+            roots=self.roots[trees],
+            chain_counts={},
+        )
+
+    def renumbered(self, symbols: Symbols) -> TreebankData:
+        """The same trees over more symbols."""
+        to, pairs = renumbering(self.symbols, symbols), self.pairs.copy()
+        pairs[:, 0] = to[pairs[:, 0]]
+        return replace(
+            self,
+            symbols=symbols,
+            rules=self.rules.renumbered(to),
+            symbol=to[self.symbol],
+            pairs=pairs,
+            chain_counts={
+                (*to[[top, bottom]].tolist(), tuple(to[list(between)].tolist())): count
+                for (top, bottom, between), count in self.chain_counts.items()
+            },
+        )
+
+    def digest(self) -> str:
+        """A hash of the trees."""
+        digest = blake2b(digest_size=16)
+        symbols = self.symbols
+        texts = (self.binarization, symbols.names, symbols.n_tags, symbols.root, self.forms)
+        chains = sorted(self.chain_counts.items())
+        digest.update(repr((*texts, chains)).encode("utf8", "surrogatepass"))
+        arrays = (self.symbol, self.left, self.right, self.production, self.offsets)
+        for array in (*arrays, self.initial, self.pairs):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+    @cached_property
+    def is_word(self) -> NDArray[np.bool_]:
+        """bool (n_nodes)"""
+        return self.left < 0
+
+    @cached_property
+    def is_unary(self) -> NDArray[np.bool_]:
+        """bool (n_nodes)"""
+        return (self.left >= 0) & (self.right < 0)
+
+    @cached_property
+    def is_binary(self) -> NDArray[np.bool_]:
+        """bool (n_nodes)"""
+        return self.right >= 0
+
+    @cached_property
+    def spans(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Where the words below each node begin and end in its tree, int64 (n_nodes) each."""
+        nodes = np.arange(self.n_nodes)
+        word = np.cumsum(self.is_word) - self.is_word
+        word -= np.repeat(word[self.offsets[:-1]], np.diff(self.offsets))
+        below = np.where(self.is_word, nodes, self.left)
+        last = np.where(self.is_binary, self.right, below)
+        return word[path_ends(below)], word[path_ends(last)] + 1
+
+    @cached_property
+    def sentences(self) -> list[list[str]]:
+        """The words of each tree."""
+        forms = [self.forms[form] for form in self.pairs[self.production[self.is_word], 1].tolist()]
+        ends = np.append(0, np.cumsum(self.is_word))[self.offsets].tolist()
+        return [forms[begin:end] for begin, end in pairwise(ends)]
+
+    @cached_property
+    def occurrences(self) -> NDArray[np.int64]:
+        """How often each symbol occurs, int64 (n_symbols)."""
+        return np.bincount(self.symbol, minlength=self.symbols.size)
+
+    @cached_property
+    def pair_counts(self) -> NDArray[np.int64]:
+        """How often each pair occurs, int64 (n_pairs)."""
+        return np.bincount(self.production[self.is_word], minlength=len(self.pairs))
+
+    @cached_property
+    def chains(self) -> Chains:
+        """The most frequent labels between each collapsed (top, bottom); ties: the shortest."""
+        best: dict[tuple[int, int], tuple[int, int, tuple[int, ...]]] = {}
+        for (top, bottom, between), count in self.chain_counts.items():
+            rank = (-count, len(between), between)
+            best[top, bottom] = min(rank, best.get((top, bottom), rank))
+        return {pair: best[pair][2] for pair in sorted(best) if best[pair][2]}
+
+
+def path_ends(step: NDArray[np.integer]) -> NDArray[np.integer]:
+    """Follow pointers to the end of each path, which points to itself, by pointer doubling."""
+    while True:
+        further = step[step]
+        if np.array_equal(further, step):
+            return step
+        step = further
+
+
+def binarize(trees: Iterable[Tree], binarization: str = "right", root: str = ROOT) -> TreebankData:
+    """Encode normalized trees, see `trees.normalize`.
+
+    binarization: "right" (X -> c1 @X, as in the paper) or "left" (X -> @X cn).
+    root: the label above the trees. A tree with another top label is put below it.
+
+    Raises StructlearnError for an unknown binarization.
+    """
+    if binarization not in BINARIZATIONS:
+        raise StructlearnError("SL401", value=binarization, known=", ".join(BINARIZATIONS))
+    encoder = _Encoder(binarization, root)
+    for tree in trees:
+        encoder.add(tree)
+    return encoder.finish()
+
+
+def concatenate(parts: Sequence[TreebankData]) -> TreebankData:
+    """Join treebanks; symbols, rules, forms and pairs are renumbered.
+
+    Raises StructlearnError if the parts differ in binarization or root, or if there are none.
+    """
+    if len({(part.binarization, part.symbols.root) for part in parts}) != 1:
+        raise StructlearnError("SL402", number=len(parts))
+    if len(parts) == 1:
+        return parts[0]
+    first = parts[0]
+    symbols = united_symbols([part.symbols for part in parts])
+    forms: dict[tuple[str, bool], int] = {}
+    nodes, words, counts = [], [], Counter()
+    for part in parts:
+        to = renumbering(part.symbols, symbols)
+        own = zip(part.forms, part.initial.tolist(), strict=True)
+        numbers = [forms.setdefault(form, len(forms)) for form in own]
+        nodes.append(to[part.symbol])
+        form = np.full(part.n_nodes, -1, dtype=np.int32)
+        form[part.is_word] = np.array(numbers, dtype=np.int32)[
+            part.pairs[part.production[part.is_word], 1]
+        ]
+        words.append(form)
+        for (top, bottom, between), count in part.chain_counts.items():
+            counts[int(to[top]), int(to[bottom]), tuple(to[list(between)].tolist())] += count
+    shifts = np.cumsum([0, *(part.n_nodes for part in parts)])
+    shifted = list(zip(parts, shifts[:-1].tolist(), strict=True))
+    return _number(
+        symbols,
+        np.concatenate(nodes),
+        np.concatenate([np.where(p.left < 0, -1, p.left + s) for p, s in shifted]),
+        np.concatenate([np.where(p.right < 0, -1, p.right + s) for p, s in shifted]),
+        np.concatenate(words),
+        np.concatenate([[0], *(part.offsets[1:] + shift for part, shift in shifted)]),
+        list(forms),
+        counts,
+        first.binarization,
+    )
+
+
+def restore(
+    symbols: Symbols,
+    chains: Mapping[tuple[int, int], tuple[int, ...]],
+    brackets: Iterable[tuple[int, int, int]],
+) -> list[tuple[int, int, int, int]]:
+    """The brackets of the original tree of a binarized one.
+
+    brackets: (symbol, start, end) of the nodes of one tree in pre-order, with or without tags.
+
+    Returns (phrase, start, end, source) in pre-order, with collapsed chains expanded. source is the
+    index in `brackets`; for the labels of an expanded chain, that of its top.
+    """
+    first, last = symbols.n_tags, symbols.n_tags + symbols.n_phrases
+    inserted = symbols.inserted_root
+    kept: list[tuple[int, int, int, int]] = []
+    for source, (symbol, start, end) in enumerate(brackets):
+        if not first <= symbol < last or (source == 0 and symbol == inserted):
+            continue
+        if kept and kept[-1][1:3] == (start, end):
+            top = kept[-1]
+            kept.extend((label, *top[1:]) for label in chains.get((top[0], symbol), ()))
+        kept.append((symbol, start, end, source))
+    return kept
+
+
+def to_tree(
+    data: TreebankData, index: int, chains: Mapping[tuple[int, int], tuple[int, ...]] | None = None
+) -> Tree:
+    """Restore one tree of `data`; its collapsed chains become the most frequent ones."""
+    symbols, words = data.symbols, data.sentences[index]
+    nodes = np.arange(*data.offsets[index : index + 2])
+    starts, ends = (places[nodes] for places in data.spans)
+    order = np.lexsort((-nodes, -ends, starts))  # pre-order
+    symbol = data.symbol[nodes][order]
+    brackets = zip(symbol.tolist(), starts[order].tolist(), ends[order].tolist(), strict=True)
+    tags = [symbols.names[tag] for tag in symbol[symbol < symbols.n_tags].tolist()]
+    spans = [(symbols.root, 0, len(words))]
+    found = restore(symbols, data.chains if chains is None else chains, brackets)
+    spans += [(symbols.names[label], start, end) for label, start, end, _ in found]
+    return Tree.from_spans(words, tags, spans)
+
+
+_TAG, _PHRASE, _INTERMEDIATE = range(3)  # kinds of symbols
+
+
+class _Encoder:
+    """Collects the nodes of trees, with symbols numbered in order of appearance."""
+
+    def __init__(self, binarization: str, root: str):
+        self.right_branching = binarization == "right"
+        self.binarization = binarization
+        self.root = root
+        self.symbols: dict[tuple[int, str], int] = {}  # by kind and label
+        self.forms: dict[tuple[str, bool], int] = {}
+        self.symbol: list[int] = []
+        self.left: list[int] = []
+        self.right: list[int] = []
+        self.form: list[int] = []
+        self.offsets = [0]
+        self.chains: Counter[tuple[str, str, tuple[str, ...]]] = Counter()
+
+    def add(self, tree: Tree) -> None:
+        work: list[Tree | tuple[list[str], int]] = [tree]
+        # A root with several children is kept as the inserted phrase.
+        if tree.label == self.root and len(tree.children) == 1:
+            work = [tree.children[0]]
+        done: list[int] = []  # nodes without a parent yet
+        n_words = 0
+        while work:
+            item = work.pop()
+            if isinstance(item, tuple):
+                self._close(*item, done)
+            elif item.word is not None:
+                key = (item.word, n_words == 0)
+                form = self.forms.setdefault(key, len(self.forms))
+                done.append(self._node(_TAG, item.label, -1, -1, form))
+                n_words += 1
+            else:
+                labels = [item.label]
+                children = item.children
+                while len(children) == 1 and children[0].word is None:
+                    labels.append(children[0].label)
+                    children = children[0].children
+                work.append((labels, len(children)))
+                work.extend(reversed(children))
+        self.offsets.append(len(self.symbol))
+
+    def _close(self, labels: list[str], n: int, done: list[int]) -> None:
+        """Put a phrase, with the chain of `labels`, above the last n nodes of `done`."""
+        children = done[-n:]
+        del done[-n:]
+        if n == 1:
+            node = self._node(_PHRASE, labels[-1], children[0], -1)
+        else:
+            if not self.right_branching:
+                children.reverse()
+            node = children.pop()
+            while children:
+                kind = _INTERMEDIATE if len(children) > 1 else _PHRASE
+                pair = (children.pop(), node)
+                node = self._node(kind, labels[-1], *(pair if self.right_branching else pair[::-1]))
+        if labels[0] != labels[-1]:
+            # The labels between are symbols, too, even if they occur nowhere else.
+            for label in labels:
+                self._symbol(_PHRASE, label)
+            self.chains[labels[0], labels[-1], tuple(labels[1:-1])] += 1
+            node = self._node(_PHRASE, labels[0], node, -1)
+        done.append(node)
+
+    def _symbol(self, kind: int, label: str) -> int:
+        return self.symbols.setdefault((kind, label), len(self.symbols))
+
+    def _node(self, kind: int, label: str, left: int, right: int, form: int = -1) -> int:
+        self.symbol.append(self._symbol(kind, label))
+        self.left.append(left)
+        self.right.append(right)
+        self.form.append(form)
+        return len(self.symbol) - 1
+
+    def finish(self) -> TreebankData:
+        tags, phrases, split = (
+            sorted(label for other, label in self.symbols if other == kind)
+            for kind in (_TAG, _PHRASE, _INTERMEDIATE)
+        )
+        symbols = numbered_symbols(tags, phrases, set(split), self.root)
+        index = symbols.phrase_index
+        indexes = (symbols.tag_index, index, symbols.intermediate_index)
+        to = np.array([indexes[kind][label] for kind, label in self.symbols], dtype=np.int32)
+        chains = {
+            (index[top], index[bottom], tuple(index[label] for label in between)): count
+            for (top, bottom, between), count in self.chains.items()
+        }
+        return _number(
+            symbols,
+            to[np.array(self.symbol, dtype=np.int64)],
+            *(np.array(a, np.int64) for a in (self.left, self.right, self.form, self.offsets)),
+            list(self.forms),
+            chains,
+            self.binarization,
+        )
+
+
+def _number(
+    symbols: Symbols,
+    symbol: NDArray[np.integer],
+    left: NDArray[np.integer],
+    right: NDArray[np.integer],
+    form: NDArray[np.integer],
+    offsets: NDArray[np.integer],
+    forms: list[tuple[str, bool]],
+    chain_counts: Mapping[tuple[int, int, tuple[int, ...]], int],
+    binarization: str,
+) -> TreebankData:
+    """Number the productions of nodes, with rules and pairs in ascending order."""
+    word, binary = left < 0, right >= 0
+    unary = ~word & ~binary
+    production = np.empty(len(symbol), dtype=np.int32)
+    columns = np.stack([symbol[left[binary]], symbol[right[binary]], symbol[binary]], axis=1)
+    binaries, production[binary] = distinct_rows(columns, symbols.size)
+    columns = np.stack([symbol[left[unary]], symbol[unary]], axis=1)
+    unaries, production[unary] = distinct_rows(columns, symbols.size)
+    columns = np.stack([symbol[word], form[word]], axis=1)
+    pairs, production[word] = distinct_rows(columns, max(len(forms), 1))
+    roots, root = np.unique(symbol[offsets[1:] - 1], return_inverse=True)
+    return TreebankData(
+        symbols,
+        Rules(
+            np.ascontiguousarray(binaries[:, [2, 0, 1]]),
+            np.ascontiguousarray(unaries[:, ::-1]),
+            roots.astype(np.int32),
+        ),
+        symbol.astype(np.int32),
+        left.astype(np.int32),
+        right.astype(np.int32),
+        production,
+        offsets.astype(np.int64),
+        root.astype(np.int32),
+        tuple(text for text, _ in forms),
+        np.array([initial for _, initial in forms], dtype=np.bool_),
+        pairs,
+        dict(sorted(chain_counts.items())),
+        binarization,
+    )

@@ -1,0 +1,277 @@
+"""Estimation of lexicons from expected counts of words under tags.
+
+`LexiconLearner` estimates two kinds of lexicons, which `Lexicon` stores in one form:
+
+* simple (Petrov & Klein 2007, section 4): rare training words are replaced by their signatures, and
+  P(w-or-signature | T_x) is a relative frequency.
+* smoothed (the generative lexicon of Petrov et al. 2006), from P(T_x | w). With expected counts c,
+  and U the rare words,
+
+      P(T_x | S) = (c_U(T_x, S) + s0 P(T_x | U)) / (c(S) + s0)          S a signature
+      P(T_x | w) = (c(T_x, w) + s1 P(T_x | U)) / (c(w) + s1)
+      P(w | T_x) = P(T_x | w) c(w) / c(T_x),   P(S | T_x) = P(T_x | S) / c(T_x)
+
+  where the counts of a rare word are tied to U: c(T_x, w) = c(T, w) P(T_x | U) / P(T | U). Our own
+  additions replace U: by the signature S of a known word, in the second line and in the tie, and by
+  the next coarser signature, in the first line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...arrays import cumulative
+from ...words.signatures import SIGNATURES
+from .data import TreebankData
+from .lexicon import Backoff, Lexicon, LexiconLevel
+from .settings import LexiconSettings
+from .symbols import substate_columns
+
+UNSEEN = 0.001  # simple lexicon: probability of an unseen signature under every tag
+
+
+class LexiconLearner:
+    """Estimates the lexicon of a treebank from expected counts of its pairs of a tag and a form.
+
+    Counts and emissions of `data.pairs` are vectors one after another, each with an entry for each
+    substate of the tag of its pair.
+    """
+
+    def __init__(self, settings: LexiconSettings, data: TreebankData):
+        self.settings = settings
+        self.n_tags = data.symbols.n_tags
+        self._pair_tags = np.ascontiguousarray(data.pairs[:, 0])
+        texts = sorted(set(data.forms))
+        index = {text: i for i, text in enumerate(texts)}
+        word = np.array([index[text] for text in data.forms], dtype=np.int64)[data.pairs[:, 1]]
+        counts = np.bincount(word, weights=data.pair_counts, minlength=len(texts)).astype(np.int64)
+        self._smoothed = settings.lexicon == "smoothed"
+        known = np.ones(len(texts), np.bool_) if self._smoothed else counts >= settings.rare_below
+        self.words = tuple(text for text, kept in zip(texts, known.tolist(), strict=True) if kept)
+        self._index = {text: i for i, text in enumerate(self.words)}
+        self._number_signatures(data, (counts < settings.rare_below)[word])
+        self._last: _PairLayout | None = None
+        self._number_pairs(data, (np.cumsum(known) - 1)[word], known[word], counts[known])
+
+    def _number_signatures(self, data: TreebankData, rare: NDArray[np.bool_]) -> None:
+        """Number the signatures of rare words; each row is smoothed with that of its parent."""
+        settings = self.settings
+        function = SIGNATURES.get(settings.signature)
+        rows: dict[str, int] = {}
+        parents: list[str | None] = []
+
+        def row(text: str, initial: bool) -> int:
+            chain = tuple(dict.fromkeys(function(text, initial, self._index)))
+            chain = chain if settings.hierarchical else chain[:1]
+            for name, parent in zip(chain, (*chain[1:], None), strict=True):
+                if name in rows:
+                    break
+                rows[name] = len(rows)
+                parents.append(parent)
+            return rows[chain[0]] if chain else -1
+
+        of_form = np.full(len(data.forms), -1, dtype=np.int64)
+        for form in np.unique(data.pairs[rare, 1]).tolist():
+            of_form[form] = row(data.forms[form], bool(data.initial[form]))
+        backoff = np.full(len(self.words), -1)
+        if settings.word_backoff == "signature" and self._smoothed:
+            # The signature is that of the word within sentences, if it was ever seen there.
+            later = dict(sorted(zip(data.forms, data.initial.tolist(), strict=True), reverse=True))
+            for i, text in enumerate(self.words):
+                chain = function(text, later[text], self._index)
+                backoff[i] = next((rows[name] for name in chain if name in rows), -1)
+        self.signatures = tuple(rows)
+        n = len(rows)
+        of_parent = np.array([n if p is None else rows[p] for p in parents], dtype=np.int32)
+        self._rare = rare
+        form_rows = np.where(of_form < 0, n, of_form)
+        self._pair_rows = form_rows[data.pairs[:, 1]]
+        self._backoff_of_rows = Backoff(of_parent, np.zeros(n, dtype=np.float32))
+        seen = self._add_up(self._pair_rows[rare], data.pair_counts[rare], 1)[:n, 0]
+        s0 = settings.signature_smoothing if self._smoothed else 0.0
+        self._seen = seen[:, None] + s0
+        self._backoff_of_rows = Backoff(of_parent, (s0 / (seen + s0)).astype(np.float32))
+        self._backoff_rows = np.where(backoff < 0, n, backoff).astype(np.int32)
+
+    def _number_pairs(
+        self,
+        data: TreebankData,
+        word: NDArray[np.int64],
+        known: NDArray[np.bool_],
+        counts: NDArray[np.int64],
+    ) -> None:
+        """Number the pairs of a known word and a tag, whether or not the word begins a sentence."""
+        settings = self.settings
+        keys = word[known] * max(self.n_tags, 1) + data.pairs[known, 0]
+        distinct, inverse = np.unique(keys, return_inverse=True)
+        self._known = known
+        self._known_as = inverse
+        words = distinct // max(self.n_tags, 1)
+        self._tags = (distinct % max(self.n_tags, 1)).astype(np.int32)
+        self._word_offsets = cumulative(np.bincount(words, minlength=len(counts)))
+        s1 = np.where(
+            counts > settings.frequent, settings.frequent_smoothing, settings.word_smoothing
+        )
+        shrink = counts / (counts + s1) if self._smoothed else np.ones(len(counts))
+        self._backoff = (s1 * shrink if self._smoothed else np.zeros(len(counts))).astype(
+            np.float32
+        )
+        self._shrink = shrink[words]
+        pair_counts = np.bincount(inverse, weights=data.pair_counts[known], minlength=len(distinct))
+        tied = np.zeros(len(distinct), dtype=np.bool_)
+        if self._smoothed and settings.tie_rare:
+            tied = (counts < settings.rare_below - 1)[words]
+        # P(T | S), which does not depend on substates.
+        cells = self._pair_rows * self.n_tags + data.pairs[:, 0]
+        rows = self._add_up(cells[self._rare], data.pair_counts[self._rare], self.n_tags)
+        total = np.bincount(data.pairs[:, 0], data.pair_counts, self.n_tags)
+        self._judge(rows, total)
+        share = self._backoff_of_rows.expand(rows)[self._backoff_rows[words], self._tags]
+        tied &= share > 0
+        weights = np.divide(self._shrink * pair_counts, share, where=tied, out=np.zeros(len(share)))
+        self._weights = weights.astype(np.float32)
+        self._own = ~tied
+        self._pair_words = words
+
+    def fit(
+        self,
+        counts: NDArray[np.floating],
+        substates: NDArray[np.int32],
+        branches: NDArray[np.int64] | None = None,
+        smoothing: float = 0.0,
+    ) -> LexiconLevel:
+        """The M-step.
+
+        counts: of data.pairs.
+        substates: int32 (n_tags).
+        branches: int64 (X), the group of each substate of the tags.
+        smoothing: the weight a of the others in the group, p'_x = (1 - a) p_x + a mean of others.
+        """
+        layout = self._layout(substates)
+        width = layout.width
+        total = np.bincount(layout.column, weights=counts, minlength=width)
+        inverse = np.divide(1.0, total, out=np.zeros(width), where=total > 1e-20)
+        rows = self._add_up(layout.rare_cell, counts[layout.rare], width)
+        pairs = np.bincount(
+            layout.known_as, weights=counts[layout.known], minlength=len(layout.pair_column)
+        )
+        # bincount returns integers if there are no pairs.
+        pairs = pairs * (np.repeat(self._shrink, layout.pair_sizes) * inverse[layout.pair_column])
+        own = pairs[layout.own]
+        if self._smoothed:
+            self._judge(rows, total)
+        rows *= inverse
+        if not self._smoothed:
+            # Signatures are words like any others, and the row of U is constant.
+            rows[-1] = UNSEEN
+        if smoothing and branches is not None:
+            groups = layout.own_key * width + branches[layout.own_column]
+            own = _smooth(own, groups, smoothing)
+            rows = _smooth(rows, branches, smoothing)
+        return LexiconLevel(*(a.astype(np.float32) for a in (own, rows)))
+
+    def _add_up(
+        self, cells: NDArray[np.int64], counts: NDArray[np.floating], width: int
+    ) -> NDArray[np.float64]:
+        """c_U, (n_signatures + 1, width), of each signature and, last, of all rare words."""
+        size = (len(self.signatures) + 1) * width
+        flat = np.bincount(cells, weights=counts, minlength=size)
+        rows = flat.astype(np.float64, copy=False).reshape(-1, width)  # integers without cells
+        self._backoff_of_rows.add_up(rows)
+        return rows
+
+    def _judge(self, rows: NDArray[np.float64], total: NDArray[np.float64]) -> None:
+        """Normalize c_U in place to own parts of P(T_x | S), or to `total` if no word is rare."""
+        unknown = rows[-1] if rows[-1].any() else total
+        rows[-1] = unknown / unknown.sum()
+        rows[:-1] /= self._seen
+
+    def split(
+        self, level: LexiconLevel, substates: NDArray[np.int32], factor: NDArray[np.int32]
+    ) -> LexiconLevel:
+        """Split each substate into `factor` parts, which get the probabilities of the whole."""
+        columns = np.repeat(factor, substates)
+        return LexiconLevel(
+            np.repeat(level.own, columns[self._layout(substates).own_column]),
+            np.repeat(level.rows, columns, axis=1),
+        )
+
+    def emissions(self, level: LexiconLevel, substates: NDArray[np.int32]) -> NDArray[np.float32]:
+        """P(word | T_x) of each of data.pairs, float32, in the layout of the counts."""
+        layout = self._layout(substates)
+        words = np.repeat(self._pair_words, layout.pair_sizes)
+        weights = np.repeat(self._weights, layout.pair_sizes) + self._backoff[words]
+        rows = self._backoff_of_rows.expand(level.rows)
+        pairs = weights * rows[self._backoff_rows[words], layout.pair_column]
+        pairs[layout.own] += level.own
+        emissions = rows.reshape(-1)[layout.cell]
+        emissions[layout.known] = pairs[layout.known_as]
+        return emissions
+
+    def lexicon(
+        self, tag_substates: Sequence[NDArray[np.int32]], levels: Sequence[LexiconLevel]
+    ) -> Lexicon:
+        """The lexicon with these levels."""
+        return Lexicon(
+            self.words,
+            self._word_offsets,
+            self._tags,
+            self._weights,
+            self._backoff,
+            self._backoff_rows,
+            self.signatures,
+            self._backoff_of_rows,
+            self.settings.signature,
+            self.settings.normalization,
+            tag_substates,
+            levels,
+        )
+
+    def _layout(self, substates: NDArray[np.int32]) -> _PairLayout:
+        if self._last is None or not np.array_equal(self._last.substates, substates):
+            self._last = _PairLayout(self, substates)
+        return self._last
+
+
+class _PairLayout:
+    """Layout of flat vectors of substates, for given numbers of substates of the tags."""
+
+    def __init__(self, learner: LexiconLearner, substates: NDArray[np.int32]):
+        self.substates = substates.copy()
+        self.width = int(substates.sum())
+        # Entries of data.pairs: substate; whether the word is rare; cell in rows.
+        ends, self.column = substate_columns(learner._pair_tags, substates)
+        sizes = np.diff(ends)
+        self.rare = np.repeat(learner._rare, sizes)
+        self.cell = np.repeat(learner._pair_rows, sizes) * self.width + self.column
+        self.rare_cell = self.cell[self.rare]
+        # Pairs of known words and tags: their entries in data.pairs, and the entries of the pair.
+        pair_ends, self.pair_column = substate_columns(learner._tags, substates)
+        self.pair_sizes = np.diff(pair_ends)
+        as_pair = np.zeros(len(sizes), dtype=np.int64)
+        as_pair[learner._known] = learner._known_as
+        self.known = np.repeat(learner._known, sizes)
+        # One more, since there may be no known pairs.
+        shift = np.repeat(np.append(pair_ends[:-1], 0)[as_pair] - ends[:-1], sizes)
+        self.known_as = (np.arange(ends[-1]) + shift)[self.known]
+        # Their entries that are not tied.
+        self.own = np.repeat(learner._own, self.pair_sizes)
+        self.own_column = self.pair_column[self.own]
+        self.own_key = np.repeat(np.arange(len(self.pair_sizes)), self.pair_sizes)[self.own]
+
+
+def _smooth(
+    values: NDArray[np.float64], groups: NDArray[np.int64], amount: float
+) -> NDArray[np.float64]:
+    """Smooth the last axis within runs of equal groups."""
+    if not len(groups):
+        return values
+    starts = np.flatnonzero(np.concatenate([[True], groups[1:] != groups[:-1]]))
+    sizes = np.diff(np.append(starts, len(groups)))
+    total = np.repeat(np.add.reduceat(values, starts, axis=-1), sizes, axis=-1)
+    others = np.repeat(sizes - 1, sizes)
+    mean = np.divide(total - values, others, out=values.copy(), where=others > 0)
+    return (1 - amount) * values + amount * np.maximum(mean, 0)
