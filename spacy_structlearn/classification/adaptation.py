@@ -75,7 +75,7 @@ class MergedCounts(JointCounts):
         old = self._old.n_values[self._old.nodes.index(variable)]
         return old + round(float(self._added((variable,)).sum()))
 
-    def distinct(self, context: Subset, variable: int) -> NDArray[np.float64]:
+    def distinct(self, context: Subset, variable: int) -> NDArray[Any]:
         events, contexts = self.group(join(context, variable)), self.group(context)
         rows = np.zeros(len(events.keys), dtype=np.int64)
         rows[events.ids] = np.arange(len(self))
@@ -164,10 +164,10 @@ class LogLinearAdapter(ClassifierAdapter[LogLinearSettings]):
     data are added, it goes on from the current weights, and the prior remains.
     """
 
-    _optimizer: LBFGS | None = None
+    _optimizer: LBFGS
 
     def take(self, data: Sequence[ClassificationData]) -> None:
-        current = self._old if self._optimizer is None else self._merged()
+        current = self._merged() if hasattr(self, "_optimizer") else self._old
         super().take(data)
         table, label_ids = self.instances
         n_labels = len(self.labels)
@@ -209,7 +209,7 @@ class LogLinearAdapter(ClassifierAdapter[LogLinearSettings]):
 
     def iterate(self) -> bool:
         more = self._optimizer.step(self._likelihood.value_and_grad)
-        self.value = self._optimizer.value
+        self.value = self._optimizer.value or 0.0
         self.n_iterations += 1
         return more and self._optimizer.n_iterations < self.settings.max_iterations
 

@@ -9,7 +9,7 @@ The hashes are part of the model format and must never change.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set, Sized
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
@@ -111,13 +111,13 @@ class Table:
             columns = list(zip(*tuples, strict=True)) if n else [()] * len(variables)
         names: dict[int, str] = {}
         symbols = np.empty((n, len(variables)), dtype=np.uint64)
-        known: dict[int, NDArray[np.uint64]] = {}
+        shared: dict[int, NDArray[np.uint64]] = {}
         for place, column in enumerate(columns):
             if isinstance(column, Coded):
                 texts = id(column.texts)  # which columns often share
-                if texts not in known:
-                    known[texts] = np.array(_distinct(column.texts, names), dtype=np.uint64)
-                symbols[:, place] = known[texts][column.codes]
+                if texts not in shared:
+                    shared[texts] = np.array(_distinct(column.texts, names), dtype=np.uint64)
+                symbols[:, place] = shared[texts][column.codes]
             else:
                 symbols[:, place] = _symbols(column, names)
         return cls(variables, symbols, names)
@@ -263,7 +263,7 @@ def _values(values: Any, what: str) -> tuple[Any, ...] | Coded:
     raise StructlearnError("SL506", what=what, found=f"of type {type(values).__name__}")
 
 
-def _check_length(what: str, values: Sequence[Any], wanted: int) -> None:
+def _check_length(what: str, values: Sized, wanted: int) -> None:
     if len(values) != wanted:
         raise StructlearnError("SL502", what=what, found=len(values), wanted=wanted)
 
@@ -294,6 +294,6 @@ def _distinct(texts: Collection[str | None], names: dict[int, str]) -> list[int]
         symbol(text) if text is None or len(text) < _CACHED else symbol.__wrapped__(text)
         for text in texts
     ]
-    names.update(zip(symbols, texts, strict=True))
-    names.pop(MISSING, None)
+    pairs = zip(symbols, texts, strict=True)
+    names.update((number, text) for number, text in pairs if text is not None)
     return symbols

@@ -15,6 +15,7 @@ from numpy.typing import DTypeLike
 
 from ..errors import StructlearnError
 from ..learning.stored import Stored
+from ..learning.weights import Feature
 from ..serialization import nested
 from .classifier import Classifier
 from .features import ClassificationData
@@ -85,9 +86,7 @@ class Stages(Stored):
         parts = (f"{stage}:\n{indent(self[stage].describe(), '  ')}" for stage in self)
         return "\n".join(parts) or "no stages"
 
-    def strongest(
-        self, n: int, label: str | None = None, named: bool = True
-    ) -> list[tuple[str, int, str, float]]:
+    def strongest(self, n: int, label: str | None = None, named: bool = True) -> list[Feature]:
         """Return the strongest features of the main stage; see `LogLinear.strongest`.
 
         The list is empty if the main stage is a Bayesian network, which has no weights.
@@ -117,7 +116,7 @@ class Stages(Stored):
         return f"<Stages: {', '.join(self) or 'none'}; {len(self.labels)} labels>"
 
 
-def empty(settings: AnySettings) -> Classifier | Stages:
+def empty(settings: AnySettings) -> Any:
     """Return a model without labels."""
     if isinstance(settings, StagesSettings):
         return Stages({stage: empty(of) for stage, of in settings.stages.items()})

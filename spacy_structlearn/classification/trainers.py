@@ -57,7 +57,7 @@ class ClassifierTrainer(Trainer[S]):
         labels: Sequence[str] = (),
     ):
         super().__init__(settings)
-        self._model = model
+        self._model: Any = model
         # Those of a trained model include labels of the data.
         self._known = (*model.labels, *labels)
         self.variables = model.variables
@@ -138,8 +138,10 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
         self._phase = "new"
         self._previous: KeyedWeights | None = None
         self.steps: list[TemplateStep]
-        self._estimate: Estimate | None
+        self._estimate: Estimate  # from the first step on
         self._optimizer: LBFGS | None
+        self._workshop: Workshop
+        self._likelihood: LogLinearLikelihood | None
         super().__init__(settings, model, data)
 
     def take(self, data: Sequence[ClassificationData]) -> None:
@@ -147,7 +149,7 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
             self._previous = self._weights_by_key()
         super().take(data)
         self._phase = "new"
-        self.l2, self.steps, self._estimate, self._optimizer = 0.0, [], None, None
+        self.l2, self.steps, self._optimizer = 0.0, [], None
 
     def data_digest(self) -> bytes:
         held_out = self._held_out()
@@ -200,7 +202,7 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
             "phase": self._phase,
             "l2": self.l2,
             "steps": self.steps,
-            "estimate": self._estimate,
+            "estimate": None if self._phase == "new" else self._estimate,
             "optimizer": None if optimizer is None else nested(optimizer.to_bytes()),
             "previous": self._previous if optimizer is None else None,
         }
@@ -237,7 +239,7 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
         settings, train, dev = self.settings, self.instances, self._held_out()
         values = settings.l2_values
         self.l2 = values[0] if len(values) == 1 else SEARCH_L2
-        self._likelihood: LogLinearLikelihood | None = None
+        self._likelihood = None
         # The data of the last phase, if they are not those of the others.
         self._all: LabelledTable | None = None
         if settings.needs_dev and dev is None:
@@ -291,7 +293,7 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
         """Return the templates that may be added, in the order in which they became possible."""
         taken, largest = self._estimate.templates, self.settings.max_conjunction
         if self.settings.nested:
-            found = [(variable,) for variable in self.variables]
+            found: list[Template] = [(variable,) for variable in self.variables]
             for template in taken:
                 if len(template) < largest:
                     rest = [variable for variable in self.variables if variable not in template]

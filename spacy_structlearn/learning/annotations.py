@@ -60,7 +60,7 @@ def fits(value: Any, annotation: Any) -> bool:
             and _all_fit(value.values(), of_value)
         )
     if is_typeddict(annotation):
-        kinds = annotations(annotation)
+        kinds = hints(annotation)
         known = isinstance(value, Mapping) and value.keys() == kinds.keys()
         return known and all(fits(value[name], kind) for name, kind in kinds.items())
     kind = origin or annotation
@@ -83,7 +83,7 @@ def _fit_in_tuple(value: Sequence[Any], arguments: tuple[Any, ...]) -> bool:
 
 
 @cache
-def annotations(function: Any) -> dict[str, Any]:
+def hints(function: Any) -> dict[str, Any]:
     """Return the evaluated annotations of a function or class; none if they cannot be evaluated."""
     try:
         return get_type_hints(function)
@@ -93,7 +93,7 @@ def annotations(function: Any) -> dict[str, Any]:
 
 def fitting(function: Any, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the arguments. Raises TypeError unless they fit the annotations of a function."""
-    kinds = annotations(function)
+    kinds = hints(function)
     for name, value in arguments.items():
         if not fits(value, kinds.get(name, Any)):
             raise TypeError(f"{name} is of the type {type(value).__name__}")
@@ -114,6 +114,6 @@ def shown(annotation: Any) -> str:
     if origin in (Mapping, dict):
         return f"dict from {shown(arguments[0])} to {shown(arguments[1])}"
     if is_typeddict(annotation):
-        parts = (f"{name}: {shown(kind)}" for name, kind in annotations(annotation).items())
+        parts = (f"{name}: {shown(kind)}" for name, kind in hints(annotation).items())
         return f"dict of {', '.join(parts)}"
     return getattr(annotation, "__name__", str(annotation))

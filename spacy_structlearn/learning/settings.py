@@ -32,7 +32,7 @@ import numpy as np
 
 from ..errors import StructlearnError
 from ..reading import read_bytes
-from .annotations import annotations, fits, shown
+from .annotations import fits, hints, shown
 
 S = TypeVar("S", bound="Settings")
 
@@ -262,7 +262,7 @@ def document(kind: type[Settings], text: str | None = None) -> str:
 
 
 def _annotation(kind: type, name: str) -> Any:
-    return annotations(kind).get(name, Any)
+    return hints(kind).get(name, Any)
 
 
 def _in_config(annotation: Any) -> Any:
@@ -274,9 +274,9 @@ def _in_config(annotation: Any) -> Any:
     if origin in (Union, UnionType):
         return Union[tuple(map(_in_config, arguments))]  # noqa: UP007
     if origin in (Sequence, tuple):
-        return list[_in_config(arguments[0])]
+        return list[_in_config(arguments[0])]  # type: ignore[misc]  # made at run time
     if origin is Mapping:
-        return dict[tuple(map(_in_config, arguments))]
+        return dict[tuple(map(_in_config, arguments))]  # type: ignore[misc]  # made at run time
     return annotation
 
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from .. import serialization
-from .annotations import annotations, fitting
+from .annotations import fitting, hints
 
 M = TypeVar("M", bound="Stored")
 
@@ -36,7 +36,7 @@ class Stored:
 
     def fields(self) -> dict[str, Any]:
         """Return the arguments of the constructor."""
-        return {name: getattr(self, name) for name in _arguments(type(self))}
+        return {name: getattr(self, name) for name in _arguments(type(self))}  # type: ignore[arg-type]  # a class has a hash
 
     def replaced(self: M, **changes: Any) -> M:
         """Return a model with other values of some arguments; the others are shared."""
@@ -55,7 +55,7 @@ class Stored:
 
         Raises an error in `serialization.DAMAGE` if they are invalid.
         """
-        for name, kind in annotations(cls.__init__).items():
+        for name, kind in hints(cls.__init__).items():
             if name in fields and isinstance(kind, type) and issubclass(kind, Stored):
                 fields[name] = kind.from_bytes(fields[name].tobytes())
         return cls(**fitting(cls.__init__, fields))
@@ -74,7 +74,7 @@ class Stored:
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return same(self.fields(), other.fields())  # type: ignore[attr-defined]
+        return same(self.fields(), other.fields())
 
     __hash__ = None  # type: ignore[assignment]
 

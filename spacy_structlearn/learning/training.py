@@ -20,7 +20,6 @@ import numpy as np
 
 from ..cleanup import unfinished
 from ..errors import StructlearnError
-from ..parallel.shards import MakeEngine, make_engine
 from ..reading import read_bytes
 from ..serialization import DAMAGE, flag, nested, pack, reading, restore, unpack
 from .settings import Settings
@@ -45,8 +44,6 @@ class Trainer(Generic[S]):
     `state` and `restore` if its state is more than the attributes in `kept`. Its constructor ends
     with `self.add(data)`.
 
-    make_engine: creates the engine with the shards of the data, see `parallel.shards`.
-
     Attributes:
     value: the objective at the current parameters; smaller is better.
     n_iterations: number of steps so far.
@@ -56,9 +53,8 @@ class Trainer(Generic[S]):
     kept: ClassVar[tuple[str, ...]] = ()
     """Names of further attributes of the state: numbers, strings, arrays, lists of these."""
 
-    def __init__(self, settings: S, *, make_engine: MakeEngine = make_engine):
+    def __init__(self, settings: S):
         self.settings = settings
-        self.make_engine = make_engine
         self.value = 0.0
         self.n_iterations = 0
         self.finished = False

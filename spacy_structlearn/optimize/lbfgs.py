@@ -10,7 +10,7 @@ contains the whole state, so that a resumed run has the same iterates, bit for b
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -47,8 +47,13 @@ class LBFGS(Resumable):
     """
 
     _KIND = "lbfgs"
-    _SETTINGS = ("memory", "gradient_tolerance", "value_tolerance", "max_line_search")
-    _STATE = (
+    _SETTINGS: ClassVar[tuple[str, ...]] = (
+        "memory",
+        "gradient_tolerance",
+        "value_tolerance",
+        "max_line_search",
+    )
+    _STATE: ClassVar[tuple[str, ...]] = (
         "x",
         "value",
         "gradient",

@@ -148,7 +148,7 @@ class Pool:
 
 
 def make_engine(
-    make: Callable[[Any, Any], Shard], shared: Any, parts: Sequence[Any], threads: int = 1
+    make: Callable[[Any, Any], Any], shared: Any, parts: Sequence[Any], threads: int = 1
 ) -> Engine:
     """Return an engine of the shards make(shared, part), for one or more parts.
 
@@ -193,6 +193,3 @@ def balance(items: Iterable[T], n: int, size: Callable[[T], int]) -> list[list[T
     for item in sorted(items, key=size, reverse=True):
         min(lists, key=lambda part: sum(map(size, part))).append(item)
     return lists
-
-
-MakeEngine = Callable[..., Engine]

@@ -39,9 +39,6 @@ class SequenceSettings(Settings):
         help='Scheme that encodes chunks as tags. "none": each token has a label of its own.',
     )
 
-    joint: ClassVar[bool] = False
-    """Whether words and tags are predicted, too, which needs closed vocabularies."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class ChainSettings(SequenceSettings):
@@ -72,10 +69,6 @@ class ChainSettings(SequenceSettings):
 
     key_bits: ClassVar[int] = 64
     """Bits of the keys of predicates; fewer bits make a smaller model (see `Templates`)."""
-    supported_only: ClassVar[bool] = True
-    """Whether only features that occur with gold labels have a weight."""
-    margin: ClassVar[float | None] = None
-    """See `ChainModel`."""
 
     @property
     def own_templates(self) -> Templates:
@@ -178,7 +171,6 @@ class StochasticCRFSettings(ChainSettings):
 
     name: ClassVar[str] = "StochasticCRF"
     key_bits: ClassVar[int] = 40
-    supported_only: ClassVar[bool] = False
 
     order: int = setting(1, choices=(1,), exposed=False, help="States are labels.")
     pair_features: bool = setting(False, exposed=False, help="States are labels, never pairs.")

@@ -185,12 +185,13 @@ def derive_columns(columns: Symbols, names: Sequence[str], classes: WordClasses 
     Raises StructlearnError if classes are needed but not given, and for other columns.
     """
     sources = source_columns(names)
-    if sources != tuple(names) and classes is None:
+    plain = sources == tuple(names)
+    if not plain and classes is None:
         raise StructlearnError("SL241")
     if columns.shape[1:] != (len(sources),):
         own = {"n_tokens": len(columns), "n_columns": len(sources), "columns": ", ".join(sources)}
         raise StructlearnError("SL204", **own, shape=columns.shape)
-    if sources == tuple(names):
+    if plain or classes is None:
         return columns
     place = {name: column for column, name in enumerate(sources)}
     places = classes.places(columns[:, [place[form] for form in FORMS]])
@@ -237,9 +238,9 @@ def learn(
     if not len(words):
         return WordClasses(words, np.empty(0, np.uint16), np.ones(1, np.uint64), forms)
     n_classes = min(n_classes, len(words))
-    classes, counts = _exchanged(Bigrams.of(codes, len(words)), n_classes, max_passes)
+    classes, bigrams = _exchanged(Bigrams.of(codes, len(words)), n_classes, max_passes)
     merges = np.zeros((n_classes - 1, 2), dtype=np.int32)
-    _classes.merge(counts.astype(np.int64), n_classes, merges)
+    _classes.merge(bigrams.astype(np.int64), n_classes, merges)
     return WordClasses(words, classes[: len(words)].astype(np.uint16), tree_paths(merges), forms)
 
 
@@ -298,7 +299,7 @@ def _exchanged(bigrams: Bigrams, n_classes: int, max_passes: int) -> tuple[Ids, 
     return classes, counts
 
 
-def _arguments(bigrams: Bigrams) -> tuple[NDArray[np.integer], ...]:
+def _arguments(bigrams: Bigrams) -> tuple[Any, ...]:
     """Return the arguments of `_classes.exchange` that describe the text."""
     n_all, counts = bigrams.n_words + 2, bigrams.counts
     same = bigrams.first == bigrams.second

@@ -27,6 +27,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from ...errors import StructlearnError
 from ...kernels.index import KeyIndex
+from ...learning.weights import Feature, strongest
 from ...serialization import nested
 from ..classifier import Classifier
 from ..features import Rows, Table, is_by_name
@@ -133,25 +134,13 @@ class LogLinear(Classifier):
         """Return the most probable label of each row, or the first of equal ones."""
         return [self.labels[i] for i in self.log_proba(rows).argmax(axis=1)]
 
-    def strongest(
-        self, n: int, label: str | None = None, named: bool = True
-    ) -> list[tuple[str, int, str, float]]:
+    def strongest(self, n: int, label: str | None = None, named: bool = True) -> list[Feature]:
         """Return the n largest weights, by magnitude, as (name, key, label, weight).
 
         label: only weights of this label. named: only features with a name; otherwise it may be "".
         """
-        chosen = [i for i, name in enumerate(self.labels) if label in (None, name)]
-        rows = np.arange(len(self.keys))
-        if named:
-            rows = np.flatnonzero(np.isin(self.keys, np.array(sorted(self.names), dtype=np.uint64)))
-        weights = self.weights[np.ix_(rows, chosen)]
-        order = np.argsort(-np.abs(weights), axis=None, kind="stable")[:n]
-        places = zip(*np.unravel_index(order, weights.shape), strict=True)
-        found = [
-            (int(self.keys[rows[i]]), self.labels[chosen[j]], float(weights[i, j]))
-            for i, j in places
-        ]
-        return [(self.names.get(key, ""), key, name, w) for key, name, w in found if w]
+        features = self.weights, self.keys, self.labels, self.names
+        return strongest(*features, n, label, named=named)
 
     def describe(self) -> str:
         """Return a description of the templates, their order in the search, and the prior."""

@@ -104,7 +104,7 @@ class Objective:
     def __init__(
         self,
         families: Sequence[Family],
-        label_ids: NDArray[np.int64],
+        label_ids: NDArray[np.integer],
         n_labels: int,
         *,
         conditional: bool,
@@ -164,10 +164,10 @@ def _forward(table: Family, d: Floats) -> tuple[Floats, list[tuple[Floats, Float
 
 def _gradient(p: Floats, steps: list[tuple[Floats, Floats]], outer: Floats) -> list[float]:
     """Return the derivative of sum(outer * log P) by the theta of each level."""
-    slopes = []
+    slopes: list[float] = []
     adjoint = outer / p
     for weight, difference in reversed(steps):
-        slopes.append(np.sum(adjoint * (weight * (1.0 - weight) * difference)))
+        slopes.append(float(np.sum(adjoint * (weight * (1.0 - weight) * difference))))
         adjoint = adjoint * (1.0 - weight)
     return slopes[::-1]
 

@@ -17,8 +17,10 @@ probabilities those, under the constraints.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...errors import StructlearnError
 from ..layout.data import AnyInts, Floats, Ids, Ints, Mask, Symbols
@@ -100,9 +102,9 @@ def decode_with_segments(
     Other arguments and errors are those of `viterbi`; raises StructlearnError also if the labels
     are not tags of the encoding.
     """
-    parts = [split_tag(label, model.encoding) for label in model.labels]
-    names = list(dict.fromkeys(name for _, name in parts if name))
-    types = np.array([names.index(name) if name else -1 for _, name in parts], dtype=np.int32)
+    kinds = [split_tag(label, model.encoding)[1] for label in model.labels]
+    names = list(dict.fromkeys(filter(None, kinds)))
+    types = np.array([names.index(kind) if kind else -1 for kind in kinds], dtype=np.int32)
     same = same_chunk(model.labels, model.encoding)
     last = model.states[:, -1]
     scores, offsets = state_scores(model, columns, offsets, allowed)
@@ -135,8 +137,9 @@ def decode_with_segments(
         # The marginals replace the scores.
         _chain.forward_backward(chain, scores, offsets, scores, None, messages, in_logs)
         edges = (starts == offsets[sentence]) + 2 * (ends == offsets[sentence + 1])
-        passes, table = (scores, messages, in_logs), np.column_stack([table, edges])
-        _chain.segment_probabilities(chain, *passes, table, goes_on, state_types, probabilities)
+        table = np.column_stack([table, edges])
+        passed = scores, messages, in_logs
+        _chain.segment_probabilities(chain, *passed, table, goes_on, state_types, probabilities)
     labels = [names[i] for i in chunk_types.tolist()]
     return label_ids, Segments(labels, starts, ends, probabilities)
 
@@ -206,7 +209,8 @@ def state_scores(
     if model.is_empty:
         raise StructlearnError("SL205")
     columns, offsets = model.templates.check(columns, offsets)
-    scores = model.templates.scores(model.index, columns, offsets, model.weights, model.unknown)
+    weights = model.weights, model.unknown
+    scores: Floats = model.templates.scores(model.index, columns, offsets, *weights)
     scores = model.state_weights(scores)
     if model.locally_normalized:
         _normalize_locally(model, scores, offsets)
@@ -222,9 +226,7 @@ def _normalize_locally(model: ChainModel, scores: Floats, offsets: Ints) -> None
     The normaliser of p(. | y_{t-1}, x) depends on y_{t-1} only and is subtracted from its score.
     """
     first = offsets[:-1][np.diff(offsets) > 0]
-    later = np.ones(len(scores), dtype=np.bool_)
-    later[first] = False
-    later = np.flatnonzero(later)
+    later = np.delete(np.arange(len(scores)), first)
     normalizers = _log_totals(scores[later], model.transitions)
     # No sequence continues after a state without successors, so its score does not matter.
     normalizers[normalizers == -np.inf] = 0.0
@@ -248,15 +250,15 @@ def _log_totals(scores: Floats, transitions: Floats) -> Floats:
 
 def _allowed_mask(allowed: Allowed, n_tokens: int, n_labels: int) -> Mask:
     """Return `allowed` as bool (n_tokens, n_labels); raise StructlearnError if it does not fit."""
-    allowed = np.asarray(allowed)
-    if allowed.dtype == np.bool_ and allowed.shape == (n_tokens, n_labels):
-        return allowed
-    if allowed.shape != (n_tokens,) or allowed.dtype.kind not in "iu":
-        problem = f"{allowed.dtype} of shape {allowed.shape}"
-    elif n_tokens and not -1 <= allowed.min() <= allowed.max() < n_labels:
-        problem = f"ids from {allowed.min()} to {allowed.max()}"
+    given: NDArray[Any] = np.asarray(allowed)
+    if given.dtype == np.bool_ and given.shape == (n_tokens, n_labels):
+        return given
+    if given.shape != (n_tokens,) or given.dtype.kind not in "iu":
+        problem = f"{given.dtype} of shape {given.shape}"
+    elif n_tokens and not -1 <= given.min() <= given.max() < n_labels:
+        problem = f"ids from {given.min()} to {given.max()}"
     else:
-        ids = allowed.astype(np.int64)[:, None]
+        ids = given.astype(np.int64)[:, None]
         return (ids == -1) | (ids == np.arange(n_labels))
     raise StructlearnError("SL216", n_tokens=n_tokens, n_labels=n_labels, problem=problem)
 

@@ -19,12 +19,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 
 from ...arrays import check_offsets
 from ...errors import StructlearnError
 from ...kernels.index import KeyIndex, number_keys
 from ...learning.stored import Stored
+from ...learning.weights import Feature, strongest
 from ...words.classes import NOT_SHARED, WordClasses, derive_columns, source_columns
 from ..layout import encoding as encodings
 from ..layout.data import AnyFloats, AnyInts, Floats, Ids, Ints, Mask, Symbols
@@ -105,7 +106,7 @@ class ChainModel(Stored):
         self.templates = templates
         self.keys = np.ascontiguousarray(keys, dtype=np.uint64)
         dtype = np.float32 if np.asarray(weights).dtype.itemsize <= 4 else np.float64
-        self.weights = np.ascontiguousarray(weights, dtype=dtype)
+        self.weights: AnyFloats = np.ascontiguousarray(weights, dtype=dtype)
         self.transitions = np.ascontiguousarray(transitions, dtype=np.float64)
         if states is None:
             states = label_states(len(self.labels))
@@ -134,8 +135,8 @@ class ChainModel(Stored):
     @classmethod
     def empty(cls) -> ChainModel:
         """Return a model without labels and predicates, as an untrained component holds it."""
-        nothing = np.empty((0, 0), np.float32)
-        return cls((), Templates(()), np.empty(0, np.uint64), nothing, nothing)
+        weights, transitions = np.empty((0, 0), np.float32), np.empty((0, 0))
+        return cls((), Templates(()), np.empty(0, np.uint64), weights, transitions)
 
     @classmethod
     def build(
@@ -238,7 +239,7 @@ class ChainModel(Stored):
             )
         return ids
 
-    def state_weights(self, weights: AnyFloats) -> AnyFloats:
+    def state_weights(self, weights: AnyFloats) -> NDArray[Any]:
         """Sum the columns of each state: from (n, n_columns) to (n, n_states)."""
         if self.order == 1:
             return weights
@@ -275,26 +276,14 @@ class ChainModel(Stored):
         weighted = np.isfinite(self.transitions) & (self.transitions != 0)
         self.supported_transitions = (counts > 0) | weighted
 
-    def strongest(
-        self, n: int, label: str | None = None, *, named: bool = False
-    ) -> list[tuple[str, int, str, float]]:
+    def strongest(self, n: int, label: str | None = None, *, named: bool = False) -> list[Feature]:
         """Return the n features with the largest absolute weights: (name, key, label, weight).
 
         label: only features of this label (for pair features: "before label", with a space).
         named: only predicates with a name; other predicates have an empty name.
         """
-        columns = self._column_names()
-        chosen = [i for i, column in enumerate(columns) if label in (None, column)]
-        rows = np.arange(len(self.keys))
-        if named:
-            rows = np.flatnonzero(np.isin(self.keys, np.array(list(self.names), dtype=np.uint64)))
-        weights = self.weights[np.ix_(rows, chosen)]
-        order = np.argsort(-np.abs(weights), axis=None, kind="stable")[:n]
-        places = zip(*np.unravel_index(order, weights.shape), strict=True)
-        found = [
-            (int(self.keys[rows[i]]), columns[chosen[j]], float(weights[i, j])) for i, j in places
-        ]
-        return [(self.names.get(key, ""), key, name, w) for key, name, w in found if w]
+        features = self.weights, self.keys, self._column_names(), self.names
+        return strongest(*features, n, label, named=named)
 
     def compact(self, dtype: DTypeLike = "float16", threshold: float = 0.0) -> ChainModel:
         """Return a smaller model with (almost) the same predictions.
@@ -351,7 +340,8 @@ class ChainModel(Stored):
         rows = other.rows(self.keys)
         known = np.flatnonzero(rows >= 0)
         if len(known) and shared:
-            self.weights[np.ix_(known, shared)] = other.weights[np.ix_(rows[known], theirs)]
+            block = other.weights[rows[known]][:, theirs]
+            self.weights[np.ix_(known, np.array(shared))] = block
         if self.supported is not None:
             self.weights[~self.supported] = 0.0
         states = {name: state for state, name in enumerate(other._state_names())}

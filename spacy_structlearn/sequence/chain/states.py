@@ -39,7 +39,7 @@ def pair_states(
     n = len(labels)
     # One more row, the last: index -1 is the start.
     allowed = np.ones((n + 1, n), dtype=np.bool_)
-    if encodings.is_of(labels, encoding):
+    if encoding is not None and encodings.is_of(labels, encoding):
         allowed[:n] = encodings.successions(labels, encoding)
     allowed[START] = start == START
     allowed[previous_labels(label_ids, offsets, start), label_ids] = True
@@ -83,7 +83,7 @@ def legal_trigrams(seen: Mask, labels: Sequence[str], encoding: str | None) -> M
     """
     n = len(labels)
     pairs = np.ones((n + 1, n + 1), dtype=np.bool_)
-    if encodings.is_of(labels, encoding):
+    if encoding is not None and encodings.is_of(labels, encoding):
         pairs[:n, :n] = encodings.successions(labels, encoding)
         pairs[:n, n] = encodings.endings(labels, encoding)
         # A sentence begins as if O were before it.

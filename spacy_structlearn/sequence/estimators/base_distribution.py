@@ -174,7 +174,8 @@ class BaseDistribution:
         for begin in range(0, n_samples, _SAMPLES):
             columns, offsets, label_ids = self.sample(min(_SAMPLES, n_samples - begin), rng)
             columns = select_columns(columns, self.columns, model.templates.columns)
-            state_ids = states[previous_labels(label_ids, offsets, START), label_ids]
+            before = previous_labels(label_ids, offsets, START)
+            state_ids = states[before, label_ids].astype(np.int32)
             is_state = state_ids < n_states
             counts = count_transitions(offsets, state_ids, n_states + 1)
             transitions += counts[:n_states, :n_states]
@@ -336,7 +337,7 @@ class BaseDistribution:
                 # The label of the place is now the label before.
                 message = message[:, ids[first]] * factors[:, : n + 1]
                 outside = outside[ids[first]] * factors[:, n + 1 :]
-                ids = numbers
+                ids = numbers.astype(np.int64)
         return message, ids
 
     def _from_right(
@@ -355,7 +356,7 @@ class BaseDistribution:
                 factors = table[codes[first]]
                 message = message[:, ids[first]] * factors[:, :n].T[:, :, None]
                 outside = outside[ids[first]] * factors[:, n:]
-                ids = numbers
+                ids = numbers.astype(np.int64)
             ways = np.ascontiguousarray(message[:, :, :n].transpose(2, 1, 0))
             message = np.matmul(ways, self.t[:, :n, :n].transpose(1, 2, 0))
             message += self.t[:, :n, n].T[:, None, :] * outside[:, :1]

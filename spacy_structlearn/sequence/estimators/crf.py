@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from operator import attrgetter, methodcaller
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -205,7 +205,7 @@ class ChainShard:
         self._pool.map(unfold, tasks)
         rest = self._rest
         gradient[rest] = self._l2 * theta[rest] - self._target[rest]
-        pairs = sum(pairs for _, pairs in found)
+        pairs: Floats = sum((pairs for _, pairs in found), np.zeros_like(transitions))
         gradient[n_weights:] += pairs.reshape(-1)[numbered]
         return sum(value for value, _ in found)
 
@@ -355,7 +355,7 @@ class ChainLikelihood:
 
     def _folded(self) -> Engine:
         """Shards of all data, which cannot be asked for the loss yet."""
-        parts = []
+        parts: list[Any] = []
         for chosen in split(self._offsets, self._n_shards):
             tokens, offsets = _inside(self._offsets, chosen)
             sentences = self._columns[tokens], offsets, self._label_ids[tokens]

@@ -117,7 +117,7 @@ class Reader:
 def _join(first: Reading, second: Reading) -> Reading:
     """Join two readings: a code for each pair of codes that occurs."""
     chosen, codes = number_codes(first[0] * len(second[1]) + second[0])
-    return codes, first[1][first[0][chosen]] * second[1][second[0][chosen]]
+    return codes.astype(np.int64), first[1][first[0][chosen]] * second[1][second[0][chosen]]
 
 
 def number_codes(codes: Ints) -> tuple[Ids, Ids]:

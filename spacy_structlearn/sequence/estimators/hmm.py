@@ -24,7 +24,16 @@ from ...serialization import nested
 from ..chain.decode import state_scores
 from ..chain.model import ChainModel
 from ..chain.states import check_label_ids, count_trigrams, legal_trigrams
-from ..layout.data import AnyInts, Floats, Ids, Ints, Parts, SequenceData, Symbols, concatenate
+from ..layout.data import (
+    AnyInts,
+    Floats,
+    Ids,
+    Ints,
+    Parts,
+    SequenceData,
+    Symbols,
+    concatenate,
+)
 from ..layout.features import UNKNOWN, Templates
 from .base_distribution import BaseDistribution
 from .emissions import Emission, counted_emissions
@@ -96,7 +105,7 @@ def locally_uniform(
     label; it has one added to each count. Arguments and errors are those of `hidden_markov`.
     """
     columns, label_ids, trigrams = _counted(columns, offsets, label_ids, labels, names)
-    pairs = legal_trigrams(trigrams > 0, labels, encoding).any(axis=0)
+    pairs = np.asarray(legal_trigrams(trigrams > 0, labels, encoding).any(axis=0))
     pairs[-1, -1] = True
     t = np.broadcast_to(_normalise(pairs.astype(np.float64)), trigrams.shape).copy()
     t[~pairs] = 0.0
@@ -154,18 +163,19 @@ class HMMTrainer(Trainer[Any]):
 
     def iterate(self) -> bool:
         settings, labels = self.settings, self._model.labels
-        columns, *rest = concatenate(self._data, labels)
+        columns, offsets, label_ids = concatenate(self._data, labels)
         if len(columns):
             base = hidden_markov(
                 close_columns(columns)[0],
-                *rest,
+                offsets,
+                label_ids,
                 labels,
                 settings.attributes,
                 smoothing=settings.smoothing,
                 encoding=settings.encoding,
             )
             self._model = base.to_chain_model(settings.encoding, closed=False)
-            self.value = -log_likelihood(self._model, columns, *rest)
+            self.value = -log_likelihood(self._model, columns, offsets, label_ids)
         self.n_iterations += 1
         return False
 

@@ -33,6 +33,7 @@ from ...serialization import nested
 from ..chain.model import ChainModel
 from ..chain.states import START, check_label_ids, transition_places
 from ..layout.data import (
+    AnyFloats,
     AnyInts,
     Floats,
     Ids,
@@ -131,7 +132,7 @@ class GoldCounts(LinearOperator):
         for array, (features, places) in zip(arrays, self._parts(arrays), strict=True):
             array.reshape(-1)[places] = vector[features]
 
-    def _parts(self, arrays: Sequence[Floats]) -> Iterator[tuple[Mask, Ints]]:
+    def _parts(self, arrays: Sequence[AnyFloats]) -> Iterator[tuple[Mask, Ints]]:
         """Yield the features of each array and their places in it."""
         begin = 0
         for array in arrays:
@@ -252,9 +253,9 @@ class ChainStatistics:
             raise StructlearnError("SL226")
         offsets = np.concatenate([[0], offsets[1:][np.diff(offsets) > 0]])
         names = settings.columns
-        columns, found = close_columns(close(columns, names, vocabularies or {}))
+        columns, vocabulary = close_columns(close(columns, names, vocabularies or {}))
         # Symbols that q0 has not seen are unknown, even if they are in the given vocabularies.
-        self._vocabularies = dict(zip(names, found, strict=True))
+        self._vocabularies = dict(zip(names, vocabulary, strict=True))
         closed = columns  # with all columns
         templates = settings.own_templates
         columns = np.ascontiguousarray(

@@ -154,13 +154,13 @@ class JointPseudoLikelihood(ChainLikelihood):
         super().__init__(model, *sentences, **settings)
 
     def _check(self, columns: Symbols, offsets: Ints, label_ids: AnyInts) -> LabelledSentences:
-        columns, *rest = super()._check(columns, offsets, label_ids)
+        columns, offsets, label_ids = super()._check(columns, offsets, label_ids)
         for place, name in enumerate(self.model.templates.columns):
             symbols, known = columns[:, place], self.model.vocabularies[name]
             strange = (find_symbols(symbols, known) == len(known)) & (symbols != UNKNOWN)
             if strange.any():
                 raise StructlearnError("SL257", column=name, at=int(strange.argmax()))
-        return columns, *rest
+        return columns, offsets, label_ids
 
 
 class _Emission:
@@ -191,11 +191,11 @@ class _Emission:
         begins, ends = np.repeat(offsets[:-1], lengths), np.repeat(offsets[1:], lengths)
         here = np.arange(n_tokens)
         # The rows that a token's symbol meets, -1 for a template whose position is outside.
-        rows = np.full((n_tokens, len(templates), marks.shape[1]), -1, dtype=np.int64)
+        met = np.full((n_tokens, len(templates), marks.shape[1]), -1, dtype=np.int64)
         for i, (offset, *_) in enumerate(templates):
             inside = (here - offset >= begins) & (here - offset < ends)
-            rows[inside, i] = i * n_columns + marks[here[inside] - offset]
-        rows = rows.reshape(n_tokens, len(templates) * marks.shape[1])
+            met[inside, i] = i * n_columns + marks[here[inside] - offset]
+        rows = met.reshape(n_tokens, len(templates) * marks.shape[1])
         ids, first = _number_rows(rows, n_rows)
         self.contexts = _indicators(rows[first], n_rows)
         seen = csr_array((np.ones(n_tokens), (ids, symbols)), shape=(len(first), n_symbols))

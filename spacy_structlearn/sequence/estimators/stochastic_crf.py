@@ -185,9 +185,10 @@ class StochasticCRFTrainer(Trainer[Any]):
         arrays = []
         for kind, weights in self._weights.items():
             places, start = state[f"{kind}_places"], weights.start
-            unseen = start, 0, 0, self.n_averaged * start
+            zeros = np.zeros_like(start)
+            unseen = start, zeros, zeros, self.n_averaged * start
             for name, base in zip(_ARRAYS, unseen, strict=True):
-                fresh = np.zeros_like(start) + base
+                fresh = zeros + base
                 stored = _scattered(state[f"{kind}_{name}"], places, fresh)
                 arrays.append((getattr(weights, name), stored))
         for array, stored in arrays:

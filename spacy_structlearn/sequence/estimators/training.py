@@ -24,6 +24,7 @@ from ..settings import (
     LikelihoodSettings,
     MEMMSettings,
     MEstimationSettings,
+    PseudoLikelihoodSettings,
     SequenceSettings,
     StochasticCRFSettings,
 )
@@ -57,12 +58,15 @@ def initialize(
         if data:
             _, vocabularies = close_columns(np.concatenate([part.columns for part in data]))
     else:
-        columns, *sentences = concatenate(arranged(data) if settings.joint else data, tags)
-        if settings.joint:
+        columns, offsets, label_ids = concatenate(
+            arranged(data) if is_joint(settings) else data, tags
+        )
+        if is_joint(settings):
             columns, vocabularies = close_columns(columns)
         model = ChainModel.build(
             columns,
-            *sentences,
+            offsets,
+            label_ids,
             tags,
             settings.own_templates,
             settings.min_count,
@@ -70,8 +74,9 @@ def initialize(
             pair_features=settings.pair_features,
             encoding=settings.encoding,
         )
-        model.margin = settings.margin
-        if not settings.supported_only:
+        if isinstance(settings, StochasticCRFSettings):
+            # All features have a weight, not only those that occur with gold labels.
+            model.margin = settings.margin
             model.supported = np.ones(model.weights.shape, dtype=np.bool_)
             model.supported_transitions = np.ones(model.transitions.shape, dtype=np.bool_)
     if vocabularies:
@@ -102,7 +107,7 @@ def trainer(settings: SequenceSettings, parameters: ChainModel, data: Parts) -> 
         return MEstimationTrainer(settings, parameters, data)
     if isinstance(settings, StochasticCRFSettings):
         return StochasticCRFTrainer(settings, parameters, data)
-    kind = JointTrainer if settings.joint else LikelihoodTrainer
+    kind = JointTrainer if is_joint(settings) else LikelihoodTrainer
     return kind(settings, parameters, data)
 
 
@@ -121,7 +126,7 @@ def adapter(
     A stochastic CRF considers all labels then, not only likely ones.
     Raises StructlearnError for joint models.
     """
-    if settings.joint:
+    if is_joint(settings):
         raise StructlearnError("SL095", learner=f"{settings.name} with joint = true")
     if isinstance(settings, StochasticCRFSettings):
         settings = settings.part(CRFSettings, max_iterations=CRFSettings.max_iterations)
@@ -138,7 +143,12 @@ def objective_kind(settings: LikelihoodSettings) -> type[ChainLikelihood]:
         return ChainLikelihood
     if isinstance(settings, MEMMSettings):
         return LocalLikelihood
-    return JointPseudoLikelihood if settings.joint else LogPseudoLikelihood
+    return JointPseudoLikelihood if is_joint(settings) else LogPseudoLikelihood
+
+
+def is_joint(settings: SequenceSettings) -> bool:
+    """Whether words and tags are predicted, too, which needs closed vocabularies."""
+    return isinstance(settings, PseudoLikelihoodSettings) and settings.joint
 
 
 class LikelihoodTrainer(Trainer[Any]):

@@ -242,7 +242,7 @@ class Layout:
     def _bracket(self) -> Ints:
         opened = self._last("opening bracket")
         is_near = self._places - opened < _MAX_BRACKETED
-        return self._is_open("opening bracket", "closing bracket") & is_near
+        return (self._is_open("opening bracket", "closing bracket") & is_near).astype(np.int64)
 
     @cached_property
     def _is_mark(self) -> Mask:

@@ -11,9 +11,10 @@ The keys are part of the model format and must never change.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 
 from ...arrays import check_offsets, find_symbols
 from ...errors import StructlearnError
@@ -115,7 +116,7 @@ class Templates:
         weights: AnyFloats,
         unknown: Floats | None = None,
         dtype: DTypeLike = np.float64,
-    ) -> AnyFloats:
+    ) -> NDArray[Any]:
         """Return the sum of the weights of the predicates at each token, (n_tokens, n).
 
         index: index of the known predicates.
@@ -149,7 +150,7 @@ class Templates:
 
         texts: strings of symbol ids, by column name. The padding has no names.
         """
-        names = {}
+        names: dict[int, str] = {}
         for template, terms in enumerate(self._parsed):
             if len(terms) == 1 and terms[0][0] in texts:
                 known = texts[terms[0][0]]
