@@ -166,9 +166,9 @@ class LogLinearAdapter(ClassifierAdapter[LogLinearSettings]):
 
     _optimizer: LBFGS
 
-    def take(self, data: Sequence[ClassificationData]) -> None:
+    def _add(self, data: Sequence[ClassificationData]) -> None:
         current = self._merged() if hasattr(self, "_optimizer") else self._old
-        super().take(data)
+        super()._add(data)
         table, label_ids = self.instances
         n_labels = len(self.labels)
         self._base, given = self._old.base, np.empty((len(table), n_labels, 0))

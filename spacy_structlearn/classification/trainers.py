@@ -64,7 +64,7 @@ class ClassifierTrainer(Trainer[S]):
         self._data: list[ClassificationData] = []
         self.add(data)
 
-    def take(self, data: Sequence[ClassificationData]) -> None:
+    def _add(self, data: Sequence[ClassificationData]) -> None:
         whole = concatenate([*self._data, *data])
         self._data = [whole]
         self.labels = tuple(sorted({*self._known, *whole.labels}))
@@ -144,10 +144,10 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
         self._likelihood: LogLinearLikelihood | None
         super().__init__(settings, model, data)
 
-    def take(self, data: Sequence[ClassificationData]) -> None:
+    def _add(self, data: Sequence[ClassificationData]) -> None:
         if self._phase not in ("new", "done") and not self.settings.needs_dev:
             self._previous = self._weights_by_key()
-        super().take(data)
+        super()._add(data)
         self._phase = "new"
         self.l2, self.steps, self._optimizer = 0.0, [], None
 

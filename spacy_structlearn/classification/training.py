@@ -104,7 +104,7 @@ class StagesTrainer(Trainer[StagesSettings]):
         self._changed: set[str] = set()
         self.add(data)
 
-    def take(self, data: Sequence[StagesData]) -> None:
+    def _add(self, data: Sequence[StagesData]) -> None:
         """Add instances; stages that have any are trained again."""
         for stage, settings in self.settings.stages.items():
             instances = instances_of(data, stage)

@@ -85,7 +85,7 @@ class ISBNTrainer(Trainer[ISBNSettings]):
         self._all: Data = ()
         self.add(data)
 
-    def take(self, data: Data) -> None:
+    def _add(self, data: Data) -> None:
         """Add sentences and restart from the initial parameters, so that the result does not depend
         on when sentences were added.
         """

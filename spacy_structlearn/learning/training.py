@@ -40,7 +40,7 @@ logger = logging.getLogger("spacy_structlearn")
 class Trainer(Generic[S]):
     """Improves parameters one step at a time; data can be added between steps.
 
-    A subclass implements `take`, `iterate`, `parameters` and `data_digest`. It also implements
+    A subclass implements `_add`, `iterate`, `parameters` and `data_digest`. It also implements
     `state` and `restore` if its state is more than the attributes in `kept`. Its constructor ends
     with `self.add(data)`.
 
@@ -62,7 +62,7 @@ class Trainer(Generic[S]):
         self._identity: str | None = None
 
     # --- for the learner ------------------------------------------------------------------------
-    def take(self, data: Any) -> None:
+    def _add(self, data: Any) -> None:
         """Extend the training data."""
         raise NotImplementedError
 
@@ -77,7 +77,7 @@ class Trainer(Generic[S]):
     def data_digest(self) -> bytes:
         """Return a digest of the data and the initial parameters.
 
-        It does not depend on the progress of training. It is computed once for each `take`.
+        It does not depend on the progress of training. It is computed once for each `_add`.
         """
         raise NotImplementedError
 
@@ -101,7 +101,7 @@ class Trainer(Generic[S]):
     # --- owned ------------------------------------------------------------------------------------
     def add(self, data: Any) -> None:
         """Add data; the next step continues from the current parameters."""
-        self.take(data)
+        self._add(data)
         self.finished = False
         self._identity = None
 

@@ -178,7 +178,7 @@ class MajorityTrainer(Trainer[MajoritySettings]):
         self.labels, self.seen, self.counts = parameters.labels, [], [1] * len(parameters.labels)
         self.add(data)
 
-    def take(self, data):
+    def _add(self, data):
         self.seen += [label for part in data for label in part.labels]
 
     def iterate(self):

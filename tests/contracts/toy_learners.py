@@ -42,7 +42,7 @@ class MeanTrainer(Trainer[MeanSettings]):
         self.numbers: list[float] = []
         self.add(data)
 
-    def take(self, data):
+    def _add(self, data):
         self.numbers = sorted(self.numbers + list(data))
         self.last = self.n_iterations + self.settings.max_iterations
 

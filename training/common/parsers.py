@@ -112,7 +112,7 @@ class KeptTrainer(Trainer[Kept]):
         self._trees: list[Tree] = []
         self.add(data)
 
-    def take(self, data: Trees) -> None:
+    def _add(self, data: Trees) -> None:
         self._trees += [tree for part in data for tree in part]
 
     def iterate(self) -> bool:

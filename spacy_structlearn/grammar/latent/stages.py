@@ -64,7 +64,7 @@ class TreebankTrainer(Trainer[S]):
         """Set the state before the first step."""
         raise NotImplementedError
 
-    def take(self, data: Trees) -> None:
+    def _add(self, data: Trees) -> None:
         """Extend the treebank, and start again. Raises StructlearnError if there are no trees."""
         before = [self._data] if hasattr(self, "_data") else []
         self._data = encode(self.grammar_settings, [*before, *data])

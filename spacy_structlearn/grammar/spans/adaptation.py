@@ -69,7 +69,7 @@ class SpanGrammarAdapter(Trainer[SpanGrammarSettings]):
         self._trees: list[Tree] = []
         self.add(data)
 
-    def take(self, data: Data) -> None:
+    def _add(self, data: Data) -> None:
         """Take trees, and start again."""
         self._trees += training_trees(data)
         self._grammar: LatentGrammar | None = None

@@ -131,7 +131,7 @@ class SpanGrammarTrainer(StagedTrainer[SpanGrammarSettings]):
         self._trees: list[Tree] = []
         super().__init__(settings, data, trainer_of_one)
 
-    def take(self, data: Data) -> None:
+    def _add(self, data: Data) -> None:
         """Take trees. These may have rules that the grammar lacks, so training begins again."""
         self._trees += training_trees(data)
         self._words = [tree.words() for tree in self._trees]

@@ -158,7 +158,7 @@ class HMMTrainer(Trainer[Any]):
         self._data: list[SequenceData] = []
         self.add(data)
 
-    def take(self, data: Parts) -> None:
+    def _add(self, data: Parts) -> None:
         self._data = [*self._data, *data]
 
     def iterate(self) -> bool:

@@ -449,7 +449,7 @@ class MEstimationTrainer(Trainer[Any]):
         self._data: list[SequenceData] = []
         self.add(data)
 
-    def take(self, data: Parts) -> None:
+    def _add(self, data: Parts) -> None:
         self._data = [*self._data, *data]
         self._statistics: ChainStatistics | None = None
         self._minimization: Minimization | None = None

@@ -119,7 +119,7 @@ class StochasticCRFTrainer(Trainer[Any]):
         self._rank: Ids | None = None
         self.add(data)
 
-    def take(self, data: Parts) -> None:
+    def _add(self, data: Parts) -> None:
         columns, offsets, label_ids = concatenate(data, self.model.labels)
         rows = self.model.rows(self.model.templates.keys(columns, offsets))
         offsets = check_offsets(offsets, len(rows))

@@ -167,7 +167,7 @@ class LikelihoodTrainer(Trainer[Any]):
         self._centered = centered
         self.add(data)
 
-    def take(self, data: Parts) -> None:
+    def _add(self, data: Parts) -> None:
         sentences = concatenate(data, self._model.labels)
         if self._objective is None:
             self._begin(*sentences)
@@ -241,7 +241,7 @@ class JointTrainer(LikelihoodTrainer):
 
     _data: Parts = ()
 
-    def take(self, data: Parts) -> None:
+    def _add(self, data: Parts) -> None:
         if self._objective is not None:
             self._objective.write(self._optimizer.x)
             self._objective.close()
