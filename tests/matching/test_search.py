@@ -1,4 +1,4 @@
-"""The search for patterns against one that tries all nodes (training.common.tree_search)."""
+"""The search for patterns against one that tries all nodes (matching.tree_search)."""
 
 from random import Random
 
@@ -7,6 +7,15 @@ import pytest
 import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matching.tree_search import (
+    RELATIONS,
+    found_in,
+    nodes_of,
+    random_doc,
+    random_pattern,
+    random_tree,
+    related,
+)
 
 from spacy_structlearn import ConstituentMatcher
 from spacy_structlearn.arrays import Coded
@@ -19,15 +28,6 @@ from spacy_structlearn.trees._nodes import build
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.heads import COLLINS, LEFTMOST
 from spacy_structlearn.trees.nodes import Brackets
-from training.common.tree_search import (
-    RELATIONS,
-    found_in,
-    nodes_of,
-    random_doc,
-    random_pattern,
-    random_tree,
-    related,
-)
 
 VOCAB = spacy.blank("en").vocab
 NUMBERED = [f"{side}{number}" for side in "<>" for number in (1, 2, 3, -1, -2, -3)]

@@ -8,6 +8,7 @@ import spacy
 import srsly
 from hypothesis import given
 from hypothesis import strategies as st
+from matching.tree_search import random_doc, random_pattern
 from pipeline.parsed import parsed_doc
 from spacy.tokens import Doc, DocBin, Span, SpanGroup
 from spacy.vocab import Vocab
@@ -17,7 +18,6 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline.extensions import forests, set_spans
 from spacy_structlearn.pipeline.extensions.matcher import ConstituentMatcher
 from spacy_structlearn.trees.heads import LEFTMOST
-from training.common.tree_search import random_doc, random_pattern
 
 NLP = spacy.blank("en")
 VOCAB = NLP.vocab

@@ -25,14 +25,12 @@ mean.N.behind_union       mean of union F1 - adapted F1
 forgetting.ewt_dev        mean loss of F1 on EWT's dev after adaptation to 100 trees
 update.one_document.COMPONENT  loss of the main score, times 100, on the other documents of the
                           sample by three updates of the component with one document; loss: maximum
-tools.checks, tools.failed     see `training.benchmarks.tools`
 """
 
 from __future__ import annotations
 
-import argparse
 import gzip
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -52,8 +50,8 @@ from spacy_structlearn.evaluation.evalb import EvalbScore, score_trees
 from spacy_structlearn.pipeline.extensions import trees as trees_of
 from spacy_structlearn.pipeline.readers import read_treebank, with_gold_tokens
 from spacy_structlearn.trees.tree import Tree
-from training.benchmarks import tools
-from training.common.recording import CORPORA, RESULTS, ROOT, WORK, clean_commit, record, show
+from training.common.command import options, run_parts
+from training.common.recording import CORPORA, RESULTS, ROOT, WORK
 from training.common.scoring import f1_standard_error
 from training.common.treebanks import MCTB_DOMAINS, PUNCTUATION, domain_trees, ewt_trees, wsj_trees
 from training.pipeline import default
@@ -216,42 +214,23 @@ def summary(results: dict[str, Any]) -> Figures:
     return means
 
 
-def checked() -> Figures:
-    """Run the checks of spaCy's tools."""
-    problems = tools.checks()
-    failed = [name for name, problem in problems.items() if problem]
-    return {"tools.checks": len(problems), "tools.failed": len(failed)}
-
-
-def read() -> dict[str, Any]:
+def means() -> Figures:
+    """Return the means of the recorded figures."""
     path = RESULTS / f"{NAME}.json"
-    return srsly.read_json(path) if path.exists() else {}
-
-
-def steps(args: argparse.Namespace) -> Iterator[Callable[[], Figures]]:
-    """Yield the steps, each of which returns figures."""
-    yield before
-    for domain, kind in product(args.domains, args.kinds):
-        for n in args.sizes or SIZES[kind]:
-            yield partial(figures, domain, n, kind)
-    yield updates
-    yield checked
+    return summary(srsly.read_json(path) if path.exists() else {})
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = options(__doc__)
     parser.add_argument("--domains", nargs="+", choices=DOMAINS, default=DOMAINS)
     parser.add_argument("--sizes", nargs="+", type=int, help="default: by kind")
     parser.add_argument("--kinds", nargs="+", choices=SIZES, default=list(SIZES))
     args = parser.parse_args()
-    clean_commit()
-    for step in steps(args):
-        found = step()
-        record(NAME, found)
-        show(found)
-    found = summary(read())
-    record(NAME, found)
-    show(found)
+    parts: dict[str, Callable[[], Figures]] = {"before": before}
+    for domain, kind in product(args.domains, args.kinds):
+        for n in args.sizes or SIZES[kind]:
+            parts[f"{domain}.{n}.{kind}"] = partial(figures, domain, n, kind)
+    run_parts(NAME, parts | {"updates": updates, "means": means})
 
 
 if __name__ == "__main__":

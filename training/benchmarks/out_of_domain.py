@@ -28,7 +28,8 @@ from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
 from training.benchmarks.adaptation import PARSER, TAGGER, words_of
-from training.common.recording import CORPORA, clean_commit, record, show
+from training.common.command import options, run_parts
+from training.common.recording import CORPORA
 from training.common.scoring import Figures, f1_standard_error, under
 from training.common.treebanks import DOMAINS, MCTB_DOMAINS, domain_trees
 
@@ -43,7 +44,7 @@ def ours() -> Iterator[Figures]:
         gold = domain_trees(CORPORA, domain, "dev")
         docs = nlp.pipe(words_of(nlp, tree) for tree in gold)
         found = score_trees(gold, [trees_of(doc)[0] for doc in docs], punctuation="gold")
-        yield under(domain, {"sentences": len(gold), **_figures(found)})
+        yield under(f"out_of_domain.{domain}", {"sentences": len(gold), **_figures(found)})
 
 
 def published() -> Iterator[Figures]:
@@ -53,7 +54,7 @@ def published() -> Iterator[Figures]:
         for name in PARSERS:
             found = _trees(CORPORA / "mctb_outputs" / f"{domain}.{name}.trees.gz")
             score = score_trees(gold[-len(found) :], found, punctuation="gold")
-            yield under(f"{domain}.{name}", _figures(score))
+            yield under(f"out_of_domain.{domain}.{name}", _figures(score))
 
 
 def _trees(path: Path) -> Sequence[Tree]:
@@ -69,11 +70,8 @@ def _figures(score: EvalbScore) -> Figures:
 
 
 def main() -> None:
-    clean_commit()
-    for figures in (*published(), *ours()):
-        found = under("out_of_domain", figures)
-        record(NAME, found)
-        show(found)
+    options(__doc__).parse_args()
+    run_parts(NAME, {"published": published, "ours": ours})
 
 
 if __name__ == "__main__":

@@ -36,13 +36,15 @@ from spacy_structlearn.evaluation.evalb import score_trees
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree, escape
-from training.benchmarks import speed
+from training.benchmarks import parser_worker, speed
+from training.common.command import options
+from training.common.kept import Run
 from training.common.process import measured
-from training.common.recording import CORPORA, WORK, record, show
+from training.common.recording import record, show
 from training.common.treebanks import ewt_trees, wsj_trees
-from training.papers.petrov_klein2007 import memory
-from training.papers.petrov_klein2007.__main__ import GENERATIVE, best_wsj_grammar, measure
+from training.papers.petrov_klein2007.generative import best_wsj_grammar
 
+NAME = "parsing_generative"
 JAVA = ["java", "-XX:+UseSerialGC", "-Xmx1200m"]
 PACKAGE = "edu.berkeley.nlp.PCFGLA"
 ROUNDS = {"wsj_sample": 4, "ewt": 5}  # of the Berkeley parser, which are best on dev
@@ -90,7 +92,6 @@ def berkeley_parsing(jar: Path, grammar: Path, test: Sequence[Tree], folder: Pat
         "ms_per_sentence": 1000 * extra / (PASSES - 1) / len(test),
         "peak_rss_mb": runs[1]["peak_rss_mb"],
         "test_f1": score.f1,
-        "test_f1_strict": score.strict.f1,
         "test_complete": score.complete_match,
     }
 
@@ -99,11 +100,12 @@ def _read(line: str) -> Tree | None:
     return None if line.replace(" ", "") == NOTHING else normalize(parse_tree(line))
 
 
-def write_trees(trees: Iterable[Tree], path: Path) -> None:
+def write_trees(trees: Iterable[Tree], path: Path) -> Path:
     """Write one tree per line, with an empty outer bracket as the peer expects."""
     with open(path, "w", encoding="utf8") as file:
         for tree in trees:
             file.write(f"( {' '.join(map(str, tree.children))} )\n")
+    return path
 
 
 def alternating(
@@ -122,28 +124,73 @@ def alternating(
     return medians[0], medians[1]
 
 
+def compare_checkouts(args: argparse.Namespace) -> None:
+    """Compare the parser with that of another checkout, and with the Berkeley parser if given."""
+    figures = speed.compare(args.before.resolve(), args.rounds, args.limit)
+    if args.berkeley is not None and args.grammar is not None:
+        if args.train:
+            trees = write_trees(ewt_trees(args.corpora, "train"), args.grammar.with_suffix(".mrg"))
+            berkeley_training(args.berkeley, trees, args.grammar, ROUNDS["ewt"])
+        test = list(ewt_trees(args.corpora, "dev"))[:: args.limit or EVERY]
+        with tempfile.TemporaryDirectory() as name:
+            peer = berkeley_parsing(args.berkeley, args.grammar, test, Path(name))
+        figures["berkeley.ms_per_sentence"] = peer["ms_per_sentence"]
+        figures["berkeley.f1.ewt_dev"] = peer["test_f1"]
+    show(figures)
+    if args.limit is None:
+        record("speed", figures)
+
+
+def compare(args: argparse.Namespace, folder: Path) -> None:
+    """Compare training, with --train, and parsing with the Berkeley parser."""
+    jar, grammar, worker = args.berkeley, args.grammar, parser_worker.__name__
+    if args.train:
+        grammar, rounds = grammar or folder / "wsj.gr", ROUNDS["wsj_sample"]
+        train = wsj_trees(args.corpora, "train")
+        own, trees = folder / "train.trees", write_trees(train, folder / "train.mrg")
+        own.write_text("".join(f"{tree}\n" for tree in train), encoding="utf8")
+        ours, peer = alternating(
+            lambda: measured(worker, "train", own, rounds),
+            lambda: berkeley_training(jar, trees, grammar, rounds),
+            args.runs,
+        )
+        keep("train", ours, peer)
+    path = best_wsj_grammar(Run(args.corpora, args.work))
+    sentences, test = folder / "test.json", wsj_trees(args.corpora, "test")
+    sentences.write_text(json.dumps([tree.words() for tree in test]), encoding="utf8")
+    ours, peer = alternating(
+        lambda: measured(worker, "parse", path, sentences),
+        lambda: berkeley_parsing(jar, grammar, test, folder),
+        args.runs,
+    )
+    keep("parse", ours, peer)
+
+
+def keep(what: str, ours: dict, peer: dict) -> None:
+    """Record and print medians."""
+    figures = {f"peer.{what}.ours.{key}": value for key, value in ours.items()}
+    figures |= {f"peer.{what}.berkeley.{key}": value for key, value in peer.items()}
+    record(NAME, figures)
+    show(figures)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = options(__doc__, "corpora", "work", "runs", "limit")
     parser.add_argument("--speed", action="store_true", help="compare with another checkout")
     parser.add_argument("--before", type=Path, help="that checkout, for --speed")
     parser.add_argument("--rounds", type=int, default=5, help="of --speed; default: %(default)s")
-    parser.add_argument("--limit", type=int, help="number of sentences of a trial of --speed")
     parser.add_argument("--berkeley", type=Path, help="BerkeleyParser-1.7.jar (GPL, not ours)")
     parser.add_argument(
         "--grammar", type=Path, help="its grammar of the WSJ sample, or with --speed of EWT"
     )
     parser.add_argument("--train", action="store_true", help="train its grammar first")
-    parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
-    parser.add_argument("--work", type=Path, default=WORK, help="cache of grammars")
-    parser.add_argument("--runs", type=int, default=3, help="number of alternating runs")
     args = parser.parse_args()
     if args.speed:
         if args.before is None:
             parser.error("--speed needs --before, a checkout with its compiled kernels")
         compare_checkouts(args)
         return
-    jar = args.berkeley
-    if jar is None or not jar.is_file():
+    if args.berkeley is None or not args.berkeley.is_file():
         sys.exit("skipped: give --berkeley BerkeleyParser-1.7.jar; it is GPL and not shipped here")
     if shutil.which("java") is None:
         sys.exit("skipped: the Berkeley parser needs Java")
@@ -151,61 +198,6 @@ def main() -> None:
         sys.exit("skipped: give --grammar, or --train to train one")
     with tempfile.TemporaryDirectory() as name:
         compare(args, Path(name))
-
-
-def compare_checkouts(args: argparse.Namespace) -> None:
-    """Compare the parser with that of another checkout, and with the Berkeley parser if given."""
-    grammar = best_wsj_grammar(args.corpora, args.work)
-    figures = speed.compare(args.before.resolve(), grammar, args.rounds, args.limit)
-    if args.berkeley is not None and args.grammar is not None:
-        if args.train:
-            trees = args.grammar.with_suffix(".mrg")
-            write_trees(ewt_trees(args.corpora, "train"), trees)
-            berkeley_training(args.berkeley, trees, args.grammar, ROUNDS["ewt"])
-        test = list(ewt_trees(args.corpora, "dev"))[:: args.limit or EVERY]
-        with tempfile.TemporaryDirectory() as name:
-            peer = berkeley_parsing(args.berkeley, args.grammar, test, Path(name))
-        ours = figures["parser.ms_per_sentence.new"]
-        figures["berkeley.ms_per_sentence"] = peer["ms_per_sentence"]
-        figures["berkeley.f1.ewt_dev"] = peer["test_f1"]
-        figures["ratio.berkeley_over_ours.ms"] = peer["ms_per_sentence"] / ours
-    show(figures)
-    if args.limit is None:
-        record("speed", figures)
-
-
-def compare(args: argparse.Namespace, folder: Path) -> None:
-    grammar = args.grammar
-    if args.train:
-        trees, grammar = folder / "train.mrg", grammar or folder / "wsj.gr"
-        write_trees(wsj_trees(args.corpora, "train"), trees)
-        ours, peer = alternating(
-            lambda: measure("train", args.corpora),
-            lambda: berkeley_training(args.berkeley, trees, grammar, ROUNDS["wsj_sample"]),
-            args.runs,
-        )
-        keep("train", ours, peer, {"cpu_s": "train_cpu", "peak_rss_mb": "train_peak_rss"})
-    path, sentences = best_wsj_grammar(args.corpora, args.work), folder / "test.json"
-    test = wsj_trees(args.corpora, "test")
-    sentences.write_text(json.dumps([tree.words() for tree in test]), encoding="utf8")
-    ours, peer = alternating(
-        lambda: {
-            **measure("speed", args.corpora, path, sentences),
-            **measured(memory.__name__, path, sentences),
-        },
-        lambda: berkeley_parsing(args.berkeley, grammar, test, folder),
-        args.runs,
-    )
-    keep("parse", ours, peer, {"ms_per_sentence": "parse_cpu", "peak_rss_mb": "parse_peak_rss"})
-
-
-def keep(what: str, ours: dict, peer: dict, ratios: dict[str, str]) -> None:
-    """Record and print medians, and ratios of peer to ours for the keys of `ratios`."""
-    figures = {f"peer.{what}.ours.{key}": value for key, value in ours.items()}
-    figures |= {f"peer.{what}.berkeley.{key}": value for key, value in peer.items()}
-    figures |= {f"peer.ratio.{name}": peer[key] / ours[key] for key, name in ratios.items()}
-    record(GENERATIVE, figures)
-    show(figures)
 
 
 if __name__ == "__main__":

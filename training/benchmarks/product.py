@@ -14,9 +14,6 @@ words_per_cpu_s  words and punctuation per CPU second on raw text of EWT's dev: 
                  of each component alone on Docs annotated by earlier components
 rss_mb           peak memory of a process that loads the pipeline and annotates these texts
 packages         number of distributions in install_mb
-store.checks     number of checks of store.py that pass: predictions are the same after operations
-                 of spaCy on Docs, including processes started by spawn
-store.failed     number of checks that fail
 peers.NAME       packages, install_mb and version of another package, without models;
                  without_gpu_mb: without the packages for GPUs that torch requires, but not its
                  builds for CPUs
@@ -29,23 +26,22 @@ records the sizes of the peers that are installed in a folder.
 
 from __future__ import annotations
 
-import argparse
-import json
-import multiprocessing
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from importlib.metadata import Distribution, PackageNotFoundError, distributions
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
+from typing import Any
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from training.common.command import options, run_parts
 from training.common.ewt import treebank
-from training.common.process import measured
-from training.common.recording import CORPORA, ROOT, peak_mb, record, show
+from training.common.process import in_process
+from training.common.recording import CORPORA, ROOT, peak_mb
 
 OURS = "spacy-structlearn"
 RESULTS = "product"
@@ -137,7 +133,7 @@ def peers(folder: Path) -> dict[str, float | str]:
 
 
 # --- time and memory ------------------------------------------------------------------------------
-def load_s() -> dict[str, float]:
+def load_s() -> float:
     """Return the seconds of one load()."""
     import spacy  # noqa: F401
 
@@ -145,7 +141,7 @@ def load_s() -> dict[str, float]:
 
     start = perf_counter()
     spacy_structlearn.load()
-    return {"load_s": perf_counter() - start}
+    return perf_counter() - start
 
 
 def help_s() -> float:
@@ -191,56 +187,22 @@ def components() -> dict[str, float]:
     return {f"words_per_cpu_s.{key}": speed[name] for key, name in COMPONENTS.items()}
 
 
-# --- stored predictions ---------------------------------------------------------------------------
-def stored() -> dict[str, float]:
-    """Return the number of passed checks of store.py, and print the names of failed checks."""
-    import spacy_structlearn
-    from training.benchmarks.store import checks
-
-    multiprocessing.set_start_method("spawn")
-    results = dict(checks(spacy_structlearn.load()))
-    failed = [name for name, passed in results.items() if not passed]
-    for name in failed:
-        print(f"not passed: {name}", file=sys.stderr)
-    return {"store.checks": len(results) - len(failed), "store.failed": len(failed)}
-
-
-MEASUREMENTS: dict[str, Callable[[], dict[str, float]]] = {
-    "load_s": load_s,
-    "speed": speed,
-    "components": components,
-    "store": stored,
-}
-
-
-def figures() -> Iterator[dict[str, float]]:
-    """Yield all figures."""
-    yield {"package_mb": megabytes(ROOT / "spacy_structlearn" / "data" / "en_structlearn_sm")}
-    yield install_mb()
-    yield {
-        "load_s": median(
-            measured(__spec__.name, "--measure", "load_s")["load_s"] for _ in range(RUNS)
-        )
-    }
-    yield {"help_s": median(help_s() for _ in range(RUNS))}
-    yield measured(__spec__.name, "--measure", "speed")
-    yield measured(__spec__.name, "--measure", "components")
-    yield measured(__spec__.name, "--measure", "store")
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = options(__doc__)
     parser.add_argument(
         "--peers", type=Path, metavar="FOLDER", help="only sizes of the peers installed there"
     )
-    parser.add_argument("--measure", choices=MEASUREMENTS, help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.measure:
-        print(json.dumps(MEASUREMENTS[args.measure]()))
-        return
-    for found in [peers(args.peers)] if args.peers else figures():
-        record(RESULTS, found)
-        show(found)
+    data = ROOT / "spacy_structlearn" / "data" / "en_structlearn_sm"
+    parts: dict[str, Callable[[], dict[str, Any]]] = {
+        "package_mb": lambda: {"package_mb": megabytes(data)},
+        "install_mb": install_mb,
+        "load_s": lambda: {"load_s": median(in_process(load_s) for _ in range(RUNS))},
+        "help_s": lambda: {"help_s": median(help_s() for _ in range(RUNS))},
+        "speed": lambda: in_process(speed),
+        "components": lambda: in_process(components),
+    }
+    run_parts(RESULTS, {"peers": lambda: peers(args.peers)} if args.peers else parts)
 
 
 if __name__ == "__main__":

@@ -80,11 +80,11 @@ from spacy_structlearn.pipeline.extensions import aligned_group
 from spacy_structlearn.pipeline.readers import read_treebank
 from training.benchmarks import raw_text_peers
 from training.benchmarks.peers.__main__ import PEERS as INSTALLED
-from training.benchmarks.peers.__main__ import Failed, virtual_environment
 from training.benchmarks.product import WARM_UP, megabytes
 from training.common.everyday import read_everyday, score_pairs
 from training.common.ewt import treebank, tuning_documents
 from training.common.jackknife import untagged
+from training.common.process import Failed, virtual_environment
 from training.common.recording import CORPORA, ROOT, WORK, record, show
 from training.common.scoring import under
 

@@ -18,7 +18,6 @@ words.million   words of the raw text; words.parsed_million: of the trees
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,8 +25,8 @@ from typing import Any
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.latent.model import LatentGrammar
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
-from training.common.kept import LEXICON, train
-from training.common.recording import CORPORA, WORK, clean_commit, record, show
+from training.common.command import options, run_parts
+from training.common.kept import LEXICON, run_training
 from training.common.scoring import f1_standard_error, score, under
 from training.common.treebanks import MCTB_DOMAINS, PUNCTUATION, domain_trees, ewt_trees
 from training.pipeline import default
@@ -56,11 +55,15 @@ def of_grammars(corpora: Path, work: Path, threads: int) -> Iterator[Figures]:
     alone = LEXICON.part(LatentGrammarSettings, rounds=PRIOR.rounds, threads=threads)
     both = alone.part(type(alone), prior=prior)
     product = both.part(type(both), grammars=GRAMMARS)
+
+    def trained(settings: LatentGrammarSettings, name: str) -> LatentGrammar:
+        return run_training(settings, trees, name)[0].parameters()
+
     grammars = {
-        "treebanks": lambda: train(trees, alone, "treebanks")[0],
+        "treebanks": lambda: trained(alone, "treebanks"),
         "raw_text": lambda: LatentGrammar.from_bytes(prior.read_bytes()).first_grammars(1),
-        "both": lambda: train(trees, both, "both")[0],
-        "product": lambda: train(trees, product, "product")[0],
+        "both": lambda: trained(both, "both"),
+        "product": lambda: trained(product, "product"),
     }
     for kind, grammar in grammars.items():
         parser = ChartParser(grammar(), threads=threads)
@@ -71,15 +74,13 @@ def of_grammars(corpora: Path, work: Path, threads: int) -> Iterator[Figures]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--threads", type=int, default=1, help="threads; default: %(default)s")
-    args = parser.parse_args()
-    clean_commit()
-    words = {"million": n_words(CORPORA) / 1e6, "parsed_million": WORDS / 1e6}
-    record(RESULTS, under("words", words))
-    for found in of_grammars(CORPORA, WORK, args.threads):
-        record(RESULTS, found)
-        show(found)
+    args = options(__doc__, "corpora", "work", "jobs").parse_args()
+    words = {"million": n_words(args.corpora) / 1e6, "parsed_million": WORDS / 1e6}
+    parts = {
+        "words": lambda: under("words", words),
+        "grammars": lambda: of_grammars(args.corpora, args.work, args.jobs),
+    }
+    run_parts(RESULTS, parts)
 
 
 if __name__ == "__main__":

@@ -15,17 +15,11 @@ training/results/speed.json:
 
 ratio.*      new over old, of words (and punctuation) per CPU second: of the parser, which gets
              sentences with predicted tags; of the role labeler, for verbs; of the pipeline on raw
-             text; and (train) of making the forests on which span features are trained;
-             berkeley_over_ours.ms: milliseconds for a sentence of dev of EWT
+             text; and (train) of making the forests on which span features are trained
 parser.*     words per CPU second on dev of EWT; ms_100_tokens: CPU milliseconds for a sentence of
              100 tokens; exponent: of the time as a power of the length, from 20 to 100 tokens
-f1, ece      on dev of EWT, with predicted tags; f1.wsj_test: on the test part of the WSJ sample,
-             without tags, by the grammar of `best_wsj_grammar`; `change` is new minus old
-failures     makeshift trees on dev of EWT, CRAFT and the WSJ sample
+f1, ece      on dev of EWT, with predicted tags; `change` is new minus old
 peak_rss_mb  of the process that parses dev of EWT
-profile.*    milliseconds for a sentence of dev of EWT, by stage: inside and outside scores of the
-             first pass, listing and packing of forests, the passes of further levels and grammars,
-             and the rest, which is tags, words, span features and reading of trees
 """
 
 from __future__ import annotations
@@ -50,18 +44,15 @@ PARTS = ("parser", "srl", "pipeline", "train")
 Work = Callable[[], Any]
 
 
-def compare(before: Path, grammar: Path, rounds: int, limit: int | None) -> dict[str, float]:
-    """Run both checkouts, and return the figures.
-
-    grammar: the file of a grammar of the WSJ sample. limit: of sentences, for a trial.
-    """
+def compare(before: Path, rounds: int, limit: int | None) -> dict[str, float]:
+    """Run both checkouts, and return the figures. limit: of sentences, for a trial."""
     checkouts = {"new": ROOT, "old": before}
-    workers = {name: Worker(path, grammar, limit) for name, path in checkouts.items()}
+    workers = {name: Worker(path, limit) for name, path in checkouts.items()}
     scores = {name: worker.ask("scores") for name, worker in workers.items()}
     figures: dict[str, float] = {
         f"{key}.{name}": value for name, own in scores.items() for key, value in own.items()
     }
-    for key in ("f1.ewt_dev", "f1.wsj_test", "ece.ewt_dev"):
+    for key in ("f1.ewt_dev", "ece.ewt_dev"):
         figures[f"{key}.change"] = scores["new"][key] - scores["old"][key]
     for part in PARTS:
         times = {name: [] for name in workers}
@@ -78,24 +69,18 @@ def compare(before: Path, grammar: Path, rounds: int, limit: int | None) -> dict
         slope = np.polyfit(np.log(LENGTHS), np.log(seconds), 1)[0]
         figures[f"parser.exponent.{name}"] = float(slope)
         figures[f"parser.ms_100_tokens.{name}"] = 1000 * float(seconds[-1])
-    for stage, milliseconds in workers["new"].ask("profile").items():
-        figures[f"profile.{stage}"] = milliseconds
-    words = workers["new"].ask("words")
-    for name in workers:
-        seconds = words / figures[f"parser.words_per_cpu_s.{name}"]
-        figures[f"parser.ms_per_sentence.{name}"] = 1000 * seconds / figures["n.ewt_dev.new"]
     return figures | {"rounds": rounds}
 
 
 class Worker:
     """A process that parses with one checkout."""
 
-    def __init__(self, checkout: Path, grammar: Path, limit: int | None):
+    def __init__(self, checkout: Path, limit: int | None):
         environment = {**os.environ, "PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"}
         environment["STRUCTLEARN_CORPORA"] = str(CORPORA.resolve())
         # As text, so that the folder of this file is not searched for modules.
         script = Path(__file__).read_text(encoding="utf8")
-        command = [sys.executable, "-c", script, str(grammar.resolve()), str(limit or 0)]
+        command = [sys.executable, "-c", script, str(limit or 0)]
         self._process = subprocess.Popen(
             command, env=environment, cwd=checkout, stdin=-1, stdout=-1, text=True
         )
@@ -113,41 +98,37 @@ class Worker:
 
 
 # --- in the process -------------------------------------------------------------------------------
-def answers(grammar: Path, limit: int) -> dict[str, Work]:
+def answers(limit: int) -> dict[str, Work]:
     """The questions, and what answers them. Reads only what both checkouts have."""
     from spacy.tokens import Doc
 
     import spacy_structlearn
     from spacy_structlearn.evaluation.calibration import expected_calibration_error
     from spacy_structlearn.grammar.chart.decode import ChartParser
-    from spacy_structlearn.grammar.latent.model import LatentGrammar
+    from spacy_structlearn.trees.brackets import unescape
     from training.common.scoring import brackets_right, scored
-    from training.common.treebanks import craft_trees, ewt_trees, wsj_trees
+    from training.common.treebanks import ewt_trees
 
     nlp = spacy_structlearn.load()
-    pipes = dict(nlp.pipeline)
+    pipes: dict[str, Any] = dict(nlp.pipeline)
     parser, labeler = pipes["constituency_parser"], pipes["srl_labeler"]
-
-    def roles(docs: list[Doc]) -> None:
-        predicates = getattr(labeler, "predicates", "verbs")
-        labeler.predicates = "verbs"  # the other one may find no others
-        labeler.predict(docs)
-        labeler.predicates = predicates
-
-    chosen = slice(limit or None)
-    trees = list(ewt_trees(CORPORA, "dev"))[chosen]
-
-    def docs(sentences: list[list[str]]) -> list[Doc]:
-        made = [Doc(nlp.vocab, words=words, sent_starts=_starts(words)) for words in sentences]
-        return list(pipes["chain_tagger"].pipe(made))
-
-    words = [_words(tree) for tree in trees]
-    tagged, n_words = docs(words), sum(map(len, words))
+    trees = list(ewt_trees(CORPORA, "dev"))[slice(limit or None)]
+    words = [[unescape(word) for word in tree.words()] for tree in trees]
+    n_words = sum(map(len, words))
     texts = [" ".join(" ".join(own) for own in words[i : i + 10]) for i in range(0, len(words), 10)]
     of_length = _of_lengths(words)
 
-    def parsed(given: list[Doc]) -> list[Any]:
-        return list(parser.predict(given))
+    def docs(sentences: list[list[str]]) -> list[Doc]:
+        starts = ([place == 0 for place in range(len(own))] for own in sentences)
+        pairs = zip(sentences, starts, strict=True)
+        made = [Doc(nlp.vocab, words=own, sent_starts=first) for own, first in pairs]
+        return list(pipes["chain_tagger"].pipe(made))
+
+    def roles(docs: list[Doc]) -> None:
+        before = labeler.predicates
+        labeler.predicates = "verbs"  # the other one may find no others
+        labeler.predict(docs)
+        labeler.predicates = before
 
     def speed(work: Work, n: int = n_words) -> float:
         start = process_time()
@@ -155,84 +136,46 @@ def answers(grammar: Path, limit: int) -> dict[str, Work]:
         return n / (process_time() - start)
 
     def scores() -> dict[str, float]:
-        readings = parsed(tagged)
-        peak = peak_mb()
-        parses = [_parse(reading, doc) for reading, doc in zip(readings, tagged, strict=True)]
-        score = scored(parses, trees, "gold")
-        failed = sum(parse.failed for parse in parses)
-        for read in (craft_trees, wsj_trees):
-            others = docs([_words(tree) for tree in read(CORPORA, "dev")][chosen])
-            failed += sum(bool(reading.failures) for reading in parsed(others))
-        error = expected_calibration_error(*brackets_right(parses, trees))
-        of_wsj = ChartParser(LatentGrammar.from_bytes(grammar.read_bytes()))
-        test = list(wsj_trees(CORPORA, "test"))[chosen]
-        found = of_wsj.parse([tree.words() for tree in test])
+        parsed = list(parser.pipe(docs(words)))
+        peak, parses = peak_mb(), list(map(_parse, parsed))
         return {
-            "f1.ewt_dev": score.f1,
-            "f1.wsj_test": scored(found, test, "gold").f1,
-            "ece.ewt_dev": error,
+            "f1.ewt_dev": scored(parses, trees, "gold").f1,
+            "ece.ewt_dev": expected_calibration_error(*brackets_right(parses, trees)),
             "peak_rss_mb": peak,
-            "failures": failed,
             "n.ewt_dev": len(trees),
-            "n.wsj_test": len(test),
         }
 
     def lengths() -> Iterator[float]:
         for sentences in of_length:
             given = docs(sentences)
             start = process_time()
-            parsed(given)
+            parser.predict(given)
             yield (process_time() - start) / len(given)
 
-    def profile() -> dict[str, float]:
-        def stages() -> dict[str, float]:
-            with parser._parser()._charts.borrowed() as chart:
-                return chart.seconds
-
-        before, start = stages(), process_time()
-        parsed(tagged)
-        total = process_time() - start
-        found = {stage: seconds - before[stage] for stage, seconds in stages().items()}
-        found["rest"] = total - sum(found.values())
-        return {stage: 1000 * seconds / len(tagged) for stage, seconds in found.items()}
-
+    tagged = docs(words)
     with_trees = list(parser.pipe(docs(words)))
     of_forests = ChartParser(parser.parameters.grammar)
     return {
         "scores": scores,
-        "parser": lambda: speed(lambda: parsed(tagged)),
+        "parser": lambda: speed(lambda: parser.predict(tagged)),
         "srl": lambda: speed(lambda: roles(with_trees)),
         "pipeline": lambda: speed(lambda: list(nlp.pipe(texts))),
         "train": lambda: speed(lambda: of_forests.forests(words)),
         "lengths": lambda: list(lengths()),
-        "profile": profile,
-        "words": lambda: n_words,
     }
 
 
-def _words(tree: Any) -> list[str]:
-    from spacy_structlearn.trees.brackets import unescape
-
-    return [unescape(word) for word in tree.words()]
-
-
-def _starts(words: list[str]) -> list[bool]:
-    return [place == 0 for place in range(len(words))]
-
-
-def _parse(reading: Any, doc: Any) -> Any:
-    """The reading of the component as a `Parse`."""
+def _parse(doc: Any) -> Any:
+    """The constituents of a Doc of one sentence as a `Parse`."""
     from spacy_structlearn.trees.parse import Parse
 
-    labels, starts, ends, probabilities = zip(*reading.brackets, strict=True)
-    tags = [token.tag_ for token in doc]
+    group = doc.spans["constituents"]
     return Parse(
-        list(labels),
-        list(starts),
-        list(ends),
-        np.array(probabilities, dtype=np.float32),
-        tags,
-        failed=bool(reading.failures),
+        [span.label_ for span in group],
+        [span.start for span in group],
+        [span.end for span in group],
+        np.array(group.attrs["scores"], dtype=np.float32),
+        [token.tag_ for token in doc],
     )
 
 
@@ -248,7 +191,7 @@ def _of_lengths(sentences: list[list[str]]) -> list[list[list[str]]]:
 
 def serve() -> None:
     """Answer the questions of stdin, a line each."""
-    known = answers(Path(sys.argv[1]), int(sys.argv[2]))
+    known = answers(int(sys.argv[1]))
     gc.collect()
     gc.freeze()
     for line in sys.stdin:

@@ -11,9 +11,7 @@ test_f1_se is the standard error by a bootstrap over sentences.
 
 from __future__ import annotations
 
-import argparse
-import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from time import process_time
@@ -28,9 +26,7 @@ from spacy.util import load_config
 from spacy_structlearn.groups import NP_CHUNKS
 from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.pipeline.readers import create_conll_chunks_reader, to_example
-from spacy_structlearn.sequence.estimators.crf import ChainLikelihood
-from spacy_structlearn.sequence.layout.data import concatenate
-from training.common.recording import record, show
+from training.common.command import options, run_parts
 from training.common.scoring import bootstrap_error, under
 from training.pipeline import default
 from training.pipeline.classes import FILES, sentences, train_classes
@@ -55,17 +51,10 @@ def conll(
         for name, stop in (("train", n_train), ("test", None))
     )
     chunker.initialize(lambda: train)
-    figures = {}
-    if architecture == "CRF.v1" and settings.get("order", 1) == 1:
-        figures["loss_at_zero"] = loss_at_zero(chunker, train)
-        figures["predicates"] = len(chunker.parameters.keys)
-    iterations = []
     start = process_time()
-    loss = chunker.fit(train, on_iteration=lambda *iteration: iterations.append(iteration))
-    figures |= {
-        "loss_converged": loss,
+    chunker.fit(train)
+    figures = {
         "train_cpu_s": process_time() - start,
-        "iterations": len(iterations),
         "features": chunker.parameters.n_features,
     }
     for example in test:
@@ -118,13 +107,6 @@ def best(corpora: Path, work: Path) -> dict[str, float]:
     return {f"full.{key}": value for key, value in full.items()}
 
 
-def loss_at_zero(chunker, examples: list[Example]) -> float:
-    """Return the objective with zero weights: the number of tokens times log 3."""
-    data = concatenate([chunker.gold_data(eg) for eg in examples], chunker.parameters.labels)
-    objective = ChainLikelihood(chunker.parameters, *data, l2=chunker.estimator.settings.l2)
-    return objective.value_and_grad(np.zeros(objective.n_parameters))[0]
-
-
 # --- EWT ------------------------------------------------------------------------------------------
 def ewt(corpora: Path, work: Path, jobs: int) -> dict[str, float]:
     """Return F1 of the chunker on dev by the tags used in training and evaluation."""
@@ -159,29 +141,19 @@ def chunk_counts(examples: Sequence[Example]) -> NDArray[np.int64]:
     return np.array(rows, dtype=np.int64).reshape(-1, 3)
 
 
+CONLL2000 = (crf1, crf2, hmm, all_chunks)
+
+
 def main() -> None:
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--corpora", type=Path, default=default.CORPORA)
-    parser.add_argument("--work", type=Path, default=default.WORK, help="cache of stages")
-    parser.add_argument("--jobs", type=int, default=1, help="number of processes for jackknifing")
-    conll2000 = (crf1, crf2, hmm, all_chunks)
-    names = [*(part.__name__ for part in conll2000), "best"]
-    parser.add_argument("--only", choices=[*names, "ewt"], help="one part")
-    args = parser.parse_args()
-    parts = {
+    names = [*(part.__name__ for part in CONLL2000), "best", "ewt"]
+    args = options(__doc__, "corpora", "work", "jobs", only=names).parse_args()
+    parts: dict[str, Callable[[], dict[str, float]]] = {
         part.__name__: partial(lambda part: under(part.__name__, part(args.corpora)), part)
-        for part in conll2000
+        for part in CONLL2000
     }
-    parts |= {
-        "best": lambda: under("best", best(args.corpora, args.work)),
-        "ewt": lambda: under("ewt", ewt(args.corpora, args.work, args.jobs)),
-    }
-    for name, part in parts.items():
-        if args.only in (None, name):
-            figures = part()
-            record("chunking", figures)
-            show(figures)
+    parts["best"] = lambda: under("best", best(args.corpora, args.work))
+    parts["ewt"] = lambda: under("ewt", ewt(args.corpora, args.work, args.jobs))
+    run_parts("chunking", parts, args.only)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,4 @@
-"""CoNLL-2000: its sentences, and the features and settings shared by CRFsuite and our CRF.
-
-Functions import the package only when they need it, so that it does not add to the memory of peers.
-"""
+"""CoNLL-2000: its sentences, also as arrays."""
 
 from __future__ import annotations
 
@@ -12,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 N_TRAIN = 7936
-L2 = 2.0  # of |w|^2 / 2
 Sentence = list[tuple[str, str, str]]  # word, tag, B-NP / I-NP / O
 
 
@@ -49,41 +45,3 @@ def ours_data(sentences: list[Sentence]):
     )
     offsets = np.cumsum([0, *map(len, sentences)])
     return SequenceData(columns, offsets, tuple(iob for rows in sentences for _, _, iob in rows))
-
-
-def ours_settings(threads: int = 1):
-    """Return the settings of the CRF that is compared with CRFsuite."""
-    from spacy_structlearn.sequence.settings import CRFSettings
-
-    return CRFSettings(
-        l2=L2,
-        max_iterations=500,
-        tolerance=1e-6,
-        threads=threads,
-    )
-
-
-def attributes(rows: Sentence) -> list[list[str]]:
-    """Return the same predicates as strings."""
-    n = len(rows)
-
-    def at(column: int, i: int) -> str:
-        return rows[i][column] if 0 <= i < n else f"<{i if i < 0 else i - n + 1}>"
-
-    templates = [[("w", k)] for k in (0, -1, 1, -2, 2)] + [
-        [("w", -1), ("w", 0)],
-        [("w", 0), ("w", 1)],
-        *([("t", k)] for k in (0, -1, 1, -2, 2)),
-        *([("t", k), ("t", k + 1)] for k in (-1, -2, 0, 1)),
-        *([("t", k), ("t", k + 1), ("t", k + 2)] for k in (-2, -1, 0)),
-    ]
-    names = ["|".join(f"{c}[{k}]" for c, k in template) for template in templates]
-    columns = {"w": 0, "t": 1}
-    sequence = []
-    for i in range(n):
-        texts = [
-            f"{name}={'|'.join(at(columns[c], i + k) for c, k in template)}"
-            for name, template in zip(names, templates, strict=True)
-        ]
-        sequence.append([*texts, "bias"])
-    return sequence

@@ -8,7 +8,7 @@ import resource
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from datetime import date
 from functools import cache
 from pathlib import Path
@@ -79,27 +79,6 @@ def show(figures: Mapping[str, Any]) -> None:
         if not isinstance(value, list):
             text = f"{value:,.4f}" if isinstance(value, float) else value
             print(f"{key:52} {text}", flush=True)
-
-
-def record_steps(
-    name: str,
-    steps: Iterable[Iterable[Mapping[str, Any]]],
-    write_report: Callable[[Path, str], None],
-    is_trial: bool,
-) -> None:
-    """Print and record the figures of each step, and write the report. is_trial: only print.
-
-    Raises SystemExit before the first step unless the checkout is clean.
-    """
-    if not is_trial:
-        clean_commit()
-    for step in steps:
-        for figures in step:
-            if not is_trial:
-                record(name, figures)
-            show(figures)
-        if not is_trial:
-            write_report(RESULTS, name)
 
 
 def peak_mb() -> float:

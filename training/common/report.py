@@ -1,26 +1,114 @@
-"""Functions for reports: tables in Markdown, figures with dotted keys, and plots."""
+"""Pages of results: text with figures of training/results/*.json in it, and plots.
+
+In a page of training/pages, and in training/tables.md, `{KEY FORM}` is a figure:
+
+{KEY FORM}            the figure with this dotted key in the results of the page, such as
+                      `{wsj.dev_f1 .1f}`; a number in a key is a place in a list
+{RESULTS KEY FORM}    a figure of training/results/RESULTS.json
+{A - B FORM}          the difference of two figures
+{100 * KEY FORM}      a figure times a number
+{se N KEY FORM}       the standard error of a share of N items, in percent as the share is
+
+FORM is that of `format`, or: `p`, a p-value; `<0.05` and `>=0.05`, yes if this holds and **no** if
+it does not; `;`, a list of texts; a word, such as `role`, a network of this class in one line.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Mapping
+from functools import cache, reduce
 from pathlib import Path
-from textwrap import wrap
 from typing import Any
 
 import srsly
 
 from training.common import recording
+from training.common.sources import ROOT
 
 Figures = Mapping[str, Any]
 
-# Sentences of the parts on which grammars are scored.
-SENTENCES = {
-    ("wsj", "dev"): 273,
-    ("wsj", "test"): 245,
-    ("ewt", "tune"): 1175,
-    ("ewt", "dev"): 1974,
-}
-NAMES = {"wsj": "WSJ", "ewt": "EWT"}
+PAGES = ROOT / "training" / "pages"
+FIGURE = re.compile(r"\{([^{}\n]+ [^{}\n ]+)\}")
+
+
+# --- pages ----------------------------------------------------------------------------------------
+def page_of(name: str) -> str:
+    """Return training/pages/NAME.md with the figures of training/results/NAME.json in it.
+
+    A figure that is not recorded yet is left out.
+    """
+    return filled((PAGES / f"{name}.md").read_text(encoding="utf8"), name, missing="")
+
+
+def write_page(name: str) -> None:
+    """Write this page to training/results/NAME.md."""
+    (recording.RESULTS / f"{name}.md").write_text(page_of(name), encoding="utf8")
+
+
+def filled(template: str, results: str = "", missing: str | None = None) -> str:
+    """Return a text with its figures.
+
+    results: of keys without a name. missing: in place of figures that are not recorded. Raises
+    KeyError or FileNotFoundError for these if it is None.
+    """
+    read.cache_clear()
+
+    def shown(place: re.Match[str]) -> str:
+        *words, form = place[1].split(" ")
+        try:
+            return formatted(value_of(words, results), form)
+        except (FileNotFoundError, KeyError, IndexError):
+            if missing is None:
+                raise
+            return missing
+
+    return FIGURE.sub(shown, template)
+
+
+def value_of(words: list[str], results: str) -> Any:
+    """Return the value of a place: see above."""
+    match words:
+        case ["se", n, *rest]:
+            return standard_error(value_of(rest, results), int(n))
+        case [*rest, "-", key]:
+            return value_of(rest, results) - value_of([*rest[:-1], key], results)
+        case [*rest, factor, "*", key]:
+            return float(factor) * value_of([*rest, key], results)
+        case [*name, key]:
+            return reduce(_below, key.split("."), read(name[0] if name else results))
+    raise KeyError(" ".join(words))
+
+
+def _below(table: Any, step: str) -> Any:
+    return table[int(step) if isinstance(table, list) else step]
+
+
+@cache
+def read(results: str) -> Any:
+    return srsly.read_json(recording.RESULTS / f"{results}.json")
+
+
+def formatted(value: Any, form: str) -> str:
+    """Format a figure: see above."""
+    if value is None:
+        return ""
+    if form == "p":
+        return f"{value:.3g}" if value >= 0.0001 else "< 0.0001"
+    if form == ";":
+        return "; ".join(value)
+    if isinstance(value, dict):
+        return "; ".join(" | ".join([v, f"{form} {p}".strip()]) for v, p in value.items())
+    if form.startswith("<"):
+        return "yes" if value < float(form[1:]) else "**no**"
+    if form.startswith(">="):
+        return "yes" if value >= float(form[2:]) else "**no**"
+    return format(value, form)
+
+
+def standard_error(percent: float, n: int) -> float:
+    """Return the standard error of a share of n items, in percent as the share is."""
+    return (percent * (100 - percent) / n) ** 0.5
 
 
 def flat(table: Figures, prefix: str = "") -> dict[str, Any]:
@@ -34,79 +122,7 @@ def flat(table: Figures, prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return the lines of a table, after an empty line."""
-    lines = [header, ["---"] * len(header), *rows]
-    return ["", *(f"| {' | '.join(line)} |" for line in lines)]
-
-
-def shown(figures: Figures, key: str, form: str = ".2f", scale: float = 1.0) -> str:
-    """Format a figure times `scale`; return "" if it is missing."""
-    value = figures.get(key)
-    if value is None:
-        return ""
-    return format(value if scale == 1.0 else scale * value, form)
-
-
-def standard_error(percent: float, n: int) -> float:
-    """Return the standard error of a share of n items, in percent as the share is."""
-    return (percent * (100 - percent) / n) ** 0.5
-
-
-def error_lines(figures: Figures, pattern: str) -> list[str]:
-    """Return an empty line, and a text on the sizes of treebanks and the standard errors on each.
-
-    Those of exact match follow from it. Those of F1 have to be recorded with the scores; without
-    them, there is only how much F1 varies with the seed. Without any figure, there is no text.
-
-    pattern: of the keys of one model, with {corpus}, {split} and {score}, which is "exact" or
-    "f1_se".
-    """
-    exact, f1 = [], []
-    for (corpus, split), n in SENTENCES.items():
-        place = f"{NAMES[corpus]} {split}"
-        keys = {s: pattern.format(corpus=corpus, split=split, score=s) for s in ("exact", "f1_se")}
-        if keys["exact"] in figures:
-            error = standard_error(figures[keys["exact"]], n)
-            exact.append(f"{error:.1f} on {place} ({n:,} sentences)")
-        if keys["f1_se"] in figures:
-            f1.append(f"{figures[keys['f1_se']]:.1f} on {place}")
-    if not exact:
-        return []
-    text = f"The standard error of exact match is about {_listed(exact)}. "
-    text += f"That of F1 is about {_listed(f1)}." if f1 else seeds_text()
-    return ["", *wrap(text, 100)]
-
-
-def seeds_text() -> str:
-    """Say how much F1 of a grammar varies with the seed on the WSJ sample, "" if unknown."""
-    path = recording.RESULTS / "parsing_generative.json"
-    figures = flat(srsly.read_json(path)) if path.exists() else {}
-    dev, test = (shown(figures, f"wsj.seeds.{part}_f1.sd", ".1f") for part in ("dev", "test"))
-    if not dev or not test:
-        return ""
-    return (
-        "Over four seeds of a split-merge grammar, the standard deviation of F1 is "
-        f"{dev} on WSJ dev and {test} on WSJ test."
-    )
-
-
-def _listed(texts: Sequence[str]) -> str:
-    *most, last = texts
-    return f"{', '.join(most)} and {last}" if most else last
-
-
-def write_sections(
-    results: Path, name: str, head: str, sections: Iterable[Callable[[Figures], Iterable[str]]]
-) -> None:
-    """Write the report of results/NAME.json: the head, and each section of the figures."""
-    figures = flat(srsly.read_json(results / f"{name}.json"))
-    lines = head.split("\n")
-    for section in sections:
-        lines += section(figures)
-    (results / f"{name}.md").write_text("\n".join([*lines, ""]), encoding="utf8")
-
-
+# --- plots ----------------------------------------------------------------------------------------
 def pyplot_for(path: Path) -> Any:
     """Return pyplot, configured so that equal figures result in equal files."""
     import matplotlib
@@ -124,7 +140,3 @@ def save_plot(figure: Any, path: Path) -> None:
     """Save a plot as SVG and PNG."""
     figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
     figure.savefig(path.with_suffix(".png"), dpi=120)
-
-
-def p_value(p: float) -> str:
-    return f"{p:.3g}" if p >= 0.0001 else "< 0.0001"

@@ -1,14 +1,12 @@
-"""The code and the data on which the figures of a command depend."""
+"""The data on which the figures of a command depend."""
 
 from __future__ import annotations
 
-import ast
 import re
 import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from hashlib import blake2b
-from importlib.util import resolve_name
 from pathlib import Path
 from typing import Any
 
@@ -29,68 +27,18 @@ def text_of(path: Path) -> str:
     return path.read_text(encoding="utf8") if path.is_file() else ""
 
 
-# --- code -----------------------------------------------------------------------------------------
-@cache
-def code_of(module: str) -> frozenset[str]:
-    """Return the paths of the modules that a module needs, itself included, relative to ROOT."""
-    found: dict[str, Path] = {}
-    todo = [module, f"{module}.__main__"]
-    while todo:
-        name = todo.pop()
-        path = path_of(name)
-        if name in found or path is None:
-            continue
-        found[name] = path
-        parts = name.split(".")
-        todo += [".".join(parts[:length]) for length in range(1, len(parts))]
-        todo += imports(name, path)
-    headers = (path.with_suffix(".pxd") for path in found.values() if path.suffix == ".pyx")
-    paths = {*found.values(), *(path for path in headers if path.is_file())}
-    return frozenset(str(path.relative_to(ROOT)) for path in paths)
-
-
-def path_of(name: str) -> Path | None:
-    """Return the source of a module of training or of the package, or None."""
-    if name.split(".")[0] not in ("training", "spacy_structlearn"):
-        return None
-    base = ROOT.joinpath(*name.split("."))
-    places = [base / "__init__.py", *map(base.with_suffix, (".py", ".pyx", ".pxd"))]
-    return next((place for place in places if place.is_file()), None)
-
-
-@cache
-def imports(name: str, path: Path) -> tuple[str, ...]:
-    """Return the names of what a module imports or may import; of kernels what they cimport."""
-    text = text_of(path)
-    if path.suffix != ".py":
-        return tuple(re.findall(r"^from (\S+) c?import", text, re.MULTILINE))
-    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    found: list[str] = []
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            base = resolve_name("." * node.level + (node.module or ""), package)
-            found += [base, *(f"{base}.{alias.name}" for alias in node.names)]
-    return tuple(found)
-
-
-# --- data -----------------------------------------------------------------------------------------
 @cache
 def data_of(module: str) -> Mapping[str, str]:
     """Return a digest of each corpus that a module fetches, and of the pipeline if it loads it.
 
     The corpora are those of the line `python corpora/fetch.py ...` of its docstring. The pipeline
-    counts if the module, or one that it needs from its own folder, loads it. Shared modules have
-    functions that load it, too, but few of the commands that import them call these.
+    counts if the module, or one of its folder if this is one script, loads it.
     """
-    main = path_of(f"{module}.__main__") or path_of(module)
-    if main is None:
-        return {}
+    base = ROOT.joinpath(*module.split("."))
+    main = base / "__main__.py" if base.is_dir() else base.with_suffix(".py")
     fetched = FETCHED.search(text_of(main))
     names = [] if fetched is None else fetched[1].split()
-    near = (ROOT / path for path in code_of(module) if (ROOT / path).parent == main.parent)
-    if any(LOADS.search(text_of(path)) for path in near):
+    if any(LOADS.search(text_of(path)) for path in (main, *base.glob("*.py"))):
         names.append(PIPELINE)
     return {name: digest for name in names if (digest := data_digest(name))}
 

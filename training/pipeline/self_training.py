@@ -29,7 +29,7 @@ from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.trees.brackets import load_trees
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
-from training.common.kept import LEXICON, grammar_at
+from training.common.kept import LEXICON, model_at
 
 RAW_TEXT = "raw_text"  # the corpus, and the folder of the stages
 WORDS = 1_500_000  # that the teacher parses
@@ -97,5 +97,5 @@ def learn_prior(
         found = map(normalize, load_trees(raw_trees(teacher, corpora, work)))
         return [tree for tree in found if tree is not None]
 
-    grammar_at(target, settings, trees)
+    model_at(target, settings, trees)
     return target

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from itertools import combinations, islice
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -190,33 +190,6 @@ class SpacyNer:
 
 
 @dataclass(frozen=True)
-class NLTKBigrams:
-    """The chunker of the NLTK book: labels by tag and previous label, or by the tag alone."""
-
-    def setup(self) -> None:
-        _imported("nltk")
-
-    def train(self, train: Data, dev: Data, folder: Path, options: dict[str, Any]) -> None:
-        import nltk
-
-        sentences = [
-            [(tag, label) for (_, tag), label in zip(tokens, labels, strict=True)]
-            for tokens, labels in zip(train["inputs"], train["outputs"], strict=True)
-        ]
-        unigrams = nltk.UnigramTagger(sentences, backoff=nltk.DefaultTagger("O"))
-        _save(folder, nltk.BigramTagger(sentences, backoff=unigrams))
-
-    def load(self, folder: Path) -> Any:
-        tagger = _saved(folder)
-
-        def predict(sentences: Sequence[Sequence[Token]]) -> list[list[str]]:
-            tags = [[tag for _, tag in tokens] for tokens in sentences]
-            return [[label for _, label in found] for found in tagger.tag_sents(tags)]
-
-        return predict
-
-
-@dataclass(frozen=True)
 class NLTKClassifier:
     """ClassifierBasedTagger with naive Bayes: greedy, with previous predictions. Features are named
     by the templates of predicates, and have words or tags as values.
@@ -333,7 +306,7 @@ FEATURES = {"single": single, "conjunctions": conjunctions}
 
 @dataclass(frozen=True)
 class Sklearn:
-    """A classifier after DictVectorizer, or after OrdinalEncoder if `prepare` is empty.
+    """A classifier after DictVectorizer.
 
     kind: module and name of the class. prepare: function of FEATURES that converts rows.
     """
@@ -349,33 +322,17 @@ class Sklearn:
     def train(self, train: Data, dev: Data, folder: Path, options: dict[str, Any]) -> None:
         from sklearn.feature_extraction import DictVectorizer
         from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
+        from sklearn.preprocessing import FunctionTransformer
 
         module, name = self.kind
         model = getattr(import_module(f"sklearn.{module}"), name)(**self.settings)
-        if not self.prepare:
-            encoder = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1)
-            pipeline = make_pipeline(encoder, FunctionTransformer(_known), model)
-        else:
-            narrow = FunctionTransformer(_narrow, accept_sparse=True)
-            pipeline = make_pipeline(DictVectorizer(), narrow, model)
-        _save(folder, pipeline.fit(self._prepared(train["inputs"]), train["outputs"]))
-
-    def _prepared(self, rows: Sequence[Row]) -> Any:
-        if self.prepare:
-            return FEATURES[self.prepare](rows)
-        import numpy as np
-
-        return np.array(rows, dtype=object)
+        narrow = FunctionTransformer(_narrow, accept_sparse=True)
+        pipeline = make_pipeline(DictVectorizer(), narrow, model)
+        _save(folder, pipeline.fit(FEATURES[self.prepare](train["inputs"]), train["outputs"]))
 
     def load(self, folder: Path) -> Any:
         model = _saved(folder)
-        return lambda rows: model.predict(self._prepared(rows)).tolist()
-
-
-def _known(codes: Any) -> Any:
-    """Return codes from 1, and 0 for unknown values, which are a category of CategoricalNB."""
-    return codes.astype(int) + 1
+        return lambda rows: model.predict(FEATURES[self.prepare](rows)).tolist()
 
 
 def _narrow(matrix: Any) -> Any:
@@ -461,68 +418,6 @@ class NLTK:
 
 
 # --- constituency parsing -------------------------------------------------------------------------
-@dataclass(frozen=True)
-class NLTKViterbi:
-    """A PCFG induced from binarised trees, with ViterbiParser. Words that occur once in the
-    training data represent unknown words. Only the first `number` test sentences of `shortest` to
-    `longest` words are parsed, because longer ones take minutes.
-    """
-
-    number: int = 10
-    shortest: int = 5
-    longest: int = 10
-    unknown: str = "<unknown>"
-
-    def chosen(self, sentences: Sequence[Sequence[str]]) -> list[int]:
-        """Return the indices of the sentences that it parses."""
-        numbers = (i for i, s in enumerate(sentences) if self.shortest <= len(s) <= self.longest)
-        return list(islice(numbers, self.number))
-
-    def setup(self) -> None:
-        _imported("nltk")
-
-    def train(self, train: Data, dev: Data, folder: Path, options: dict[str, Any]) -> None:
-        import nltk
-
-        trees = list(map(nltk.Tree.fromstring, train["outputs"]))
-        counts = Counter(word for tree in trees for word in tree.leaves())
-        known = {word for word, n in counts.items() if n > 1}
-        productions = []
-        for tree in trees:
-            for place in tree.treepositions("leaves"):
-                if tree[place] not in known:
-                    tree[place] = self.unknown
-            tree.collapse_unary()
-            tree.chomsky_normal_form(horzMarkov=2)
-            productions += tree.productions()
-        _save(folder, (nltk.induce_pcfg(nltk.Nonterminal("TOP"), productions), known))
-
-    def load(self, folder: Path) -> Any:
-        import nltk
-
-        grammar, known = _saved(folder)
-        parser = nltk.ViterbiParser(grammar, max_time=None)
-
-        def parsed(words: Sequence[str]) -> str | None:
-            tokens = list(map(_escaped, words))
-            tree = next(parser.parse([t if t in known else self.unknown for t in tokens]), None)
-            if tree is None:
-                return None
-            tree = nltk.Tree.convert(tree)  # without its probability
-            tree.un_chomsky_normal_form()
-            for place, token in zip(tree.treepositions("leaves"), tokens, strict=True):
-                tree[place] = token
-            return " ".join(str(tree).split())
-
-        def predict(sentences: Sequence[Sequence[str]]) -> list[str | None]:
-            found: list[str | None] = [None] * len(sentences)
-            for i in self.chosen(sentences):
-                found[i] = parsed(sentences[i])
-            return found
-
-        return predict
-
-
 NO_TAG = "_"  # in trees of parsers without tags
 
 
@@ -640,10 +535,8 @@ SYSTEMS = {
     "crfsuite_perceptron": CRFsuite("averaged-perceptron", {"max_iterations": 20}, pairs=True),
     "spacy_words": SpacyNer(WORDS, epochs=4),
     "spacy_tags": SpacyNer({**WORDS, "TAG": 100}, epochs=3),
-    "nltk_bigrams": NLTKBigrams(),
     "nltk_classifier": NLTKClassifier(),
     "sklearn_memm": SklearnMEMM(),
-    "sklearn_nb": Sklearn(("naive_bayes", "CategoricalNB"), {"alpha": 1.0}, prepare=""),
     "sklearn_logistic": Sklearn(LOGISTIC, {"C": 1.0, "max_iter": 1000}),
     "sklearn_conjunctions": Sklearn(LOGISTIC, {"C": 2.0, "max_iter": 1000}, prepare="conjunctions"),
     "sklearn_svc": Sklearn(
@@ -652,6 +545,5 @@ SYSTEMS = {
     "pgmpy": Pgmpy(),
     "nltk_nb": NLTK("NaiveBayesClassifier"),
     "nltk_maxent": NLTK("MaxentClassifier", {"algorithm": "gis", "max_iter": 100, "trace": 0}),
-    "nltk_pcfg": NLTKViterbi(),
     "supar": Supar(),
 }

@@ -1,8 +1,6 @@
-"""The discriminative grammars of papers/petrov_klein2007: tables 1 and 2, figures 2 and 3, costs.
+"""The discriminative grammars of papers/petrov_klein2007: tables 1 and 2, figure 2, costs.
 
-Each part yields its figures one after another. Grammars are kept in training/work/grammars, with
-their scores and costs, and other measurements in training/work/petrov_klein2007. Finished steps are
-not repeated.
+Each part yields its figures one after another. Finished steps are not repeated.
 """
 
 from __future__ import annotations
@@ -10,7 +8,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,24 +23,17 @@ from spacy_structlearn.grammar.discriminative.objective import without_backoff
 from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
 from spacy_structlearn.grammar.discriminative.training import Objectives
 from spacy_structlearn.grammar.latent.model import LatentGrammar
+from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.grammar.latent.stages import encode
 from spacy_structlearn.grammar.treebank.data import TreebankData
 from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.trees.tree import Tree
-from training.common.kept import (
-    SEEDS,
-    TABLE1,
-    WSJ,
-    Settings,
-    grammar,
-    grammar_path,
-    kept_grammar,
-)
+from training.common import kept
+from training.common.kept import SEEDS, TABLE1, WSJ
 from training.common.process import in_process
 from training.common.recording import peak_mb
 from training.common.scoring import Figures, score, under
-from training.common.treebanks import TREES
-from training.papers.petrov_klein2007.merging import merge_curve
+from training.common.treebanks import PUNCTUATION
 from training.papers.petrov_klein2007.pruning import RebuiltObjective
 
 NUMBERS = tuple(2**number for number in range(TABLE1.rounds + 1))
@@ -56,7 +46,7 @@ EVERY = 20  # pruning is measured on every 20th sentence, ordered by length
 EVALUATIONS = 3
 SKELETON_ROUNDS = {"rounds": 2, "split_iterations": 3, "merge_iterations": 0}
 SKELETON = replace(TABLE1, **SKELETON_ROUNDS)
-PUNCTUATION = {"wsj": "own", "ewt": "gold"}
+Settings = LatentGrammarSettings  # or of conditional grammars, a subclass
 LENGTH = 40  # words, of the sentences that the literature also scores by themselves
 # Pruning thresholds of the parser. A discriminative grammar has learned to separate the tree from
 # the others that survived pruning on the training sentences, where pruning removes more.
@@ -64,32 +54,16 @@ PARSING_THRESHOLDS = (1e-4, 1e-3, 5e-3)
 
 
 @dataclass(frozen=True)
-class Run:
-    """The folders of treebanks and of the cache, and the number of processes or threads."""
-
-    corpora: Path
-    work: Path
-    jobs: int = 1
-
-    def kept(self, corpus: str, settings: Settings) -> tuple[LatentGrammar, Figures]:
-        """Return the grammar of the training trees of a corpus, trained in its own process."""
-        self.train([(corpus, settings)])
-        return kept_grammar(self.work, self.corpora, corpus, "train", settings)
+class Run(kept.Run):
+    """Also keeps scores and other measurements, in training/work/petrov_klein2007."""
 
     def train(self, plans: Sequence[tuple[str, Settings]]) -> None:
-        """Train missing grammars: several in parallel, or a single one with several threads."""
-        todo = [p for p in plans if not grammar_path(self.work, p[0], "train", p[1]).exists()]
-        threads = self.jobs if len(todo) == 1 else 1
+        """Train missing grammars of the training trees of corpora."""
+        self.prepare((corpus, "train", settings) for corpus, settings in plans)
 
-        def one(plan: tuple[str, Settings]) -> None:
-            corpus, settings = plan
-            in_process(_train, self.work, self.corpora, corpus, replace(settings, threads=threads))
-            path = grammar_path(self.work, corpus, "train", settings)
-            notes = json.loads(path.with_suffix(".json").read_text(encoding="utf8"))
-            print(f"{path.stem}: {notes['cpu_s']:.0f} CPU s", flush=True)
-
-        with ThreadPoolExecutor(self.jobs) as pool:
-            list(pool.map(one, todo))
+    def grammar(self, corpus: str, settings: Settings) -> tuple[LatentGrammar, Figures]:
+        """Return the grammar of the training trees of a corpus, and its notes."""
+        return self.prepared(corpus, "train", settings)
 
     def scores(
         self,
@@ -105,11 +79,11 @@ class Run:
         threshold: of posteriors, for pruning after each level except for the first. decoder: by
         default the best one of Petrov & Klein (2007b), which the paper cites.
         """
-        trained, _ = self.kept(corpus, settings)
-        path = grammar_path(self.work, corpus, "train", settings)
+        trained, _ = self.grammar(corpus, settings)
+        path = self.path(corpus, "train", settings)
 
         def measure() -> list[Figures]:
-            gold = TREES[corpus](self.corpora, split)
+            gold = self.trees(corpus, split)
             found = []
             for depth in range(trained.depth + 1):
                 parser = ChartParser(
@@ -170,10 +144,6 @@ def of_lengths(score: EvalbScore) -> Figures:
     return found | {f"{LENGTH}.f1": short.f1, f"{LENGTH}.exact": short.complete_match}
 
 
-def _train(work: Path, corpora: Path, corpus: str, settings: Settings) -> None:
-    kept_grammar(work, corpora, corpus, "train", settings)
-
-
 def _digest(path: Path) -> str:
     return blake2b(path.read_bytes(), digest_size=8).hexdigest()
 
@@ -232,7 +202,7 @@ def _prior(settings: ConditionalGrammarSettings) -> Figures:
 def regularized(run: Run, norm: str) -> Iterator[Figures]:
     """Yield a column of table 2 on EWT."""
     settings = chosen(run, norm)
-    _, notes = run.kept("ewt", settings)
+    _, notes = run.grammar("ewt", settings)
     yield under(norm, _prior(settings))
     scores = run.best_scores("ewt", settings)
     for number, found, level in zip(NUMBERS, scores, notes["levels"], strict=True):
@@ -263,12 +233,11 @@ def pruning(run: Run) -> Iterator[Figures]:
     Seconds are for one evaluation over all training sentences, extrapolated from the sample.
     """
     settings = chosen(run)
-    path = grammar_path(run.work, "wsj", "train", settings)
+    path = run.path("wsj", "train", settings)
     values: dict[str, float] = {}
     for regime in REGIMES:
         for level, number in enumerate(NUMBERS):
-            arguments = (run.corpora, run.work, settings, level, regime, EVERY)
-            measure = partial(in_process, pruning_worker, *arguments)
+            measure = partial(in_process, pruning_worker, run, settings, level, regime, EVERY)
             found = run.once(f"pruning-{regime}-{number}-{EVERY}", _digest(path), measure)
             values[regime] = found.pop("log_likelihood")
             yield under(f"pruning.{number}.{regime}", found)
@@ -279,16 +248,11 @@ def pruning(run: Run) -> Iterator[Figures]:
 
 
 def pruning_worker(
-    corpora: Path,
-    work: Path,
-    settings: ConditionalGrammarSettings,
-    level: int,
-    regime: str,
-    every: int,
+    run: Run, settings: ConditionalGrammarSettings, level: int, regime: str, every: int
 ) -> Figures:
     """Evaluate the conditional likelihood of a sample of sentences once, at one level."""
-    trained, _ = kept_grammar(work, corpora, "wsj", "train", settings)
-    trees = TREES["wsj"](corpora, "train")
+    trained, _ = run.model("wsj", "train", settings)
+    trees = run.trees("wsj", "train")
     part = sample(settings, trees, every)
     own = replace(settings, shards=1)
     with closing(Conditional(own, part, trained.truncated(level + 1), regime)) as conditional:
@@ -357,18 +321,19 @@ class Conditional:
 def cost(run: Run) -> Iterator[Figures]:
     """Yield time and memory of training, and of an evaluation with one thread."""
     settings = chosen(run)
-    _, notes = run.kept("ewt", settings)
+    _, notes = run.grammar("ewt", settings)
     yield {
         "train.ewt16.wall_min": notes["wall_s"] / 60,
         "train.ewt16.cpu_min": notes["cpu_s"] / 60,
         "train.ewt16.threads": notes["threads"],
         "train.peak_rss_gb": notes["peak_rss_mb"] / 1024,
     }
-    digest = _digest(grammar_path(run.work, "ewt", "train", settings))
-    worker = partial(in_process, evaluation_worker, run.corpora, run.work, settings)
+    digest = _digest(run.path("ewt", "train", settings))
+    worker = partial(in_process, evaluation_worker, run, "ewt", settings, settings)
     found = run.once("evaluation-ewt", digest, worker)
     yield {"train.cpu_s_per_evaluation.ewt16": found["cpu_s"]}
-    worker = partial(in_process, skeleton_worker, run.corpora, run.work)
+    own = replace(BASE, **SKELETON_ROUNDS)
+    worker = partial(in_process, evaluation_worker, run, "wsj_skeleton", SKELETON, own)
     found = run.once("evaluation-wsj_skeleton", repr(SKELETON), worker)
     yield {
         "train.wsj_skeleton4.cpu_s_per_evaluation": found["cpu_s"],
@@ -377,24 +342,15 @@ def cost(run: Run) -> Iterator[Figures]:
     }
 
 
-def evaluation_worker(corpora: Path, work: Path, settings: ConditionalGrammarSettings) -> Figures:
-    """Measure an evaluation of the finest EWT grammar."""
-    trained, _ = kept_grammar(work, corpora, "ewt", "train", settings)
-    return _evaluations(settings, TREES["ewt"](corpora, "train"), trained)
-
-
-def skeleton_worker(corpora: Path, work: Path) -> Figures:
-    """Measure an evaluation of a generative grammar of trees over tags, four subcategories."""
-    trained, _ = grammar(work, corpora, "wsj_skeleton", "train", SKELETON)
-    settings = replace(BASE, **SKELETON_ROUNDS)
-    return _evaluations(settings, TREES["wsj_skeleton"](corpora, "train"), trained)
-
-
-def _evaluations(
-    settings: ConditionalGrammarSettings, trees: Sequence[Tree], trained: LatentGrammar
+def evaluation_worker(
+    run: Run, corpus: str, learned: Settings, settings: ConditionalGrammarSettings
 ) -> Figures:
-    """Return the median CPU seconds of an evaluation after a warm-up."""
-    seconds = []
+    """Return the median CPU seconds of an evaluation after a warm-up.
+
+    learned: the settings of the grammar that is evaluated.
+    """
+    trained, _ = run.model(corpus, "train", learned)
+    trees, seconds = run.trees(corpus, "train"), []
     with closing(Conditional(settings, encode(settings, [trees]), trained)) as conditional:
         conditional.evaluate()
         for _ in range(EVALUATIONS):
@@ -406,41 +362,6 @@ def _evaluations(
         "sentences": len(trees),
         "peak_rss_mb": peak_mb(),
     }
-
-
-# --- figure 3 -------------------------------------------------------------------------------------
-def merge(run: Run) -> Iterator[Figures]:
-    """Yield the loss of F1 on WSJ dev by merging splits of the grammars with two subcategories."""
-    dev = TREES["wsj"](run.corpora, "dev")
-    settings = chosen(run)
-    data = encode(settings, [TREES["wsj"](run.corpora, "train")])
-
-    def f1(one: LatentGrammar) -> float:
-        return score(ChartParser(one, threads=run.jobs), dev, PUNCTUATION["wsj"]).f1
-
-    for name, own, criterion in (
-        ("generative", TABLE1, "joint"),
-        ("discriminative", settings, "conditional"),
-    ):
-        trained, _ = run.kept("wsj", own)
-        points = merge_curve(
-            trained.truncated(2), data, f1, criterion, settings=replace(BASE, threads=run.jobs)
-        )
-        for point in points:
-            percent = round(100 * point.fraction)
-            yield {
-                f"merge.{percent}.f1_loss.{name}": point.loss,
-                f"merge.{percent}.pairs.{name}": point.pairs,
-            }
-            if percent == 80:
-                yield {f"merge.split_categories.{name}": split_categories(point.grammar)}
-
-
-def split_categories(grammar: LatentGrammar) -> list[str]:
-    """Return the symbols with several subcategories at the last level, figure 3(b)."""
-    split = grammar.levels[-1].substates > 1
-    names = zip(grammar.symbols.names, split.tolist(), strict=True)
-    return sorted(name for name, is_split in names if is_split)
 
 
 # --- the best grammars ----------------------------------------------------------------------------
@@ -455,14 +376,15 @@ def best(run: Run) -> Iterator[Figures]:
     own = {name: getattr(prior, name) for name in ("base", "start", "l1", "l2", "shards")}
     discriminative = [WSJ.part(ConditionalGrammarSettings, first_level=WSJ.rounds, **own)]
     run.train([("wsj", own) for own in (*generative, *discriminative)])
-    kept = [[run.kept("wsj", own)[0] for own in kind] for kind in (generative, discriminative)]
+    four = [run.grammar("wsj", own)[0] for own in generative]
+    one = [run.grammar("wsj", own)[0] for own in discriminative]
     candidates = {
-        "generative": kept[0][:1],
-        "discriminative": kept[1],
-        "generative4": kept[0],
-        "both": [*kept[0], *kept[1]],
+        "generative": four[:1],
+        "discriminative": one,
+        "generative4": four,
+        "both": [*four, *one],
     }
-    dev, test = (TREES["wsj"](run.corpora, split) for split in ("dev", "test"))
+    dev, test = (run.trees("wsj", split) for split in ("dev", "test"))
     found = {}
     for name, members in candidates.items():
         f1 = {t: score(_parser(run, members, t), dev, "own").f1 for t in PARSING_THRESHOLDS}
@@ -496,6 +418,5 @@ PARTS: dict[str, Callable[[Run], Iterator[Figures]]] = {
     "table1": table1,
     "pruning": pruning,
     "cost": cost,
-    "merge": merge,
     "best": best,
 }

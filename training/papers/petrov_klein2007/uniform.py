@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 
@@ -24,10 +23,9 @@ from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammar
 from spacy_structlearn.grammar.latent.describe import subcategories
 from spacy_structlearn.grammar.latent.model import LatentGrammar
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
-from training.common.kept import TABLE1, train
+from training.common.kept import TABLE1, run_training
 from training.common.process import in_process
 from training.common.scoring import Figures, f1_standard_error, score, under
-from training.common.treebanks import TREES
 from training.papers.petrov_klein2007.discriminative import BASE, NUMBERS, Run, mean_f1
 
 # The paper needs at most 148 iterations.
@@ -95,10 +93,10 @@ def _whole(strengths: Mapping[str, float]) -> dict[str, ConditionalGrammarSettin
 
 def _noise(run: Run, settings: ConditionalGrammarSettings) -> Iterator[Figures]:
     """Yield the numbers of sentences, and the standard errors of F1 of the last level."""
-    trained, _ = run.kept("wsj", settings)
+    trained, _ = run.grammar("wsj", settings)
     parser = ChartParser(trained, decoder=DECODERS[""], threads=run.jobs)
     for split in ("dev", "test"):
-        gold = TREES["wsj"](run.corpora, split)
+        gold = run.trees("wsj", split)
         error = f1_standard_error(score(parser, gold))
         yield under("uniform", {f"sentences.{split}": len(gold), f"standard_error.{split}": error})
 
@@ -124,7 +122,7 @@ def _best(run: Run, settings: ConditionalGrammarSettings) -> tuple[float, list[F
 
 def _table2(run: Run, prefix: str, settings: ConditionalGrammarSettings) -> Iterator[Figures]:
     """Yield F1 on dev, features and iterations of each level."""
-    _, notes = run.kept("wsj", settings)
+    _, notes = run.grammar("wsj", settings)
     _, levels = _best(run, settings)
     for number, found, level in zip(NUMBERS, levels, notes["levels"], strict=False):
         figures = {
@@ -152,17 +150,17 @@ def _by_size(run: Run, norm: str, strength: float) -> Iterator[Figures]:
     }
     for share in SHARES:
         for kind, settings in kinds.items():
-            measure = partial(in_process, of_share, run.corpora, settings, share)
+            measure = partial(in_process, of_share, run, settings, share)
             found = run.once(f"share-{share}-{kind}", settings.digest(), measure)
             yield {f"uniform.size.{found['trees']}.{kind}.f1": found["f1"]}
 
 
-def of_share(corpora: Path, settings: LatentGrammarSettings, share: int) -> Figures:
+def of_share(run: Run, settings: LatentGrammarSettings, share: int) -> Figures:
     """Train on every `share`-th tree of the WSJ sample, and parse dev."""
-    trees = TREES["wsj"](corpora, "train")[::share]
-    trained, _ = train(trees, settings, f"1/{share} of the trees")
-    parser = ChartParser(trained, decoder=DECODERS[""])
-    return {"trees": len(trees), "f1": score(parser, TREES["wsj"](corpora, "dev"), "own").f1}
+    trees = run.trees("wsj", "train")[::share]
+    trainer, _ = run_training(settings, trees, f"1/{share} of the trees")
+    parser = ChartParser(trainer.parameters(), decoder=DECODERS[""])
+    return {"trees": len(trees), "f1": score(parser, run.trees("wsj", "dev"), "own").f1}
 
 
 # --- section 4.4 ----------------------------------------------------------------------------------
@@ -179,7 +177,7 @@ def analysis(run: Run) -> Iterator[Figures]:
     }
     norm = max(own, key=lambda name: mean_f1(_best(run, own[name])[1]))
     for kind, settings in (("generative", TABLE1), ("discriminative", own[norm])):
-        trained, _ = run.kept("wsj", settings)
+        trained, _ = run.grammar("wsj", settings)
         yield under(f"analysis.root.{kind}", root_productions(trained.truncated(2)))
         level = trained.truncated(COMPARED_LEVEL + 1)
         for tag in TAGS:

@@ -13,35 +13,29 @@ sentences, with both feature sets. `q0` uses other base distributions,
 `q0_wide` the same with further values of c, `input_only` input-only features, and `curves` fewer
 sentences. `test` evaluates the models with the best F1 on tuning data once on the test data.
 `times` measures training times in one process at a time, and includes CRFsuite if it is installed.
-`sampled`: see sampled.py; `beyond`: see beyond.py. A part needs the results of earlier parts.
+`sampled`: see sampled.py. A part needs the results of earlier parts.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
-
-# Set before NumPy is imported, because figures are CPU seconds of one thread.
-os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
 
 import srsly
 from tqdm import tqdm
 
 from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.sequence.chain.model import ChainModel
-from training.common.recording import CORPORA, RESULTS, ROOT, clean_commit, record, show
-from training.papers.smith2007 import models, report, times
+from training.common.command import options, run_parts
+from training.papers.smith2007 import models, report, sampled, times
 from training.papers.smith2007.models import Grid
 
-WORK = ROOT / "training" / "work" / "smith2007"
 NAME = "smith2007"
 SIZES = (500, 1000, 2000, 4000)
 N_TRAIN = 8036
@@ -79,11 +73,6 @@ CHOSEN: dict[str, tuple[Grid, str]] = {
     "q0.empirical_wide": (GRIDS["q0_wide"][1], "f1"),
     "input_only.m_est": (GRIDS["input_only"][0], "f1"),
 }
-PARTS = (*GRIDS, "test", "times", "sampled", "beyond")
-SAMPLED_C = 10 ** (1 / 3)  # the strength in the grid that is best with exact expectations
-# Approximate CPU seconds of a model on all sentences, for estimating the remaining time.
-SECONDS = {"crf": 8.5, "memm": 6.0, "pl": 7.0, "pl_joint": 2.2, "hmm": 0.2, "input_only": 8.0}
-SECONDS_OF_M_ESTIMATION = 4.0
 
 
 # --- grids ----------------------------------------------------------------------------------------
@@ -92,48 +81,14 @@ def train(
 ) -> None:
     """Train all unfinished models of some grids, several grids at a time."""
     todo = [grid for grid in grids if grid.missing(args.work, strengths)]
-    if not todo:
-        return
-    # Start with the longest, so that all processes end at about the same time.
-    todo.sort(key=lambda grid: _seconds(grid) * len(grid.missing(args.work, strengths)))
-    todo.reverse()
-    missing = [(grid, c) for grid in todo for c in grid.missing(args.work, strengths)]
-    form = "{percentage:3.0f}%|{bar}| {elapsed} done, {remaining} left{postfix}"
-    with (
-        ProcessPoolExecutor(args.jobs, get_context("spawn")) as pool,
-        tqdm(total=sum(_seconds(grid) for grid, _ in missing), bar_format=form) as bar,
-    ):
+    with ProcessPoolExecutor(args.jobs, get_context("spawn")) as pool:
         pending = [pool.submit(grid.run, args.corpora, args.work, strengths) for grid in todo]
-        n = len(missing)
-        try:
-            while missing:
-                for grid, c in [run for run in missing if run[0].path(args.work, run[1]).exists()]:
-                    missing.remove((grid, c))
-                    tqdm.write(_line(grid, srsly.read_json(grid.path(args.work, c))))
-                    bar.update(_seconds(grid))
-                bar.set_postfix_str(f"{n - len(missing)} of {n} models")
-                for future in pending:
-                    if future.done():
-                        future.result()  # raise errors immediately
-                time.sleep(0.5)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-def _line(grid: Grid, run: dict[str, Any]) -> str:
-    c = "none" if run["c"] is None else f"{run['c']:.3g}"
-    return (
-        f"{grid.name:28} c {c:>6}: tuning F1 {run['tuning_f1']:.2f}, "
-        f"{run['iterations']} iterations, {run['cpu_s']:.1f} CPU s"
-    )
-
-
-def _seconds(grid: Grid) -> float:
-    whole = SECONDS.get(grid.method, SECONDS_OF_M_ESTIMATION)
-    if grid.features == "hmm_features" and grid.method in ("crf", "memm", "pl", "m_est"):
-        whole /= 3
-    return whole * (1.0 if grid.n is None else grid.n / 8000)
+        for future in tqdm(as_completed(pending), total=len(pending), desc="grids"):
+            try:
+                future.result()
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
 
 
 def tuning_figures(work: Path) -> dict[str, Any]:
@@ -209,49 +164,29 @@ def time_figures(args: argparse.Namespace) -> dict[str, Any]:
     return times.summary(found)
 
 
-# --- beyond the paper -----------------------------------------------------------------------------
-def beyond_figures(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the figures of beyond.py. Their keys begin with "beyond."; see `report.frontier`."""
-    from training.papers.smith2007.beyond import figures
-
-    return figures(args.corpora, args.work, args.jobs)
-
-
-# --- sampled expectations -------------------------------------------------------------------------
-def sampled_figures(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the figures of sampled.py."""
-    from training.papers.smith2007 import beyond, sampled
-
-    found: dict[str, Any] = {}
-    for own in sampled.figures(args.corpora, beyond.PAPER, SAMPLED_C):
-        found |= own
-        show(own)
-    return found
-
-
+# --- the run --------------------------------------------------------------------------------------
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
-    parser.add_argument("--work", type=Path, default=WORK, help="cache of finished models")
-    parser.add_argument("--jobs", type=int, default=2, help="number of processes for the grids")
-    parser.add_argument("--only", choices=PARTS, help="one part; default: all")
+    names = [*GRIDS, "test", "times", "sampled"]
+    parser = options(__doc__, "corpora", "work", "jobs", only=names)
     parser.add_argument("--c", type=float, help="one strength of the grids; default: all")
     args = parser.parse_args()
-    clean_commit()
+    args.work /= NAME
     args.work.mkdir(parents=True, exist_ok=True)
-    parts = PARTS if args.only is None else (args.only,)
+    only = args.only or names
     strengths = (*models.STRENGTHS, *models.WIDE) if args.c is None else (_nearest(args.c),)
-    train([grid for part in parts for grid in GRIDS.get(part, ())], args, strengths)
-    record(NAME, tuning_figures(args.work))
-    for part, figures in (
-        ("test", test_figures),
-        ("times", time_figures),
-        ("sampled", sampled_figures),
-        ("beyond", beyond_figures),
-    ):
-        if part in parts:
-            record(NAME, figures(args))
-    report.write(RESULTS, NAME)
+
+    def grids() -> dict[str, Any]:
+        train([grid for part in only for grid in GRIDS.get(part, ())], args, strengths)
+        return tuning_figures(args.work)
+
+    parts = {
+        "grids": grids,
+        "test": lambda: test_figures(args),
+        "times": lambda: time_figures(args),
+        "sampled": lambda: sampled.figures(args.corpora),
+    }
+    chosen = ["grids", *(name for name in only if name in parts)]
+    run_parts(NAME, parts, chosen, page=True, write=report.plot)
 
 
 def _nearest(c: float) -> float:

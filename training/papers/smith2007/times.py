@@ -10,8 +10,6 @@ our CRF and CRFsuite alternate, because they are compared with each other.
 
 from __future__ import annotations
 
-import argparse
-import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -30,8 +28,9 @@ from spacy_structlearn.optimize.m_estimation import MEstimationObjective
 from spacy_structlearn.sequence.estimators.base_distribution import BaseDistribution
 from spacy_structlearn.sequence.estimators.m_estimation import ChainStatistics, Minimization
 from spacy_structlearn.sequence.settings import MEstimationSettings
-from training.common.conll2000 import Sentence, attributes
-from training.common.process import measured
+from training.benchmarks.peers.others import predicates
+from training.common.conll2000 import Sentence
+from training.common.process import in_process
 from training.common.recording import peak_mb
 from training.papers.smith2007 import models
 
@@ -66,10 +65,7 @@ def times(
         path = work / f"times.{name}.{run}.json"
         if not path.exists():
             c = strengths["crf" if method == "crfsuite" else method]
-            write_bytes(
-                path,
-                srsly.json_dumps(measured(__spec__.name, name, corpora, json.dumps(c))).encode(),
-            )
+            write_bytes(path, srsly.json_dumps(in_process(measure, name, c, corpora)).encode())
         yield name, srsly.read_json(path)
 
 
@@ -167,7 +163,7 @@ def crfsuite(c: float | None, corpora: Path) -> Figures:
     for rows in closed(models.training_sentences(corpora)):
         before = ["O", *(iob for _, _, iob in rows)]
         pairs = [f"{a} {iob}" for a, (_, _, iob) in zip(before, rows, strict=False)]
-        trainer.append(attributes(rows), pairs)
+        trainer.append(predicates([(word, tag) for word, tag, _ in rows]), pairs)
     trainer.set_params(
         {
             "c1": 0.0,
@@ -197,30 +193,16 @@ def closed(sentences: list[Sentence]) -> Iterator[Sentence]:
         yield [(known(0, word), known(1, tag), iob) for word, tag, iob in rows]
 
 
-def _workers() -> dict[str, Callable[[float | None, Path], Figures]]:
-    found: dict[str, Callable[[float | None, Path], Figures]] = {
-        "m_est.converged": m_estimation,
-        "m_est.iterations_100": primal,
-        "crfsuite.converged": crfsuite,
-    }
-    for name in (*COMPARED, *SINGLE):
-        method, end = name.split(".")
-        limits = CONVERGED if end == "converged" else models.PAPER
-        found.setdefault(name, partial(train, method, limits))
-    return found
+WORKERS: dict[str, Callable[[float | None, Path], Figures]] = {
+    "m_est.converged": m_estimation,
+    "m_est.iterations_100": primal,
+    "crfsuite.converged": crfsuite,
+}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description="Print one measurement of papers/smith2007 as JSON."
-    )
-    parser.add_argument("name", choices=_workers())
-    parser.add_argument("corpora", type=Path)
-    parser.add_argument("c", type=json.loads, help="null: no regulariser")
-    args = parser.parse_args()
-    figures = _workers()[args.name](args.c, args.corpora)
-    print(json.dumps({**figures, "peak_mb": peak_mb()}))
-
-
-if __name__ == "__main__":
-    main()
+def measure(name: str, c: float | None, corpora: Path) -> Figures:
+    """Return one measurement, and the peak memory of this process."""
+    method, end = name.split(".")
+    limits = CONVERGED if end == "converged" else models.PAPER
+    worker = WORKERS.get(name) or partial(train, method, limits)
+    return {**worker(c, corpora), "peak_mb": peak_mb()}

@@ -508,24 +508,19 @@ def summary(experiments: list[Figures]) -> Figures:
     return found
 
 
-def run(seeds: int = EXPERIMENTS, jobs: int = 1, limit: int | None = None) -> Iterator[Figures]:
-    """Yield figures of each experiment, and finally of all.
-
-    seeds: number of experiments. jobs: number of processes. limit: see `draw`.
+def artificial(run: Short) -> Iterator[Figures]:
+    """Yield figures of section 6.1, of each experiment, and finally of all. The limit of the run is
+    one of pieces, see `draw`.
     """
     experiments = []
     with ExitStack() as stack:
         # `map` of a pool submits all of them at once.
         each = map
-        if jobs > 1:
-            pool = ProcessPoolExecutor(jobs, get_context("spawn"))
+        if run.jobs > 1:
+            pool = ProcessPoolExecutor(run.jobs, get_context("spawn"))
             each = stack.enter_context(pool).map
-        for number, figures in enumerate(each(partial(experiment, limit=limit), range(seeds))):
+        one = partial(experiment, limit=run.limit)
+        for number, figures in enumerate(each(one, range(EXPERIMENTS))):
             experiments.append(figures)
             yield under(f"artificial.experiments.{number}", figures)
     yield under("artificial", summary(experiments))
-
-
-def artificial(part: Short) -> Iterator[Figures]:
-    """Yield figures of section 6.1: sequences of random networks."""
-    return run(jobs=part.jobs, limit=part.limit)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from tqdm import tqdm
 
 import spacy_structlearn
@@ -19,15 +18,13 @@ from spacy_structlearn.evaluation.evalb import EvalbScore
 from spacy_structlearn.trees.parse import Parse
 from spacy_structlearn.trees.tree import Tree
 from training.common.ewt import tuning_documents
-from training.common.parsers import WARM_UP, Run
-from training.common.recording import WORK
-from training.common.scoring import Figures, f1_of, scored, tagged
+from training.common.kept import Run
+from training.common.parsers import WARM_UP
+from training.common.scoring import Figures, scored, tagged, under
 from training.common.treebanks import PUNCTUATION, TREES, ewt_documents
 from training.pipeline import default
 
-NAME = "titov_henderson2007"
 LONGEST = 15  # words of a sentence, including punctuation
-SAMPLES = 10_000  # of the bootstrap
 JACKKNIFED = ".jackknifed"  # suffix of a part with jackknifed tags
 # For each corpus, the parts for training and scoring during selection, and after selection.
 PARTS = {"ewt": ("fit", "tune", "train", "dev"), "wsj": ("train", "dev", "train", "test")}
@@ -49,39 +46,32 @@ class Parser(Protocol):
 class Short(Run):
     """Treebanks without their longer sentences.
 
-    longest: maximum number of words, None for all sentences. shared: cache of taggers and parsers
-    of training.train_default.
+    longest: maximum number of words, None for all sentences.
     """
 
     longest: int | None = LONGEST
-    shared: Path = WORK
 
     def trees(self, corpus: str, split: str) -> Sequence[Tree]:
         """Return the normalised trees of a part of a corpus."""
         if split.endswith(JACKKNIFED):
-            found = jackknifed_trees(
-                self.corpora, self.shared, self.jobs, split.removesuffix(JACKKNIFED)
-            )
+            part = split.removesuffix(JACKKNIFED)
+            found = jackknifed_trees(self.corpora, self.work, self.jobs, part)
         else:
             found = TREES[corpus](self.corpora, split)
         if self.longest is not None:
             found = tuple(tree for tree in found if len(tree.words()) <= self.longest)
         return found[: self.limit]
 
-    def all_lengths(self) -> Short:
-        """Return the same treebanks with longer sentences and a separate cache."""
-        return replace(self, longest=None, work=self.shared)
-
     def name(self, corpus: str, split: str) -> str:
         """Return the name of a part of a corpus in file names."""
         longest = "" if self.longest is None else self.longest
-        return f"{corpus}{longest}-{split}{'' if self.limit is None else self.limit}"
+        return super().name(f"{corpus}{longest}", split)
 
 
 @functools.cache
-def jackknifed_trees(corpora: Path, shared: Path, jobs: int, split: str) -> tuple[Tree, ...]:
+def jackknifed_trees(corpora: Path, work: Path, jobs: int, split: str) -> tuple[Tree, ...]:
     """Return the trees of EWT's train or fit with jackknifed tags."""
-    predicted = default.read_docs(default.jackknifed(corpora, shared, jobs))
+    predicted = default.read_docs(default.jackknifed(corpora, work, jobs))
     tokens = (token for doc in predicted for token in doc if not token.is_space)
     tuning = tuning_documents(corpora)
     found = []
@@ -90,7 +80,7 @@ def jackknifed_trees(corpora: Path, shared: Path, jobs: int, split: str) -> tupl
         words = tree.words()
         own = list(islice(tokens, len(words)))
         if [token.text for token in own] != words:
-            raise ValueError(f"{shared / 'ewt'} has other documents than {corpora / 'ewt'}")
+            raise ValueError(f"{work / 'ewt'} has other documents than {corpora / 'ewt'}")
         if split == "train" or name not in tuning:
             found.append(retagged(tree, [token.tag_ for token in own]))
     return tuple(found)
@@ -117,7 +107,7 @@ def tagger_tags(run: Short, split: str) -> list[list[str]]:
     if split == "dev":
         nlp = spacy_structlearn.load()
     else:
-        nlp = default.train_tagger(run.corpora, run.shared, "fit")
+        nlp = default.train_tagger(run.corpora, run.work, "fit")
     return tagged(nlp, run.trees("ewt", split))
 
 
@@ -175,35 +165,5 @@ def under_tags(corpus: str, kind: str, figures: Figures) -> Figures:
     """Add the kind of tags to the names of figures, except for the main figures."""
     if kind == MAIN_TAGS[corpus]:
         # Those of a tagger are what the paper has.
-        return figures if kind == "tagger" else figures | named(kind, figures)
-    return named(kind, figures)
-
-
-def named(kind: str, figures: Figures) -> Figures:
-    return {f"{kind}.{key}": value for key, value in figures.items()}
-
-
-def bootstrap(
-    first: NDArray[np.int64], second: NDArray[np.int64], samples: int = SAMPLES, seed: int = 0
-) -> float:
-    """Compare the F1 of two parsers by the paired bootstrap (Efron & Tibshirani 1993, chapter 16).
-
-    first, second: `bracket_counts` of the same sentences. Sentences are drawn with replacement. The
-    differences in the samples, minus the observed difference, are those of two equal parsers.
-    Returns the two-sided p, the share of samples with at least the observed absolute difference.
-    """
-    difference = float(f1_of(second.sum(axis=0)) - f1_of(first.sum(axis=0)))
-    n = len(first)
-    random = np.random.default_rng(seed)
-    as_large = 0
-    for size in _portions(samples, max(1, 1_000_000 // max(n, 1))):
-        drawn = random.multinomial(n, np.full(n, 1 / n), size=size)
-        found = f1_of(drawn @ second) - f1_of(drawn @ first)
-        as_large += int(np.sum(np.abs(found - difference) >= abs(difference)))
-    return (as_large + 1) / (samples + 1)
-
-
-def _portions(number: int, most: int) -> Iterator[int]:
-    while number > 0:
-        yield min(number, most)
-        number -= most
+        return figures if kind == "tagger" else figures | under(kind, figures)
+    return under(kind, figures)

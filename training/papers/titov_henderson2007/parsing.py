@@ -2,43 +2,34 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import product
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.evaluation.evalb import EvalbScore, score_trees
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.isbn.decode import DerivationParser, joint_log_probabilities
 from spacy_structlearn.isbn.model import ISBN
 from spacy_structlearn.isbn.settings import ISBNSettings
-from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
-from training.common.kept import run_training
-from training.common.parsers import Model, Run, default_parser
-from training.common.process import in_process
-from training.common.scoring import Figures, bracket_counts, f1_of, under
+from training.common.kept import Plan, Run
+from training.common.parsers import default_parser
+from training.common.scoring import Figures, bracket_counts, f1_of, paired_bootstrap, under
 from training.common.treebanks import PUNCTUATION
 from training.papers.titov_henderson2007.models import (
     JACKKNIFED,
     MAIN_TAGS,
-    NAME,
     PARTS,
     TAGS,
     Short,
     Tags,
-    bootstrap,
     evaluated,
     figures_of,
     tagger_accuracy,
@@ -101,75 +92,24 @@ WEIGHTS = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0)
 BIASES = (0.0, -0.5, -0.25, 0.25, 0.5, 0.75, 1.0)
 
 
-# --- training -------------------------------------------------------------------------------------
-class Plan(NamedTuple):
-    """A network to train: the part of a corpus and the settings."""
-
-    corpus: str
-    split: str
-    settings: ISBNSettings
-
-
-def network(run: Short, corpus: str, split: str, settings: ISBNSettings) -> tuple[ISBN, Figures]:
-    """Return the network of these trees and settings, and the notes of `run_training`. Train it on
-    one thread if it is not in the cache.
-    """
-    path = network_path(run, corpus, split, settings)
-    notes = path.with_suffix(".json")
-    if path.exists():
-        try:
-            found = ISBN.from_bytes(path.read_bytes())
-            return found, json.loads(notes.read_text(encoding="utf8"))
-        except StructlearnError as error:
-            print(f"{path.name} is trained again: {error}", file=sys.stderr)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    checkpoint = path.with_suffix(".checkpoint")
-    settings = replace(settings, threads=1)
-    trainer, figures = run_training(settings, run.trees(corpus, split), path.stem, checkpoint)
-    figures |= {"settings": asdict(settings), "loss": trainer.value}
-    trained = trainer.parameters()
-    write_bytes(notes, json.dumps(figures, indent=2).encode())
-    write_bytes(path, trained.to_bytes())
-    checkpoint.unlink(missing_ok=True)
-    return trained, figures
-
-
-def network_path(run: Short, corpus: str, split: str, settings: ISBNSettings) -> Path:
-    """Return the path of the network."""
-    kind = f"{settings.means}-{settings.state_size}-{settings.digest()[:12]}"
-    name = f"{run.name(corpus, split)}-{kind}.bin"
-    return run.shared / NAME / "isbn" / name
-
-
-def prepare(run: Short, plans: Iterable[Plan]) -> None:
-    """Train missing networks, each in its own process."""
-    todo = [plan for plan in dict.fromkeys(plans) if not network_path(run, *plan).exists()]
-    with ThreadPoolExecutor(run.jobs) as pool:
-        list(pool.map(lambda plan: in_process(_train, run, plan), todo))
-
-
-def _train(run: Short, plan: Plan) -> None:
-    network(run, *plan)
-
-
+# --- settings -------------------------------------------------------------------------------------
 def settings_of(settings: ISBNSettings, name: str) -> ISBNSettings:
     """Return the settings with the approximation of this short name."""
     return replace(settings, means=MEANS[name])
 
 
-# --- choosing -------------------------------------------------------------------------------------
 @cache
 def candidates(run: Short, corpus: str, name: str) -> dict[str, float]:
     """Return F1 of each candidate on the part for selection."""
     fit, choose, _, _ = PARTS[corpus]
     own = {key: settings_of(one, name) for key, one in CANDIDATES[corpus].items()}
-    prepare(run, (Plan(corpus, fit, one) for one in own.values()))
+    run.prepare(Plan(corpus, fit, one) for one in own.values())
     return {key: f1_on(run, corpus, fit, one, choose) for key, one in own.items()}
 
 
 def f1_on(run: Short, corpus: str, train: str, settings: ISBNSettings, split: str) -> float:
     """Train on one part and return F1 on another, with the main input tags."""
-    model, _ = network(run, corpus, train, settings)
+    model, _ = run.model(corpus, train, settings)
     result, _ = evaluated(run, DerivationParser(model), corpus, split, MAIN_TAGS[corpus])
     return result.f1
 
@@ -212,10 +152,9 @@ def compared(
 ) -> Iterator[Figures]:
     """Yield test figures of both approximations, and the significance of their difference."""
     test = PARTS[corpus][3]
-    prepare(run, (Plan(corpus, train, one) for one in settings.values()))
+    run.prepare(Plan(corpus, train, one) for one in settings.values())
     parsers = {
-        name: DerivationParser(network(run, corpus, train, one)[0])
-        for name, one in settings.items()
+        name: DerivationParser(run.model(corpus, train, one)[0]) for name, one in settings.items()
     }
     for kind in TAGS[corpus]:
         results = {}
@@ -228,7 +167,7 @@ def compared(
 
 def difference(first: EvalbScore, second: EvalbScore) -> Figures:
     """Return the advantage of the mean-field approximation."""
-    p = bootstrap(bracket_counts(first), bracket_counts(second))
+    p = paired_bootstrap(bracket_counts(first), bracket_counts(second))
     ahead = second.f1 - first.f1
     return {
         "mf_minus_nn_f1": ahead,
@@ -244,7 +183,7 @@ def seeds(run: Short, corpus: str) -> Iterator[Figures]:
         name: [replace(chosen(run, corpus, name), seed=seed) for seed in SEEDS[corpus]]
         for name in MEANS
     }
-    prepare(run, (Plan(corpus, train, one) for settings in own.values() for one in settings))
+    run.prepare(Plan(corpus, train, one) for settings in own.values() for one in settings)
     prefix = f"{corpus}{run.longest}.seeds"
     found = {
         name: [f1_on(run, corpus, train, one, test) for one in settings]
@@ -265,8 +204,8 @@ def jackknifed(run: Short) -> Iterator[Figures]:
     """Yield figures of networks trained on jackknifed tags, on EWT."""
     fit, choose, train, _ = PARTS["ewt"]
     own = {name: chosen(run, "ewt", name) for name in MEANS}
-    prepare(
-        run, (Plan("ewt", part + JACKKNIFED, one) for part in (fit, train) for one in own.values())
+    run.prepare(
+        Plan("ewt", part + JACKKNIFED, one) for part in (fit, train) for one in own.values()
     )
     prefix = f"ewt{run.longest}.jackknifed"
     for name, one in own.items():
@@ -438,7 +377,7 @@ def reranked(
         },
     )
     alone = dev.score(dev.best({}, 0.0, setting.k))
-    p = bootstrap(bracket_counts(alone), bracket_counts(scores[name]))
+    p = paired_bootstrap(bracket_counts(alone), bracket_counts(scores[name]))
     yield under(prefix, {"minus_first_f1": scores[name].f1 - alone.f1, "first_p": p})
 
 
@@ -457,7 +396,7 @@ def rerank(run: Short) -> Iterator[Figures]:
 
     def first(part: str) -> ChartParser:
         # This decoder ranks lists by probability.
-        return ChartParser(grammars(run, "ewt", part).latent, decoder="labelled_recall")
+        return ChartParser(grammars(run, "ewt", part).grammar, decoder="labelled_recall")
 
     yield from reranked(
         run, "rerank", ("tagger", "own_tags"), first, lambda part: _networks(run, part)
@@ -469,8 +408,8 @@ def _networks(
 ) -> dict[str, ISBN]:
     if own is None:
         own = {name: chosen(run, "ewt", name) for name in MEANS}
-    prepare(run, (Plan("ewt", part, one) for one in own.values()))
-    return {name: network(run, "ewt", part, one)[0] for name, one in own.items()}
+    run.prepare(Plan("ewt", part, one) for one in own.values())
+    return {name: run.model("ewt", part, one)[0] for name, one in own.items()}
 
 
 # --- all lengths ----------------------------------------------------------------------------------
@@ -478,25 +417,20 @@ def full(run: Short) -> Iterator[Figures]:
     """Yield figures on sentences of all lengths of EWT, and of reranking the default parser."""
     fit, choose, train, _ = PARTS["ewt"]
     settings = {name: chosen(run, "ewt", name) for name in MEANS}
-    whole = run.all_lengths()
-    prepare(whole, (Plan("ewt", part, one) for part in (fit, train) for one in settings.values()))
+    whole = replace(run, longest=None)
+    whole.prepare(Plan("ewt", part, one) for part in (fit, train) for one in settings.values())
     for name, one in settings.items():
         found = {f"{choose}_f1": f1_on(whole, "ewt", fit, one, choose)}
-        _, notes = network(whole, "ewt", train, one)
+        _, notes = whole.model("ewt", train, one)
         yield under(f"full.{name}", found | {"train_s": notes["cpu_s"]})
     yield from compared(whole, "ewt", train, settings, "full")
 
     def first(part: str) -> ChartParser:
-        return shipped(run, part).reader().parser
+        return default_parser(Run(run.corpora, run.work, run.jobs), part).reader()
 
     yield from reranked(
         whole, "full.rerank", ("own_tags",), first, lambda part: _networks(whole, part, settings)
     )
-
-
-def shipped(run: Short, part: str) -> Model:
-    """Return the default parser, trained on a part of EWT."""
-    return default_parser(Run(run.corpora, run.shared, run.jobs), part)
 
 
 # --- beyond the paper -----------------------------------------------------------------------------
@@ -509,7 +443,7 @@ def beyond(run: Short, sweeps: Sequence[str] | None = None) -> Iterator[Figures]
             yield from _trainings(run, what, base)
             continue
         for name, one in base.items():
-            model, _ = network(run, "ewt", fit, one)
+            model, _ = run.model("ewt", fit, one)
             for value in SEARCHED[what]:
                 parser = DerivationParser(model, **{what: value})
                 result, ms = evaluated(run, parser, "ewt", choose, MAIN_TAGS["ewt"])
@@ -524,9 +458,9 @@ def _trainings(run: Short, what: str, base: Mapping[str, ISBNSettings]) -> Itera
         for value, changes in SWEEPS[what].items()
         for name, one in base.items()
     }
-    prepare(run, (Plan("ewt", fit, one) for one in plans.values()))
+    run.prepare(Plan("ewt", fit, one) for one in plans.values())
     for (value, name), one in plans.items():
-        model, notes = network(run, "ewt", fit, one)
+        model, notes = run.model("ewt", fit, one)
         result, ms = evaluated(run, DerivationParser(model), "ewt", choose, MAIN_TAGS["ewt"])
         found = {f"{choose}_f1": result.f1, "ms_per_token": ms, "train_s": notes["cpu_s"]}
         yield under(f"beyond.{what}.{value}.{name}", found)

@@ -9,13 +9,13 @@ from typing import Any
 
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.latent.em import treebank_grammar
-from spacy_structlearn.grammar.latent.model import LatentGrammar, product
+from spacy_structlearn.grammar.latent.model import LatentGrammar
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.grammar.treebank.data import binarize
 from spacy_structlearn.trees.parse import Parse
-from training.beyond.span_parser.__main__ import FEW
-from training.common.kept import LEXICON
-from training.common.parsers import SETTINGS, SPAN, Model
+from training.beyond.span_parser import FEW
+from training.common.kept import LEXICON, SETTINGS
+from training.common.parsers import Model, span_settings, trained
 from training.common.scoring import Figures, under
 from training.common.treebanks import folded, unfolded
 from training.papers.titov_henderson2007.models import (
@@ -70,23 +70,11 @@ def _row(
 
 
 # --- grammars -------------------------------------------------------------------------------------
-def _trained(
-    run: Short, corpus: str, split: str, settings: LatentGrammarSettings, number: int
-) -> Model:
-    """Return the product of `number` grammars with the seeds 0, 1, ..."""
-    own = [replace(settings, seed=seed) for seed in range(number)]
-    run.prepare(corpus, split, own)
-    trees = run.trees(corpus, split)
-    found = [run.kept(corpus, split, one).grammar(trees) for one in own]
-    seconds = sum(notes["cpu_s"] for _, notes in found)
-    return Model(product([grammar for grammar, _ in found]), cpu_s=seconds)
-
-
 @cache
 def rounds(run: Short, corpus: str) -> dict[int, float]:
     """Return F1 after each number of rounds on the part for selection."""
     fit, choose, _, _ = PARTS[corpus]
-    whole = _trained(run, corpus, fit, SETTINGS[corpus], 1).latent
+    whole: Any = trained(run, corpus, fit, SETTINGS[corpus]).grammar
     scores = {}
     for number in ROUNDS[corpus]:
         if number <= whole.depth:
@@ -103,28 +91,18 @@ def chosen(run: Short, corpus: str) -> LatentGrammarSettings:
 
 
 def _single(run: Short, corpus: str, split: str) -> Model:
-    return _trained(run, corpus, split, chosen(run, corpus), 1)
+    return trained(run, corpus, split, chosen(run, corpus))
 
 
 def grammars(run: Short, corpus: str, split: str) -> Model:
     """Return the product of four grammars."""
-    return _trained(run, corpus, split, chosen(run, corpus), FEW)
+    return trained(run, corpus, split, replace(chosen(run, corpus), grammars=FEW))
 
 
 def _span_features(run: Short, corpus: str, split: str) -> Model:
     """Return the product with span features, as in the default parser."""
-    settings = chosen(run, corpus)
-    model = run.learned(corpus, split, replace(SPAN, grammar=settings))
-    four = grammars(run, corpus, split)
-    single = _single(run, corpus, split)
-    return model.with_latent(four.latent, _sum(model.cpu_s, four.cpu_s, single.cpu_s))
-
-
-def _sum(learned: float | None, four: float | None, single: float | None) -> float | None:
-    """Return the total CPU seconds. `learned` and `four` both include the first grammar."""
-    if learned is None or four is None or single is None:
-        return None
-    return learned + four - single
+    base = replace(chosen(run, corpus), grammars=FEW)
+    return trained(run, corpus, split, span_settings(corpus, base))
 
 
 def _xbar(run: Short, corpus: str, split: str) -> Model:

@@ -1,45 +1,33 @@
 """Semantic roles in text: the labeler of the default pipeline on the English Web Treebank.
 
 The labeler is evaluated once on dev: with gold trees; with gold tokens and sentences, but predicted
-tags and trees; and on raw text, where arguments are compared by characters. On the documents of
-`ewt/tune.txt`, in trees of a parser that has not seen them, it compares labelers trained on gold
-trees, jackknifed trees or both, and trees with re-attached prepositional phrases.
+tags and trees; and on raw text, where arguments are compared by characters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
-from time import process_time
 from typing import Any
 
-import numpy as np
 from spacy.tokens import Doc
 from spacy.training import Example
 
 import spacy_structlearn
-from spacy_structlearn.evaluation.calibration import expected_calibration_error
 from spacy_structlearn.pipeline.readers import to_example
 from training.pipeline import default
-from training.pipeline.attacher import COMPONENT as ATTACHER
-from training.pipeline.attacher import train_pp_attacher
 from training.pipeline.labeler import COMPONENT as LABELER
-from training.pipeline.labeler import SPANS, TREES, train_srl_labeler, training_files
+from training.pipeline.labeler import SPANS
 
 ROWS = ("ARG0", "ARG1", "ARG2", "ARGM-TMP", "ARGM-LOC")
-CONFIDENCES = (None, 0.95, 0.9, 0.8, 0.7, 0.5)
-CONFIDENT = 0.9
-COUNTED = ("predicates", "identification", "roles")  # stages with a min_count
-RUNS = 5
 
 
 def text(corpora: Path, work: Path) -> dict[str, Any]:
-    """Score the default pipeline on dev, and time its labeler."""
+    """Score the labeler of the default pipeline on dev."""
     nlp = spacy_structlearn.load()
-    labeler = nlp.get_pipe(LABELER)
+    labeler: Any = nlp.get_pipe(LABELER)
     gold = default.read_docs(default.build_docs(corpora, work)["dev"], nlp.vocab)
-    figures: dict[str, Any] = {}
+    figures: dict[str, Any] = {"labeler.sentences": sum(len(list(doc.sents)) for doc in gold)}
 
     def report(name: str, examples: list[Example]) -> None:
         scores = labeler.score(examples)
@@ -54,11 +42,9 @@ def text(corpora: Path, work: Path) -> dict[str, Any]:
         # In place: the Docs of the examples.
         list(nlp.pipe(example.predicted for example in tokens))
     report("gold_tokens", tokens)
-    figures["role_ece"] = calibration_error(tokens)
-    figures |= agreement([example.predicted for example in tokens])
     found = nlp.pipe(doc.text for doc in gold)
     report("raw", [Example(*pair) for pair in zip(found, gold, strict=True)])
-    return figures | speed(labeler, [example.predicted for example in tokens])
+    return figures
 
 
 def labelled(labeler: Any, docs: Sequence[Doc]) -> None:
@@ -85,95 +71,3 @@ def percentages(scores: dict[str, Any]) -> dict[str, float]:
     per_type = scores["srl_per_type"]
     rows = {f"{label}.f1": 100 * per_type[label]["f"] for label in ROWS if label in per_type}
     return found | rows
-
-
-def calibration_error(examples: Iterable[Example]) -> float:
-    """Return the expected calibration error of arguments, for Docs of the same tokens."""
-    probabilities, right = [], []
-    for example in examples:
-        gold = {
-            (f.predicate.start, a.label, a.span.start, a.span.end)
-            for f in example.reference._.frames
-            for a in f.arguments
-        }
-        for frame in example.predicted._.frames:
-            for a in frame.arguments:
-                probabilities.append(a.prob)
-                place = frame.predicate.start
-                right.append((place, a.label, a.span.start, a.span.end) in gold)
-    return expected_calibration_error(np.array(probabilities), np.array(right))
-
-
-def agreement(docs: Iterable[Doc]) -> dict[str, Any]:
-    """Return the share of prepositional phrases that are arguments of their verb and also attached
-    to the verb: of all, and of those where both components are confident.
-    """
-    counts = {False: [0, 0], True: [0, 0]}
-    for doc in docs:
-        for found in doc._.pp_attachments:
-            frame = found.verb._.srl
-            for argument in frame.arguments if frame is not None else ():
-                if (argument.span.start, argument.span.end) == (found.pp.start, found.pp.end):
-                    sure = argument.prob >= CONFIDENT and found.prob >= CONFIDENT
-                    for kind in {False, sure}:
-                        counts[kind][0] += found.head == found.verb
-                        counts[kind][1] += 1
-    names = {False: "all", True: "confident"}
-    return {
-        f"pp_agreement.{names[kind]}.{key}": value
-        for kind, (agreeing, n) in counts.items()
-        for key, value in (("n", n), ("share", 100 * agreeing / n if n else 0.0))
-    }
-
-
-def speed(labeler: Any, docs: Sequence[Doc]) -> dict[str, float]:
-    """Return sentences per CPU second of the labeler on Docs with trees, median of several runs."""
-    n = sum(1 for doc in docs for _ in doc.sents)
-    seconds = []
-    for _ in range(RUNS):
-        start = process_time()
-        labelled(labeler, docs)
-        seconds.append(process_time() - start)
-    return {"labeler.sentences_per_cpu_s": n / median(seconds), "labeler.sentences": n}
-
-
-def trees(corpora: Path, work: Path, jobs: int) -> dict[str, Any]:
-    """Return the comparisons on the tuning documents."""
-    return compare_trees(corpora, work, jobs) | compare_attachments(corpora, work, jobs)
-
-
-def compare_trees(corpora: Path, work: Path, jobs: int) -> dict[str, Any]:
-    """Return F1 on the tuning documents for several kinds of training trees."""
-    figures: dict[str, Any] = {}
-    # The config is for two copies of each Doc.
-    once = {f"components.{LABELER}.model.stages.{stage}.min_count": 2 for stage in COUNTED}
-    for kind in TREES:
-        files = training_files(kind, corpora, work, jobs)
-        _, scores = train_srl_labeler(files, overrides={} if kind == "both" else once)
-        figures |= {
-            f"trained_on.{kind}.tune_f1": 100 * scores["srl_f"],
-            f"trained_on.{kind}.tune_identification_f1": 100 * scores["srl_id_f"],
-        }
-        print(f"trained on {kind:12} tune F1 {100 * scores['srl_f']:.2f}", flush=True)
-    return figures
-
-
-def compare_attachments(corpora: Path, work: Path, jobs: int) -> dict[str, Any]:
-    """Return F1 on the tuning documents in re-attached trees, for several minimum probabilities."""
-    files = training_files(default.ROLES_FROM, corpora, work, jobs)
-    trained, _ = train_srl_labeler(files)
-    nlp, _ = train_pp_attacher(corpora, work)
-    nlp.add_pipe(LABELER, source=trained)
-    attacher, labeler = nlp.get_pipe(ATTACHER), nlp.get_pipe(LABELER)
-    examples = [to_example(doc, spans=SPANS) for doc in default.read_docs(files["tune"], nlp.vocab)]
-    docs = [example.predicted for example in examples]
-    attacher.set_annotations(docs, attacher.predict(docs))
-    figures: dict[str, Any] = {}
-    for confidence in CONFIDENCES:
-        labeler.attachment_confidence = confidence
-        labelled(labeler, docs)
-        score = 100 * labeler.score(examples)["srl_f"]
-        name = "none" if confidence is None else f"{100 * confidence:.0f}_percent"
-        figures[f"attachment_confidence.{name}.tune_f1"] = score
-        print(f"re-attached from {confidence}: tune F1 {score:.2f}", flush=True)
-    return figures
