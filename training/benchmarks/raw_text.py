@@ -28,12 +28,11 @@ pp_attachment.pairs  share of the phrases of the balanced pairs of tests/everyda
 tags.disagree        number of tokens whose tag differs from the tree, on dev and everyday texts
 np_chunks.crossing   number of chunks that cross a bracket, on the same texts. By the convention of
                      CoNLL-2000, a possessive marker begins a chunk, so one at the end of a bracket
-                     is not counted; np_chunks.possessives: chunks that cross only because of it
+                     is not counted
 words_per_cpu_s      words and punctuation of dev per CPU second, the best of several runs over the
                      same texts, with filled caches: all, front (without COSTLY), and each component
                      of front on Docs annotated by earlier components; front_new_text: the first run
                      of a new pipeline after a few texts
-package_mb           size of the pipeline on disk, MB of 1,000,000 bytes
 
 Peers are installed in virtual environments in training/work/raw_text. Peers that fail, also during
 installation, are skipped. Only figures of the default pipeline on dev are recorded; with --model or
@@ -43,10 +42,8 @@ are then those that do not occur in the other documents.
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import json
-import os
 import re
 import subprocess
 import sys
@@ -58,8 +55,6 @@ from pathlib import Path
 from time import process_time
 from typing import Any, NamedTuple
 
-# Use one thread. Libraries read this when they are imported.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
 import spacy
 from spacy.language import Language
 from spacy.tokens import Doc, Token
@@ -80,12 +75,13 @@ from spacy_structlearn.pipeline.extensions import aligned_group
 from spacy_structlearn.pipeline.readers import read_treebank
 from training.benchmarks import raw_text_peers
 from training.benchmarks.peers.__main__ import PEERS as INSTALLED
-from training.benchmarks.product import WARM_UP, megabytes
+from training.benchmarks.product import WARM_UP
+from training.common.command import bound, options, run_parts
 from training.common.everyday import read_everyday, score_pairs
 from training.common.ewt import treebank, tuning_documents
 from training.common.jackknife import untagged
 from training.common.process import Failed, virtual_environment
-from training.common.recording import CORPORA, ROOT, WORK, record, show
+from training.common.recording import ROOT, WORK
 from training.common.scoring import under
 
 POSSESSIVE = "POS"
@@ -450,8 +446,7 @@ def agreement(run: Run) -> Figures:
     docs = [doc for doc in docs if CONSTITUENTS in doc.spans]
     return {
         "tags.disagree": sum(map(disagreeing, docs)),
-        "np_chunks.crossing": sum(crossing(doc) for doc in docs),
-        "np_chunks.possessives": sum(crossing(doc, possessives=True) for doc in docs),
+        "np_chunks.crossing": sum(map(crossing, docs)),
     }
 
 
@@ -462,24 +457,20 @@ def disagreeing(doc: Doc) -> int:
     return sum(a != b for a, b in zip(in_trees, own, strict=True))
 
 
-def crossing(doc: Doc, *, possessives: bool = False) -> int:
-    """Count the chunks that partially overlap with a bracket.
-
-    A possessive marker at the end of a bracket is ignored. possessives: count the chunks that cross
-    a bracket only because of the marker.
+def crossing(doc: Doc) -> int:
+    """Count the chunks that partially overlap with a bracket, without the possessive marker at the
+    end of a bracket.
     """
     words = [token.text for token in doc]
     chunks, brackets = (
         character_spans(words, [(s[-1], s.start, s.end) for s in aligned_group(doc, key) or ()])
         for key in (NP_CHUNKS, CONSTITUENTS)
     )
-    spans = [(a, b, b - len(last) * (last.tag_ == POSSESSIVE)) for last, a, b in brackets]
-    found = 0
-    for _, start, end in chunks:
-        inside = any(a < start < b < end or start < a < end < b for a, _, b in spans)
-        whole = any(a < start < b < end or start < a < end < b for a, b, _ in spans)
-        found += (whole and not inside) if possessives else inside
-    return found
+    spans = [(a, b - len(last) * (last.tag_ == POSSESSIVE)) for last, a, b in brackets]
+    return sum(
+        any(a < start < b < end or start < a < end < b for a, b in spans)
+        for _, start, end in chunks
+    )
 
 
 # --- cost -----------------------------------------------------------------------------------------
@@ -539,10 +530,6 @@ def pairs(run: Run) -> Figures:
     return under("pp_attachment", score_pairs(run.nlp))
 
 
-def size(run: Run) -> Figures:
-    return {"package_mb": megabytes(run.nlp.path)}
-
-
 PARTS: dict[str, Callable[[Run], Figures]] = {
     "sents": sents,
     "peers": peers,
@@ -553,36 +540,20 @@ PARTS: dict[str, Callable[[Run], Figures]] = {
     "pairs": pairs,
     "agreement": agreement,
     "speed": speed,
-    "size": size,
 }
 
 
-def parts(text: str) -> list[str]:
-    """Parse comma-separated names of parts, and return them in the order of PARTS."""
-    names = text.split(",")
-    wrong = [name for name in names if name not in PARTS]
-    if wrong:
-        raise argparse.ArgumentTypeError(f"no part {wrong[0]!r}: there are {', '.join(PARTS)}")
-    return [name for name in PARTS if name in names]
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument(
-        "--only", type=parts, default=list(PARTS), metavar="PART,...", help=", ".join(PARTS)
-    )
+    parser = options(__doc__, "corpora", only=PARTS)
     parser.add_argument("--model", type=Path, help="another pipeline; record nothing")
     parser.add_argument(
         "--split", choices=("dev", "tune"), default="dev", help="tune: record nothing"
     )
     args = parser.parse_args()
     nlp = spacy.load(args.model) if args.model else spacy_structlearn.load()
-    run = Run(nlp, CORPORA, args.split)
-    for name in args.only:
-        found = PARTS[name](run)
-        if args.model is None and args.split == "dev":
-            record(RESULTS, found)
-        show(found)
+    run = Run(nlp, args.corpora, args.split)
+    is_trial = args.model is not None or args.split != "dev"
+    run_parts(RESULTS, bound(PARTS, run), args.only, is_trial=is_trial)
 
 
 if __name__ == "__main__":

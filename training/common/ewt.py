@@ -31,12 +31,9 @@ def build_docs(corpora: Path, work: Path) -> dict[str, Path]:
     paths = {name: work / "ewt" / f"{name}.spacy" for name in ("train", "fit", "tune", "dev")}
     if all(path.exists() for path in paths.values()):
         return paths
-    train = dict(read_documents(corpora, "train"))
-    tuning = tuning_documents(corpora)
-    write_docs(list(train.values()), paths["train"])
-    write_docs([doc for name, doc in train.items() if name not in tuning], paths["fit"])
-    write_docs([doc for name, doc in train.items() if name in tuning], paths["tune"])
-    write_docs([doc for _, doc in read_documents(corpora, "dev")], paths["dev"])
+    for split in ("train", "dev"):
+        write_docs([doc for _, doc in read_documents(corpora, split)], paths[split])
+    split_tuning(corpora, paths["train"], paths["fit"], paths["tune"])
     return paths
 
 
@@ -48,9 +45,17 @@ def read_documents(corpora: Path, split: str) -> list[tuple[str, Doc]]:
     return list(read_treebank(vocab, files["trees"], spaces=files["spaces"], props=files["props"]))
 
 
-def document_names(corpora: Path) -> list[str]:
-    """Return the names of the documents of train, in order."""
-    return [name for name, _ in read_documents(corpora, "train")]
+def split_tuning(corpora: Path, train: Path, fit: Path, tune: Path) -> tuple[Path, Path]:
+    """Split a file of all documents of train into those not in `ewt/tune.txt` and those in it.
+
+    fit, tune: the files to write, which are returned.
+    """
+    tuning = tuning_documents(corpora)
+    names = [name for name, _ in read_documents(corpora, "train")]
+    named = list(zip(names, read_docs(train), strict=True))
+    write_docs([doc for name, doc in named if name not in tuning], fit)
+    write_docs([doc for name, doc in named if name in tuning], tune)
+    return fit, tune
 
 
 def read_docs(path: Path, vocab: Vocab | None = None) -> list[Doc]:

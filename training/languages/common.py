@@ -9,7 +9,6 @@ those of the treebank.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,9 +18,8 @@ from typing import Any
 import spacy
 from spacy.language import Language
 from spacy.tokens import Doc
-from spacy.util import load_config, load_model_from_config
+from spacy.util import load_config
 
-from spacy_structlearn.about import __version__
 from spacy_structlearn.evaluation.evalb import EvalbParameters, EvalbScore, score_trees
 from spacy_structlearn.grammar.spans.features import SPAN_TEMPLATES
 from spacy_structlearn.learning.training import write_bytes
@@ -30,10 +28,17 @@ from spacy_structlearn.pipeline.training import fitting
 from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
+from training.common.command import options
 from training.common.jackknife import write_docs
-from training.common.recording import CORPORA, WORK, clean_commit, machine, record, show
+from training.common.recording import WORK, clean_commit, machine, record, show
 from training.common.scoring import f1_standard_error, under
-from training.pipeline.default import PERSONAL, SMALLEST_PROBABILITY, SMALLEST_TAG_WEIGHT
+from training.pipeline.default import (
+    META,
+    PERSONAL,
+    SMALLEST_PROBABILITY,
+    SMALLEST_TAG_WEIGHT,
+    renewed,
+)
 from training.pipeline.parser import BEHIND_TAGGER, calibrate
 from training.pipeline.parser import CONFIG as PARSER_CONFIG
 from training.pipeline.tagger import CONFIG as TAGGER_CONFIG
@@ -194,20 +199,12 @@ def assembled(bank: Treebank, parts: Language) -> Language:
     trees.parameters = grammar.compact(SMALLEST_PROBABILITY, "float16")
     config = parts.config.copy()
     config["components"][PARSER].update({**BEHIND_TAGGER, "set_tags": True})
-    # A StringStore never shrinks. A new one contains the labels, but no training text.
-    nlp = load_model_from_config(config, auto_fill=True)
-    without = ["vocab", "config"]
-    nlp.from_bytes(parts.to_bytes(exclude=without), exclude=without)
-    for _, component in nlp.pipeline:
-        for label in getattr(component, "labels", ()):
-            nlp.vocab.strings.add(label)
+    nlp = renewed(parts, config)
     nlp.meta.update(
         {
+            **META,
             "name": bank.name,
-            "version": __version__,
-            "spacy_version": ">=3.8.0,<3.9.0",
             "description": f"Tags and constituency trees, trained on {bank.source['name']}.",
-            "author": "the spacy-structlearn contributors",
             "license": bank.source["license"],
             "sources": [dict(bank.source)],
         }
@@ -259,14 +256,11 @@ def build(bank: Treebank, trees: Mapping[str, Sequence[Tree]], output: Path) -> 
 
 def main(description: str, banks: Sequence[Treebank]) -> None:
     """Run the command of a language."""
-    parser = argparse.ArgumentParser(description=description.split("\n")[0])
-    parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
+    names = [bank.corpus for bank in banks]
+    parser = options(description, "corpora", "limit", only=names)
     parser.add_argument(
         "--output", type=Path, default=WORK / NAME, help="folder of pipelines; default: %(default)s"
     )
-    names = [bank.corpus for bank in banks]
-    parser.add_argument("--only", nargs="+", choices=names, default=names, help="default: all")
-    parser.add_argument("--limit", type=int, help="use only this number of trees of each part")
     parser.add_argument(
         "--record", action="store_true", help="score test too, and record the figures"
     )
@@ -274,7 +268,7 @@ def main(description: str, banks: Sequence[Treebank]) -> None:
     if args.record:
         clean_commit()
     for bank in banks:
-        if bank.corpus in args.only:
+        if bank.corpus in (args.only or names):
             run(bank, args.corpora, args.output, args.limit, args.record)
 
 

@@ -11,7 +11,6 @@ behind it in the same sense as other verbs (Ratnaparkhi 1998).
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import json
 from collections import Counter
@@ -30,7 +29,7 @@ from spacy_structlearn.attachment.unambiguous import unambiguous_heads
 from spacy_structlearn.classification.features import MISSING, symbol
 from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.words.lemmas import lemma
-from training.common.recording import CORPORA, WORK
+from training.common.command import options
 
 NEEDED = ("sentence_splitter", "chain_tagger", "np_chunker")
 MIN_COUNT, MIN_WORD_COUNT = 3, 5
@@ -123,10 +122,7 @@ def chunking_pipeline() -> Language:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
-    parser.add_argument("--work", type=Path, default=WORK, help="cache of stages")
-    args = parser.parse_args()
+    args = options(__doc__, "corpora", "work").parse_args()
     start = process_time()
     path = learn_associations(args.corpora, args.work)
     found = Associations.from_bytes(path.read_bytes())

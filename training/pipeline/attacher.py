@@ -25,7 +25,6 @@ weighted vote of both is better.
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +39,10 @@ from spacy_structlearn.classification.linear.log_linear import LogLinear
 from spacy_structlearn.groups import CONSTITUENTS, PP_ATTACHMENTS
 from spacy_structlearn.pipeline.readers import create_docbin_reader, read_treebank
 from spacy_structlearn.pipeline.training import fitting
+from training.common.command import options
 from training.common.ewt import read_documents, tuning_documents
 from training.common.jackknife import write_docs
-from training.common.recording import CORPORA, ROOT
+from training.common.recording import ROOT
 from training.common.treebanks import MCTB_DOMAINS
 from training.pipeline.associations import learn_associations
 from training.pipeline.classes import learn_classes
@@ -121,14 +121,13 @@ def leaning(model: LogLinear, to_noun: float = TO_NOUN) -> LogLinear:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = options(__doc__, "corpora", "work")
     parser.add_argument("output", type=Path, help="where to save the pipeline")
-    parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
     parser.add_argument("--all", action="store_true", help="train on the tuning documents too")
     args, others = parser.parse_known_args()
     nlp, tuning = train_pp_attacher(
         args.corpora,
-        ROOT / "training" / "work",
+        args.work,
         args.output,
         use_all=args.all,
         overrides=parse_config_overrides(others),

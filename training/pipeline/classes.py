@@ -12,7 +12,6 @@ experiments: the licences do not allow shipping them.
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import json
 from array import array
@@ -31,7 +30,7 @@ from spacy_structlearn.pipeline.tokenizers import make_english_tokenizer
 from spacy_structlearn.trees.brackets import read_trees, unescape
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.words.classes import FORMS, WordClasses, learn
-from training.common.recording import CORPORA
+from training.common.command import options
 
 FILES = {
     "conll2000": "conll2000/train.txt.gz",
@@ -104,9 +103,8 @@ def learn_classes(corpora: Path, work: Path) -> Path:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = options(__doc__, "corpora")
     parser.add_argument("output", type=Path)
-    parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
     parser.add_argument("--texts", nargs="+", choices=FILES, default=MAY_BE_SHIPPED)
     parser.add_argument("--classes", type=int, default=N_CLASSES, help="default: %(default)s")
     parser.add_argument("--min-count", type=int, default=MIN_COUNT, help="default: %(default)s")

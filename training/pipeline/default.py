@@ -22,7 +22,6 @@ differs between runs.
 
 from __future__ import annotations
 
-import argparse
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -30,6 +29,7 @@ from typing import Any, NamedTuple
 
 import spacy
 import srsly
+from confection import Config
 from spacy.language import Language
 from spacy.util import load_model_from_config
 
@@ -37,9 +37,9 @@ from spacy_structlearn.about import __version__
 from spacy_structlearn.pipeline.storage.word_classes import share_classes, word_classes
 from spacy_structlearn.pipeline.training import fitting
 from spacy_structlearn.words.classes import WordClasses
-from training.common.ewt import build_docs, document_names, read_docs, tuning_documents
-from training.common.jackknife import write_docs
-from training.common.recording import CORPORA, ROOT, WORK
+from training.common.command import options
+from training.common.ewt import build_docs, read_docs, split_tuning
+from training.common.recording import ROOT
 from training.pipeline import card
 from training.pipeline.associations import learn_associations
 from training.pipeline.attacher import train_pp_attacher
@@ -59,6 +59,11 @@ BASE = {
         "batch_size": 256,
         "tokenizer": {"@tokenizers": "spacy_structlearn.english_tokenizer.v1"},
     }
+}
+META = {
+    "version": __version__,
+    "spacy_version": ">=3.8.0,<3.9.0",
+    "author": "the spacy-structlearn contributors",
 }
 # Settings of the parser in the pipeline.
 TOGETHER = {"constituency_parser": {**BEHIND_TAGGER, "set_tags": True}}
@@ -85,80 +90,8 @@ PERSONAL = re.compile(
     r"|(?<![\d.,])(?=\d*[2-9])\d{7,}(?![\d.,])"
 )
 
-SOURCES = [
-    {
-        "name": "English Web Treebank: trees and propositions (PropBank release)",
-        "url": "https://github.com/propbank/propbank-release",
-        "license": "CC BY-SA 4.0",
-        "author": "PropBank",
-    },
-    {
-        "name": "English Web Treebank: words (UD_English-EWT)",
-        "url": "https://github.com/UniversalDependencies/UD_English-EWT",
-        "license": "CC BY-SA 4.0",
-        "author": "Universal Dependencies",
-    },
-    {
-        "name": "CRAFT: words, for word classes; attachments of prepositional phrases",
-        "url": "https://github.com/UCDenver-ccp/CRAFT",
-        "license": "CC BY 3.0",
-        "author": "University of Colorado",
-    },
-    {
-        "name": "MCTB_en: trees of five domains, in the conventions of EWT",
-        "url": "https://github.com/RingoS/multi-domain-parsing-analysis",
-        "license": "MIT",
-        "author": "Sen Yang and others",
-    },
-    {
-        "name": "Raw text, for words: Wikipedia, OpenStax, novels and others (LICENSES_SOURCES)",
-        "url": "https://en.wikipedia.org",
-        "license": "CC BY-SA 3.0, CC BY-SA 4.0, CC BY 4.0, public domain",
-        "author": "see LICENSES_SOURCES",
-    },
-]
-LICENSES_SOURCES = """\
-en_structlearn_sm is trained on the following corpora and licensed, like them, CC BY-SA 4.0
-(https://creativecommons.org/licenses/by-sa/4.0/).
-
-* English Web Treebank, trees and propositions: PropBank release, data/google/ewt
-  https://github.com/propbank/propbank-release
-  Creative Commons Attribution-ShareAlike 4.0 International
-* English Web Treebank, words: UD_English-EWT
-  https://github.com/UniversalDependencies/UD_English-EWT
-  Creative Commons Attribution-ShareAlike 4.0 International for the annotations and database
-  rights. Of the texts its licence says: "Some parts are in the public domain. Portions may be
-  (c) 2012 Google Inc., (c) 2011 Yahoo! Inc., (c) 2012 Trustees of the University of Pennsylvania
-  and/or (c) other original authors."
-* CRAFT (Colorado Richly Annotated Full Text Corpus): the words of its training articles, for word
-  classes, and the attachments of prepositional phrases in their trees
-  https://github.com/UCDenver-ccp/CRAFT
-  Creative Commons Attribution 3.0
-* MCTB_en, trees of dialogue, forum, law, literature and review: multi-domain-parsing-analysis
-  https://github.com/RingoS/multi-domain-parsing-analysis
-  MIT License
-* Raw text, from which words and their frequencies in trees of a parser, word classes, and counts of
-  words with prepositions, were learned. Pinned addresses of all sources: corpora/corpora.toml of
-  spacy-structlearn
-  - English Wikipedia: articles by its contributors, who are named in their histories
-    https://en.wikipedia.org, Creative Commons Attribution-ShareAlike 3.0
-  - OpenStax, Rice University: sixteen textbooks by the authors named in their prefaces
-    https://openstax.org, Creative Commons Attribution 4.0
-  - The Schema-Guided Dialogue Dataset, Google LLC
-    https://github.com/google-research-datasets/dstc8-schema-guided-dialogue
-    Creative Commons Attribution-ShareAlike 4.0
-  - MedQuAD, Asma Ben Abacha and Dina Demner-Fushman: answers from web sites of the US National
-    Institutes of Health and the CDC
-    https://github.com/abachaa/MedQuAD, Creative Commons Attribution 4.0
-  - Sentiment Polarity Dataset 2.0, Bo Pang and Lillian Lee: film reviews
-    https://github.com/nltk/nltk_data, Creative Commons Attribution 4.0
-  - 18F blog and Digital.gov, US General Services Administration: public domain, CC0 1.0
-    https://github.com/18F/18f.gsa.gov, https://github.com/GSA/digitalgov.gov
-  - Public Domain Recipes, its contributors: public domain (Unlicense)
-    https://github.com/ronaldl29/public-domain-recipes
-  - Novels of 1880 to 1929, and State of the Union addresses: public domain
-    https://github.com/computationalstylistics/100_english_novels, https://github.com/nltk/nltk_data
-"""
+SOURCES: list[dict[str, str]] = srsly.read_json(CONFIGS / "sources.json")
+LICENSES_SOURCES = (CONFIGS / "LICENSES_SOURCES").read_text(encoding="utf8")
 
 
 # --- stages ---------------------------------------------------------------------------------------
@@ -344,28 +277,34 @@ def assemble(trained: Language) -> Language:
             component["model"]["threads"] = 1  # depends on the training machine
         if "prior" in component["model"].get("grammar", {}):
             component["model"]["grammar"]["prior"] = None  # its counts are in the model
-    nlp = load_model_from_config(config, auto_fill=True)
-    share_classes(nlp.vocab, word_classes(trained.vocab))
-    # A StringStore never shrinks. A new one contains the labels, but no training text.
-    nlp.from_bytes(trained.to_bytes(exclude=["vocab", "config"]), exclude=["vocab", "config"])
+    nlp = renewed(trained, config)
     forget_personal(nlp)
-    for _, component in nlp.pipeline:
-        for label in getattr(component, "labels", ()):
-            nlp.vocab.strings.add(label)
     nlp.meta.update(
         {
+            **META,
             "name": "structlearn_sm",
-            "version": __version__,
-            "spacy_version": ">=3.8.0,<3.9.0",
             "description": (
                 "Sentences, Penn Treebank tags, NP chunks, parses, attachment of prepositional "
                 "phrases and semantic roles for English."
             ),
-            "author": "the spacy-structlearn contributors",
             "license": "CC BY-SA 4.0",
             "sources": SOURCES,
         }
     )
+    return nlp
+
+
+def renewed(trained: Language, config: Config) -> Language:
+    """Return the pipeline with another config, and without the words of the training.
+
+    A StringStore never shrinks. A new one contains the labels, but no training text.
+    """
+    nlp, without = load_model_from_config(config, auto_fill=True), ["vocab", "config"]
+    share_classes(nlp.vocab, word_classes(trained.vocab))
+    nlp.from_bytes(trained.to_bytes(exclude=without), exclude=without)
+    for _, component in nlp.pipeline:
+        for label in getattr(component, "labels", ()):
+            nlp.vocab.strings.add(label)
     return nlp
 
 
@@ -397,29 +336,17 @@ def tune(corpora: Path, work: Path, jobs: int) -> None:
         nlp = train_one(corpora, work, "fit")
         for name, value in nlp.meta["performance"].items():
             print(f"{nlp.pipe_names[0]}: {name} {value:.4f}", flush=True)
-    train, dev = split_tuning(corpora, jackknifed(corpora, work, jobs), work)
+    parts = [work / "ewt" / f"{name}.jackknifed.spacy" for name in ("fit", "tune")]
+    train, dev = split_tuning(corpora, jackknifed(corpora, work, jobs), *parts)
     classes = learn_classes(corpora, work)
     for l2 in TUNED_L2:
         nlp = train_chunker(train, dev, classes, l2=l2)
         print(f"chunker, l2 {l2}: F1 {nlp.meta['performance']['np_chunk_f']:.4f}", flush=True)
 
 
-def split_tuning(corpora: Path, train: Path, work: Path) -> tuple[Path, Path]:
-    """Split a file of all documents of train into those not in `ewt/tune.txt` and those in it."""
-    tuning = tuning_documents(corpora)
-    named = list(zip(document_names(corpora), read_docs(train), strict=True))
-    paths = work / "ewt" / "fit.jackknifed.spacy", work / "ewt" / "tune.jackknifed.spacy"
-    write_docs([doc for name, doc in named if name not in tuning], paths[0])
-    write_docs([doc for name, doc in named if name in tuning], paths[1])
-    return paths
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
-    parser.add_argument("--work", type=Path, default=WORK, help="cache of stages")
+    parser = options(__doc__, "corpora", "work", "jobs")
     parser.add_argument("--output", type=Path, default=PACKAGED, help="where to save the pipeline")
-    parser.add_argument("--jobs", type=int, default=1, help="number of processes or threads")
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument(
         "--only", nargs="+", choices=COMPONENTS, help="train only these; keep the others"

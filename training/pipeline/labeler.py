@@ -12,7 +12,6 @@ ones. With --all, it is then trained on all of train. Options override values of
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
@@ -27,9 +26,10 @@ from spacy.vocab import Vocab
 from spacy_structlearn.pipeline.extensions import frames
 from spacy_structlearn.pipeline.readers import create_docbin_reader
 from spacy_structlearn.pipeline.training import fitting
-from training.common.ewt import build_docs, document_names, read_docs, tuning_documents
+from training.common.command import options
+from training.common.ewt import build_docs, split_tuning
 from training.common.jackknife import jackknife_parses, write_docs
-from training.common.recording import CORPORA, ROOT, WORK
+from training.common.recording import ROOT
 from training.pipeline.classes import learn_classes
 from training.pipeline.parser import BEHIND_TAGGER
 from training.pipeline.tagger import jackknifed as jackknifed_tags
@@ -131,10 +131,7 @@ def jackknifed(corpora: Path, work: Path, jobs: int, prior: Path | None = None) 
         jobs=jobs,
         overrides=overrides,
     )
-    tuning = tuning_documents(corpora)
-    named = list(zip(document_names(corpora), read_docs(paths["train"]), strict=True))
-    write_docs([doc for name, doc in named if name not in tuning], paths["fit"])
-    write_docs([doc for name, doc in named if name in tuning], paths["tune"])
+    split_tuning(corpora, paths["train"], paths["fit"], paths["tune"])
     return paths
 
 
@@ -161,16 +158,14 @@ def training_files(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = options(__doc__, "corpora", "work", "jobs")
     parser.add_argument("output", type=Path, help="where to save the pipeline")
-    parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
     parser.add_argument("--trees", choices=TREES, default="both", help="default: %(default)s")
     parser.add_argument("--all", action="store_true", help="train on the tuning documents too")
-    parser.add_argument("--jobs", type=int, default=1, help="number of processes or threads")
     parser.add_argument("--prior", type=Path, help="a grammar, see self_training.py")
     args, others = parser.parse_known_args()
     nlp, tuning = train_srl_labeler(
-        training_files(args.trees, args.corpora, WORK, args.jobs, args.prior),
+        training_files(args.trees, args.corpora, args.work, args.jobs, args.prior),
         args.output,
         use_all=args.all,
         overrides=parse_config_overrides(others),

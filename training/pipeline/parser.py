@@ -11,7 +11,6 @@ run resumes. The saved scores are on dev of EWT, with gold tokens and sentences.
 
 from __future__ import annotations
 
-import argparse
 import gzip
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -24,8 +23,9 @@ from spacy.training import Example
 from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.pipeline.readers import create_treebank_reader
 from spacy_structlearn.pipeline.training import fitting
+from training.common.command import options
 from training.common.ewt import treebank, tuning_documents
-from training.common.recording import CORPORA, ROOT
+from training.common.recording import ROOT
 from training.common.treebanks import MCTB_DOMAINS, ewt_documents
 
 CONFIG = ROOT / "training" / "configs" / "parser.cfg"
@@ -136,9 +136,8 @@ def evaluate(nlp: Language, corpora: Path) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = options(__doc__, "corpora")
     parser.add_argument("output", type=Path, help="where to save the pipeline")
-    parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
     for name, text in SETTINGS.items():
         parser.add_argument(f"--{name}", type=int, help=f"{text}; default: see the config")
     parser.add_argument("--all", action="store_true", help="train on the tuning documents too")

@@ -9,16 +9,16 @@ document. Each stage is kept in training/work.
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 import spacy
 from spacy.language import Language
 
 from spacy_structlearn.pipeline.training import fitting
+from training.common.command import options
 from training.common.ewt import build_docs
 from training.common.jackknife import jackknife, tag_docs
-from training.common.recording import CORPORA, ROOT, WORK
+from training.common.recording import ROOT
 from training.pipeline.classes import learn_classes
 
 CONFIG = ROOT / "training" / "configs" / "chain_tagger.cfg"
@@ -55,9 +55,7 @@ def tagged(docs: Path, tagger: Language, target: Path) -> Path:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
-    parser.add_argument("--work", type=Path, default=WORK, help="cache of stages")
+    parser = options(__doc__, "corpora", "work")
     parser.add_argument("--split", choices=["train", "fit"], default="train")
     args = parser.parse_args()
     nlp = train_tagger(args.corpora, args.work, args.split)
