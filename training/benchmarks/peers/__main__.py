@@ -66,9 +66,7 @@ N_DEV = 1000  # the last sentences of CoNLL-2000's train
 PEERS = {
     "python-crfsuite": ("python-crfsuite==0.9.12",),
     "spacy": ("spacy==3.8.18",),
-    "nltk": ("nltk==3.10.4", "numpy==2.4.6"),
     "scikit-learn": ("scikit-learn==1.9.1",),
-    "pgmpy": ("pgmpy==1.1.2",),
     "supar": ("supar==1.1.4", "torch==2.13.0"),
 }
 SLOW = 20.0  # CPU seconds; a system with a slower round has no further rounds

@@ -9,9 +9,8 @@ import functools
 import pickle
 import random
 import signal
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from itertools import combinations
 from pathlib import Path
@@ -190,50 +189,6 @@ class SpacyNer:
 
 
 @dataclass(frozen=True)
-class NLTKClassifier:
-    """ClassifierBasedTagger with naive Bayes: greedy, with previous predictions. Features are named
-    by the templates of predicates, and have words or tags as values.
-    """
-
-    def setup(self) -> None:
-        _imported("nltk")
-
-    def train(self, train: Data, dev: Data, folder: Path, options: dict[str, Any]) -> None:
-        from nltk.tag.sequential import ClassifierBasedTagger
-
-        sentences = [
-            [(tuple(token), label) for token, label in zip(tokens, labels, strict=True)]
-            for tokens, labels in zip(train["inputs"], train["outputs"], strict=True)
-        ]
-        _save(folder, ClassifierBasedTagger(features_by_name, train=sentences))
-
-    def load(self, folder: Path) -> Any:
-        tagger = _saved(folder)
-
-        def predict(sentences: Sequence[Sequence[Token]]) -> list[list[str]]:
-            tokens = [list(map(tuple, sentence)) for sentence in sentences]
-            return [[label for _, label in found] for found in tagger.tag_sents(tokens)]
-
-        return predict
-
-
-def features_by_name(tokens: Sequence[Token], i: int, history: Sequence[str]) -> dict[str, str]:
-    """Return the predicates of one token by their templates, and the previous label."""
-    n = len(tokens)
-
-    def at(column: str, k: int) -> str:
-        if not 0 <= k < n:
-            return f"<{k if k < 0 else k - n + 1}>"
-        return tokens[k][0 if column == "w" else 1]
-
-    found = {
-        name: "|".join(at(c, i + k) for c, k in template)
-        for name, template in zip(NAMES, TEMPLATES, strict=True)
-    }
-    return {**found, "before": history[i - 1] if i else START}
-
-
-@dataclass(frozen=True)
 class SklearnMEMM:
     """LogisticRegression on the predicates of a token and the previous label: the gold label in
     training, the predicted label in prediction. All sentences are predicted in parallel. C is
@@ -283,7 +238,6 @@ class SklearnMEMM:
 
 # --- PP attachment --------------------------------------------------------------------------------
 VARIABLES = ("v", "n1", "p", "n2")
-STRUCTURE = {"p": (), "n1": ("p",), "v": ("p",), "n2": ("v", "p")}
 CONJUNCTIONS = [t for n in (1, 2, 3) for t in combinations(range(4), n)]
 
 
@@ -339,82 +293,6 @@ def _narrow(matrix: Any) -> Any:
     """Convert indices to 32 bits, as SVC requires."""
     matrix.indices, matrix.indptr = matrix.indices.astype("int32"), matrix.indptr.astype("int32")
     return matrix
-
-
-@dataclass(frozen=True)
-class Pgmpy:
-    """The network of Toutanova (2006) with dense tables of frequent words, and one state for all
-    other words, because unseen states are errors. Predictions use `query` for the class, which
-    takes a thousandth of the time of `predict`.
-    """
-
-    words: int = 200
-    strength: float = 1e4  # of a uniform prior (BDeu); chosen on devset
-    other: str = "<other>"
-
-    def setup(self) -> None:
-        _imported("pandas", "pgmpy.inference", "pgmpy.models", "pgmpy.parameter_estimator")
-
-    def _cut(self, row: Row, kept: Sequence[set[str]]) -> tuple[str, ...]:
-        return tuple(w if w in own else self.other for w, own in zip(row, kept, strict=True))
-
-    def train(self, train: Data, dev: Data, folder: Path, options: dict[str, Any]) -> None:
-        import pandas
-        from pgmpy.models import DiscreteBayesianNetwork
-        from pgmpy.parameter_estimator import DiscreteBayesianEstimator
-
-        rows = train["inputs"]
-        counts = map(Counter, zip(*rows, strict=True))
-        kept = [{word for word, _ in own.most_common(self.words)} for own in counts]
-        table = pandas.DataFrame([self._cut(row, kept) for row in rows], columns=list(VARIABLES))
-        table["y"] = train["outputs"]
-        states = {v: [*sorted(k), self.other] for v, k in zip(VARIABLES, kept, strict=True)}
-        arcs = [(parent, name) for name, above in STRUCTURE.items() for parent in ("y", *above)]
-        model = DiscreteBayesianNetwork(arcs)
-        estimator = DiscreteBayesianEstimator(
-            state_names={**states, "y": ["N", "V"]},
-            prior_type="BDeu",
-            equivalent_sample_size=self.strength,
-        )
-        model.fit(table, estimator=estimator)
-        _save(folder, (model, kept))
-
-    def load(self, folder: Path) -> Any:
-        from pgmpy.inference import VariableElimination
-
-        model, kept = _saved(folder)
-        inference = VariableElimination(model)
-
-        def predict(rows: Sequence[Row]) -> list[str]:
-            labels = []
-            for row in rows:
-                evidence = dict(zip(VARIABLES, self._cut(row, kept), strict=True))
-                found = inference.query(["y"], evidence=evidence, show_progress=False)
-                labels.append(found.state_names["y"][int(found.values.argmax())])
-            return labels
-
-        return predict
-
-
-@dataclass(frozen=True)
-class NLTK:
-    """A classifier of NLTK on single words. settings: of its training."""
-
-    kind: str
-    settings: dict[str, Any] = field(default_factory=dict)
-
-    def setup(self) -> None:
-        _imported("nltk", "numpy")
-
-    def train(self, train: Data, dev: Data, folder: Path, options: dict[str, Any]) -> None:
-        import nltk
-
-        pairs = list(zip(single(train["inputs"]), train["outputs"], strict=True))
-        _save(folder, getattr(nltk, self.kind).train(pairs, **self.settings))
-
-    def load(self, folder: Path) -> Any:
-        model = _saved(folder)
-        return lambda rows: model.classify_many(single(rows))
 
 
 # --- constituency parsing -------------------------------------------------------------------------
@@ -535,15 +413,11 @@ SYSTEMS = {
     "crfsuite_perceptron": CRFsuite("averaged-perceptron", {"max_iterations": 20}, pairs=True),
     "spacy_words": SpacyNer(WORDS, epochs=4),
     "spacy_tags": SpacyNer({**WORDS, "TAG": 100}, epochs=3),
-    "nltk_classifier": NLTKClassifier(),
     "sklearn_memm": SklearnMEMM(),
     "sklearn_logistic": Sklearn(LOGISTIC, {"C": 1.0, "max_iter": 1000}),
     "sklearn_conjunctions": Sklearn(LOGISTIC, {"C": 2.0, "max_iter": 1000}, prepare="conjunctions"),
     "sklearn_svc": Sklearn(
         ("svm", "SVC"), {"kernel": "poly", "degree": 2, "gamma": 1.0, "coef0": 1.0, "C": 0.1}
     ),
-    "pgmpy": Pgmpy(),
-    "nltk_nb": NLTK("NaiveBayesClassifier"),
-    "nltk_maxent": NLTK("MaxentClassifier", {"algorithm": "gis", "max_iter": 100, "trace": 0}),
     "supar": Supar(),
 }

@@ -28,7 +28,6 @@ ROWS: dict[str, dict[str, Row]] = {
         "spacy_words": Row("spacy", "tok2vec and ner, words"),
         "spacy_tags": Row("spacy", "tok2vec and ner, words and tags"),
         "sklearn_memm": Row("scikit-learn", "LogisticRegression, greedy"),
-        "nltk_classifier": Row("nltk", "ClassifierBasedTagger, naive Bayes"),
     },
     "attachment": {
         "ours_bayes_net": Row("", "hybrid Bayes net, structure search"),
@@ -37,9 +36,6 @@ ROWS: dict[str, dict[str, Row]] = {
         "sklearn_logistic": Row("scikit-learn", "LogisticRegression"),
         "sklearn_conjunctions": Row("scikit-learn", "LogisticRegression, all conjunctions"),
         "sklearn_svc": Row("scikit-learn", "SVC, quadratic kernel"),
-        "pgmpy": Row("pgmpy", "Bayes net, the 200 most frequent words"),
-        "nltk_nb": Row("nltk", "NaiveBayesClassifier"),
-        "nltk_maxent": Row("nltk", "MaxentClassifier"),
     },
     "parsing": {
         "ours_grammar": Row("", "one split-merge grammar"),
@@ -60,8 +56,6 @@ COLOURS = {
     "python-crfsuite": "tab:blue",
     "spacy": "tab:green",
     "scikit-learn": "tab:orange",
-    "nltk": "tab:gray",
-    "pgmpy": "tab:purple",
     "supar": "tab:brown",
 }
 MARKERS = "os^DvPX"
