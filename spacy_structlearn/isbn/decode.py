@@ -115,9 +115,11 @@ class DerivationParser:
         if any(constraints or ()):
             raise StructlearnError("SL633")
         words = [list(sentence) for sentence in sentences]
-        given = [None] * len(words) if tags is None else [list(row) for row in tags]
-        if tags is not None and [*map(len, given)] != [*map(len, words)]:
-            raise StructlearnError("SL632")
+        given: list[Sequence[GivenTag] | None] = [None] * len(words)
+        if tags is not None:
+            given = [list(row) for row in tags]
+            if [*map(len, given)] != [*map(len, words)]:  # type: ignore[arg-type] # no None here
+                raise StructlearnError("SL632")
         _check("tag_weight", tag_weight, "0 or more nats", tag_weight >= 0)
 
         def run(batch: slice) -> list[Parse]:

@@ -71,17 +71,23 @@ class LeftCornerDerivations:
         chosen = np.asarray(indices, dtype=np.int64)
         offsets, moves = _places(self.offsets, chosen)
         word_offsets, words = _places(self.word_offsets, chosen)
-        of_moves = (array[moves] for array in self.arrays[2:4])
-        of_words = (array[words] for array in self.arrays[4:])
-        return LeftCornerDerivations(offsets, word_offsets, *of_moves, *of_words)
+        return LeftCornerDerivations(
+            offsets,
+            word_offsets,
+            self.moves[moves],
+            self.labels[moves],
+            self.tags[words],
+            self.items[words],
+            self.signatures[words],
+        )
 
     @staticmethod
     def concatenate(parts: Sequence[LeftCornerDerivations]) -> LeftCornerDerivations:
         """Concatenate derivations of the same symbols."""
         ends, word_ends, *others = zip(*(part.arrays for part in parts), strict=True)
-        offsets = (
+        offsets: list[NDArray[Any]] = [
             cumulative(np.concatenate([*map(np.diff, arrays)])) for arrays in (ends, word_ends)
-        )
+        ]
         return LeftCornerDerivations(*offsets, *map(np.concatenate, others))
 
 
@@ -152,7 +158,7 @@ def _walk(trees: Iterable[Tree], root: str) -> _Walk:
         work: list[Tree | int] = [attach, top]
         while work:
             item = work.pop()
-            if type(item) is int:
+            if isinstance(item, int):
                 codes.append(item)
                 continue
             if item.word is not None:
@@ -234,7 +240,7 @@ def _collapsed(walk: _Walk, min_count: int) -> tuple[tuple[str, ...], ...]:
     """Return the labels: single ones, and frequent chains."""
     begun = walk.codes[(walk.codes >= 0) & (walk.codes % 2 == 0)] // 2
     counts = np.bincount(begun, minlength=len(walk.chains)).tolist()
-    known = {(label,) for chain in walk.chains for label in chain}
+    known: set[tuple[str, ...]] = {(label,) for chain in walk.chains for label in chain}
     branching = [x for x in zip(walk.chains, counts, strict=True) if len(x[0]) > 1]
     while min_count:
         names = sorted(known)

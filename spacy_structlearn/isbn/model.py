@@ -190,7 +190,8 @@ class ISBN(Stored):
         words = np.flatnonzero(derivations.signatures >= 0)
         owner = np.searchsorted(derivations.word_offsets, words, side="right") - 1
         log_probs = self.signature_log_probs[derivations.tags[words], derivations.signatures[words]]
-        return np.bincount(owner, log_probs.astype(np.float64), len(derivations))
+        scores: NDArray[Any] = np.bincount(owner, log_probs, len(derivations))
+        return scores
 
     def to_fields(self) -> tuple[int, dict[str, Any]]:
         fields = self.fields() | {"symbols": self.symbols.to_fields()}

@@ -230,7 +230,7 @@ class DerivationSymbols:
             return "a name that is no string"
         # "" sorts before all other words.
         for names in (self.tags, self.chains, *self.words):
-            if list(names) != sorted(set(names)):
+            if list(names) != sorted(set(names)):  # type: ignore[type-var] # strings or tuples
                 return "tags, labels or words of a tag that are not ascending"
         if not all(self.chains):
             return "a label without a name"

@@ -38,7 +38,7 @@ Data = Sequence[Tree | Sequence[Tree] | LeftCornerDerivations]
 
 def initialize(
     settings: ISBNSettings,
-    data: Sequence[Tree | Sequence[Tree]],
+    data: Data,
     labels: Sequence[str] = (),
     previous: ISBN | None = None,
 ) -> ISBN:

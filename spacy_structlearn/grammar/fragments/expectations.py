@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -67,7 +67,11 @@ class FragmentExpectations:
         self._emissions = emissions / np.maximum(emissions.sum(axis=1), 1e-300)[:, None]
         rules = grammar.rules
         size = grammar.symbols.size
-        codes = np.append(_code(*rules.binary.T, size), _code(*rules.unary.T, np.int64(-1), size))
+        parents, lefts, rights = rules.binary.T
+        tops, children = rules.unary.T
+        codes = np.append(
+            _code(parents, lefts, rights, size), _code(tops, children, np.int64(-1), size)
+        )
         self._order = np.argsort(codes)
         self._codes = codes[self._order]
         self._size, self._n_binary = size, len(rules.binary)
@@ -156,7 +160,8 @@ class FragmentExpectations:
         values = self.expected.outside[states] if above is None else _at(above, owner, states)
         if inside is not None:
             values = values * _at(inside, owner, states)
-        return np.bincount(owner, values, len(sites))
+        expected: NDArray[Any] = np.bincount(owner, values, len(sites))
+        return expected
 
     def _of_rules(self, sites: Sites, terms: list[_Factor | None]) -> Floats:
         asked = tuple(term is not None for term in terms)
@@ -202,7 +207,8 @@ class FragmentExpectations:
         code = ((rules * n + states[:, 0]) * n + states[:, 1]) * n + states[:, 2]
         _, first, group = np.unique(code, return_index=True, return_inverse=True)
         begins = np.searchsorted(rules[first], np.arange(len(self._codes) + 1))
-        return begins, states[first], np.bincount(group, weights, len(first))
+        sums: NDArray[Any] = np.bincount(group, weights, len(first))
+        return begins.astype(np.int64), states[first], sums
 
 
 def _at(factor: _Factor, owner: NDArray[np.int64], states: NDArray[np.int64]) -> Floats:

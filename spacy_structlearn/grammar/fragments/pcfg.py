@@ -193,7 +193,7 @@ class PCFG:
         """Return whether some tree below each state ends, bool (n)."""
         top, left, right = self.rules[self.p > 0].T
         ends, before = np.append(self.lexical > 0, True), 0
-        while (number := np.count_nonzero(ends)) > before:
+        while (number := int(np.count_nonzero(ends))) > before:
             before = number
             ends[top[ends[left] & ends[right]]] = True
         return ends[:-1]
@@ -247,7 +247,7 @@ class Expectations:
         pcfg = self.pcfg
         parent, child, weight = pcfg._children(np.ones(pcfg.size))
         reached, before = pcfg.root > 0, 0
-        while (number := np.count_nonzero(reached)) > before:
+        while (number := int(np.count_nonzero(reached))) > before:
             before = number
             reached[child[reached[parent]]] = True
         # States that are never reached may have trees of infinite size; ignore them.

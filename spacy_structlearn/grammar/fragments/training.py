@@ -407,7 +407,7 @@ class MEstimatedGrammarTrainer(StagedTrainer[MEstimatedGrammarSettings]):
             )
             self._folds.parts = []
         if self._optimizer is None:
-            start = self._weights.values
+            start: NDArray[Any] = self._weights.values
             if settings.start == "m_estimate":
                 start = shrunk(self._objective, start)
             self._optimizer = LBFGS(start)

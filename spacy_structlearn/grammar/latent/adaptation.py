@@ -61,8 +61,8 @@ class AdaptationTrainer(TreebankTrainer[LatentGrammarSettings]):
         strength: float,
     ):
         self._origin, self._strength = parameters, strength
-        form = {"binarization": parameters.binarization, "root": parameters.symbols.root}
-        super().__init__(replace(settings, **form), data)
+        binarization, root = parameters.binarization, parameters.symbols.root
+        super().__init__(replace(settings, binarization=binarization, root=root), data)
 
     def begin(self) -> None:
         """Add the symbols and rules of the trees to the grammar."""
@@ -221,7 +221,7 @@ class LevelAdapter:
         """The level with the old and the new counts, and for its words a `treebank.Learned`."""
         totals, old, every = self._totals(), self._entries, self._all
         factor = self.weight / totals
-        added = self.counts.values / totals[self.layout.parents(self.counts.places)]
+        added: NDArray[Any] = self.counts.values / totals[self.layout.parents(self.counts.places)]
         new = _moved(Entries(self.counts.places, added), self.layout.starts, self._to_all)
         places = np.union1d(old.places, new.places)
         values = np.zeros(len(places))

@@ -96,11 +96,10 @@ def _words(grammar: LatentGrammar, tag: int, top: int) -> Iterator[Subcategory]:
     sizes = lexicon.tag_substates[number]
     first = int(sizes[:tag].sum())
     # A thousand words at a time, as rows are wide: they have all subcategories of all tags.
+    words = np.arange(len(lexicon.words), dtype=np.int32)
     columns = [
-        lexicon.scores(number, np.arange(start, min(start + 1000, len(lexicon.words))))[
-            :, first : first + int(sizes[tag])
-        ]
-        for start in range(0, len(lexicon.words), 1000)
+        lexicon.scores(number, words[start : start + 1000])[:, first : first + int(sizes[tag])]
+        for start in range(0, len(words), 1000)
     ]
     for index, probabilities in enumerate(np.concatenate(columns).T):
         likeliest = np.argsort(-probabilities, kind="stable")[:top]
@@ -124,7 +123,7 @@ def _productions(grammar: LatentGrammar, phrase: int, top: int) -> Iterator[Subc
             (rules.binary, level.binary_block),
             (rules.unary, level.unary_block),
         )
-        for rule in np.flatnonzero(symbols[:, 0] == phrase)
+        for rule in np.flatnonzero(symbols[:, 0] == phrase).tolist()
     )
     for children, block in blocks:
         for place in np.argwhere(block > 0):

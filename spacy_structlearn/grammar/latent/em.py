@@ -8,7 +8,7 @@ of the refined productions, and their relative frequencies are the new probabili
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,10 +30,10 @@ _PARTS = 4  # parts of the work for each thread, since they do not take the same
 class ProductionCounts(NamedTuple):
     """Counts of productions in the layout of `Level`, and of the pairs in `data.pairs`."""
 
-    binary: NDArray[np.floating]
-    unary: NDArray[np.floating]
-    root: NDArray[np.floating]
-    lexical: NDArray[np.floating]
+    binary: NDArray[Any]
+    unary: NDArray[Any]
+    root: NDArray[Any]
+    lexical: NDArray[Any]
 
 
 def observed_counts(data: TreebankData) -> ProductionCounts:
@@ -86,7 +86,8 @@ class TreebankDerivations:
         self.engine.close()
 
 
-def _make_shard(threads: int, data: TreebankData) -> TreeShard:
+def _make_shard(threads: int, data: TreebankData) -> Any:
+    # Any: a `Shard` needs only one of its methods.
     return TreeShard(data, threads)
 
 
@@ -204,7 +205,9 @@ def sums_by_parent(
     Returns the sums, float64 (level.size), and for both kinds of rules the parent and the length of
     each row of their blocks.
     """
-    parents, widths, sums = [], [], []
+    parents: list[NDArray[np.int64]] = []
+    widths: list[NDArray[np.int64]] = []
+    sums = []
     for array, rules in ((binary, level.rules.binary), (unary, level.rules.unary)):
         height = level.substates[rules[:, 0]].astype(np.int64)
         width = np.repeat(level.substates[rules[:, 1:]].astype(np.int64).prod(axis=1), height)
@@ -214,7 +217,9 @@ def sums_by_parent(
         sums.append(
             np.add.reduceat(array, starts, dtype=np.float64) if len(starts) else np.zeros(0)
         )
-    total = np.bincount(np.concatenate(parents), np.concatenate(sums), minlength=level.size)
+    total: NDArray[Any] = np.bincount(
+        np.concatenate(parents), np.concatenate(sums), minlength=level.size
+    )
     return total, parents, widths
 
 

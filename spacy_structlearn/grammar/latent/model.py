@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -367,7 +368,7 @@ class LatentGrammar(Stored):
     def to_fields(self) -> tuple[int, dict[str, Any]]:
         """See `Stored`; `storage` says how probabilities are written."""
         store = self.storage
-        fields = {
+        fields: dict[str, Any] = {
             "tags": self.symbols.tags,
             "phrases": self.symbols.phrases,
             "intermediates": np.array(self.symbols.intermediates, dtype=np.int32),
@@ -425,7 +426,7 @@ class LatentGrammar(Stored):
         symbols = self.symbols
         first, last = symbols.n_tags, symbols.n_tags + symbols.n_phrases
         for labels in (symbols.tags, symbols.phrases, symbols.intermediates):
-            if list(labels) != sorted(set(labels)):
+            if any(not a < b for a, b in pairwise(labels)):  # type: ignore[operator] # one type
                 return "symbols that are not ascending"
         if any(not first <= phrase < last for phrase in symbols.intermediates):
             return "an intermediate symbol without a phrase"

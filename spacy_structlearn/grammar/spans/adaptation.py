@@ -145,8 +145,15 @@ class SpanGrammarAdapter(Trainer[SpanGrammarSettings]):
         def parse(fold: int, numbers: NDArray[np.int64]) -> TrainingForests:
             rest = self._adapted(single, folds.rest(fold, trees))
             settings = self.settings
-            options = {"threshold": settings.threshold, "threads": settings.threads}
-            return training_forests(rest, grammar, words, trees, numbers, **options)
+            return training_forests(
+                rest,
+                grammar,
+                words,
+                trees,
+                numbers,
+                threshold=settings.threshold,
+                threads=settings.threads,
+            )
 
         folds.parse(len(folds), parse)
         features = self._origin.features.renumbered(*renumbering_of(self._origin, grammar))

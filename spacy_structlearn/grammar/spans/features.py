@@ -185,6 +185,11 @@ class HashedWeights(Stored):
     storage: how weights are stored; see `LatentGrammar`.
     """
 
+    n_tags: int
+    n_symbols: int
+    vocabulary: NDArray[np.uint64]
+    storage: str
+
     def without_words(self: W, words: Iterable[str]) -> W:
         """Return a copy to which these words are unknown."""
         return self.replaced(vocabulary=without(self.vocabulary, words))

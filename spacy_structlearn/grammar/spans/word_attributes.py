@@ -40,7 +40,8 @@ class WordAttributes:
         self.names = tuple(names)
         self._known = frozenset(known)
         self._lock = threading.Lock()
-        self._forget()
+        self._index: dict[str, int] = {}
+        self._table: NDArray[np.uint64] = np.empty((0, len(self.names)), dtype=np.uint64)
 
     def hashes(self, sentences: Sequence[Sequence[str]]) -> NDArray[np.uint64]:
         """Return the hashes of all words, uint64 (n_words, n_attributes), in a new array."""
@@ -61,8 +62,8 @@ class WordAttributes:
             return self._table[ids] if ids else self._table[:0]
 
     def _forget(self) -> None:
-        self._index: dict[str, int] = {}
-        self._table = np.empty((0, len(self.names)), dtype=np.uint64)
+        self._index.clear()
+        self._table = self._table[:0].copy()
 
     def _of(self, word: str) -> list[int]:
         lower = "".join("0" if c.isdigit() else c for c in word.lower())

@@ -153,8 +153,8 @@ class LexiconAdapter:
         # The tied pairs of words that were not seen keep their probability in level 0.
         words = np.repeat(np.arange(len(old.words)), np.diff(old.word_offsets))
         tags = old.pair_tags
-        before = old.backoff.expand(old.levels[0].rows)[old.backoff_rows[words], tags]
-        before = before * learned[0][0][tags]
+        rows = old.backoff.expand(old.levels[0].rows)[old.backoff_rows[words], tags]
+        before = rows * learned[0][0][tags]
         after = self._backoff.expand(levels[0].rows)[self._backoff_rows[words], tags]
         ratio = np.divide(before, after, where=(before > 0) & (after > 0), out=np.ones(len(tags)))
         weights = np.zeros(len(self._tied), dtype=np.float32)

@@ -146,7 +146,7 @@ class TreebankData:
     def spans(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Where the words below each node begin and end in its tree, int64 (n_nodes) each."""
         nodes = np.arange(self.n_nodes)
-        word = np.cumsum(self.is_word) - self.is_word
+        word: NDArray[np.int64] = np.cumsum(self.is_word) - self.is_word
         word -= np.repeat(word[self.offsets[:-1]], np.diff(self.offsets))
         below = np.where(self.is_word, nodes, self.left)
         last = np.where(self.is_binary, self.right, below)
@@ -216,7 +216,8 @@ def concatenate(parts: Sequence[TreebankData]) -> TreebankData:
     first = parts[0]
     symbols = united_symbols([part.symbols for part in parts])
     forms: dict[tuple[str, bool], int] = {}
-    nodes, words, counts = [], [], Counter()
+    nodes, words = [], []
+    counts: Counter[tuple[int, int, tuple[int, ...]]] = Counter()
     for part in parts:
         to = renumbering(part.symbols, symbols)
         own = zip(part.forms, part.initial.tolist(), strict=True)
@@ -376,10 +377,17 @@ class _Encoder:
             (index[top], index[bottom], tuple(index[label] for label in between)): count
             for (top, bottom, between), count in self.chains.items()
         }
+        left, right, form, offsets = (
+            np.array(numbers, np.int64)
+            for numbers in (self.left, self.right, self.form, self.offsets)
+        )
         return _number(
             symbols,
             to[np.array(self.symbol, dtype=np.int64)],
-            *(np.array(a, np.int64) for a in (self.left, self.right, self.form, self.offsets)),
+            left,
+            right,
+            form,
+            offsets,
             list(self.forms),
             chains,
             self.binarization,

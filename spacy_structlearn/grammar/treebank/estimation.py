@@ -19,6 +19,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -174,7 +175,7 @@ class LexiconLearner:
         return LexiconLevel(*(a.astype(np.float32) for a in (own, rows)))
 
     def _add_up(
-        self, cells: NDArray[np.int64], counts: NDArray[np.floating], width: int
+        self, cells: NDArray[np.integer], counts: NDArray[Any], width: int
     ) -> NDArray[np.float64]:
         """c_U, (n_signatures + 1, width), of each signature and, last, of all rare words."""
         size = (len(self.signatures) + 1) * width
@@ -183,7 +184,7 @@ class LexiconLearner:
         self._backoff_of_rows.add_up(rows)
         return rows
 
-    def _judge(self, rows: NDArray[np.float64], total: NDArray[np.float64]) -> None:
+    def _judge(self, rows: NDArray[np.float64], total: NDArray[Any]) -> None:
         """Normalize c_U in place to own parts of P(T_x | S), or to `total` if no word is rare."""
         unknown = rows[-1] if rows[-1].any() else total
         rows[-1] = unknown / unknown.sum()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,8 @@ from ._lexicon import word_scores
 from .symbols import substate_columns
 
 _CACHE_SIZE = 100_000
+
+Floats = TypeVar("Floats", NDArray[np.float32], NDArray[np.float64])
 
 
 class LexiconLevel(NamedTuple):
@@ -69,7 +71,7 @@ class Backoff:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def expand(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    def expand(self, rows: Floats) -> Floats:
         """The rows, from their own parts."""
         whole = rows.copy()
         for level in self.by_depth:
@@ -325,7 +327,7 @@ class Lexicon:
             return "a word backs off to an unknown row"
         if len(self.levels) != len(tag_substates):
             return f"{len(self.levels)} levels of the lexicon, {len(tag_substates)} of the rules"
-        weights = (self.pair_weights, self.backoff_weights, self.backoff.weights)
+        weights = [self.pair_weights, self.backoff_weights, self.backoff.weights]
         if n_pairs and (self.pair_tags.min() < 0 or self.pair_tags.max() >= len(tag_substates[0])):
             return "a word has an unknown tag"
         own = self.pair_tags[self.pair_weights == 0]
@@ -336,7 +338,7 @@ class Lexicon:
             shapes = [(int(substates[own].sum()),), (len(self.signatures) + 1, width)]
             if not np.array_equal(expected, substates) or [a.shape for a in level] != shapes:
                 return "the substates of tags are not those of the grammar"
-            weights += tuple(level)
+            weights += level
             if width and not (self._rows_of(i).max(axis=1) > 0).all():
                 return "an unknown word that no tag allows"
         if not all(np.isfinite(a).all() and (a >= 0).all() for a in weights):
