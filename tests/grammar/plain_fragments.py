@@ -140,11 +140,6 @@ def features_of(tree, symbols, templates, known=frozenset()):
     return Counter(key for key in keys if key is not None)
 
 
-def trees_of_forest(graphs, limit=10_000):
-    """Of each sentence all trees: score by the edges of `graphs`, its edges, best first."""
-    return graphs.k_best(np.ascontiguousarray(graphs.scores), limit)
-
-
 def tree_of_edges(graphs, x, edges, words):
     """The tree that some edges of a sentence's forest make; edges count through all sentences."""
     first, end = graphs.edge_offsets[x : x + 2].tolist()

@@ -22,7 +22,7 @@ from spacy_structlearn.isbn.derivation import encode
 from spacy_structlearn.isbn.model import ISBN
 from spacy_structlearn.isbn.settings import MEANS, SEARCHES
 from spacy_structlearn.trees.brackets import parse_tree
-from spacy_structlearn.trees.parse import TAG_FLOOR, Parse, calibrate
+from spacy_structlearn.trees.parse import TAG_FLOOR, Parse
 
 
 @functools.cache
@@ -166,37 +166,6 @@ def test_decoders(decoder):
     assert (len(choices) > 1) is (decoder in MOST_BRACKETS)
 
 
-def test_probabilities_have_the_temperature():
-    words = sentences()[0]
-    own = model()
-    plain = DerivationParser(own).parse(words)
-    own.temperature = 2.0
-    try:
-        warm = DerivationParser(own).parse(words)
-    finally:
-        own.temperature = 1.0
-    for a, b in zip(plain, warm, strict=True):
-        assert key_of(a) == key_of(b)
-        assert a.log_probability == b.log_probability
-        np.testing.assert_allclose(b.probabilities, calibrate(a.probabilities, 2.0), atol=1e-5)
-
-
-def test_k_best():
-    parser = DerivationParser(model())
-    words, tags = (x[0] for x in sentences())
-    many = parser.k_best(words, 40, tags)
-    assert len(many) == 40
-    assert len({key_of(parse) for parse in many}) == 40
-    logs = [parse.log_probability for parse in many]
-    assert logs == sorted(logs, reverse=True)
-    assert sum(map(math.exp, logs)) <= 1 + 1e-9
-    assert parser.k_best(words, 0, tags) == []
-    # The same search as that of `parse`.
-    same(parser.k_best(words, 1, tags)[0], parser.parse([words], [tags])[0])
-    for a, b in zip(parser.k_best(words, 5, tags), many, strict=False):
-        assert key_of(a) == key_of(b)
-
-
 def test_sequences():
     """The labels of a sequence, against all of them."""
     for means in MEANS:
@@ -235,26 +204,6 @@ def test_tags_that_are_required(search):
         assert [parse.tags for parse in found] != tags
     nothing = [[""] * len(row) for row in tags]
     all_same(parser.parse(words, nothing), free)
-
-
-def test_tags_that_are_preferred():
-    words, tags = sentences()
-    parser = DerivationParser(model())
-    right = []
-    for weight in (0.0, 1.0, 4.0, 20.0):
-        found = parser.parse(words, tags, tag_weight=weight)
-        pairs = zip(found, tags, strict=True)
-        right.append(
-            sum(x == y for parse, row in pairs for x, y in zip(parse.tags, row, strict=True))
-        )
-    assert right == sorted(right)
-    assert right[0] < right[-1] == sum(map(len, tags))
-    # Certain, in the end.
-    for a, b in zip(
-        parser.parse(words, tags, tag_weight=1e9), parser.parse(words, tags), strict=True
-    ):
-        assert key_of(a) == key_of(b)
-        assert a.log_likelihood == pytest.approx(b.log_likelihood)
 
 
 def test_probabilities_of_tags():
@@ -318,16 +267,6 @@ def test_any_words(words, means, search):
     assert np.isfinite(parse.log_likelihood)
     assert ((parse.probabilities >= 0) & (parse.probabilities <= 1)).all()
     assert parse.probabilities.dtype == np.float32
-
-
-@pytest.mark.parametrize("search", SEARCHES)
-def test_very_long_sentences(search):
-    words = [word for tree in sample() for word in tree.words()] * 3
-    words = words[:300]
-    parser = DerivationParser(model(beam=5), search=search)
-    parse = parser.parse([words])[0]
-    assert not parse.failed
-    assert parse.tree(words).words() == words
 
 
 @pytest.mark.parametrize("search", SEARCHES)

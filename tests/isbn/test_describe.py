@@ -49,16 +49,6 @@ def test_sizes(model):
     assert [*neighbours(ISBN.empty(), 5)] == []
 
 
-def test_a_network_without_classes_of_unknown_words():
-    symbols = DerivationSymbols(tags=("A",), chains=(("X",),), words=(("",),), max_projects=1)
-    model = initialized(symbols, np.zeros((1, 0)), state_size=2, means="mean_field")
-    found = describe(model)
-    assert "mean_field means" in found
-    assert "0 words with their tags, unknown words of no classes" in found
-    # Nothing else is there to be alike.
-    assert [*neighbours(model, 5)] == [("A", []), ("X", [])]
-
-
 def test_tags_and_phrases_that_are_alike(model):
     found = dict(neighbours(model, 3))
     assert tuple(found) == labels(model) == ("NN", "RB", "VB", "NP", "NP+QP", "QP", "S")

@@ -55,21 +55,6 @@ def test_parts_are_views_of_the_weights_in_their_order():
     assert (model.weights == 7).sum() == 1
 
 
-def test_random_weights():
-    model = network(state_size=30, seed=3)
-    assert model == network(state_size=30, seed=3)
-    assert model != network(state_size=30, seed=4)
-    parts = model.parts()
-    for name, summed in (("recurrent", 120), ("inputs", 10), ("outputs", 30)):
-        largest = np.abs(parts[name]).max()
-        assert 0.9 < largest / np.sqrt(3 / summed) <= 1
-        assert abs(parts[name].mean()) < 0.1 * largest
-    assert not parts["bias"].any()
-    assert not parts["output_bias"].any()
-    half = network(state_size=30, seed=3, scale=0.5)
-    np.testing.assert_allclose(half.weights, 0.5 * model.weights, rtol=1e-6)
-
-
 def test_files_of_the_usual_search_are_as_ever():
     _, fields = serialization.unpack(network().to_bytes(), "isbn", {1})
     assert "search" not in fields
@@ -128,31 +113,6 @@ def test_parts_that_do_not_fit_together(wrong):
     ISBN(**fields)
     with pytest.raises(StructlearnError, match=r"SL604|SL043"):
         ISBN(**fields | wrong)
-
-
-def stored(**fields):
-    _, found = serialization.unpack(network().to_bytes(), "isbn", {1})
-    return serialization.pack("isbn", 1, found | fields)
-
-
-def test_files_that_are_none():
-    assert ISBN.from_bytes(stored()) == network()
-    symbols = SYMBOLS.to_fields()
-    for wrong in (
-        {"weights": network().weights[:-1]},
-        {"weights": network().weights.astype(np.float64)},
-        {"storage": "float16"},
-        {"storage": "float128x"},
-        {"state_size": 2**40},
-        {"symbols": symbols | {"tags": ["V", "N"]}},
-        {"symbols": symbols | {"tags": 3}},
-        {"symbols": symbols | {"tags": [3, 4]}},
-        {"symbols": symbols | {"words": ["", ""]}},
-        {"symbols": symbols | {"max_projects": "2"}},
-        {"symbols": symbols | {"more": 1}},
-    ):
-        with pytest.raises(StructlearnError, match="SL054"):
-            ISBN.from_bytes(stored(**wrong))
 
 
 def test_a_signature_that_is_not_registered_here():

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from isbn.automaton import legal, replay
 from isbn.networks import (
-    LIMIT,
     Decision,
     coordinate_ascent,
     finite_differences,
@@ -19,7 +18,6 @@ from isbn.networks import (
     numpy_log_probs,
     parts,
     random_problem,
-    turns_of,
     with_symbols,
 )
 
@@ -98,25 +96,6 @@ def test_state_sizes(mean_field, size, scale):
     symbols = make_symbols(70, (300, 1, 2, *[9] * 12), 5, 3)
     lengths, given = (12,), {"size": size, "mean_field": mean_field, "scale": scale}
     check(random_problem(size, symbols, lengths=lengths, **given), 0)
-
-
-@pytest.mark.parametrize("mean_field", [False, True])
-def test_saturated_states(mean_field):
-    """eta beyond the limits, in both directions."""
-    problem = random_problem(1, mean_field=mean_field)
-    problem.weights[:] *= 20
-    eta = check(problem, 2, atol=1e-8)
-    assert (eta > LIMIT).any()
-    assert (eta < -LIMIT).any()
-
-
-def test_means_are_found_to_the_tolerance():
-    problem = random_problem(2, scale=2.0)
-    exact = problem.log_likelihood()
-    errors = [abs(problem.log_likelihood(tolerance=t) - exact) for t in (10.0, 0.1, 1e-3, 1e-6)]
-    assert errors[0] > 1e-3
-    assert errors[1] > errors[3]
-    assert errors[3] < 1e-6
 
 
 def test_sentences_in_any_order():
@@ -247,45 +226,6 @@ def test_gradient_of_saturated_states(mean_field):
 
 
 # --- dropout -------------------------------------------------------------------------------------
-def dropout_masks(size, dropout, seed, sentence, n_steps):
-    """The factors of the final means of the first steps of a sentence, (n_steps, size).
-
-    From gradients of sequences of which only the last state is not at the limits of its means: that
-    of the matrix of relation ANCESTOR is the outer product of that state's and what it reads.
-    """
-    symbols = make_symbols(0, (1, 2))
-    rng = np.random.default_rng(0)
-    found = []
-    for step in range(n_steps):
-        moves = [SHIFT] * (step + 2)
-        words = with_symbols(rng, symbols, [[SHIFT]] * sentence + [moves])
-        words.tags[:], words.items[:] = 0, 0
-        words.tags[sentence + step :], words.items[sentence + step :] = 1, 2
-        problem = random_problem(0, symbols, lengths=(1,), size=size, mean_field=False)
-        weights = parts(symbols, size, problem.weights)
-        weights["recurrent"][:] = 0
-        # The top of the state after tag 1 is this tag, before any word ROOT.
-        block = symbols.input_blocks
-        weights["inputs"][:] = 0
-        weights["inputs"][block["b.root"]] = weights["inputs"][block["b.tags"]][0] = 50.0
-        weights["bias"][:] = 0
-        problem = problem._replace(derivations=words, features="b")
-        gradient = np.zeros(len(problem.weights))
-        given = problem.weights, *words.arrays, np.array([sentence]), gradient
-        problem.network().log_likelihoods(*given, dropout=dropout, seed=seed)
-        own = parts(symbols, size, gradient)
-        read = own["recurrent"][1] / own["bias"][:, None]
-        np.testing.assert_allclose(read, np.tile(read[0], (size, 1)), rtol=1e-6)
-        found.append(read[0])
-    return np.round(found, 5)
-
-
-def test_masks():
-    masks = dropout_masks(40, 0.3, 7, 2, 8)
-    assert set(masks.ravel().tolist()) == {0.0, round(1 / 0.7, 5)}
-    assert (masks == 0).mean() == pytest.approx(0.3, abs=0.1)
-    others = dropout_masks(40, 0.3, 8, 2, 8), dropout_masks(40, 0.3, 7, 1, 8)
-    assert len({tuple(mask) for drawn in (masks, *others) for mask in drawn}) == 24
 
 
 @settings(deadline=None, max_examples=4)
@@ -297,26 +237,6 @@ def test_gradient_with_dropout(problem, seed):
         return problem._replace(weights=weights).gradient(dropout=0.4, seed=seed)[0]
 
     check_gradient(value, gradient, problem)
-
-
-@pytest.mark.parametrize("mean_field", [False, True])
-def test_dropout_is_numpy_with_these_masks(mean_field):
-    problem = random_problem(16, mean_field=mean_field, lengths=(5, 14))
-    first, end = problem.derivations.offsets[1:]
-    masks = dropout_masks(5, 0.5, 21, 1, end - first)
-    given = problem.weights, *problem.derivations.arrays, np.array([1])
-    (value,) = problem.network().log_likelihoods(*given, dropout=0.5, seed=21)
-    assert value == pytest.approx(numpy_log_probs(problem, 1, masks)[0].sum(), rel=1e-9)
-    assert value != pytest.approx(numpy_log_probs(problem, 1)[0].sum(), rel=1e-3)
-
-
-# --- threads -------------------------------------------------------------------------------------
-def test_other_threads_go_on():
-    problem = random_problem(18, size=40, lengths=(60,) * 4)
-    network = problem.network()
-    gradient = np.zeros(network.n_weights)
-    given = problem.weights, *problem.derivations.arrays, np.tile(np.arange(4), 60), gradient
-    assert turns_of(network.log_likelihoods, *given) > 10
 
 
 # --- what is not legal ---------------------------------------------------------------------------
@@ -351,12 +271,6 @@ def test_illegal_moves(seed, max_projects, data):
         else:
             with pytest.raises(StructlearnError, match=rf"SL642.* 1 .* move {place}\b"):
                 evaluate(changed, 1)
-
-
-@pytest.mark.parametrize("moves", [[], [SHIFT], [SHIFT, PROJECT, SHIFT, ATTACH]])
-def test_incomplete_derivations(moves):
-    with pytest.raises(StructlearnError, match=rf"SL642.*move {len(moves)}\b"):
-        evaluate(complete_after(random_problem(0), moves), 1)
 
 
 def altered(problem, **arrays):
@@ -430,14 +344,6 @@ def test_sentences_that_are_not_there():
     no_offsets = dict.fromkeys(ARRAYS[:2], np.empty(0, np.int64))
     with pytest.raises(StructlearnError, match="SL641"):
         evaluate(altered(random_problem(0), **no_offsets), 0)
-
-
-def test_no_sentences():
-    problem = random_problem(0)
-    nobody = problem.derivations.subset([])
-    gradient = np.ones(len(problem.weights))
-    assert not len(log_likelihoods(problem.network(), problem.weights, nobody, gradient))
-    assert (gradient == 1).all()
 
 
 def test_gradients_and_dropout_out_of_range():

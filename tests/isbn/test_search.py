@@ -19,7 +19,7 @@ from isbn.searches import (
 )
 
 from spacy_structlearn.isbn import _search
-from spacy_structlearn.isbn.symbols import ATTACH, MODIFY, SHIFT, DerivationSymbols
+from spacy_structlearn.isbn.symbols import ATTACH, MODIFY, SHIFT
 
 WIDE = 1_000_000
 PLAIN = {False: search, True: synchronous_search}
@@ -258,18 +258,3 @@ def test_a_sentence_without_words():
     empty = [x[:0] for x in nothing[1:]]
     with pytest.raises(ValueError, match="must have candidates"):
         searcher(network).search(nothing.offsets, *empty, 1, 1, 1, 1, 0.0, _search.Workspace())
-
-
-# --- phrases -------------------------------------------------------------------------------------
-# Chains of all lengths, one of them with the root's name in it.
-CHAINS = sorted([("A",), ("B",), ("TOP",), ("A", "B"), ("B", "A"), ("A", "B", "A"), ("TOP", "B")])
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_phrases_are_those_of_the_trees(seed):
-    rng = np.random.default_rng(seed)
-    own = DerivationSymbols(("t",), tuple(CHAINS), (("",),), max_projects=4)
-    network = Network(own, 3, weights_of(own, 3, rng))
-    _, found, _ = run(network, sentence(own, 6, rng), 200, 20, 200)
-    assert len(found) == 200
-    assert any(move.move == MODIFY for moves in found for move in moves)

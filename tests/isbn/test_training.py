@@ -10,7 +10,7 @@ from isbn.networks import initialized, sample
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.isbn.decode import DerivationParser
 from spacy_structlearn.isbn.derivation import LeftCornerDerivations, encode
-from spacy_structlearn.isbn.settings import REPORTS, ISBNSettings
+from spacy_structlearn.isbn.settings import ISBNSettings
 from spacy_structlearn.isbn.symbols import DerivationSymbols
 from spacy_structlearn.isbn.training import ISBNTrainer
 from spacy_structlearn.pipeline.architectures import estimator
@@ -177,38 +177,6 @@ def test_long_gradients_are_shortened():
     np.testing.assert_allclose(trainer.parameters().weights - before.weights, wanted, atol=1e-6)
 
 
-@pytest.mark.parametrize(("copies", "batch_size"), [(1, 1), (4, 1), (4, 4), (6, 4)])
-def test_decay_means_the_same_for_batches_of_all_sizes(monkeypatch, copies, batch_size):
-    """Where training ends, the gradient of the mean log-likelihood is l2 times the weights."""
-    rated(monkeypatch, 0.5)
-    rate, l2 = 0.2, 0.3
-    own = PLAIN | {"weight_decay": l2, "learn_rate": rate, "batch_size": batch_size}
-    own["max_iterations"] = 800 // -(-copies // batch_size)
-    trees = toy()[:1]
-    model = estimator(small(**own)).initialize(toy())
-    trainer = estimator(small(**own)).trainer(model, trees * copies)
-    trainer._held = trees
-    found = finish(trainer).parameters()
-    assert trainer.factor == 1
-    # Decay comes after the step, so it is of weights that are larger.
-    wanted = l2 * found.weights / (1 - rate * l2)
-    np.testing.assert_allclose(gradient(found, trees), wanted, atol=2e-3)
-    assert np.abs(found.weights).max() > 0.2
-
-
-def test_dropout_and_seed():
-    first = stored(finish(toy_trainer(dropout=0.3)))
-    assert stored(finish(toy_trainer(dropout=0.3))) == first
-    assert stored(finish(toy_trainer(dropout=0.0))) != first
-    model = estimator(small()).initialize(toy())
-    found = {
-        stored(finish(estimator(small(seed=seed, dropout=dropout)).trainer(model, toy())))
-        for seed in (0, 1)
-        for dropout in (0.0, 0.3)
-    }
-    assert len(found) == 4
-
-
 def test_the_learning_rate_falls_to_0():
     trainer = toy_trainer(max_iterations=3, batch_size=4)
     found = []
@@ -245,24 +213,6 @@ def test_weights_out_of_all_bounds():
             finish(trainer)
 
 
-@pytest.mark.parametrize("batch_size", [1, 3])
-def test_reports(batch_size):
-    trees = sample()
-    settings = small(batch_size=batch_size, max_iterations=2, state_size=2)
-    trainer = estimator(settings).trainer(None, trees)
-    calls = []
-    trainer.on_iteration = lambda *parts: calls.append(parts)
-    steps = 1
-    while trainer.step():
-        steps += 1
-    n_batches = -(-len(trees) // batch_size)
-    assert steps + len(calls) == settings.n_reports + 1 == 2 * (REPORTS + 1)
-    for epoch in (1, 2):
-        done = [parts[2] for parts in calls if parts[0] == epoch]
-        assert done == sorted(set(done))
-        assert (done[-1], len(done)) == (n_batches, REPORTS)
-
-
 def test_learns_a_toy():
     settings = {"max_iterations": 60, "learn_rate": 0.03, "state_size": 12, "dropout": 0.0}
     model = finish(toy_trainer(**settings)).parameters()
@@ -273,30 +223,6 @@ def test_learns_a_toy():
 
 
 # --- data -----------------------------------------------------------------------------------------
-def test_forms_of_data():
-    trees = toy()
-    wanted = finish(toy_trainer())
-    model = estimator(small()).initialize(trees)
-    derivations, _ = encode(trees[2:], model.symbols)
-    for data in ([trees], [trees[:3], *trees[3:]], [derivations, trees[:2]]):
-        trainer = finish(estimator(small()).trainer(model, data))
-        assert stored(trainer) == stored(wanted)
-        assert trainer.n_sentences == len(trees)
-
-
-@pytest.mark.parametrize("epochs", [0, 2, 4])
-def test_more_sentences_begin_the_training_again(epochs):
-    """Whenever they come the result is that of all at once."""
-    trees = toy()
-    model = estimator(small()).initialize(trees)
-    trainer = estimator(small()).trainer(model, trees[:4])
-    for _ in range(epochs):
-        trainer.step()
-    assert trainer.n_iterations == epochs
-    trainer.add([trees[4:6]])
-    trainer.add(trees[6:])
-    assert (trainer.n_iterations, trainer.value, trainer.n_sentences) == (0, 0.0, len(trees))
-    assert stored(finish(trainer)) == stored(finish(estimator(small()).trainer(model, trees)))
 
 
 def test_trees_with_other_symbols_are_left_out():

@@ -6,19 +6,15 @@ import numpy as np
 import pytest
 from grammar import treebanks
 from grammar.fragments.test_features import ALL, ODD
-from grammar.grammars import grammar_from
 from grammar.random_trees import samples
 from grammar.treebanks import toy
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.grammar.fragments import expectations
 from spacy_structlearn.grammar.fragments.expectations import FragmentExpectations, Words
 from spacy_structlearn.grammar.fragments.features import BOUNDARY, FeatureHasher, sites_of_trees
-from spacy_structlearn.grammar.fragments.pcfg import PCFG
 from spacy_structlearn.grammar.fragments.settings import FragmentFeaturesSettings
 from spacy_structlearn.grammar.fragments.training import FragmentStatistics
 from spacy_structlearn.grammar.latent.em import treebank_grammar
-from spacy_structlearn.grammar.latent.model import LatentGrammar
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.grammar.treebank.data import BINARIZATIONS, TreebankData, binarize
 from spacy_structlearn.grammar.treebank.symbols import Rules
@@ -147,54 +143,8 @@ def test_rules_of_the_treebank_grammar_are_expected_as_counted(binarization):
     np.testing.assert_allclose(statistics.expectations, mean, rtol=2e-6)
 
 
-def test_products_are_computed_in_parts(monkeypatch):
-    grammar, data, statistics = learned(2)
-    for size in (7, 100):
-        monkeypatch.setattr(expectations, "_CHUNK", size)
-        again = FragmentStatistics(FEATURES, grammar, data)
-        np.testing.assert_allclose(again.expectations, statistics.expectations, rtol=1e-12)
-
-
-def changed(level, binary):
-    arguments = (level.rules, level.substates, level.ancestors, binary, level.unary, level.root)
-    return type(level)(*arguments)
-
-
-def test_a_grammar_that_never_ends():
-    data = binarize(toy(), root="R")
-    grammar = treebank_grammar(data)
-    level = grammar.levels[0]
-    never = LatentGrammar(
-        grammar.symbols,
-        grammar.rules,
-        [changed(level, level.binary)],
-        grammar.lexicon,
-        grammar.chains,
-    )
-    never.levels[0].root[:] = 0.0
-    with pytest.raises(StructlearnError, match=r"SL440.*never ends"):
-        FragmentExpectations(never, NO_WORDS, BOUNDARY)
-
-
 def test_a_product_of_grammars():
     grammar = treebanks.learned(LatentGrammarSettings(rounds=0, root="R", grammars=2), toy())
     assert grammar.members
     with pytest.raises(StructlearnError, match=r"SL443.*2 grammars"):
         FragmentExpectations(grammar, NO_WORDS, BOUNDARY)
-
-
-def test_a_grammar_that_loses_trees():
-    """Its trees of finite size are those of S -> S S with 1/4 instead of 3/4."""
-    grammar = grammar_from(
-        "a",
-        "S",
-        {"S -> S S": 0.75},
-        {"S -> a": 0.25},
-        {"S": 1.0},
-        {("a", "tora"): 0.5, ("a", "inu"): 0.5},
-    )
-    assert PCFG.of(grammar).inside()[1] == pytest.approx(1 / 3)
-    words = Words(["tora", "inu"], np.array([3, 2]), (), np.empty((2, 0), np.uint64))
-    fragments = FragmentExpectations(grammar, words, BOUNDARY)
-    # A tree has 2 phrases on average.
-    np.testing.assert_allclose(fragments.expected.rules(), [0.5, 1.5])

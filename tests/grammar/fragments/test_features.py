@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 from grammar import plain_fragments as plain
 from grammar.treebanks import sample, toy, trees
-from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.chart.decode import ChartParser
-from spacy_structlearn.grammar.chart.hypergraph import Hypergraphs
 from spacy_structlearn.grammar.fragments import features as fragments
 from spacy_structlearn.grammar.fragments.features import (
     FRAGMENT_TEMPLATES,
@@ -21,13 +19,10 @@ from spacy_structlearn.grammar.fragments.features import (
     bounded,
     sites_of_trees,
 )
-from spacy_structlearn.grammar.fragments.settings import FragmentFeaturesSettings
-from spacy_structlearn.grammar.fragments.training import FragmentStatistics
 from spacy_structlearn.grammar.fragments.weights import FragmentGrammar
 from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.spans.word_attributes import word_hash
 from spacy_structlearn.grammar.treebank.data import BINARIZATIONS, binarize
-from spacy_structlearn.kernels.index import mix_pairs
 
 MORE = (
     "LABEL",
@@ -217,70 +212,12 @@ KEYS = [
 words = st.integers(0, 2**64 - 1)
 
 
-# --- the kernel ----------------------------------------------------------------------------------
-@given(st.lists(st.tuples(words, words), max_size=20))
-def test_mixing_against_python(pairs):
-    keys, values = np.array(pairs, dtype=np.uint64).reshape(-1, 2).T.copy()
-    found = mix_pairs(keys, values)
-    assert found.dtype == np.uint64
-    assert found.tolist() == [plain.mix(*pair) for pair in pairs]
-
-
 # --- sites of forests ----------------------------------------------------------------------------
 def forests_of(data, sentences, threshold=0.0):
     parser = ChartParser(FragmentGrammar(treebank_grammar(data)), thresholds=(threshold,))
     graphs, numbers = parser.forests(sentences)
     assert len(numbers) == len(sentences)
     return graphs
-
-
-ASKED = [
-    ("RULE", "TAG|WORD[before]"),
-    ("RULE|TAG[first]", "LABEL"),
-    ("RULE|PARENT", "RULE|WORD[left]"),
-    ("RULE|SIBLING", "RULE|PARENT|GRANDPARENT", "RULE|TAG[left]"),
-]
-
-
-@pytest.mark.parametrize("texts", ASKED)
-@pytest.mark.parametrize("binarization", BINARIZATIONS)
-@pytest.mark.parametrize("treebank", [toy, lambda: ODD])
-def test_sites_of_all_trees_of_forests(treebank, binarization, texts):
-    gold = treebank()
-    data = binarize(gold, binarization, "R")
-    sentences = [tree.words() for tree in gold]
-    graphs, templates = forests_of(data, sentences), FragmentTemplates(texts)
-    forests = FragmentForests(graphs, templates, data.symbols, binarization)
-    refined, sites = forests.graphs, forests.sites
-    np.testing.assert_array_equal(forests.local >= 0, refined.made >= 0)
-    np.testing.assert_array_equal(refined.made, graphs.made[forests.edges])
-    assert not sites.relations.any()
-    row = 1
-    for x, found in enumerate(plain.trees_of_forest(refined, 200)):
-        for _, edges in found:
-            tree = plain.tree_of_edges(refined, x, edges, sentences[x])
-            own, _, tags = plain.sites_of(tree, data.symbols)
-            for site in own:
-                edge = site.part.number
-                wanted, relations, words, wanted_tags = columns(site, tags, row)
-                i = forests.local[edge]
-                if not templates.tags:
-                    wanted_tags = (-1,) * 4
-                assert row_of(sites, i) == (wanted, (0, 0, 0), words, wanted_tags)
-                asked = (templates.depth > 0, templates.depth > 1, templates.sibling)
-                relations = tuple(r * a for r, a in zip(relations, asked, strict=True))
-                assert tuple(forests.relations[edge].tolist()) == relations
-        row += len(sentences[x]) + 1
-
-
-def test_forests_of_no_sentences():
-    data = binarize(ODD, root="R")
-    for texts in (*ASKED, ()):
-        forests = FragmentForests(
-            Hypergraphs.joined([]), FragmentTemplates(texts), data.symbols, "right"
-        )
-        assert len(forests.sites) == len(forests.local) == len(forests.edges) == 0
-        assert forests.relations.shape == (0, 3)
 
 
 # --- forests that are too large ------------------------------------------------------------------
@@ -330,19 +267,3 @@ def test_trees_that_must_stay_do(monkeypatch):
     assert set(np.flatnonzero(target)) <= set(found.edges.tolist())
     reached = np.where(target[found.edges], 0.0, -np.inf)
     assert (found.graphs.best(reached)[0] == 0).all()
-
-
-def test_sentences_of_unknown_words_are_parsed(monkeypatch):
-    # Each may have every tag, so that tags at both ends and at the split make thousands of copies.
-    monkeypatch.setattr(fragments, "MOST_EDGES", 500)
-    gold = sample()
-    data = binarize(gold, root="R")
-    grammar = treebank_grammar(data)
-    weights = FragmentStatistics(FragmentFeaturesSettings(), grammar, data).weights
-    parser = ChartParser(
-        FragmentGrammar(grammar, fragments=weights), decoder="labelled_recall", thresholds=(1e-2,)
-    )
-    for words in (["xqj"] * 12, [f"q{i}" for i in range(30)]):
-        parse = parser.parse([words])[0]
-        assert not parse.failed
-        assert len(parse.tags) == len(words)

@@ -8,8 +8,6 @@ from grammar import plain_fragments as plain
 from grammar.fragments.test_features import ALL
 from grammar.fragments.test_weights import EVERY, learned
 
-from spacy_structlearn.grammar.chart.hypergraph import Hypergraphs
-from spacy_structlearn.grammar.fragments import training as fragment_objective
 from spacy_structlearn.grammar.fragments.training import FragmentObjective, shrunk
 from spacy_structlearn.grammar.fragments.weights import FragmentScorer
 from spacy_structlearn.grammar.spans.forests import TrainingForests, training_forests
@@ -88,26 +86,6 @@ def test_without_weights_it_is_the_loss_of_the_grammar():
     assert np.abs(gradient).max() > 0.01
 
 
-def test_threads_and_batches(monkeypatch):
-    w = vector(len(forests()[2].weights))
-    # Of every two sentences, so that there are several parts.
-    monkeypatch.setattr(fragment_objective, "_BATCH", 2)
-    one, three = (objective(threads=threads) for threads in (1, 3))
-    wanted = one.value_and_grad(w)
-    for _ in range(3):
-        value, gradient = three.value_and_grad(w)
-        assert value == wanted[0]
-        np.testing.assert_array_equal(gradient, wanted[1])
-    assert one.n_edges == three.n_edges
-    three.close()
-    monkeypatch.setattr(fragment_objective, "_BATCH", 50)
-    whole = objective()
-    assert whole.n_edges == one.n_edges
-    value, gradient = whole.value_and_grad(w)
-    assert value == pytest.approx(wanted[0], rel=1e-12)
-    np.testing.assert_allclose(gradient, wanted[1], atol=1e-12)
-
-
 @pytest.mark.parametrize("factor", [1.0, 30.0])
 def test_weights_to_start_from(factor):
     found = objective(l2=0.02)
@@ -121,14 +99,3 @@ def test_weights_to_start_from(factor):
     assert (factor == 1.0) == np.array_equal(start, weights)
     np.testing.assert_array_equal(shrunk(found, -weights), 0)
     np.testing.assert_array_equal(shrunk(found, 0 * weights), 0)
-
-
-def test_no_sentences():
-    parsed, sentences, scorer = forests()
-    nothing = TrainingForests(Hypergraphs.joined([]), parsed.numbers[:0], parsed.target[:0], 0.0)
-    found = FragmentObjective(nothing, sentences, scorer, l2=2.0, threads=2)
-    w = vector(len(scorer.weights))
-    value, gradient = found.value_and_grad(w)
-    assert value == pytest.approx(w @ w)
-    np.testing.assert_allclose(gradient, 2 * w)
-    assert found.n_edges == 0

@@ -7,17 +7,14 @@ import numpy as np
 import pytest
 from grammar.grammars import SHAPES, grammar_from, random_grammar, tensors
 from grammar.random_trees import Node, rules_of, samples
-from grammar.treebanks import learned, toy
+from grammar.treebanks import toy
 from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as st
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.fragments.pcfg import PCFG, Expectations
 from spacy_structlearn.grammar.latent.em import observed_counts, treebank_grammar
-from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.grammar.treebank.data import BINARIZATIONS, binarize
-from spacy_structlearn.trees.brackets import load_trees
-from spacy_structlearn.trees.normalize import normalize
 
 
 # --- grammars ------------------------------------------------------------------------------------
@@ -75,11 +72,6 @@ def relative_frequencies(data):
         p=np.append(counts.binary, counts.unary) / total[pcfg.rules[:, 0]],
         root=root,
     )
-
-
-def trained(rounds, **more):
-    options = {"split_iterations": 5, "merge_iterations": 2, "smooth_iterations": 2, **more}
-    return learned(LatentGrammarSettings(rounds=rounds, merge_fraction=0.3, **options), toy())
 
 
 # --- enumeration and samples ---------------------------------------------------------------------
@@ -242,13 +234,6 @@ def test_weights_without_a_finite_sum():
         loop.inside()
 
 
-def test_weights_of_any_sum():
-    # The least root of i = 0.2 i^2 + 1.
-    found = branching(0.2, 1.0)
-    assert found.inside()[1] == pytest.approx((1 - np.sqrt(0.2)) / 0.4, rel=1e-13)
-    assert Expectations(found).outside[1] == pytest.approx(1 / np.sqrt(0.2), rel=1e-12)
-
-
 # --- conditioned on ending -----------------------------------------------------------------------
 
 
@@ -309,15 +294,6 @@ def test_relative_frequencies_expect_what_they_were_counted_in(binarization):
     assert_means(data, PCFG.of(treebank_grammar(data)), 1e-5)
 
 
-@pytest.mark.parametrize("rounds", [1, 2])
-def test_substates_together_expect_what_was_counted(rounds):
-    # Since each step of EM is the maximum of likelihood for the counts of the one before.
-    grammar = trained(rounds, rule_smoothing=0.0)
-    data = binarize(toy(), root="TOP")
-    assert grammar.symbols == data.symbols
-    assert_means(data, PCFG.of(grammar), 1e-4)
-
-
 def assert_means(data, pcfg, tolerance):
     found, counts = Expectations(pcfg), observed_counts(data)
     np.testing.assert_allclose(pcfg.inside(), 1, atol=tolerance)
@@ -367,27 +343,7 @@ def test_sums(seed, shape, level):
     np.testing.assert_allclose(pairs, others, rtol=1e-9, atol=1e-10 * scale)
 
 
-def test_a_grammar_of_single_words():
-    found = Expectations(by_hand({}, {"S -> a": 1.0}, {"S": 0.75, "b": 0.25}, phrases="S"))
-    np.testing.assert_allclose(found.outside, [0.75, 0.25, 0.75])
-    np.testing.assert_allclose(found.annotated(1, False), [[0, 0.25, 0.75], [0.75, 0, 0]])
-    words = np.eye(3, 2)
-    np.testing.assert_allclose(found.corner(1, words), [[1, 0], [0, 1], [1, 0]])
-    outer = np.stack([0 * found.outside, 0 * found.outside, found.outside], axis=1)
-    np.testing.assert_allclose(found.neighbour(1, found.corner(2, words)), outer)
-    np.testing.assert_allclose(found.neighbour(2, found.corner(1, words)), outer)
-
-
 def test_trees_without_a_finite_size():
     with pytest.raises(StructlearnError, match=r"SL440.*no finite expected size"):
         Expectations(branching(0.5))
     assert Expectations(branching(0.4999)).outside[1] == pytest.approx(5000, rel=1e-7)
-
-
-@pytest.mark.corpus
-def test_the_wsj_sample_is_expected_as_counted(corpora):
-    trees = [normalize(tree) for tree in load_trees(corpora / "wsj_sample" / "trees.mrg.gz")[:600]]
-    data = binarize(trees)
-    assert_means(data, relative_frequencies(data), 1e-8)
-    # As levels store them, in single precision.
-    assert_means(data, PCFG.of(treebank_grammar(data)), 1e-4)

@@ -7,7 +7,6 @@ import pytest
 from grammar.fragments.test_features import ALL, ODD
 from grammar.treebanks import finish, sample, toy
 
-from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.fragments.settings import (
     PASSES,
@@ -96,17 +95,6 @@ def test_rare_features_are_left_out():
     assert every.weights.n_weights == 0
 
 
-def test_without_features():
-    own = statistics(("RULE",), 1000)
-    assert own.counts.shape == (len(toy() + ODD), 0)
-    assert own.optimizer(1.0, scaling=0.5).run(5).converged
-    trainer, _ = run(settings(templates=["RULE"], min_count=1000))
-    assert len(trainer.parameters().fragments) == 0
-    bare = ChartParser(FragmentGrammar(trainer.parameters().grammar)).parse([["tora", "naita"]])
-    found = ChartParser(trainer.parameters()).parse([["tora", "naita"]])
-    assert found[0].spans == bare[0].spans
-
-
 # --- the trainer ---------------------------------------------------------------------------------
 def settings(**changes):
     known = {"grammar": BASE, "folds": 3, "conditional_iterations": 13, "conditional_l2": 0.2}
@@ -122,10 +110,6 @@ def run(estimator, data=None):
 @cache
 def done():
     return run(settings())
-
-
-def phases(calls):
-    return list(dict.fromkeys(call[1] for call in calls if call[1] != "em"))
 
 
 def test_phases_and_steps():
@@ -167,29 +151,6 @@ def test_values_of_the_phases():
     finish(trainer)
     assert trainer.parameters() != estimate
     assert trainer.parameters().grammar == grammar.grammar
-
-
-def test_the_start_makes_a_difference():
-    whole, _ = done()
-    zero, calls = run(settings(start="zero"))
-    assert phases(calls)[-2:] == ["forests", "conditional"]
-    assert "m_estimation" not in phases(calls)
-    np.testing.assert_array_equal(
-        zero.parameters().fragments.keys, whole.parameters().fragments.keys
-    )
-    assert zero.parameters() != whole.parameters()
-    # The first evaluation is that of weights of 0.
-    trainer = learner(settings(start="zero")).trainer(None, [toy() + ODD])
-    for _ in range(4):
-        trainer.step()
-    assert trainer.parameters().fragments is None
-    alone, _ = run(settings(start="zero", conditional_iterations=0))
-    assert alone.parameters().fragments is None
-
-
-def test_products_have_no_expectations():
-    with pytest.raises(StructlearnError, match=r"SL043.*grammar is .*not a product"):
-        settings(grammar=LatentGrammarSettings(grammars=3))
 
 
 def test_a_grammar_that_improves():

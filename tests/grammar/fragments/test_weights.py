@@ -21,8 +21,6 @@ from spacy_structlearn.grammar.fragments.weights import (
 from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.spans.word_attributes import word_hash
 from spacy_structlearn.grammar.treebank.data import BINARIZATIONS, binarize, restore
-from spacy_structlearn.trees.brackets import load_trees
-from spacy_structlearn.trees.normalize import normalize
 
 FEW = ("RULE", "RULE|PARENT", "LABEL|SUFFIX3[first]")
 SMALL = FragmentFeaturesSettings(templates=FEW, min_count=1, min_word_count=1)
@@ -47,17 +45,6 @@ def random_weights(weights, seed=0, scale=1.0):
     return weights.with_weights(values)
 
 
-# --- settings ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("templates", "code"), [([], "SL043"), (["RULE|CHILD"], "SL441"), (["RULE", "RULE"], "SL431")]
-)
-def test_bad_templates(templates, code):
-    with pytest.raises(StructlearnError, match=code):
-        FragmentFeaturesSettings(templates=templates)
-
-
 # --- fields --------------------------------------------------------------------------------------
 
 
@@ -73,11 +60,6 @@ def test_compact(storage, error):
     assert weights.with_weights(0 * weights.values).compact().n_weights == 0
 
 
-def test_compact_needs_a_storage_that_there_is():
-    with pytest.raises(StructlearnError, match=r"SL404.*float8"):
-        learned()[1].weights.compact(storage="float8")
-
-
 def test_words_that_are_not_to_be_known():
     grammar, statistics, *_ = learned()
     weights = random_weights(statistics.weights)
@@ -89,37 +71,6 @@ def test_words_that_are_not_to_be_known():
     own = FragmentGrammar(grammar, fragments=weights)
     assert own.without_words(["tora", "neko"]).fragments == fewer
     assert FragmentGrammar(grammar).without_words(["tora"]).fragments is None
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("templates", ["RULES"]),
-        ("templates", ["RULE", "RULE"]),
-        ("n_tags", -1),
-        ("n_symbols", 1),
-        ("binarization", "up"),
-        ("storage", "float8"),
-        ("vocabulary", np.array([2, 1])),
-        ("keys", np.array([2, 1])),
-        ("keys", np.array([1])),
-        ("keys", np.zeros((2, 2), np.int64)),
-        ("negative", np.zeros(1, np.uint8)),
-    ],
-)
-def test_fields_that_are_none_of_weights(name, value):
-    version, fields = random_weights(learned()[1].weights).to_fields()
-    with pytest.raises(ValueError, match=r"."):
-        FragmentWeights.from_fields(version, fields | {name: value})
-
-
-def test_weights_that_are_no_numbers():
-    weights = learned()[1].weights
-    for value in (np.nan, np.inf):
-        with pytest.raises(ValueError, match="no numbers"):
-            weights.with_weights(np.full(len(weights), value))
-    with pytest.raises(ValueError, match="as many"):
-        weights.with_weights(np.zeros(3))
 
 
 def test_grammars_with_weights():
@@ -189,16 +140,6 @@ def test_features_of_gold_trees_are_those_counted(name, binarization):
         row = statistics.counts[[x]]
         counted = dict(zip(statistics.weights.keys[row.indices].tolist(), row.data, strict=True))
         assert counted == found
-
-
-@pytest.mark.corpus
-def test_features_of_the_wsj_sample_are_those_counted(corpora):
-    gold = [normalize(tree) for tree in load_trees(corpora / "wsj_sample" / "trees.mrg.gz")[:300]]
-    data = binarize(gold)
-    grammar = treebank_grammar(data)
-    statistics = FragmentStatistics(FragmentFeaturesSettings(), grammar, data)
-    chosen = [x for x, tree in enumerate(gold) if len(tree.words()) <= 15][:30]
-    assert compare_gold(grammar, statistics, data, gold, chosen, 1e-3) > 10
 
 
 def test_the_gradient_is_that_of_the_scores():

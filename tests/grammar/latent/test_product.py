@@ -3,13 +3,12 @@
 from dataclasses import replace
 
 import pytest
-from grammar.treebanks import finish, learned, sample, toy
+from grammar.treebanks import learned, sample, toy
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.latent.model import product
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
-from spacy_structlearn.pipeline.architectures import estimator as learner
 
 SHORT = LatentGrammarSettings(
     rounds=2, seed=3, split_iterations=2, merge_iterations=1, smooth_iterations=1
@@ -44,14 +43,6 @@ def test_it_parses_like_the_single_ones_together(singles, together):
         assert parse.spans == wanted.spans
         assert parse.tags == wanted.tags
         assert parse.probabilities == pytest.approx(wanted.probabilities, abs=1e-5)
-
-
-def test_steps_and_reports_are_counted_over_all():
-    settings = replace(SHORT, grammars=2)
-    trainer, seen = finish(learner(settings).trainer(None, [toy()]))
-    assert trainer.n_iterations == 2 * (1 + SHORT.rounds)
-    assert len(seen) + trainer.n_iterations - 1 == settings.n_reports
-    assert trainer.value > 0
 
 
 def test_grammars_of_other_trees(singles):

@@ -2,15 +2,12 @@ import numpy as np
 import pytest
 from grammar import treebanks
 
-from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.latent.model import LatentGrammar
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.grammar.latent.training import PHASES
 from spacy_structlearn.grammar.treebank.data import binarize
 from spacy_structlearn.pipeline.architectures import estimator as learner
-from spacy_structlearn.trees.brackets import load_trees
-from spacy_structlearn.trees.normalize import normalize
 
 FEW = {"split_iterations": 2, "merge_iterations": 2, "smooth_iterations": 1}
 SIMPLE = {"lexicon": "simple", "min_word_count": 2}
@@ -42,15 +39,6 @@ def test_initialize_gives_the_treebank_grammar():
     assert grammar == treebank_grammar(binarize(trees))
 
 
-def test_data_may_be_trees_or_lists_or_encoded():
-    trees = treebanks.sample()
-    estimator = LatentGrammarSettings()
-    wanted = learner(estimator).initialize([trees]).to_bytes()
-    assert learner(estimator).initialize(trees).to_bytes() == wanted
-    assert learner(estimator).initialize([binarize(trees)]).to_bytes() == wanted
-    assert learner(estimator).initialize([binarize(trees[:9]), trees[9:]]).to_bytes() == wanted
-
-
 def test_em_does_not_fall_within_a_phase():
     settings = {"rounds": 2, "split_iterations": 8, "merge_iterations": 4, **SIMPLE}
     calls = calls_of(**settings)
@@ -79,11 +67,6 @@ def test_merging_takes_back_its_share_of_the_splits():
     assert (grammar.levels[1].substates == 1).all()
 
 
-def test_without_smoothing_there_is_no_such_phase():
-    calls = calls_of(rounds=1, rule_smoothing=0, lexicon_smoothing=0, **FEW)
-    assert [call[1] for call in calls] == ["split"] * 2 + ["merge"] * 2
-
-
 def test_a_tolerance_ends_a_phase_early():
     assert len(calls_of(rounds=1, tolerance=0.5)) == 6
 
@@ -108,19 +91,3 @@ def test_a_treebank_of_another_language(binarization, lexicon):
     assert grammar.binarization == binarization
     ids = grammar.lexicon.encode(["hebi", "ga", "kita"])
     assert (grammar.lexicon.scores(2, ids).max(axis=1) > 0).all()
-
-
-def test_without_trees_there_is_nothing_to_learn():
-    with pytest.raises(StructlearnError, match="SL407"):
-        learner(LatentGrammarSettings()).trainer(None, [])
-
-
-@pytest.mark.corpus
-def test_one_round_on_the_wsj_sample(corpora):
-    trees = [normalize(tree) for tree in load_trees(corpora / "wsj_sample" / "trees.mrg.gz")]
-    trainer = learner(LatentGrammarSettings(rounds=1, threads=2)).trainer(None, [trees[:3396]])
-    trainer.step()
-    before = trainer.value
-    trainer.step()
-    assert before == pytest.approx(593000, rel=0.01)
-    assert trainer.value < 0.94 * before

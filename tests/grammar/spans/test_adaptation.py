@@ -10,7 +10,6 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
-from spacy_structlearn.grammar.spans import adaptation
 from spacy_structlearn.grammar.spans.model import SpanGrammar
 from spacy_structlearn.grammar.spans.settings import SpanGrammarSettings
 from spacy_structlearn.pipeline.architectures import estimator as learner
@@ -71,11 +70,6 @@ def test_gradient():
         assert gradient @ direction == pytest.approx((ahead - behind) / 2e-4, rel=1e-4)
 
 
-def test_a_strong_prior_keeps_the_weights():
-    features = adapter(strength=1e9).run().features
-    np.testing.assert_allclose(features.dense(), old().features.dense(), atol=1e-4)
-
-
 def test_new_labels_keep_the_features_of_the_old_ones():
     tree = parse_tree("(S (AAA (DT The) (ZZ zyx)) (VP (VBD ran)))")
     grammar = adapter([*trees()[40:], tree, tree], strength=1e9).run()
@@ -91,15 +85,6 @@ def test_new_labels_keep_the_features_of_the_old_ones():
     assert parse.tree(words) == before.tree(words)
 
 
-def test_resuming():
-    whole, killed, resumed = adapter(), adapter(), adapter()
-    for _ in range(4):
-        killed.step()
-    assert resumed.resume(killed.to_bytes())
-    assert resumed.run().to_bytes() == whole.run().to_bytes()
-    assert not adapter(trees()[41:]).resume(killed.to_bytes())
-
-
 def test_one_tree_adapts_the_grammar_only():
     grammar = adapter(trees()[40:41]).run()
     np.testing.assert_array_equal(grammar.features.dense(), old().features.dense())
@@ -110,9 +95,3 @@ def test_a_conditional_grammar_cannot_learn_on():
     settings = SpanGrammarSettings(grammar=ConditionalGrammarSettings(), folds=2)
     with pytest.raises(StructlearnError, match="SL408"):
         learner(settings).adapter(old(), [trees()[40:]], (), strength=1.0).step()
-
-
-def test_there_are_at_most_as_many_iterations():
-    trainer = adapter()
-    trainer.run()
-    assert trainer.n_iterations <= adaptation.ITERATIONS + 3

@@ -12,7 +12,6 @@ from grammar.plain_fragments import MASK, attribute
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.chart.hypergraph import Hypergraphs
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
@@ -29,7 +28,6 @@ from spacy_structlearn.grammar.spans.features import (
 )
 from spacy_structlearn.grammar.spans.settings import SpanFeaturesSettings
 from spacy_structlearn.grammar.spans.word_attributes import hash_of, word_hash
-from spacy_structlearn.grammar.treebank.storage import Entries
 from spacy_structlearn.grammar.treebank.symbols import Symbols
 
 SYMBOLS = Symbols(("A", "N", "V"), ("L", "P"), (4,), "R")
@@ -178,33 +176,6 @@ def test_long_and_strange_words_and_spans():
     assert (places[2:, shape] >= 0).all()
 
 
-def test_no_sentences_and_no_items():
-    weights = SpanWeights.untrained(SMALL, [], SYMBOLS)
-    scorer = LinearScorer(weights)
-    assert scorer.scores([], graphs_of()).shape == (0,)
-    assert scorer.scores([["a"]], graphs_of((1, []))).shape == (0,)
-
-
-# --- settings -------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("name", "value", "problem"),
-    [
-        *(
-            ("templates", [text], "SL430")
-            for text in ("", "WORD", "WORD[0]", "SUFFIX[first]", "SUFFIX0[last]")
-        ),
-        *(("templates", [text], "SL430") for text in ("WORD[first]|", "LENGTH[first]")),
-        *(("tag_templates", [text], "SL430") for text in ("WORD[first]", "LENGTH", "SPAN")),
-        *(("tag_templates", [text], "SL430") for text in ("WORD[+1]", "WORD[-0]", "word[0]")),
-        ("templates", ["SPAN", "LENGTH", "SPAN"], "SL431"),
-        ("buckets", 1000, r"SL043.*buckets is 1000.*power of 2"),
-    ],
-)
-def test_bad_settings(name, value, problem):
-    with pytest.raises(StructlearnError, match=problem):
-        SpanFeaturesSettings(**{name: value})
-
-
 # --- weights --------------------------------------------------------------------------------------
 def with_random_weights(seed=0, n=300, features=SMALL):
     rng = np.random.default_rng(seed)
@@ -225,46 +196,6 @@ def test_compact_weights(storage, error):
     assert SpanWeights.from_bytes(compact.to_bytes()) == compact
     if storage != "float32":
         assert len(compact.to_bytes()) < len(weights.to_bytes())
-
-
-def test_compact_needs_a_storage_that_there_is():
-    with pytest.raises(StructlearnError, match="SL404"):
-        with_random_weights().compact(storage="float8")
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("buckets", 1000),
-        ("n_tags", 7),
-        ("n_tags", -1),
-        ("storage", "float8"),
-        ("spans", ["WORD"]),
-        ("spans", ["bias", "bias"]),
-        ("vocabulary", np.array([2, 1])),
-        ("negative", np.zeros(1, np.uint8)),
-        ("magnitudes", {"values": np.ones(3, np.float32), "gaps": np.zeros(2, np.uint8)}),
-    ],
-)
-def test_fields_that_are_none_of_weights(name, value):
-    version, fields = with_random_weights().to_fields()
-    with pytest.raises(ValueError, match=r"."):
-        SpanWeights.from_fields(version, fields | {name: value})
-
-
-@pytest.mark.parametrize(
-    "entries",
-    [
-        Entries(np.array([2, 1]), np.ones(2, np.float32)),
-        Entries(np.array([4096]), np.ones(1, np.float32)),
-        Entries(np.array([-1]), np.ones(1, np.float32)),
-        Entries(np.array([1]), np.ones(2, np.float32)),
-        Entries(np.array([1]), np.array([np.nan], np.float32)),
-    ],
-)
-def test_entries_that_are_none(entries):
-    with pytest.raises(ValueError, match="weights"):
-        with_random_weights().replaced(entries=entries)
 
 
 # --- scores ---------------------------------------------------------------------------------------
@@ -373,24 +304,6 @@ def test_training_lowers_the_loss():
     assert np.isclose(loss(LinearScorer(scorer.weights)), loss(scorer), atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("places", np.array([4096], np.int32)),
-        ("places", np.array([-1], np.int32)),
-        ("table", np.zeros((2, 4), np.float32)),
-        ("rates", np.empty(0)),
-    ],
-)
-def test_states_that_are_none(name, value):
-    state = {"places": np.zeros(1, np.int32), "table": np.zeros((1, 4), np.float32)}
-    state["rates"] = np.zeros(1)
-    scorer = toy_scorer()
-    scorer.load(state)
-    with pytest.raises(ValueError, match="state"):
-        scorer.load(state | {name: value})
-
-
 def test_a_step_that_never_was_is_found():
     table = np.array([[1, 1, 0, 7]], np.float32)
     assert np.isnan(_span_features.current_weights(table, np.zeros(3), 0.1, 0.1)).all()
@@ -485,9 +398,3 @@ def test_tags_are_the_likeliest_ones_by_the_grammar():
             ]
             assert found[word] == max(here)[1]
             word += 1
-
-
-def test_words_whose_tags_are_lost_have_one_of_their_own():
-    found = likeliest_tags(graphs_of(every_item(2), (3, [])), 3)
-    assert len(found) == 5
-    assert (found[2:] == -1).all()

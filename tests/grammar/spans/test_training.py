@@ -27,7 +27,6 @@ from spacy_structlearn.pipeline.architectures import estimator as learner
 SHORT = LatentGrammarSettings(
     rounds=1, split_iterations=3, merge_iterations=2, smooth_iterations=2, min_word_count=3
 )
-SIZE = 512
 
 
 @cache
@@ -222,11 +221,6 @@ def test_the_loss_falls():
     assert trainer.left_out == 0
 
 
-def test_the_grammar_is_that_of_all_sentences():
-    trainer, _ = done()
-    assert trainer.parameters().grammar == grammar()
-
-
 def test_data_of_all_kinds():
     trees = list(sample()[:6])
     estimator = settings(fit_weight=True)
@@ -280,10 +274,3 @@ def test_linear_scores_learn():
     trainer, _ = run(settings(folds=2, max_iterations=12, batch_size=2))
     assert trainer.losses[-1] < 0.5 * trainer.losses[0]
     assert right_brackets(trainer.parameters()) > right_brackets(SpanGrammar(grammar()))
-
-
-def test_training_that_begins_again():
-    trainer, _ = run(settings(), sample()[:30])
-    trainer.add(sample()[30:])
-    finish(trainer)
-    assert trainer.losses == done()[0].losses

@@ -4,8 +4,6 @@ from threading import Thread
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from spacy_structlearn.grammar.spans import word_attributes
 from spacy_structlearn.grammar.spans.word_attributes import WordAttributes, hash_of, word_hash
@@ -50,22 +48,6 @@ def test_hashes_are_part_of_the_model_format():
     assert hash_of("BOUNDARY") == 1771466940530546770
     # Of what no encoding has, there is a hash, too.
     assert 0 <= hash_of("\ud800") < 2**64
-
-
-def test_names_that_are_filled_in_elsewhere():
-    found = WordAttributes(("TAG", "WORD"), KNOWN).hashes([["tora"]])
-    assert found.tolist() == [[0, word_hash("tora")]]
-    assert WordAttributes((), KNOWN).hashes([["tora", "inu"]]).shape == (2, 0)
-
-
-@settings(max_examples=30)
-@given(st.lists(st.lists(st.text(max_size=4), max_size=4), max_size=5))
-def test_words_are_kept_in_order(sentences):
-    attributes = WordAttributes(NAMES, KNOWN)
-    for _ in range(2):
-        found = attributes.hashes(sentences)
-        assert found.dtype == np.uint64
-        assert found.tolist() == [of(word) for sentence in sentences for word in sentence]
 
 
 def test_the_words_that_are_kept_are_bounded(monkeypatch):

@@ -1,15 +1,13 @@
-import catalogue
 import numpy as np
 import pytest
 from grammar import treebanks
 
-from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.treebank import _lexicon
 from spacy_structlearn.grammar.treebank.data import binarize
 from spacy_structlearn.grammar.treebank.estimation import UNSEEN, LexiconLearner
 from spacy_structlearn.grammar.treebank.settings import LexiconSettings
-from spacy_structlearn.words.signatures import SIGNATURES, english_signature
+from spacy_structlearn.words.signatures import english_signature
 
 
 def counts_of(data):
@@ -134,26 +132,6 @@ def test_other_spellings_of_known_words_are_found():
     assert [names[i] for i in ids] == ["``", "ab", "''", "--", "("]
     plain = treebank_grammar(binarize(trees), LexiconSettings(normalization="")).lexicon
     assert plain.encode(["—"])[0] >= len(plain.words)
-
-
-def test_functions_of_others_are_known_by_name():
-    SIGNATURES.register("length", func=lambda word, initial, known: (str(len(word)),))
-    try:
-        settings = LexiconSettings(signature="length")
-        grammar = treebank_grammar(binarize(treebanks.toy(), root="R"), settings)
-        data = grammar.to_bytes()
-        assert type(grammar).from_bytes(data) == grammar
-        assert "4" in grammar.lexicon.signatures
-    finally:
-        catalogue._remove(("spacy_structlearn", "signatures", "length"))
-    with pytest.raises(StructlearnError, match=r"SL405.*length"):
-        type(grammar).from_bytes(data)
-
-
-@pytest.mark.parametrize("name", ["signature", "normalization"])
-def test_functions_that_are_not_registered(name):
-    with pytest.raises(StructlearnError, match=f"SL043.*{name}"):
-        LexiconSettings(**{name: "no such"})
 
 
 def test_scores_are_those_of_the_pairs_and_of_the_signature():

@@ -1,8 +1,6 @@
 import numpy as np
 import pytest
 from grammar import treebanks
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.treebank.data import binarize, concatenate, restore, to_tree
@@ -34,12 +32,6 @@ def test_right_binarisation_is_that_of_the_paper():
     assert binary == {("S", "A", "@S"), ("@S", "B", "@S"), ("@S", "C", "D")}
     assert not unary
     assert root == {"S"}
-
-
-def test_left_binarisation_mirrors_it():
-    data = binarize(treebanks.trees("(TOP (S (A a) (B b) (C c) (D d)))"), "left")
-    binary, _, _ = rules_by_name(data)
-    assert binary == {("S", "@S", "D"), ("@S", "@S", "C"), ("@S", "A", "B")}
 
 
 def test_rules_and_pairs_are_sorted_and_agree_with_the_nodes():
@@ -76,21 +68,10 @@ def test_long_chains_keep_top_and_bottom_and_the_most_frequent_labels_between():
     assert [str(to_tree(data, i)) for i in range(3)] == [often] * 3
 
 
-def test_a_chain_that_returns_to_its_label_is_one_node():
-    data = binarize(treebanks.trees("(TOP (A (B (A (T t) (T u)))))"))
-    assert str(to_tree(data, 0)) == "(TOP (A (T t) (T u)))"
-
-
 def test_a_tree_without_the_root_label_gets_it():
     data = binarize(treebanks.trees("(S (A a) (B b))", "(T t)"))
     assert str(to_tree(data, 0)) == "(TOP (S (A a) (B b)))"
     assert str(to_tree(data, 1)) == "(TOP (T t))"
-
-
-def test_words_know_whether_they_stand_first():
-    data = binarize(treebanks.trees("(TOP (S (A a) (B a)))"))
-    assert data.forms == ("a", "a")
-    assert data.initial.tolist() == [True, False]
 
 
 def test_deep_trees_need_no_recursion():
@@ -157,46 +138,3 @@ def test_parts_that_differ_are_refused():
 def test_no_trees():
     data = binarize([])
     assert data.n_trees == data.n_nodes == data.symbols.size == 0
-
-
-leaves = st.builds(Tree.leaf, st.sampled_from("TUV"), st.sampled_from("xyz"))
-
-
-def phrases(children):
-    several = st.lists(children, min_size=2, max_size=5)
-    return st.builds(Tree, st.sampled_from("ABC"), several)
-
-
-def unaries(children):
-    """A unary over a word, or over a phrase of two children or more of another label."""
-
-    def over(label, child):
-        simple = child.is_leaf or (len(child.children) > 1 and child.label != label)
-        return Tree(label, [child]) if simple else child
-
-    return st.builds(over, st.sampled_from("ABC"), children)
-
-
-random_trees = st.recursive(leaves, lambda c: phrases(c) | unaries(c), max_leaves=25)
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.lists(random_trees, min_size=1, max_size=4), st.sampled_from(["right", "left"]))
-def test_round_trip_without_long_chains(trees, binarization):
-    rooted = [Tree("TOP", [tree]) for tree in trees]
-    data = binarize(rooted, binarization)
-    assert [to_tree(data, i) for i in range(len(trees))] == rooted
-
-
-def test_some_of_the_trees():
-    data = binarize(treebanks.toy(), root="R")
-    for trees in ([2, 5, 0], [], list(range(data.n_trees)), [3]):
-        some = data.subset(np.array(trees, dtype=np.int64))
-        assert [to_tree(some, tree) for tree in range(some.n_trees)] == [
-            to_tree(data, tree) for tree in trees
-        ]
-        assert some.offsets.tolist()[-1] == some.n_nodes
-        np.testing.assert_array_equal(some.roots, data.roots[trees])
-        assert some.rules == data.rules
-        for name in ("symbol", "left", "right", "production"):
-            assert getattr(some, name).dtype == np.int32
