@@ -81,8 +81,8 @@ def test_outcomes_of_damage(tmp_path, changed, expected):
 
 
 def test_damage_of_a_small_pipeline_is_found():
-    found = corruption.run(["hmm"], ["crf"], repeats=1, default=False)
-    assert found["corruption.cases"] > 50
+    found = corruption.run(["hmm"], repeats=1, default=False)
+    assert found["corruption.cases"] > 40
     assert found["corruption.silent"] == found["corruption.unclear"] == 0
 
 

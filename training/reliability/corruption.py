@@ -1,10 +1,10 @@
-"""Check that damaged files of pipelines and checkpoints are detected.
+"""Check that damaged files of pipelines are detected.
 
     python -m training.reliability --only corruption
 
 Files of the default pipeline, and of small pipelines of every architecture, are truncated, changed,
-emptied, doubled, removed, or swapped with files of the same name of another pipeline. Each case is
-loaded in one of several ways. The outcome is
+emptied, doubled, removed, or swapped with files of the same name of another pipeline. The outcome
+of loading them is
 
 errors    a StructlearnError that names the file, or with `spacy.load` any error that names it
 harmless  the same predictions and bytes as the undamaged pipeline
@@ -12,11 +12,10 @@ unclear   another error
 silent    loaded, but something differs
 
 Ways of loading: `own`, `spacy_structlearn.load`, for pipelines with digests, as saved by
-`structlearn train`; `spacy_load`, `spacy.load` after `nlp.to_disk`, for files of our components;
-`checkpoints`, states of interrupted trainings, where restarting is harmless if it is logged.
-meta.json, which spaCy and its users edit, and files of spaCy itself that `spacy.load` reads before
-our components can check them are left out. In results/reliability.json: corruption.{cases, errors,
-harmless, unclear, silent}, and the same by way of loading.
+`structlearn train`; `spacy_load`, `spacy.load` after `nlp.to_disk`, for files of our components.
+meta.json, which spaCy and its users edit, and files that `spacy.load` reads before our components
+can check them are left out. In results/reliability.json: corruption.{cases, errors, harmless,
+unclear, silent}, and the same by way of loading.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ import random
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -39,14 +37,12 @@ from tqdm import tqdm
 
 import spacy_structlearn
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.learning import training
 from spacy_structlearn.pipeline.storage import digests
 from spacy_structlearn.pipeline.storage.built_in import FOLDER
 from spacy_structlearn.pipeline.training import fitting
 from training.reliability.small_pipelines import (
     COMPONENTS,
     TEXT,
-    initialized,
     input_docs,
     predictions,
     write_config,
@@ -54,7 +50,6 @@ from training.reliability.small_pipelines import (
 )
 
 OUTCOMES = ("errors", "harmless", "unclear", "silent")
-CHECKPOINTS = ("crf", "latent", "span", "isbn", "m_estimated", "log_linear", "stages")
 REPEATS = 3  # cases of each kind and file
 
 Damage = Callable[[bytes, random.Random], "bytes | None"]
@@ -173,66 +168,6 @@ def default_cases(work: Path, repeats: int) -> Iterator[tuple[str, str]]:
         yield "own", outcome
 
 
-# --- checkpoints ----------------------------------------------------------------------------------
-class _Interrupted(Exception):
-    """Interrupts a training."""
-
-
-@contextmanager
-def _warnings() -> Iterator[list[str]]:
-    """Collect what the package logs, and write a checkpoint after each iteration."""
-    messages: list[str] = []
-    handler, logger = logging.Handler(logging.WARNING), logging.getLogger("spacy_structlearn")
-    handler.emit = lambda entry: messages.append(entry.getMessage())  # type: ignore[method-assign]
-    before, training.CHECKPOINT_SECONDS = training.CHECKPOINT_SECONDS, -1
-    logger.addHandler(handler)
-    try:
-        yield messages
-    finally:
-        logger.removeHandler(handler)
-        training.CHECKPOINT_SECONDS = before
-
-
-def checkpoint_cases(names: Iterable[str], work: Path, repeats: int) -> Iterator[tuple[str, str]]:
-    """Yield way of loading and outcome for each case of the state of an interrupted training."""
-    write_corpus(work)
-
-    def fit(name: str, state: Path, on_iteration: Callable | None = None) -> bytes:
-        nlp, examples = initialized(name, work)
-        component: Any = nlp.get_pipe(COMPONENTS[name])
-        options = {"checkpoint": state, "settings": name, "keep": True}
-        component.fit(examples, on_iteration=on_iteration, **options)
-        return component.model.to_bytes()
-
-    def interrupt(n: int, value: float) -> None:
-        if n > 1:  # the state of the iteration before is there
-            raise _Interrupted
-
-    with _warnings() as messages:
-        for name in names:
-            state = work / f"{name}.state"
-            wanted = fit(name, state)
-            state.unlink()
-            with suppress(_Interrupted):
-                fit(name, state, interrupt)
-
-            sound = state.read_bytes()
-
-            def behaviour(
-                name: str = name, state: Path = state, wanted: bytes = wanted, sound: bytes = sound
-            ) -> str:
-                messages.clear()
-                data = state.read_bytes() if state.exists() else b""
-                found = fit(name, state)
-                state.write_bytes(data)
-                # A training that starts again says so.
-                is_told = bool(messages) or data in (b"", sound)
-                return "resumed" if found == wanted and is_told else "silent"
-
-            for outcome in damaged(work, [state], behaviour, None, repeats):
-                yield "checkpoints", outcome
-
-
 # --- figures --------------------------------------------------------------------------------------
 def figures(found: Iterable[tuple[str, str]]) -> dict[str, int]:
     """Return the numbers of cases by way of loading and outcome, and their sums."""
@@ -248,15 +183,11 @@ def figures(found: Iterable[tuple[str, str]]) -> dict[str, int]:
 
 
 def run(
-    names: Iterable[str] = tuple(COMPONENTS),
-    checkpoints: Iterable[str] = CHECKPOINTS,
-    repeats: int = REPEATS,
-    default: bool = True,
+    names: Iterable[str] = tuple(COMPONENTS), repeats: int = REPEATS, default: bool = True
 ) -> dict[str, int]:
     """Run all cases and return the figures. default: whether to damage the default pipeline."""
     logging.getLogger("spacy").setLevel(logging.ERROR)
     with TemporaryDirectory() as folder:
-        work = Path(folder)
-        parts = [small_cases(names, work, repeats), checkpoint_cases(checkpoints, work, repeats)]
-        parts += [default_cases(work, 1)] if default else []
+        parts = [small_cases(names, Path(folder), repeats)]
+        parts += [default_cases(Path(folder), 1)] if default else []
         return figures(case for part in parts for case in tqdm(part, "cases", disable=None))

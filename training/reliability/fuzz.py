@@ -23,13 +23,14 @@ fuzz.sanitized              number of inputs that ran with the sanitizers
 fuzz.failures               number of failures
 fuzz.GROUP.inputs           number of inputs of kernels, models, readers or pipelines
 fuzz.GROUP.answered         % of them that were not refused
-fuzz.slowest_s, peak_mb     CPU seconds of the slowest input, and the peak memory of a process
+fuzz.slowest_s              CPU seconds of the slowest input
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import random
 import resource
 import shutil
 import signal
@@ -40,22 +41,19 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from hashlib import blake2b
 from importlib.machinery import EXTENSION_SUFFIXES
 from multiprocessing import get_context
 from multiprocessing.sharedctypes import Value
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
-import numpy as np
 import spacy
 import srsly
 
 import spacy_structlearn
 from spacy_structlearn.errors import StructlearnError
-from training.common.recording import ROOT, WORK, git, peak_mb, show
+from training.common.recording import ROOT, WORK, git, show
 from training.reliability import kernels, small_pipelines
 from training.reliability.models import Loader, Trainer
 from training.reliability.mutations import Choices, Refused
@@ -67,21 +65,10 @@ BATCH = 32  # documents of an input of the default pipeline
 SECONDS, PART_S = 60, 20  # CPU seconds of an input and of a part
 MEGABYTES = 2048
 MOST_FAILURES = 10
-BLOCK, LENGTH = 1024, 96  # inputs whose bytes are drawn together, and their bytes
+LENGTH = 96  # bytes of an input
 BUILDS = ("sanitized", "ordinary")
 # Shares of the inputs: slower targets get fewer.
 SHARES = {"kernels": 1.0, "readers": 0.3, "models": 0.02, "pipelines": 0.0005}
-TRAINED = (
-    "crf",
-    "crf_l1",
-    "memm",
-    "m_estimation",
-    "latent",
-    "conditional",
-    "span",
-    "isbn",
-    "stages",
-)
 # Components of one pipeline each, by the names of small_pipelines.
 MIXED = (
     ("stochastic_crf", "hmm", "m_estimated", "bayes_net", "stages"),
@@ -115,7 +102,7 @@ def targets(folder: Path) -> dict[str, Target]:
         trained[name] = nlp
         docs = small_pipelines.input_docs(nlp, folder / "dev.spacy")
         found[f"models.{name}"] = Loader(nlp.get_pipe(nlp.pipe_names[-1]), docs)
-        if name in TRAINED:
+        if states:
             found[f"models.{name}.trainer"] = Trainer(make, states)
     found |= {f"readers.{name}": reader for name, reader in readers(folder).items()}
     mixed = []
@@ -162,15 +149,9 @@ def numbers(names: list[str], inputs: int) -> dict[str, int]:
     return {name: -int(-inputs * own // sum(shares.values())) for name, own in shares.items()}
 
 
-@lru_cache(1)
-def _block(name: str, number: int) -> bytes:
-    return np.random.default_rng([crc32(name.encode()), number]).bytes(BLOCK * LENGTH)
-
-
 def data_of(name: str, number: int) -> bytes:
     """Return the bytes of an input."""
-    begin = LENGTH * (number % BLOCK)
-    return _block(name, number // BLOCK)[begin : begin + LENGTH]
+    return random.Random(f"{name} {number}").randbytes(LENGTH)
 
 
 def outcome(target: Target, data: bytes) -> str:
@@ -210,7 +191,7 @@ def run_part(
             break
     signal.setitimer(signal.ITIMER_PROF, 0)
     part = {"target": name, "begin": begin, "end": number + 1, "failures": failed}
-    return part | {"outcomes": outcomes, "slowest_s": slowest, "peak_mb": peak_mb()}
+    return part | {"outcomes": outcomes, "slowest_s": slowest}
 
 
 def _write_report(folder: Path, name: str, number: int, report: str) -> None:
@@ -237,7 +218,7 @@ def forked_part(target: Target, name: str, begin: int, end: int, folder: Path) -
         report = f"exit code {process.exitcode}\n{log.read_text(errors='replace')}"
         _write_report(folder, name, at.value, report)
         part = {"target": name, "begin": begin, "end": at.value + 1, "failures": [at.value]}
-        part |= {"outcomes": {}, "slowest_s": 0.0, "peak_mb": 0.0}
+        part |= {"outcomes": {}, "slowest_s": 0.0}
     process.join()
     log.unlink(missing_ok=True)
     return part
@@ -277,9 +258,7 @@ def figures(parts: list[dict[str, Any]]) -> dict[str, Any]:
     result["fuzz.documents"] = BATCH * found["documents"]
     for group, own in outcomes.items():
         result[f"fuzz.{group}.answered"] = 100 * own["answered"] / max(own.total(), 1)
-    for key in ("slowest_s", "peak_mb"):
-        result[f"fuzz.{key}"] = max(part[key] for part in parts)
-    return result
+    return result | {"fuzz.slowest_s": max(part["slowest_s"] for part in parts)}
 
 
 # --- builds ---------------------------------------------------------------------------------------

@@ -73,10 +73,8 @@ def changed(value: Any, choices: Choices, *, stored: bool = False) -> Any:
     if isinstance(value, str):
         place = choices.below(len(value) + 1)
         return choices.one_of((*STRINGS, value[:place], value + "x", value.lower(), value[::-1]))
-    if isinstance(value, (list, tuple)) and len(value):
-        return type(value)(_changed_list(list(value), choices, stored))
-    if isinstance(value, dict) and value:
-        return _changed_dict(value, choices, stored)
+    if isinstance(value, (list, tuple, dict)) and len(value):
+        return _changed_items(value, choices, stored)
     return choices.one_of((None, 0, "", 1.0, []))
 
 
@@ -84,7 +82,7 @@ def changed_array(array: NDArray, choices: Choices, *, stored: bool = False) -> 
     """Return an array with one error, or None. stored: a contiguous array of a simple type."""
     if choices.one_in(2 if stored else 4):
         return _resampled(array, choices)
-    kind = choices.below(11 if stored else 15)
+    kind = choices.below(11 if stored else 14)
     if kind < 4:
         return _poked(array, choices)
     if kind == 4 and array.ndim:
@@ -104,17 +102,12 @@ def changed_array(array: NDArray, choices: Choices, *, stored: bool = False) -> 
             return np.real(array).astype(choices.one_of(kinds))
         return array
     if kind == 9:
-        shape = (array.size, 1) if choices.one_in(2) else (1, array.size)
-        return array.reshape(shape) if choices.one_in(2) else array.ravel()
+        return array.reshape((array.size, 1) if choices.one_in(2) else (1, array.size))
     if kind == 10:
         return np.ascontiguousarray(array.ravel()[::-1]).reshape(array.shape)
-    if kind == 11:
-        return np.repeat(array, 2, axis=-1)[..., ::2] if array.ndim else array
-    if kind == 12:
-        fresh = array.copy()
-        fresh.flags.writeable = False
-        return fresh
-    return None if kind == 13 else array.tolist()
+    if kind == 11 and array.ndim:
+        return np.repeat(array, 2, axis=-1)[..., ::2]
+    return None if kind == 12 else array.tolist()
 
 
 def _resampled(array: NDArray, choices: Choices) -> NDArray:
@@ -153,35 +146,24 @@ def _number(array: NDArray, choices: Choices, old: Any = 0) -> Any:
     return min(max(value, int(limits.min)), int(limits.max))
 
 
-def _changed_list(items: list, choices: Choices, stored: bool) -> list:
+def _changed_items(value: Any, choices: Choices, stored: bool) -> Any:
+    """Remove, repeat, swap or change an item of a list, a tuple or a dict."""
+    keys = list(value) if isinstance(value, dict) else range(len(value))
+    items = [value[key] for key in keys]
     place, other = choices.below(len(items)), choices.below(len(items))
-    kind = choices.below(5)
-    if kind == 0:
-        del items[place]
-    elif kind == 1:
-        items.insert(place, items[other])
-    elif kind == 2:
-        items[place], items[other] = items[other], items[place]
-    elif kind == 3:
-        items = items[:place]
-    else:
-        items[place] = changed(items[place], choices, stored=stored)
-    return items
-
-
-def _changed_dict(table: dict, choices: Choices, stored: bool) -> dict:
-    fresh = dict(table)
-    key = choices.one_of(list(table))
     kind = choices.below(4)
+    if kind == 1:
+        items[place], items[other] = items[other], items[place]
+    elif kind > 1:
+        items[place] = changed(items[place], choices, stored=stored)
+    if isinstance(value, dict):
+        fresh = dict(zip(keys, items, strict=True))
+        if kind == 0:
+            fresh[choices.one_of(STRINGS)] = fresh.pop(keys[place])
+        return fresh
     if kind == 0:
-        del fresh[key]
-    elif kind == 1:
-        fresh[choices.one_of(STRINGS)] = fresh[key]
-    elif kind == 2:
-        fresh[key] = fresh[choices.one_of(list(table))]
-    else:
-        fresh[key] = changed(fresh[key], choices, stored=stored)
-    return fresh
+        items[place : place + 1] = [items[other]] * choices.below(3)
+    return type(value)(items)
 
 
 def changed_bytes(data: bytes, choices: Choices) -> bytes:

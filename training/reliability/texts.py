@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import random
-import sys
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -35,14 +33,8 @@ from spacy_structlearn.pipeline.readers import (
 from spacy_structlearn.trees.brackets import parse_tree, read_trees
 from spacy_structlearn.trees.chunks import base_noun_phrases
 from spacy_structlearn.trees.normalize import normalize
-from training.common.recording import ROOT
-from training.reliability.mutations import Choices, Refused, changed_bytes
+from training.reliability.mutations import Choices, changed_bytes
 from training.reliability.small_pipelines import SAMPLE, TEXT
-
-# The scripts in corpora/ are not a package.
-sys.path.insert(0, str(ROOT / "corpora"))
-import _formats
-from _download import FetchError
 
 LAYERS = ("np_chunks", "constituents", "pp_attachments", "srl")
 KEYS = (*LAYERS, "constituent_tags", "parse_failures")
@@ -51,25 +43,21 @@ UNMET = ("SL001", "SL026")  # missing annotation of another component
 MOST_ITEMS = 50  # of a file
 LONG_SHARE = 400  # every 400th document is long
 LONG_TOKEN, LONG_SENTENCE = 100_000, 5_000
-DRAWN = 60  # most words of a sentence whose tree is drawn
 
 
 # --- readers --------------------------------------------------------------------------------------
 class Reader:
-    """A target: files of one format, or other texts. folder: for files."""
+    """A target: files of one format, or other texts."""
 
     def __init__(self, seeds: Sequence[bytes], read: Callable[[bytes], Any]):
         self.seeds, self.read = seeds, read
 
     def __call__(self, choices: Choices) -> None:
-        try:
-            self.read(changed_bytes(choices.one_of(self.seeds), choices))
-        except FetchError as error:
-            raise Refused(str(error)) from None
+        self.read(changed_bytes(choices.one_of(self.seeds), choices))
 
 
 def readers(folder: Path) -> dict[str, Reader]:
-    """Return a reader for each format."""
+    """Return a reader for each format. folder: for their files."""
     nlp = spacy.blank("en")
     lines = {
         kind: (SAMPLE / f"sample.{kind}").read_bytes().split(end)
@@ -104,15 +92,16 @@ def readers(folder: Path) -> dict[str, Reader]:
         return read
 
     def brackets(data: bytes) -> None:
-        whole = []
-        for tree in islice(read_trees(_lines(data)), MOST_ITEMS):
+        whole, lines = [], data.decode(errors="replace").splitlines(keepends=True)
+        for tree in islice(read_trees(lines), MOST_ITEMS):
             if parse_tree(str(tree)) != tree:
                 raise AssertionError(f"another tree is read back: {str(tree)[:80]}")
             whole += [own for own in [normalize(tree)] if own is not None]
         for tree in whole:
             base_noun_phrases(tree)
             sites(tree)
-            _draw(tree)
+            for draw in (tree_text, tree_svg, tree_latex):
+                draw(tree)
         score_trees(whole, whole[::-1])
 
     def tregex(data: bytes) -> None:
@@ -120,34 +109,16 @@ def readers(folder: Path) -> dict[str, Reader]:
         matcher.add("pattern", data.decode(errors="replace"))
         matcher.count(gold)
 
-    def skeleton(data: bytes) -> None:
-        for rows in _formats.skeleton_sentences(data.decode(errors="replace"), "file")[:MOST_ITEMS]:
-            _formats.tree_line(rows)
-            _formats.props_block(rows)
-
-    spans = {"suffix": ".spacy", "spans": ["constituents"]}
-    docbins = file(create_docbin_reader, **spans)
-    gzipped = [gzip.compress(b"\n".join(trees))]
+    docbins = file(create_docbin_reader, ".spacy", spans=["constituents"])
     conll = b"He PRP B-NP\nsaw VBD B-VP\nthe DT B-NP\n\n-DOCSTART- -X- O\nRun VB O\n"
-    conllu = b"# text = a\n1\ta\ta\tX\t_\t_\t0\troot\t_\t_\n1-2\tab\t_\n2\tb\tb\tX\n\n"
     patterns = (b"NP < (PP=pp < IN) $+ VP", b"S <1 NP|VP !<< /^VB.*/ & <: __")
     table: dict[str, tuple[Sequence[bytes], Callable]] = {
         "brackets": (trees, brackets),
-        "gzip": (gzipped, lambda data: _all(read_trees(write(data, ".trees.gz")))),
         "conll": ([conll], file(create_conll_chunks_reader)),
         "quadruples": ([b"0 ate pizza with fork V\n"], file(create_pp_quadruples_reader)),
         "docbin": ([docbin], docbins),
-        "docbin_content": (
-            [zlib.decompress(docbin)],
-            lambda data: docbins(zlib.compress(data, 1)),
-        ),
+        "content": ([zlib.decompress(docbin)], lambda data: docbins(zlib.compress(data, 1))),
         **{kind: ([own], treebank(kind)) for kind, own in beside.items()},
-        "mrg": (trees, lambda data: _formats.mrg_trees(data.decode(errors="replace"), "file")),
-        "conllu": (
-            [conllu],
-            lambda data: _formats.conllu_sentences(data.decode(errors="replace"), "file"),
-        ),
-        "skeleton": ([beside["props"]], skeleton),
         "tregex": (patterns, tregex),
     }
     return {name: Reader(*own) for name, own in table.items()}
@@ -156,16 +127,6 @@ def readers(folder: Path) -> dict[str, Reader]:
 def _all(items: Iterable[Any]) -> None:
     for _ in islice(items, MOST_ITEMS):
         pass
-
-
-def _lines(data: bytes) -> list[str]:
-    return data.decode(errors="replace").splitlines(keepends=True)
-
-
-def _draw(tree: Any) -> None:
-    if len(tree.words()) <= DRAWN:
-        for draw in (tree_text, tree_svg, tree_latex):
-            draw(tree)
 
 
 # --- documents ------------------------------------------------------------------------------------
@@ -246,8 +207,7 @@ class Pipelines:
                 check_spans(doc)
                 check_trees(doc)
                 srsly.json_dumps(spacy_structlearn.as_dict(doc))
-                with suppress(StructlearnError):  # of a layer that this pipeline has not
-                    self.look(nlp, doc, rng)
+                self.look(nlp, doc, rng)
 
     def look(self, nlp: Language, doc: Doc, rng: random.Random) -> None:
         """Read, store and draw a Doc, each in its share of cases."""
@@ -262,7 +222,8 @@ class Pipelines:
         for name in ("k_best", "n_best") if len(doc) < LONG_SENTENCE else ():
             for _, component in nlp.pipeline:
                 if hasattr(component, name) and rng.random() < 0.05:
-                    getattr(component, name)(doc, rng.randrange(1, 5))
+                    with suppress(StructlearnError):  # such as a Doc of several sentences
+                        getattr(component, name)(doc, rng.randrange(1, 5))
 
 
 # --- what must hold -------------------------------------------------------------------------------
