@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from training.reliability import corruption, fuzz, kernels, kills, platforms, texts
+from training.reliability import corruption, fuzz, kernels, kills, models, platforms, texts
 
 
 @pytest.fixture(scope="module")
@@ -14,12 +14,14 @@ def targets(tmp_path_factory):
 
 
 def test_unchanged_inputs_are_answered(targets, monkeypatch):
-    monkeypatch.setattr(kernels, "CHANGES", (0,))
-    chosen = {name for name in targets if name.startswith("kernels.")}
-    assert len(chosen) >= 15
-    for name in chosen:
-        found = {fuzz.outcome(targets[name], bytes([i, i, 0])) for i in range(40)}
-        assert found == {"answered"}, name
+    for module in (kernels, models):
+        monkeypatch.setattr(module, "CHANGES", (0,))
+    assert sum(name.startswith("kernels.") for name in targets) >= 15
+    for name, target in targets.items():
+        if name.startswith("kernels."):
+            assert {fuzz.outcome(target, bytes([i, i, 0])) for i in range(40)} == {"answered"}
+        elif name.startswith("models."):
+            assert fuzz.outcome(target, b"") == "answered", name
 
 
 def test_inputs_are_the_same_for_each_number_and_do_not_fail(targets):

@@ -5,9 +5,9 @@
 
 Records the figures of each part in training/results/reliability.json:
 
-fuzz        ten million changed inputs of kernels, models, files and pipelines: see fuzz.py
-corruption  damaged files of pipelines and checkpoints: see corruption.py
-kills       killed and resumed trainings: see kills.py
+fuzz        ten million changed inputs of kernels, models, files and pipelines
+corruption  damaged files of pipelines
+kills       killed and resumed trainings
 properties  the property tests of tests/ with random examples: properties.tests and .failed
 
 A run of all parts takes two days on one core. `training.reliability.platforms` runs the tests on

@@ -41,18 +41,22 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping
+from copy import deepcopy
+from functools import partial
 from hashlib import blake2b
 from importlib.machinery import EXTENSION_SUFFIXES
 from multiprocessing import get_context
 from multiprocessing.sharedctypes import Value
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import spacy
 import srsly
 
 import spacy_structlearn
 from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.learning.training import Estimator
 from training.common.recording import ROOT, WORK, git, show
 from training.reliability import kernels, small_pipelines
 from training.reliability.models import Loader, Trainer
@@ -124,14 +128,20 @@ def _trained(name: str, folder: Path) -> tuple[Any, Callable[[], Any], list[byte
     """
     nlp, examples = small_pipelines.initialized(name, folder)
     component = nlp.get_pipe(nlp.pipe_names[-1])
-    before = component.parameters
-    gold = [own for eg in examples if (own := component.gold_data(eg)) is not None]
     states: list[bytes] = []
 
     def keep(*_: Any) -> None:
         states.append(component._training.trainer.to_bytes())
 
-    component.fit(examples, on_iteration=keep)
+    made: list[Any] = []
+    train = Estimator.trainer
+
+    def noted(estimator: Estimator, parameters: Any, data: Any) -> Any:
+        made[:] = estimator, deepcopy(parameters), list(data)
+        return train(estimator, parameters, data)
+
+    with patch.object(Estimator, "trainer", noted):
+        component.fit(examples, on_iteration=keep)
     docs = small_pipelines.input_docs(nlp, folder / "dev.spacy")
     for name in ("k_best", "n_best"):
         if hasattr(component, name):
@@ -140,7 +150,7 @@ def _trained(name: str, folder: Path) -> tuple[Any, Callable[[], Any], list[byte
         pass
     # One state of each size, as an approximation of one of each kind.
     kinds = {len(state) // 1000: state for state in states}
-    return nlp, lambda: component.estimator.trainer(before, list(gold)), list(kinds.values())[-8:]
+    return nlp, partial(train, *made), list(kinds.values())[-8:]
 
 
 def numbers(names: list[str], inputs: int) -> dict[str, int]:
