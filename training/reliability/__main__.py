@@ -40,9 +40,8 @@ def properties() -> dict[str, int]:
         variables = os.environ | {"HYPOTHESIS_PROFILE": PROFILE}
         subprocess.run(command, cwd=ROOT, env=variables, check=False)
         found = platforms.counts(report)
-    return {"properties.tests": found["passed"] + found["failed"]} | {
-        "properties.failed": found["failed"]
-    }
+    tests, failed = found["passed"] + found["failed"], found["failed"]
+    return {"properties.tests": tests, "properties.failed": failed}
 
 
 PARTS: dict[str, Callable[[], dict]] = {
@@ -54,9 +53,7 @@ PARTS: dict[str, Callable[[], dict]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--only", nargs="+", choices=PARTS, default=[*PARTS])
     parser.add_argument("--trial", action="store_true", help="record nothing")
     args = parser.parse_args()

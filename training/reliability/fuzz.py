@@ -4,26 +4,22 @@
     python -m training.reliability.fuzz --target kernels --inputs 20000
     python -m training.reliability.fuzz --target models.crf --input 759
 
-Small pipelines of every architecture are trained (`small_pipelines`), and their calls of kernels
-are recorded. The fuzzer changes these calls, stored models and files of corpora. Kernels are built
-in training/work/fuzz by GCC with the address and undefined-behaviour sanitizers, and this copy of
-the package is used for all targets but those of pipelines, which are slower.
-
-Each input is determined by the target and its number: --input repeats one. A fork takes one input
-after another, and ends after 20 CPU seconds or if it dies; then another one goes on with the next
-input. What is done is in training/work/fuzz/COMMIT, so a run that was cut off goes on.
+Each input is a change of a recorded call of a kernel, a stored model or a file, or a random text.
+It is determined by the target and its number: --input repeats one. Kernels are built by GCC with
+the address and undefined-behaviour sanitizers, and used for all targets but those of pipelines,
+which are slower. A fork takes one input after another, and ends after 20 CPU seconds or if it dies;
+then another one goes on. training/work/fuzz/COMMIT has what is done, and reports of failures.
 
 An input fails if a sanitizer reports an error, the process dies, an undocumented exception is
-raised, the output is invalid, or it needs more than 60 CPU seconds or 2 GB. The report of each is
-next to what is done. After ten failures, a target is aborted. In results/reliability.json:
+raised, the output is invalid, or it needs more than 60 CPU seconds or 2 GB. After ten failures, a
+target is aborted. In results/reliability.json:
 
-fuzz.inputs                 number of inputs of kernels, models, readers and small pipelines
-fuzz.documents              number of documents in the default pipeline
-fuzz.sanitized              number of inputs that ran with the sanitizers
-fuzz.failures               number of failures
-fuzz.GROUP.inputs           number of inputs of kernels, models, readers or pipelines
-fuzz.GROUP.answered         % of them that were not refused
-fuzz.slowest_s              CPU seconds of the slowest input
+fuzz.inputs             number of inputs of kernels, models, readers and small pipelines
+fuzz.documents          number of documents in the default pipeline
+fuzz.sanitized          number of inputs that ran with the sanitizers
+fuzz.failures           number of failures
+fuzz.GROUP.inputs       number of inputs of kernels, models, readers or pipelines
+fuzz.GROUP.answered     % of them that were not refused
 """
 
 from __future__ import annotations
@@ -43,7 +39,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from functools import partial
-from hashlib import blake2b
 from importlib.machinery import EXTENSION_SUFFIXES
 from multiprocessing import get_context
 from multiprocessing.sharedctypes import Value
@@ -180,13 +175,11 @@ def run_part(
     """Run inputs of a target in this process, until some CPU seconds have passed.
 
     at: gets the number of each input before it is run.
-    Return what became of them: the numbers of the first input and after the last one, of failed
-    inputs, the outcomes, and costs.
+    Return the numbers of the first input, after the last one and of failed ones, and the outcomes.
     """
     outcomes: Counter[str] = Counter()
     failed: list[int] = []
-    slowest, started = 0.0, time.process_time()
-    now = started
+    started = time.process_time()
     for number in range(begin, end):
         at.value = number
         signal.setitimer(signal.ITIMER_PROF, SECONDS)  # ends this process, also within a kernel
@@ -195,13 +188,11 @@ def run_part(
         except Exception:
             failed.append(number)
             _write_report(failures, name, number, traceback.format_exc())
-        before, now = now, time.process_time()
-        slowest = max(slowest, now - before)
-        if now - started > PART_S or len(failed) >= MOST_FAILURES:
+        if time.process_time() - started > PART_S or len(failed) >= MOST_FAILURES:
             break
     signal.setitimer(signal.ITIMER_PROF, 0)
-    part = {"target": name, "begin": begin, "end": number + 1, "failures": failed}
-    return part | {"outcomes": outcomes, "slowest_s": slowest}
+    part = {"target": name, "begin": begin, "end": number + 1}
+    return part | {"failures": failed, "outcomes": outcomes}
 
 
 def _write_report(folder: Path, name: str, number: int, report: str) -> None:
@@ -227,8 +218,8 @@ def forked_part(target: Target, name: str, begin: int, end: int, folder: Path) -
         process.join()
         report = f"exit code {process.exitcode}\n{log.read_text(errors='replace')}"
         _write_report(folder, name, at.value, report)
-        part = {"target": name, "begin": begin, "end": at.value + 1, "failures": [at.value]}
-        part |= {"outcomes": {}, "slowest_s": 0.0}
+        part = {"target": name, "begin": begin, "end": at.value + 1}
+        part |= {"failures": [at.value], "outcomes": {}}
     process.join()
     log.unlink(missing_ok=True)
     return part
@@ -268,7 +259,7 @@ def figures(parts: list[dict[str, Any]]) -> dict[str, Any]:
     result["fuzz.documents"] = BATCH * found["documents"]
     for group, own in outcomes.items():
         result[f"fuzz.{group}.answered"] = 100 * own["answered"] / max(own.total(), 1)
-    return result | {"fuzz.slowest_s": max(part["slowest_s"] for part in parts)}
+    return result
 
 
 # --- builds ---------------------------------------------------------------------------------------
@@ -280,28 +271,17 @@ FLAGS += ["-g1", "-O1", "-fno-omit-frame-pointer", "-w", "-fPIC", "-shared"]
 
 
 def build_sanitized(folder: Path, compiler: str = "gcc") -> dict[str, str]:
-    """Build a copy of the package with sanitized kernels. Return the variables of its processes.
-
-    Only kernels with changed sources are built again.
-    """
+    """Build a copy of the package with sanitized kernels. Return the variables of its processes."""
     package = folder / PACKAGE
-    ignored = shutil.ignore_patterns("*.so", "*.c", "__pycache__")
-    shutil.copytree(ROOT / PACKAGE, package, ignore=ignored, dirs_exist_ok=True)
-    headers = sorted([*package.rglob("*.h"), *package.rglob("*.pxd")])
-    shared = b"".join([" ".join([compiler, *FLAGS]).encode(), *(h.read_bytes() for h in headers)])
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(ROOT / PACKAGE, package, ignore=shutil.ignore_patterns("*.so", "*.c"))
     include = [f"-I{path}" for path in (sysconfig.get_paths()["include"], package / "kernels")]
     for source in sorted(package.rglob("*.pyx")):
-        built, c = source.with_suffix(EXTENSION_SUFFIXES[0]), source.with_suffix(".c")
-        stored = built.with_suffix(".digest")
-        digest = blake2b(shared + source.read_bytes()).hexdigest()
-        if built.exists() and stored.exists() and stored.read_text() == digest:
-            continue
-        cython = [sys.executable, "-m", "cython", "-3", str(source), "-o", str(c)]
+        c, built = str(source.with_suffix(".c")), str(source.with_suffix(EXTENSION_SUFFIXES[0]))
+        cython = [sys.executable, "-m", "cython", "-3", str(source), "-o", c]
         subprocess.run(cython, check=True, capture_output=True)
-        here = [*include, f"-I{source.parent}"]
-        subprocess.run([compiler, *FLAGS, *here, str(c), "-lm", "-o", str(built)], check=True)
-        c.unlink()
-        stored.write_text(digest)
+        options = [*FLAGS, *include, f"-I{source.parent}"]
+        subprocess.run([compiler, *options, c, "-lm", "-o", built], check=True)
     runtime = subprocess.run(
         [compiler, "-print-file-name=libasan.so"], check=True, capture_output=True, text=True
     )
@@ -319,12 +299,11 @@ def build_sanitized(folder: Path, compiler: str = "gcc") -> dict[str, str]:
 def start(build: str, folder: Path, arguments: list[str]) -> None:
     """Run this module with a build of the kernels. Raises SystemExit if it ends with an error."""
     variables = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    # The package in the current directory precedes all others.
     place = FOLDER / build if build == "sanitized" else None
-    if place is not None:
-        variables |= build_sanitized(place)
+    variables |= build_sanitized(place) if place else {}
     command = [sys.executable, "-m", __spec__.name if __name__ == "__main__" else __name__]
     command += ["--build", build, "--folder", str(folder), *arguments]
-    # The package in the current directory precedes all others.
     if status := subprocess.run(command, env=os.environ | variables, cwd=place).returncode:
         raise SystemExit(status)
 

@@ -27,8 +27,8 @@ PACKAGE = "spacy_structlearn"
 BEFORE = ("hypergraphs", "lay_out")
 # Exceptions for invalid arguments. MemoryError: for a size. AttributeError, LookupError and
 # BufferError: for None, and values that are not arrays.
-REFUSALS = (ValueError, TypeError, OverflowError, MemoryError, AttributeError, LookupError)
-REFUSALS += (BufferError,)
+REFUSALS = (ValueError, TypeError, OverflowError, MemoryError)
+REFUSALS += (AttributeError, LookupError, BufferError)
 MOST_CALLS = 5  # calls of an entry point with arguments of the same kinds
 MOST_BYTES = 20_000  # of a call, unless all of the same kinds are larger
 FUNCTIONS = ("cython_function_or_method", "fused_cython_function")

@@ -76,20 +76,13 @@ def run_command(arguments: Sequence[str], folder: Path) -> tuple[float, int]:
 
 
 def kill_command(
-    arguments: Sequence[str],
-    folder: Path,
-    way: str,
-    seconds: float,
-    steps: int,
-    size: int,
-    rng: random.Random,
+    arguments: Sequence[str], folder: Path, way: str, moment: float, step: int, most: int
 ) -> bool:
     """Run a command and kill it in one of WAYS. Return whether it was killed before its end.
 
-    seconds, steps, size: of an uninterrupted run, and of one of its files, as the latest moments.
+    moment, step, most: seconds, file operations, or bytes of a file until it is killed.
     Raises RuntimeError if the command fails.
     """
-    moment, step, most = rng.uniform(0.0, seconds), rng.randrange(steps), rng.randrange(size)
 
     def disturbed() -> None:
         if way == "step":
@@ -165,9 +158,9 @@ def train_killed(name: str, work: Path, runs: int = RUNS, kills: int = KILLS) ->
         if number == runs - 1:
             shutil.copytree(calm / "pipeline", folder / "pipeline")
         for attempt in range(kills):
-            way, size = WAYS[(attempt + number) % len(WAYS)], max(rng.choice(sizes), 1)
-            usual = seconds, steps, size
-            found["kills"] += kill_command(arguments(folder), folder, way, *usual, rng)
+            way, most = WAYS[(attempt + number) % len(WAYS)], max(rng.choice(sizes), 1)
+            last = rng.uniform(0, seconds), rng.randrange(steps), rng.randrange(most)
+            found["kills"] += kill_command(arguments(folder), folder, way, *last)
             if (folder / "pipeline").exists():
                 digests.check(folder / "pipeline")  # raises an error if it is not complete
         run_command(arguments(folder), folder)
