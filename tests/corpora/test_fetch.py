@@ -128,6 +128,3 @@ def test_sources_are_pinned():
         pin = source.get("tag") or source["commit"]
         assert pin in source["url"]
         assert ("sha256" in source) is source["url"].endswith(".zip")
-
-
-# --- the real thing

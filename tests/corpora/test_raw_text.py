@@ -50,7 +50,6 @@ def test_prose(paragraph):
     [
         "Hot green tea.",  # three words
         "HOT TEA FOR EVERYONE HERE",
-        "a = b + c * (d - e) / 17 - 42 + 99",
         "Write to tea.shop@example.org for a cup.",
         "Call the shop at 555-123-4567 for a cup.",
         "The shop is at www.tea.example in the web.",
@@ -84,21 +83,14 @@ tea](cup.png) It is `green`\\*.
   with much milk
 1. the tea of the cup
 
-| The price | of the tea |
-| --- | --- |
-| is high | in this country |
-
 ```python
 print("the tea is hot")
 ```
 
     print("the tea is not hot")
 
-<div class="x"><p>The tea <b>is</b> hot.</p><p>We drink<br/>it at once.</p>
-<pre>the tea is in the pot</pre>
-<script>if (tea < 3) the_tea_is_hot();</script></div>
+<div class="x"><p>The tea <b>is</b> hot.</p><script>if (tea < 3) the_tea();</script></div>
 <!-- the tea is not hot -->
-{% include "the tea is not hot" %}
 The shop is <https://tea.example> for all.
 """
 
@@ -110,7 +102,6 @@ def test_markdown():
             "the cup of tea with much milk",
             "the tea of the cup",
             "The tea is hot.",
-            "We drink it at once.",
         ]
     }
 
