@@ -51,7 +51,7 @@ class ClassifierSettings(Settings):
                 values[name] = [list(pair) for pair in value.items()]
         return values
 
-    def kept(self: C) -> C:
+    def without_classes(self: C) -> C:
         """Return the settings without the file of word classes, as a model holds them."""
         return self.part(type(self), classes=None)
 
@@ -175,8 +175,8 @@ class LogLinearSettings(ClassifierSettings):
         base = stored.get("base")
         return cls(**{**stored, "base": None if base is None else BayesNetSettings.of(base)})
 
-    def kept(self) -> LogLinearSettings:
-        base = None if self.base is None else self.base.kept()
+    def without_classes(self) -> LogLinearSettings:
+        base = None if self.base is None else self.base.without_classes()
         return self.part(LogLinearSettings, classes=None, base=base)
 
     @property

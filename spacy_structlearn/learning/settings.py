@@ -43,10 +43,10 @@ _BOUNDS = {
     "lt": (operator.lt, "less than"),
 }
 
-LONGEST = 80  # characters of a value in an error message
-MOST_PARTS = 4096  # of the data or of the work, each of which takes memory
-MOST_RATE = 1000  # beyond any use, and small enough that nothing overflows in a few steps
-MOST = 2**63 - 1  # the largest integer, that of kernels and files
+MAX_QUOTED = 80  # characters of a value in an error message
+MAX_PARTS = 4096  # of the data or of the work, each of which takes memory
+MAX_RATE = 1000  # beyond any use, and small enough that nothing overflows in a few steps
+MAX_INTEGER = 2**63 - 1  # the largest integer, that of kernels and files
 
 L1 = "l1 |w|_1"
 """The penalty of a Laplace prior, with which most weights become 0."""
@@ -106,7 +106,7 @@ def seed() -> Any:
 
 def learn_rate(default: float, help: str = "Learning rate.") -> Any:
     """Return a learning rate."""
-    return setting(default, gt=0, le=MOST_RATE, help=help)
+    return setting(default, gt=0, le=MAX_RATE, help=help)
 
 
 def max_iterations(default: int, more: str = "", *, ge: int = 1) -> Any:
@@ -120,7 +120,7 @@ def threads() -> Any:
     return setting(
         1,
         ge=1,
-        le=MOST_PARTS,
+        le=MAX_PARTS,
         identity=False,
         help="Number of threads. It does not change the result.",
     )
@@ -131,7 +131,7 @@ def shards(default: int = 1) -> Any:
     return setting(
         default,
         ge=1,
-        le=MOST_PARTS,
+        le=MAX_PARTS,
         help="Number of parts of the training data, which the threads share. "
         "Results for different numbers differ by rounding errors.",
     )
@@ -228,7 +228,7 @@ def quoted(value: Any) -> str:
         return repr(str(value))
     name = getattr(value, "name", None) or getattr(value, "__name__", None)
     text = name if isinstance(name, str) else repr(plain(value))
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+    return text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}..."
 
 
 def reference(kind: type[Settings]) -> list[tuple[str, str, str, str]]:
@@ -236,13 +236,13 @@ def reference(kind: type[Settings]) -> list[tuple[str, str, str, str]]:
     rows = []
     for name, parameter in signature(kind).parameters.items():
         (part,) = (part for part in fields(kind) if part.name == name)
-        default = "required" if parameter.default is Parameter.empty else _said(parameter.default)
+        default = "required" if parameter.default is Parameter.empty else _default_text(parameter.default)
         text = " ".join([part.metadata.get("help", ""), *_limits(part.metadata)])
         rows.append((name, shown(parameter.annotation), default, text.strip()))
     return rows
 
 
-def _said(default: Any) -> str:
+def _default_text(default: Any) -> str:
     """Return a default as in a config, or the name of a function with a block of its own."""
     if default is None or isinstance(default, (str, int, float, list, dict)):
         return repr(default)
@@ -288,7 +288,7 @@ def _frozen(value: Any, annotation: Any = Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _frozen(item) for key, item in value.items()}
     if type(value) is int and annotation is not Any and fits(0.5, annotation):
-        return float(value) if abs(value) <= MOST else value
+        return float(value) if abs(value) <= MAX_INTEGER else value
     if type(value) is str and value and fits(Path(), annotation) and not fits("", annotation):
         return Path(value)
     return value
@@ -306,7 +306,7 @@ def violation(value: Any, annotation: Any, metadata: Mapping[str, Any] = {}) -> 
     numbers = [] if Any in get_args(annotation) else _numbers(value)
     if not fits(value, annotation):
         return wanted
-    if any(isinstance(n, int) and abs(n) > MOST for n in numbers):
+    if any(isinstance(n, int) and abs(n) > MAX_INTEGER for n in numbers):
         return f"{wanted}, in 64 bits"
     choices = bounds.get("choices", ())
     kinds = tuple({type(choice) for choice in choices})

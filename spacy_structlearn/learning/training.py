@@ -27,7 +27,7 @@ from .settings import Settings
 CHECKPOINT_SECONDS = 30
 KIND, _VERSION = "training", 1
 _RUN_KIND = "training_run"
-_OTHERS = {"SL052", "SL053"}  # a file of another kind or an earlier version
+_NOT_OURS = {"SL052", "SL053"}  # a file of another kind or an earlier version
 
 S = TypeVar("S", bound=Settings)
 Callback = Callable[[int, str, int, float], None]
@@ -183,7 +183,7 @@ class Trainer(Generic[S]):
         Raises StructlearnError if the checkpoint is damaged.
         """
         if checkpoint is not None and checkpoint.exists():
-            self._go_on(checkpoint, settings)
+            self._continue_from(checkpoint, settings)
         saved = monotonic()
 
         def report(value: float) -> None:
@@ -211,15 +211,15 @@ class Trainer(Generic[S]):
         fields = {"state": nested(self.to_bytes()), "settings": settings}
         write_bytes(checkpoint, pack(_RUN_KIND, _VERSION, fields))
 
-    def _go_on(self, checkpoint: Path, settings: str | None) -> None:
+    def _continue_from(self, checkpoint: Path, settings: str | None) -> None:
         data = read_bytes(checkpoint)
         try:
             _, fields = unpack(data, _RUN_KIND, {_VERSION})
-            with reading(_RUN_KIND, *_OTHERS):
+            with reading(_RUN_KIND, *_NOT_OURS):
                 state = fields["state"].tobytes()
                 resumed = fields["settings"] == settings and self.resume(state)
         except DAMAGE as error:
-            if not isinstance(error, StructlearnError) or error.code not in _OTHERS:
+            if not isinstance(error, StructlearnError) or error.code not in _NOT_OURS:
                 problem = f"{error}".rstrip(".")
                 raise StructlearnError("SL085", path=checkpoint, problem=problem) from error
             resumed = False

@@ -29,7 +29,7 @@ from ..groups import (
     PARSE_FAILURES,
     TAG_CANDIDATES,
 )
-from ..learning.settings import MOST_PARTS, setting
+from ..learning.settings import MAX_PARTS, setting
 from ..trees.parse import GivenTag, Parse, fit_temperature
 from ..trees.tree import Tree
 from . import extensions
@@ -97,7 +97,7 @@ class ConstituencyParserSettings(ComponentSettings):
     threads: int = setting(
         1,
         ge=1,
-        le=MOST_PARTS,
+        le=MAX_PARTS,
         help="Number of threads that share the sentences of a batch. Use 1 with `n_process`.",
     )
     tags: str = setting(

@@ -255,7 +255,7 @@ def merge(int64_t[:, ::1] counts, Py_ssize_t n_classes, int32_t[:, ::1] merges):
                     shared[min(i, a), max(i, a)] = change
 
 
-cdef inline double _rise(int64_t m, int64_t n) noexcept nogil:
+cdef inline double _gain_of_sum(int64_t m, int64_t n) noexcept nogil:
     return g(m + n) - g(m) - g(n) if m and n else 0.0
 
 
@@ -265,7 +265,7 @@ cdef inline double _overlap(
     """Return the rise in F of the pairs with a third class c if i and j are merged."""
     if c == i or c == j:
         return 0.0
-    return _rise(counts[i, c], counts[j, c]) + _rise(counts[c, i], counts[c, j])
+    return _gain_of_sum(counts[i, c], counts[j, c]) + _gain_of_sum(counts[c, i], counts[c, j])
 
 
 cdef inline double _own(
@@ -275,7 +275,7 @@ cdef inline double _own(
     """Return the rest of the change of F if i and j are merged."""
     cdef int64_t ii = counts[i, i], ij = counts[i, j], ji = counts[j, i], jj = counts[j, j]
     cdef double pairs = g(ii + ij + ji + jj) - g(ii) - g(ij) - g(ji) - g(jj)
-    return pairs - _rise(first[i], first[j]) - _rise(second[i], second[j])
+    return pairs - _gain_of_sum(first[i], first[j]) - _gain_of_sum(second[i], second[j])
 
 
 cdef void _add_overlaps(

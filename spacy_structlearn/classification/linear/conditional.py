@@ -214,7 +214,7 @@ class Workshop:
                 (table, [labels[label] for label in label_ids]) for table, label_ids in (train, dev)
             )
             self.base = BayesNet(own).fit(rows, names, dev=held_out, known_labels=labels)
-            self.base.settings = settings.base.kept()
+            self.base.settings = settings.base.without_classes()
             given = base_scores(self.base.log_joint_left_out())
             dev_given = base_scores(self.base.log_joint(dev[0]))
         self.train = Sample.of(*train, given)

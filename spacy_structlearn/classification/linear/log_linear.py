@@ -89,7 +89,7 @@ class LogLinear(Classifier):
         names: Mapping[int, str] | None = None,
         storage: str = "float64",
     ):
-        self.settings = (settings or LogLinearSettings()).kept()
+        self.settings = (settings or LogLinearSettings()).without_classes()
         self.labels = tuple(labels)
         self.variables = tuple(variables)
         self.templates = tuple(map(tuple, templates))

@@ -15,7 +15,7 @@ from spacy_structlearn.kernels.hashing cimport extend
 from spacy_structlearn.kernels.index cimport KeyIndex
 
 cdef uint64_t SEED = <uint64_t>0x9E3779B97F4A7C15
-cdef double LEAST = 1e-300  # as in `witten_bell`
+cdef double MIN_PROBABILITY = 1e-300  # as in `witten_bell`
 
 
 cdef class BayesNetKernel:
@@ -142,7 +142,7 @@ cdef class BayesNetKernel:
             else:
                 ratio = self.distinct[self.distinct_starts[level] + context - self.starts[s]] / count
                 p = p + (relative - p) / (1.0 + self.d[level] * ratio)
-        return p if p > LEAST else LEAST
+        return p if p > MIN_PROBABILITY else MIN_PROBABILITY
 
 
 def _check_starts(starts, Py_ssize_t n, Py_ssize_t end):

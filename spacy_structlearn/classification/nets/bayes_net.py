@@ -61,7 +61,7 @@ class BayesNet(Classifier):
         steps: Sequence[PlacementStep] = (),
         tables: Tables | None = None,
     ):
-        self.settings = (settings or BayesNetSettings()).kept()
+        self.settings = (settings or BayesNetSettings()).without_classes()
         self.labels = tuple(labels)
         self.variables = tuple(variables)
         self.parents: Parents = {name: tuple(of) for name, of in (parents or {}).items()}

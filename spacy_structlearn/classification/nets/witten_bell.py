@@ -29,7 +29,7 @@ from .counts import ContextLevel, CountedInstances, JointCounts, Subset
 UNIFORM_WEIGHT = 0.1
 """The weight of the uniform distribution in the ablation."""
 
-LEAST = 1e-300
+MIN_PROBABILITY = 1e-300
 """The smallest probability; the product of many factors 1 - lambda can underflow."""
 MAX_LOG_D = 300.0
 TIE = 1e-9
@@ -87,7 +87,7 @@ def probabilities(table: Family, d: Sequence[float] | Floats | None) -> Floats:
         return np.where(np.isfinite(ratio), seen, p)
     for (ratio, relative), d_k in zip(table.levels, d, strict=True):
         p = p + (relative - p) / (1.0 + d_k * ratio)
-    return np.maximum(p, LEAST)
+    return np.maximum(p, MIN_PROBABILITY)
 
 
 class Objective:
@@ -159,7 +159,7 @@ def _forward(table: Family, d: Floats) -> tuple[Floats, list[tuple[Floats, Float
         weight = 1.0 / (1.0 + d_k * ratio)
         steps.append((weight, p - relative))
         p = p + weight * (relative - p)
-    return np.maximum(p, LEAST), steps
+    return np.maximum(p, MIN_PROBABILITY), steps
 
 
 def _gradient(p: Floats, steps: list[tuple[Floats, Floats]], outer: Floats) -> list[float]:

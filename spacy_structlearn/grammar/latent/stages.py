@@ -44,7 +44,7 @@ def encode(settings: LatentGrammarSettings, data: Trees) -> TreebankData:
 
 
 class TreebankTrainer(Trainer[S]):
-    """Training on trees. Subclasses define `begin` instead of `take`.
+    """Training on trees. Subclasses define `begin` instead of `_add`.
 
     Training starts again when trees are added, since they may contain new rules.
     """

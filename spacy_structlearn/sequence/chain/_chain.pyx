@@ -58,7 +58,7 @@ cdef extern from *:
     double exp_of_negative(double x) noexcept nogil
 
 cdef double SAFE_RANGE = 500.0
-cdef double LEAST = 1e-30, MOST = 1e30  # sums outside this range are scaled back to one
+cdef double MIN_SUM = 1e-30, MAX_SUM = 1e30  # sums outside this range are scaled back to one
 
 cdef enum:
     AHEAD = 6  # tokens to prefetch in training
@@ -307,7 +307,7 @@ cdef class ChainWorkspace:
                 alpha[y] *= psi[y]
                 norm += alpha[y]
             self.scale[t] = 1.0
-            if not LEAST < norm < MOST:
+            if not MIN_SUM < norm < MAX_SUM:
                 if not norm > 0.0:
                     possible = False
                     break

@@ -21,7 +21,7 @@ import numpy as np
 
 from spacy_structlearn.kernels.checks cimport check, check_shape, check_starts
 
-cdef double LEAST = 1e-200  # smaller sums of exponentials may have lost terms to underflow
+cdef double MIN_SUM = 1e-200  # smaller sums of exponentials may have lost terms to underflow
 
 cdef struct Cell:
     double score
@@ -377,7 +377,7 @@ cdef class Pass:
                 score = 0.0
                 for x in range(n_states):
                     score += exponentials[x] * self.segmenter.factors[x, y]
-                if score > LEAST:
+                if score > MIN_SUM:
                     score = log(score) + highest + self.segmenter.highest
                 else:
                     score = -INFINITY

@@ -24,8 +24,8 @@ from spacy_structlearn.kernels.checks cimport check, check_ids, check_starts, ch
 from spacy_structlearn.kernels.prefetch cimport PREFETCH
 
 # Larger transitions are clipped, so that products of three exponentials stay within range.
-cdef double MOST = 200.0
-cdef float LEAST_DERIVATIVE = 1e-3
+cdef double MAX_EXPONENT = 200.0
+cdef float MIN_DERIVATIVE = 1e-3
 
 
 cdef struct Rule:
@@ -118,7 +118,7 @@ cdef class Lattice:
 
 def _factors(transitions, n_labels):
     check(np.shape(transitions) == (n_labels, n_labels), "transitions must have n_labels rows")
-    return np.exp(np.clip(np.asarray(transitions, dtype=np.float64), -MOST, MOST))
+    return np.exp(np.clip(np.asarray(transitions, dtype=np.float64), -MAX_EXPONENT, MAX_EXPONENT))
 
 
 # --- decoding -------------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ def epoch(
                     row = &transitions.weights[lattice.labels[j], 0]
                     for k in range(lattice.starts[t], lattice.starts[t + 1]):
                         y = lattice.labels[k]
-                        factors[lattice.labels[j], y] = exp(fmin(fmax(row[y], -MOST), MOST))
+                        factors[lattice.labels[j], y] = exp(fmin(fmax(row[y], -MAX_EXPONENT), MAX_EXPONENT))
     return loss
 
 
@@ -286,7 +286,7 @@ cdef inline void _learn_token(
     cdef float derivative
     for j in range(lattice.starts[t], lattice.starts[t + 1]):
         derivative = <float>(lattice.alpha[j] * lattice.beta[j]) - (lattice.labels[j] == gold)
-        if not fabs(derivative) > LEAST_DERIVATIVE:
+        if not fabs(derivative) > MIN_DERIVATIVE:
             continue
         for k in range(rows.shape[1]):
             if rows[at, k] >= 0:
@@ -314,5 +314,5 @@ cdef inline void _learn_pair(
             derivative = <float>(
                 lattice.alpha[i] * factors[a, b] * lattice.psi[j] * lattice.beta[j] / norm
             ) - (a == gold_before and b == gold)
-            if fabs(derivative) > LEAST_DERIVATIVE:
+            if fabs(derivative) > MIN_DERIVATIVE:
                 transitions.learn(a, b, derivative, rule)

@@ -13,7 +13,7 @@ from libc.stdint cimport int32_t, uint64_t
 from spacy_structlearn.kernels.checks cimport check
 from spacy_structlearn.kernels.hashing cimport mix
 
-DEF LONGEST = 16
+DEF MAX_LENGTH = 16
 
 
 def affixes(list words, const int32_t[::1] lengths, uint64_t[:, ::1] out):
@@ -23,14 +23,14 @@ def affixes(list words, const int32_t[::1] lengths, uint64_t[:, ::1] out):
     symbol of a word that is not longer than that is 0.
     """
     cdef Py_ssize_t n = len(words), i, j, k, size
-    cdef uint64_t[LONGEST + 1] first
-    cdef uint64_t[LONGEST + 1] last
+    cdef uint64_t[MAX_LENGTH + 1] first
+    cdef uint64_t[MAX_LENGTH + 1] last
     cdef uint64_t begin = 1, end = 2
     cdef int32_t longest = 0, length
     cdef str word
     check(out.shape[0] == n and out.shape[1] == lengths.shape[0], "out has a wrong shape")
     for j in range(lengths.shape[0]):
-        check(-LONGEST <= lengths[j] <= LONGEST and lengths[j], "affixes have 1 to 16 characters")
+        check(-MAX_LENGTH <= lengths[j] <= MAX_LENGTH and lengths[j], "affixes have 1 to 16 characters")
         longest = max(longest, abs(lengths[j]))
     first[0], last[0] = mix(begin), mix(end)
     for i in range(n):
