@@ -41,7 +41,7 @@ class Trainer(Generic[S]):
     """Improves parameters one step at a time; data can be added between steps.
 
     A subclass implements `_add`, `iterate`, `parameters` and `data_digest`. It also implements
-    `state` and `restore` if its state is more than the attributes in `kept`. Its constructor ends
+    `state` and `restore` if its state is more than the attributes in `saved`. Its constructor ends
     with `self.add(data)`.
 
     Attributes:
@@ -50,7 +50,7 @@ class Trainer(Generic[S]):
     on_iteration: called between the parts of a long step, when the state may be saved.
     """
 
-    kept: ClassVar[tuple[str, ...]] = ()
+    saved: ClassVar[tuple[str, ...]] = ()
     """Names of further attributes of the state: numbers, strings, arrays, lists of these."""
 
     def __init__(self, settings: S):
@@ -83,7 +83,7 @@ class Trainer(Generic[S]):
 
     def state(self) -> dict[str, Any]:
         """Return the state for `serialization.pack` and `restore`."""
-        return {name: getattr(self, name) for name in self.kept}
+        return {name: getattr(self, name) for name in self.saved}
 
     def restore(self, state: dict[str, Any]) -> bool | None:
         """Set the state. Returns False if it does not match the data or the settings.
@@ -92,7 +92,7 @@ class Trainer(Generic[S]):
         changed in place before everything is checked. Raises an error in `serialization.DAMAGE` if
         the state is invalid.
         """
-        restore(self, self.kept, state)
+        restore(self, self.saved, state)
         return None
 
     def close(self) -> None:

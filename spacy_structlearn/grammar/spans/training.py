@@ -120,7 +120,7 @@ class SpanGrammarTrainer(StagedTrainer[SpanGrammarSettings]):
     parsed, and in "network" that of the epoch, from 1, with that of the update.
     """
 
-    kept = ("weight", "squares", "batch", "loss", "losses")
+    saved = ("weight", "squares", "batch", "loss", "losses")
 
     def __init__(
         self,

@@ -105,7 +105,7 @@ class StochasticCRFTrainer(Trainer[Any]):
     Raises StructlearnError if the data do not fit together, or do not fit the model.
     """
 
-    kept = ("n_seen", "n_averaged", "last")
+    saved = ("n_seen", "n_averaged", "last")
 
     def __init__(self, settings: Any, model: ChainModel, data: Parts):
         super().__init__(settings)
