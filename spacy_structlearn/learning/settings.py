@@ -236,7 +236,8 @@ def reference(kind: type[Settings]) -> list[tuple[str, str, str, str]]:
     rows = []
     for name, parameter in signature(kind).parameters.items():
         (part,) = (part for part in fields(kind) if part.name == name)
-        default = "required" if parameter.default is Parameter.empty else _default_text(parameter.default)
+        required = parameter.default is Parameter.empty
+        default = "required" if required else _default_text(parameter.default)
         text = " ".join([part.metadata.get("help", ""), *_limits(part.metadata)])
         rows.append((name, shown(parameter.annotation), default, text.strip()))
     return rows
