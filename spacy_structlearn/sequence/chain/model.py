@@ -333,26 +333,17 @@ class ChainModel(Stored):
         Weights of labels and pairs of labels are known by the labels' names; those that this model
         does not support stay zero.
         """
-        places = {name: column for column, name in enumerate(other._column_names())}
-        columns = self._column_names()
-        shared = [i for i, name in enumerate(columns) if name in places]
-        theirs = [places[columns[i]] for i in shared]
+        columns, theirs = _shared(self._column_names(), other._column_names())
         rows = other.rows(self.keys)
         known = np.flatnonzero(rows >= 0)
-        if len(known) and shared:
-            block = other.weights[rows[known]][:, theirs]
-            self.weights[np.ix_(known, np.array(shared))] = block
+        self.weights[np.ix_(known, columns)] = other.weights[np.ix_(rows[known], theirs)]
         if self.supported is not None:
             self.weights[~self.supported] = 0.0
-        states = {name: state for state, name in enumerate(other._state_names())}
-        names = self._state_names()
-        mine = [i for i, name in enumerate(names) if name in states]
-        if mine:
-            their_states = [states[names[i]] for i in mine]
-            scores = other.transitions[np.ix_(their_states, their_states)]
-            block = self.transitions[np.ix_(mine, mine)]
-            both = np.isfinite(scores) & np.isfinite(block)
-            self.transitions[np.ix_(mine, mine)] = np.where(both, scores, block)
+        states, theirs = _shared(self._state_names(), other._state_names())
+        scores = other.transitions[np.ix_(theirs, theirs)]
+        block = self.transitions[np.ix_(states, states)]
+        both = np.isfinite(scores) & np.isfinite(block)
+        self.transitions[np.ix_(states, states)] = np.where(both, scores, block)
         if self.supported_transitions is not None:
             free = np.isfinite(self.transitions) & ~self.supported_transitions
             self.transitions[free] = 0.0
@@ -501,3 +492,11 @@ def _frequent_keys(
 
 def _vector(scores: Floats | None, n: int) -> Floats:
     return np.zeros(n) if scores is None else np.ascontiguousarray(scores, dtype=np.float64)
+
+
+def _shared(names: Sequence[str], others: Sequence[str]) -> tuple[Ints, Ints]:
+    """Return the places in both lists of the names that they share, in the order of the first."""
+    place = {name: i for i, name in enumerate(others)}
+    pairs = [(i, place[name]) for i, name in enumerate(names) if name in place]
+    first, second = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    return first, second
