@@ -23,7 +23,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from ...arrays import check_offsets
 from ...errors import StructlearnError
-from ...kernels.index import KeyIndex, number_keys
+from ...kernels.index import KeyIndex
 from ...learning.stored import Stored
 from ...learning.weights import Feature, strongest
 from ...words.classes import NOT_SHARED, WordClasses, derive_columns, source_columns
@@ -166,7 +166,7 @@ class ChainModel(Stored):
             templates = Templates(templates)
         offsets = check_offsets(offsets, len(columns))
         label_ids = check_label_ids(label_ids, len(columns), len(labels))
-        keys = _frequent_keys(templates, columns, offsets, min_count)
+        keys = templates.frequent_keys(columns, offsets, min_count)
         states, n_columns, initial, final = label_states(len(labels)), len(labels), None, None
         if order == 2:
             states, start = pair_states(labels, encoding, label_ids, offsets)
@@ -474,20 +474,6 @@ class ChainModel(Stored):
         if self.order > 1 or self.locally_normalized or not np.isfinite(self.transitions).all():
             return "a margin, and pairs of labels, local normalisation or forbidden transitions"
         return None
-
-
-def _frequent_keys(
-    templates: Templates, columns: Symbols, offsets: Ints, min_count: int
-) -> Symbols:
-    """The keys of all predicates true at so many tokens, ascending; uint64."""
-    found = [np.empty(0, dtype=np.uint64)]
-    # A template at a time: its keys alone take 8 bytes a token.
-    for template in range(len(templates)):
-        keys = templates.keys(columns, offsets, [template])[:, 0]
-        firsts, ids = number_keys(keys)
-        distinct = keys[firsts]
-        found.append(distinct[np.bincount(ids, minlength=len(distinct)) >= min_count])
-    return np.unique(np.concatenate(found))
 
 
 def _vector(scores: Floats | None, n: int) -> Floats:

@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from ...arrays import check_offsets, find_symbols
 from ...errors import StructlearnError
-from ...kernels.index import KeyIndex
+from ...kernels.index import KeyIndex, number_keys
 from ...words.classes import source_columns
 from . import _predicates
 from .data import AnyFloats, Floats, Ints, Symbols
@@ -107,6 +107,17 @@ class Templates:
         keys = np.empty((len(columns), hasher.n_templates), dtype=np.uint64)
         hasher.keys(columns, offsets, keys)
         return keys
+
+    def frequent_keys(self, columns: Symbols, offsets: Ints, min_count: int) -> Symbols:
+        """Return the keys of the predicates true at so many tokens, ascending; see `keys`."""
+        frequent = [np.empty(0, dtype=np.uint64)]
+        # A template at a time: its keys alone take 8 bytes a token.
+        for template in range(len(self)):
+            keys = self.keys(columns, offsets, [template])[:, 0]
+            firsts, ids = number_keys(keys)
+            distinct = keys[firsts]
+            frequent.append(distinct[np.bincount(ids, minlength=len(distinct)) >= min_count])
+        return np.unique(np.concatenate(frequent))
 
     def scores(
         self,
