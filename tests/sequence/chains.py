@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from spacy_structlearn.optimize.lbfgs import minimize
 from spacy_structlearn.sequence.chain.model import ChainModel
 from spacy_structlearn.sequence.estimators import training
 from spacy_structlearn.sequence.estimators.crf import ChainLikelihood
@@ -75,17 +74,6 @@ def random_model(columns, offsets, label_ids, labels=LABELS[:3], scale=1.0, seed
     model = built(columns, offsets, label_ids, labels, Templates(TEMPLATES), **options)
     model.weights[:] = rng.normal(scale=scale, size=model.weights.shape)
     model.transitions += rng.normal(scale=scale, size=model.transitions.shape)
-    return model
-
-
-def train_crf(columns, offsets, label_ids, labels, templates, *, l2=1.0, order=1):
-    """A model of maximum conditional likelihood."""
-    model = built(columns, offsets, label_ids, labels, templates, order=order)
-    objective = ChainLikelihood(model, columns, offsets, label_ids, l2=l2)
-    objective.write(
-        minimize(objective.value_and_grad, objective.parameters(), max_iterations=500).x
-    )
-    objective.close()
     return model
 
 

@@ -18,14 +18,12 @@ from sequence.chains import (
     random_data,
     random_theta,
     sentences,
-    train_crf,
 )
 from sequence.chains import make_objective as make
 from sequence.conll import read_noun_phrases
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.optimize.lbfgs import LBFGS, minimize
-from spacy_structlearn.sequence.chain.decode import viterbi
 from spacy_structlearn.sequence.chain.model import ChainModel
 from spacy_structlearn.sequence.estimators.crf import ChainLikelihood
 from spacy_structlearn.sequence.layout.features import SHA_PEREIRA
@@ -128,15 +126,6 @@ def test_likelihood_rises_under_lbfgs_and_ends_where_scipy_does():
         options=options,
     )
     np.testing.assert_allclose(result.x, theirs.x, atol=1e-6)
-
-
-def test_second_order_learns_what_two_labels_before_tell():
-    # Every third token is a chunk: without the label before last that cannot be known.
-    label_ids = np.tile([0, 2, 2], 40)
-    columns, offsets = np.empty((120, 0), dtype=np.uint64), np.arange(0, 121, 12)
-    for order, right in ((1, False), (2, True)):
-        model = train_crf(columns, offsets, label_ids, LABELS[:3], ["bias"], l2=0.01, order=order)
-        assert (viterbi(model, columns, offsets) == label_ids).all() == right
 
 
 def test_errors():

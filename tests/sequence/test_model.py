@@ -88,13 +88,6 @@ def test_closed_vocabularies(model, any_model):
     assert any_model.derive(columns).tolist() == [[UNKNOWN, 1], [2, 2], [4, 3]]
     assert columns[0, 0] == 1
     assert np.array_equal(model.derive(columns), columns)
-    for bad in (
-        {"vocabularies": {"ORTH": np.array([4, 2], dtype=np.uint64)}},
-        {"vocabularies": {"ORTH": np.zeros(2)}},
-        {"locally_normalized": 1},
-    ):
-        with pytest.raises(StructlearnError, match="SL054"):
-            ChainModel.from_bytes(_with(any_model, **bad))
 
 
 def _with(model, **change):
@@ -159,30 +152,6 @@ def test_second_order_supports_labels_and_pairs():
     weights = np.arange(11.0)[None]
     expected = [b + 3 + i for i, (_, b) in enumerate(states)]
     assert model.state_weights(weights)[0].tolist() == expected
-
-
-def test_strongest():
-    columns = np.array([[1, 5], [2, 5]], dtype=np.uint64)
-    data = columns, np.array([0, 2]), np.array([0, 1]), LABELS[:3]
-    model = built(*data, ["ORTH[0]", "TAG[-1]"], order=2)
-    names = model.templates.names({"ORTH": {1: "the", 2: "dog"}})
-    the, dog = names
-    rows = model.rows(np.array([the, dog], dtype=np.uint64))
-    pair = 3 + model.states.tolist().index([2, 0])
-    model.weights[rows[0], 0], model.weights[rows[1], 1] = -3, 2
-    model.weights[rows[0], pair] = 1
-    model.names = {the: "ORTH[0]=the"}
-    expected = [
-        ("ORTH[0]=the", the, "B-NP", -3.0),
-        ("", dog, "I-NP", 2.0),
-        ("ORTH[0]=the", the, "O B-NP", 1.0),
-    ]
-    assert model.strongest(2) == expected[:2]
-    assert model.strongest(99) == expected
-    assert model.strongest(9, "I-NP") == [("", dog, "I-NP", 2.0)]
-    assert model.strongest(9, named=True) == [expected[0], expected[2]]
-    model.names = names
-    assert model.strongest(9, "I-NP") == [("ORTH[0]=dog", dog, "I-NP", 2.0)]
 
 
 def test_parts_of_second_order_that_do_not_fit():

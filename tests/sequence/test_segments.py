@@ -121,16 +121,6 @@ def test_brackets_that_do_not_count(lengths, chain, seed):
     np.testing.assert_array_equal(again.probabilities, segments.probabilities)
 
 
-def test_of_brackets_that_cross_the_first_counts():
-    data = random_data([6])
-    model, (columns, offsets, _) = random_model(*data), data
-    _, segments = decode_with_segments(
-        model, columns, offsets, brackets=np.array([[2, 5], [1, 3], [0, 4]])
-    )
-    _, expected = decode_with_segments(model, columns, offsets, brackets=np.array([[0, 4], [1, 3]]))
-    assert list(segments) == list(expected)
-
-
 # --- the kernel against NumPy ---------------------------------------------------------------------
 def numpy_begins(scores, transitions, initial, final, goes_on, brackets):
     """`Segmenter.begins` of one sentence, a segment at a time, and log Z."""

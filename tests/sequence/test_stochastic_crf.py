@@ -52,16 +52,6 @@ def test_labels_out_of_the_margin_are_as_if_not_allowed(margin, seed):
     np.testing.assert_allclose(found, marginals(model, columns, offsets, allowed), atol=1e-5)
 
 
-@pytest.mark.parametrize("margin", [None, 4.0])
-def test_the_most_probable_label_is_the_first(margin):
-    model, (columns, offsets, _) = pruned_model(margin)
-    found = candidates(model, columns, offsets)
-    exact = as_array(found, 5)
-    np.testing.assert_array_equal(found.best(), exact.argmax(axis=1))
-    for begin, end in zip(found.starts[:-1], found.starts[1:], strict=True):
-        assert (np.diff(found.probabilities[begin:end]) <= 0).all()
-
-
 def test_uncertain():
     found = Candidates(
         np.array([0, 2, 3, 6]),
@@ -178,20 +168,6 @@ def test_learns():
     assert (model.keys & np.uint64(2**24 - 1) == 0).all()
     best = candidates(model, columns, offsets).best()
     assert [model.labels[i] for i in best] == [LABELS[i] for i in label_ids]
-
-
-def test_goes_on_from_what_was_learned():
-    columns, offsets, label_ids = separable()
-    data = as_data(columns, offsets, label_ids)
-    by = settings(warm_start=True)
-    model = train(data, warm_start=True).parameters()
-    again = training.initialize(by, data, LABELS[:3], model)
-    assert training.trainer(by, again, data).parameters() == model
-    trainer = training.trainer(by, model, data)
-    trainer.step()
-    assert trainer.value < 20
-    trainer.add(as_data(*random_data([3, 2], 3)))
-    assert [trainer.step() for _ in range(5)] == [True] * 4 + [False]
 
 
 # --- models with a margin -------------------------------------------------------------------------
