@@ -84,23 +84,6 @@ def test_new_labels_and_new_values_come_in(settings):
 
 
 @EACH
-def test_the_order_of_the_data_and_when_they_come_do_not_matter(settings):
-    old = train(settings, OLD)
-    parts = [data(seed, n=20, names=names) for seed, names in ((1, "yn"), (2, "yz"), (3, "y"))]
-    new = adapt(settings, old, *parts)
-    assert adapt(settings, old, *parts[::-1]) == new
-    trainer = training.adapter(settings, old, parts[:1], (), strength=1.0)
-    for part in parts[1:]:
-        end(trainer)
-        trainer.add([part])
-    added = end(trainer)
-    assert added.labels == new.labels
-    np.testing.assert_allclose(
-        added.predict_proba(OLD.table), new.predict_proba(OLD.table), atol=1e-6
-    )
-
-
-@EACH
 def test_untrained_models_are_trained_from_nothing(settings):
     untrained = training.initialize(settings, [NEW], ("w",))
     assert adapt(settings, untrained, NEW, labels=("z",)) == train(settings, NEW, labels=("w", "z"))

@@ -126,23 +126,6 @@ def test_fitted_d_are_better(dev, fit_d):
     assert values[fit_d, "many", 1e-6] == pytest.approx(unfitted, rel=1e-3)
 
 
-def test_search_and_its_record(net):
-    assert net.labels == ("N", "O", "V")
-    assert net.variables == NAMES
-    assert next(iter(net.parents)) == "p"
-    assert [step.variable for step in net.steps] == [None, *net.parents]
-    assert [step.parents for step in net.steps[1:]] == list(net.parents.values())
-    gains = np.diff([step.accuracy for step in net.steps])
-    assert (gains > 0).all()
-    # With all d = 1 the net is the last step's.
-    plain = bayes_net(net.parents, fit_d=None).fit(*TRAIN, dev=DEV, variables=NAMES)
-    assert net.steps[-1].accuracy == pytest.approx(accuracy(plain, *DEV))
-    own = own_scores(np.log(plain.predict_proba(DEV[0])), DEV[1], net.labels)
-    assert net.steps[-1].log_likelihood == pytest.approx(own.sum())
-    assert plain.steps == ()
-    assert bayes_net("naive").fit(*TRAIN, variables=NAMES).parents == dict.fromkeys(NAMES, ())
-
-
 def test_rows_may_be_given_in_any_way(net):
     rows = [("v1", "n2", "p3"), ("v9", None, "p0")]
     expected = net.log_joint(rows)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_structlearn import serialization
-from spacy_structlearn.classification import BayesNetSettings, LogLinear, Table
+from spacy_structlearn.classification import BayesNetSettings, LogLinear
 from spacy_structlearn.errors import StructlearnError
 
 FLOORS = {"single": 0.815, "search": 0.842}
@@ -131,22 +131,6 @@ def test_any_table_can_be_learned(instances, options):
 
 
 # --- other forms of rows ----------------------------------------------------------------------
-
-
-def test_tables_and_mappings_are_read_by_name():
-    model = fitted("single", seed=2)
-    rows, labels = sentences(2)
-    columns = dict(zip("cba", list(zip(*rows, strict=True))[::-1], strict=True))
-    table = Table.of({"z": ["?"] * len(rows), **columns})
-    np.testing.assert_array_equal(model.predict_proba(rows), model.predict_proba(columns))
-    np.testing.assert_array_equal(model.predict_proba(rows), model.predict_proba(table))
-    of_two = log_linear([("a",), ("b",)]).fit(rows, labels, variables=("a", "b", "c"))
-    del columns["c"]
-    np.testing.assert_array_equal(of_two.predict_proba(rows), of_two.predict_proba(columns))
-    with pytest.raises(StructlearnError, match="SL503"):
-        model.predict(columns)
-    with pytest.raises(StructlearnError, match="SL502"):
-        model.predict([["x"]])
 
 
 # --- files ------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ from classification.nets import end, learned
 
 from spacy_structlearn import serialization
 from spacy_structlearn.classification import (
-    BayesNet,
     BayesNetSettings,
     LogLinearSettings,
     Stages,
@@ -129,23 +128,6 @@ def test_a_stage_whose_first_instances_come_in_training_is_learned_too():
 
 
 # --- the model ------------------------------------------------------------------------------------
-def test_the_last_stage_is_the_main_one():
-    assert STAGES.labels == STAGES["roles"].labels
-    assert STAGES.strongest(4) == STAGES["roles"].strongest(4) != []
-    assert STAGES.strongest(4, "A0", named=False) == STAGES["roles"].strongest(4, "A0", False)
-    other = Stages({"roles": STAGES["roles"], "finding": STAGES["finding"]})
-    assert other.labels == ("N", "Y")
-    assert other.strongest(4) == []
-    only = Stages({"roles": STAGES["roles"], "finding": BayesNet()})
-    assert only.is_empty
-    for line in (STAGES["senses"].describe().splitlines()[1], "roles:", "finding:"):
-        assert line in STAGES.describe()
-    with pytest.raises(StructlearnError, match=r"SL530.*'sense'.*finding, senses, roles"):
-        STAGES["sense"]
-    assert "sense" not in STAGES
-    assert "senses" in STAGES
-
-
 def test_compact_with_a_threshold_for_each_stage():
     all_less, one_less = STAGES.compact("float32", 0.2), STAGES.compact("float32", {"roles": 0.2})
     assert all_less["roles"].to_bytes() == one_less["roles"].to_bytes()

@@ -83,12 +83,3 @@ def test_l2_is_the_best_of_the_list():
     assert model.l2 == max(values, key=quality)
     alone = log_linear(templates, l2=model.l2, tolerance=1e-8).fit(*train, variables=VARIABLES)
     np.testing.assert_allclose(model.log_proba(dev[0]), alone.log_proba(dev[0]), atol=1e-4)
-
-
-def test_a_tenth_is_held_out_where_there_is_no_dev_and_then_added_again():
-    model = fit(dev=None, l2="search", tolerance=1e-8)
-    again = log_linear(model.templates, l2=model.l2, tolerance=1e-8).fit(
-        *exclusive_or(0), variables=VARIABLES
-    )
-    np.testing.assert_array_equal(model.keys, again.keys)
-    np.testing.assert_allclose(model.weights, again.weights, atol=1e-5)

@@ -84,13 +84,6 @@ def test_gradient_that_is_not_finite(minimize, wanted):
     np.testing.assert_allclose(result.x, wanted, atol=1e-6)
 
 
-@pytest.mark.parametrize("minimize", [minimize, with_l1])
-def test_lying_gradient_ends_the_line_search(minimize):
-    result = minimize(lambda x: (3.0, np.ones_like(x)), np.zeros(4), max_iterations=10)
-    assert result.status == "line_search"
-    assert not result.converged
-
-
 @pytest.mark.parametrize(("value", "size"), [(np.nan, 3), (np.inf, 3), (0.0, 2)])
 @pytest.mark.parametrize("minimize", [minimize, with_l1])
 def test_start_that_is_not_finite_or_of_another_shape(minimize, value, size):

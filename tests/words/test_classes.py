@@ -11,7 +11,6 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.words import _classes, classes
 from spacy_structlearn.words.classes import (
     FORMS,
-    MAX_DEPTH,
     Bigrams,
     WordClasses,
     learn,
@@ -125,17 +124,6 @@ def test_obvious_classes():
     assert found.n_classes == len(set(found.classes.tolist())) == 4
 
 
-def test_rare_and_unknown_words_have_no_class():
-    ids, offsets = toy_text()
-    ids = ids.copy()
-    ids[17] = 9999
-    found = learn(ids[:, None], offsets, 4, min_count=2)
-    symbols = column(found, np.array([[9999, 0], [2**64 - 1, ids[0]]], dtype=np.uint64))
-    assert symbols.shape == (2, 2)
-    assert (symbols.reshape(-1)[:3] == 0).all()
-    assert symbols[1, 1] > 0
-
-
 def test_backoff_stands_for_rare_words():
     ids, offsets = toy_text()
     kinds = ids // np.uint64(100)
@@ -204,15 +192,6 @@ def test_tree_paths():
     paths = tree_paths(np.array([[2, 3], [0, 1], [0, 2]], dtype=np.int32))
     assert [format(int(path), "b")[1:] for path in paths] == ["00", "01", "10", "11"]
     assert tree_paths(np.zeros((0, 2), np.int32)).tolist() == [1]
-
-
-def test_deep_trees_end_at_the_greatest_depth():
-    merges = np.array([[0, i] for i in range(1, 100)], dtype=np.int32)
-    paths = tree_paths(merges)
-    assert max(int(path).bit_length() for path in paths) == MAX_DEPTH + 1
-    ids = np.arange(100, dtype=np.uint64)
-    found = WordClasses(ids, ids.astype(np.uint16), paths)
-    assert len(np.unique(column(found, ids))) == MAX_DEPTH + 1
 
 
 # --- classes and columns --------------------------------------------------------------------------
