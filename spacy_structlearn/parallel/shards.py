@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing
-from functools import partial
 from itertools import islice, pairwise
 from operator import methodcaller
 from typing import Any, Protocol, TypeVar
@@ -147,15 +146,13 @@ class Pool:
             self._executor = None
 
 
-def make_engine(
-    make: Callable[[Any, Any], Any], shared: Any, parts: Sequence[Any], threads: int = 1
-) -> Engine:
-    """Return an engine of the shards make(shared, part), for one or more parts.
+def make_engine(make: Callable[[Any], Any], parts: Iterable[Any], threads: int = 1) -> Engine:
+    """Return an engine of the shards make(part), for one or more parts of the data.
 
-    shared, parts: data that is not changed. threads: of which as many are used as there are parts.
+    threads: of which as many are used as there are parts.
     """
     with closing(Pool(threads)) as pool:
-        return Engine(pool.map(partial(make, shared), parts), threads)
+        return Engine(pool.map(make, parts), threads)
 
 
 def _value_and_grad(shard: Shard, x: Vector) -> tuple[float, tuple[Vector]]:

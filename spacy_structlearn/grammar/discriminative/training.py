@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -280,7 +281,7 @@ class Objectives:
             (part.start, data.subset(np.arange(part.start, part.stop)))
             for part in split(data.offsets, settings.shards)
         ]
-        self.engine = make_engine(_make_shard, recipe, parts, settings.threads)
+        self.engine = make_engine(partial(_make_shard, recipe), parts, settings.threads)
         keys = np.unique(np.concatenate(self.engine.map(attrgetter("forests.terminal_keys"))))
         self.terminals = terminals_of(keys, grammar.symbols.n_tags)
         self.engine.map(GrammarShard.number, keys)

@@ -66,7 +66,8 @@ class TreebankDerivations:
                 data.subset(np.arange(part.start, part.stop))
                 for part in split(data.offsets, shards)
             ]
-        self.engine = make_engine(_make_shard, threads if shards == 1 else 1, parts, threads)
+        inside = threads if shards == 1 else 1
+        self.engine = make_engine(lambda part: TreeShard(part, inside), parts, threads)
 
     def expected_counts(self, parameters: Refined) -> tuple[float, ProductionCounts]:
         """The log-likelihood (equation 4), in nats, and the expected counts (equation 3)."""
@@ -84,11 +85,6 @@ class TreebankDerivations:
     def close(self) -> None:
         """End the threads."""
         self.engine.close()
-
-
-def _make_shard(threads: int, data: TreebankData) -> Any:
-    # Any: a `Shard` needs only one of its methods.
-    return TreeShard(data, threads)
 
 
 class TreeShard:

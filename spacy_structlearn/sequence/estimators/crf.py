@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from operator import attrgetter, methodcaller
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -351,23 +351,24 @@ class ChainLikelihood:
 
     def _update_prior(self) -> None:
         if self._engine is not None:
-            self._engine.map(_set_prior, (self._l2, self._center))
+            self._engine.map(methodcaller("set_prior", self._l2, self._center))
 
     def _folded(self) -> Engine:
         """Shards of all data, which cannot be asked for the loss yet."""
-        parts: list[Any] = []
-        for chosen in split(self._offsets, self._n_shards):
+        threads = self._threads if self._n_shards == 1 else 1
+
+        def make(part: tuple[int, slice]) -> ChainShard:
+            number, chosen = part
             tokens, offsets = _inside(self._offsets, chosen)
             sentences = self._columns[tokens], offsets, self._label_ids[tokens]
-            parts.append((sentences, not parts))
-        threads = self._threads if self._n_shards == 1 else 1
-        shared = (self.shard, self.model, threads)
-        return make_engine(_make_shard, shared, parts, self._threads)
+            return self.shard(self.model, *sentences, is_first=number == 0, threads=threads)
+
+        return make_engine(make, enumerate(split(self._offsets, self._n_shards)), self._threads)
 
     def _numbered(self, folded: Engine) -> Engine:
         """The same, with the numbering of parameters and the prior."""
         folded.map(methodcaller("number", self._numbering))
-        folded.map(_set_prior, (self._l2, self._center))
+        folded.map(methodcaller("set_prior", self._l2, self._center))
         return folded
 
     def _check(self, columns: Symbols, offsets: Ints, label_ids: AnyInts) -> LabelledSentences:
@@ -375,17 +376,6 @@ class ChainLikelihood:
         label_ids = check_label_ids(label_ids, len(columns), len(self.model.labels))
         self.model.state_ids(label_ids, offsets)
         return columns, offsets, label_ids
-
-
-def _make_shard(
-    shared: tuple[type[ChainShard], ChainModel, int], part: tuple[LabelledSentences, bool]
-) -> ChainShard:
-    (kind, model, threads), (sentences, is_first) = shared, part
-    return kind(model, *sentences, is_first=is_first, threads=threads)
-
-
-def _set_prior(shard: ChainShard, prior: tuple[float, Floats]) -> None:
-    shard.set_prior(*prior)
 
 
 def _inside(offsets: Ints, chosen: slice) -> tuple[slice, Ints]:
