@@ -62,12 +62,12 @@ class MergedCounts(JointCounts):
 
     def group(self, subset: Subset) -> Group:
         def make() -> Group:
-            own = JointCounts.group(self, subset)
-            keys = np.union1d(own.keys, self._stored.get(subset, _NOTHING)[0])
-            places = np.searchsorted(keys, own.keys).astype(np.int32)
+            new = JointCounts.group(self, subset)
+            keys = np.union1d(new.keys, self._stored.get(subset, _NOTHING)[0])
+            places = np.searchsorted(keys, new.keys).astype(np.int32)
             counts = self._old_counts(subset, keys)
-            counts[places] += self.weight * own.counts
-            return Group(keys, places[own.ids], counts, KeyIndex(keys))
+            counts[places] += self.weight * new.counts
+            return Group(keys, places[new.ids], counts, KeyIndex(keys))
 
         return self._cache.get(("merged", subset), make)
 
@@ -181,12 +181,12 @@ class LogLinearAdapter(ClassifierAdapter[LogLinearSettings]):
         for template, column in zip(self._old.templates, keys.T[1:], strict=True):
             if len(template) == 1:
                 self._names.update(feature_names(column, sample.table, template))
-        found, ids, _ = group(keys.reshape(-1))
+        distinct, ids, _ = group(keys.reshape(-1))
         counts = np.bincount(ids, np.repeat(sample.counts, keys.shape[1]))
-        kept = (counts >= self.settings.min_count) | (found == _BIAS_KEY)
-        kept |= KeyIndex(self._old.keys).find(found) >= 0
-        numbers = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
-        self._keys = found[kept]
+        chosen = (counts >= self.settings.min_count) | (distinct == _BIAS_KEY)
+        chosen |= KeyIndex(self._old.keys).find(distinct) >= 0
+        numbers = np.where(chosen, np.cumsum(chosen) - 1, -1).astype(np.int32)
+        self._keys = distinct[chosen]
         self._likelihood = LogLinearLikelihood(
             numbers[ids].reshape(keys.shape),
             len(self._keys),
@@ -246,7 +246,10 @@ def _weights_at(
     model: LogLinear, keys: NDArray[np.uint64], labels: Sequence[str]
 ) -> NDArray[np.float64]:
     """Return the weights of these keys and labels, float64 (n, n_labels); 0 where it has none."""
-    places, columns = KeyIndex(model.keys).find(keys), [labels.index(own) for own in model.labels]
+    places, columns = (
+        KeyIndex(model.keys).find(keys),
+        [labels.index(label) for label in model.labels],
+    )
     weights = np.zeros((len(keys), len(labels)))
     weights[np.ix_(places >= 0, columns)] = model.weights[places[places >= 0]]
     weights[np.ix_(keys == _BIAS_KEY, columns)] = model.bias

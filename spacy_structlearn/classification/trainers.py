@@ -88,8 +88,8 @@ class BayesNetTrainer(ClassifierTrainer[BayesNetSettings]):
     def iterate(self) -> bool:
         self._model, log_joint = self._estimated()
         log_z = np.logaddexp.reduce(log_joint, axis=1)
-        own = log_joint[np.arange(len(log_joint)), self.instances[1]]
-        self.value = float((log_z - own).sum())
+        right = log_joint[np.arange(len(log_joint)), self.instances[1]]
+        self.value = float((log_z - right).sum())
         self.n_iterations += 1
         return False
 
@@ -293,21 +293,21 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
         """Return the templates that may be added, in the order in which they became possible."""
         taken, largest = self._estimate.templates, self.settings.max_conjunction
         if self.settings.nested:
-            found: list[Template] = [(variable,) for variable in self.variables]
+            candidates: list[Template] = [(variable,) for variable in self.variables]
             for template in taken:
                 if len(template) < largest:
                     rest = [variable for variable in self.variables if variable not in template]
-                    found += [_in_order((*template, other), self.variables) for other in rest]
+                    candidates += [_in_order((*template, other), self.variables) for other in rest]
         else:
             placed = [v for v in self.variables if any(v in template for template in taken)]
-            found = [
+            candidates = [
                 _in_order((variable, *parents), self.variables)
                 for variable in self.variables
                 if variable not in placed
                 for size in range(largest)
                 for parents in combinations(placed, size)
             ]
-        return [template for template in dict.fromkeys(found) if template not in taken]
+        return [template for template in dict.fromkeys(candidates) if template not in taken]
 
     def _extend(self) -> bool:
         """Make a step of the search. Returns False if no candidate is better."""

@@ -189,8 +189,12 @@ def derive_columns(columns: Symbols, names: Sequence[str], classes: WordClasses 
     if not plain and classes is None:
         raise StructlearnError("SL241")
     if columns.shape[1:] != (len(sources),):
-        own = {"n_tokens": len(columns), "n_columns": len(sources), "columns": ", ".join(sources)}
-        raise StructlearnError("SL204", **own, shape=columns.shape)
+        expected = {
+            "n_tokens": len(columns),
+            "n_columns": len(sources),
+            "columns": ", ".join(sources),
+        }
+        raise StructlearnError("SL204", **expected, shape=columns.shape)
     if plain or classes is None:
         return columns
     place = {name: column for column, name in enumerate(sources)}
@@ -335,8 +339,8 @@ def _vocabulary(ids: Symbols, offsets: Ints, min_count: int) -> tuple[Symbols, I
     """Return the words that get a class, ascending, and the codes of the text for `Bigrams`."""
     offsets = check_offsets(offsets, len(ids))
     words, numbers, counts = np.unique(ids, return_inverse=True, return_counts=True)
-    kept = counts >= min_count
-    renumbered = np.where(kept, np.cumsum(kept) - 1, np.count_nonzero(kept))
+    frequent = counts >= min_count
+    renumbered = np.where(frequent, np.cumsum(frequent) - 1, np.count_nonzero(frequent))
     # A sentence end before the first token, and one after each sentence.
-    codes = np.insert(renumbered[numbers], offsets, np.count_nonzero(kept) + 1)
-    return words[kept], codes.astype(np.int64)
+    codes = np.insert(renumbered[numbers], offsets, np.count_nonzero(frequent) + 1)
+    return words[frequent], codes.astype(np.int64)

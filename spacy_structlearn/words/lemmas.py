@@ -57,8 +57,8 @@ def _lemma(
         return word
     for ending, bases in endings.items():
         if last.endswith(ending):
-            found = [first + hyphen + base for base in bases(last)] or [word]
-            return next((base for base in found if base in known), found[0])
+            candidates = [first + hyphen + base for base in bases(last)] or [word]
+            return next((base for base in candidates if base in known), candidates[0])
     return word
 
 

@@ -101,12 +101,12 @@ def typographic(word: str, before: int) -> tuple[str, ...]:
     resolved.
     """
     group = before % 2 if word == '"' else _GROUPS.get(word)
-    found = [] if group is None else list(_VARIANTS[group])
+    forms = [] if group is None else list(_VARIANTS[group])
     plain = unicodedata.normalize("NFKC", word)
     for variant, usual in (("’", "'"), ("ʼ", "'"), ("‐", "-"), ("‑", "-"), ("–", "-")):
         plain = plain.replace(variant, usual)
-    found += [plain, plain.replace("'", "’")]
-    return tuple(form for form in dict.fromkeys(found) if form and form != word)
+    forms += [plain, plain.replace("'", "’")]
+    return tuple(form for form in dict.fromkeys(forms) if form and form != word)
 
 
 # Other packages can use the entry points spacy_structlearn_signatures and

@@ -209,11 +209,11 @@ class Workshop:
         dev_given = np.empty((len(dev[0]), *given.shape[1:]))
         if settings.base is not None and len(labels) > 1 and len(train[0]):
             given_structure = {} if structure is None else {"structure": structure}
-            own = settings.base.part(BayesNetSettings, recount=False, **given_structure)
+            net_settings = settings.base.part(BayesNetSettings, recount=False, **given_structure)
             (rows, names), held_out = (
                 (table, [labels[label] for label in label_ids]) for table, label_ids in (train, dev)
             )
-            self.base = BayesNet(own).fit(rows, names, dev=held_out, known_labels=labels)
+            self.base = BayesNet(net_settings).fit(rows, names, dev=held_out, known_labels=labels)
             self.base.settings = settings.base.without_classes()
             given = base_scores(self.base.log_joint_left_out())
             dev_given = base_scores(self.base.log_joint(dev[0]))
@@ -232,16 +232,16 @@ class Workshop:
         """Return the features of a template."""
         if template not in self._columns:
             keys = feature_keys(self.train.table, [template]).reshape(-1)
-            found, ids, _ = group(keys)
-            counts = np.bincount(ids, self.train.counts, minlength=len(found))
-            rows = np.empty(len(found), dtype=np.int64)
+            distinct, ids, _ = group(keys)
+            counts = np.bincount(ids, self.train.counts, minlength=len(distinct))
+            rows = np.empty(len(distinct), dtype=np.int64)
             rows[ids] = np.arange(len(ids))
             if template != BIAS and self.settings.min_count > 1:
-                kept = counts >= self.settings.min_count
-                numbers = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
-                found, rows, ids = found[kept], rows[kept], numbers[ids]
-            dev = KeyIndex(found).find(feature_keys(self.dev.table, [template]).reshape(-1))
-            self._columns[template] = _Column(found, rows, ids, dev)
+                frequent = counts >= self.settings.min_count
+                numbers = np.where(frequent, np.cumsum(frequent) - 1, -1).astype(np.int32)
+                distinct, rows, ids = distinct[frequent], rows[frequent], numbers[ids]
+            dev = KeyIndex(distinct).find(feature_keys(self.dev.table, [template]).reshape(-1))
+            self._columns[template] = _Column(distinct, rows, ids, dev)
         return self._columns[template]
 
     def columns(self, templates: Sequence[Template]) -> list[_Column]:
@@ -314,9 +314,9 @@ def feature_keys(table: Table, templates: Sequence[Template]) -> NDArray[np.uint
         by_size.setdefault(len(template), []).append(place)
     # All templates of one size at once, because calls are expensive for few rows.
     for size, places in by_size.items():
-        own = [templates[place] for place in places]
-        columns = (table.symbols[:, [column[t[i]] for t in own]] for i in range(size))
-        seeds = [symbol(SET_SEPARATOR.join(template)) for template in own]
+        of_size = [templates[place] for place in places]
+        columns = (table.symbols[:, [column[t[i]] for t in of_size]] for i in range(size))
+        seeds = [symbol(SET_SEPARATOR.join(template)) for template in of_size]
         keys[:, places] = tuple_keys(*columns, seed=np.array(seeds, dtype=np.uint64))
     return keys
 

@@ -119,7 +119,7 @@ class BaseDistribution:
         of q0, and each sentence needs a probability above zero.
         """
         supported, supported_transitions = self._supported(model)
-        own = select_columns(columns, model.templates.columns, self.columns)
+        emitted = select_columns(columns, model.templates.columns, self.columns)
         chain_model = self.to_chain_model(model.encoding)
         chain = _chain.Chain(chain_model.initial, chain_model.transitions, chain_model.final)
         n_states = len(chain_model.states)
@@ -136,7 +136,7 @@ class BaseDistribution:
         for begin, end in _blocks(offsets, max(1, _BLOCK // n_states)):
             chosen, inside = slice(offsets[begin], offsets[end]), offsets[begin : end + 1]
             inside = inside - inside[0]
-            scores, _ = state_scores(chain_model, own[chosen], inside)
+            scores, _ = state_scores(chain_model, emitted[chosen], inside)
             if _chain.forward_backward(chain, scores, inside, scores, pairs) == -np.inf:
                 raise StructlearnError("SL217")
             totals += pairs
@@ -379,14 +379,14 @@ class BaseDistribution:
         limits = np.divide(limits, limits[:, :, -1:], out=limits, where=limits[:, :, -1:] > 0)
         before = here = np.full(n, edge)
         sentences = np.arange(n)
-        found = [(sentences[:0], here[:0])]
+        drawn = [(sentences[:0], here[:0])]
         while len(sentences):
             chosen = rng.random(len(sentences))[:, None]
             label = (limits[before, here, :-1] <= chosen).sum(axis=1)
             more = label < edge
             sentences, before, here = sentences[more], here[more], label[more]
-            found.append((sentences, here))
-        sentences, label_ids = map(np.concatenate, zip(*found, strict=True))
+            drawn.append((sentences, here))
+        sentences, label_ids = map(np.concatenate, zip(*drawn, strict=True))
         label_ids = label_ids[np.argsort(sentences, kind="stable")].astype(np.int32)
         offsets = np.concatenate([[0], np.cumsum(np.bincount(sentences, minlength=n))])
         columns = [np.empty((len(label_ids), 0), dtype=np.uint64)]

@@ -66,10 +66,10 @@ class Numbering:
     def __init__(self, model: ChainModel, rows: Ids):
         assert model.supported is not None
         assert model.supported_transitions is not None
-        found = rows[rows >= 0]
+        first = rows[rows >= 0]
         others = np.ones(len(model.keys), dtype=np.bool_)
-        others[found] = False
-        self.order = np.concatenate([found, np.flatnonzero(others).astype(np.int32)])
+        others[first] = False
+        self.order = np.concatenate([first, np.flatnonzero(others).astype(np.int32)])
         supported = model.supported[self.order]
         self.column = np.nonzero(supported)[1].astype(np.int16)
         self.transitions = np.flatnonzero(model.supported_transitions)
@@ -201,13 +201,13 @@ class ChainShard:
         tasks = balance(folding.groups, self._pool.threads, lambda group: group.cost)
         self._pool.map(fold, tasks)
         parts = split(self._offsets, self._pool.threads)
-        found = self._pool.map(count, enumerate(parts))
+        results = self._pool.map(count, enumerate(parts))
         self._pool.map(unfold, tasks)
         rest = self._rest
         gradient[rest] = self._l2 * theta[rest] - self._target[rest]
-        pairs: Floats = sum((pairs for _, pairs in found), np.zeros_like(transitions))
+        pairs: Floats = sum((pairs for _, pairs in results), np.zeros_like(transitions))
         gradient[n_weights:] += pairs.reshape(-1)[numbered]
-        return sum(value for value, _ in found)
+        return sum(value for value, _ in results)
 
     def _layout_of(self, group: _Group) -> tuple:
         features = (self._first, self._count, self.numbering.column)
@@ -426,14 +426,14 @@ class Folding:
             implied[chosen].append(model.rows(keys[firsts[chosen]]))
         self.groups: list[_Group] = []
         rows, begin = [], 0
-        for place, own in enumerate(owners):
-            shape = len(implied[place]), len(own)
-            found, links = _number(np.array(implied[place], dtype=np.int32).reshape(shape).T)
+        for place, cells in enumerate(owners):
+            shape = len(implied[place]), len(cells)
+            distinct, links = _number(np.array(implied[place], dtype=np.int32).reshape(shape).T)
             links[links >= 0] += begin
-            self.groups.append(_Group(begin, len(found), links))
-            rows += [found, own]
-            self.cells[:, place] += begin + len(found)
-            begin += len(found) + len(own)
+            self.groups.append(_Group(begin, len(distinct), links))
+            rows += [distinct, cells]
+            self.cells[:, place] += begin + len(distinct)
+            begin += len(distinct) + len(cells)
         self.rows = np.concatenate([np.empty(0, dtype=np.int32), *rows])
 
 

@@ -106,12 +106,12 @@ class Reader:
 
     def _parts_of(self, names: Sequence[str]) -> Iterator[Reading]:
         for emission in self._emissions:
-            mine = tuple(name for name in names if name in emission.columns)
-            if mine and mine not in self._parts:
-                columns = select_columns(self._columns, self._names, mine)
-                self._parts[mine] = _reading_of(emission, mine, columns)
-            if mine:
-                yield self._parts[mine]
+            read = tuple(name for name in names if name in emission.columns)
+            if read and read not in self._parts:
+                columns = select_columns(self._columns, self._names, read)
+                self._parts[read] = _reading_of(emission, read, columns)
+            if read:
+                yield self._parts[read]
 
 
 def _join(first: Reading, second: Reading) -> Reading:

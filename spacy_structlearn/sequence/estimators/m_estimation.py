@@ -90,10 +90,10 @@ class GoldCounts(LinearOperator):
         folding = Folding(model, columns, offsets)
         state_ids = model.state_ids(label_ids, offsets)
         # Without pair features, cells need labels only.
-        own = state_ids if model.has_pair_features else label_ids
+        columns_of_tokens = state_ids if model.has_pair_features else label_ids
         n_own = len(model.states) if model.has_pair_features else len(model.labels)
         codes = np.empty((len(columns), len(folding.groups) + 1), dtype=np.int64)
-        codes[:, :-1] = folding.cells.astype(np.int64) * n_own + own[:, None]
+        codes[:, :-1] = folding.cells.astype(np.int64) * n_own + columns_of_tokens[:, None]
         begin = len(folding.rows) * n_own
         codes[:, -1] = begin + transition_places(offsets, state_ids, len(model.states))
         firsts, ids = number_codes(codes.reshape(-1))
@@ -162,11 +162,11 @@ class GoldCounts(LinearOperator):
         # The first of each group stands for it.
         is_first = np.zeros(len(groups), dtype=np.bool_)
         is_first[firsts] = True
-        kept = is_first[self._features.indices]
-        of_kept = groups[self._features.indices[kept]]
-        starts = np.concatenate([[0], np.cumsum(kept)])[self._features.indptr]
+        chosen = is_first[self._features.indices]
+        of_chosen = groups[self._features.indices[chosen]]
+        starts = np.concatenate([[0], np.cumsum(chosen)])[self._features.indptr]
         chosen = scipy.sparse.csr_array(
-            (scale[of_kept], of_kept, _small(starts)), shape=(len(starts) - 1, len(firsts))
+            (scale[of_chosen], of_chosen, _small(starts)), shape=(len(starts) - 1, len(firsts))
         )
         totals = np.bincount(groups, weights=expectations, minlength=len(firsts))
         return self._cells @ chosen, totals / scale
@@ -192,10 +192,10 @@ def _features(
     row_of_slot = np.append(folding.rows, np.int32(-1))
     for group in folding.groups:
         first = group.begin + group.n_implied
-        mine = np.flatnonzero((slots >= first) & (slots < first + len(group.links)))
-        for chosen in (slots[mine], *group.links[slots[mine] - first].T):
+        cells = np.flatnonzero((slots >= first) & (slots < first + len(group.links)))
+        for chosen in (slots[cells], *group.links[slots[cells] - first].T):
             known = row_of_slot[chosen] >= 0
-            owners.append(mine[known])
+            owners.append(cells[known])
             rows.append(row_of_slot[chosen[known]].astype(np.int64))
     owner = np.concatenate([np.empty(0, dtype=np.int64), *owners])
     row = np.concatenate([np.empty(0, dtype=np.int64), *rows])
@@ -204,17 +204,17 @@ def _features(
         pairs = row * n_columns + n_labels + states[owner]
         labels = model.states[:, -1][states[owner]]
     arcs = np.flatnonzero((steps >= 0) & (steps < n_states * n_states))
-    found = [
+    features = [
         (owner, row * n_columns + labels),
         *([(owner, pairs)] if model.has_pair_features else ()),
         (arcs, model.weights.size + steps[arcs]),
     ]
     if model.supported is not None and model.supported_transitions is not None:
         supported = np.concatenate([model.supported, model.supported_transitions], axis=None)
-        found = [(of[supported[places]], places[supported[places]]) for of, places in found]
+        features = [(of[supported[places]], places[supported[places]]) for of, places in features]
     if input_only:
-        found.append((owner, model.weights.size + model.transitions.size + row))
-    owners_of, places_of = zip(*found, strict=True)
+        features.append((owner, model.weights.size + model.transitions.size + row))
+    owners_of, places_of = zip(*features, strict=True)
     return np.concatenate(owners_of), np.concatenate(places_of)
 
 
@@ -282,18 +282,18 @@ class ChainStatistics:
             self.model, columns, offsets, label_ids, input_only=settings.input_only
         )
         data = self.model, columns, offsets
-        found: tuple[Floats, ...]
+        expectations: tuple[Floats, ...]
         if settings.base == "empirical":
-            found = self.base.posterior_expectations(*data)
+            expectations = self.base.posterior_expectations(*data)
         elif settings.samples:
-            found = self.base.sampled_expectations(
+            expectations = self.base.sampled_expectations(
                 self.model, settings.samples, settings.seed, smoothing=_SAMPLE_SMOOTHING
             )
         else:
-            found = self.base.expectations(*data)
+            expectations = self.base.expectations(*data)
         if settings.input_only:
-            found = *found, self.base.predicate_expectations(*data)
-        self.expectations = self.counts.vector(*found)
+            expectations = *expectations, self.base.predicate_expectations(*data)
+        self.expectations = self.counts.vector(*expectations)
 
     @cached_property
     def distinct(self) -> tuple[scipy.sparse.csr_array, Floats]:

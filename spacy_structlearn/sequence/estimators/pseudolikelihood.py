@@ -88,9 +88,9 @@ class JointShard(PseudoShard):
         for emission in self.emissions:
             table = emission.table(theta)
             log_sums = partial(emission.log_sums, table)
-            found = self._pool.map(log_sums, emission.blocks(self._pool.threads))
-            counts = sum((counts for _, counts in found), np.zeros_like(table))
-            value += sum(log_sum for log_sum, _ in found)
+            results = self._pool.map(log_sums, emission.blocks(self._pool.threads))
+            counts = sum((counts for _, counts in results), np.zeros_like(table))
+            value += sum(log_sum for log_sum, _ in results)
             value -= dot(emission.gold, theta[emission.features])
             gradient[emission.features] += counts.reshape(-1)[emission.places] - emission.gold
         return value, gradient
@@ -201,9 +201,9 @@ class _Emission:
         seen = csr_array((np.ones(n_tokens), (ids, symbols)), shape=(len(first), n_symbols))
         owners, self.features, columns = (
             np.concatenate([np.empty(0, dtype=np.int64), *parts])
-            for parts in zip(*(found for _, *found in templates), strict=True)
+            for parts in zip(*(features for _, *features in templates), strict=True)
         )
-        shifts = np.repeat(np.arange(len(templates)), [len(found[1]) for found in templates])
+        shifts = np.repeat(np.arange(len(templates)), [len(features[1]) for features in templates])
         self.places = (shifts * n_columns + columns) * n_symbols + owners
         self.gold = (self.contexts.T @ seen).toarray().reshape(-1)[self.places]
         self.n_tokens = np.bincount(ids, minlength=len(first))

@@ -53,9 +53,9 @@ class Candidates(NamedTuple):
         tokens = np.flatnonzero(self.probabilities[first] < certain)
         counts = np.diff(self.starts)[tokens]
         places = np.repeat(first[tokens], counts) + _within(counts)
-        kept = (self.probabilities[places] >= least) | (_within(counts) == 0)
-        starts = np.concatenate([[0], np.cumsum(kept)])[np.concatenate([[0], np.cumsum(counts)])]
-        places = places[kept]
+        likely = (self.probabilities[places] >= least) | (_within(counts) == 0)
+        starts = np.concatenate([[0], np.cumsum(likely)])[np.concatenate([[0], np.cumsum(counts)])]
+        places = places[likely]
         return tokens, Candidates(starts, self.labels[places], self.probabilities[places])
 
 

@@ -216,8 +216,8 @@ class Layout:
         size = int(self._paragraphs[-1]) + 1 if len(self.starts) else 0
         number = np.bincount(paragraphs, minlength=size)
         share = np.bincount(paragraphs, left < 0, minlength=size) / np.maximum(number, 1)
-        found = _bucket(share, _SHARES) + (len(_SHARES) + 1) * _bucket(number + 1, _LINES)
-        codes[places] = 1 + found[paragraphs]
+        symbols = _bucket(share, _SHARES) + (len(_SHARES) + 1) * _bucket(number + 1, _LINES)
+        codes[places] = 1 + symbols[paragraphs]
         return codes
 
     def _line(self) -> Ints:
@@ -291,8 +291,8 @@ class Layout:
     def _layout(self) -> Ints:
         inside = ~self._is_first
         has_breaks, has_blank_lines = (
-            np.bincount(self.documents, found & inside) > 0
-            for found in (self.breaks == 1, self.breaks > 1)
+            np.bincount(self.documents, is_break & inside) > 0
+            for is_break in (self.breaks == 1, self.breaks > 1)
         )
         of_text = has_breaks + 2 * has_blank_lines
         size = _bucket(np.bincount(self._paragraphs)[self._paragraphs], _TOKENS)
@@ -321,6 +321,6 @@ def _longest(lengths: Ints, groups: Ints) -> Ints:
     return np.maximum.reduceat(lengths, first)[np.cumsum(np.diff(groups, prepend=-1) != 0) - 1]
 
 
-def _elsewhere(found: Mask, of_type: Ints) -> Mask:
-    """Whether another token of the same type has what is found."""
-    return np.bincount(of_type, found)[of_type] - found > 0
+def _elsewhere(marked: Mask, of_type: Ints) -> Mask:
+    """Whether another token of the same type is marked."""
+    return np.bincount(of_type, marked)[of_type] - marked > 0
