@@ -8,6 +8,7 @@ expand about ten times.
 
 from __future__ import annotations
 
+import gc
 import gzip
 import io
 import os
@@ -157,3 +158,15 @@ def _most(size: int) -> int:
 
 def _expands(path: Place) -> StructlearnError:
     return StructlearnError("SL122", path=os.fspath(path), ratio=RATIO)
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Disable Python's garbage collector while many permanent objects are created."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()

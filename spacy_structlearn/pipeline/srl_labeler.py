@@ -11,39 +11,22 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, count, groupby, islice
+from itertools import accumulate, groupby
 from typing import Any, ClassVar, NamedTuple, TypedDict
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from spacy.attrs import IS_SPACE
 from spacy.tokens import Doc
 from spacy.training import Example, validate_get_examples
 
-from ..classification.calibration import fit_pool, pooled
-from ..classification.features import ClassificationData, Table
+from ..classification.calibration import fit_pool
+from ..classification.features import ClassificationData
 from ..errors import StructlearnError
 from ..groups import CONSTITUENT_TAGS, CONSTITUENTS, SRL
 from ..learning.settings import setting
-from ..roles.arguments import (
-    decode,
-    log_probabilities,
-    mark_pieces,
-    role_probabilities,
-)
-from ..roles.features import (
-    FEATURES,
-    OF_LOWER_CASE,
-    OF_SPELLING,
-    OF_WORD_CLASSES,
-    PREDICATE_FEATURES,
-    ROLESET,
-    features,
-    predicate_features,
-)
-from ..roles.phrases import ArgumentNodes, RoleTrees, candidates, gold_roles
+from ..reading import uncollected
 from ..roles.propositions import (
     CONTINUATION,
     ENGLISH,
@@ -54,16 +37,16 @@ from ..roles.propositions import (
     RoleLabels,
     base_label,
 )
-from ..trees.brackets import uncollected
 from ..trees.heads import COLLINS, HeadRules
 from ..trees.nodes import Brackets
 from ..words.lemmas import Lemmatizer, lemma, lower
 from . import extensions
-from .doc_arrays import DocTrees, form_ids, gold_trees, has_gold_tokens
-from .extensions import Frame, frame_spans, set_spans
+from .doc_arrays import DocTrees, gold_trees, has_gold_tokens
+from .extensions import Frame, constituent_tags, frame_spans, frames, set_spans
+from .extensions.span_groups import scored_group
 from .penn_tags import PENN_TAGS, warn_of_other_tags
 from .scorers import srl_score
-from .srl_templates import IDENTIFICATION, PREDICATES, ROLES, SENSES, STAGES
+from .srl_stages import IDENTIFICATION, ROLES, STAGES, FrameFinder, GoldFrame
 from .training.batch_trainable import BatchTrainable, ComponentSettings, factory
 
 DEFAULT_MODEL = {
@@ -79,15 +62,8 @@ DEFAULT_MODEL = {
     },
 }
 WORDS = 10_000  # about how many words, in whole Docs, go through the stages together
-# About how many candidates are classified together: a sentence of thousands of words can have a
-# million.
-ROWS = 10_000
-# Labels of the stages before the roles.
-IS_PREDICATE, IS_ARGUMENT, NONE = "PREDICATE", "ARG", "NONE"
 VERBS, ALL = "verbs", "all"
 RARE_TAGS = 0.01  # share of the predicates that are not verbs
-# Features of a candidate by itself.
-OF_CANDIDATES = (*FEATURES, *OF_SPELLING, *OF_WORD_CLASSES, *OF_LOWER_CASE, ROLESET)
 
 extensions.register()
 
@@ -156,26 +132,6 @@ class FrameReading(NamedTuple):
 
     frames: list[PlainFrame]
     scores: list[float]
-
-
-class _Predicates(NamedTuple):
-    """The words that are predicates, their rolesets if known, and their probabilities."""
-
-    words: NDArray[np.intp]
-    rolesets: list[str | None]
-    probabilities: NDArray[np.float64]
-
-
-class _Role(NamedTuple):
-    """An argument of a predicate.
-
-    label: without R- and C-.
-    probability: according to the classifiers and the other arguments.
-    """
-
-    label: str
-    node: int
-    probability: float
 
 
 class _Others(TypedDict):
@@ -247,99 +203,57 @@ class SRLLabeler(BatchTrainable):
         doc = _annotated(example)
         if SRL not in doc.spans or CONSTITUENTS not in doc.spans:
             return None
-        frames = {frame.predicate.start: frame for frame in self._gold_frames(doc)}
+        of_tokens = {frame.predicate.start: frame for frame in self._gold_frames(doc)}
+        gold: list[GoldFrame | None] = []  # of each word
         pairs = gold_trees(doc, self.name)
-        positions = [token.i for sentence, _ in pairs for token in sentence if not token.is_space]
-        of_words = [frames.get(i) for i in positions]
-        nodes = self._nodes(Brackets.of(tree for _, tree in pairs))
-        return {
-            **self._gold_predicates(nodes, of_words),
-            **self._gold_arguments(nodes, of_words, positions),
-        } or None
+        for sentence, _ in pairs:
+            positions = [token.i for token in sentence if not token.is_space]
+            first = len(gold)
+            for position in positions:
+                frame = of_tokens.get(position)
+                own = None if frame is None else _in_words(frame, positions, first)
+                gold.append(None if own is None else (frame.roleset, own))
+        finder = self._finder()
+        nodes = finder.nodes(Brackets.of(tree for _, tree in pairs))
+        return finder.gold_data(nodes, gold, self.labels) or None
 
     def _gold_frames(self, doc: Doc) -> list[Frame]:
         """Get the gold frames of predicates that may be found, without C-V arguments."""
         if SRL not in doc.spans or CONSTITUENTS not in doc.spans:
             return []
         self._check(doc)
-        tags, wanted = extensions.constituent_tags(doc, range(len(doc))), self.tags
+        tags, wanted = constituent_tags(doc, range(len(doc))), self.tags
         return [
             frame._replace(
                 arguments=tuple(a for a in frame.arguments if base_label(a.label) != PREDICATE)
             )
-            for frame in extensions.frames(doc)
+            for frame in frames(doc)
             if self.predicates == ALL or tags[frame.predicate.start] in wanted
         ]
 
-    def _gold_predicates(
-        self, nodes: RoleTrees, of_words: Sequence[Frame | None]
-    ) -> dict[str, ClassificationData]:
-        """Get the words that can be predicates, and the senses of the gold predicates."""
-        words = self._words(nodes)
-        if not len(words):
-            return {}
-        columns = predicate_features(nodes, words, lemmatize=self.lemmatizer)
-        table = Table.of(columns, PREDICATE_FEATURES)
-        own = [of_words[word] for word in words.tolist()]
-        labels = tuple(NONE if frame is None else IS_PREDICATE for frame in own)
-        known = [row for row, frame in enumerate(own) if frame is not None and frame.roleset]
-        data = {PREDICATES: ClassificationData(table, labels)}
-        if known:
-            numbers = tuple(own[row].roleset.rpartition(".")[-1] for row in known)
-            data[SENSES] = ClassificationData(table.take(known), numbers)
-        return data
-
-    def _gold_arguments(
-        self, nodes: RoleTrees, of_words: Sequence[Frame | None], positions: Sequence[int]
-    ) -> dict[str, ClassificationData]:
-        """Get the candidates of the gold predicates, and the roles of the gold arguments."""
-        words = [word for word in self._words(nodes).tolist() if of_words[word] is not None]
-        sites = self._candidates(nodes, words)
-        roles: list[str | None] = []
-        for word, own in zip(words, sites.split(), strict=True):
-            bounds = np.searchsorted(nodes.tree_ids, nodes.tree_ids[word] + np.arange(2))
-            arguments = _arguments_in_words(of_words[word], positions, *bounds.tolist())
-            roles += gold_roles(nodes, arguments, own)
-        if not roles:
-            return {}
-        rolesets = None
-        if SENSES in self.parameters.stages:  # otherwise they are not known in prediction
-            rolesets = [of_words[word].roleset or None for word in words]
-        columns = features(
-            nodes, sites, OF_CANDIDATES, lemmatize=self.lemmatizer, rolesets=rolesets
-        )
-        table = Table.of(columns, OF_CANDIDATES)
-        labels = tuple(NONE if role is None else IS_ARGUMENT for role in roles)
-        known = [row for row, role in enumerate(roles) if role in self.labels]
-        data = {IDENTIFICATION: ClassificationData(table, labels)}
-        if known:
-            named = tuple(roles[row] for row in known)
-            data[ROLES] = ClassificationData(table.take(known), named)
-        return data
-
     def initialize(self, get_examples: Callable[[], Iterable[Example]], **kwargs: Any) -> None:
         validate_get_examples(get_examples, f"{type(self).__name__}.initialize")
-        frames = [frame for e in get_examples() for frame in self._gold_frames(_annotated(e))]
+        gold = [frame for e in get_examples() for frame in self._gold_frames(_annotated(e))]
         # Without any argument there are no labels, and loaded parameters are kept.
-        has_arguments = any(frame.arguments for frame in frames)
+        has_arguments = any(frame.arguments for frame in gold)
         if has_arguments:
-            self.cfg["others"] = self._gold_others(frames)  # on which the data depends
+            self.cfg["others"] = self._gold_others(gold)  # on which the data depends
         super().initialize(get_examples, **kwargs)
         if has_arguments:
             self.calibration = None  # a loaded calibration belongs to other parameters
-            self.cfg["rolesets"] = self._gold_rolesets(frames)
+            self.cfg["rolesets"] = self._gold_rolesets(gold)
             self._intern()
 
     def _begin(self, examples: list[Example]) -> None:
         super()._begin(examples)
         if not self._training.from_scratch:
-            frames = [frame for e in examples for frame in self._gold_frames(_annotated(e))]
+            gold = [frame for e in examples for frame in self._gold_frames(_annotated(e))]
             # Known numbers keep their rolesets, which are those of more data.
             held = self.cfg["rolesets"]
-            for base, numbers in self._gold_rolesets(frames).items():
+            for base, numbers in self._gold_rolesets(gold).items():
                 held[base] = numbers | held.get(base, {})
             others = self.cfg["others"]
-            for name, new in self._gold_others(frames).items():
+            for name, new in self._gold_others(gold).items():
                 others[name] = sorted({*others[name], *new})
             self._intern()
 
@@ -350,7 +264,7 @@ class SRLLabeler(BatchTrainable):
         for frame in frames:
             if frame.roleset:
                 token = frame.predicate[0]
-                (tag,) = extensions.constituent_tags(token.doc, [token.i])
+                (tag,) = constituent_tags(token.doc, [token.i])
                 base = (self.lemmatizer or lower)(token.text, tag)
                 counts[base, frame.roleset.rpartition(".")[-1]][frame.roleset] += 1
         rolesets: dict[str, dict[str, str]] = {}
@@ -368,7 +282,7 @@ class SRLLabeler(BatchTrainable):
         found, wanted = [], self.tags
         for frame in frames:
             token = frame.predicate[0]
-            (tag,) = extensions.constituent_tags(token.doc, [token.i])
+            (tag,) = constituent_tags(token.doc, [token.i])
             if tag not in wanted:
                 found.append((tag, (self.lemmatizer or lower)(token.text, tag)))
         counts = Counter(tag for tag, _ in found)
@@ -407,7 +321,7 @@ class SRLLabeler(BatchTrainable):
             example
             for example in examples
             if SRL in example.reference.spans
-            and extensions.span_groups.scored_group(example.predicted, CONSTITUENTS)[1] is not None
+            and scored_group(example.predicted, CONSTITUENTS)[1] is not None
             and has_gold_tokens(example)
         ]
         probabilities, right = [], []
@@ -420,7 +334,7 @@ class SRLLabeler(BatchTrainable):
         for example, reading in zip(examples, readings, strict=True):
             gold = {
                 (frame.predicate.start, label, span.start, span.end)
-                for frame in extensions.frames(example.reference)
+                for frame in frames(example.reference)
                 for span, label, _ in frame.arguments
             }
             scores = iter(reading.scores)
@@ -453,38 +367,32 @@ class SRLLabeler(BatchTrainable):
         self.require_parameters()
         readings = [FrameReading([], []) for _ in docs]
         totals = accumulate(map(len, docs))
+        parts = groupby(zip(docs, readings, totals, strict=True), lambda part: part[-1] // WORDS)
+        finder = self._finder()
         with uncollected():
-            for _, part in groupby(
-                zip(docs, readings, totals, strict=True), lambda part: part[-1] // WORDS
-            ):
+            for _, part in parts:
                 own = [(d, reading) for d, reading, _ in part if not d.to_array(IS_SPACE).all()]
-                if own:
-                    self._predict(*zip(*own, strict=True))
+                for doc, _ in own:
+                    self._check(doc)
+                trees = DocTrees([doc for doc, _ in own], self.attachment_confidence)
+                for number, frame, scores in finder.find(trees) if own else ():
+                    own[number][1].frames.append(frame)
+                    own[number][1].scores.extend(scores)
         if self.tags.union(self.cfg["others"]["tags"]) <= PENN_TAGS:
             for doc, reading in zip(docs, readings, strict=True):
                 if not reading.frames and not self._warned:
                     self._warned = warn_of_other_tags(self.name, doc, of_trees=True)
         return readings
 
-    def _predict(self, docs: Sequence[Doc], readings: Sequence[FrameReading]) -> None:
-        """Add the frames of Docs that go through the stages together to their readings."""
-        for doc in docs:
-            self._check(doc)
-        trees = DocTrees(docs, self.attachment_confidence)
-        nodes = self._nodes(trees.brackets)
-        predicates = self._predicates(nodes)
-        roles = self._roles(trees, nodes, predicates)
-        self._read(readings, trees, nodes, predicates, roles)
-
-    def _nodes(self, brackets: Brackets) -> RoleTrees:
-        classes = self.model.attrs.get("classes")
-        if classes is None or not classes.n_classes:
-            return RoleTrees(brackets, self.head_rules, self.role_labels)
-        return RoleTrees(
-            brackets,
-            self.head_rules,
-            self.role_labels,
-            lambda words: classes.column(form_ids(words)),
+    def _finder(self) -> FrameFinder:
+        return FrameFinder(
+            self.parameters,
+            self,
+            self.model.attrs.get("classes"),
+            self.tags,
+            self.cfg["others"] if self.predicates == ALL else {},
+            self.cfg["rolesets"],
+            self.calibration,
         )
 
     def _check(self, doc: Doc) -> None:
@@ -497,171 +405,10 @@ class SRLLabeler(BatchTrainable):
             missing = f"token.tag_ next to {missing}"
         raise StructlearnError("SL026", component=self.name, missing=missing, text=doc.text[:40])
 
-    def _words(self, nodes: RoleTrees) -> NDArray[np.intp]:
-        """Get the words that can be predicates."""
-        possible = nodes.is_one_of(nodes.leaves, self.tags)
-        if self.predicates == ALL:
-            others = self.cfg["others"]
-            rows = np.flatnonzero(~possible & nodes.is_one_of(nodes.leaves, others["tags"]))
-            lemmas = predicate_features(nodes, rows, ("lemma",), lemmatize=self.lemmatizer)["lemma"]
-            known = {*others["lemmas"]}
-            possible[rows] = np.array([text in known for text in lemmas.texts])[lemmas.codes]
-        return np.flatnonzero(possible)
-
-    def _stage(self, name: str) -> Any | None:
-        """Get a classifier; None if there is none, or it has learned nothing."""
-        stage = self.parameters[name] if name in self.parameters.stages else None
-        return None if stage is None or stage.is_empty else stage
-
-    def _used(self, *stages: str) -> tuple[str, ...]:
-        """Get the variables that these stages read."""
-        used = (stage.used for name in stages if (stage := self._stage(name)) is not None)
-        return tuple(sorted({variable for own in used for variable in own}))
-
-    def _predicates(self, nodes: RoleTrees) -> _Predicates:
-        """Find the predicates."""
-        words = self._words(nodes)
-        if not len(words):
-            return _Predicates(words, [], np.ones(0))
-        names = sorted({"lemma", *self._used(PREDICATES, SENSES)})
-        columns = predicate_features(nodes, words, names, lemmatize=self.lemmatizer)
-        table = Table.of(columns)
-        probabilities = np.ones(len(table))
-        if (stage := self._stage(PREDICATES)) is not None:
-            probabilities = _of_label(stage, stage.predict_proba(table), IS_PREDICATE)
-        chosen = np.flatnonzero(probabilities > 0.5)
-        rolesets = self._rolesets(table.take(chosen), list(columns["lemma"].at(chosen)))
-        return _Predicates(words[chosen], rolesets, probabilities[chosen])
-
-    def _rolesets(self, table: Table, lemmas: Sequence[str]) -> list[str | None]:
-        """Find the most probable roleset of each predicate among those known of its lemma."""
-        stage = self._stage(SENSES)
-        if stage is None:
-            return [None] * len(lemmas)
-        known = [self.cfg["rolesets"].get(base, {}) for base in lemmas]
-        several = [row for row, numbers in enumerate(known) if len(numbers) > 1]
-        probabilities = iter(stage.predict_proba(table.take(several)).tolist() if several else ())
-        # Unknown labels have the probability 0 that is added.
-        places = defaultdict(lambda: -1, zip(stage.labels, count()))
-        rolesets = []
-        for numbers in known:
-            if len(numbers) > 1:
-                scores = [*next(probabilities), 0.0]
-                # The first one if several are equally probable.
-                _, best = min((-scores[places[number]], number) for number in numbers)
-                rolesets.append(numbers[best])
-            else:
-                rolesets.append(next(iter(numbers.values()), None))
-        return rolesets
-
-    def _candidates(self, nodes: RoleTrees, predicates: ArrayLike) -> ArgumentNodes:
-        return candidates(nodes, predicates, within=self.within_noun_phrases)
-
-    def _roles(
-        self, trees: DocTrees, nodes: RoleTrees, predicates: _Predicates
-    ) -> list[list[_Role]]:
-        """Find the arguments of each predicate."""
-        if self._stage(IDENTIFICATION) is None:  # no candidate in training
-            return [[] for _ in predicates.words]
-        rolesets = iter(predicates.rolesets)
-        parts = (
-            self._roles_of(trees, nodes, sites, list(islice(rolesets, len(sites.sizes))))
-            for sites in self._candidates(nodes, predicates.words).parts(ROWS)
-        )
-        return [own for part in parts for own in part]
-
-    def _roles_of(
-        self,
-        trees: DocTrees,
-        nodes: RoleTrees,
-        sites: ArgumentNodes,
-        rolesets: Sequence[str | None],
-    ) -> list[list[_Role]]:
-        """Find the arguments of each predicate among its n candidates."""
-        stage, labels = self._stage(IDENTIFICATION), self.parameters.labels
-        names = self._used(IDENTIFICATION, ROLES) or FEATURES[:1]
-        columns = features(nodes, sites, names, lemmatize=self.lemmatizer, rolesets=rolesets)
-        table = Table.of(columns, names)
-        probabilities = _of_label(stage, stage.predict_proba(table), IS_ARGUMENT)
-        brackets = trees.probabilities(nodes.starts[sites.nodes], nodes.stops[sites.nodes])
-        argument, none = log_probabilities(probabilities, brackets)
-        # The others cannot be arguments, whatever their role.
-        rows = np.flatnonzero(argument + self.bias > none)
-        with np.errstate(divide="ignore"):
-            roles = np.log(self.parameters[ROLES].predict_proba(table.take(rows)))
-        possible = sites.at(rows)
-        once, exempt, further = (), (), ()
-        if self.once:
-            once = [place for place, label in enumerate(labels) if label in self.role_labels.core]
-            relative = nodes.is_one_of(possible.nodes, self.role_labels.relative)
-            exempt = np.flatnonzero(relative).tolist()
-            nominal = nodes.is_one_of(possible.nodes, self.role_labels.noun_phrases)
-            further = np.flatnonzero(~nominal).tolist()
-        chosen = decode(
-            nodes,
-            possible,
-            none[rows],
-            argument[rows, None] + self.bias + roles,
-            once=once,
-            exempt=exempt,
-            further=further,
-        )
-        probabilities = role_probabilities(nodes, sites, none, argument, rows, roles)
-        below = possible.nodes.tolist()
-        return [
-            [_Role(labels[label], below[row], probabilities.item(row, label)) for row, label in own]
-            for own in chosen
-        ]
-
-    def _read(
-        self,
-        readings: Sequence[FrameReading],
-        trees: DocTrees,
-        nodes: RoleTrees,
-        predicates: _Predicates,
-        roles: Sequence[list[_Role]],
-    ) -> None:
-        """Add the frames to the reading of their Docs."""
-        sizes = [len(own) for own in roles]
-        of_predicates = np.repeat(predicates.probabilities, sizes)
-        found = np.array([role.probability for own in roles for role in own]) * of_predicates
-        doc_ids = trees.doc_ids[predicates.words]
-        if self.calibration is not None:  # which is for predicted trees
-            rows = np.repeat(trees.scored[doc_ids], sizes)
-            found[rows] = pooled(found[rows, None], self.calibration)
-        arguments = np.array([role.node for own in roles for role in own], dtype=np.intp)
-        starts, ends = trees.tokens(nodes.starts[arguments], nodes.stops[arguments])
-        places = zip(starts.tolist(), ends.tolist(), found.tolist(), strict=True)
-        for number, position, roleset, probability, own in zip(
-            doc_ids.tolist(),
-            trees.positions[predicates.words].tolist(),
-            predicates.rolesets,
-            predicates.probabilities.tolist(),
-            roles,
-            strict=True,
-        ):
-            kept = {
-                role.node: (role.label, *place)
-                for role, place in zip(own, places, strict=False)
-                if place[-1] >= self.min_confidence
-            }
-            marked = mark_pieces(nodes, [(label, node) for node, (label, *_) in kept.items()])
-            spans = [(label, *kept[node][1:3]) for label, node in marked]
-            readings[number].frames.append((position, roleset, spans))
-            readings[number].scores.append(probability)
-            readings[number].scores.extend(kept[node][-1] for _, node in marked)
-
     def set_annotations(self, docs: Sequence[Doc], readings: Sequence[FrameReading]) -> None:
         """Write the frames of each Doc to its span group, replacing existing ones."""
-        for doc, (frames, scores) in zip(docs, readings, strict=True):
-            set_spans(doc, SRL, frame_spans(frames), np.array(scores, dtype=np.float32))
-
-
-def _of_label(stage: Any, probabilities: NDArray[np.float64], label: str) -> NDArray[np.float64]:
-    """Get the probabilities of one label, (n); 0 if the classifier has never seen it."""
-    if label not in stage.labels:
-        return np.zeros(len(probabilities))
-    return probabilities[:, stage.labels.index(label)]
+        for doc, (own, scores) in zip(docs, readings, strict=True):
+            set_spans(doc, SRL, frame_spans(own), np.array(scores, dtype=np.float32))
 
 
 def _annotated(example: Example) -> Doc:
@@ -678,15 +425,17 @@ def _annotated(example: Example) -> Doc:
     return doc
 
 
-def _arguments_in_words(
-    frame: Frame, positions: Sequence[int], first: int, last: int
-) -> Iterator[Argument]:
-    """Iterate over the arguments, in words, that lie within the sentence of these words."""
+def _in_words(frame: Frame, positions: Sequence[int], first: int) -> list[Argument]:
+    """Get the arguments that lie within a sentence, in words of all trees.
+
+    positions: the tokens of its words. first: the number of the first word.
+    """
+    arguments = []
     for span, label, _ in frame.arguments:
         start, end = (bisect_left(positions, place) for place in (span.start, span.end))
-        inside = positions[first] <= span.start and span.end <= positions[last - 1] + 1
-        if start < end and inside:
-            yield Argument(label, start, end)
+        if start < end and positions[0] <= span.start and span.end <= positions[-1] + 1:
+            arguments.append(Argument(label, first + start, first + end))
+    return arguments
 
 
 make_srl_labeler = factory(

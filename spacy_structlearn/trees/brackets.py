@@ -12,7 +12,6 @@ escaped in writing, since other brackets do not break the notation.
 from __future__ import annotations
 
 import codecs
-import gc
 import gzip
 import io
 import os
@@ -28,7 +27,7 @@ from sys import intern
 
 from ..cleanup import unfinished
 from ..errors import StructlearnError
-from ..reading import LONGEST_LINE, bounded_lines, open_bytes
+from ..reading import LONGEST_LINE, bounded_lines, open_bytes, uncollected
 from .tree import Tree
 
 # A match is a leaf on one line, an opening bracket with its label, a closing bracket, or any other
@@ -71,18 +70,6 @@ def load_trees(source: str | os.PathLike[str] | Iterable[str]) -> list[Tree]:
     """
     with uncollected():
         return list(read_trees(source))
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Disable Python's garbage collector while many permanent objects are created."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def parse_tree(text: str) -> Tree:

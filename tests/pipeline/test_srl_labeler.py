@@ -21,12 +21,12 @@ from spacy.vocab import Vocab
 from spacy_structlearn.attachment.sites import Site
 from spacy_structlearn.classification.features import Table, symbol
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.pipeline import srl_labeler
+from spacy_structlearn.pipeline import srl_labeler, srl_stages
 from spacy_structlearn.pipeline.doc_arrays import form_ids
 from spacy_structlearn.pipeline.extensions import frame_spans, set_spans, site_spans
 from spacy_structlearn.pipeline.readers import to_example
 from spacy_structlearn.pipeline.srl_labeler import SRLLabeler
-from spacy_structlearn.pipeline.srl_templates import STAGES, srl_templates
+from spacy_structlearn.pipeline.srl_stages import STAGES, srl_templates
 from spacy_structlearn.pipeline.storage.word_classes import share_classes
 from spacy_structlearn.roles.features import features, predicate_features
 from spacy_structlearn.roles.phrases import RoleTrees, candidates
@@ -316,7 +316,7 @@ def test_a_sentence_of_a_thousand_words(labeler, nlp):
 def test_candidates_are_classified_in_portions(labeler, nlp, monkeypatch, rows):
     """A long sentence has as many candidates as words, for each of its predicates."""
     together = exact(labeler(parsed_doc(nlp.vocab, *SENTENCES)))
-    monkeypatch.setattr(srl_labeler, "ROWS", rows)
+    monkeypatch.setattr(srl_stages, "ROWS", rows)
     assert exact(labeler(parsed_doc(nlp.vocab, *SENTENCES))) == together
 
 
