@@ -57,13 +57,6 @@ def test_unambiguous_heads(text, chunks, expected):
     assert list(unambiguous_heads(tags, chunks)) == [Head(*head) for head in expected]
 
 
-def test_a_verb_far_away_does_not_compete():
-    tags = ["VBD", *["JJ"] * 6, "NN", "IN", "NN"]
-    chunks = [(7, 8), (9, 10)]
-    assert Head("N", 7, 8, 9) in unambiguous_heads(tags, chunks)
-    assert Head("N", 6, 7, 8) not in unambiguous_heads(tags[:1] + tags[2:], [(6, 7), (8, 9)])
-
-
 def test_associations_are_those_of_the_counts():
     found = Associations.of(PHRASES)
     of, with_, either = found.columns(
@@ -83,13 +76,6 @@ def test_rare_words_and_pairs_are_left_out():
     rare = Associations.of(PHRASES, min_word_count=6)
     assert levels(rare, 99, N, OF, O2)[0] == levels(rare, 98, N, OF, O2)[0]
     assert levels(rare, 99, N, OF, O2)[1:] == levels(Associations.of(PHRASES), 99, N, OF, O2)[1:]
-
-
-def test_no_counts():
-    empty = Associations()
-    assert Associations.of({}).columns(*[column(1)] * 4).shape == (1, 3)
-    assert empty.columns(*[column()] * 4).shape == (0, 3)
-    assert len(set(levels(empty, V, N, OF, O1))) == 1
 
 
 @given(

@@ -17,16 +17,13 @@ from spacy_structlearn.attachment.sites import (
     sites_from_chunks,
 )
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.trees.brackets import load_trees, parse_tree
-from spacy_structlearn.trees.chunks import base_noun_phrases
+from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.heads import LEFTMOST, HeadRules, by_priority
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
 from spacy_structlearn.words.lemmas import lemma
-from training.papers.toutanova2006 import quadruples
 
 FORK = "(S (NP (PRP I)) (VP (VBD ate) (NP (NN pizza)) (PP (IN with) (NP (DT a) (NN fork)))))"
-OLIVES = "(S (NP (PRP I)) (VP (VBD ate) (NP (NP (NN pizza)) (PP (IN with) (NP (NNS olives))))))"
 
 
 def found(text: str, **settings) -> list[str]:
@@ -37,11 +34,6 @@ def found(text: str, **settings) -> list[str]:
 
 
 # --- sites of a tree ------------------------------------------------------------------------------
-def test_the_indices_of_a_site():
-    assert sites(parse_tree(FORK)) == [Site(1, 2, 3, 5, 3, 6, "V")]
-    assert sites(parse_tree(OLIVES)) == [Site(1, 2, 3, 4, 3, 5, "N")]
-
-
 RULES = """
 (S (NP (PRP I)) (VP (VBD ate) (NP (NN pizza)) (PP (IN with) (NP (DT a) (NN fork))))) -> ate pizza
     with fork V
@@ -110,20 +102,6 @@ def test_rules(text, expected):
     assert ("; ".join(found(text)) or "none") == expected
 
 
-def test_every_prepositional_phrase():
-    text = (
-        "(VP (VBD put) (NP (NP (NP (NN a)) (PP (IN of) (NP (NN b)))) (PP (IN on) (NP (NN c))))"
-        " (PP (IN in) (NP (NN d))) (PP (IN at) (NP (NN e))))"
-    )
-    assert found(text, every=True) == [
-        "put a of b N",
-        "put a on c N",
-        "put a in d V",
-        "put a at e V",
-    ]
-    assert found(text) == ["put a of b N", "put a in d V"]
-
-
 def test_nested_sites_are_in_the_order_of_their_prepositions():
     text = (
         "(S (VP (VBD saw) (NP (NP (NNS men)) (SBAR (S (VP (VBG eating) (NP (NN pizza))"
@@ -148,21 +126,6 @@ def test_other_treebanks_and_head_rules():
     tree = parse_tree(text)
     moved = reattach(tree, [(3, 6, "N")], rules, labels)
     assert [site.label for site in sites(moved, rules, labels)] == ["N"]
-
-
-def test_a_word_has_no_sites():
-    assert sites(Tree.leaf("VB", "eat")) == []
-    assert sites(parse_tree("(TOP (-NONE- *))")) == []
-
-
-def test_very_deep_trees():
-    tree = parse_tree("(PP (IN in) (NP (NN end)))")
-    for _ in range(1_000):
-        noun = Tree("NP", [Tree.leaf("NN", "n")])
-        tree = Tree("PP", [Tree.leaf("IN", "in"), Tree("NP", [noun, tree])])
-    tree = Tree("VP", [Tree.leaf("VBD", "ate"), Tree("NP", [Tree.leaf("NN", "x")]), tree])
-    assert sites(tree) == [Site(0, 1, 2, 3, 2, 2_004, "V")]
-    assert sites(reattach(tree, [(2, 2_004, "N")])) == [Site(0, 1, 2, 3, 2, 2_004, "N")]
 
 
 # --- sites without a tree -------------------------------------------------------------------------
@@ -296,16 +259,6 @@ def test_reattach(text, attachment, expected):
     assert moved is tree if expected == "the same" else str(moved) == expected
 
 
-def test_reattach_takes_sites_and_keeps_the_rest_of_the_sentence():
-    tree = parse_tree(f"(TOP (S {FORK} (CC and) {OLIVES} (. .)))")
-    fork, olives = sites(tree)
-    moved = reattach(tree, [fork._replace(label="N"), olives._replace(label="V")])
-    assert [site.label for site in sites(moved)] == ["N", "V"]
-    assert moved.words() == tree.words()
-    assert reattach(moved, [fork, olives]) == tree
-    assert reattach(tree, []) is tree
-
-
 def test_one_move_makes_room_for_another():
     tree = parse_tree(
         "(VP (VBD ate) (NP (NP (NN x)) (PP (IN of) (NP (NN y))) (PP (IN in) (NP (NN z)))))"
@@ -407,37 +360,3 @@ def test_reattaching_moves_the_phrase_and_nothing_else(tree, data):
 
 
 # --- corpora --------------------------------------------------------------------------------------
-def test_agreement_counts_multisets():
-    a, b = ("v", "n", "p", "m", "V"), ("v", "n", "p", "m", "N")
-    figures = quadruples.agreement([a, a, b], [a, b, b, b])
-    assert (figures["extracted"], figures["items"]) == (3, 4)
-    assert (figures["same"], figures["same_words"]) == (2, 3)
-    assert figures["recall"] == 50
-    assert figures["precision"] == pytest.approx(200 / 3)
-
-
-@pytest.mark.corpus
-def test_quadruples_of_ratnaparkhi(corpora):
-    """Of the items of wsj_0001-0199 these rules find three in four, with the same label."""
-    figures = quadruples.quadruple_recall(corpora)
-    assert figures["items"] == 2_001
-    assert figures["recall"] >= 76
-    assert figures["recall_loose"] >= 74
-    assert figures["precision"] >= 65
-
-
-@pytest.mark.corpus
-def test_predicted_sites_without_trees(corpora):
-    """From gold tags and chunks, most of the sites of the gold trees, and few others."""
-    gold = predicted = same = 0
-    for tree in load_trees(corpora / "ewt/train.trees.gz")[:1_500]:
-        known = {site[:4] for site in sites(tree)}
-        guessed = {site[:4] for site in sites_from_chunks(tree.tags(), base_noun_phrases(tree))}
-        gold, predicted, same = (
-            gold + len(known),
-            predicted + len(guessed),
-            same + len(known & guessed),
-        )
-    assert gold > 300
-    assert same / gold > 0.7
-    assert same / predicted > 0.8

@@ -204,15 +204,3 @@ def test_counts_do_not_overflow():
     for depth in (3, 15):
         (number,) = search.count(forest_of(wide), [compiled(pattern[:depth])])
         assert number == min(100 ** (depth - 1), search.MOST)
-
-
-def test_deep_trees():
-    deep = parse_tree(f"{'(X ' * 3000}(A a){')' * 3000}")
-    forest = forest_of(deep)
-    pattern = [
-        {"RIGHT_ID": "0", "RIGHT_ATTRS": {"LABEL": "a"}},
-        {"LEFT_ID": "0", "REL_OP": ">>", "RIGHT_ID": "1", "RIGHT_ATTRS": {"LABEL": "X"}},
-    ]
-    assert search.count(forest, [compiled(pattern)]) == [3000]
-    (found,) = search.matches(forest, [compiled(pattern)])
-    assert found.nodes[1::2].tolist() == list(range(3000))

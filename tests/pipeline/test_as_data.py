@@ -1,8 +1,6 @@
 """Predictions as plain data: `as_dict`, and spaCy's JSON."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -105,36 +103,10 @@ def test_words_and_tags_are_without_white_space():
     ]
 
 
-def test_layers_that_no_component_has_set_are_missing():
-    data = as_dict(spacy.blank("en")("Go!"))
-    assert set(data) == {"text", "tokens", "sents", "np_chunks"}
-    assert data["np_chunks"] == []
-
-
 @pytest.mark.parametrize("thing", ["text", None, 3])
 def test_only_docs_are_data(thing):
     with pytest.raises(StructlearnError, match=f"SL141.*type {type(thing).__name__}"):
         as_dict(thing)
-
-
-def test_a_span_is_no_doc(parsed):
-    with pytest.raises(StructlearnError, match=r"SL141.*Expected a Doc, .*type Span"):
-        as_dict(parsed[:2])
-
-
-def test_it_is_found_in_the_package_and_needs_no_component():
-    code = (
-        "import sys, spacy_structlearn\n"
-        "assert 'spacy' not in sys.modules\n"
-        "from spacy_structlearn import *\n"
-        "import spacy\n"
-        "print(as_dict(spacy.blank('en')('Go'))['text'])\n"
-        "spacy_structlearn.as_dikt\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout == "Go\n"
-    error = "AttributeError: module 'spacy_structlearn' has no attribute 'as_dikt'"
-    assert done.stderr.strip().splitlines()[-1] == error
 
 
 # --- spaCy's JSON ---------------------------------------------------------------------------------

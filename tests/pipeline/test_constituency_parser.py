@@ -17,7 +17,7 @@ from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.treebank.data import binarize
 from spacy_structlearn.pipeline import constituency_parser
 from spacy_structlearn.pipeline.architectures import learner_model
-from spacy_structlearn.pipeline.constituency_parser import PIECE, ConstituencyParser, cut
+from spacy_structlearn.pipeline.constituency_parser import ConstituencyParser, cut
 from spacy_structlearn.pipeline.extensions import set_spans
 from spacy_structlearn.pipeline.readers import create_treebank_reader, to_example
 from spacy_structlearn.trees.brackets import read_trees
@@ -36,11 +36,6 @@ def strings(doc):
 
 def scores(doc):
     return doc.spans["constituents"].attrs["scores"]
-
-
-def test_no_thresholds():
-    with pytest.raises(StructlearnError, match=r"SL043.*thresholds is \[\]"):
-        spacy.blank("en").add_pipe("constituency_parser", config={"thresholds": []})
 
 
 # --- a chart parser without a grammar -------------------------------------------------------------
@@ -96,21 +91,6 @@ def fake(monkeypatch, grammar):
 def parsed(made, text):
     nlp, parser = made
     return parser(nlp(text))
-
-
-def test_brackets_of_all_sentences_in_order(fake):
-    doc = parsed(fake(), "I saw it. You ran")
-    assert [(s.label_, s.start, s.end) for s in doc.spans["constituents"]] == [
-        ("S", 0, 4),
-        ("X", 1, 4),
-        ("X", 2, 4),
-        ("S", 4, 6),
-    ]
-    assert scores(doc).dtype == np.float32
-    assert scores(doc).tolist() == [1.0, 0.75, 0.5, 1.0]
-    assert doc[1:4]._.constituent_prob == 0.75
-    assert strings(doc)[1] == "(S (NN You) (NN ran))"
-    assert doc._.parse_failures == ()
 
 
 def test_the_sentences_of_all_docs_are_parsed_at_once(fake):
@@ -244,17 +224,6 @@ def test_long_sentences_are_cut_and_joined(fake):
 )
 def test_where_a_sentence_is_cut(text, ends):
     assert cut(text.split(), 4) == ends
-
-
-def test_pieces_are_much_shorter_than_sentences_may_be():
-    words = ["a"] * 250
-    assert cut(words, 250) == [250]
-    assert cut([*words, "a"], 250) == [*range(PIECE, 251, PIECE), 251]
-    # A bracket that must be is in one piece, as long as it is no longer than a sentence may be.
-    assert cut([*words, "a"], 250, [(30, 130)]) == [30, *range(130, 251, PIECE), 251]
-    assert cut([*words, "a"], 250, [(0, 250)]) == [250, 251]
-    assert cut([*words, "a"], 250, [(1, 251)]) == [1, 251]
-    assert cut([*words, "a"], 250, [(0, 251)]) == cut([*words, "a"], 250)
 
 
 def test_only_pieces_without_constraints_are_parsed_in_haste(fake):

@@ -10,10 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matching.tree_search import random_doc, random_pattern
 from pipeline.parsed import parsed_doc
-from spacy.tokens import Doc, DocBin, Span, SpanGroup
-from spacy.vocab import Vocab
+from spacy.tokens import Doc, DocBin, Span
 
-import spacy_structlearn
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline.extensions import forests, set_spans
 from spacy_structlearn.pipeline.extensions.matcher import ConstituentMatcher
@@ -59,19 +57,6 @@ def test_spans_of_a_match():
         ("0", "NP The old man", "DT The", "VP saw us", "VBD saw"),
         ("1", "TOP The dog of Ann left", "S The dog of Ann left"),
     ]
-
-
-def test_sentences_are_searched_apart():
-    doc = parsed_doc(VOCAB, SAW, LEFT)
-    assert len(matcher_of('"." . __')(doc)) == 0
-    assert len(matcher_of("S .. S")(doc)) == 0
-    whole = parsed_doc(VOCAB, f"(S {SAW} {LEFT})")
-    assert len(matcher_of("S .. S")(whole)) == 1
-
-
-def test_a_doc_without_sentences_is_one():
-    doc = parsed_doc(VOCAB, SAW, sents=False)
-    assert found_by(matcher_of("TOP"), doc) == [("0", "TOP The old man saw us .")]
 
 
 def test_white_space_is_no_node():
@@ -184,13 +169,6 @@ def test_docs_without_trees():
         assert caught.value.fields["text"].strip() == "No trees"
 
 
-def test_brackets_that_are_no_tree():
-    doc = Doc(VOCAB, words=list("abc"))
-    set_spans(doc, "constituents", [("X", 0, 2), ("Y", 1, 3)])
-    with pytest.raises(StructlearnError, match=r"SL109.*\(Y, 1, 3\)"):
-        matcher_of("X")(doc)
-
-
 @given(st.lists(SEEDS, max_size=5), SEEDS)
 def test_docs_of_a_docbin(randoms, random):
     docs = [random_doc(own, VOCAB) for own in randoms]
@@ -262,14 +240,6 @@ def test_after_retokenizing():
     ]
 
 
-def test_empty_groups_and_spans():
-    doc = Doc(VOCAB, words=["a"])
-    doc.spans["constituents"] = SpanGroup(doc, spans=[doc[0:0], Span(doc, 0, 1, label="X")])
-    matcher = matcher_of("X")
-    assert found_by(matcher, doc) == [("0", "X a")]
-    assert list(matcher.search(DocBin(docs=[doc]))) == places(matcher, doc)
-
-
 def test_keys():
     matcher = ConstituentMatcher(VOCAB)
     assert len(matcher) == 0
@@ -329,15 +299,3 @@ def test_head_rules():
         assert found[0] == ("0", "NP The old man", "DT The")
     with pytest.raises(StructlearnError, match=r"SL405.*leftmost_head_rules"):
         ConstituentMatcher(VOCAB, head_rules="none")
-
-
-def test_docs_of_another_vocab():
-    doc = parsed_doc(Vocab(), SAW)
-    matcher = matcher_of("NP < old", "NP < (JJ < old)")
-    assert [VOCAB.strings[key] for key, _ in matcher(doc)] == ["1"]
-
-
-def test_it_is_a_name_of_the_package():
-    assert spacy_structlearn.ConstituentMatcher is ConstituentMatcher
-    with pytest.raises(AttributeError):
-        spacy_structlearn.NoMatcher  # noqa: B018

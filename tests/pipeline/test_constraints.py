@@ -4,15 +4,13 @@ import pytest
 import spacy
 from contracts.components import SAMPLE
 from isbn.networks import initialized, sample, symbols_of
-from spacy.tokens import Doc, DocBin, Span
+from spacy.tokens import Doc, Span
 
-import spacy_structlearn
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.treebank.data import binarize
 from spacy_structlearn.pipeline.architectures import learner_model
 from spacy_structlearn.pipeline.constituency_parser import ConstituencyParser, cut
-from spacy_structlearn.pipeline.extensions.constraints import by_sentence, read_constraints
 from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.normalize import normalize
 
@@ -139,15 +137,6 @@ def test_white_space(parser):
     assert part.k_best(empty, 2) == []
 
 
-def test_white_space_belongs_to_the_sentence_before_it():
-    doc = Doc(spacy.blank("en").vocab, words=["a", "b", "\n", "c", " ", "d"])
-    wanted = read_constraints(wanting(doc, (2, 3, ""), (4, 6, ""), (0, 6, "!X")), [KEY])
-    first, second = by_sentence(wanted, [0, 1, 3, 5], [2, 4])
-    assert (first.own, first.beyond) == ([], True)
-    assert (second.own, second.beyond) == ([(1, 2, None, True)], False)
-    assert by_sentence(wanted, [], []) == []
-
-
 def test_other_groups_and_entities(parser):
     nlp, part = parser
     text = "He opened the door with the key ."
@@ -202,38 +191,7 @@ def test_a_sentence_is_not_cut_inside_a_bracket(text, brackets, ends):
     assert cut(text.split(), 4, brackets) == ends
 
 
-def test_constraints_of_the_pieces_of_a_sentence(parser):
-    nlp, part = parser
-    part.max_length = 6
-    doc = part(wanting(nlp("He opened the door and she took the key."), (4, 7, "!"), (5, 10, "S")))
-    assert failures(doc) == [("cut", doc.text)]
-    assert (5, 10, "S") in brackets(doc)
-    doc = part(wanting(nlp("He opened the door and she took the key."), (1, 9, "VP")))
-    assert failures(doc) == [("cut", doc.text), ("constraints", doc.text)]
-
-
 # --- storage, processes, other learners -----------------------------------------------------------
-def test_docs_with_constraints_are_stored_and_sent(parser):
-    nlp = spacy_structlearn.load(exclude=["np_chunker", "pp_attacher", "srl_labeler"])
-    texts = ["She saw the man with the telescope.", "He left."]
-    wanted = {0: [(2, 7, "NP"), (0, 1, "!NN")], 1: []}
-
-    def docs():
-        return [wanting(nlp.make_doc(text), *wanted[i]) for i, text in enumerate(texts)]
-
-    expected = [str(doc._.trees) for doc in nlp.pipe(docs())]
-    other = [str(doc._.trees) for doc in nlp.pipe(texts)]
-    wanted[0] = [(2, 7, "!NP")]
-    forbidden = [str(doc._.trees) for doc in nlp.pipe(docs())]
-    assert len({expected[0], forbidden[0], other[0]}) == 2
-    stored = list(DocBin(docs=docs()).get_docs(nlp.vocab))
-    fresh = [Doc(nlp.vocab).from_bytes(doc.to_bytes()) for doc in docs()]
-    for again in (stored, fresh):
-        assert [str(doc._.trees) for doc in nlp.pipe(again)] == forbidden
-    assert [str(doc._.trees) for doc in nlp.pipe(docs(), n_process=2)] == forbidden
-    assert nlp.config["components"]["constituency_parser"].get("constraint_keys", [KEY]) == [KEY]
-
-
 def test_a_sigmoid_belief_network_has_no_constraints():
     nlp = spacy.blank("en")
     model = initialized(*symbols_of(sample()), state_size=4, seed=1)

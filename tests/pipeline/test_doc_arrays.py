@@ -24,10 +24,6 @@ def read(*docs, attributes=("ORTH",)):
     return read_tokens(docs, attributes, "chunker")
 
 
-def words_of(tokens):
-    return [VOCAB.strings[int(key)] for key in tokens.columns[:, 0]]
-
-
 def test_columns_of_the_spelling_among_others():
     names = ("SUFFIX2", "LOWER", "FLAGS")
     docs = make_doc(["Dogs", " ", "bark"]), Doc(spacy.blank("de").vocab, words=["dogs", "zyzzyva"])
@@ -37,13 +33,6 @@ def test_columns_of_the_spelling_among_others():
     lower = [VOCAB.strings.add(word.lower()) for word in words]
     np.testing.assert_array_equal(columns[:, 1], np.array(lower, dtype=np.uint64))
     assert read(make_doc([]), attributes=names).columns.shape == (0, 3)
-
-
-def test_white_space_tokens_are_left_out():
-    tokens = read(make_doc(["\n", "Dogs", " \t", "bark", "\n\n", "."]))
-    assert words_of(tokens) == ["Dogs", "bark", "."]
-    assert tokens.positions.tolist() == [1, 3, 5]
-    assert tokens.offsets.tolist() == [0, 3]
 
 
 @pytest.mark.parametrize(
@@ -60,28 +49,12 @@ def test_sentences(words, starts, offsets):
     assert read(doc).offsets.tolist() == offsets
 
 
-@pytest.mark.parametrize("docs", [[], [[]], [[" "], []]], ids=["none", "empty", "white space"])
-def test_nothing_to_read(docs):
-    tokens = read(*map(make_doc, docs), attributes=("ORTH", "TAG"))
-    assert (tokens.columns.shape, tokens.columns.dtype) == ((0, 2), np.uint64)
-    assert (tokens.positions.shape, tokens.positions.dtype) == ((0,), np.int64)
-    assert tokens.offsets.tolist() == [0]
-    assert tokens.docs.tolist() == [0] * (len(docs) + 1)
-
-
 def test_missing_tags_are_an_error_that_names_text_and_component():
     tagged = make_doc(["Dogs", "bark"], tags=["NNS", "VBP"])
     with pytest.raises(StructlearnError, match=r"'chunker' reads token\.tag_.*'Cats sleep '") as e:
         read(tagged, make_doc(["Cats", "sleep"]), attributes=("ORTH", "TAG"))
     assert e.value.code == "SL001"
     assert "spacy_structlearn.CrossPredicted.v1" in str(e.value)
-
-
-def test_tags_on_white_space_alone_are_missing_tags():
-    doc = make_doc(["Dogs", "\n"])
-    doc[1].tag_ = "_SP"
-    with pytest.raises(StructlearnError, match="SL001"):
-        read(doc, attributes=("TAG",))
 
 
 def test_a_text_without_entities_is_annotated_if_a_recognizer_has_run():

@@ -11,18 +11,14 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 import spacy
-from contracts.components import FILES, SAMPLE
 from pipeline.parsed import parsed_doc
-from spacy.tokens import Doc, Span, SpanGroup, Token
+from spacy.tokens import Doc, Span, Token
 from spacy.vocab import Vocab
 
 from spacy_structlearn.attachment.sites import Site
 from spacy_structlearn.errors import NonConstituentException, StructlearnError
 from spacy_structlearn.pipeline import extensions
-from spacy_structlearn.pipeline.doc_arrays import reattached
 from spacy_structlearn.pipeline.extensions import set_spans
-from spacy_structlearn.pipeline.readers import read_treebank
-from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
 
@@ -126,20 +122,7 @@ def test_all_is_empty_without_its_layer(kind, name):
             assert value is None or value in ((), "", {}, False)
 
 
-def test_trees_are_reattached_where_there_are_trees():
-    with pytest.raises(StructlearnError, match=r"SL020.*My dog"):
-        reattached(spacy.blank("en")("My dog"))
-
-
 # --- beyond ---------------------------------------------------------------------------------------
-def test_trees_are_those_of_the_treebank():
-    docs = [doc for _, doc in read_treebank(Vocab(), SAMPLE / "sample.trees", **FILES)]
-    gold = [normalize(tree) for tree in read_trees(SAMPLE / "sample.trees")]
-    assert [tree for doc in docs for tree in doc._.trees] == gold
-    found = [sentence._.tree for doc in docs for sentence in doc.sents]
-    assert [normalize(tree) for tree in found] == gold
-
-
 def test_a_sentence_with_several_tops_is_a_constituent_without_labels():
     doc = gold_doc("(TOP (NP (NN Fruit)) (NP (JJ red) (NN wine)) (. !))", FRUIT)
     sentence = next(doc.sents)
@@ -150,14 +133,6 @@ def test_a_sentence_with_several_tops_is_a_constituent_without_labels():
     assert texts(sentence._.children) == ["Fruit", "red wine", "!"]
     assert doc[1:3]._.parent == sentence
     assert doc[3]._.parent == sentence
-
-
-def test_a_word_alone():
-    doc = gold_doc("(UH Yes)", "(INTJ (UH Yes))")
-    assert list(map(str, doc._.trees)) == ["(TOP (UH Yes))", "(TOP (INTJ (UH Yes)))"]
-    assert doc[0]._.parse_string == "(UH Yes)"
-    assert doc[0]._.parent is None
-    assert doc[0:1]._.is_constituent
 
 
 def test_without_sentence_boundaries_the_doc_is_one_sentence():
@@ -244,15 +219,6 @@ def test_pp_head_is_that_of_prepositions_alone():
     ]
 
 
-def test_a_preposition_inside_its_phrase():
-    """The phrase may begin before its preposition, and overlap with the one before."""
-    doc = Doc(Vocab(), words=list("abcdefgh"))
-    found = [Site(0, 1, 2, 6, 2, 7, "N"), Site(0, 1, 4, 5, 3, 6, "V")]
-    set_spans(doc, "pp_attachments", extensions.site_spans(found))
-    assert [t.i for t in doc if t._.pp_head] == [2, 4]
-    assert doc[4]._.pp_head == doc[0]
-
-
 def test_a_group_that_is_none_of_attachments_is_named():
     doc = attached_doc()
     spans = [(span.label_, span.start, span.end) for span in doc.spans["pp_attachments"]]
@@ -317,14 +283,6 @@ def test_frames():
     assert said.arguments[1] == (Span(doc, 10, 11, label="ARG1"), "ARG1", 0.25)
 
 
-def test_the_first_argument_with_a_label():
-    pieces = [("ARGM-TMP", 0, 1), ("ARGM-TMP", 2, 3), ("ARG1", 3, 4)]
-    (frame,) = framed_doc(frames=[(1, None, pieces)])._.frames
-    assert frame.get("ARGM-TMP").start == 0
-    assert frame.get("ARG1").start == 3
-    assert frame.get("ARG0") is frame.get("V") is frame.get("") is None
-
-
 def test_random_frames():
     generator = random.Random(2)
     vocab = Vocab()
@@ -355,20 +313,6 @@ def test_a_group_that_is_none_of_frames_is_named():
     set_spans(doc, "srl", [*good[5:], *good[:5]])  # "said" before "ate"
     with pytest.raises(StructlearnError, match="SL033"):
         _ = doc._.frames
-
-
-@pytest.mark.parametrize("scores", [[0.5], (0.5,), ["x"], "x", 1.0, [0.5, 0.5], None])
-def test_scores_that_others_wrote(scores):
-    doc = Doc(Vocab(), words=["the", "dog", "ran"])
-    spans = [Span(doc, 0, 2, label="NP")]
-    doc.spans["np_chunks"] = SpanGroup(doc, name="np_chunks", spans=spans, attrs={"scores": scores})
-    if scores != ["x"]:
-        assert doc[0:2]._.np_chunk_prob == (
-            0.5 if len(np.shape(scores)) == 1 and len(scores) == 1 else None
-        )
-    with doc.retokenize() as retokenizer:
-        retokenizer.merge(doc[0:2])
-    assert [chunk.text for chunk in doc._.np_chunks] == ["the dog"]
 
 
 # --- all ------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from pipeline.parsed import parsed_doc
 from pipeline.test_extensions import random_tree
 from spacy.lang.en import English
-from spacy.tokens import Doc
 
 from spacy_structlearn.errors import NonConstituentException, StructlearnError
 from spacy_structlearn.pipeline import extensions
@@ -63,14 +62,6 @@ def test_parts_of_a_sentence(nltk):
         to_nltk(doc[1:3])
 
 
-def test_nothing_to_convert(nltk):
-    doc = Doc(VOCAB, words=["My", "dog"])
-    assert to_nltk(doc) == to_nltk(Doc(VOCAB)) == []
-    assert to_nltk(doc[:]) is None
-    with pytest.raises(StructlearnError, match=r"SL141.*Doc, Span or Tree.*str"):
-        to_nltk(FRUIT)
-
-
 def test_without_nltk(monkeypatch):
     monkeypatch.setitem(sys.modules, "nltk", None)
     with pytest.raises(StructlearnError, match=r"SL181.*pip install nltk"):
@@ -92,11 +83,6 @@ def test_trees_are_normalised():
     )
     doc = from_nltk(VOCAB, [fake(tree), fake(parse_tree("(NP (-NONE- *))"))])
     assert doc._.trees == (parse_tree("(TOP (S (NP (PRP It)) (VP (VBD sank) (ADVP (RB fast)))))"),)
-
-
-def test_a_single_word_and_no_tree():
-    assert from_nltk(VOCAB, [FakeTree("UH", ["Oh"])])._.trees == (parse_tree("(TOP (UH Oh))"),)
-    assert len(from_nltk(VOCAB, [])) == 0
 
 
 @pytest.mark.parametrize(
@@ -126,8 +112,3 @@ def test_there_and_back(generator, data):
 
 def rebuilt(node, children):
     return Tree(node.label, children)
-
-
-def test_deep_trees(nltk):
-    tree = parse_tree("(S (VP " * 3000 + "(VB go)" + "))" * 3000)
-    assert list(from_nltk(VOCAB, [to_nltk(tree)])._.trees) == [normalize(tree)]

@@ -105,39 +105,6 @@ def test_the_loss_of_both_phases_of_a_conditional_grammar_is_reported():
         assert losses == sorted(losses, reverse=True)
 
 
-def test_products_of_conditional_grammars():
-    nlp, first = loaded("ConditionalGrammar")
-    both = trained(listed("ConditionalGrammar"), grammars=2)
-    grammar, first = part(listed("ConditionalGrammar"), both).parameters, first.parameters
-    assert grammar.members == 1
-    assert grammar.levels[: len(first.levels)] == first.levels
-    assert grammar.levels[-1] != first.levels[-1]
-    found = both.evaluate(examples(listed("ConditionalGrammar"), nlp))
-    assert found["constituents_f"] > 0.9
-
-
-def test_mean_field_learns_the_sample():
-    nlp = trained(listed("ISBN"), means="mean_field", state_size=12)
-    assert part(listed("ISBN"), nlp).parameters.means == "mean_field"
-    assert nlp.evaluate(examples(listed("ISBN"), nlp, 3))["constituents_f"] > 0.8
-
-
-def test_the_config_of_m_estimation_has_as_many_steps_as_there_can_be():
-    config = spacy.util.load_config(CONFIG).interpolate()
-    settings = {**config["components"]["constituency_parser"]}
-    assert set(settings["thresholds"]) == {settings["model"]["threshold"]}
-    # Few features and a weak penalty: the minimum is not reached.
-    hard = {"templates": ["LABEL|WORD[first]"], "l2": 1e-6, "tolerance": 0.0}
-    settings["model"] = {**settings["model"], **hard}
-    nlp = spacy.blank("en")
-    parser = nlp.add_pipe(settings.pop("factory"), config=settings)
-    found = examples(listed("MEstimatedGrammar"), nlp)
-    parser.initialize(lambda: found)
-    numbers = []
-    parser.fit(found, on_iteration=lambda number, _: numbers.append(number))
-    assert numbers[-1] + 1 == config["training"]["max_steps"]
-
-
 @pytest.mark.parametrize("name", ["LatentGrammar", "ISBN"])
 def test_another_treebank_with_other_labels(name):
     """No label, tag or language is wired in, and no tag of the tokens is needed."""
@@ -171,16 +138,6 @@ def test_decoders_of_networks_take_the_best_tree_or_that_of_the_best_brackets():
                 best = [str(tree) for _, tree in parser.k_best(sentence, 50)]
                 taken.append(best.index(f"(TOP {sentence._.parse_string})"))
         assert any(taken) == (parser.decoder != "viterbi")
-
-
-def test_words_may_be_forgotten():
-    nlp, parser = loaded("MEstimatedGrammar")
-    known = scores(nlp("The council opened the door."))
-    parser.parameters = parser.parameters.without_words(["council"])
-    # Alike at the beginning and at the end, and in shape.
-    unknown, never_seen = nlp("The council opened the door."), nlp("The coumncil opened the door.")
-    np.testing.assert_array_equal(scores(unknown), scores(never_seen))
-    assert not np.array_equal(scores(unknown), known)
 
 
 # --- storage --------------------------------------------------------------------------------------

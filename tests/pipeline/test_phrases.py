@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 from pipeline.parsed import parsed_doc
 from pipeline.test_extensions import random_tree
 from spacy.lang.en import English
-from spacy.tokens import Doc
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import extensions
-from spacy_structlearn.pipeline.extensions import clauses, phrases, set_spans
+from spacy_structlearn.pipeline.extensions import phrases, set_spans
 
 VOCAB = English().vocab
 NESTED = (
@@ -51,14 +50,6 @@ def test_noun_phrases(which, expected):
     assert doc._.phrases("SBAR", which=which) == ()
 
 
-def test_several_labels_and_all_labels():
-    doc = doc_of(NESTED)
-    found = [(span.label_, span.text) for span in doc._.phrases("VP", "PP")]
-    assert found == [("PP", "of my sister"), ("VP", "leaked")]
-    assert len(doc._.phrases()) == 6
-    assert texts(doc._.phrases(which="maximal")) == [doc[:].text]
-
-
 def test_those_within_a_span():
     doc = doc_of(NESTED, NESTED)
     first, second = doc.sents
@@ -69,37 +60,6 @@ def test_those_within_a_span():
     assert texts(doc[1:5]._.phrases("NP", which="maximal")) == ["my sister"]
     assert texts(doc[3:11]._.phrases("NP")) == ["my sister", "The boat"]
     assert doc[3:3]._.phrases("NP") == ()
-
-
-def test_unary_chains_have_a_phrase_for_each_label():
-    doc = doc_of("(S (S (VP (NP (NP (NN Boats))))))")
-    set_spans(doc, "constituents", [(label, 0, 1) for label in ("S", "VP", "NP", "NP")])
-    assert [span.label_ for span in doc._.phrases()] == ["S", "VP", "NP"]
-    assert [span.label_ for span in doc._.phrases("NP")] == ["NP"]
-    assert [span.label_ for span in doc._.phrases("VP", "NP", which="maximal")] == ["VP"]
-    assert [span.label_ for span in doc._.phrases("VP", "NP", which="minimal")] == ["NP"]
-
-
-def test_white_space_is_in_no_phrase():
-    doc = doc_of(NESTED, NESTED, space=(0, 3, 7))
-    assert [texts(s._.phrases("NP", which="minimal")) for s in doc.sents] == [
-        ["The boat", "my sister"],
-        ["The boat", "my sister"],
-    ]
-
-
-def test_after_tokens_are_merged():
-    doc = doc_of(NESTED, NESTED)
-    with doc.retokenize() as retokenizer:
-        retokenizer.merge(doc[0:2])
-    assert texts(doc._.phrases("NP", which="maximal")) == ["The boat of my sister"] * 2
-    assert [clause.verb.text for clause in doc._.clauses] == ["leaked", "leaked"]
-
-
-def test_without_a_parser():
-    doc = Doc(VOCAB, words=["My", "dog"])
-    for part in (doc, doc[:], doc[1:], doc[1:1], Doc(VOCAB)):
-        assert part._.phrases("NP") == part._.phrases() == part._.clauses == ()
 
 
 @pytest.mark.parametrize("which", ["largest", None])
@@ -350,13 +310,6 @@ def test_clauses_of_spans_and_with_white_space():
     assert doc[3:]._.clauses == first._.clauses[1:] + second._.clauses
     assert doc[5:5]._.clauses == ()
     assert [c.verb.text for c in doc_of(tree, sents=False)[2:]._.clauses] == ["leaked"]
-
-
-def test_deep_trees():
-    tree = "(S (VP (VB go) " * 3000 + "(ADVP (RB on))" + "))" * 3000
-    assert len(doc_of(tree)._.clauses) == 3000
-    tree = "(VP (MD may) " * 3000 + "(VP (VB go))" + ")" * 3000
-    assert len(clauses(doc_of(f"(S {SHE} {tree})"))) == 1
 
 
 @given(st.randoms(use_true_random=False))

@@ -3,8 +3,6 @@ input.
 """
 
 import pickle
-import re
-import warnings
 
 import numpy as np
 import pytest
@@ -114,43 +112,6 @@ def test_the_group_of_a_doc(attacher, nlp):
     assert scores.tolist() == np.repeat(probabilities, 5).tolist()
 
 
-def test_what_the_tree_says_of_the_attachment_makes_no_difference(attacher, nlp):
-    for label, phrases in PHRASES.items():
-        for phrase in phrases:
-            both = [
-                attacher(parsed_doc(nlp.vocab, verb_phrase(*phrase.split(), at))) for at in "VN"
-            ]
-            assert readable(both[0]) == readable(both[1])
-            assert both[0]._.pp_attachments[0].label == label
-
-
-def test_probabilities_are_those_of_the_classifier(attacher, nlp):
-    words = ("ate", "pizza", "with", "spoons")
-    (row,) = attacher.parameters.predict_proba(variables([words]))
-    doc = attacher(parsed_doc(nlp.vocab, verb_phrase(*words[1:], "V")))
-    (found,) = doc._.pp_attachments
-    assert found.prob == pytest.approx(row.max(), rel=1e-6)
-    assert found.label == attacher.parameters.labels[row.argmax()]
-
-
-def test_the_pieces_of_a_sentence_that_was_cut_are_read_one_by_one(attacher, nlp):
-    behind = "(PP (IN with) (NP (NNS forks)))"
-    whole = attacher(parsed_doc(nlp.vocab, *SENTENCES[:2], behind))
-    assert readable(attacher(parsed.cut_doc(nlp.vocab, *SENTENCES[:2], behind))) == readable(whole)
-    assert len(readable(whole)) == 2
-
-
-def test_several_sites_of_one_verb(attacher, nlp):
-    text = "(S (NP (PRP I)) (VP (VBD ate) (NP (NP (NNS bowls)) (PP (IN of) (NP (NN soup))))"
-    doc = parsed_doc(nlp.vocab, f"{text} (PP (IN with) (NP (NNS spoons)))) (. .))")
-    assert [(a.prep.text, a.verb.i, a.noun.i) for a in attacher(doc)._.pp_attachments] == [
-        ("of", 1, 2),
-        ("with", 1, 2),
-    ]
-    assert doc[3]._.pp_head == doc[2]
-    assert doc[5]._.pp_head == doc[1]
-
-
 # --- where sites come from ------------------------------------------------------------------------
 def chunked_doc(vocab, space=()):
     doc = parsed_doc(vocab, SENTENCES[0], SENTENCES[6], space=space)
@@ -220,26 +181,6 @@ def test_what_is_missing_is_named(nlp, attacher, monkeypatch, source, groups, ta
 
 
 # --- settings -------------------------------------------------------------------------------------
-@pytest.mark.parametrize("source", ["constituents", "np_chunks"])
-def test_the_first_doc_with_other_tags_gets_a_warning(nlp, source):
-    component = pickle.loads(pickle.dumps(nlp)).get_pipe("pp_attacher")
-    component.source = source
-    doc = Doc(nlp.vocab, words=["Dia", "makan", "roti"], tags=["PRN", "VBT", "NNO"])
-    set_spans(doc, source, [("NP", 0, 3)])
-    plain = parsed_doc(nlp.vocab, "(S (NP (PRP I)) (VP (VBD ate)))")
-    set_spans(plain, "np_chunks", [("NP", 0, 1)])
-    with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always")
-        component(plain)
-        assert not found
-        for _ in range(2):
-            assert component(doc)._.pp_attachments == ()
-    (warning,) = found
-    assert re.search(
-        r"SL801.*'pp_attacher'.*'Dia makan roti ?'.*PRN, VBT, NNO", str(warning.message)
-    )
-
-
 def test_attachments_below_the_confidence_are_not_reported(attacher, nlp):
     docs = [parsed_doc(nlp.vocab, s) for s in (*SENTENCES, verb_phrase("a", "b", "c", "V"))]
     probabilities = [attacher(doc)._.pp_attachments[0].prob for doc in docs]
@@ -281,27 +222,6 @@ def test_classes_are_variables_of_their_own():
     assert table.symbols[:, 4:7].tolist() == [[0, 0, path[hash_string("Forks")]], [shape, 0, 0]]
     assert variables([], None, classes).symbols.shape == (0, 10)
     assert variables([], None, WordClasses.empty()).variables == ("v", "n1", "p", "n2")
-
-
-def test_classes_are_part_of_the_model(tmp_path):
-    words = sorted({word for phrases in PHRASES.values() for p in phrases for word in p.split()})
-    ids = np.array(sorted(map(hash_string, words)), dtype=np.uint64)
-    numbers = np.arange(len(ids), dtype=np.uint16) % 3
-    classes = WordClasses(ids, numbers, np.array([0b100, 0b101, 0b11], dtype=np.uint64))
-    (tmp_path / "classes").write_bytes(classes.to_bytes())
-    templates = [["p"], ["p", "n2_class"]]
-    model = {
-        "@architectures": "spacy_structlearn.LogLinear.v1",
-        "templates": templates,
-        "classes": str(tmp_path / "classes"),
-    }
-    nlp = trained(model=model)
-    assert "n2_class" in nlp.get_pipe("pp_attacher").parameters.variables
-    del model["classes"]
-    other = spacy.blank("en")
-    other.add_pipe("pp_attacher", config={"model": model})
-    other.get_pipe("pp_attacher").from_bytes(nlp.get_pipe("pp_attacher").to_bytes())
-    assert other.get_pipe("pp_attacher").model.attrs["classes"] == classes
 
 
 def test_variables():
@@ -377,19 +297,6 @@ def test_associations_are_stored(tmp_path, nlp):
     assert [readable(again(doc.copy())) for doc in docs] == expected
 
 
-def test_associations_need_a_file_and_a_lemmatizer(tmp_path):
-    lemmatizer = {"@misc": "spacy_structlearn.english_lemmas.v1"}
-    with pytest.raises(StructlearnError, match=r"SL043.*associations is .*no_file"):
-        trained(associations=str(tmp_path / "no_file"), lemmatizer=lemmatizer)
-    with pytest.raises(StructlearnError, match=r"SL043.*associations.*lemmatizer"):
-        trained(associations=str(tmp_path / "no_file"))
-
-
-def test_a_learner_is_no_lemmatizer():
-    with pytest.raises(StructlearnError, match=r"SL043.*lemmatizer is CRF"):
-        trained(lemmatizer={"@architectures": "spacy_structlearn.CRF.v1"})
-
-
 def test_words_of_the_context(nlp):
     attacher = trained(context=True).get_pipe("pp_attacher")
     doc = parsed_doc(nlp.vocab, SENTENCES[0], gold=True)
@@ -439,14 +346,6 @@ def test_all_phrases_of_a_chain(attacher, nlp):
         assert ours(doc)._.pp_attachments == ()
 
 
-def test_chains_of_chunks(nlp):
-    ours = trained(chains=True, source="np_chunks").get_pipe("pp_attacher")
-    doc = parsed_doc(nlp.vocab, CHAIN)
-    chunks = [("NP", i, i + 1) for i in (0, 2, 4, 6, 8)]
-    set_spans(doc, "np_chunks", chunks)
-    assert [a.prep.text for a in ours(doc)._.pp_attachments] == ["of", "with", "in"]
-
-
 def test_phrases_of_an_earlier_phrase_are_not_moved(nlp):
     """`reattach` moves a phrase between the verb and its object only."""
     flat = CHAIN.replace(
@@ -463,14 +362,6 @@ def test_phrases_of_an_earlier_phrase_are_not_moved(nlp):
     assert reattached(doc) == doc._.trees
     set_spans(doc, "pp_attachments", site_spans([found[0], Site(1, 2, 5, 6, 5, 7, "N")]))
     assert reattached(doc) != doc._.trees
-
-
-def test_trees_and_attachments_agree_after_reattaching(attacher, nlp):
-    for phrase in (p for phrases in PHRASES.values() for p in phrases):
-        for label in "VN":
-            doc = attacher(parsed_doc(nlp.vocab, verb_phrase(*phrase.split(), label)))
-            (tree,) = reattached(doc)
-            assert [s.label for s in sites(tree)] == [a.label for a in doc._.pp_attachments]
 
 
 # --- training -------------------------------------------------------------------------------------

@@ -82,22 +82,6 @@ def test_conll_a_sentence_is_a_doc_with_its_np_chunks(conll):
     assert [len(list(doc.sents)) for doc in (first, second)] == [1, 1]
 
 
-def test_conll_other_types(conll):
-    first, second = docs(create_conll_chunks_reader(conll, types=["VP", "PP"]))
-    assert group(first) == [("VP", 2, 3)]
-    assert group(second) == [("VP", 1, 2), ("PP", 2, 3)]
-    # Those that do not occur leave empty groups.
-    reader = create_conll_chunks_reader(conll, types=["ADJP"])
-    assert [group(doc) for doc in docs(reader)] == [group(doc) for doc in docs(reader)] == [[], []]
-
-
-@pytest.mark.parametrize(("start", "stop", "expected"), [(0, 2, "ab"), (1, 3, "bc"), (9, None, "")])
-def test_conll_start_and_stop_are_a_slice_of_the_sentences(tmp_path, start, stop, expected):
-    path = write(tmp_path / "four.txt", "".join(f"{word} NN O\n\n" for word in "abcd"))
-    reader = create_conll_chunks_reader(path, start=start, stop=stop)
-    assert "".join(doc.text.strip() for doc in docs(reader)) == expected
-
-
 def test_conll_blank_lines_and_document_marks_separate_and_are_nothing_themselves(tmp_path):
     text = "\n\n-DOCSTART- -X- -X- O\n\na NN O\n   \n\n\nb NN O\n-DOCSTART-\nc NN O"
     path = write(tmp_path / "blank.txt", text)
@@ -153,25 +137,6 @@ def treebank(tmp_path):
         "spaces": write(tmp_path / "all.spaces", SPACES),
         "props": write(tmp_path / "all.props", PROPS),
     }
-
-
-def test_treebank_without_other_files_a_sentence_is_a_doc(treebank):
-    first, second, third = docs(create_treebank_reader(treebank["path"]))
-    assert words(second) == ["It", "was", "eaten", "by", "a", "friend", "of", "cats", "."]
-    assert [token.tag_ for token in third] == ["NNS", "VBP", "."]
-    assert all(doc.has_unknown_spaces for doc in (first, second, third))
-    assert group(second) == [("NP", 0, 1), ("NP", 4, 6), ("NP", 7, 8)]
-
-
-def test_treebank_brackets_of_the_normalised_trees(treebank):
-    news, _ = docs(create_treebank_reader(**treebank))
-    assert group(news, "constituents") == [
-        *(("S", 0, 5), ("NP", 0, 2), ("VP", 2, 4), ("NP", 3, 4)),
-        *(("S", 5, 14), ("NP", 5, 6), ("VP", 6, 13), ("VP", 7, 13), ("PP", 8, 13)),
-        *(("NP", 9, 13), ("NP", 9, 11), ("PP", 11, 13), ("NP", 12, 13)),
-    ]
-    for example in create_treebank_reader(**treebank)(NLP):
-        assert "constituents" not in example.predicted.spans
 
 
 def flat_props(*sentences, document="a"):
@@ -371,13 +336,6 @@ def test_treebank_propositions_of_other_tokens_name_the_line(treebank, old, new,
     assert "all.trees" in message
 
 
-def test_treebank_broken_columns_name_file_and_line(treebank):
-    write(treebank["props"], PROPS.replace("Cats NNS (TOP(S(NP*) - -       (ARG0*)", "Cats -"))
-    number, message = code(create_treebank_reader(**treebank))
-    assert number == "SL130"
-    assert "all.props, line 17: 5 columns" in message
-
-
 # --- every sentence of the sample treebank --------------------------------------------------------
 
 
@@ -480,18 +438,6 @@ def test_docbin_damaged_files_are_named_in_one_line(tmp_path, damage):
     assert "structlearn convert" in message
 
 
-def test_docbin_spans_for_the_predicted_docs(tmp_path):
-    doc = gold_doc(Vocab())
-    doc.spans["frames"].attrs["scores"] = [0.5]
-    path = docbin(tmp_path / "a.spacy", doc)
-    (example,) = create_docbin_reader(path, spans=["frames", "other"])(NLP)
-    assert set(example.predicted.spans) == {"frames"}
-    assert group(example.predicted, "frames") == group(doc, "frames")
-    assert example.predicted.spans["frames"].attrs["scores"] == [0.5]
-    example.predicted.spans["frames"] = []
-    assert group(example.reference, "frames") == group(doc, "frames")
-
-
 # --- PPQuadruples ---------------------------------------------------------------------------------
 QUADRUPLES = """\
 40000 set stage for increase N
@@ -504,19 +450,6 @@ QUADRUPLES = """\
 @pytest.fixture
 def quadruples(tmp_path):
     return write(tmp_path / "devset", QUADRUPLES)
-
-
-def test_quadruples_an_item_is_a_doc_of_four_tokens(quadruples):
-    found = docs(create_pp_quadruples_reader(quadruples))
-    assert [words(doc) for doc in found][1:] == [
-        ["Advanced", "1", "to", "75"],
-        ["is", "%", "of", "$"],
-    ]
-    assert [doc.spans["pp_attachments"][0].label_ for doc in found] == ["N", "V", "N"]
-    (site,) = found[0]._.pp_attachments
-    assert [t.text for t in site[2:6]] == ["set", "stage", "for", "increase"]
-    assert site.pp.text == "for increase"
-    assert "constituents" not in found[0].spans
 
 
 @pytest.mark.parametrize("key", ["constituents", "np_chunks"])
@@ -563,14 +496,6 @@ def test_missing_files_are_named_by_readers_from_a_config(name, settings):
     number, message = code(registry.resolve(config)["reader"])
     assert number == "SL010"
     assert "nowhere" in message
-
-
-@pytest.mark.parametrize("name", ["ConllChunks", "PPQuadruples", "Treebank", "DocBin", "RawText"])
-def test_a_config_without_a_path_is_valid_but_cannot_be_read(name):
-    config = {"reader": {"@readers": f"spacy_structlearn.{name}.v1", "path": None}}
-    number, message = code(registry.resolve(config)["reader"])
-    assert number == "SL091"
-    assert "--paths.train and --paths.dev" in message
 
 
 def test_a_mark_at_the_beginning_of_a_file_is_no_text(treebank, tmp_path):

@@ -1,6 +1,5 @@
 """The role labeler as spaCy sees it: training, prediction, storage, odd input."""
 
-import logging
 import pickle
 import re
 import warnings
@@ -21,7 +20,7 @@ from spacy.vocab import Vocab
 from spacy_structlearn.attachment.sites import Site
 from spacy_structlearn.classification.features import Table, symbol
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.pipeline import srl_labeler, srl_stages
+from spacy_structlearn.pipeline import srl_stages
 from spacy_structlearn.pipeline.doc_arrays import form_ids
 from spacy_structlearn.pipeline.extensions import frame_spans, set_spans, site_spans
 from spacy_structlearn.pipeline.readers import to_example
@@ -30,7 +29,7 @@ from spacy_structlearn.pipeline.srl_stages import STAGES, srl_templates
 from spacy_structlearn.pipeline.storage.word_classes import share_classes
 from spacy_structlearn.roles.features import features, predicate_features
 from spacy_structlearn.roles.phrases import RoleTrees, candidates
-from spacy_structlearn.roles.propositions import ENGLISH, RoleLabels
+from spacy_structlearn.roles.propositions import ENGLISH
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.heads import LEFTMOST
 from spacy_structlearn.trees.nodes import Brackets
@@ -182,12 +181,6 @@ def test_frames_of_a_doc(labeler, nlp):
     assert sum(token._.srl is not None for token in doc) == N_FRAMES
 
 
-def test_the_pieces_of_a_sentence_that_was_cut_are_read_one_by_one(labeler, nlp):
-    whole = labeler(parsed_doc(nlp.vocab, *SENTENCES))
-    cut = labeler(parsed.cut_doc(nlp.vocab, *(tree for tree, _ in SENTENCES)))
-    assert exact(cut) == exact(whole)
-
-
 def test_what_the_stages_say_is_what_is_reported(labeler, nlp):
     """Without candidates that overlap, probabilities are products of those of the classifiers."""
     doc = labeler(parsed_doc(nlp.vocab, GAVE))
@@ -233,14 +226,6 @@ def test_of_equally_probable_senses_the_first(labeler, nlp, monkeypatch):
     assert [frame.roleset for frame in doc._.frames] == ["eat.07"]
 
 
-def test_a_verb_that_was_never_seen_has_no_roleset(labeler, nlp):
-    unknown = (ATE[0].replace("ate", "zorked"), {})
-    (frame,) = labeler(parsed_doc(nlp.vocab, unknown))._.frames
-    assert frame.roleset is None
-    assert frame.predicate.kb_id_ == ""
-    assert frame.get("ARG0").text == "She"
-
-
 @pytest.mark.parametrize(
     ("groups", "tags", "named"),
     [((), True, ["constituents"]), (("constituents",), False, ["constituents", "tag_"])],
@@ -272,44 +257,6 @@ def test_the_first_doc_with_other_tags_gets_a_warning(nlp):
     assert re.search(
         r"SL801.*'srl_labeler'.*'Dia makan roti ?'.*PRN, VBT, NNO", str(warning.message)
     )
-
-
-@pytest.mark.filterwarnings("error")
-def test_a_labeler_of_other_tags_does_not_warn(nlp):
-    component = pickle.loads(pickle.dumps(nlp)).get_pipe("srl_labeler")
-    doc = parsed_doc(nlp.vocab, (OTHER_TAGS, {}))
-    component.predicate_tags = ["VBI"]
-    component(doc)
-    component.predicate_tags, component.role_labels = None, RoleLabels(verbs=frozenset())
-    component.cfg["others"]["tags"] = ["NNP-X"]
-    component(doc)
-
-
-def test_tags_of_the_parser_go_before_those_of_the_tokens(labeler, nlp):
-    whole = parsed_doc(nlp.vocab, ATE)
-    doc = Doc(nlp.vocab, words=[t.text for t in whole], tags=["NN"] * len(whole))
-    doc.spans["constituents"] = whole.spans["constituents"].copy(doc=doc)
-    assert labeler(doc)._.frames == ()
-    tags = [(token.tag_, token.i, token.i + 1) for token in whole]
-    set_spans(doc, "constituent_tags", tags)
-    assert exact(labeler(doc)) == exact(labeler(whole))
-
-
-def test_pipe_equals_call(labeler, nlp, monkeypatch):
-    texts = [SENTENCES[:2], [], SENTENCES[3:], [YES]] * 3
-    docs = [parsed_doc(nlp.vocab, *sentences) for sentences in texts]
-    alone = [exact(labeler(doc.copy())) for doc in docs]
-    monkeypatch.setattr(srl_labeler, "WORDS", 30)  # a Doc or a few at a time
-    assert [exact(doc) for doc in labeler.pipe(docs, batch_size=5)] == alone
-
-
-def test_a_sentence_of_a_thousand_words(labeler, nlp):
-    many = " (, ,) ".join(["(NP (NN pizza))"] * 500)
-    deep = "(S (NP (PRP I)) (VP (VBD saw) " * 300 + "(NP (NN pizza))" + "))" * 300
-    doc = labeler(parsed_doc(nlp.vocab, (f"(S (NP (PRP I)) (VP (VBD ate) {many}))", {})))
-    assert doc._.frames[0].get("ARG0").text == "I"
-    doc = labeler(parsed_doc(nlp.vocab, (deep, {})))
-    assert len(doc._.frames) == 300
 
 
 @pytest.mark.parametrize("rows", [1, 20])
@@ -440,34 +387,6 @@ def test_calibration(nlp, tmp_path):
     assert stored.calibration == pytest.approx(labeler.calibration, rel=1e-8)
     scores = stored(scored(*SENTENCES).predicted).spans["srl"].attrs["scores"]
     np.testing.assert_allclose(scores, after.spans["srl"].attrs["scores"], rtol=1e-6)
-
-
-def test_calibration_counts_what_is_not_reported(nlp):
-    """Otherwise it would be fitted to the arguments that are sure of themselves alone."""
-
-    def fitted(**settings):
-        labeler = pickle.loads(pickle.dumps(nlp)).get_pipe("srl_labeler")
-        for name, value in settings.items():
-            setattr(labeler, name, value)
-        wrong = (ATE[0], {"ate": ("eat.01", "ARG1 She | ARG0 pizza")})
-        docs = [parsed_doc(labeler.vocab, s, gold=True) for s in (*SENTENCES, wrong)]
-        examples = [to_example(doc, spans=["constituents"]) for doc in docs]
-        with pytest.raises(StructlearnError, match="SL037"):
-            labeler.calibrate(examples)  # their trees were not parsed
-        for example in examples:
-            brackets = example.predicted.spans["constituents"]
-            brackets.attrs["scores"] = np.full(len(brackets), 0.9, dtype=np.float32)
-        return labeler.calibrate(examples), labeler
-
-    weights, labeler = fitted(min_confidence=1.0)
-    assert weights == fitted()[0]
-    assert labeler.min_confidence == 1.0
-    # Again, it is not of what the last one gave.
-    assert fitted(calibration=(0.0, 0.5))[0] == weights
-    # What cannot be calibrated stays as it was.
-    with pytest.raises(StructlearnError, match="SL037"):
-        labeler.calibrate([])
-    assert labeler.calibration == weights
 
 
 def test_no_core_role_twice(labeler, nlp, setting):
@@ -718,35 +637,6 @@ def test_stages_that_learn_nothing_are_passed_over():
     assert readable(doc) == [("ate", None, ATE[1]["ate"][1])]
 
 
-def test_without_any_candidate_in_training_nothing_is_an_argument():
-    """Arguments are known, but their sentences have no trees."""
-    nlp = spacy.blank("en")
-    labeler = nlp.add_pipe("srl_labeler", config={"model": stages()})
-    doc = parsed_doc(nlp.vocab, ATE, gold=True)
-    set_spans(doc, "constituents", [])
-    bare = parsed_doc(nlp.vocab, ("(S (VBD ate))", {"ate": ("eat.01", "")}), gold=True)
-    examples = [to_example(doc), to_example(bare)]
-    nlp.initialize(lambda: examples)
-    labeler.fit(examples)
-    assert labeler.parameters["identification"].is_empty
-    assert readable(labeler(parsed_doc(nlp.vocab, ATE))) == [("ate", "eat.01", "")]
-
-
-def test_stages_that_have_seen_one_label():
-    """Where each candidate is an argument, or each verb a predicate, there is nothing to choose."""
-    tree = "(S (NP (PRP She)) (VP (VBD ate) (NP (NN pizza))))"
-    frames = {"ate": ("eat.01", "ARG0 She | ARG1 pizza")}
-    nlp = trained([(tree, frames)])
-    labeler = nlp.get_pipe("srl_labeler")
-    assert labeler.parameters["identification"].labels == ("ARG",)
-    assert labeler.parameters["predicates"].labels == ("PREDICATE",)
-    doc = labeler(parsed_doc(nlp.vocab, (tree, {})))
-    assert readable(doc) == [("ate", *frames["ate"])]
-    assert doc._.frames[0].prob == 1.0
-    doc = labeler(parsed_doc(nlp.vocab, ATE))
-    assert min(a.prob for a in doc._.frames[0].arguments) > 0
-
-
 # --- training -------------------------------------------------------------------------------------
 def test_gold_data(labeler, nlp):
     doc = parsed_doc(nlp.vocab, RELATIVE, HAS_EATEN, gold=True)
@@ -791,32 +681,6 @@ def test_what_does_not_fit_is_left_out(labeler, nlp):
     assert data["identification"].labels.count("ARG") == 3  # whatever its role
 
 
-def test_sentences_without_a_complete_tree_are_left_out(labeler, nlp, caplog):
-    doc = parsed_doc(nlp.vocab, *SENTENCES[:3], gold=True, space=(5,))
-    spans = [(s.label_, s.start, s.end) for s in doc.spans["constituents"]]
-    set_spans(doc, "constituents", [s for s in spans if not 6 <= s[1] < 13])
-    doc = Doc.from_docs([doc, Doc(nlp.vocab, words=["\n"], tags=["_SP"], sent_starts=[True])])
-    assert len(list(doc.sents)) == 4
-    whole = labeler.gold_data(to_example(parsed_doc(nlp.vocab, ATE, PASSIVE, gold=True)))
-    with caplog.at_level(logging.WARNING):
-        data = labeler.gold_data(to_example(doc))
-    assert {stage: part.labels for stage, part in data.items()} == {
-        stage: part.labels for stage, part in whole.items()
-    }
-    assert "srl_labeler: 1 of the sentences" in caplog.text
-
-
-def test_gold_without_frames_or_trees_is_none(labeler, nlp):
-    for key in ("srl", "constituents"):
-        doc = parsed_doc(nlp.vocab, ATE, gold=True)
-        del doc.spans[key]
-        assert labeler.gold_data(to_example(doc)) is None
-        fresh = spacy.blank("en").add_pipe("srl_labeler")
-        with pytest.raises(StructlearnError, match=r"SL005.*srl.*constituents"):
-            fresh.initialize(lambda doc=doc: [to_example(doc)])
-    assert labeler.gold_data(to_example(parsed_doc(nlp.vocab, YES, gold=True))) is None
-
-
 @pytest.mark.parametrize(
     ("config", "named"),
     [
@@ -852,22 +716,6 @@ def test_rolesets_of_new_data_are_added_and_the_calibration_is_kept(nlp):
     assert before["run"]["02"] == "run.02"
     assert "run.09" in again.vocab.strings
     assert labeler.calibration == calibration
-
-
-def test_what_initialize_keeps_of_what_was_loaded(nlp):
-    again = pickle.loads(pickle.dumps(nlp))
-    labeler = again.get_pipe("srl_labeler")
-    labeler.calibration = calibration = (-1.0, 0.5)
-    before, rolesets = labeler.parameters, labeler.cfg["rolesets"]
-    # Frames without arguments tell nothing of roles.
-    bare = parsed_doc(nlp.vocab, ("(S (VBD ate))", {"ate": ("eat.09", "")}), gold=True)
-    for data in ((), (lambda: [to_example(bare)],)):
-        again.initialize(*data)
-        assert labeler.parameters is before
-        assert labeler.cfg["rolesets"] is rolesets
-    labeler.calibration = calibration
-    again.initialize(lambda: training_examples(again))
-    assert labeler.calibration is None
 
 
 def toy_doc(vocab, words):

@@ -24,10 +24,6 @@ def test_arguments_are_those_of_the_verb():
     assert find_clauses(TREE, lambda verb: roles[5] if verb == 1 else ()) == [SAID, SOLD]
 
 
-def test_a_single_word_has_no_clause():
-    assert find_clauses(parse_tree("(VB Go)")) == []
-
-
 def test_the_verb_of_an_inner_clause_has_no_second_clause():
     """Even if its tag is none of a verb."""
     tree = parse_tree("(S (NP (PRP she)) (VP (S (VP (NN sells)))))")

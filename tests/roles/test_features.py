@@ -10,7 +10,6 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.roles.features import (
     FEATURES,
     GILDEA_JURAFSKY,
-    OF_LOWER_CASE,
     PREDICATE_FEATURES,
     ROLESET,
     features,
@@ -18,7 +17,6 @@ from spacy_structlearn.roles.features import (
 )
 from spacy_structlearn.roles.phrases import ArgumentNodes, candidates
 from spacy_structlearn.roles.propositions import RoleLabels
-from spacy_structlearn.trees.tree import Tree
 
 
 def plain(columns) -> dict[str, list[str | None]]:
@@ -182,27 +180,6 @@ def test_classes_and_spelling_of_words():
     assert list(nodes_of(GAVE, classes_of=classes_of).word_classes)[8:11] == [None, None, "111"]
 
 
-def test_coarser_classes():
-    def classes_of(words):
-        return np.array([0b1_0110_0111_0101 if w == "Xmas" else 0 for w in words], dtype=np.uint64)
-
-    nodes = nodes_of(GAVE, classes_of=classes_of)
-    sites = ArgumentNodes.of([(6, [nodes.node(11, 13), nodes.node(9, 11)])])
-    found = plain(features(nodes, sites, ("content_class_8", "content_class_10")))
-    assert found == {
-        "content_class_8": ["101100111", None],
-        "content_class_10": ["10110011101", None],
-    }
-
-
-@pytest.mark.parametrize("span", [(0, 1), (2, 6), (11, 13), (12, 13), (0, 18)])
-def test_words_in_lower_case(span):
-    plain_names = [name.removesuffix("_lower") for name in OF_LOWER_CASE]
-    found = asked(GAVE.replace("the", "THE"), 6, span, *plain_names)
-    lower = asked(GAVE.replace("the", "THE"), 6, span, *OF_LOWER_CASE)
-    assert lower == [None if word is None else word.lower() for word in found]
-
-
 def test_what_is_said_of_the_predicate():
     assert asked(GAVE, 6, (2, 6), "predicate_tag", "particle") == ["VBD", "up"]
     assert asked(GAVE, 16, (2, 6), "predicate_tag", "particle") == ["VB", None]
@@ -243,22 +220,6 @@ def test_what_is_asked_of_a_predicate_alone():
     ]
 
 
-def test_a_predicate_at_the_ends_of_a_sentence():
-    columns = plain(predicate_features(nodes_of("(VP (VB Go))"), [0], lemmatize=None))
-    assert columns["lemma"] == ["go"]
-    for name in ("previous", "previous_tag", "next", "next_tag", "above", "before", "after"):
-        assert columns[name] == [None]
-    assert list(predicate_features(nodes_of(Tree("VB", (), "Go")), [0])["above"]) == [None]
-
-
-def test_names_of_predicate_features():
-    nodes = nodes_of("(VP (VB Go))")
-    with pytest.raises(StructlearnError, match="SL132"):
-        predicate_features(nodes, [0], ["path"])
-    with pytest.raises(StructlearnError, match="SL131"):
-        predicate_features(nodes, [1])
-
-
 def test_labels_of_another_language():
     labels = RoleLabels(
         verbs=frozenset({"V"}),
@@ -297,23 +258,6 @@ def test_names_of_features():
 
 
 @settings(max_examples=30)
-@given(trees(), st.data())
-def test_nothing_depends_on_what_else_is_asked(tree, data):
-    nodes = nodes_of(tree)
-    everything = list(range(len(nodes)))
-    tokens = list(range(len(nodes.leaves)))
-    together = plain(features(nodes, ArgumentNodes.of((token, everything) for token in tokens)))
-    token = data.draw(st.sampled_from(tokens))
-    node = data.draw(st.sampled_from(everything))
-    alone = plain(features(nodes_of(tree), ArgumentNodes.of([(token, [node])])))
-    row = token * len(everything) + node
-    assert alone == {name: [column[row]] for name, column in together.items()}
-    for column in together.values():
-        assert len(column) == len(tokens) * len(everything)
-        assert all(value is None or isinstance(value, str) for value in column)
-
-
-@settings(max_examples=30)
 @given(st.lists(trees(), min_size=2, max_size=4))
 def test_trees_do_not_depend_on_their_neighbours(several):
     together = nodes_of(*several)
@@ -336,13 +280,3 @@ def test_trees_do_not_depend_on_their_neighbours(several):
             predicate_features(alone, tokens)
         )
         first_node, first_token = part.stop, first_token + n_tokens
-
-
-def test_a_deep_tree():
-    tree = Tree.leaf("NN", "x")
-    for _ in range(1_000):
-        tree = Tree("NP", [tree])
-    tree = Tree("S", [tree, Tree("VP", [Tree.leaf("VBD", "fell")])])
-    nodes = nodes_of(tree)
-    found = features(nodes, candidates(nodes, [1]), ["path"])
-    assert plain(found) == {"path": ["NP↑S↓VP↓VB"]}

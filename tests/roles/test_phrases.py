@@ -1,7 +1,5 @@
 """Nodes of a tree, and those that can be arguments."""
 
-from collections import Counter
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +9,7 @@ from roles.role_trees import ASSUMED, below, nodes_of, texts, trees
 from spacy_structlearn.arrays import Coded
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.roles.phrases import ArgumentNodes, RoleTrees, candidates, gold_roles
-from spacy_structlearn.roles.propositions import CORE, Argument, read_props
+from spacy_structlearn.roles.propositions import Argument
 from spacy_structlearn.trees.nodes import Brackets
 
 
@@ -95,13 +93,6 @@ def test_candidates_within_noun_phrases():
     assert texts(nodes, below(nodes, 3)) == ["NP Men in red", "NP a bath", "NP soap , for free"]
 
 
-@pytest.mark.parametrize("predicate", [-1, 9])
-def test_a_predicate_that_is_no_token(predicate):
-    nodes = nodes_of(ASSUMED)
-    with pytest.raises(StructlearnError, match="SL131"):
-        candidates(nodes, [predicate])
-
-
 @settings(max_examples=30)
 @given(trees(), st.data())
 def test_candidates_of_any_tree(tree, data):
@@ -140,39 +131,3 @@ def test_sites_in_parts(nodes, size):
     assert [own for part in parts for own in part.split()] == nodes
     assert [i for part in parts for i in part.predicates] == list(range(len(nodes)))
     assert all(len(part.nodes) - part.sizes[0] < size for part in parts)
-
-
-# --- corpora --------------------------------------------------------------------------------------
-# Core arguments of all predicates, and how many of them are a phrase and a bare word, as the
-# documentation of the corpora has them.
-COUNTS = {
-    "ewt/dev.props.gz": (1_974, 4_977, 6_323, 6_091, 214),
-    "wsj_sample/props.conll.gz": (2_894, 10_404, 15_233, 14_641, 488),
-}
-
-
-@pytest.mark.parametrize("name", COUNTS)
-def test_the_arguments_of_the_corpora(corpora, name):
-    sentences = list(read_props(corpora / name))
-    kinds: Counter[str] = Counter()
-    found = arguments = 0
-    for sentence in sentences:
-        assert tuple(sentence.tree.words()) == sentence.words
-        assert tuple(sentence.tree.tags()) == sentence.tags
-        nodes = nodes_of(sentence.tree)
-        for proposition in sentence.propositions:
-            core = [piece for piece in proposition.arguments if piece.label in CORE]
-            for _, start, end in core:
-                node = nodes.node(start, end)
-                kinds[
-                    "none" if node is None else "phrase" if nodes.n_children[node] else "word"
-                ] += 1
-            spans = {nodes.span(node) for node in below(nodes, proposition.predicate)}
-            arguments += len(core)
-            found += sum((start, end) in spans for _, start, end in core)
-    propositions = sum(len(sentence.propositions) for sentence in sentences)
-    assert (len(sentences), propositions, kinds.total(), kinds["phrase"], kinds["word"]) == (
-        COUNTS[name]
-    )
-    # Pruning loses next to nothing on gold trees.
-    assert found / arguments > (0.995 if name.startswith("ewt") else 0.985)

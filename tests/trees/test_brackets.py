@@ -1,5 +1,4 @@
 import codecs
-import gc
 import gzip
 import io
 
@@ -9,7 +8,6 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.trees import brackets
 from spacy_structlearn.trees.brackets import (
     MOST_OPEN,
-    load_trees,
     parse_tree,
     read_trees,
     unescape,
@@ -27,13 +25,6 @@ def test_sources(source):
     assert list(map(str, read_trees(source))) == [TEXT] * 2
 
 
-def test_all_trees_at_once():
-    assert load_trees([TEXT, TEXT]) == [parse_tree(TEXT)] * 2
-    with pytest.raises(StructlearnError, match="SL101"):
-        load_trees([TEXT, ")"])
-    assert gc.isenabled()
-
-
 def test_layout_does_not_matter():
     broken = TEXT.replace(" ", "\n  ").replace(")", "\n)").replace("(", "(\n")
     assert parse_tree(broken) == parse_tree(TEXT)
@@ -45,11 +36,6 @@ def test_empty_outer_bracket_is_a_node_with_an_empty_label():
     tree = parse_tree(f"( {TEXT} )")
     assert tree == Tree("", [parse_tree(TEXT)])
     assert parse_tree(str(tree)) == tree
-
-
-def test_function_tags_traces_and_odd_tags_are_kept():
-    text = "(S (NP-SBJ=2 (-NONE- *T*-1)) (VP (VBP sleep) (-RRB- genetically)))"
-    assert str(parse_tree(text)) == text
 
 
 @pytest.mark.parametrize(
@@ -155,32 +141,10 @@ def test_premature_end_names_the_beginning_and_the_file(tmp_path):
         list(read_trees(path))
 
 
-def test_trees_before_an_error_are_given():
-    trees = read_trees([TEXT, ")"])
-    assert next(trees) == parse_tree(TEXT)
-    with pytest.raises(StructlearnError, match="SL101"):
-        next(trees)
-
-
 @pytest.mark.parametrize("text", ["", TEXT + TEXT])
 def test_parse_tree_wants_one_tree(text):
     with pytest.raises(StructlearnError, match="SL107"):
         parse_tree(text)
-
-
-@pytest.mark.corpus
-@pytest.mark.parametrize(
-    ("name", "trees", "tokens"),
-    [
-        ("ewt/dev.trees.gz", 1_974, 24_969),
-    ],
-)
-def test_corpora_are_read_whole_and_round_trip(corpora, tmp_path, name, trees, tokens):
-    read = list(read_trees(corpora / name))
-    assert len(read) == trees
-    assert sum(len(tree.words()) for tree in read) == tokens
-    write_trees(read, tmp_path / "again.gz")
-    assert list(read_trees(tmp_path / "again.gz")) == read
 
 
 def test_files_that_are_no_text(tmp_path):

@@ -1,16 +1,12 @@
-import gzip
-from collections import Counter
 from dataclasses import replace
-from itertools import groupby
 
 import pytest
 from case_tables import cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_structlearn.trees.brackets import parse_tree, read_trees
+from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.chunks import PENN, base_noun_phrases
-from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
 
 
@@ -109,11 +105,6 @@ def test_spans():
     assert base_noun_phrases(tree) == [(0, 1), (1, 3), (4, 6)]
 
 
-def test_traces_and_function_tags_are_gone_after_normalisation():
-    raw = "( (S (NP-SBJ-1 (DT A) (NN bird)) (VP (VBD was) (VP (VBN seen) (NP (-NONE- *-1))))) )"
-    assert base_noun_phrases(normalize(parse_tree(raw))) == [(0, 2)]
-
-
 def test_other_labels():
     tree = parse_tree("(S (GN (D le) (N chat) (A noir)) (V dort) (GP (P sur) (GN (D un) (N lit))))")
     french = replace(
@@ -145,72 +136,4 @@ def test_chunks_of_any_tree_are_ordered_and_disjoint(tree):
         ends.append(end)
 
 
-def test_deep_trees():
-    tree = Tree("NP", [Tree.leaf("NN", "x")])
-    for label in ["PP", "NP", "NML"] * 1_000:
-        tree = Tree(label, [Tree.leaf("IN", "of"), tree])
-    assert base_noun_phrases(tree)[-1] == (3_000, 3_001)
-
-
 # --- against the shared task's own chunks ---------------------------------------------------------
-
-
-def joined_tokens(tags: list[str]) -> list[int]:
-    """For each token the index of its word before OntoNotes cut words at hyphens."""
-    words: list[int] = []
-    for i, tag in enumerate(tags):
-        joined = i > 0 and "HYPH" in (tag, tags[i - 1])
-        words.append(words[-1] + (not joined) if words else 0)
-    return words
-
-
-def conll_sentences(path):
-    """(tags, chunk tags) of each sentence."""
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        for full, block in groupby((line.split() for line in lines), key=bool):
-            if full:
-                _, tags, chunks = zip(*block, strict=True)
-                yield tags, chunks
-
-
-def chunk_f1(corpora, sections: set[str], conll: str) -> tuple[float, int]:
-    """F1 of the chunks made from the trees of `sections` against those of the shared task, on the
-    sentences that are in both, and the number of those sentences.
-    """
-    with gzip.open(corpora / "wsj_skeleton/train.index.tsv.gz", "rt") as index:
-        wanted = [line.split("\t")[0] in sections for line in index]
-    with gzip.open(corpora / "wsj_skeleton/train.postrees.gz", "rt") as lines:
-        kept = [line for line, keep in zip(lines, wanted, strict=True) if keep]
-    trees = list(read_trees(kept))
-    words = [joined_tokens(tree.tags()) for tree in trees]
-    tags = [
-        [tag for i, tag in enumerate(tree.tags()) if i + 1 == len(word) or word[i] < word[i + 1]]
-        for tree, word in zip(trees, words, strict=True)
-    ]
-    sentences = list(conll_sentences(corpora / "conll2000" / conll))
-    # Sentences with the same tags in both corpora, which no other sentence has.
-    counts = [Counter(map(tuple, side)) for side in (tags, (own for own, _ in sentences))]
-    places = {tuple(own): i for i, own in enumerate(tags)}
-    unique = {own for own in places if all(side[own] == 1 for side in counts)}
-    pairs = [(places[own], chunks) for own, chunks in sentences if own in unique]
-    correct = total = 0
-    for i, chunks in pairs:
-        starts = [k for k, tag in enumerate(chunks) if tag == "B-NP"]
-        gold = set()
-        for start in starts:
-            end = start + 1
-            while end < len(chunks) and chunks[end] == "I-NP":
-                end += 1
-            gold.add((start, end))
-        made = {(words[i][a], words[i][b - 1] + 1) for a, b in base_noun_phrases(trees[i])}
-        correct += len(gold & made)
-        total += len(gold) + len(made)
-    return 2 * correct / total, len(pairs)
-
-
-@pytest.mark.corpus
-def test_agreement_with_conll_2000(corpora):
-    f1, compared = chunk_f1(corpora, {"20"}, "test.txt.gz")
-
-    assert compared >= 450
-    assert f1 >= 0.99

@@ -99,12 +99,6 @@ def test_other_phrases(text, head):
     assert head_word(text) == head
 
 
-def test_the_rightmost_default():
-    rules = HeadRules(default="right", punctuation=["."])
-    assert rules.head_child(parse_tree("(S (A (B b) (C c)) (. .) (. !))")) == 0
-    assert rules.head_child(parse_tree("(S (. .) (. !))")) == 1
-
-
 def test_a_leaf_has_no_head_child():
     leaf = Tree.leaf("NN", "duck")
     with pytest.raises(StructlearnError, match="SL111"):
@@ -142,11 +136,3 @@ def test_the_head_is_that_of_the_steps_taken_one_by_one(steps, labels):
 
     node = Tree("X", [Tree.leaf(label, "word") for label in labels])
     assert HeadRules({"X": steps}).head_child(node) == one_by_one()
-
-
-def test_very_deep_trees():
-    tree = Tree.leaf("NN", "end")
-    for _ in range(3_000):
-        tree = Tree("NP", [tree, Tree.leaf("DT", "the")])
-    assert LEFTMOST.head_child(tree) == 0
-    assert head_leaf(COLLINS, tree).word == "end"

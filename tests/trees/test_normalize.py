@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_structlearn.trees.brackets import parse_tree, read_trees
+from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.normalize import normalize, strip_function
 from spacy_structlearn.trees.tree import Tree
 
@@ -50,10 +50,6 @@ def test_normalize(raw, normal):
     assert str(normalize(parse_tree(raw))) == normal
 
 
-def test_nothing_left():
-    assert normalize(parse_tree("( (S (NP (-NONE- *))) )")) is None
-
-
 def test_each_step_can_be_left_out():
     tree = parse_tree("( (NP-1 (NP (NN x) (-NONE- *))) )")
     assert str(normalize(tree, root=None)) == "( (NP (NN x)))"
@@ -71,19 +67,3 @@ def test_normalising_twice_changes_nothing(tree):
         assert normal.words() == words
         assert normal.label == "TOP"
         assert normalize(normal) == normal
-
-
-def test_deep_trees():
-    tree = Tree.leaf("NN", "x")
-    for depth in range(5_000):
-        tree = Tree("NP-1" if depth % 2 else "S", [tree])
-    assert normalize(tree).height == 5_002
-
-
-@pytest.mark.corpus
-def test_treebank_tokens_without_traces(corpora):
-    trees = [normalize(tree) for tree in read_trees(corpora / "wsj_sample/trees.mrg.gz")]
-    assert sum(len(tree.words()) for tree in trees) == 94_084
-    assert {tree.label for tree in trees} == {"TOP"}
-    labels = {label for tree in trees for label, _, _ in tree.spans()}
-    assert not [label for label in labels if "-" in label or "=" in label]

@@ -52,12 +52,6 @@ def test_unary_chain_gives_repeated_spans_topmost_first():
     assert Tree.from_spans(["Go"], ["VB"], tree.spans()) == tree
 
 
-def test_one_line_form():
-    text = "(S (NP (PRP We)) (VP (VBD fed) (NP (DT the) (NNS ducks))) (. .))"
-    assert str(example()) == text
-    assert repr(example()) == f"Tree({text!r})"
-
-
 def test_pretty_breaks_only_what_does_not_fit():
     assert example().pretty(width=200) == str(example())
     assert example().pretty(width=42).splitlines() == [
@@ -76,12 +70,6 @@ def test_pretty_breaks_only_what_does_not_fit():
         "   (NNS ducks)))",
         " (. .))",
     ]
-
-
-@settings(max_examples=30)
-@given(TREES, st.integers(0, 60))
-def test_pretty_is_the_same_tree(tree, width):
-    assert parse_tree(tree.pretty(width)) == tree
 
 
 @settings(max_examples=30)
@@ -137,8 +125,3 @@ def test_a_node_is_a_leaf_or_a_phrase(make):
 def test_brackets_that_are_no_tree(spans):
     with pytest.raises(StructlearnError, match="SL109"):
         Tree.from_spans(["a", "b", "c"], ["X", "Y", "Z"], spans)
-
-
-def test_words_and_tags_must_be_as_many():
-    with pytest.raises(StructlearnError, match="SL109"):
-        Tree.from_spans(["a", "b"], ["X"], [("S", 0, 2)])
