@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,16 +27,16 @@ def ranges(starts: NDArray[np.integer], sizes: NDArray[np.integer]) -> NDArray[n
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Coded:
-    """A column of strings or Nones by their numbers, so that each text is handled once.
+    """A column of strings, or other values, by their numbers, so that each is handled once.
 
     texts: the values; the last one is None. codes: int (n), the number of each value, -1 for None.
     """
 
-    texts: Sequence[str | None]
+    texts: Sequence[Any]
     codes: NDArray[np.integer]
 
     @classmethod
-    def of(cls, values: Iterable[str | None]) -> Coded:
+    def of(cls, values: Iterable[Any]) -> Coded:
         """Return the column of these values."""
         values = list(values)
         known = dict.fromkeys(values)
@@ -56,7 +57,7 @@ class Coded:
     def __len__(self) -> int:
         return len(self.codes)
 
-    def __iter__(self) -> Iterator[str | None]:
+    def __iter__(self) -> Iterator[Any]:
         return map(self.texts.__getitem__, self.codes.tolist())
 
 

@@ -70,7 +70,7 @@ class Associations(Stored):
         """
         keys, counts = [], []
 
-        def count(seed: int, first: Symbols, second: Symbols, n: Floats, least: int = 1) -> None:
+        def count(seed: int, first: Symbols, second: Symbols, n: Symbols, least: int = 1) -> None:
             distinct, numbers = np.unique(_keys(seed, first, second), return_inverse=True)
             totals = np.bincount(numbers, n, minlength=len(distinct))
             kept = totals >= least

@@ -77,8 +77,9 @@ def reattach_all(brackets: Brackets, moves: Iterable[tuple[int, int, int, str]])
         kept[own] = False
     if not changed:
         return brackets
-    labels, starts, ends = zip(*changed, strict=True)
-    starts, ends = np.append(brackets.starts[kept], starts), np.append(brackets.ends[kept], ends)
+    labels, *places = zip(*changed, strict=True)
+    old = brackets.starts[kept], brackets.ends[kept]
+    starts, ends = (np.append(*values) for values in zip(old, places, strict=True))
     order = np.lexsort((-ends, starts))
     coded = Coded.of([*brackets.labels.at(np.flatnonzero(kept)), *labels]).at(order)
     return brackets._replace(labels=coded, starts=starts[order], ends=ends[order])
@@ -164,7 +165,7 @@ def _to_noun(nodes: SiteNodes, place: Place) -> Tree | None:
     if nodes.is_phrase(children[-1], nodes.labels.preposition_phrases):
         new = Tree(old.label, [*old.children, *added])
     else:
-        new = Tree(old.label, [Tree(nodes.trees[place.object].label, old.children), *added])
+        new = Tree(old.label, [Tree(nodes.tree(place.object).label, old.children), *added])
     for lower, upper in pairwise(phrases):
         new = Tree(nodes.originals[upper].label, [*nodes.around(lower)[0], new])
     return _replaced(nodes, verb_phrase, [*left, new, *right])

@@ -202,11 +202,12 @@ class SiteNodes:
                     self.parents[child], self.ranks[child] = index, rank
                 self.spans[index] = (self.spans[below[0]][0], self.spans[below[-1]][1])
                 kept = [child for child in below if self.trees[child] is not None]
+                parts = [part for child in below if (part := self.trees[child]) is not None]
                 if kept:
                     label = strip_function(node.label)
                     if label in labels.noun_phrases and labels.temporal in node.label.split("-"):
                         label = f"{label}-{labels.temporal}"  # not an object
-                    self.trees[index] = Tree(label, [self.trees[child] for child in kept])
+                    self.trees[index] = Tree(label, parts)
                     self.children[index] = kept
             above.append(index)
 
@@ -220,8 +221,14 @@ class SiteNodes:
         tree = self.trees[index]
         return tree is not None and tree.word is not None and tree.label in wanted
 
+    def tree(self, index: int) -> Tree:
+        """Return a node that is not empty, without function tags and traces."""
+        tree = self.trees[index]
+        assert tree is not None
+        return tree
+
     def head_child(self, index: int) -> int:
-        return self.children[index][self.rules.head_child(self.trees[index])]
+        return self.children[index][self.rules.head_child(self.tree(index))]
 
     def head(self, index: int) -> int:
         """Return the head of a phrase, or its last number (rule 4)."""

@@ -53,13 +53,13 @@ class Test(NamedTuple):
     """A test of values. kind: IN, NOT_IN, REGEX, or a comparison of numbers."""
 
     kind: str
-    value: frozenset | re.Pattern | int
+    value: Any  # frozenset, re.Pattern or int
 
     def holds(self, values: Values) -> NDArray[np.bool_]:
         """Return whether it holds for each value."""
         if self.kind == "REGEX":
-            found = map(bool, map(self.value.search, values.all))
-            return np.fromiter(found, dtype=bool, count=len(values.all))
+            holds = map(bool, map(self.value.search, values.all))
+            return np.fromiter(holds, dtype=bool, count=len(values.all))
         if self.kind in _COMPARISONS:
             return _COMPARISONS[self.kind](np.array(values.all), self.value)
         found = np.full(len(values.all), self.kind == "NOT_IN")

@@ -34,6 +34,7 @@ from collections.abc import Callable
 from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .forest import Forest, Nodes
 
@@ -58,7 +59,7 @@ def parts(operator: str) -> tuple[Part, ...] | None:
     return _PARTS.get(operator)
 
 
-def _one(places: Nodes, where: Nodes) -> tuple[Nodes, Nodes]:
+def _one(places: Nodes, where: NDArray[np.bool_]) -> tuple[Nodes, Nodes]:
     """Return the bounds of one place, or of none."""
     begins = np.where(where, places, 0)
     return begins, begins + where

@@ -9,7 +9,7 @@ are dropped. Then matches are enumerated from the first node to the last; none i
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,6 +103,7 @@ class _Tests:
         """Return the values of an attribute, and the number of the value of each node."""
         if name not in self._values:
             forest = self.forest
+            values: Sequence[Any]
             if name == LABEL:
                 values, numbers = forest.names, forest.labels
             elif name == LENGTH:
@@ -166,7 +167,7 @@ class _Join:
         self.found = found
         self.roots = found[0]
 
-    def matches(self, begin: int, end: int) -> NDArray[np.int64]:
+    def matches(self, begin: int, end: int) -> Nodes:
         """Return the matches whose first node is between two nodes, (n, nodes), sorted."""
         bounds = np.searchsorted(self.roots.nodes, [begin, end])
         columns = {0: self.roots.nodes[slice(*bounds)]}
@@ -187,7 +188,7 @@ class _Join:
             np.add.at(change, self.forest.ends[found.nodes], -found.counts)
             return np.cumsum(change)[nodes]
         total = np.zeros(len(nodes), dtype=np.int64)
-        for order, bounds in relation:
+        for order, bounds in relation or ():
             places, _, sums = found.order(order)
             begins, ends = (np.searchsorted(places, at) for at in bounds(self.forest, nodes))
             total += sums[ends] - sums[begins]
@@ -196,7 +197,8 @@ class _Join:
     def _links(self, nodes: Nodes, part: PatternNode, found: _Matches) -> tuple[Nodes, Nodes]:
         """Return the rows of nodes and the nodes of a part of the pattern that are related."""
         none = np.zeros(0, dtype=np.int64)
-        rows, related = [none], [none]
+        rows: list[Nodes] = [none]
+        related: list[Nodes] = [none]
         relation = parts(part.relation)
         if not relation:  # nodes above
             is_found = np.zeros(self.forest.n, dtype=bool)
@@ -209,7 +211,7 @@ class _Join:
                 rows.append(own[kept])
                 related.append(above[kept])
                 above = self.forest.parents[above]
-        for order, bounds in relation:
+        for order, bounds in relation or ():
             places, ordered, _ = found.order(order)
             begins, ends = (np.searchsorted(places, at) for at in bounds(self.forest, nodes))
             rows.append(np.repeat(np.arange(len(nodes)), ends - begins))

@@ -35,7 +35,12 @@ _LABEL = re.compile(
 MOST_DEPTH = 100  # brackets within each other
 MOST_ALTERNATIVES = 1000  # of a node and its relations
 _NAME = re.compile(r"\w+")
-_SPACE = re.compile(r"\s*")
+_WORD = re.compile(r"\S")
+
+
+def _after_space(text: str, place: int) -> int:
+    found = _WORD.search(text, place)
+    return found.start() if found else len(text)
 
 
 class _NodePattern(NamedTuple):
@@ -151,7 +156,7 @@ class _Parser:
         labels = [self._match(_LABEL, "a label")]
         while self._at("|"):
             # Before a relation, it separates alternatives of relations.
-            ahead = _SPACE.match(self.text, self.place + 1).end()
+            ahead = _after_space(self.text, self.place + 1)
             if not _LABEL.match(self.text, ahead):
                 break
             self._takes("|")
@@ -167,7 +172,7 @@ class _Parser:
         return {LABEL: {"REGEX": rf"(?s)\A(?!.*?(?:{wanted}))" if negated else wanted}}
 
     def _skip(self) -> None:
-        self.place = _SPACE.match(self.text, self.place).end()
+        self.place = _after_space(self.text, self.place)
 
     def _at(self, sign: str) -> bool:
         return self.text.startswith(sign, self.place)

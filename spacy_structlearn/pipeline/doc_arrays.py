@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from spacy.attrs import IDS, IS_SPACE, SENT_START
 from spacy.lang.lex_attrs import word_shape
-from spacy.strings import hash_string
+from spacy.strings import hash_string  # type: ignore[attr-defined] # its stubs lack it
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
@@ -179,7 +179,7 @@ def _check_annotated(
             continue
         is_set = tokens.columns[:, column] != 0
         n_set = np.bincount(tokens.doc_ids[is_set], minlength=len(docs))
-        for i in np.flatnonzero((n_set == 0) & (n_tokens > 0)):
+        for i in np.flatnonzero((n_set == 0) & (n_tokens > 0)).tolist():
             # A text without entities may be annotated too, which only the IOB codes show.
             if name != "ENT_TYPE" or not docs[i].has_annotation("ENT_IOB"):
                 raise StructlearnError(
@@ -296,21 +296,20 @@ class DocTrees:
         probabilities = [np.empty(0)]
         for number, (doc, first) in enumerate(zip(docs, tokens.firsts.tolist(), strict=False)):
             group, scores = scored_group(doc, CONSTITUENTS)
-            own = [(span.label, first + span.start, first + span.end) for span in group or ()]
-            # Without probabilities, brackets are certain.
-            certainty = np.ones(len(own)) if scores is None else scores
+            rows = np.arange(len(group))
             if joined := cut_sentences(doc):
-                bounds = {(first + start, first + end) for start, end in joined}
-                rows = [row for row, span in enumerate(own) if span[1:] not in bounds]
-                own, certainty = [own[row] for row in rows], certainty[rows]
+                is_joined = [(span.start, span.end) in joined for span in group]
+                rows = np.flatnonzero(~np.array(is_joined, dtype=bool))
                 begins += [first + piece.start for piece in pieces(doc)]
-            spans += own
+            own = [(span.label, first + span.start, first + span.end) for span in group]
+            spans += map(own.__getitem__, rows.tolist())
+            # Without probabilities, brackets are certain.
+            probabilities.append(np.ones(len(rows)) if scores is None else scores[rows])
             tags += [
                 (tag.label, first + tag.start, first + tag.end)
                 for tag in aligned_group(doc, CONSTITUENT_TAGS) or ()
             ]
             self.scored[number] = scores is not None
-            probabilities.append(certainty)
         brackets, coded = Spans.of(spans), coded_ids(docs)
         indices = tokens.indices
         starts, ends = (np.searchsorted(indices, at) for at in (brackets.starts, brackets.ends))

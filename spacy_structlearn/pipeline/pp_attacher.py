@@ -171,7 +171,10 @@ class PPAttacher(BatchTrainable):
     def _variables(self, places: Sequence[tuple[Doc, Sequence[int]]]) -> Table:
         """Get the variables of sites. places: the Docs, and the tokens V, N1, P, N2."""
         classes, associations = (self.model.attrs.get(n) for n in ("classes", "associations"))
-        quadruples = [tuple(doc[i].text for i in heads) for doc, heads in places]
+        quadruples = [
+            (doc[verb].text, doc[noun].text, doc[prep].text, doc[last].text)
+            for doc, (verb, noun, prep, last) in places
+        ]
         contexts = [context(doc, *heads[:3]) for doc, heads in places] if self.context else None
         return variables(quadruples, self.lemmatizer, classes, associations, contexts)
 
@@ -302,7 +305,8 @@ def variables(
         with verbs and nouns ("v_p", "n1_p", "p_n2"). They need lemmas.
     contexts: adds the `context` of each quadruple ("v_next").
     """
-    names, rows = VARIABLES, [normalized(words) for words in quadruples]
+    names: tuple[str, ...] = VARIABLES
+    rows: list[tuple[str | None, ...]] = [normalized(words) for words in quadruples]
     if lemmatizer is not None:
         lemmas = [normalized(words, lemmatizer) for words in quadruples]
         names += LEMMAS
@@ -371,7 +375,10 @@ def _shifted(found: Iterable[Site], positions: Sequence[int]) -> list[Site]:
     """Convert sites over words to ones over tokens. positions: the token of each word."""
     return [
         Site(
-            *(positions[i] for i in site[:4]),
+            positions[site.verb],
+            positions[site.noun],
+            positions[site.preposition],
+            positions[site.object],
             positions[site.start],
             positions[site.end - 1] + 1,
             site.label,

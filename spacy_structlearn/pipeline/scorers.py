@@ -153,9 +153,13 @@ def _scored(
     group = aligned_group(doc, CONSTITUENTS)
     if group is None:
         return words, [], []
-    named = ((parameters.bracket_label(s.label_), s.start, s.end) for s in group)
+    named = [
+        (label, span.start, span.end)
+        for span in group
+        if (label := parameters.bracket_label(span.label_)) is not None
+    ]
     tags = map(parameters.same, constituent_tags(doc, range(len(doc))))
-    return words, [span for span in named if span[0] is not None], list(tags)
+    return words, named, list(tags)
 
 
 def _complete(gold: Doc, wanted: tuple, given: tuple) -> Counter[str]:
@@ -298,14 +302,14 @@ def srl_score(
         *([[(PREDICATE, *p) for p, _ in pairs] for _, pairs in side] for side in (gold, predicted))
     )
     per_type = _per_type(roles)
-    values = (
+    values: list[Any] = [
         *_fractions(roles),
         *_fractions(roles.identification),
         roles.classification,
         *_fractions(predicates),
         _sense_accuracy([pairs for _, pairs in gold], [pairs for _, pairs in predicted]),
         per_type,
-    )
+    ]
     if verb_tags is not None:
         for kind in KINDS:
             parts = _of_kind(gold, predicted, verb_tags, of_verbs=kind == VERBS)
@@ -359,7 +363,7 @@ def _placed_frames(doc: Doc) -> list[PlacedFrame]:
 
 def _token_frames(doc: Doc, pairs: list[PlacedFrame]) -> tuple[list[str], list[TokenFrame]]:
     """Convert a document for `score_token_roles`."""
-    found = [
+    found: list[TokenFrame] = [
         (frame.predicate.start, [(a.label, a.span.start, a.span.end) for a in frame.arguments])
         for _, frame in pairs
     ]

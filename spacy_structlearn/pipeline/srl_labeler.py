@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, groupby
 from typing import Any, ClassVar, NamedTuple, TypedDict
 
@@ -209,10 +209,9 @@ class SRLLabeler(BatchTrainable):
         for sentence, _ in pairs:
             positions = [token.i for token in sentence if not token.is_space]
             first = len(gold)
-            for position in positions:
-                frame = of_tokens.get(position)
-                own = None if frame is None else _in_words(frame, positions, first)
-                gold.append(None if own is None else (frame.roleset, own))
+            for frame in map(of_tokens.get, positions):
+                arguments = _in_words(frame, positions, first) if frame else []
+                gold.append((frame.roleset, arguments) if frame else None)
         finder = self._finder()
         nodes = finder.nodes(Brackets.of(tree for _, tree in pairs))
         return finder.gold_data(nodes, gold, self.labels) or None
@@ -325,12 +324,8 @@ class SRLLabeler(BatchTrainable):
             and has_gold_tokens(example)
         ]
         probabilities, right = [], []
-        held = self.calibration, self.min_confidence
-        self.calibration, self.min_confidence = None, 0.0
-        try:
-            readings = self.predict([example.predicted for example in examples])
-        finally:
-            self.calibration, self.min_confidence = held
+        finder = replace(self._finder(), calibration=None, min_confidence=0.0)
+        readings = self._find([example.predicted for example in examples], finder)
         for example, reading in zip(examples, readings, strict=True):
             gold = {
                 (frame.predicate.start, label, span.start, span.end)
@@ -345,8 +340,9 @@ class SRLLabeler(BatchTrainable):
                     right.append((predicate, *argument) in gold)
         if len(set(right)) < 2:
             raise StructlearnError("SL037", component=self.name)
-        self.calibration = fit_pool(probabilities, right)
-        return self.calibration
+        constant, weight = fit_pool(probabilities, right)
+        self.calibration = constant, weight
+        return self.cfg["calibration"][0], self.cfg["calibration"][1]
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
         """Score examples.
@@ -365,10 +361,17 @@ class SRLLabeler(BatchTrainable):
         gets a warning. Raises StructlearnError for a Doc without constituents or without tags.
         """
         self.require_parameters()
+        readings = self._find(docs, self._finder())
+        if self.tags.union(self.cfg["others"]["tags"]) <= PENN_TAGS:
+            for doc, reading in zip(docs, readings, strict=True):
+                if not reading.frames and not self._warned:
+                    self._warned = warn_of_other_tags(self.name, doc, of_trees=True)
+        return readings
+
+    def _find(self, docs: Sequence[Doc], finder: FrameFinder) -> list[FrameReading]:
         readings = [FrameReading([], []) for _ in docs]
         totals = accumulate(map(len, docs))
         parts = groupby(zip(docs, readings, totals, strict=True), lambda part: part[-1] // WORDS)
-        finder = self._finder()
         with uncollected():
             for _, part in parts:
                 own = [(d, reading) for d, reading, _ in part if not d.to_array(IS_SPACE).all()]
@@ -378,16 +381,13 @@ class SRLLabeler(BatchTrainable):
                 for number, frame, scores in finder.find(trees) if own else ():
                     own[number][1].frames.append(frame)
                     own[number][1].scores.extend(scores)
-        if self.tags.union(self.cfg["others"]["tags"]) <= PENN_TAGS:
-            for doc, reading in zip(docs, readings, strict=True):
-                if not reading.frames and not self._warned:
-                    self._warned = warn_of_other_tags(self.name, doc, of_trees=True)
         return readings
 
     def _finder(self) -> FrameFinder:
         return FrameFinder(
             self.parameters,
             self,
+            self.min_confidence,
             self.model.attrs.get("classes"),
             self.tags,
             self.cfg["others"] if self.predicates == ALL else {},

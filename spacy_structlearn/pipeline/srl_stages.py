@@ -146,10 +146,12 @@ class FrameFinder:
     settings: of the labeler (`SRLLabelerSettings`). tags: of words that can be predicates.
     others: tags and lemmas of further predicates; empty if there are none. rolesets: of each lemma
         by their numbers. calibration: weights of the log-odds of arguments, or None.
+    min_confidence: arguments with a lower probability are left out.
     """
 
     stages: Any
     settings: Any
+    min_confidence: float
     classes: WordClasses | None
     tags: frozenset[str]
     others: Mapping[str, Sequence[str]]
@@ -257,7 +259,7 @@ class FrameFinder:
         probabilities = iter(stage.predict_proba(table.take(several)).tolist() if several else ())
         # Unknown labels have the probability 0 that is added.
         places = defaultdict(lambda: -1, zip(stage.labels, count()))
-        rolesets = []
+        rolesets: list[str | None] = []
         for numbers in known:
             if len(numbers) > 1:
                 scores = [*next(probabilities), 0.0]
@@ -349,7 +351,7 @@ class FrameFinder:
             reported = {
                 node: (label, *place)
                 for (label, node, _), place in zip(own, places, strict=False)
-                if place[-1] >= self.settings.min_confidence
+                if place[-1] >= self.min_confidence
             }
             marked = mark_pieces(nodes, [(place[0], node) for node, place in reported.items()])
             spans = [(label, *reported[node][1:3]) for label, node in marked]

@@ -124,8 +124,8 @@ def _clause(
     first = (*head.auxiliaries, head.verb)[0].label
     question, direct = _question(outer)
     subject = _subject(node, first, roles)
-    asked = subject is None and direct and question is not None and first in FINITE
-    if asked and question.label == "WHNP":
+    asked = subject is None and direct and first in FINITE
+    if asked and question is not None and question.label == "WHNP":
         subject, question = question, None
     passive = _is_passive(words, head, subject, roles)
     rest = [part for part in head.own if part is not subject and not roles.is_modifier(part)]
@@ -280,7 +280,8 @@ def _question(outer: _Node) -> tuple[_Node | None, bool]:
     """Find the relative or interrogative phrase that a clause may lack, and whether it is of this
     clause, not of one around it.
     """
-    direct, node = True, outer
+    direct = True
+    node: _Node | None = outer
     while node is not None and node.label in ENGLISH.governing:
         if node.label in OUTER and (found := node.first("WHNP", "WHADJP")) is not None:
             return found, direct

@@ -100,8 +100,9 @@ def features(
     """
     of_predicates = _of_predicates(lemmatize)
     leaves, owners = nodes.predicates(sites.predicates), sites.owners
-    paths = _path(nodes, sites) if not _OF_PATHS.keys().isdisjoint(names) else None
     columns: dict[str, Coded] = {}
+    if not _OF_PATHS.keys().isdisjoint(names):
+        paths = _path(nodes, sites)
     for name in names:
         if name in _OF_NODES:
             columns[name] = _OF_NODES[name](nodes, sites.nodes)

@@ -23,7 +23,7 @@ from ..trees.nodes import Brackets, TreeNodes
 from ..words.signatures import shape_signature
 from .propositions import ENGLISH, Argument, RoleLabels, base_label
 
-Nodes = NDArray[np.intp]
+Nodes = NDArray[np.integer]
 """Numbers of nodes, or of tokens; -1 for none."""
 ClassesOf: TypeAlias = Callable[[Sequence[str]], NDArray[np.uint64]]
 """Maps words to their classes as `WordClasses.column` does, 0 for none."""
@@ -283,10 +283,11 @@ def sisters(nodes: RoleTrees, predicates: ArrayLike) -> ArgumentNodes:
     labels = nodes.collapsed.codes
     alike = labels[found] == labels[below[levels]]
     joining = nodes.is_one_of(found, nodes.classes.conjunctions)
-    coordinated = np.zeros((2, len(below)), dtype=bool)
-    coordinated[0, levels[alike]] = True
-    coordinated[1, levels[joining]] = True
-    kept = ~(coordinated.all(axis=0)[levels] & (alike | joining)) & ~_is_punctuation(nodes, found)
+    has_alike, has_joining = (np.zeros(len(below), dtype=bool) for _ in range(2))
+    has_alike[levels[alike]] = True
+    has_joining[levels[joining]] = True
+    coordinated = (has_alike & has_joining)[levels] & (alike | joining)
+    kept = ~coordinated & ~_is_punctuation(nodes, found)
     sizes = np.bincount(owners[levels[kept]], minlength=len(way.sizes))
     return ArgumentNodes(way.predicates, sizes, found[kept])
 

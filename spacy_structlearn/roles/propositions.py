@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from sys import intern
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ..errors import StructlearnError
 from ..trees.brackets import MOST_OPEN, named_lines, unescape
@@ -277,7 +277,6 @@ def role_labels(
 
     Labels that are not given are empty, so that the features based on them are constant.
     """
-    labels = dict(locals())
-    return RoleLabels(
-        **{name: value if name == "verb" else frozenset(value) for name, value in labels.items()}
-    )
+    labels: dict[str, Any] = dict(locals())
+    labels = {name: value if name == "verb" else frozenset(value) for name, value in labels.items()}
+    return RoleLabels(**labels)

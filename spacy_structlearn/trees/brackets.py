@@ -24,6 +24,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 from sys import intern
+from typing import IO
 
 from ..cleanup import unfinished
 from ..errors import StructlearnError
@@ -149,9 +150,9 @@ def _pieces(line: str) -> Iterator[str]:
 
 def _tokens(piece: str) -> Iterable[tuple[str, ...]]:
     if len(piece) <= 2 * PIECE:
-        return _TOKEN.findall(piece)  # type: ignore[no-any-return]
+        return _TOKEN.findall(piece)
     # Without opening brackets, so most of it will not be read.
-    return (match.groups("") for match in _TOKEN.finditer(piece))  # type: ignore[misc]
+    return (match.groups("") for match in _TOKEN.finditer(piece))
 
 
 def _add_text(stack: list, text: str, path: str, line: int) -> None:
@@ -236,8 +237,7 @@ def _first_undecodable(path: str | os.PathLike[str]) -> str:
     return ""
 
 
-def _text_writer(raw: io.BufferedIOBase, compress: bool) -> io.TextIOWrapper:
+def _text_writer(raw: IO[bytes], compress: bool) -> io.TextIOWrapper:
     """Return a text file over `raw`; gzip without name and time, for reproducible bytes."""
-    if compress:
-        raw = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)  # type: ignore[assignment]
-    return io.TextIOWrapper(raw, encoding="utf-8", newline="\n")
+    file = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) if compress else raw
+    return io.TextIOWrapper(file, encoding="utf-8", newline="\n")

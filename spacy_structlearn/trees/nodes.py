@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -135,14 +135,14 @@ class TreeNodes:
         self.starts, self.stops, origins = rows[5:]
         columns = [brackets.labels, brackets.tags, *[brackets.words] * has_tags]
         # Each label has one number, also if it is a tag or word.
-        numbers: dict[str | None, int] = {}
+        numbers: dict[str, int] = {}
         codes = [
             np.array([numbers.setdefault(text, len(numbers)) for text in column.texts[:-1]], int)[
                 column.codes
             ]
             for column in columns
         ]
-        self.names = list(numbers)
+        self.names: list[Any] = list(numbers)
         self.labels = np.concatenate(codes).astype(np.int32)[origins]
         self.leaves = np.flatnonzero(self.n_children == 0)
 

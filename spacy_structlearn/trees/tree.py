@@ -229,7 +229,7 @@ class Tree:
     def __deepcopy__(self, memo: object) -> Tree:
         return self
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[object, ...]:
         # The default protocol is recursive.
         return _from_flat, (self._flat(),)
 

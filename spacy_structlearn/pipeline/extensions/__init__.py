@@ -110,7 +110,8 @@ SETTERS = {span_probs: set_span_probs}
 def register() -> None:
     """Register all extensions whose names are free; safe to call repeatedly, in any process."""
     for target in (Doc, Span, Token):
-        given = {of.__name__: {"getter": of, "setter": SETTERS.get(of)} for of in GETTERS[target]}
+        given: dict[str, dict[str, Any]] = {}
+        given |= {of.__name__: {"getter": of, "setter": SETTERS.get(of)} for of in GETTERS[target]}
         given |= {of.__name__: {"method": of} for of in METHODS[target]}
         for name, functions in given.items():
             if not target.has_extension(name):

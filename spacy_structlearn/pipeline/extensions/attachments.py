@@ -83,4 +83,5 @@ def _attachment(group: SpanGroup, number: int) -> PPAttachment:
         raise StructlearnError("SL027", text=pp.doc.text[:40])
     scores = group_scores(group)
     prob = None if scores is None else float(scores[first])
-    return PPAttachment(pp, pp.label_, *(part[0] for part in parts), prob)
+    verb, noun, prep, last = (part[0] for part in parts)
+    return PPAttachment(pp, pp.label_, verb, noun, prep, last, prob)

@@ -62,7 +62,11 @@ def np_chunk_prob(span: Span) -> float | None:
     None if the span is not one of the predicted chunks, or if the scores are missing.
     """
     group, scores = scored_group(span.doc, NP_CHUNKS)
-    index = -1 if scores is None else last_starting_by(group, span.start)
-    if index < 0 or (group[index].start, group[index].end) != (span.start, span.end):
+    index = last_starting_by(group, span.start)
+    if (
+        scores is None
+        or index < 0
+        or (group[index].start, group[index].end) != (span.start, span.end)
+    ):
         return None
     return float(scores[index])

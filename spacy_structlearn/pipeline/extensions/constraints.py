@@ -40,8 +40,8 @@ class Constraints(NamedTuple):
         found: list[Constraints] = []
         for begin, end in pairwise([0, *ends]):
             inside = [
-                (first - begin, last - begin, *rest)
-                for first, last, *rest in self.own
+                (first - begin, last - begin, label, must)
+                for first, last, label, must in self.own
                 if begin <= first and last <= end
             ]
             found.append(Constraints(inside))

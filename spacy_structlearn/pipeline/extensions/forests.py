@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from spacy import symbols
 from spacy.attrs import IDS, IS_SPACE, ORTH, SENT_START
-from spacy.strings import hash_string
+from spacy.strings import hash_string  # type: ignore[attr-defined] # its stubs lack it
 from spacy.tokens import Doc, DocBin, Span
 from spacy.vocab import Vocab
 
@@ -152,7 +152,9 @@ class StoredForests:
         self.texts = dict(zip(map(hash_string, docs.strings), docs.strings, strict=True))
         self.texts |= {number: text for text, number in symbols.IDS.items()}
         # An empty vocab does not recognize white space.
-        self.is_space = vocab.lex_attr_getters.get(IS_SPACE, lambda text: False)
+        self.is_space = vocab.lex_attr_getters.get(  # type: ignore[attr-defined] # the same
+            IS_SPACE, lambda text: False
+        )
         self.columns = {attribute: n for n, attribute in enumerate(docs.attrs)}
 
     def __iter__(self) -> Iterator[DocForest]:
@@ -190,7 +192,7 @@ class StoredForests:
                 return words
             if (place := self.columns.get(IDS[name])) is not None:
                 return self._coded(tokens.columns[:, place])
-            made = Doc(self.vocab, words=texts).to_array([IDS[name]])[words.codes]
+            made = Doc(self.vocab, words=list(texts)).to_array([IDS[name]])[words.codes]
             if name in FLAGS:
                 return _flags(made)
             firsts, codes = number_keys(made)

@@ -44,7 +44,7 @@ class ConstituentMatcher:
         self._compiled: dict[int, list[Pattern]] = {}
         self._callbacks: dict[int, OnMatch | None] = {}
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[object, ...]:
         patterns = [(key, own, self._callbacks[key]) for key, own in self._patterns.items()]
         return _restored, (self.vocab, self.head_rules, patterns)
 
@@ -86,7 +86,8 @@ class ConstituentMatcher:
         if number not in self._patterns:
             strings = self.vocab.strings
             known = ", ".join(
-                strings[own] if own in strings else str(own) for own in self._patterns
+                strings[own] if own in strings else str(own)  # type: ignore[operator] # of hashes, too
+                for own in self._patterns
             )
             raise StructlearnError("SL703", key=key, known=known)
         for table in (self._patterns, self._compiled, self._callbacks):
@@ -108,10 +109,10 @@ class ConstituentMatcher:
         is not negated, in the order of the pattern, with the label of the node.
         Raises StructlearnError if the Doc has no trees.
         """
-        doc, start, end = doclike, 0, len(doclike)
         if isinstance(doclike, Span):
-            doc, start, end = doclike.doc, doclike.start, doclike.end
-        span = None if doc is doclike else doclike
+            doc, span, start, end = doclike.doc, doclike, doclike.start, doclike.end
+        else:
+            doc, span, start, end = doclike, None, 0, len(doclike)
         found = [
             (key, [Span(doc, begin, stop, label=label) for label, begin, stop in nodes])
             for _, key, nodes in self._matches(doc_forest([doc], self._names(), self._rules, span))

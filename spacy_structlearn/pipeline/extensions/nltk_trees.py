@@ -62,7 +62,9 @@ def from_nltk(vocab: Vocab, trees: Iterable[nltk.Tree]) -> Doc:
     """
     normal = [top for top in (normalize(_from_nltk(one)) for one in trees) if top is not None]
     words = [word for top in normal for word in top.words()]
-    starts = [number == 0 for top in normal for number, _ in enumerate(top.words())]
+    starts: list[bool | int | None] = []
+    for top in normal:
+        starts += [number == 0 for number, _ in enumerate(top.words())]
     spans, first = [], 0
     for top in normal:
         # Without the root, which is the same in every tree.

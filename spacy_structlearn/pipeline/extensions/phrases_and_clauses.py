@@ -115,7 +115,7 @@ def clauses(part: Doc | Span) -> tuple[Clause, ...]:
     whole = isinstance(part, Doc) or not doc.has_annotation("SENT_START")
     found = [
         clause
-        for sentence in (sentences(doc) if whole else part.sents)
+        for sentence in (sentences(doc) if whole else doc[start:end].sents)  # type: ignore[attr-defined] # missing in its stubs
         for clause in _clauses_of(sentence)
         if start <= clause.span.start and clause.span.end <= end
     ]
@@ -143,9 +143,7 @@ def _clauses_of(sentence: Span) -> Iterator[Clause]:
 def _clause(doc: Doc, tokens: Sequence[int], plain: PlainClause) -> Clause:
     """Make a clause of one in words. tokens: the token of each word."""
 
-    def span(bracket: Bracket | None) -> Span | None:
-        if bracket is None:
-            return None
+    def span(bracket: Bracket) -> Span:
         label, start, end = bracket
         return Span(doc, tokens[start], tokens[end - 1] + 1, label)
 
@@ -153,10 +151,10 @@ def _clause(doc: Doc, tokens: Sequence[int], plain: PlainClause) -> Clause:
         span(plain.bracket),
         plain.bracket[0],
         doc[tokens[plain.verb]],
-        span(plain.subject),
+        plain.subject and span(plain.subject),
         tuple(map(span, plain.objects)),
-        span(plain.attribute),
+        plain.attribute and span(plain.attribute),
         tuple(map(span, plain.complements)),
         plain.passive,
-        span(plain.agent),
+        plain.agent and span(plain.agent),
     )

@@ -58,7 +58,7 @@ def frames(doc: Doc) -> tuple[Frame, ...]:
 
     Raises StructlearnError if the group is malformed.
     """
-    group = aligned_group(doc, SRL) or ()
+    group = aligned_group(doc, SRL) or SpanGroup(doc)
     all_frames: list[Frame] = []
     index = 0
     while index < len(group):

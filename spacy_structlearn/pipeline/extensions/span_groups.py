@@ -35,7 +35,7 @@ N_TOKENS = "n_tokens"  # key in `attrs` of the constituents: length of the Doc t
 def set_spans(
     doc: Doc,
     key: str,
-    spans: Iterable[tuple[str | int, int, int] | tuple[str | int, int, int, str]],
+    spans: Iterable[tuple[str, int, int] | tuple[str, int, int, str]],
     scores: NDArray | None = None,
 ) -> None:
     """Replace `doc.spans[key]` by spans given as (label, start, end) or (label, start, end, kb_id).
@@ -46,7 +46,7 @@ def set_spans(
     labels, starts, ends, *kb_ids = list(zip(*spans, strict=True)) or ((), (), ())
     none = repeat(None)
     group = list(map(Span, repeat(doc), starts, ends, labels, none, none, *kb_ids))
-    attrs = None if scores is None else {"scores": scores}
+    attrs: dict[str, Any] = {} if scores is None else {"scores": scores}
     doc.spans[key] = SpanGroup(doc, name=key, spans=group, attrs=attrs)
 
 
@@ -173,10 +173,10 @@ def group_scores(group: SpanGroup) -> NDArray | None:
     return np.asarray(scores)
 
 
-def scored_group(doc: Doc, key: str) -> tuple[SpanGroup | None, NDArray | None]:
-    """Get a group and its scores; None if missing."""
+def scored_group(doc: Doc, key: str) -> tuple[SpanGroup, NDArray | None]:
+    """Get a group, which is empty if it is missing, and its scores; None if these are missing."""
     group = aligned_group(doc, key)
-    return group, None if group is None else group_scores(group)
+    return (SpanGroup(doc), None) if group is None else (group, group_scores(group))
 
 
 def span_probs(doc: Doc) -> dict[str, list[float]]:

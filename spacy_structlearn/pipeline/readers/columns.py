@@ -18,8 +18,8 @@ from ..extensions import set_spans, site_spans
 from .examples import Reader, check_tags, lines, starts_of, to_example
 
 # A quadruple as a parser would annotate it that leaves the attachment of the phrase open.
-QUADRUPLE = {
-    "tags": ["VB", "NN", "IN", "NN"],
+TAGS = ["VB", "NN", "IN", "NN"]
+SPANS = {
     CONSTITUENTS: [("VP", 0, 4), ("NP", 1, 2), ("PP", 2, 4), ("NP", 3, 4)],
     NP_CHUNKS: [("NP", 1, 2), ("NP", 3, 4)],
 }
@@ -45,7 +45,7 @@ def create_conll_chunks_reader(
     def read(nlp: Language) -> Iterator[Example]:
         check_tags(nlp, tags)
         for rows in islice(read_conll_columns(path), start, stop):
-            words, own, iob = zip(*rows, strict=True)
+            words, own, iob = map(list, zip(*rows, strict=True))
             doc = Doc(nlp.vocab, words=words, tags=own, sent_starts=starts_of([len(words)]))
             spans = [span for span in chunks(iob) if span[0] in kept]
             set_spans(doc, NP_CHUNKS, spans)
@@ -69,17 +69,17 @@ def create_pp_quadruples_reader(
 
     def read(nlp: Language) -> Iterator[Example]:
         for words, label in islice(read_pp_quadruples(path), start, stop):
-            doc = Doc(nlp.vocab, words=words, tags=QUADRUPLE["tags"], sent_starts=starts_of([4]))
+            doc = Doc(nlp.vocab, words=words, tags=TAGS, sent_starts=starts_of([4]))
             set_spans(doc, PP_ATTACHMENTS, site_spans([Site(0, 1, 2, 3, 2, 4, label)]))
             example = to_example(doc)
-            for key in (CONSTITUENTS, NP_CHUNKS):
-                set_spans(example.predicted, key, QUADRUPLE[key])
+            for key, spans in SPANS.items():
+                set_spans(example.predicted, key, spans)
             yield example
 
     return read
 
 
-def read_pp_quadruples(path: Path) -> Iterator[tuple[list[str], str]]:
+def read_pp_quadruples(path: Path | None) -> Iterator[tuple[list[str], str]]:
     """Iterate over quadruples as (verb, noun, preposition, noun) and label."""
     for number, line in enumerate(lines(path), 1):
         fields = line.split()
@@ -89,7 +89,7 @@ def read_pp_quadruples(path: Path) -> Iterator[tuple[list[str], str]]:
             raise StructlearnError("SL028", path=path, line=number, text=line.strip()[:40])
 
 
-def read_conll_columns(path: Path) -> Iterator[list[tuple[str, str, str]]]:
+def read_conll_columns(path: Path | None) -> Iterator[list[tuple[str, str, str]]]:
     """Iterate over sentences as lists of (word, tag, chunk tag)."""
     rows: list[tuple[str, str, str]] = []
     for number, line in enumerate(lines(path), 1):

@@ -36,10 +36,11 @@ def create_docbin_reader(
     return read
 
 
-def load_docbin(path: Path) -> DocBin:
+def load_docbin(path: Path | None) -> DocBin:
     """Read a .spacy file. Raises StructlearnError if it is missing or not a DocBin."""
-    data = read_bytes(existing(path))
-    check_zlib(data, path)
+    file = existing(path)
+    data = read_bytes(file)
+    check_zlib(data, file)
     with _of_docbin(path):
         docbin = DocBin().from_bytes(data)
         # get_docs() silently loses Docs if one of these is too short.
@@ -49,14 +50,14 @@ def load_docbin(path: Path) -> DocBin:
     return docbin
 
 
-def _read_docbin(path: Path, vocab: Vocab) -> Iterator[Doc]:
+def _read_docbin(path: Path | None, vocab: Vocab) -> Iterator[Doc]:
     docbin = load_docbin(path)
     with _of_docbin(path):
         yield from docbin.get_docs(vocab)
 
 
 @contextmanager
-def _of_docbin(path: Path) -> Iterator[None]:
+def _of_docbin(path: Path | None) -> Iterator[None]:
     """Convert errors in reading a DocBin."""
     try:
         yield

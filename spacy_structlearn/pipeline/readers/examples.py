@@ -75,7 +75,7 @@ def check_tags(nlp: Language, tags: bool) -> None:
             raise StructlearnError("SL086", component=name)
 
 
-def lines(path: Path) -> Iterator[str]:
+def lines(path: Path | None) -> Iterator[str]:
     """Iterate over the lines of a text file, plain or .gz, which must exist."""
     yield from text_lines(existing(path))
 
@@ -89,5 +89,5 @@ def existing(path: Path | None) -> Path:
     return Path(path)
 
 
-def starts_of(lengths: list[int]) -> list[bool]:
+def starts_of(lengths: list[int]) -> list[bool | int | None]:
     return [index == 0 for length in lengths for index in range(length)]

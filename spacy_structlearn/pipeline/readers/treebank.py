@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, tee, zip_longest
+from itertools import accumulate, groupby, tee, zip_longest
 from pathlib import Path
+from typing import NamedTuple
 
 from spacy.language import Language
 from spacy.tokens import Doc
@@ -16,10 +15,11 @@ from spacy.vocab import Vocab
 from ...attachment.sites import sites
 from ...errors import StructlearnError
 from ...groups import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS, SRL
-from ...roles.propositions import SPLIT, PlainFrame, Proposition, read_props
+from ...roles.propositions import SPLIT, PlainFrame, Proposition, Sentence, read_props
 from ...trees.brackets import read_trees
 from ...trees.chunks import base_noun_phrases
-from ...trees.normalize import normalize, strip_function
+from ...trees.normalize import EMPTY_TAG, normalize
+from ...trees.tree import Span as Bracket
 from ...trees.tree import Tree
 from ..extensions import frame_spans, set_spans, site_spans
 from .examples import Reader, check_tags, existing, lines, starts_of, to_example
@@ -27,7 +27,6 @@ from .examples import Reader, check_tags, existing, lines, starts_of, to_example
 # White space after a token, in a file of `spaces`.
 NOTHING, BLANK, BLANK_LINE = "012"
 PARAGRAPH_BREAK = "\n\n"
-_INDEX = re.compile(r"[-=]\d+")  # of a trace, in a label
 
 
 def create_treebank_reader(
@@ -72,74 +71,65 @@ def create_treebank_reader(
     return read
 
 
+class _Gold(NamedTuple):
+    """A sentence. raw: its tree in the file. digits: one of `spaces` for each word, or None."""
+
+    document: str
+    raw: Tree
+    tree: Tree
+    digits: str | None
+    propositions: Sequence[Proposition] | None
+
+
 def read_treebank(
-    vocab: Vocab,
-    path: Path,
-    *,
-    spaces: Path | None = None,
-    props: Path | None = None,
-    dropped: Counter[tuple[str, str]] | None = None,
+    vocab: Vocab, path: Path | None, *, spaces: Path | None = None, props: Path | None = None
 ) -> Iterator[tuple[str, Doc]]:
     """Iterate over the documents of a treebank as (name, gold Doc), see `create_treebank_reader`.
 
     Without `props` the name is the number of the sentence. If `props` is `path`, the trees are
     those of its parse bits.
-    dropped: counts the labels that lose their function tags, as ("NP-SBJ", "NP").
     """
-    blocks = read_props(existing(props)) if props else None
-    if blocks and props == path:
+    blocks: Iterator[Sentence] | None = read_props(existing(props)) if props else None
+    trees: Iterator[Tree]
+    if blocks is not None and props == path:
         blocks, parsed = tee(blocks)
-        annotated = (block.tree for block in parsed)
+        trees = (block.tree for block in parsed)
     else:
-        annotated = read_trees(existing(path))
-    # With function tags, which tell what is an object.
-    trees = (normalize(tree, strip_functions=False) for tree in annotated)
+        trees = read_trees(existing(path))
     marks = lines(spaces) if spaces else None
-    sentences = []
-    missing = object()
-    columns = zip_longest(trees, blocks or (), marks or (), fillvalue=missing)
-    for number, (tree, block, mark) in enumerate(columns):
-        bad = props if blocks and missing in (tree, block) else None
-        bad = bad or (spaces if marks and missing in (tree, mark) else None)
-        if bad or tree is missing:
-            raise StructlearnError(
-                "SL012", path=path, other=bad or props or spaces, number=number + 1
-            )
+    gold: list[_Gold] = []
+    for number, (raw, block, mark) in enumerate(zip_longest(trees, blocks or (), marks or ())):
+        short = props if blocks is not None and None in (raw, block) else None
+        short = short or (spaces if marks is not None and None in (raw, mark) else None)
+        if short or raw is None:
+            other = short or props or spaces
+            raise StructlearnError("SL012", path=path, other=other, number=number + 1)
+        tree = normalize(raw)
         if tree is None:
             continue
-        if dropped is not None:
-            dropped.update(_with_functions(tree))
-        digits = mark.strip() if marks else None
+        digits = None if mark is None else mark.strip()
         if digits is not None and len(digits) != len(tree.words()):
             raise StructlearnError("SL012", path=path, other=spaces, number=number + 1)
         if digits is not None and not set(digits) <= {NOTHING, BLANK, BLANK_LINE}:
             raise StructlearnError("SL038", path=spaces, line=number + 1, text=digits[:40])
-        name, propositions = str(number), None
-        if blocks:
+        if block is None or props is None:
+            gold.append(_Gold(str(number), raw, tree, digits, None))
+        else:
             _check_words(tree.words(), block.words, props, path, number)
-            name, propositions = block.document, block.propositions
-        sentences.append((name, tree, digits, propositions))
-    for name, group in groupby(sentences, key=lambda sentence: sentence[0]):
-        yield name, _gold_doc(vocab, [sentence[1:] for sentence in group])
+            gold.append(_Gold(block.document, raw, tree, digits, block.propositions))
+    for name, group in groupby(gold, key=lambda sentence: sentence.document):
+        yield name, _gold_doc(vocab, list(group))
 
 
-def _with_functions(tree: Tree) -> Iterator[tuple[str, str]]:
-    """Iterate over the labels with function tags, without indices, and what is left of them."""
-    for node in tree.subtrees():
-        if not node.is_leaf:
-            label = _INDEX.sub("", node.label)
-            if (left := strip_function(label)) != label:
-                yield label, left
-
-
-def _gold_doc(
-    vocab: Vocab, sentences: list[tuple[Tree, str | None, Sequence[Proposition] | None]]
-) -> Doc:
-    """Make a Doc of sentences: (tree, digits of `spaces` or None, propositions or None)."""
-    tokens, lengths = [], []
-    spans, brackets, attachments, frames = [], [], [], []
-    for annotated, digits, propositions in sentences:
-        tree = normalize(annotated)
+def _gold_doc(vocab: Vocab, sentences: Sequence[_Gold]) -> Doc:
+    """Make a Doc of the sentences of a document."""
+    tokens: list[tuple[str, str, bool]] = []
+    lengths: list[int] = []
+    chunks: list[Bracket] = []
+    brackets: list[Bracket] = []
+    attachments: list[Bracket] = []
+    frames: list[PlainFrame] = []
+    for _, raw, tree, digits, propositions in sentences:
         own = list(_tokens(tree, digits))
         numbered = enumerate(own, len(tokens))
         positions = [index for index, (text, _, _) in numbered if text != PARAGRAPH_BREAK]
@@ -147,26 +137,37 @@ def _gold_doc(
         lengths.append(len(own))
         # Without the root, which is the same in every tree.
         brackets += _placed(tree.spans()[1:], positions)
-        spans += _placed((("NP", *chunk) for chunk in base_noun_phrases(tree)), positions)
-        attachments += _placed(site_spans(sites(annotated)), positions)
+        chunks += _placed((("NP", *chunk) for chunk in base_noun_phrases(tree)), positions)
+        attachments += _placed(_site_spans(raw), positions)
         frames += _plain_frames(propositions or (), positions)
     if tokens[-1][0] == PARAGRAPH_BREAK:
         tokens.pop()
         lengths[-1] -= 1
-    words, tags, spacing = zip(*tokens, strict=True)
+    words, tags, spacing = map(list, zip(*tokens, strict=True))
     doc = Doc(
         vocab,
         words=words,
-        spaces=None if sentences[0][1] is None else spacing,
+        spaces=None if sentences[0].digits is None else spacing,
         tags=tags,
         sent_starts=starts_of(lengths),
     )
-    set_spans(doc, NP_CHUNKS, spans)
+    set_spans(doc, NP_CHUNKS, chunks)
     set_spans(doc, CONSTITUENTS, brackets)
     set_spans(doc, PP_ATTACHMENTS, attachments)
-    if any(propositions is not None for _, _, propositions in sentences):
+    if any(sentence.propositions is not None for sentence in sentences):
         set_spans(doc, SRL, frame_spans(frames))
     return doc
+
+
+def _site_spans(raw: Tree) -> Iterator[Bracket]:
+    """Iterate over the spans of the attachments of a tree, in words.
+
+    The tree has function tags, which tell what is an object, and may have traces, which do not
+    count here.
+    """
+    before = [0, *accumulate(tag != EMPTY_TAG for tag in raw.tags())]
+    for label, start, end in site_spans(sites(raw)):
+        yield label, before[start], before[end]
 
 
 def _tokens(tree: Tree, digits: str | None) -> Iterator[tuple[str, str, bool]]:
@@ -202,7 +203,7 @@ def _plain_frames(
 
 
 def _check_words(
-    wanted: Sequence[str], found: Sequence[str], props: Path, trees: Path, index: int
+    wanted: Sequence[str], found: Sequence[str], props: Path, trees: Path | None, index: int
 ) -> None:
     """Raise StructlearnError unless the words of the sentence with this index are equal."""
     for place, (word, other) in enumerate(zip_longest(wanted, found)):
