@@ -38,7 +38,7 @@ from spacy_structlearn.pipeline.extensions import (
     PPAttachment,
 )
 from spacy_structlearn.pipeline.extensions.matcher import ConstituentMatcher
-from spacy_structlearn.pipeline.training.batch_trainable import SETTINGS
+from spacy_structlearn.pipeline.training.factories import SETTINGS
 from spacy_structlearn.trees.tree import Tree
 from training.common.recording import ROOT
 

@@ -33,7 +33,8 @@ from ..sequence.settings import (
     StochasticCRFSettings,
 )
 from ..words.classes import WordClasses
-from .training.batch_trainable import let_be_stored, without_models
+from .storage.component import let_be_stored
+from .training.factories import without_models
 
 _WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
 

@@ -27,7 +27,8 @@ from ..sequence.layout.encoding import PLAIN
 from . import extensions
 from .doc_arrays import check_attributes, check_encoding, read_tokens, template_columns
 from .extensions import set_spans
-from .training.batch_trainable import BatchTrainable, ComponentSettings, factory
+from .training.batch_trainable import BatchTrainable
+from .training.factories import ComponentSettings, factory
 
 _TEMPLATES = """
     bias ORTH[0] LOWER[0] LOWER[-1] LOWER[1] LOWER[-2] LOWER[2] LOWER[-1]|LOWER[0]

@@ -39,7 +39,8 @@ from .extensions.brackets import CUT
 from .extensions.constraints import Constraints, by_sentence, read_constraints
 from .extensions.span_groups import N_TOKENS, scored_group
 from .scorers import constituency_score
-from .training.batch_trainable import BatchTrainable, ComponentSettings, Transient, factory
+from .training.batch_trainable import BatchTrainable, Transient
+from .training.factories import ComponentSettings, factory
 
 TAGS = ("ignore", "prior", "require")
 FALLBACK, UNMET = "fallback", "constraints"
@@ -170,9 +171,9 @@ class ConstituencyParser(BatchTrainable):
             raise StructlearnError("SL022", component=self.name, text=doc.text[:40])
         return [tree for _, tree in gold_trees(doc, self.name)] or None
 
-    def _take_in(self, examples: list[Example], strength: float | None = None) -> None:
+    def _add(self, examples: list[Example], strength: float | None = None) -> None:
         # `spacy train` shuffles the examples, and sums of floats depend on the order.
-        super()._take_in(sorted(examples, key=_content), strength)
+        super()._add(sorted(examples, key=_content), strength)
 
     def _answers(self) -> Iterable[str]:
         symbols = self.parameters.symbols

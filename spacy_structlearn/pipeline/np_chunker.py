@@ -36,7 +36,8 @@ from . import extensions
 from .doc_arrays import Tokens, check_attributes, check_encoding, read_tokens, template_columns
 from .extensions import set_spans
 from .scorers import np_chunk_score
-from .training.batch_trainable import BatchTrainable, ComponentSettings, factory
+from .training.batch_trainable import BatchTrainable
+from .training.factories import ComponentSettings, factory
 
 Chunk = tuple[str, int, int, float]  # label, start, end, probability
 

@@ -47,7 +47,8 @@ from .extensions import set_spans, site_spans
 from .extensions.span_groups import PP_ROLES, PP_SITE
 from .penn_tags import warn_of_other_tags
 from .scorers import pp_attachment_score
-from .training.batch_trainable import BatchTrainable, ComponentSettings, factory
+from .training.batch_trainable import BatchTrainable
+from .training.factories import ComponentSettings, factory
 
 AUTO = "auto"
 SOURCES = (AUTO, CONSTITUENTS, NP_CHUNKS)

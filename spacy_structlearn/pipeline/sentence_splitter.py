@@ -36,7 +36,8 @@ from .doc_arrays import (
     template_columns,
 )
 from .extensions import set_spans
-from .training.batch_trainable import BatchTrainable, ComponentSettings, factory
+from .training.batch_trainable import BatchTrainable
+from .training.factories import ComponentSettings, factory
 
 _TEMPLATES = """
     bias LOWER[-2] LOWER[-1] LOWER[0] LOWER[1] KIND[-3] KIND[-2] KIND[-1] KIND[0] KIND[1]

@@ -47,7 +47,8 @@ from .extensions.span_groups import scored_group
 from .penn_tags import PENN_TAGS, warn_of_other_tags
 from .scorers import srl_score
 from .srl_stages import IDENTIFICATION, ROLES, STAGES, FrameFinder, GoldFrame
-from .training.batch_trainable import BatchTrainable, ComponentSettings, factory
+from .training.batch_trainable import BatchTrainable
+from .training.factories import ComponentSettings, factory
 
 DEFAULT_MODEL = {
     "@architectures": "spacy_structlearn.Stages.v1",

@@ -10,7 +10,7 @@ from contracts.cases import classes, listed
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.learning.settings import Settings, document, reference, signature
-from spacy_structlearn.pipeline.training.batch_trainable import ComponentSettings
+from spacy_structlearn.pipeline.training.factories import ComponentSettings
 from spacy_structlearn.sequence.settings import CRFSettings, HMMSettings
 
 LISTED = listed("CASES")  # imports all families

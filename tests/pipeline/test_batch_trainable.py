@@ -94,7 +94,7 @@ def test_parameters_change_a_little(component):
 def test_a_strong_prior_changes_nothing(component):
     examples = sample(component)
     before = component.main_score_on(examples)
-    component._take_in(examples, strength=1e9)
+    component._add(examples, strength=1e9)
     component.parameters = component._training.trainer.run()
     assert component.main_score_on(examples) == before
 

@@ -34,8 +34,8 @@ def share_classes(vocab: Vocab, classes: WordClasses | None) -> None:
         vocab.lookups.add_table(TABLE, {_KEY: classes.to_bytes()})
 
 
-def take_along(source: Vocab, target: Vocab) -> None:
-    """Copy the classes to another vocab that has none.
+def add_classes(target: Vocab, source: Vocab) -> None:
+    """Add the classes of another vocab to a vocab that has none.
 
     A component that is copied to another pipeline keeps its vocab, but is saved with the other one.
     """

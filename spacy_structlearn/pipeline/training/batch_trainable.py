@@ -10,43 +10,34 @@ Doc.
 A component that was loaded with its parameters learns on: it is trained with a prior centred on
 them (`learning.training.Estimator`). After `initialize` it is trained from scratch.
 
-The learned parameters are stored by spaCy's own `to_disk`, `to_bytes` and pickle, as an attribute
-of the component's `thinc.Model` (`architectures`).
+The learned parameters are an attribute of the component's `thinc.Model` (`architectures`), which
+`storage.component` saves and loads.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, fields
-from inspect import Parameter, Signature, cleandoc
+from dataclasses import fields
+from inspect import cleandoc
 from typing import Any, ClassVar
 
 import numpy as np
-import srsly
-from spacy import util
 from spacy.language import Language
-from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.vocab import Vocab
 from thinc.api import Model
-from thinc.model import deserialize_attr, serialize_attr
 
 from ...errors import StructlearnError
-from ...learning.settings import Settings, document, quoted, setting, signature, violation
-from ...learning.training import Estimator, Trainer
-from ...reading import read_bytes
-from ...serialization import DAMAGE
-from ...words.classes import NOT_SHARED, sharing
-from ..storage import digests
-from ..storage.word_classes import take_along, word_classes
+from ...learning.settings import document, quoted
+from ...learning.training import Trainer
+from ..storage.component import StoredComponent
+from ..storage.word_classes import add_classes
+from .factories import SETTINGS, ComponentSettings, without_models
 
 # Cross-validation chooses the strength of the prior: number of folds, minimum number of examples.
 FOLDS, LEAST_EXAMPLES = 4, 10
-SETTINGS = "Settings, which are also attributes of the component:"  # a line in docstrings
 
 logger = logging.getLogger("spacy_structlearn")
 
@@ -77,21 +68,7 @@ class _Training(Transient):
         self.data: list[Any] = []
 
 
-@dataclass(frozen=True, kw_only=True)
-class ComponentSettings(Settings):
-    """Settings of all components. Each is an attribute of the component and may be changed."""
-
-    iterations_per_step: int = setting(
-        10, ge=1, help="Number of iterations of the learner in one `nlp.update`."
-    )
-    reinitialise: bool = setting(
-        False,
-        help="Whether a component that was loaded with its parameters is trained from scratch. "
-        "By default it learns on.",
-    )
-
-
-class BatchTrainable(TrainablePipe):
+class BatchTrainable(StoredComponent):
     """A component whose learner is an `Estimator`.
 
     Subclasses convert Docs to the data of the family. They implement `gold_data`, `predict` and
@@ -104,7 +81,6 @@ class BatchTrainable(TrainablePipe):
     key: str = ""  # the span group with the gold annotation
     main_score: str = ""  # the score that has weight 1 in training
     settings_kind: ClassVar[type[ComponentSettings]] = ComponentSettings
-    cfg_types: ClassVar[dict[str, Any]] = {"labels": list[str]}
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
@@ -164,19 +140,10 @@ class BatchTrainable(TrainablePipe):
         raise NotImplementedError
 
     # --- labels and parameters ----------------------------------------------------------------
-    @property
-    def parameters(self) -> Any:
-        """The learned parameters: the model object of the family."""
-        return self.model.attrs["parameters"]
-
-    @parameters.setter
-    def parameters(self, parameters: Any) -> None:
-        self.model.attrs["parameters"] = parameters
-
-    @property
-    def estimator(self) -> Estimator:
-        """The learner that fits the parameters, with the settings of the architecture."""
-        return self.model.attrs["estimator"]
+    def _loaded(self, place: object, exclude: Iterable[str]) -> None:
+        super()._loaded(place, exclude)
+        self._set_labels(self.cfg["labels"])
+        self._training = _Training()
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -278,7 +245,7 @@ class BatchTrainable(TrainablePipe):
         examples = list(examples)
         validate_examples(examples, f"{type(self).__name__}.update")
         self._begin(examples)
-        self._take_in(examples)
+        self._add(examples)
         if self._training.trainer is not None:
             for _ in range(self.iterations_per_step):
                 if not self._training.trainer.step():
@@ -305,7 +272,7 @@ class BatchTrainable(TrainablePipe):
         self._training = training
         if not training.from_scratch:
             training.strength = self._best_strength(examples)
-        self._take_in(examples, training.strength)
+        self._add(examples, training.strength)
         trainer = training.trainer
         if trainer is None:
             raise StructlearnError("SL005", component=self.name, annotation=self.annotation)
@@ -336,7 +303,7 @@ class BatchTrainable(TrainablePipe):
             new = {label for example in examples for label in self.gold_labels(example)}
             self._set_labels(new.union(self.labels))
 
-    def _take_in(self, examples: list[Example], strength: float | None = None) -> None:
+    def _add(self, examples: list[Example], strength: float | None = None) -> None:
         """Add the examples that are new to the training data.
 
         strength: see `learning.training.Estimator`. None: the default.
@@ -416,224 +383,12 @@ class BatchTrainable(TrainablePipe):
     # --- prediction ---------------------------------------------------------------------------
     def __call__(self, doc: Doc) -> Doc:
         """Annotate a Doc."""
-        return super().__call__(self._with_classes(doc))
+        return super().__call__(self._add_classes(doc))
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """Annotate Docs in batches."""
-        yield from super().pipe(map(self._with_classes, stream), batch_size=batch_size)
+        yield from super().pipe(map(self._add_classes, stream), batch_size=batch_size)
 
-    def _with_classes(self, doc: Doc) -> Doc:
-        take_along(self.vocab, doc.vocab)
+    def _add_classes(self, doc: Doc) -> Doc:
+        add_classes(doc.vocab, self.vocab)
         return doc
-
-    # --- to and from disk and bytes -----------------------------------------------------------
-    def to_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> None:
-        """Save the component to a folder, with digests of its files.
-
-        Digests of the pipeline around the folder are removed if they cover the replaced files.
-        Links in place of its files are replaced, not written through.
-        """
-        folder = util.ensure_path(path)
-        let_be_stored(self.model)
-        digests.forget(folder.parent, folder.name)
-        digests.remove_links(folder)
-        with self._sharing():
-            super().to_disk(folder, exclude=exclude)
-        digests.write(folder, self.settings_kind.name)
-
-    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """Serialize the component to bytes, with a digest of settings and model."""
-        let_be_stored(self.model)
-        with self._sharing():
-            parts = srsly.msgpack_loads(super().to_bytes(exclude=exclude))
-        return srsly.msgpack_dumps(digests.sealed(parts, self.settings_kind.name))
-
-    def _sharing(self) -> AbstractContextManager:
-        return sharing(word_classes(self.vocab))
-
-    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> BatchTrainable:
-        """Load the result of `to_bytes`. Raises StructlearnError for damaged bytes."""
-        place = f"what from_bytes was given for {self.name!r}"
-        setters = {
-            "cfg": lambda data: self._read_cfg(data, place),
-            "vocab": lambda data: self.vocab.from_bytes(data, exclude=exclude),
-            "model": lambda data: self._read_model(data, place),
-        }
-        try:
-            stored = dict(srsly.msgpack_loads(bytes_data))
-            if {"cfg", "model"}.isdisjoint({*stored, *exclude}):
-                raise ValueError("neither settings nor parameters")
-            digests.check_sealed(stored, place, self.name, self.settings_kind.name)
-        except DAMAGE as error:
-            if getattr(error, "code", None) == "SL089":
-                raise
-            raise self._damaged(place, error) from error
-        util.from_dict(stored, setters, exclude)
-        return self._loaded(place, exclude)
-
-    def from_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> BatchTrainable:
-        """Load a folder written by `to_disk`.
-
-        Raises StructlearnError for files that are damaged or were written by another component, and
-        OSError for files that cannot be read.
-        """
-        path = util.ensure_path(path)
-        kind = self.settings_kind.name
-        digests.check_component(path, self.name, kind, exclude=tuple(exclude))
-        readers = {
-            "cfg": lambda file: self._read_cfg(read_bytes(file), file),
-            "vocab": lambda file: self.vocab.from_disk(file, exclude=exclude),
-            "model": lambda file: self._read_model(read_bytes(file), file),
-        }
-        util.from_disk(path, readers, exclude)
-        return self._loaded(path / "cfg", exclude)
-
-    def _read_model(self, data: bytes, place: object) -> None:
-        let_be_stored(self.model)
-        try:
-            stored = srsly.msgpack_loads(data)
-            # No checksum covers these parts, and thinc ignores those that it does not know.
-            of_this_kind = _outline(stored) == _outline(self.model.to_dict())
-            if of_this_kind:
-                with self._sharing():
-                    self.model.from_dict(stored)
-        except DAMAGE as error:
-            if getattr(error, "code", None) == NOT_SHARED:
-                raise
-            raise self._damaged(place, error) from error
-        if not of_this_kind:
-            name = self.model.name
-            raise StructlearnError("SL082", place=place, component=self.name, architecture=name)
-
-    def _damaged(self, place: object, error: Exception) -> StructlearnError:
-        # Errors of this package already say how to mend the problem.
-        problem = f"it is no model ({type(error).__name__}: {error})"
-        if isinstance(error, StructlearnError):
-            problem = str(error)
-        return StructlearnError(
-            "SL080", place=place, component=self.name, problem=problem.rstrip(".")
-        )
-
-    def _read_cfg(self, data: str | bytes, place: object) -> None:
-        try:
-            # Not srsly, which does not say where NaN is.
-            cfg = {**self.cfg, "labels": None, **json.loads(data)}
-        except (ValueError, TypeError) as error:  # not JSON, not UTF-8, or not a dict
-            raise StructlearnError("SL081", place=place, problem=str(error)) from error
-        for name, kind in self.cfg_types.items():
-            if wanted := violation(cfg[name], kind):
-                found = f"{name} is {quoted(cfg[name])}; it must be {wanted}"
-                raise StructlearnError("SL081", place=place, problem=found)
-        self.cfg.update(cfg)
-
-    def _answers(self) -> Iterable[str]:
-        """Get the labels that the parameters, which are not empty, can predict."""
-        return self.parameters.labels
-
-    def _loaded(self, place: object, exclude: Iterable[str]) -> BatchTrainable:
-        """Raise StructlearnError if the model can predict labels that are missing in `cfg`, or if
-        the settings of the learner do not read the columns that the model needs."""
-        if not self.parameters.is_empty and "model" not in exclude:
-            wanted = tuple(self.estimator.attributes)
-            found = getattr(self.parameters, "attributes", wanted)
-            if found != wanted:
-                read = {"found": ", ".join(found), "wanted": ", ".join(wanted) or "nothing"}
-                raise StructlearnError("SL088", place=place, component=self.name, **read)
-        if not self.parameters.is_empty and {"cfg", "model"}.isdisjoint(exclude):
-            unknown = sorted(set(self._answers()).difference(self.cfg["labels"]))
-            if unknown:
-                given = ", ".join(unknown[:5])
-                labels = quoted(self.cfg["labels"])
-                problem = f"labels is {labels}, without labels that the model gives: {given}"
-                raise StructlearnError("SL081", place=place, problem=problem)
-        self._set_labels(self.cfg["labels"])
-        self._training = _Training()
-        return self
-
-
-def factory(
-    component: type[BatchTrainable],
-    *,
-    model: dict[str, Any],
-    scorer: str,
-    scores: Sequence[str],
-    further_scores: Sequence[str] = (),
-    blocks: dict[str, Any] | None = None,
-    assigns: Iterable[str] = (),
-    requires: Iterable[str] = (),
-) -> Callable[..., BatchTrainable]:
-    """Register the factory of a component, with the settings of its class.
-
-    model: the default architecture, as in a config.
-    scorer: the registered name of the default scorer.
-    scores: names of the scores. The first one has weight 1 in training, all others 0.
-    further_scores: names of scores without a weight, which `spacy train` does not show.
-    blocks: config blocks of settings whose default is not a plain value.
-    assigns, requires: see `Language.factory`.
-    """
-    kind = component.settings_kind
-    component.main_score = scores[0]
-    settings = signature(kind).parameters
-    defaults = {name: setting.default for name, setting in settings.items()} | (blocks or {})
-
-    def make(nlp: Language, name: str, model: Model, scorer: Any, **given: Any) -> BatchTrainable:
-        return component(nlp.vocab, model, name, scorer=scorer, **given)
-
-    ours = [p for p in Signature.from_callable(make).parameters.values() if p.name != "given"]
-    given = [setting.replace(default=Parameter.empty) for setting in settings.values()]
-    make.__signature__ = Signature([*ours, *given])  # type: ignore[attr-defined]
-    make.component = component  # type: ignore[attr-defined]
-    make.__name__ = make.__qualname__ = f"make_{kind.name}"
-    further = (
-        "model: the architecture, see above.\nscorer: the scoring function for `nlp.evaluate`."
-    )
-    make.__doc__ = f"{document(kind)}\n{further}"
-    return Language.factory(
-        kind.name,
-        assigns=list(assigns),
-        requires=list(requires),
-        default_config={
-            "model": model,
-            **defaults,
-            "scorer": {"@scorers": scorer},
-        },
-        default_score_weights={
-            scores[0]: 1.0,
-            **dict.fromkeys(scores[1:], 0.0),
-            **dict.fromkeys(further_scores),
-        },
-        func=make,
-    )
-
-
-def without_models(value: Any) -> Any:
-    """Replace a Model of this package by its settings; return other values unchanged."""
-    if isinstance(value, Model) and "estimator" in value.attrs:
-        return value.attrs["estimator"].settings
-    if isinstance(value, dict):
-        return {key: without_models(item) for key, item in value.items()}
-    return value
-
-
-def let_be_stored(model: Model) -> None:
-    """Let thinc serialize the parameters of a model by their own `to_bytes` and `from_bytes`.
-
-    thinc ignores attributes of unknown types. Types are registered when a model with them exists,
-    created or unpickled, because not all families are imported in every process.
-    """
-    for kind in map(type, model.attrs.values()):
-        if hasattr(kind, "from_bytes") and kind not in serialize_attr.registry:
-            serialize_attr.register(kind, lambda _, value, *place: value.to_bytes())
-            deserialize_attr.register(kind, lambda held, data, *place: type(held).from_bytes(data))
-
-
-def _outline(stored: dict[str, list]) -> list:
-    """Summarise what a `thinc.Model` stores: the name and the attributes of its node.
-
-    stored: the result of `Model.to_dict`.
-    """
-    parts = (stored[part] for part in ("nodes", "attrs", "params", "shims"))
-    return [
-        (node["name"], sorted(attrs), params, shims)
-        for node, attrs, params, shims in zip(*parts, strict=True)
-    ]
