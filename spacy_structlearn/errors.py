@@ -7,6 +7,8 @@ SL6xx: incremental sigmoid belief networks; SL7xx: search in trees; SL8xx: warni
 characters of texts, labels and names are shown as escapes.
 """
 
+from typing import Any
+
 from .visible import visible
 
 LONGEST = 1000  # characters of a text in a message
@@ -20,7 +22,7 @@ class StructlearnError(ValueError):
         self.fields = fields
         super().__init__(message(code, **fields))
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         # Exceptions travel between processes (nlp.pipe with n_process > 1): rebuild from the
         # code and the fields, which BaseException's own protocol would not pass.
         return _rebuild, (type(self), self.code, self.fields)

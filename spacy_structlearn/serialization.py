@@ -181,19 +181,16 @@ def _decode_array(value: dict[str, Any], kind: str) -> np.ndarray:
     dtype = DTYPES.get(code) if isinstance(code, str) else None
     if dtype is None:
         raise StructlearnError("SL054", kind=kind, problem="an array has a type not allowed")
+    mismatch = StructlearnError("SL054", kind=kind, problem="an array and its shape do not agree")
+    if not (isinstance(raw, bytes) and isinstance(shape, list)):
+        raise mismatch
     # Python's integers do not overflow, so a hostile shape is found before memory is allocated.
-    sound = (
-        isinstance(raw, bytes)
-        and isinstance(shape, list)
-        and len(shape) <= _MAX_DIMENSIONS
-        and all(type(size) is int and 0 <= size < 2**62 for size in shape)
-        and prod(shape) * dtype.itemsize == len(raw)
-    )
+    sizes = len(shape) <= _MAX_DIMENSIONS and all(type(n) is int and 0 <= n < 2**62 for n in shape)
+    if not sizes or prod(shape) * dtype.itemsize != len(raw):
+        raise mismatch
     try:
-        if sound:
-            array = np.frombuffer(raw, dtype).reshape(shape).astype(dtype.newbyteorder("="))
-            # NumPy would accept bytes other than 0 and 1 as bools.
-            return array.view(np.uint8).astype(np.bool_) if dtype == np.bool_ else array
+        array = np.frombuffer(raw, dtype).reshape(shape).astype(dtype.newbyteorder("="))
     except ValueError:  # an empty array with a vast shape
-        pass
-    raise StructlearnError("SL054", kind=kind, problem="an array and its shape do not agree")
+        raise mismatch from None
+    # NumPy would accept bytes other than 0 and 1 as bools.
+    return array.view(np.uint8).astype(np.bool_) if dtype == np.bool_ else array

@@ -235,11 +235,11 @@ class Estimator:
     and, if `strengths` of the settings is not empty, `adapter`. Their first argument is the
     settings; the others are those of the methods here.
 
-    module: its name. Empty: the settings have these functions as methods.
+    module: its name.
     """
 
     settings: Any
-    module: str = ""
+    module: str
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -276,10 +276,7 @@ class Estimator:
         return self._call("adapter", parameters, data, labels, strength=strength)
 
     def _call(self, function: str, *arguments: Any, **options: Any) -> Any:
-        if not self.module:
-            return getattr(self.settings, function)(*arguments, **options)
-        module = import_module(self.module)
-        return getattr(module, function)(self.settings, *arguments, **options)
+        return getattr(import_module(self.module), function)(self.settings, *arguments, **options)
 
 
 def array_digest(*parts: Any) -> bytes:

@@ -55,8 +55,8 @@ _FAMILIES: dict[type[Settings], _Family] = {}
 
 def architecture(
     kind: type[Settings],
-    empty: Callable[[Any], Any] = lambda settings: settings.empty(),
-    module: str = "",
+    empty: Callable[[Any], Any],
+    module: str,
     *,
     package: str = "spacy_structlearn",
     stored_as: str | None = None,
@@ -69,7 +69,7 @@ def architecture(
     stored_as: the name of the Model. None: the name of the learner in snake case.
     """
     name = stored_as or _WORD.sub("_", kind.name).lower()
-    _FAMILIES[kind] = _Family(empty, module and f"{package}.{module}")
+    _FAMILIES[kind] = _Family(empty, f"{package}.{module}")
 
     def build(**values: Any) -> Model:
         settings: Any = kind(**{key: without_models(value) for key, value in values.items()})
@@ -157,7 +157,7 @@ build_stages = architecture(StagesSettings, **_CLASSIFIERS)
 def learner_model(name: str, parameters: Any, estimator: Estimator, **attrs: Any) -> Model:
     """Make a `thinc.Model` that holds a learner of this package."""
     attrs = {"parameters": parameters, "estimator": estimator, **attrs}
-    model = Model(name, _forward, attrs=attrs)
+    model: Model = Model(name, _forward, attrs=attrs)
     let_be_stored(model)
     return model
 

@@ -145,7 +145,8 @@ class ChainTagger(BatchTrainable):
             if len(doc):
                 table = np.zeros((len(doc), 1), dtype=np.uint64)
                 table[found.positions, 0] = found.tags
-                doc.from_array([TAG], table)
+                # spaCy's stub has thinc's type of arrays.
+                doc.from_array([TAG], table)  # type: ignore[arg-type]
             ends = [token + 1 for token in found.tokens]
             spans = zip(found.symbols, found.tokens, ends, strict=True)
             set_spans(doc, TAG_CANDIDATES, spans, found.probabilities.copy())

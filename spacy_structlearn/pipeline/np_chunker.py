@@ -81,12 +81,13 @@ class NPChunker(BatchTrainable):
 
     def __init__(self, *args: Any, scorer: Callable | None = np_chunk_score, **settings: Any):
         super().__init__(*args, scorer=scorer, **settings)
-        check_encoding(self.estimator.settings, self.name, SCHEMES)
+        check_encoding(self.estimator.settings, self.name, tuple(SCHEMES))
         # In cfg, because spaCy passes cfg to the scorer.
         self.cfg["spans_key"] = self.spans_key
         check_attributes(self.estimator.attributes, self.name)
         if self.set_noun_chunks:
-            self.vocab.get_noun_chunks = noun_chunks
+            # spaCy's stub has Spans in place of these tuples.
+            self.vocab.get_noun_chunks = noun_chunks  # type: ignore[assignment]
 
     def _answers(self) -> Iterable[str]:
         tags = (tag.partition("-") for tag in self.parameters.labels)

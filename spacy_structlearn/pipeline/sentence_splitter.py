@@ -129,7 +129,8 @@ class SentenceSplitter(BatchTrainable):
         """Write the sentence starts of each Doc, and the span group, replacing what was there."""
         for doc, (starts, likely) in zip(docs, found, strict=True):
             if len(doc):
-                doc.from_array([IDS["SENT_START"]], starts[:, None])
+                # spaCy's stub has thinc's type of arrays.
+                doc.from_array([IDS["SENT_START"]], starts[:, None])  # type: ignore[arg-type]
             scores = np.array([p for _, p in likely], dtype=np.float32)
             set_spans(doc, SENTENCE_STARTS, [(0, token, token + 1) for token, _ in likely], scores)
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from typing import Any
 from unicodedata import category
 
 from spacy.attrs import IS_SPACE
@@ -207,7 +208,8 @@ def make_english_tokenizer(nlp: Language) -> Tokenizer:
 
     In this vocab, tokens of control and format characters are white space; see `is_blank`.
     """
-    nlp.vocab.lex_attr_getters[IS_SPACE] = is_blank
+    vocab: Any = nlp.vocab  # spaCy's stub lacks this attribute
+    vocab.lex_attr_getters[IS_SPACE] = is_blank
     scanner = re.compile(_TOKEN).finditer
     words = re.compile(r"[A-Za-z]+\Z").match
     plain = Tokenizer(nlp.vocab, infix_finditer=scanner, token_match=words)

@@ -19,6 +19,7 @@ from spacy_structlearn.classification.features import ClassificationData
 from spacy_structlearn.grammar.latent.describe import describe, is_conditional, subcategories
 from spacy_structlearn.grammar.latent.model import LatentGrammar
 from spacy_structlearn.grammar.treebank.storage import STORAGES
+from spacy_structlearn.pipeline.architectures import estimator
 from spacy_structlearn.pipeline.readers import create_treebank_reader
 
 
@@ -41,16 +42,17 @@ def test_info_shows_the_templates_and_features_of_a_log_linear_model(run, tmp_pa
     assert "v=ate" not in out  # in conjunctions alone, and those have no names
 
 
-def stages_of(estimator):
-    """Two stages fitted on a few words, the last by this estimator."""
+def stages_of(last):
+    """Two stages fitted on a few words, the last by this learner."""
     words = ["she", "him", "her", "it", "she", "him"]
     table = Table.of({"head": words, "position": ["before", "after"] * 3})
     roles = ClassificationData(table, ("ARG0", "ARG1") * 3)
     there = ClassificationData(table, (*["ARG"] * 5, "NONE"))
-    stages = {"identification": LogLinearSettings(templates="single"), "roles": estimator}
+    stages = {"identification": LogLinearSettings(templates="single"), "roles": last}
     settings = StagesSettings(stages=stages, order=list(stages))
     data = [{"identification": there, "roles": roles}]
-    trainer = settings.trainer(settings.initialize(data, ("ARG0", "ARG1")), data)
+    learner = estimator(settings)
+    trainer = learner.trainer(learner.initialize(data, ("ARG0", "ARG1")), data)
     while trainer.step():
         pass
     return trainer.parameters()

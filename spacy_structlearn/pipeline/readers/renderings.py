@@ -97,7 +97,8 @@ class SpacedText(NamedTuple):
 
 def _doc(doc: Doc, text: SpacedText) -> Doc:
     """Convert a text to a Doc."""
-    words, spaces, starts = [], [], []
+    words, spaces = [], []
+    starts: list[bool | int | None] = []
     rows = zip(text.words, [*text.behind, ""], [True, *text.ends], strict=bool(text.words))
     for word, space, begins in rows:
         words.append(word)
@@ -176,7 +177,8 @@ def items(text: SpacedText, width: int, random: Random) -> SpacedText:
     """Make a list: a short line with the first words of each sentence, after a random bullet."""
     bullet = random.choice(BULLETS)
     bounds = [0, *(i + 1 for i, end in enumerate(text.ends) if end), len(text.words)]
-    words, behind, ends = [], [], []
+    words, behind = [], []
+    ends: list[bool] = []
     for number, (begin, end) in enumerate(pairwise(bounds), 1):
         kept = min(end, begin + random.randint(1, MOST_WORDS))
         words += [mark.format(number) for mark in bullet] + text.words[begin:kept]

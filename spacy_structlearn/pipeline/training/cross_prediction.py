@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from spacy.language import Language
@@ -134,9 +135,10 @@ def predict_fold(
     learned = parts if getattr(nlp.get_pipe(name), "labels", ()) else []
     for part in parts:
         settings = dict(config["components"][part])
-        own = copy.add_pipe(settings.pop("factory"), part, config=settings)
+        added: Any = copy.add_pipe(settings.pop("factory"), part, config=settings)
         if part in learned or part in frozen:
-            own.from_bytes(nlp.get_pipe(part).to_bytes(exclude=["vocab"]), exclude=["vocab"])
+            original: Any = nlp.get_pipe(part)
+            added.from_bytes(original.to_bytes(exclude=["vocab"]), exclude=["vocab"])
     copy.config["initialize"]["components"] = config["initialize"]["components"]
     with copy.select_pipes(disable=learned or frozen):
         copy.initialize(lambda: others, sgd=optimizer)

@@ -120,7 +120,7 @@ def adapt(
             ours[name].require_adaptable()
     for name, examples in lessons.items():
         if name in reinitialise:
-            ours[name].initialize(lambda own=examples: own)
+            ours[name].initialize(partial(list, examples))
         _fit_component(name, ours[name], examples, progress)
     for measured in ("size", "speed"):
         nlp.meta.pop(measured, None)
@@ -137,7 +137,7 @@ def _lessons(
     lessons, left = {}, set(wanted)
     so_far = [with_gold_tokens(nlp, doc) for doc in docs]
     for name, component in nlp.pipeline:
-        if name in wanted:
+        if name in wanted and isinstance(component, BatchTrainable):
             splits = isinstance(component, SentenceSplitter)
             examples = list(_unsplit(so_far)) if splits else so_far
             if any(set(component.gold_labels(example)) for example in examples):
@@ -193,14 +193,13 @@ def _fit(
 
     The caller removes the checkpoints, which are next to `checkpoints`, after saving `nlp`.
     """
-    trained = {
-        name: component
-        for name, component in nlp.pipeline
-        if name not in frozen and getattr(component, "is_trainable", False)
-    }
-    for name, component in trained.items():
+    trained: dict[str, BatchTrainable] = {}
+    for name, component in nlp.pipeline:
+        if name in frozen or not getattr(component, "is_trainable", False):
+            continue
         if not isinstance(component, BatchTrainable):
             raise StructlearnError("SL008", component=name)
+        trained[name] = component
     losses = {}
     for name, component in trained.items():
         checkpoint = None
