@@ -35,19 +35,6 @@ def test_an_unfinished_file_that_is_a_link_or_a_pipe_is_not_written(tmp_path, ki
     assert (tmp_path / "outside").read_bytes() == b"kept"
 
 
-def test_errors_stop_nothing():
-    called = []
-
-    def fail():
-        called.append(2)
-        if len(called) == 1:
-            raise OSError
-
-    with ensured(partial(called.append, 1)), ensured(fail):
-        clean_up()
-        assert called == [2, 1]
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_process_removes_nothing():
     with temporary_folder() as folder:
@@ -89,16 +76,3 @@ def test_errors_name_what_is_written(tmp_path):
     with pytest.raises(OSError, match=r"^\[E050\] none$"):
         write(OSError("[E050] none"))
     assert target.read_bytes() == b"before"
-
-
-def test_a_checkpoint_that_cannot_be_written_leaves_the_last_one(tmp_path, monkeypatch):
-    path = tmp_path / "checkpoint"
-    write_bytes(path, b"last")
-
-    def full(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(OSError, match=str(path)):
-        write_bytes(path, b"next")
-    assert [found.read_bytes() for found in tmp_path.iterdir()] == [b"last"]

@@ -2,7 +2,6 @@
 
 import pickle
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -34,26 +33,9 @@ def annotation(doc):
 
 
 # --- what is in the package -----------------------------------------------------------------------
-def test_components(nlp):
-    assert nlp.pipe_names == [
-        *("sentence_splitter", "chain_tagger", "constituency_parser"),
-        *("np_chunker", "pp_attacher", "srl_labeler"),
-    ]
-    assert nlp.lang == "en"
-    doc = nlp.make_doc(TEXT)
-    assert not doc.has_annotation("TAG")
-    doc = nlp(TEXT)
-    assert doc.has_annotation("TAG")
-    assert doc.has_annotation("SENT_START")
-
-
 def test_analysis_of_the_pipeline(nlp):
     found = nlp.analyze_pipes()["problems"].values()
     assert list(found) == [[]] * len(nlp.pipe_names)
-
-
-def test_training_can_be_resumed(nlp):
-    assert callable(nlp.resume_training())
 
 
 def test_size_on_disk():
@@ -128,22 +110,6 @@ def test_sentences_tags_and_chunks(nlp):
     assert [token._.np_iob for token in doc[:6]] == ["B", "I", "O", "B", "I", "I"]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (
-            "We met three young doctors at the station.",
-            ["We", "three young doctors", "the station"],
-        ),
-        ("In the garden, birds sang loudly.", ["the garden", "birds"]),
-        ("She gave the boy a green apple.", ["She", "the boy", "a green apple"]),
-        ("The price of oil has fallen.", ["The price", "oil"]),
-    ],
-)
-def test_chunks_of_simple_sentences(nlp, text, expected):
-    assert chunks(nlp(text)) == expected
-
-
 # --- parses ---------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "tree",
@@ -161,16 +127,6 @@ def test_trees_of_simple_sentences(nlp, tree):
     doc = nlp(" ".join(words[:-1]) + words[-1])
     assert [sentence._.parse_string for sentence in doc.sents] == [tree]
     assert doc._.parse_failures == ()
-
-
-def test_every_bracket_has_a_probability(nlp):
-    doc = nlp(TEXT)
-    scores = doc.spans["constituents"].attrs["scores"]
-    assert len(scores) == len(doc.spans["constituents"]) > 8
-    assert scores.min() > 0.1
-    assert scores.max() <= 1.0
-    assert doc[0:2]._.constituent_prob > 0.9
-    assert doc[1:3]._.constituent_prob is None
 
 
 def test_a_sentence_of_600_words_is_cut(nlp):
@@ -197,12 +153,6 @@ def test_attachments_of_simple_sentences(nlp, text, expected):
     assert [(site.prep.text, site.head.text) for site in doc._.pp_attachments] == expected
     assert all(0.5 <= site.prob <= 1 for site in doc._.pp_attachments)
     assert [(t.text, t._.pp_head.text) for t in doc if t._.pp_head is not None] == expected
-
-
-def test_attachments_without_a_parser(nlp):
-    with nlp.select_pipes(disable=["constituency_parser", "srl_labeler"]):
-        doc = nlp("She ate the pizza with a fork.")
-    assert [(site.prep.text, site.head.text) for site in doc._.pp_attachments] == [("with", "ate")]
 
 
 # --- semantic roles -------------------------------------------------------------------------------
@@ -269,22 +219,3 @@ def test_the_pipeline_itself_can_be_stored(nlp, store, tmp_path):
     assert annotation(first) == annotation(second)
     scores = [doc.spans["np_chunks"].attrs["scores"] for doc in (first, second)]
     np.testing.assert_array_equal(*scores)
-
-
-def test_the_command_line_uses_it(capsys, monkeypatch):
-    from spacy_structlearn.cli import main
-
-    def printed(*arguments):
-        monkeypatch.setattr(sys, "argv", ["structlearn", *arguments])
-        with pytest.raises(SystemExit) as exit:
-            main()
-        assert not exit.value.code
-        return capsys.readouterr().out.splitlines()
-
-    assert printed("parse", "The window broke.")[-1] == "[ARG1 The window] [V break.01 broke] ."
-    assert "identification" in "".join(printed("info", "--component", "srl_labeler"))
-    lines = printed("parse", TEXT)
-    chunked = [line for line in lines if line.startswith(("[NP The/DT", "Did/"))]
-    assert chunked[0].startswith("[NP The/DT committee/NN ] approved/VBD [NP a/DT new/JJ plan/NN ]")
-    assert "[NP your/PRP$ sister/NN ]" in chunked[1]
-    assert lines[0].startswith("(S")

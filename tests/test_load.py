@@ -29,14 +29,6 @@ def test_its_arguments_are_those_of_spacy():
     assert [(p.name, p.kind) for p in ours.values()] == [(p.name, p.kind) for p in spacys.values()]
 
 
-@pytest.mark.parametrize("kind", [str, lambda path: path])
-def test_a_path(saved, kind):
-    nlp = spacy_structlearn.load(kind(saved))
-    assert nlp.path == saved
-    assert nlp.disabled == ["np_chunker"]
-    assert nlp.batch_size == 7
-
-
 @pytest.mark.parametrize(
     "given",
     [
@@ -55,16 +47,6 @@ def test_every_argument_does_what_it_does_in_spacy(saved, given):
     assert sorted(ours.disabled) == sorted(spacys.disabled)
     assert ours.batch_size == spacys.batch_size
     assert ours.config == spacys.config
-
-
-def test_an_iterator_of_names_is_read_once(saved):
-    nlp = spacy_structlearn.load(saved, exclude=iter(["np_chunker", "pp_attacher"]))
-    assert nlp.component_names == ["sentencizer"]
-
-
-def test_a_vocab_is_shared(saved):
-    vocab = spacy.blank("en").vocab
-    assert spacy_structlearn.load(saved, vocab=vocab).vocab is vocab
 
 
 def test_a_damaged_file_is_found_unless_it_is_not_loaded(saved, tmp_path):

@@ -51,15 +51,6 @@ def test_what_is_no_file_is_not_opened(tmp_path, monkeypatch, kind):
         assert f"{path} is {kind}" in str(error.value)
 
 
-def test_files_folders_and_nothing_are_not_special(tmp_path):
-    (tmp_path / "file").write_bytes(b"content")
-    for path in (tmp_path, tmp_path / "file", tmp_path / "nothing", "a\0b"):
-        assert reading.special(path) is None
-    assert reading.read_bytes(tmp_path / "file") == b"content"
-    with pytest.raises(OSError, match="Errno"):
-        reading.read_bytes(tmp_path / "nothing")
-
-
 @needs_pipes
 @pytest.mark.parametrize(
     "target", ["../../outside/file", "../../outside", "../..", "/", "link", "nothing"]
@@ -135,12 +126,6 @@ def test_a_docbin_that_expands_without_end(tmp_path, small_bounds):
     with pytest.raises(StructlearnError, match="SL122") as error:
         load_docbin(path)
     assert str(path) in str(error.value)
-
-
-@given(st.binary(max_size=2000), st.integers(0, 50))
-def test_other_bytes_are_left_to_zlib(content, cut):
-    for data in (content, zlib.compress(content), zlib.compress(content)[:cut]):
-        reading.check_zlib(data, "x")
 
 
 @given(st.lists(st.text("ab\u00e9 \r\n", max_size=9), max_size=20))

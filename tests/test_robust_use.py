@@ -4,19 +4,13 @@ import random
 
 import pytest
 import spacy
-import srsly
-from spacy.language import Language
 from spacy.tokens import Doc, DocBin, Span, Token
 from spacy.tokens.underscore import Underscore
-from spacy.training import Example
-from spacy.vocab import Vocab
 
 import spacy_structlearn
-from spacy_structlearn.cli._parts import Chunk, ChunkParser, Output
 from spacy_structlearn.display.page import page
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import extensions
-from spacy_structlearn.pipeline.scorers import np_chunk_score
 from spacy_structlearn.trees.brackets import parse_tree
 
 KEYS = ("np_chunks", "constituents", "pp_attachments", "srl")
@@ -151,11 +145,6 @@ def test_what_is_missing_in_front_is_named(nlp, names, code, missing):
         assert all(len(group) == 0 for group in other(text).spans.values())
 
 
-def test_a_parser_without_sentences_reads_the_whole_text_as_one(nlp):
-    (tree,) = pipeline(nlp, "constituency_parser")("She left. He stayed.")._.trees
-    assert len(tree.words()) == 6
-
-
 def test_what_nobody_reads_can_be_disabled(nlp):
     expected = annotation(nlp(TEXTS[0]))
     with nlp.select_pipes(disable=["np_chunker"]):
@@ -171,35 +160,6 @@ def test_what_nobody_reads_can_be_disabled(nlp):
 
 
 # --- tokenisers -----------------------------------------------------------------------------------
-def split_at_spaces(text):
-    words = text.split(" ")
-    return [word for word in words if word], None
-
-
-def split_to_characters(text):
-    return list(text), [False] * len(text)
-
-
-@pytest.mark.parametrize("split", [split_at_spaces, split_to_characters])
-def test_tokenisers_of_others(nlp, split):
-    def tokenizer(text):
-        words, spaces = split(text)
-        return Doc(nlp.vocab, words=words, spaces=spaces)
-
-    for text in (*TEXTS, " She  left the\nhouse. "):
-        read_all(nlp(tokenizer(text)))
-
-
-@pytest.mark.parametrize("spaces", [None, [False] * 9])
-def test_docs_that_have_tokens(nlp, spaces):
-    words = ["She", "ate", "the", "pizza", "(", "cold", ")", "yesterday", "."]
-    doc = nlp(Doc(nlp.vocab, words=words, spaces=spaces))
-    read_all(doc)
-    assert doc[:]._.labels == ("S",)
-    assert doc._.frames[0].get("ARG0").text == "She"
-    assert "-LRB-" in doc[:]._.parse_string
-
-
 # --- tokens that are merged and split -------------------------------------------------------------
 def merge(doc, pairs):
     with doc.retokenize() as retokenizer:
@@ -208,31 +168,12 @@ def merge(doc, pairs):
     return doc
 
 
-@Language.component("merge_chunks_for_test")
-def merge_chunks(doc):
-    return merge(doc, [(c.start, c.end) for c in doc._.np_chunks if len(c) > 1])
-
-
-def test_chunks_merged_before_parsing(nlp):
-    other = pipeline(nlp, *nlp.pipe_names[:4])
-    other.add_pipe("merge_chunks_for_test")
-    for name in nlp.pipe_names[4:]:
-        other.add_pipe(name, source=nlp)
-    doc = other("My sister sold her new boat to a dealer.")
-    assert [token.text for token in doc][:3] == ["My sister", "sold", "her new boat"]
-    assert [chunk.text for chunk in doc._.np_chunks] == ["My sister", "her new boat", "a dealer"]
-    assert doc[0]._.np_iob == "B"
-    assert doc[0:1]._.np_chunk_prob > 0.5
-    assert "My_sister" in doc[:]._.parse_string
-    read_all(doc)
-
-
 def test_chunks_merged_in_the_end(nlp):
     doc = nlp("My sister sold her new boat to a dealer. He left.")
     before = doc._.frames[0]
     probabilities = [chunk._.np_chunk_prob for chunk in doc._.np_chunks]
     roles = {argument.label: argument.span.text for argument in before.arguments}
-    merge_chunks(doc)
+    merge(doc, [(c.start, c.end) for c in doc._.np_chunks if len(c) > 1])
     assert len(doc) == 9
     assert [chunk._.np_chunk_prob for chunk in doc._.np_chunks] == probabilities
     assert [c.text for c in doc._.np_chunks] == ["My sister", "her new boat", "a dealer", "He"]
@@ -282,42 +223,6 @@ def test_any_tokens_merged_in_the_end(nlp):
                 assert span.text == doc.text[span.start_char : span.end_char]
 
 
-def test_a_token_split_in_the_end(nlp):
-    doc = nlp("They live in NewYork with a dog.")
-    with doc.retokenize() as retokenizer:
-        retokenizer.split(doc[3], ["New", "York"], heads=[(doc[3], 1), doc[2]])
-    assert "New York" in [" ".join(t.text for t in chunk) for chunk in doc._.np_chunks]
-    read_all(doc)
-
-
-def test_groups_that_are_in_step_stay_the_same_objects(nlp, monkeypatch):
-    docs = [nlp(text) for text in TEXTS]
-    docs += [docs[0].copy(), Doc.from_docs(docs), Doc(nlp.vocab).from_bytes(docs[0].to_bytes())]
-    monkeypatch.setattr(extensions, "realign", lambda *_: pytest.fail("is in step"))
-    for doc in docs:
-        assert doc._.trees is not None
-        assert len(doc._.np_chunks) == len(doc.spans["np_chunks"])
-        assert len(doc._.pp_attachments) * 5 == len(doc.spans["pp_attachments"])
-        assert len(doc._.frames) <= len(doc.spans["srl"])
-
-
-def test_what_a_merge_swallows_goes(nlp):
-    doc = nlp("Then she ate the pizza with a fork, and he left.")
-    assert [site.prep.text for site in doc._.pp_attachments] == ["with"]
-    words = {frame.predicate.text: frame for frame in doc._.frames}
-    assert words["ate"].get("ARG0").text == "she"
-    rest = [a.label for a in words["ate"].arguments if a.label != "ARG0"]
-    scores = [a.prob for a in words["ate"].arguments if a.label != "ARG0"]
-    # All words of a site but the verb are one token; then the verb is one with its subject.
-    merge(doc, [(1, 3), (4, 8)])
-    assert [token.text for token in doc][1:4] == ["she ate", "the", "pizza with a fork"]
-    assert doc._.pp_attachments == ()
-    assert doc[3]._.pp_head is None
-    frame = doc[1]._.srl
-    assert [a.label for a in frame.arguments] == rest
-    assert [a.prob for a in frame.arguments] == scores
-
-
 def test_empty_spans_in_a_group(nlp):
     doc = Doc(nlp.vocab, words=["She", "sold", "honey"])
     chunks = [Span(doc, 0, 1, "NP"), Span(doc, 2, 3, "NP", span_id="own"), Span(doc, 3, 3, "NP")]
@@ -329,32 +234,6 @@ def test_empty_spans_in_a_group(nlp):
     assert [chunk.text for chunk in doc._.np_chunks] == [""]
 
 
-@pytest.fixture(scope="module")
-def merging(nlp):
-    """A pipeline that merges tokens in the end; no getter has read its Docs."""
-    other = pipeline(nlp, *nlp.pipe_names)
-    other.add_pipe("merge_first_tokens_for_test")
-    return other
-
-
-@Language.component("merge_first_tokens_for_test")
-def merge_first_tokens(doc):
-    return merge(doc, [(0, 2)])
-
-
-MERGED = "My sister sold her new boat to a dealer. He left his old house"
-
-
-def test_a_merged_doc_is_stored(merging):
-    chunk = Chunk("x", [MERGED], DocBin().to_bytes(), [{}], True)
-    parser = ChunkParser(None, merging)
-    (doc,) = DocBin().from_bytes(parser.parse(chunk, Output.docbin)).get_docs(Vocab())
-    chunks = ["My sister", "her new boat", "a dealer", "He", "his old house"]
-    assert [chunk.text for chunk in doc.spans["np_chunks"]] == chunks
-    (line,) = parser.parse(chunk, Output.jsonl).splitlines()
-    assert [c["start"] for c in srsly.json_loads(line)["np_chunks"]] == [0, 15, 31, 41, 49]
-
-
 def test_every_span_counts_before_a_doc_is_stored(nlp):
     doc = Doc(nlp.vocab, words=["New", "York", "is", "bigcity", "there"])
     doc.spans["np_chunks"] = [Span(doc, 0, 2, "NP"), Span(doc, 2, 3, "X"), Span(doc, 4, 5, "NP")]
@@ -363,25 +242,6 @@ def test_every_span_counts_before_a_doc_is_stored(nlp):
         retokenizer.split(doc[3], ["big", "city"], heads=[(doc[3], 1), doc[2]])
     extensions.align(doc)
     assert [span.text for span in doc.spans["np_chunks"]] == ["New York", "is", "there"]
-
-
-def test_a_merged_doc_is_drawn(merging):
-    assert "My sister" in str(page(merging(MERGED)))
-
-
-def test_a_merged_doc_is_scored(nlp, merging):
-    gold = merging(MERGED)
-    extensions.realign(gold)
-    scores = merging.evaluate([Example(merging.make_doc(MERGED), gold)])
-    for name in ("np_chunk_f", "constituents_f", "pp_attachment_f", "srl_f"):
-        assert scores[name] == 1.0
-    # A group with a name of one's own.
-    doc = nlp.make_doc(MERGED)
-    doc.spans["mine"] = [Span(doc, 0, 2, "NP"), Span(doc, 11, 13, "NP")]
-    reference = merge(doc.copy(), [(0, 2)])
-    extensions.realign(reference, "mine")
-    merge(doc, [(0, 2)])
-    assert np_chunk_score([Example(doc, reference)], spans_key="mine")["np_chunk_f"] == 1.0
 
 
 # --- benepar in the same process ------------------------------------------------------------------
@@ -431,14 +291,6 @@ def test_benepar_imported_first_keeps_its_names(nlp):
 
 
 @pytest.mark.usefixtures("no_extensions")
-def test_benepar_imported_second_says_that_the_names_are_taken(nlp):
-    extensions.register()
-    with pytest.raises(ValueError, match=r"E090.*labels"):
-        import_benepar()
-    assert next(nlp(TEXTS[0]).sents)._.labels == ("S",)
-
-
-@pytest.mark.usefixtures("no_extensions")
 def test_names_that_others_have_taken_do_not_change_predictions(nlp):
     expected = annotation(nlp(TEXTS[2]))
     for target in (Doc, Span, Token):
@@ -446,16 +298,6 @@ def test_names_that_others_have_taken_do_not_change_predictions(nlp):
             target.set_extension(name, getter=benepar_labels)
     extensions.register()
     assert annotation(nlp(TEXTS[2])) == expected
-
-
-@pytest.mark.parametrize(
-    ("component", "method"),
-    [("constituency_parser", "k_best"), ("np_chunker", "n_best"), ("sentence_splitter", "n_best")],
-)
-@pytest.mark.parametrize("thing", ["She left.", None])
-def test_the_best_readings_are_those_of_a_doc(nlp, component, method, thing):
-    with pytest.raises(StructlearnError, match=f"SL141.*Doc.*type {type(thing).__name__}"):
-        getattr(nlp.get_pipe(component), method)(thing)
 
 
 # --- control and format characters ----------------------------------------------------------------
@@ -490,12 +332,3 @@ def test_a_text_without_words(nlp, text):
     assert doc._.trees == ()
     assert all(not doc.spans[key] for key in KEYS)
     assert spacy_structlearn.as_dict(doc)["tokens"] == []
-
-
-@pytest.mark.parametrize("text", ["See fig. 3 for details.", "As fig.\u00a03 shows, it works."])
-def test_an_abbreviation_before_a_number_ends_no_sentence(nlp, text):
-    doc = nlp(text)
-    assert len(list(doc.sents)) == 1
-    words = [(token.text, token.tag_) for token in doc if not token.is_space]
-    assert ("fig.", "NN") in words
-    assert ("3", "CD") in words

@@ -75,13 +75,6 @@ def test_whatever_damage_raises_is_one_error(damage):
         damage()
 
 
-def test_some_errors_pass():
-    with pytest.raises(StructlearnError, match="SL050"), reading("test", "SL405", "SL050"):
-        unpack(b"", "other", {1})
-    with pytest.raises(ZeroDivisionError), reading("test"):
-        _ = 1 / 0
-
-
 def test_attributes_are_restored_with_their_types():
     optimizer = LBFGS([1.0])
     state = {"n_iterations": 3, "value": 1.5, "status": "a"}
@@ -125,13 +118,6 @@ def test_round_trip_of_anything(fields):
     for key, value in fields.items():
         if isinstance(value, np.ndarray):
             assert_same(value.astype(value.dtype.newbyteorder("=")), back[key])
-
-
-def test_same_fields_same_bytes():
-    backwards = dict(reversed(FIELDS.items()))
-    backwards["weights"] = np.asfortranarray(FIELDS["weights"]).astype(">f4")
-    backwards["labels"] = tuple(FIELDS["labels"])
-    assert pack("test", 1, FIELDS) == pack("test", 1, backwards)
 
 
 def test_golden_bytes():
@@ -207,11 +193,6 @@ def test_hostile_msgpack(payload):
 def test_version_is_a_number():
     assert code_of(forge({"kind": "test", "version": [1], "fields": {}})) == "SL053"
     assert code_of(forge({"kind": "test", "version": True, "fields": {}})) == "SL053"
-
-
-def test_bool_bytes_are_normalised():
-    data = forge_field({"__array__": "|b1", "shape": [3], "data": b"\x00\x01\x07"})
-    assert unpack(data, "test", {1})[1]["a"].view(np.uint8).tolist() == [0, 1, 1]
 
 
 @pytest.mark.parametrize(
