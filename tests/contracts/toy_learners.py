@@ -34,7 +34,7 @@ class MeanSettings(Settings):
 
 
 class MeanTrainer(Trainer[MeanSettings]):
-    kept = ("mean", "last")
+    saved = ("mean", "last")
 
     def __init__(self, settings, parameters, data):
         super().__init__(settings)
