@@ -171,7 +171,7 @@ class MajoritySettings(Settings):
 
 
 class MajorityTrainer(Trainer[MajoritySettings]):
-    kept = ("counts",)
+    saved = ("counts",)
 
     def __init__(self, settings, parameters, data):
         super().__init__(settings)
