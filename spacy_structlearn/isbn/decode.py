@@ -31,11 +31,11 @@ from .settings import SEARCHES
 
 # All decoders of grammars are accepted, but there are only two different ones here: the tree with
 # the most expected brackets, or the most probable tree.
-MOST_BRACKETS = ("max_rule_sum", "labelled_recall")
-DECODERS = ("viterbi", "max_rule_product", "variational", *MOST_BRACKETS)
+BY_BRACKETS = ("max_rule_sum", "labelled_recall")
+DECODERS = ("viterbi", "max_rule_product", "variational", *BY_BRACKETS)
 # Minimum probability of a useful bracket.
 BRACKET_COST = 0.5
-_MOST = 1_000_000  # trees
+_MAX_TREES = 1_000_000
 # Maximum number of states between two words, for each hypothesis of the beam. With more states, the
 # best-first search is slower and hardly better: one hypothesis fills the beam with its shifts.
 _POPS = 50
@@ -146,7 +146,7 @@ class DerivationParser:
             raise StructlearnError("SL633")
         words = list(sentence)
         given = None if tags is None else list(tags)
-        k = min(k, _MOST)
+        k = min(k, _MAX_TREES)
         if given is not None and len(given) != len(words):
             raise StructlearnError("SL632")
         _check("tag_weight", tag_weight, "0 or more nats", tag_weight >= 0)
@@ -154,12 +154,12 @@ class DerivationParser:
             return [self._parse(words, given, tag_weight)][: max(k, 0)]
         wanted = k
         while True:
-            found = self._found(words, given, tag_weight, wanted)
-            if found is None:
+            search = self._found(words, given, tag_weight, wanted)
+            if search is None:
                 return [self._fallback(words, given)]
             # Several derivations may be of the same tree.
-            if len(found.trees) >= k or found.n_derivations < wanted or wanted > _MOST:
-                return [self._read(found, tree) for tree in found.trees[:k]]
+            if len(search.trees) >= k or search.n_derivations < wanted or wanted > _MAX_TREES:
+                return [self._read(search, tree) for tree in search.trees[:k]]
             wanted *= 2
 
     def _parse(
@@ -168,13 +168,13 @@ class DerivationParser:
         if not words:
             nothing = np.empty(0, np.float32)
             return Parse([], [], [], nothing, [], root=self.model.symbols.root)
-        found = self._found(words, given, tag_weight, 1)
-        if found is None:
+        search = self._found(words, given, tag_weight, 1)
+        if search is None:
             return self._fallback(words, given)
-        best = found.trees[0]
-        if self.decoder in MOST_BRACKETS:
-            best = max(found.trees, key=found.worth)
-        return self._read(found, best)
+        best = search.trees[0]
+        if self.decoder in BY_BRACKETS:
+            best = max(search.trees, key=search.worth)
+        return self._read(search, best)
 
     def _found(
         self, words: list[str], given: Sequence[GivenTag] | None, tag_weight: float, k: int
@@ -250,12 +250,12 @@ class DerivationParser:
             bonus[allowed],
         )
 
-    def _read(self, found: _Found, tree: _Tree) -> Parse:
+    def _read(self, search: _Found, tree: _Tree) -> Parse:
         symbols = self.model.symbols
         phrases, names = symbols.phrases, symbols.tags
         probabilities = np.zeros(len(tree.keys))
-        if not found.is_fallback:
-            probabilities[:] = [found.of_bracket[key] for key in tree.keys]
+        if not search.is_fallback:
+            probabilities[:] = [search.of_bracket[key] for key in tree.keys]
         labels, starts, ends = tree.brackets.T.tolist()
         return Parse(
             [phrases[label] for label in labels],
@@ -263,9 +263,9 @@ class DerivationParser:
             ends,
             calibrate(probabilities, self.model.temperature),
             [names[tag] for tag in tree.tags.tolist()],
-            log_probability=-np.inf if found.is_fallback else float(np.log(tree.share)),
-            log_likelihood=found.log_likelihood,
-            failed=found.is_fallback,
+            log_probability=-np.inf if search.is_fallback else float(np.log(tree.share)),
+            log_likelihood=search.log_likelihood,
+            failed=search.is_fallback,
             root=symbols.root,
         )
 
@@ -313,11 +313,11 @@ def _numbered(keys: list[int]) -> list[Any]:
     if len(set(keys)) == len(keys):
         return keys
     seen: Counter[int] = Counter()
-    found: list[Any] = []
+    numbered: list[Any] = []
     for key in keys:
-        found.append((key, seen[key]) if seen[key] else key)
+        numbered.append((key, seen[key]) if seen[key] else key)
         seen[key] += 1
-    return found
+    return numbered
 
 
 def joint_log_probabilities(model: ISBN, trees: Iterable[Tree], threads: int = 1) -> Floats:
@@ -328,16 +328,16 @@ def joint_log_probabilities(model: ISBN, trees: Iterable[Tree], threads: int = 1
     """
     if model.is_empty:
         raise StructlearnError("SL630")
-    own = list(trees)
-    derivations, kept = encode(own, model.symbols)
+    every = list(trees)
+    derivations, encoded = encode(every, model.symbols)
     network, weights = model.network(), model.weights.astype(np.float64)
 
     def run(numbers: NDArray[np.int64]) -> Floats:
         return network.log_likelihoods(weights, *derivations.arrays, numbers)
 
     with ThreadPoolExecutor(threads) as pool:
-        shards = np.array_split(np.arange(len(kept)), 4 * threads)
+        shards = np.array_split(np.arange(len(encoded)), 4 * threads)
         values = np.concatenate(list(pool.map(run, shards)))
-    scores = np.full(len(own), -np.inf)
-    scores[kept] = values + model.signature_scores(derivations)
+    scores = np.full(len(every), -np.inf)
+    scores[encoded] = values + model.signature_scores(derivations)
     return scores

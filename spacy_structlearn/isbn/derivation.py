@@ -37,7 +37,7 @@ from .symbols import ATTACH, MODIFY, PROJECT, ROOT, SHIFT, DerivationSymbols, se
 # Weight, in tokens, of the distribution of signatures over all tags in that of each tag.
 _BACKGROUND = 1.0
 # With hundreds of signatures, a network memorises the rare words of its few trees.
-_MOST_SIGNATURES = 64
+_MAX_SIGNATURES = 64
 
 
 @dataclass(eq=False)
@@ -96,8 +96,8 @@ def _places(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the offsets of the chosen parts, and the indices of their elements."""
     begins = offsets[:-1][chosen]
-    own = cumulative(offsets[1:][chosen] - begins)
-    return own, np.arange(own[-1]) + np.repeat(begins - own[:-1], np.diff(own))
+    ends = cumulative(offsets[1:][chosen] - begins)
+    return ends, np.arange(ends[-1]) + np.repeat(begins - ends[:-1], np.diff(ends))
 
 
 class _Walk(NamedTuple):
@@ -270,15 +270,15 @@ def _vocabulary(
         counts[tag].append((count, word))
     words = []
     for tag in tags:
-        kept = []
+        known = []
         n_unknown = 0
         for count, word in sorted(counts[tag]):
             # The empty word stands for the item of unknown words.
             if count < min_count or n_unknown < min_unknown or not word:
                 n_unknown += count
             else:
-                kept.append(word)
-        words.append(("", *sorted(kept)))
+                known.append(word)
+        words.append(("", *sorted(known)))
     return tuple(words)
 
 
@@ -296,35 +296,35 @@ def _with_signatures(
         for name in dict.fromkeys(types[key]):
             counts[name] += count
     frequent = sorted((-count, name) for name, count in counts.items() if count >= min_count)
-    kept = sorted([name for _, name in frequent if name][:_MOST_SIGNATURES])
-    found = replace(symbols, signatures=("", *kept), signature_kind=kind)
-    ids = np.array([found.signature(*key) for key in tokens], dtype=np.int64)
-    table = np.zeros((symbols.n_tags, found.n_signatures))
+    frequent_names = sorted([name for _, name in frequent if name][:_MAX_SIGNATURES])
+    with_signatures = replace(symbols, signatures=("", *frequent_names), signature_kind=kind)
+    ids = np.array([with_signatures.signature(*key) for key in tokens], dtype=np.int64)
+    table = np.zeros((symbols.n_tags, with_signatures.n_signatures))
     np.add.at(table, (tags[rare], ids), 1.0)
     background = table.sum(axis=0) + 1.0
     table += _BACKGROUND * background / background.sum()
-    return found, np.log(table / table.sum(axis=1, keepdims=True))
+    return with_signatures, np.log(table / table.sum(axis=1, keepdims=True))
 
 
 def _leaves(
     symbols: DerivationSymbols, walk: _Walk
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
     """Return tags, items and signatures of all words; unknown tags and their items are -1."""
-    index, own = symbols.tag_index, symbols._items
+    index, items_of_tags = symbols.tag_index, symbols._items
     tags = [index.get(tag, -1) for tag in walk.tags]
     items = [
-        own[tag].get(word, -1) if tag >= 0 else -1
+        items_of_tags[tag].get(word, -1) if tag >= 0 else -1
         for tag, word in zip(tags, walk.words, strict=True)
     ]
     signatures = np.full(len(tags), -1, dtype=np.int32)
-    found = np.array(items, dtype=np.int32)
+    numbers = np.array(items, dtype=np.int32)
     begins = np.repeat(walk.word_offsets[:-1], np.diff(walk.word_offsets)).tolist()
-    for i in np.flatnonzero(found < 0).tolist():
+    for i in np.flatnonzero(numbers < 0).tolist():
         if tags[i] >= 0:
             word, begin = walk.words[i], begins[i]
             before = walk.words[begin:i].count(word)
-            found[i], signatures[i] = symbols.item(tags[i], word, i == begin, before)
-    return np.array(tags, dtype=np.int32), found, signatures
+            numbers[i], signatures[i] = symbols.item(tags[i], word, i == begin, before)
+    return np.array(tags, dtype=np.int32), numbers, signatures
 
 
 def encode(
@@ -345,5 +345,5 @@ def encode(
     bad[np.searchsorted(walk.word_offsets, np.flatnonzero(every.items < 0), side="right") - 1] = (
         True
     )
-    kept = np.flatnonzero(~bad)
-    return (every if len(kept) == len(every) else every.subset(kept)), kept
+    numbers = np.flatnonzero(~bad)
+    return (every if len(numbers) == len(every) else every.subset(numbers)), numbers

@@ -62,11 +62,11 @@ def neighbours(model: ISBN, top: int, label: str | None = None) -> Iterator[Neig
     if label in symbols.tag_index:
         tag = symbols.tag_index[label]
         items, words = slice(*symbols.item_offsets[tag : tag + 2].tolist()), symbols.words[tag]
-        own = rows[blocks["items"]][items]
-        scores = own.sum(axis=1) / 2 + parts["output_bias"][blocks["items"]][items]
+        word_rows = rows[blocks["items"]][items]
+        scores = word_rows.sum(axis=1) / 2 + parts["output_bias"][blocks["items"]][items]
         chosen = [i for i in np.argsort(-scores, kind="stable").tolist() if words[i]][:top]
-        for name, found in _nearest(words, own, chosen, top):
-            yield f"{label}/{name}", found
+        for name, nearest in _nearest(words, word_rows, chosen, top):
+            yield f"{label}/{name}", nearest
 
 
 def _nearest(

@@ -28,7 +28,7 @@ from .model import ISBN
 from .settings import REPORTS, ISBNSettings
 
 VALIDATION_BEAM = 5
-LEAST_FACTOR = 1 / 64  # of the learning rate; training ends below it
+MIN_FACTOR = 1 / 64  # of the learning rate; training ends below it
 # Number of weights in a call of the optimiser. Its temporary arrays are then small enough for the
 # allocator to reuse; new pages for each update would take most of the time.
 _BLOCK = 2**14
@@ -143,7 +143,7 @@ class ISBNTrainer(Trainer[ISBNSettings]):
     @property
     def _done(self) -> bool:
         # Without held-out sentences the factor also gets small, within the last epoch.
-        halved = bool(self._held) and self.factor < LEAST_FACTOR
+        halved = bool(self._held) and self.factor < MIN_FACTOR
         return halved or self.n_iterations >= self.settings.max_iterations
 
     def _epoch(self) -> None:
@@ -325,9 +325,9 @@ def _digests(derivations: LeftCornerDerivations) -> list[bytes]:
 
 def trees_of(part: Any) -> Iterable[Tree]:
     """Return a tree, or the trees of a list. Raises StructlearnError for anything else."""
-    found = [part] if isinstance(part, Tree) or not isinstance(part, Iterable) else list(part)
-    for tree in found:
+    trees = [part] if isinstance(part, Tree) or not isinstance(part, Iterable) else list(part)
+    for tree in trees:
         if not isinstance(tree, Tree):
             problem = f"something of the type {type(tree).__name__}"
             raise StructlearnError("SL621", problem=problem)
-    return found
+    return trees

@@ -63,7 +63,7 @@ _TERM = re.compile(rf"({WORD_ATTRIBUTE}|{TAG})\[({'|'.join(POSITIONS)})\]")
 # The child of a binary production that each position inside the span belongs to.
 _CHILD = {"first": 0, "left": 0, "last": 1, "right": 1}
 BOUNDARY = hash_of("BOUNDARY")
-MOST_EDGES = 200_000  # of a sentence, split by tags; ancestors multiply them by a small factor
+MAX_EDGES = 200_000  # of a sentence, split by tags; ancestors multiply them by a small factor
 
 
 @dataclass(frozen=True)
@@ -295,7 +295,7 @@ def bounded(
 ) -> tuple[Hypergraphs, NDArray[np.int64]]:
     """Prune forests that are too large to be refined.
 
-    A sentence, such as one of fifty unknown words, may have more than `MOST_EDGES` edges once they
+    A sentence, such as one of fifty unknown words, may have more than `MAX_EDGES` edges once they
     are split by the tags at the ends of spans. Then the edges with the lowest posteriors by the
     scores of the forest are pruned. The best tree always stays.
 
@@ -305,7 +305,7 @@ def bounded(
     edges = np.arange(len(graphs.scores))
     weights = _copies(graphs, n_tags) if templates.tags else np.ones(len(edges))
     owner = graphs.edge_sentences
-    large = np.bincount(owner, weights, len(graphs)) > MOST_EDGES
+    large = np.bincount(owner, weights, len(graphs)) > MAX_EDGES
     if not large.any():
         return graphs, edges
     posteriors = graphs.inside_outside(graphs.scores)[1]
@@ -316,7 +316,7 @@ def bounded(
     order = np.lexsort((-posteriors, owner))
     totals = np.cumsum(weights[order])
     before = np.append(0.0, totals)[graphs.edge_offsets[:-1]]
-    stay[order[totals - before[owner[order]] <= MOST_EDGES]] = True
+    stay[order[totals - before[owner[order]] <= MAX_EDGES]] = True
     return graphs.thinned(stay), edges[stay]
 
 

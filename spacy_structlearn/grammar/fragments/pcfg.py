@@ -30,7 +30,7 @@ _NEWTON_STEPS = 100
 _TOLERANCE = 1e-14  # change of a value at which Newton's method has converged
 _ROUNDING = 4 * np.finfo(np.float64).eps
 _UNSOLVED = 1e-9  # greater relative residuals are not rounding errors
-_MOST_NODES = 1e6  # beyond, a grammar cannot be told from a critical one
+_MAX_NODES = 1e6  # beyond, a grammar cannot be told from a critical one
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,8 +200,8 @@ class PCFG:
 
     def _kept(self, states: NDArray[np.bool_]) -> PCFG:
         """Keep the rules of these states, bool (n), except those of probability 0."""
-        kept = np.append(states, True)[self.rules].all(axis=1) & (self.p > 0)
-        return replace(self, rules=self.rules[kept], coarse=self.coarse[kept], p=self.p[kept])
+        stay = np.append(states, True)[self.rules].all(axis=1) & (self.p > 0)
+        return replace(self, rules=self.rules[stay], coarse=self.coarse[stay], p=self.p[stay])
 
 
 class Expectations:
@@ -253,7 +253,7 @@ class Expectations:
         # States that are never reached may have trees of infinite size; ignore them.
         matrix = _matrix(pcfg.size, child, parent, weight * reached[parent])
         outside = _solve(matrix, pcfg.root)
-        if outside is None or not ((outside > -1e-9).all() and outside.sum() < _MOST_NODES):
+        if outside is None or not ((outside > -1e-9).all() and outside.sum() < _MAX_NODES):
             raise StructlearnError("SL440", problem="its trees have no finite expected size")
         return np.where(reached, np.maximum(outside, 0), 0.0)
 

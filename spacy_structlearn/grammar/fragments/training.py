@@ -52,8 +52,8 @@ from .weights import FragmentGrammar, FragmentPlaces, FragmentScorer, FragmentWe
 
 ITERATIONS = 10  # of L-BFGS in a step
 _BATCH = 50  # sentences whose forests are refined together
-_MOST_SHARDS = 16
-_MOST_HALVINGS = 10
+_MAX_SHARDS = 16
+_MAX_HALVINGS = 10
 
 
 class FragmentStatistics:
@@ -187,7 +187,7 @@ class FragmentObjective:
             reached = np.where(target[refined.edges], 0.0, -np.inf)
             parts.append((places, refined.graphs.best(reached)[1]))
         self.n_edges = sum(len(target) for _, target in parts)
-        groups = np.array_split(np.arange(len(parts)), min(_MOST_SHARDS, max(len(parts), 1)))
+        groups = np.array_split(np.arange(len(parts)), min(_MAX_SHARDS, max(len(parts), 1)))
         shards = [
             _FragmentShard([parts[i] for i in group], size, 1.0 / max(n, 1)) for group in groups
         ]
@@ -232,7 +232,7 @@ def shrunk(objective: FragmentObjective, weights: ArrayLike) -> Vector:
     """
     best = np.array(weights, dtype=np.float64)
     least = objective.value_and_grad(best)[0]
-    for _ in range(_MOST_HALVINGS):
+    for _ in range(_MAX_HALVINGS):
         value = objective.value_and_grad(best / 2.0)[0]
         if not value < least:
             break

@@ -63,8 +63,8 @@ class FragmentWeights(HashedWeights):
         return self.replaced(values=np.asarray(values, dtype=np.float32))
 
     def _above(self, threshold: float) -> FragmentWeights:
-        kept = np.abs(self.values) >= threshold
-        return self.replaced(keys=self.keys[kept], values=self.values[kept])
+        large = np.abs(self.values) >= threshold
+        return self.replaced(keys=self.keys[large], values=self.values[large])
 
     def fields(self) -> dict[str, Any]:
         return super().fields() | {"templates": self.templates.texts}
@@ -77,12 +77,12 @@ class FragmentWeights(HashedWeights):
 
     @classmethod
     def from_fields(cls, version: int, fields: dict[str, Any]) -> FragmentWeights:
-        kept = {name: fields[name] for name in fields.keys() - {"magnitudes", "negative"}}
-        kept |= {name: hashes_of(fields[name]) for name in ("vocabulary", "keys")}
-        entries = from_signed(fields, len(kept["keys"]))
-        kept["values"] = np.zeros(len(kept["keys"]), dtype=np.float32)
-        kept["values"][entries.places] = entries.values
-        return super().from_fields(version, kept)
+        arguments = {name: fields[name] for name in fields.keys() - {"magnitudes", "negative"}}
+        arguments |= {name: hashes_of(fields[name]) for name in ("vocabulary", "keys")}
+        entries = from_signed(fields, len(arguments["keys"]))
+        arguments["values"] = np.zeros(len(arguments["keys"]), dtype=np.float32)
+        arguments["values"][entries.places] = entries.values
+        return super().from_fields(version, arguments)
 
     def _problem(self) -> str | None:
         if self.binarization not in BINARIZATIONS:

@@ -36,8 +36,8 @@ from .stages import TreebankTrainer
 
 ITERATIONS = 3
 UNIFORM = 1e-6  # share of the productions of the new trees in the E-steps
-LEAST_USE = 1e-9  # uses in a tree of a substate that is new or never used
-LEAST_COUNT = 1e-6  # smaller counts are set to zero
+MIN_USE = 1e-9  # uses in a tree of a substate that is new or never used
+MIN_COUNT = 1e-6  # smaller counts are set to zero
 LEAST = 1e-6  # smaller probabilities of rules are set to zero, unless float32 is stored
 NO_TAGS = np.empty(0, dtype=np.int32)
 _DEEPEST = 1000  # depth of the deepest derivations for which uses are counted
@@ -130,7 +130,7 @@ def widened(grammar: LatentGrammar, data: TreebankData) -> tuple[LatentGrammar, 
     before = grammar.rules.renumbered(to)
     rules, of_old, of_data = united_rules(before, data.rules, symbols.size)
     levels, words = [], []
-    for level, own in zip(grammar.levels, grammar.lexicon.levels, strict=True):
+    for level, level_words in zip(grammar.levels, grammar.lexicon.levels, strict=True):
         substates = np.ones(symbols.size, dtype=np.int32)
         substates[to] = level.substates
         columns = substate_columns(to, substates)[1]
@@ -140,9 +140,11 @@ def widened(grammar: LatentGrammar, data: TreebankData) -> tuple[LatentGrammar, 
         starts = RuleLayout(level.rules, level.substates).starts
         entries = _moved(_flat(level), starts, layout.starts[of_old])
         levels.append(layout.level(ancestors, entries))
-        rows = np.zeros((len(own.rows), int(substates[: symbols.n_tags].sum())), dtype=np.float32)
-        rows[:, columns[: own.rows.shape[1]]] = own.rows
-        words.append(LexiconLevel(own.own, rows))
+        rows = np.zeros(
+            (len(level_words.rows), int(substates[: symbols.n_tags].sum())), dtype=np.float32
+        )
+        rows[:, columns[: level_words.rows.shape[1]]] = level_words.rows
+        words.append(LexiconLevel(level_words.own, rows))
     known = set(map(tuple, before.unary.tolist()))
     chains = {pair: between for pair, between in data.chains.items() if pair not in known}
     for pair, between in grammar.chains.items():
@@ -182,26 +184,26 @@ class LevelAdapter:
     ):
         self._ancestors, self._entries = old.ancestors, _flat(old)
         self._all = every = RuleLayout(old.rules, old.substates)
-        self.layout = own = RuleLayout(data.rules, old.substates, data.pairs[:, 0])
+        self.layout = layout = RuleLayout(data.rules, old.substates, data.pairs[:, 0])
         self._to_own = np.full(len(every.starts) - 1, -1)
-        self._to_own[numbers] = own.starts[: len(numbers)]
-        self._to_all = np.full(len(own.starts) - 1, -1)
+        self._to_own[numbers] = layout.starts[: len(numbers)]
+        self._to_all = np.full(len(layout.starts) - 1, -1)
         self._to_all[: len(numbers)] = every.starts[numbers]
         self._n_tag_substates = words.shape[1]
-        self.weight = strength * np.maximum(np.append(uses(old), 1.0), LEAST_USE)
+        self.weight = strength * np.maximum(np.append(uses(old), 1.0), MIN_USE)
         self.counts = Entries.of(np.zeros(0, dtype=np.float32))
         # The old probabilities of the productions in the trees, and their share in the E-steps.
         known = _moved(self._entries, every.starts, self._to_own)
-        first, end = own.ends[2:].tolist()
+        first, end = layout.ends[2:].tolist()
         forms = np.repeat(data.pairs[:, 1], old.substates[data.pairs[:, 0]])
-        lexical = Entries.of(words[forms, own.parents(np.arange(first, end))])
+        lexical = Entries.of(words[forms, layout.parents(np.arange(first, end))])
         self._known = Entries(
             np.append(known.places, first + lexical.places), np.append(known.values, lexical.values)
         )
         seen = np.concatenate(observed_counts(data))
-        seen = seen / np.append(data.occurrences, data.n_trees)[own.rule_parents]
-        share = UNIFORM * seen / own.widths
-        self._share = np.repeat(share.astype(np.float32), np.diff(own.starts))
+        seen = seen / np.append(data.occurrences, data.n_trees)[layout.rule_parents]
+        share = UNIFORM * seen / layout.widths
+        self._share = np.repeat(share.astype(np.float32), np.diff(layout.starts))
 
     def refined(self) -> Refined:
         """The present probabilities of the rules and words of the trees, for an E-step."""
@@ -215,7 +217,7 @@ class LevelAdapter:
 
     def set_counts(self, counts: NDArray[np.float32]) -> None:
         """Set the counts, a vector in the layout."""
-        self.counts = Entries.of(np.where(counts > LEAST_COUNT, counts, np.float32(0)))
+        self.counts = Entries.of(np.where(counts > MIN_COUNT, counts, np.float32(0)))
 
     def learned(self) -> tuple[Level, Vector, Vector]:
         """The level with the old and the new counts, and for its words a `treebank.Learned`."""
@@ -321,8 +323,8 @@ def _moved(entries: Entries, starts: NDArray[np.int64], to: NDArray[np.int64]) -
     """Move entries of the blocks from `starts` on to blocks from `to` on, or -1: leave them out."""
     n_entries = np.diff(np.searchsorted(entries.places, starts))
     places = entries.places + np.repeat(to - starts[:-1], n_entries)
-    kept = np.repeat(to >= 0, n_entries)
-    return Entries(places[kept], entries.values[kept])
+    stay = np.repeat(to >= 0, n_entries)
+    return Entries(places[stay], entries.values[stay])
 
 
 def _axes(
@@ -333,9 +335,9 @@ def _axes(
 ) -> list[NDArray[np.int64]]:
     """The substates of entries, among those of all symbols, in the order of the rule."""
     rule = np.searchsorted(offsets, places, side="right") - 1
-    rest, found = places - offsets[rule], []
+    rest, axes = places - offsets[rule], []
     for symbols in rules.T[::-1]:
         symbol = symbols[rule]
         rest, substate = np.divmod(rest, level.substates[symbol])
-        found.append(level.offsets[symbol] + substate)
-    return found[::-1]
+        axes.append(level.offsets[symbol] + substate)
+    return axes[::-1]

@@ -103,20 +103,22 @@ def _words(grammar: LatentGrammar, tag: int, top: int) -> Iterator[Subcategory]:
     ]
     for index, probabilities in enumerate(np.concatenate(columns).T):
         likeliest = np.argsort(-probabilities, kind="stable")[:top]
-        found = [(float(probabilities[i]), lexicon.words[i]) for i in likeliest]
+        pairs_of_words = [(float(probabilities[i]), lexicon.words[i]) for i in likeliest]
         # All weights of a tag may be small if those of the rules that lead to it are large.
-        most = found[0][0] if found else 0.0
+        most = pairs_of_words[0][0] if pairs_of_words else 0.0
         least = SMALLEST if most >= SMALLEST else SMALLEST * most
         yield (
             f"{grammar.symbols.tags[tag]}-{index}",
-            [pair for pair in found if pair[0] >= least and pair[0] > 0],
+            [pair for pair in pairs_of_words if pair[0] >= least and pair[0] > 0],
         )
 
 
 def _productions(grammar: LatentGrammar, phrase: int, top: int) -> Iterator[Subcategory]:
     """Yield P(production | subcategory), or weights; @ marks an intermediate symbol."""
     level, rules, names = grammar.levels[grammar.depth], grammar.rules, grammar.symbols.names
-    found: list[list[tuple[float, str]]] = [[] for _ in range(int(level.substates[phrase]))]
+    by_subcategory: list[list[tuple[float, str]]] = [
+        [] for _ in range(int(level.substates[phrase]))
+    ]
     blocks = (
         (symbols[rule, 1:], block_of(rule))
         for symbols, block_of in (
@@ -129,6 +131,6 @@ def _productions(grammar: LatentGrammar, phrase: int, top: int) -> Iterator[Subc
         for place in np.argwhere(block > 0):
             parts = zip(children.tolist(), place[1:].tolist(), strict=True)
             text = " ".join(f"{names[child]}-{index}" for child, index in parts)
-            found[place[0]].append((float(block[tuple(place)]), text))
-    for index, pairs in enumerate(found):
+            by_subcategory[place[0]].append((float(block[tuple(place)]), text))
+    for index, pairs in enumerate(by_subcategory):
         yield f"{names[phrase]}-{index}", nlargest(top, pairs)

@@ -24,7 +24,7 @@ RANK = 64
 ITERATIONS = 80
 LEAST = 1e-12  # of a factor, so that every rule has a probability
 GENERATIONS = 100  # of a grammar whose trees are counted
-MOST_USES, LEAST_USES = 1e3, 1e-6
+MAX_USES, MIN_USES = 1e3, 1e-6
 
 Floats = NDArray[np.float32]
 
@@ -61,7 +61,7 @@ def decompose(
     values = level.entries.values.astype(np.float64)
     uses = _uses(level, states, values)
     # States that no tree uses have rules, too.
-    uses = np.maximum(uses, LEAST_USES * uses.max(initial=1.0))
+    uses = np.maximum(uses, MIN_USES * uses.max(initial=1.0))
     weights = values * uses[states[:, 0]]
     weights /= max(weights.sum(), np.finfo(np.float64).tiny)
     entries = np.ascontiguousarray(states - [n_tag_states, 0, 0], dtype=np.int32)
@@ -89,9 +89,9 @@ def _uses(
     uses, root = level.unary_matrix(), level.root_vector()
     for child in (1, 2):
         np.add.at(uses, (states[:, 0], states[:, child]), values)
-    found = root
+    counts = root
     for _ in range(GENERATIONS):
-        found = root + found @ uses
-        if found.max(initial=0.0) > MOST_USES:
+        counts = root + counts @ uses
+        if counts.max(initial=0.0) > MAX_USES:
             break
-    return found
+    return counts

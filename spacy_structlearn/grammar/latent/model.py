@@ -34,7 +34,7 @@ from ..treebank.storage import (
 )
 from ..treebank.symbols import Rules, Symbols
 
-MOST_SUBSTATES = 1 << 10
+MAX_SUBSTATES = 1 << 10
 
 
 class Level:
@@ -197,7 +197,7 @@ class Level:
         substates, ancestors = fields["substates"], fields["ancestors"]
         if substates.dtype.kind not in "iu" or ancestors.dtype.kind not in "iu":
             raise TypeError("substates of the wrong type")
-        if substates.shape != (n_symbols,) or (substates > MOST_SUBSTATES).any():
+        if substates.shape != (n_symbols,) or (substates > MAX_SUBSTATES).any():
             raise ValueError("the substates of a level do not fit the symbols")
         binary, *sizes = (int(size.sum()) for size in rules.sizes(substates).values())
         arrays = map(dense, (fields["unary"], fields["root"]), sizes)
@@ -206,7 +206,7 @@ class Level:
     def _check(self) -> None:
         substates = self.substates
         problem = None
-        if substates.ndim != 1 or (substates < 1).any() or (substates > MOST_SUBSTATES).any():
+        if substates.ndim != 1 or (substates < 1).any() or (substates > MAX_SUBSTATES).any():
             problem = "a symbol with no substates or too many"
         elif self.ancestors.shape != (self.size,) or (self.ancestors < 0).any():
             problem = f"ancestors of shape {self.ancestors.shape} for {self.size} substates"

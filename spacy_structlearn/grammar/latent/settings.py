@@ -12,9 +12,9 @@ from ..treebank.data import BINARIZATIONS
 from ..treebank.settings import LexiconSettings
 from ..treebank.symbols import ROOT
 
-MOST_ROUNDS = 8
-MOST_GRAMMARS = 100
-MOST_EM_ITERATIONS = 10_000  # EM does not end by itself if `tolerance` is 0
+MAX_ROUNDS = 8
+MAX_GRAMMARS = 100
+MAX_EM_ITERATIONS = 10_000  # EM does not end by itself if `tolerance` is 0
 
 
 def _smoothing(default: float, what: str, of: str) -> Any:
@@ -24,7 +24,7 @@ def _smoothing(default: float, what: str, of: str) -> Any:
 
 def _em_iterations(default: int, when: str) -> Any:
     text = f"Largest number of EM iterations {when}, in each round."
-    return setting(default, ge=0, le=MOST_EM_ITERATIONS, help=text)
+    return setting(default, ge=0, le=MAX_EM_ITERATIONS, help=text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class LatentGrammarSettings(LexiconSettings):
     attributes: ClassVar[tuple[str, ...]] = ("ORTH",)
     strengths: ClassVar[tuple[float, ...]] = (1000.0, 10_000.0, 100.0)
 
-    rounds: int = setting(4, ge=0, le=MOST_ROUNDS, help="Rounds of splitting every symbol in two.")
+    rounds: int = setting(4, ge=0, le=MAX_ROUNDS, help="Rounds of splitting every symbol in two.")
     seed: int = core.seed()
     merge_fraction: float = setting(
         0.5, ge=0, le=1, help="Share of the splits that each round undoes: those that gain least."
@@ -62,7 +62,7 @@ class LatentGrammarSettings(LexiconSettings):
     grammars: int = setting(
         1,
         ge=1,
-        le=MOST_GRAMMARS,
+        le=MAX_GRAMMARS,
         help="Number of grammars, trained with consecutive seeds, that parse as a product. "
         "Training time is proportional to it.",
     )

@@ -306,8 +306,8 @@ class SpanWeights(HashedWeights):
 
     def _above(self, threshold: float) -> SpanWeights:
         places, values = self.entries
-        kept = np.abs(values) >= threshold
-        return self.replaced(entries=Entries(places[kept], values[kept]))
+        large = np.abs(values) >= threshold
+        return self.replaced(entries=Entries(places[large], values[large]))
 
     def to_fields(self) -> tuple[int, dict[str, Any]]:
         fields = self.fields()
@@ -321,9 +321,9 @@ class SpanWeights(HashedWeights):
         if not _is_size(fields["buckets"]):
             raise ValueError("a wrong number of weights")
         entries = from_signed(fields, fields["buckets"])
-        kept = {name: fields[name] for name in fields.keys() - {"magnitudes", "negative"}}
-        kept |= {"entries": entries, "vocabulary": hashes_of(fields["vocabulary"])}
-        return super().from_fields(version, kept)
+        arguments = {name: fields[name] for name in fields.keys() - {"magnitudes", "negative"}}
+        arguments |= {"entries": entries, "vocabulary": hashes_of(fields["vocabulary"])}
+        return super().from_fields(version, arguments)
 
     def _problem(self) -> str | None:
         if not _is_size(self.buckets):

@@ -92,8 +92,8 @@ class TrainingForests:
     def select(self, chosen: NDArray[np.int64]) -> tuple[Hypergraphs, Mask]:
         """Return some of the forests, by their places, and the edges of their trees."""
         offsets = self.graphs.edge_offsets
-        own = [self.target[slice(*offsets[x : x + 2].tolist())] for x in chosen.tolist()]
-        return self.graphs.select(chosen), np.concatenate(own)
+        targets = [self.target[slice(*offsets[x : x + 2].tolist())] for x in chosen.tolist()]
+        return self.graphs.select(chosen), np.concatenate(targets)
 
 
 def training_forests(
@@ -119,20 +119,22 @@ def training_forests(
     """
     thresholds = THRESHOLDS if threshold is None else (threshold,) * max(grammar.depth, 1)
     parser = ChartParser(SpanGrammar(grammar), thresholds=thresholds, threads=threads)
-    found: list[TrainingForests] = []
+    parts: list[TrainingForests] = []
     done, parsed, loss = 0, 0, 0.0
     for part in np.array_split(numbers, min(REPORTS, len(numbers))):
-        graphs, own = parser.forests([words[number] for number in part])
+        graphs, parsable = parser.forests([words[number] for number in part])
         graphs = renumbered(graphs, grammar, full)
-        kept = part[own]
-        target = graphs.closest([trees[number] for number in kept], full.symbols)
-        found.append(TrainingForests(graphs, kept, target, -float(graphs.scores[target].sum())))
+        parsed_numbers = part[parsable]
+        target = graphs.closest([trees[number] for number in parsed_numbers], full.symbols)
+        parts.append(
+            TrainingForests(graphs, parsed_numbers, target, -float(graphs.scores[target].sum()))
+        )
         done += len(part)
-        parsed += len(kept)
-        loss += found[-1].loss
+        parsed += len(parsed_numbers)
+        loss += parts[-1].loss
         if report is not None:
             report(done, -loss / max(parsed, 1))
-    return TrainingForests.joined(found)
+    return TrainingForests.joined(parts)
 
 
 class Folds:

@@ -33,7 +33,7 @@ class SpanGrammar(Stored):
     of other symbols.
     """
 
-    kind = "anchored_grammar"
+    kind = "anchored_grammar"  # in stored files, an earlier name of the class
     passed = ("SL405",)
     # What scores trees and is stored, by the name of the field.
     parts: ClassVar[dict[str, Any]] = {"features": SpanWeights}

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from ...learning import settings as core
 from ...learning.settings import Settings, setting
-from ..latent.settings import MOST_GRAMMARS, LatentGrammarSettings
+from ..latent.settings import MAX_GRAMMARS, LatentGrammarSettings
 
 REPORTS = 20  # largest number of reports in an epoch or for the forests of a fold
 PRUNED = "Constituents with a lower posterior are pruned from the training forests. "
@@ -112,7 +112,7 @@ class SpanGrammarSettings(ForestSettings, SpanFeaturesSettings):
     fold_grammars: int = setting(
         1,
         ge=1,
-        le=MOST_GRAMMARS,
+        le=MAX_GRAMMARS,
         help="Number of grammars that parse each fold, as a product.",
     )
     max_iterations: int = core.max_iterations(6, ge=0)

@@ -43,7 +43,7 @@ from .model import SpanGrammar
 from .settings import REPORTS, SpanGrammarSettings
 
 WARM_UP = 100  # updates in which the learning rate rises; at most a tenth of all updates
-LEAST_RATE = 0.02  # times the learning rate: its final value
+MIN_RATE = 0.02  # times the learning rate: its final value
 NEGLIGIBLE = 1e-5  # smaller gradients are set to 0: subnormal numbers take ten times as long
 _POOL = 16  # batches whose sentences are sorted by length together
 
@@ -56,18 +56,18 @@ def batches(
     lengths: of the sentences, (n).
     """
     order = rng.permutation(len(lengths))
-    found: list[NDArray[np.int64]] = []
+    parts: list[NDArray[np.int64]] = []
     for begin in range(0, len(order), batch_size * _POOL):
         pool = order[begin : begin + batch_size * _POOL]
         pool = pool[np.argsort(lengths[pool], kind="stable")]
-        found += [pool[first : first + batch_size] for first in range(0, len(pool), batch_size)]
-    return [found[i] for i in rng.permutation(len(found))]
+        parts += [pool[first : first + batch_size] for first in range(0, len(pool), batch_size)]
+    return [parts[i] for i in rng.permutation(len(parts))]
 
 
 def learn_rate_factor(update: int, total: int) -> float:
     """Return the factor of the learning rate in an update from 1 to `total`."""
     rise = update / min(WARM_UP, max(total // 10, 1))
-    return min(1.0, rise) * min(1.0, max(LEAST_RATE, 2 * (1 - update / total)))
+    return min(1.0, rise) * min(1.0, max(MIN_RATE, 2 * (1 - update / total)))
 
 
 def initialize(

@@ -192,8 +192,8 @@ class LexiconAdapter:
         rare = np.repeat(self._rare, of_new)
         cells = np.repeat(self._row_of_pairs, of_new) * width + columns
         rows = self._row_shares[:, None] * self._add_up(cells[rare], added[rare], width)
-        kept = np.append(np.arange(len(old.signatures)), len(rows) - 1)
-        rows[kept] += self._row_factors[kept, None] * old.levels[k].rows * factor
+        old_rows = np.append(np.arange(len(old.signatures)), len(rows) - 1)
+        rows[old_rows] += self._row_factors[old_rows, None] * old.levels[k].rows * factor
         if not self._smoothed:
             rows[-1] = UNSEEN
         return LexiconLevel(own.astype(np.float32), rows.astype(np.float32))

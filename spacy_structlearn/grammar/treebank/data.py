@@ -220,8 +220,8 @@ def concatenate(parts: Sequence[TreebankData]) -> TreebankData:
     counts: Counter[tuple[int, int, tuple[int, ...]]] = Counter()
     for part in parts:
         to = renumbering(part.symbols, symbols)
-        own = zip(part.forms, part.initial.tolist(), strict=True)
-        numbers = [forms.setdefault(form, len(forms)) for form in own]
+        forms_of_part = zip(part.forms, part.initial.tolist(), strict=True)
+        numbers = [forms.setdefault(form, len(forms)) for form in forms_of_part]
         nodes.append(to[part.symbol])
         form = np.full(part.n_nodes, -1, dtype=np.int32)
         form[part.is_word] = np.array(numbers, dtype=np.int32)[
@@ -282,8 +282,8 @@ def to_tree(
     brackets = zip(symbol.tolist(), starts[order].tolist(), ends[order].tolist(), strict=True)
     tags = [symbols.names[tag] for tag in symbol[symbol < symbols.n_tags].tolist()]
     spans = [(symbols.root, 0, len(words))]
-    found = restore(symbols, data.chains if chains is None else chains, brackets)
-    spans += [(symbols.names[label], start, end) for label, start, end, _ in found]
+    restored = restore(symbols, data.chains if chains is None else chains, brackets)
+    spans += [(symbols.names[label], start, end) for label, start, end, _ in restored]
     return Tree.from_spans(words, tags, spans)
 
 

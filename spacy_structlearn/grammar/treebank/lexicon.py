@@ -204,22 +204,22 @@ class Lexicon:
 
     def without(self, words: Container[str]) -> Lexicon:
         """The lexicon without these words, which become unknown words."""
-        kept = np.array([word not in words for word in self.words], dtype=np.bool_)
+        stay = np.array([word not in words for word in self.words], dtype=np.bool_)
         n_pairs = np.diff(self.word_offsets)
-        kept_pairs = np.repeat(kept, n_pairs)
+        pairs_stay = np.repeat(stay, n_pairs)
         own = self.pair_weights == 0  # the pairs that have a vector in each level
         levels = []
         for level, substates in zip(self.levels, self.tag_substates, strict=True):
             sizes = substates[self.pair_tags[own]]
-            levels.append(LexiconLevel(level.own[np.repeat(kept_pairs[own], sizes)], level.rows))
+            levels.append(LexiconLevel(level.own[np.repeat(pairs_stay[own], sizes)], level.rows))
         return replace(
             self,
             words=[word for word in self.words if word not in words],
-            word_offsets=cumulative(n_pairs[kept]),
-            pair_tags=self.pair_tags[kept_pairs],
-            pair_weights=self.pair_weights[kept_pairs],
-            backoff_weights=self.backoff_weights[kept],
-            backoff_rows=self.backoff_rows[kept],
+            word_offsets=cumulative(n_pairs[stay]),
+            pair_tags=self.pair_tags[pairs_stay],
+            pair_weights=self.pair_weights[pairs_stay],
+            backoff_weights=self.backoff_weights[stay],
+            backoff_rows=self.backoff_rows[stay],
             levels=levels,
         )
 

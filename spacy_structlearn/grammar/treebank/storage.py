@@ -16,7 +16,7 @@ STORAGES = ("float32", "float16", "log8")
 _LOG8_STEP = 0.08  # nats between two codes
 _LOG8_LAST = 255  # code of exp(-0.08 * 255) = 1.4e-9 and below
 _LARGEST_LOG = float(np.log(np.finfo(np.float32).max)) - 1e-6
-_LEAST_SHIFT = -round(_LARGEST_LOG / _LOG8_STEP)
+_MIN_SHIFT = -round(_LARGEST_LOG / _LOG8_STEP)
 
 
 class Entries(NamedTuple):
@@ -121,7 +121,7 @@ def _encoded(values: NDArray[np.float32], storage: str) -> tuple[NDArray, int]:
 
 def _decoded(stored: NDArray, shift: int) -> NDArray[np.float32]:
     """Decode what `_encoded` returned. Raises ValueError for anything else."""
-    sound = type(shift) is int and _LEAST_SHIFT <= shift <= 0
+    sound = type(shift) is int and _MIN_SHIFT <= shift <= 0
     if not sound or (shift and stored.dtype.kind != "u"):
         raise ValueError("weights with a wrong shift")
     if stored.dtype == np.float32:

@@ -230,7 +230,7 @@ def batch_of(treebank):
 @pytest.mark.parametrize("texts", [["RULE|TAG[first]"], ["RULE|PARENT"]])
 @pytest.mark.parametrize("most", [1, 20, 60])
 def test_large_forests_lose_what_is_least_likely(monkeypatch, texts, most):
-    monkeypatch.setattr(fragments, "MOST_EDGES", most)
+    monkeypatch.setattr(fragments, "MAX_EDGES", most)
     data, _, graphs = batch_of(toy)
     templates, n_tags = FragmentTemplates(texts), data.symbols.n_tags
     fewer, chosen = bounded(graphs, templates, n_tags)
@@ -258,7 +258,7 @@ def test_large_forests_lose_what_is_least_likely(monkeypatch, texts, most):
 
 
 def test_trees_that_must_stay_do(monkeypatch):
-    monkeypatch.setattr(fragments, "MOST_EDGES", 1)
+    monkeypatch.setattr(fragments, "MAX_EDGES", 1)
     data, gold, graphs = batch_of(toy)
     target = graphs.closest(gold, data.symbols)
     assert (target & ~graphs.best(graphs.scores)[1]).any()

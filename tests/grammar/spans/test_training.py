@@ -21,7 +21,7 @@ from spacy_structlearn.grammar.spans.settings import (
     SpanFeaturesSettings,
     SpanGrammarSettings,
 )
-from spacy_structlearn.grammar.spans.training import LEAST_RATE, batches, learn_rate_factor
+from spacy_structlearn.grammar.spans.training import MIN_RATE, batches, learn_rate_factor
 from spacy_structlearn.pipeline.architectures import estimator as learner
 
 SHORT = LatentGrammarSettings(
@@ -141,7 +141,7 @@ def test_learning_rate():
     assert rates[-1] == 0.02
     # Where there are few, a tenth of them.
     assert [learn_rate_factor(update, 40) for update in (1, 2, 4, 20)] == [0.25, 0.5, 1.0, 1.0]
-    assert [learn_rate_factor(update, 2) for update in (1, 2)] == [1.0, LEAST_RATE]
+    assert [learn_rate_factor(update, 2) for update in (1, 2)] == [1.0, MIN_RATE]
 
 
 # --- forests of the folds -------------------------------------------------------------------------
