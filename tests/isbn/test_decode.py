@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from isbn.automaton import decode
 from isbn.networks import initialized, log_likelihoods, sample, symbols_of
-from isbn.searches import Network, Sentence, enumerate_all, symbols
+from isbn.searches import symbols
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.isbn.decode import (
@@ -166,27 +166,6 @@ def test_decoders(decoder):
     assert (len(choices) > 1) is (decoder in BY_BRACKETS)
 
 
-def test_sequences():
-    """The labels of a sequence, against all of them."""
-    for means in MEANS:
-        own = sequence_model(means)
-        parser = DerivationParser(own, beam=200, branching=50)
-        spy = Spy(parser)
-        for words in (["w0"], ["w1", "w9", "w2", "w0"], ["w2"] * 4):
-            parses = parser.k_best(words, 10**6)
-            given = Sentence(*spy.given)
-            network = Network(own.symbols, 4, own.weights.astype(np.float64), means == "mean_field")
-            wanted = enumerate_all(network, given)
-            assert len(parses) == len(wanted) == 3 ** len(words)
-            total = np.logaddexp.reduce([score for score, _ in wanted])
-            for parse, (score, moves) in zip(parses, wanted, strict=True):
-                assert parse.tags == [f"t{move.leaf[0]}" for move in moves]
-                assert parse.spans == []
-                assert parse.log_likelihood == pytest.approx(total, abs=1e-6)
-                assert parse.log_probability == pytest.approx(score - total, abs=1e-6)
-            assert key_of(parser.parse([words])[0]) == key_of(parses[0])
-
-
 # --- tags ----------------------------------------------------------------------------------------
 @pytest.mark.parametrize("search", SEARCHES)
 def test_tags_that_are_required(search):
@@ -267,31 +246,6 @@ def test_any_words(words, means, search):
     assert np.isfinite(parse.log_likelihood)
     assert ((parse.probabilities >= 0) & (parse.probabilities <= 1)).all()
     assert parse.probabilities.dtype == np.float32
-
-
-@pytest.mark.parametrize("search", SEARCHES)
-def test_there_is_always_a_tree(search):
-    """Where projecting is nearly certain, nothing is complete before all is put together."""
-    own = model(scale=0.0, beam=2)
-    weights = own.weights.copy()
-    own.parts(weights)["output_bias"][:4] = 0.0, 12.0, -30.0, -10.0
-    changed = ISBN(
-        type(own.symbols)(**own.symbols.to_fields() | {"max_projects": 1000}),
-        own.state_size,
-        own.means,
-        weights,
-        own.signature_log_probs,
-        beam=2,
-    )
-    words = sentences()[0][0]
-    parse = DerivationParser(changed, search=search).parse([words])[0]
-    assert parse.failed
-    assert parse.log_probability == -np.inf
-    assert np.isfinite(parse.log_likelihood)
-    assert not parse.probabilities.any()
-    assert parse.tree(words).words() == words
-    (again,) = DerivationParser(changed, search=search).k_best(words, 5)
-    same(again, parse)
 
 
 def test_words_that_cannot_be_made():

@@ -93,16 +93,6 @@ def test_collapsed_chains():
     assert round_trip(trees, min_chain_count=0)[0].chains == (("S",), ("SBAR",), ("VP",))
 
 
-def test_the_most_frequent_pair_is_collapsed_first():
-    # B over C is in 5 chains, A over B in 3 besides one that is longer.
-    long, often, seldom = "(TOP (A (B (C (t w)))))", "(TOP (B (C (t w))))", "(TOP (A (B (t w))))"
-    trees = parsed(*[long] * 2, *[often] * 3, *[seldom] * 2)
-    assert ("A", "B") not in round_trip(trees, min_chain_count=3)[0].chains
-    assert ("B", "C") in round_trip(trees, min_chain_count=3)[0].chains
-    # What is left of the long chains is A over B+C.
-    assert ("A", "B", "C") in round_trip(trees, min_chain_count=2)[0].chains
-
-
 def test_a_chain_that_is_no_label_is_projected_by_its_parts():
     symbols, _ = symbols_of(
         parsed(*["(TOP (S (VP (V a))))"] * 3, "(TOP (X (Y (Z (V a)))))", "(TOP (Z (V a)))"),
@@ -133,26 +123,6 @@ def test_the_root_over_several_children_over_a_word_and_missing():
     assert (bare.top_label, bare.chains, bare.max_projects) == ("TOP", (("TOP",),), 1)
     assert symbols_of(parsed("(TOP (t a) (t b))"))[0].top_label == "TOP"
     assert symbols_of(parsed("(R (t a) (t b))"), root="R")[0].top_label == "R"
-
-
-def test_trees_that_the_symbols_cannot_say_are_left_out():
-    symbols, _ = symbols_of(parsed("(TOP (A (B (t a) (u b))))"), min_chain_count=0)
-    trees = parsed(
-        "(TOP (A (t a)))",
-        "(TOP (A (x a)))",  # a tag
-        "(TOP (B (u b)))",
-        "(TOP (A (X (t a) (t b))))",  # a label
-        "(TOP (A (B (t a) (t b))))",
-        "(TOP (A (B (A (t a)))))",  # three projects in a row
-        "(TOP (B (B (t a) (t b)) (t b)))",
-    )
-    derivations, kept = encode(trees, symbols)
-    assert kept.tolist() == [0, 2, 4, 6]
-    assert len(derivations) == 4
-    for number, i in enumerate(kept):
-        assert decoded(symbols, derivations, number, trees[i]) == trees[i]
-    nothing, kept = encode([], symbols)
-    assert len(nothing) == len(kept) == 0
 
 
 def test_deep_trees_need_no_recursion():

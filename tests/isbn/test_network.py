@@ -1,7 +1,6 @@
 """The kernel of sigmoid belief networks against NumPy, finite differences and enumeration."""
 
 from dataclasses import replace
-from itertools import product
 
 import numpy as np
 import pytest
@@ -23,7 +22,6 @@ from isbn.networks import (
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.isbn._network import Network
-from spacy_structlearn.isbn.derivation import LeftCornerDerivations
 from spacy_structlearn.isbn.symbols import ATTACH, MODIFY, PROJECT, SHIFT
 
 
@@ -117,60 +115,6 @@ def test_sentences_in_any_order():
     # The gradient is added to what is there, times the scale.
     network.log_likelihoods(*given, gradient, scale=-0.25)
     np.testing.assert_allclose(gradient, 0.75 * total, rtol=1e-12, atol=1e-12)
-
-
-# --- probabilities -------------------------------------------------------------------------------
-def all_moves(symbols, longest):
-    """(moves, whether they are complete): complete ones and those of `longest` moves."""
-    work = [[]]
-    while work:
-        moves = work.pop()
-        allowed = np.flatnonzero(legal(symbols, moves)).tolist()
-        if not allowed or len(moves) == longest:
-            yield moves, not allowed
-        else:
-            work += [[*moves, move] for move in allowed]
-
-
-def all_derivations(symbols, moves):
-    """These moves with every choice of labels and words."""
-    leaves = [
-        (tag, item, -1)
-        for tag in range(symbols.n_tags)
-        for item in range(*symbols.item_offsets[tag : tag + 2])
-    ]
-    labels = [range(symbols.n_labels) if move == PROJECT else [-1] for move in moves]
-    for own_labels in product(*labels):
-        for words in product(leaves, repeat=moves.count(SHIFT)):
-            yield LeftCornerDerivations(
-                np.array([0, len(moves)]),
-                np.array([0, len(words)]),
-                np.array(moves, dtype=np.int8),
-                np.array(own_labels, dtype=np.int32),
-                *np.array(words, dtype=np.int32).T.copy(),
-            )
-
-
-@pytest.mark.parametrize("mean_field", [False, True])
-@pytest.mark.parametrize(("n_labels", "items", "longest"), [(1, (2,), 5), (1, (1,), 7)])
-def test_probabilities_sum_to_one(mean_field, n_labels, items, longest):
-    """Of the complete derivations, and of all ways to begin a longer one."""
-    symbols = make_symbols(n_labels, items, max_projects=2)
-    complete, begun = [], []
-    for moves, is_complete in all_moves(symbols, longest):
-        (complete if is_complete else begun).extend(all_derivations(symbols, moves))
-    problem = random_problem(0, symbols, lengths=(1,), size=3, mean_field=mean_field)
-    weights = parts(symbols, 3, problem.weights)
-    weights["output_bias"][ATTACH] += 3.0
-    derivations = LeftCornerDerivations.concatenate(complete)
-    out = log_likelihoods(problem.network(), problem.weights, derivations)
-    open_mass = 0.0
-    for derivation in begun:
-        log_probs, _ = numpy_log_probs(problem._replace(derivations=derivation), 0)
-        open_mass += np.exp(log_probs.sum())
-    assert len(complete) > 10
-    assert 0.3 < np.exp(out).sum() < 1
-    assert np.exp(out).sum() + open_mass == pytest.approx(1.0, abs=1e-11)
 
 
 # --- gradients -----------------------------------------------------------------------------------

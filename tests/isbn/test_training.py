@@ -167,16 +167,6 @@ def test_a_step_of_sgd(means, shards, l2):
     np.testing.assert_allclose(trainer.parameters().weights, wanted, atol=1e-6)
 
 
-def test_long_gradients_are_shortened():
-    trainer = toy_trainer(**PLAIN | {"grad_clip": 0.25})
-    before = trainer.parameters()
-    slope = gradient(before, toy())
-    assert np.linalg.norm(slope) > 0.25
-    trainer.step()
-    wanted = 0.05 * 0.25 * slope / np.linalg.norm(slope)
-    np.testing.assert_allclose(trainer.parameters().weights - before.weights, wanted, atol=1e-6)
-
-
 def test_the_learning_rate_falls_to_0():
     trainer = toy_trainer(max_iterations=3, batch_size=4)
     found = []

@@ -64,24 +64,6 @@ def test_what_is_in_no_tree_is_left_out():
     assert with_edge_tags(source, 2).nodes.tolist() == [0, 1, 3, 4, 7]
 
 
-def test_states_by_hand():
-    x, y = (1 + symbol - SYMBOLS.n_tags for symbol in (X, Y))
-    refined = with_ancestors(by_hand(), SYMBOLS, "left", depth=2, sibling=True)
-    assert refined.nodes.tolist() == [0, 0, 1, 1, 3, 4, 7]
-    own = sorted(zip(refined.nodes.tolist(), map(tuple, refined.states.tolist()), strict=True))
-    assert own == [
-        (0, (x, 0, 0)),
-        (0, (x, y, 0)),
-        (1, (0, 0, 0)),
-        (1, (y, 0, 0)),
-        (3, (0, 0, 0)),
-        (4, (0, 0, 0)),
-        (7, (0, 0, 0)),
-    ]
-    tags = with_edge_tags(by_hand(), 2)
-    assert tags.states.tolist() == [[B, B]] * 4 + [[-1, -1]]
-
-
 # --- what is refused -----------------------------------------------------------------------------
 
 

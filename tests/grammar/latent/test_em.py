@@ -38,21 +38,6 @@ def test_the_treebank_grammar_is_relative_frequencies():
     assert level.ancestors.tolist() == [0, 0, 0]
 
 
-def test_probabilities_of_a_substate_sum_to_one():
-    data = binarize(treebanks.sample())
-    grammar = treebank_grammar(data)
-    used = totals(grammar.levels[0])[data.symbols.n_tags :]
-    np.testing.assert_allclose(used, 1, rtol=1e-5)
-    refined, words, learner = refine(data)
-    _, counts = TreebankDerivations(data).expected_counts(
-        (refined, learner.emissions(words, tags(data, refined)))
-    )
-    level = m_step(data, refined.substates, refined.ancestors, counts)
-    used = totals(level)[int(level.offsets[data.symbols.n_tags]) :]
-    np.testing.assert_allclose(used, 1, rtol=1e-5)
-    assert level.root.sum() == pytest.approx(1)
-
-
 def tags(data, level):
     return level.substates[: data.symbols.n_tags]
 

@@ -47,30 +47,6 @@ def test_noise_keeps_the_sum_of_a_rule_and_its_bounds():
     assert not np.array_equal(flat.binary, noisy.binary)
 
 
-def test_rare_symbols_are_not_split():
-    data = binarize(treebanks.toy(), root="R")
-    level, _, _ = refine(data)
-    assert (level.substates <= np.maximum(data.occurrences, 1)).all()
-    assert level.substates.tolist() == np.where(data.occurrences > 1, 2, 1).tolist()
-
-
-def test_merging_identical_halves_loses_nothing():
-    data = binarize(treebanks.sample())
-    level, words, learner = refine(data, noise=0.0)
-    derivations = TreebankDerivations(data)
-    value, counts = derivations.expected_counts(
-        (level, learner.emissions(words, tags(data, level)))
-    )
-    symbols, firsts, losses = merge_losses(derivations, level)
-    assert len(losses) == (level.substates == 2).sum()
-    np.testing.assert_allclose(losses, 0, atol=1e-3)
-    merging = Merging.of_pairs(level, symbols, firsts)
-    merged = m_step(data, merging.substates, merging.ancestors, merging.counts(data, counts))
-    assert (merged.substates == 1).all()
-    words = learner.fit(merging.counts(data, counts).lexical, tags(data, merged))
-    assert value_of(data, merged, words, learner) == pytest.approx(value, rel=1e-6)
-
-
 def test_the_loss_is_exact_where_a_symbol_occurs_once_in_a_tree():
     # The estimate keeps all else as it is, so it is exact for one node; p is then its posterior.
     data = binarize(treebanks.trees(*["(TOP (S (A a) (B b)))"] * 3, "(TOP (S (A c) (B d)))"))

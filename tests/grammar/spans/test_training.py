@@ -14,7 +14,7 @@ from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.grammar.latent.stages import encode
 from spacy_structlearn.grammar.spans import forests as span_forests
-from spacy_structlearn.grammar.spans.forests import conditional_loss, renumbered
+from spacy_structlearn.grammar.spans.forests import conditional_loss
 from spacy_structlearn.grammar.spans.model import SpanGrammar
 from spacy_structlearn.grammar.spans.settings import (
     REPORTS,
@@ -110,17 +110,6 @@ def test_without_scores_it_is_the_grammar():
     np.testing.assert_allclose(losses, expected, atol=2e-2)
 
 
-def test_edges_that_no_tree_has():
-    graphs, target = forests()
-    impossible = np.flatnonzero(graphs.item_posteriors(target.astype(float)) == 0)[::7]
-    scores = np.zeros(len(graphs.items))
-    scores[impossible] = -np.inf
-    losses, by_item, by_weight = conditional_loss(graphs, target, scores, 0.5)
-    assert np.isfinite(losses).all()
-    assert not by_item[impossible].any()
-    assert np.isfinite(by_weight)
-
-
 # --- batches and the learning rate ----------------------------------------------------------------
 @given(st.lists(st.integers(1, 200), max_size=300), st.integers(1, 20), st.integers(0, 99))
 def test_each_sentence_is_in_one_batch(lengths, batch_size, seed):
@@ -145,26 +134,6 @@ def test_learning_rate():
 
 
 # --- forests of the folds -------------------------------------------------------------------------
-
-
-def test_symbols_and_rules_of_another_grammar():
-    some = learner(SHORT).trainer(None, [list(sample()[:15])]).parameters()
-    whole = grammar()
-    assert some.symbols != whole.symbols
-    graphs, _ = ChartParser(SpanGrammar(some)).forests([t.words() for t in sample()[:15]])
-    found = renumbered(graphs, some, whole)
-    names = np.array(some.symbols.names)[graphs.items[:, 0]]
-    assert (np.array(whole.symbols.names)[found.items[:, 0]] == names).all()
-    is_tag = graphs.items[:, 0] < some.symbols.n_tags
-    assert ((found.items[:, 0] < whole.symbols.n_tags) == is_tag).all()
-    unary = graphs.chain >= 0
-    assert ((found.chain >= 0) == unary).all()
-    assert unary.any()
-    for old, new in zip(graphs.chain[unary], found.chain[unary], strict=True):
-        pair = [whole.symbols.names[x] for x in whole.rules.unary[new]]
-        assert pair == [some.symbols.names[x] for x in some.rules.unary[old]]
-    for name in ("tails", "scores", "made", "begins"):
-        assert getattr(found, name) is getattr(graphs, name)
 
 
 def test_no_grammar_has_seen_what_it_parses(monkeypatch):
