@@ -338,24 +338,16 @@ class SpanWeights(HashedWeights):
         return None
 
 
-def tag_items(
-    graphs: Hypergraphs, n_tags: int
-) -> tuple[NDArray[np.int64], NDArray[np.int32], Floats]:
-    """Return the word, the tag, and the posterior by the grammar of each item of a tag."""
+def likeliest_tags(graphs: Hypergraphs, n_tags: int) -> NDArray[np.int64]:
+    """Return the likeliest tag of each word by the grammar, int64 (n_words), or -1 without tags."""
     scores = graphs.scores
     posteriors = graphs.item_posteriors(graphs.inside_outside(scores)[1] if len(scores) else scores)
     items = np.flatnonzero(graphs.items[:, 0] < n_tags)
     tag, start, _ = graphs.items[items].T
     word = cumulative(graphs.n_words)[graphs.item_sentences[items]] + start
-    return word, tag, posteriors[items]
-
-
-def likeliest_tags(graphs: Hypergraphs, n_tags: int) -> NDArray[np.int64]:
-    """Return the likeliest tag of each word by the grammar, int64 (n_words), or -1 without tags."""
-    word, tag, posteriors = tag_items(graphs, n_tags)
     tags = np.full(int(graphs.n_words.sum()), -1, dtype=np.int64)
     # The last assignment to a place wins: that of the highest posterior.
-    order = np.lexsort((posteriors, word))
+    order = np.lexsort((posteriors[items], word))
     tags[word[order]] = tag[order]
     return tags
 
