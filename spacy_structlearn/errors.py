@@ -80,37 +80,27 @@ MESSAGES = {
     "DocBin from trees or columns; otherwise, write it again with DocBin.to_disk.",
     "SL014": "{path} already exists and is not a pipeline, so it is not overwritten. Choose "
     "another output directory, or remove it yourself.",
-    "SL015": "{path} has no section [training]. Start from a config that `structlearn "
-    "init-config` prints.",
+    "SL015": "{path} has no section [training]. Start from one of the configs "
+    "in spacy_structlearn/pipeline/configs.",
     "SL060": "{path}: the format cannot be recognized from the first line. If the format is one "
     "of {known}, give it with --reader.",
     "SL061": "{path} names the document {name!r}, which is not in {source}. Documents there have "
     "names such as {few}.",
-    "SL062": "{component!r} cannot be trained with the reader {reader!r}, which does not read "
-    "the annotation that it learns from. Choose one of: {known}.",
     "SL063": "{path} is empty: it contains no documents. Check that this is the right file.",
     "SL064": "{path}, line {line}: {problem}. Every line must be a JSON object with a string "
     '"text".',
     "SL065": "{path}, text {number} has at least {length} characters; the pipeline accepts at "
     "most {most}. Split it into shorter texts.",
-    "SL066": "spaCy could not package {path}: {problem}. Correct this, and package it again.",
-    "SL067": "No wheel could be built from {path}: {problem}. Install setuptools 70.1 or later in "
-    "the environment of structlearn.",
     "SL068": "{path} was written with other settings: {setting} was {found!r} and is {value!r}. "
     "Choose another output folder, or remove this one; if only the model differs, --force is "
     "enough.",
     "SL069": "{folder} contains no files to read. Hidden files are skipped; check that this is "
     "the right folder.",
-    "SL071": "{path} is not a pipeline: it has no config.cfg and meta.json. Give the directory "
-    "that `structlearn train` wrote.",
     "SL072": "{place}: {deaths} processes died while they parsed it, the last one ({death}) "
     "while no other was at work. Finished files are kept: remove this text from the input, or "
     "give the processes more memory, and run the same command again.",
     "SL073": "{held_out} of the {of} documents of {path} would be held out. Choose another "
     "share, so that both parts have at least one document.",
-    "SL074": '{path} has no frames in doc.spans["srl"] whose predicates have tags, so the tags '
-    "of predicates cannot be read from it. Make a DocBin with both by `structlearn convert "
-    "--props`.",
     "SL075": "{path} is {what}, not a text. Use `structlearn apply` to parse it.",
     "SL076": "No such file: {path}. If it is a text, give it on standard input: echo {path} | "
     "structlearn parse -",
@@ -225,8 +215,6 @@ MESSAGES = {
     "by the file itself; `cp -rL FOLDER COPY` copies a folder without links.",
     "SL089": "{place} was saved by {found}, and {component!r} is {wanted}. Put each component's "
     "own files in its place, or copy or download the pipeline again.",
-    "SL090": "{path} cannot be packaged: {problem}. Correct this in the file; --name and --version "
-    "replace the name and the version.",
     # --- SL1xx: trees and corpus files --------------------------------------------------------
     "SL101": "{path}, line {line}: a closing bracket without an opening one. Remove it, or look "
     "for an extra bracket earlier in the file.",

@@ -61,15 +61,6 @@ def check_folder(folder: Path) -> None:
             raise StructlearnError("SL057", path=path)
 
 
-def check_within(folder: Path) -> None:
-    """Raise StructlearnError also for links that lead out of a folder, in circles, or nowhere."""
-    whole = folder.resolve()
-    for path in _below(folder):
-        check_regular(path)
-        if path.is_symlink() and not (path.exists() and path.resolve().is_relative_to(whole)):
-            raise StructlearnError("SL057", path=path)
-
-
 def _below(folder: Path) -> Iterator[Path]:
     """Iterate over everything below a folder; links to folders are not followed."""
     for parent, folders, files in os.walk(folder):

@@ -46,7 +46,7 @@ OTHERS = [README, *(ROOT / "training" / "results").glob("*.md"), ROOT / "corpora
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 # Lines that a shell has to run; all other commands are run in this process, which is faster.
 SHELL = re.compile(r"^(?!structlearn )|[|<>&;$`]")
-FIVE = ("convert", "init-config", "train", "evaluate", "parse")
+FIVE = ("convert", "-m", "train", "evaluate", "parse")
 
 
 class Block(NamedTuple):
@@ -135,8 +135,9 @@ def run_config(text: str) -> None:
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """A folder with the sample treebank where the pages expect it."""
-    shutil.copytree(ROOT / "corpora" / "sample", tmp_path / "corpora" / "sample")
+    """A folder with the sample treebank and the configs where the pages expect them."""
+    for folder in ("corpora/sample", "spacy_structlearn/pipeline/configs"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

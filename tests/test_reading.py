@@ -43,46 +43,23 @@ def special(kind, path, monkeypatch):
 def test_what_is_no_file_is_not_opened(tmp_path, monkeypatch, kind):
     path = special(kind, tmp_path / "file", monkeypatch)
     assert reading.special(path) == kind
-    checks = [reading.read_bytes, reading.check_regular]
-    checks += [lambda _: reading.check_folder(tmp_path), lambda _: reading.check_within(tmp_path)]
-    for check in checks:
+    folder = lambda _: reading.check_folder(tmp_path)  # noqa: E731
+    for check in (reading.read_bytes, reading.check_regular, folder):
         with pytest.raises(StructlearnError, match="SL099") as error:
             check(path)
         assert f"{path} is {kind}" in str(error.value)
 
 
 @needs_pipes
-@pytest.mark.parametrize(
-    "target", ["../../outside/file", "../../outside", "../..", "/", "link", "nothing"]
-)
-def test_links_out_of_a_folder(tmp_path, target):
-    folder = tmp_path / "folder"
-    (folder / "inside").mkdir(parents=True)
-    (tmp_path / "outside").mkdir()
-    (tmp_path / "outside" / "file").write_text("x")
-    link = folder / "inside" / "link"
-    link.symlink_to(target)
+def test_links_to_nothing(tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to("nothing")
     with pytest.raises(StructlearnError, match="SL057") as error:
-        reading.check_within(folder)
+        reading.check_folder(tmp_path)
     assert str(link) in str(error.value)
-    if link.exists():
-        reading.check_folder(folder)
-    else:
-        with pytest.raises(StructlearnError, match="SL057"):
-            reading.check_folder(folder)
-        link.rename(link.with_name(".#lock of an editor"))
-        reading.check_folder(folder)
-
-
-@needs_pipes
-def test_links_within_a_folder(tmp_path):
-    (tmp_path / "file").write_text("x")
-    (tmp_path / "link").symlink_to("file")
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / "up").symlink_to("..")
-    (tmp_path.parent / f"{tmp_path.name} link").symlink_to(tmp_path)
-    reading.check_within(tmp_path)
-    reading.check_within(tmp_path.parent / f"{tmp_path.name} link")
+    link.rename(link.with_name(".#lock of an editor"))
+    (tmp_path / "up").symlink_to("..")
+    reading.check_folder(tmp_path)
 
 
 def test_a_config_with_sections_in_sections(tmp_path):

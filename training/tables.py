@@ -24,6 +24,7 @@ from training.common.report import filled, page_of
 TEMPLATES = ROOT / "training" / "tables.md"
 PAGES = (
     ROOT / "README.md",
+    ROOT / "training" / "guides" / "coming_from_benepar.md",
     RESULTS / "README.md",
     ROOT / "training" / "guides" / "other_languages.md",
 )

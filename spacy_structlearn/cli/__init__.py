@@ -23,8 +23,6 @@ from .convert import convert_cli
 from .evaluate import evaluate_cli
 from .find import find_cli
 from .info import info_cli
-from .init_config import init_config_cli
-from .package import package_cli
 from .parse import parse_cli
 from .render import render_cli
 from .train import train_cli
@@ -66,7 +64,6 @@ app.command("render")(render_cli)
 app.command("apply", cls=ClusterCommand)(apply_cli)
 app.command("find")(find_cli)
 app.command("convert")(convert_cli)
-app.command("init-config")(init_config_cli)
 # Values of the config are set by options that typer does not know.
 app.command(
     "train",
@@ -75,7 +72,6 @@ app.command(
 app.command("adapt")(adapt_cli)
 app.command("evaluate")(evaluate_cli)
 app.command("info")(info_cli)
-app.command("package")(package_cli)
 
 
 def main() -> None:

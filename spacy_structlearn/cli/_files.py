@@ -19,8 +19,6 @@ from ..trees.brackets import readable, text_lines
 from ._terminal import VisibleBytes
 
 STANDARD = "-"
-CONFIGS = Path(__file__).parent.parent / "pipeline" / "configs"
-BASE = "base"  # the config that all others extend
 # Digits may follow, as in .mp3. A single letter usually ends an abbreviation.
 _ENDING = re.compile(r"[^.]\.(?=\w{2,5}$)(?:[a-z]+|[A-Z]+)[0-9]*$", re.ASCII)
 

@@ -12,11 +12,18 @@ from ..visible import visible
 from ._pipelines import find_msgpack_hooks_once
 from ._terminal import table
 
+CONFIGS = Path(__file__).parent.parent / "pipeline" / "configs"
+_NAMES = ", ".join(sorted(path.stem for path in CONFIGS.glob("*.cfg")))
+
 
 def train_cli(
     context: typer.Context,
     config: Annotated[
-        Path, typer.Argument(metavar="CONFIG", help="A config, as for `spacy train`.")
+        Path,
+        typer.Argument(
+            metavar="CONFIG",
+            help=f"A config, as for `spacy train`, or the name of one of this package: {_NAMES}.",
+        ),
     ],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for the trained pipeline.")
@@ -27,6 +34,10 @@ def train_cli(
     ] = -1,
 ) -> None:
     """Train the components of a config, and save the pipeline.
+
+    To change a config of this package, write it to a file, with all its settings:
+
+    python -m spacy init fill-config FOLDER/pipeline/configs/np_chunker.cfg my.cfg
 
     In contrast to `spacy train`, components are not evaluated during the training.
 
@@ -44,6 +55,9 @@ def train_cli(
         raise StructlearnError("SL092", gpu=gpu_id)
     _check_overrides(context.args)
     find_msgpack_hooks_once()
+    of_package = CONFIGS / f"{config}.cfg"
+    if of_package.is_file() and not config.exists():
+        config = of_package
     nlp = fit(config, output, overrides=parse_config_overrides(context.args))
     table(
         [

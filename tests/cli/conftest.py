@@ -119,7 +119,6 @@ def run(monkeypatch, capsys):
 
 
 @pytest.fixture
-def config(run, tmp_path):
+def config():
     """The config of a chunker."""
-    run("init-config", "np_chunker", "-o", tmp_path / "config.cfg")
-    return tmp_path / "config.cfg"
+    return "np_chunker"

@@ -40,8 +40,8 @@ def test_errors_that_no_input_explains_keep_their_traceback(run, monkeypatch):
 
 
 # --- help of every command, pipes -----------------------------------------------------------------
-COMMANDS = ["parse", "render", "apply", "find", "convert", "init-config", "train", "adapt"]
-COMMANDS += ["evaluate", "info", "package"]
+COMMANDS = ["parse", "render", "apply", "find", "convert", "train", "adapt"]
+COMMANDS += ["evaluate", "info"]
 
 
 def test_help_does_not_wait_for_spacy_to_be_imported():

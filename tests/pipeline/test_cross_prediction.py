@@ -6,13 +6,13 @@ import sys
 import pytest
 import spacy
 from contracts.components import ENVIRONMENT
+from pipeline.written import config_of
 from spacy.cli.init_config import init_config
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
-from spacy.util import load_config, load_config_from_str
+from spacy.util import load_config
 
-from spacy_structlearn.cli._configs import config_text
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline.chain_tagger import ChainTagger
 from spacy_structlearn.pipeline.extensions import set_spans
@@ -236,7 +236,7 @@ def raw_scores(nlp, paths):
 
 def test_several_components_are_scored_on_predictions(paths, tmp_path):
     names = ["chain_tagger", "constituency_parser", "np_chunker", "pp_attacher", "srl_labeler"]
-    config = load_config_from_str(config_text(reversed(names)))
+    config = load_config(config_of("pipeline"))
     assert config["nlp"]["pipeline"] == names
     assert config["corpora"]["train"]["annotating"] == names[:2]
     config["components"]["constituency_parser"]["model"]["rounds"] = 1
