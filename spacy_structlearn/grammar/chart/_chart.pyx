@@ -12,11 +12,12 @@ There are two layers of nodes over each span: lower nodes, made of two children 
 outside O0), and upper nodes, I1(A) = I0(A) + sum_B P(A -> B) I0(B), from which the next nodes are
 made.
 
-All scores are float32, and each cell has a power of two: the largest inside score of a cell is
-between 1 and 2, and its outside scores have the power with which inside times outside over the
-score of the sentence is the posterior. So nothing overflows or vanishes at any length. States that
-are 2**80 times smaller than the best of their cell are set to zero, and so are splits whose two
-sides, multiplied, are 2**126 times smaller than those of the best split.
+All scores are float32, and each cell, after the first pass each node, has a power of two: its
+largest inside score is between 1 and 2, and its outside scores have the power with which inside
+times outside over the score of the sentence is the posterior. So nothing overflows or vanishes at
+any length. States that are 2**80 times smaller than the best of their cell, or 2**64 times smaller
+than the best of their node, are set to zero, and so are splits whose two sides, multiplied, are
+2**126 times smaller than those of the best split.
 """
 
 from libc.math cimport INFINITY, log
@@ -30,6 +31,7 @@ from spacy_structlearn.arrays import cumulative
 from spacy_structlearn.grammar.chart.passes._fine cimport (
     add_scores,
     best_derivation,
+    free_work,
     has_tree,
     inside_fine,
     lay_out,
@@ -73,7 +75,6 @@ from spacy_structlearn.grammar.chart.passes._structures cimport (
     by_start,
     end_stage,
 )
-from spacy_structlearn.kernels.arrays cimport free_each
 from spacy_structlearn.kernels.vectors cimport flush_subnormals, restore_subnormals
 
 ENTRY = np.dtype([("value", np.float32), ("parent", np.uint16), ("pair", np.uint16)])
@@ -85,24 +86,6 @@ MOST_SUBSTATES = 2**10  # of a symbol: a rule of three such symbols takes 4 GB
 cdef Py_ssize_t MOST_WORDS = 2**15  # of a sentence: places in the chart are numbered by int32
 cdef float HASTE = 3.0  # times all thresholds
 cdef double LOG_2 = 0.6931471805599453
-
-
-cdef void free_work(Work* w) noexcept nogil:
-    free_each(<void**>&w.f.cell_i, <void**>&w.f.root_q)
-    free_each(<void**>&w.packed.items, <void**>&w.packed.best)
-    free_each(<void**>&w.lower, <void**>&w.factor)
-    free_each(<void**>&w.grid, <void**>&w.touched)
-    free_each(<void**>&w.above, <void**>&w.open)
-    free_each(<void**>&w.words, <void**>&w.factors)
-    free(w.rows)
-    free_each(<void**>&w.found_symbol, <void**>&w.found_outside)
-    free_each(<void**>&w.state_inside, <void**>&w.state_outside)
-    free_each(<void**>&w.left_rows, <void**>&w.right_rows)
-    free_each(<void**>&w.left_chosen, <void**>&w.supported)
-    free_each(<void**>&w.inside0, <void**>&w.block)
-    free_each(<void**>&w.lower_number, <void**>&w.upper_number)
-    free(w.place)
-    free(w.stack)
 
 
 cdef struct Task:
@@ -171,7 +154,7 @@ cdef int cascade(const Task* t, Work* w, int n, const float** lexicon, const int
         z[0] = inside_fine(t.coarse, &t.fine[0][t.levels[k]], w, lexicon[k], strides[k], False)
         if not z[0] > 0:
             return UNPARSED
-        outside_fine(t.coarse, &t.fine[0][t.levels[k]], w, z[0])
+        outside_fine(t.coarse, &t.fine[0][t.levels[k]], w, z[0], NULL)
         keep = t.keep[max(min(k, t.n_levels - 2), 0)] * relax
         prune(t.coarse, w, keep, keep * t.edge_factor)
         end_stage(w, LEVELS + k)
@@ -223,7 +206,7 @@ cdef int pack_sentence(const Task* t, Work* w, int n, const float** lexicon, con
     cdef const Fine* g
     if status != PARSED:
         return status
-    log_z[0] = log(<double>z) + LOG_2 * w.f.cell_e[w.f.n_cells - 1]
+    log_z[0] = log(<double>z) + LOG_2 * w.z_e
     if pack_forest(t.coarse, w) != PARSED:
         return OUT_OF_MEMORY
     # The posteriors of the cascade are still there.
@@ -236,7 +219,7 @@ cdef int pack_sentence(const Task* t, Work* w, int n, const float** lexicon, con
                 return OUT_OF_MEMORY
             own = inside_fine(t.coarse, g, w, others[x - 1], other_strides[x - 1], False)
             if own > 0:
-                outside_fine(t.coarse, g, w, own)
+                outside_fine(t.coarse, g, w, own, NULL)
                 add_scores(t.coarse, w)
                 n_grammars += 1
             end_stage(w, LEVELS + t.n_levels + x - 1)
@@ -783,7 +766,7 @@ cdef class Chart:
             if status != PARSED:
                 break
             if z > 0:
-                found[x] = log(<double>z) + LOG_2 * w.f.cell_e[w.f.n_cells - 1] - logs[x]
+                found[x] = log(<double>z) + LOG_2 * w.z_e - logs[x]
         restore_subnormals(mode)
         if status == OUT_OF_MEMORY:
             raise MemoryError

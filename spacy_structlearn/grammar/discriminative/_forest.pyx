@@ -1,46 +1,39 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
-"""Kernel of conditional training: inside and outside scores over cached forests.
+"""The forests of training sentences, on which conditional training calls the passes of the chart.
 
-Petrov & Klein (2007), equations 2 and 3, over the pruned forest of each training sentence: items (a
-symbol over a span) with a mask of their substates, and the rules between them. Each span has two
-layers of nodes, as in `_chart`. Lower nodes (inside I0, outside O0) are made of two children or of a
-tag. Upper nodes, I1(A) = I0(A) + sum_B w(A -> B) I0(B), are the children of larger spans.
-
-All scores are float32. The inside vector of each layer of an item is scaled by its own power of two
-so that its largest entry is between 1 and 2; weights of any size can then occur in one cell. The
-outside vector is scaled so that inside times outside over the score of the sentence is the
-posterior. Entries 2**64 times smaller than the largest of their vector are set to zero. Outside
-scores are therefore at most 2**64, and their products with weights up to 2**58 fit float32.
+The arrays of a forest are those of `chart.passes`, of one sentence after another, with a mask of the
+substates of each item. One sentence after another is loaded into a workspace of the chart, and
+`passes._fine` computes its inside and outside scores and expected counts: Petrov & Klein (2007),
+equations 2 and 3.
 """
 
 from libc.math cimport INFINITY, log
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 import numpy as np
 
 from spacy_structlearn.arrays import cumulative
-from spacy_structlearn.kernels.arrays cimport free_each, reserve
-from spacy_structlearn.kernels.vectors cimport (
-    add_matvec,
-    dot,
-    exponent_of,
-    flush_subnormals,
-    lowest_bit,
-    masked_count,
-    masked_inside,
-    masked_outer,
-    masked_outside,
-    masked_push,
-    power_of_two,
-    restore_subnormals,
-    vecmat,
+from spacy_structlearn.grammar.chart.passes._fine cimport (
+    free_work,
+    inside_fine,
+    lay_out,
+    outside_fine,
 )
+from spacy_structlearn.grammar.chart.passes._structures cimport (
+    PARSED,
+    Coarse,
+    Fine,
+    Forest,
+    Sums,
+    Work,
+    reserve_more,
+)
+from spacy_structlearn.kernels.arrays cimport grow_each
+from spacy_structlearn.kernels.vectors cimport flush_subnormals, restore_subnormals
 
-cdef int NOTHING = -(1 << 28)  # power of two of a vector of zeros
 cdef double LOG_2 = 0.6931471805599453
 cdef int MOST = 64  # largest number of substates of a symbol: the bits of a mask
-cdef float TINY = 5.421010862427522e-20  # 2**-64
 
 
 ARRAYS = (
@@ -60,51 +53,6 @@ PARTS = {
 }
 # An array of each kind of element.
 COUNTED = {kind: name for name, kind in KINDS.items()}
-
-
-cdef struct Weights:
-    const int32_t* n
-    const float* binary
-    const int64_t* binary_offsets
-    const float* unary
-    const int64_t* unary_offsets
-    const float* root
-    const int64_t* root_offsets
-    const float* terminal
-    const int64_t* terminal_offsets
-
-
-cdef struct Sums:
-    # Expected counts are added here; NULL: none are wanted.
-    float* binary
-    float* unary
-    float* root
-    float* terminal
-
-
-cdef struct Memory:
-    # Vectors of the items of one sentence: where they begin, and their powers of two. Arrays of one
-    # size are neighbours, and are allocated together.
-    int n_items, items_size
-    Py_ssize_t n_values
-    int values_size
-    int32_t* offset
-    int32_t* power0
-    int32_t* power1
-    float* inside0
-    float* inside1
-    float* outside0
-    float* outside1
-    float* edge_q
-    float* unary_q
-    float* root_q
-    int edges_size, unaries_size, roots_size
-    float* block
-    float* pairs
-    int block_size
-    float above[64]  # MOST
-    float z
-    int z_power
 
 
 def _check_offsets(offsets, total):
@@ -221,394 +169,124 @@ cdef class ForestArrays:
 cdef class Scratch:
     """Scratch memory of one thread; it grows to the largest forest and is used again."""
 
-    cdef Memory memory
+    cdef Work work
 
     def __cinit__(self):
-        memset(&self.memory, 0, sizeof(Memory))
+        memset(&self.work, 0, sizeof(Work))
 
     def __dealloc__(self):
-        cdef Memory* w = &self.memory
-        free_each(<void**>&w.offset, <void**>&w.root_q)
-        free_each(<void**>&w.block, <void**>&w.pairs)
+        free_work(&self.work)
 
 
-cdef int lay_out(ForestArrays f, Py_ssize_t s, const Weights* g, Memory* w) noexcept nogil:
-    """Place the vectors of the items of a sentence. Returns -1 if there is too little memory."""
-    cdef int first = f.cell_item[f.sentence_cell[s]], end = f.cell_item[f.sentence_cell[s + 1]]
-    cdef int n = end - first, x, edges, unaries
-    cdef Py_ssize_t size = 0
-    if reserve(<void**>&w.offset, 3, &w.items_size, n + 1):
+cdef void move(int32_t* to, const int32_t[::1] values, Py_ssize_t begin, Py_ssize_t n, int first) noexcept nogil:
+    """Copy n values from `begin` on, less the number of the first element of the sentence."""
+    cdef Py_ssize_t x
+    for x in range(n):
+        to[x] = values[begin + x] - first
+
+
+cdef int load(ForestArrays a, Py_ssize_t s, const Fine* g, Work* w) noexcept nogil:
+    """Make the forest of a sentence that of the workspace. Returns -1 if memory is short."""
+    cdef Forest* f = &w.f
+    cdef int cell = a.sentence_cell[s], end = a.sentence_cell[s + 1], root = a.sentence_root[s]
+    cdef int item = a.cell_item[cell], group = a.cell_group[cell], unary = a.cell_unary[cell]
+    cdef int edge = a.group_edge[group]
+    cdef int n_cells = end - cell, n_items = a.cell_item[end] - item
+    cdef int n_groups = a.cell_group[end] - group, n_unaries = a.cell_unary[end] - unary
+    cdef int n_edges = a.group_edge[group + n_groups] - edge, n_roots = a.sentence_root[s + 1] - root
+    f.n_cells = f.n_items = f.n_groups = f.n_edges = f.n_unaries = 0
+    if reserve_more(f, n_cells, n_items, n_groups, n_edges, n_unaries):
         return -1
-    for x in range(n):
-        w.offset[x] = <int32_t>size
-        size += g.n[f.item_symbol[first + x]]
-    w.offset[n] = <int32_t>size
-    w.n_items, w.n_values = n, size
-    edges = (f.group_edge[f.cell_group[f.sentence_cell[s + 1]]]
-             - f.group_edge[f.cell_group[f.sentence_cell[s]]])
-    unaries = f.cell_unary[f.sentence_cell[s + 1]] - f.cell_unary[f.sentence_cell[s]]
-    if (reserve(<void**>&w.inside0, 4, &w.values_size, size)
-            or reserve(<void**>&w.edge_q, 1, &w.edges_size, edges)
-            or reserve(<void**>&w.unary_q, 1, &w.unaries_size, unaries)
-            or reserve(<void**>&w.root_q, 1, &w.roots_size, f.sentence_root[s + 1] - f.sentence_root[s])
-            or reserve(<void**>&w.block, 2, &w.block_size, MOST * MOST)):
-        return -1
-    return 0
+    if n_roots > f.root_size:
+        if grow_each(<void**>&f.root_item, 3, n_roots):
+            return -1
+        f.root_size = n_roots
+    f.n_cells, f.n_items, f.n_groups, f.n_edges = n_cells, n_items, n_groups, n_edges
+    f.n_unaries, f.n_roots = n_unaries, n_roots
+    move(f.cell_item, a.cell_item, cell, n_cells + 1, item)
+    move(f.cell_group, a.cell_group, cell, n_cells + 1, group)
+    move(f.cell_unary, a.cell_unary, cell, n_cells + 1, unary)
+    move(f.item_symbol, a.item_symbol, item, n_items, 0)
+    move(f.group_parent, a.group_parent, group, n_groups, item)
+    move(f.group_rule, a.group_rule, group, n_groups, 0)
+    move(f.group_edge, a.group_edge, group, n_groups + 1, edge)
+    move(f.edge_left, a.edge_left, edge, n_edges, item)
+    move(f.edge_right, a.edge_right, edge, n_edges, item)
+    move(f.unary_parent, a.unary_parent, unary, n_unaries, item)
+    move(f.unary_child, a.unary_child, unary, n_unaries, item)
+    move(f.unary_rule, a.unary_rule, unary, n_unaries, 0)
+    move(f.root_item, a.root_item, root, n_roots, item)
+    move(f.root_rule, a.root_rule, root, n_roots, 0)
+    w.masks = &a.item_mask[0] + item
+    w.words_of = &a.item_terminal[0] + item
+    return lay_out(g, w)
 
 
-cdef inline int scaled(float* v, int n, uint64_t mask, int power) noexcept nogil:
-    """Scale the largest entry to between 1 and 2, and clear masked ones. Returns the power."""
-    cdef int x, e
-    cdef float largest = 0.0, f
-    for x in range(n):
-        if not mask >> x & 1:
-            v[x] = 0.0
-        elif v[x] > largest:
-            largest = v[x]
-    if largest == 0.0:
-        return NOTHING
-    e = exponent_of(largest)
-    f = power_of_two(-e)
-    for x in range(n):
-        v[x] = v[x] * f if v[x] * f >= TINY else 0.0
-    return power + e
+cdef class Weights:
+    """The arrays of `forests.Weights` as the passes read them.
 
-
-cdef int inside(ForestArrays f, Py_ssize_t s, const Weights* g, Memory* w) noexcept nogil:
-    """Compute the inside scores of a sentence; its own score is z 2**z_power.
-
-    Returns 0, or -1 if there is no derivation.
+    Raises ValueError unless they fit sentences `begin` to `end` of the forests.
     """
-    cdef int first = f.cell_item[f.sentence_cell[s]], cell, item, x, e, here, n, nb, nc, rule, i
-    cdef int parent, child, left, right
-    cdef uint64_t rows
-    cdef float value
-    cdef float* out
-    cdef const float* values
-    for x in range(w.n_items):
-        w.power0[x] = NOTHING
-        w.power1[x] = NOTHING
-    memset(w.inside0, 0, w.n_values * 4)
-    for cell in range(f.sentence_cell[s], f.sentence_cell[s + 1]):
-        item = f.cell_item[cell]
-        while item < f.cell_item[cell + 1] and f.item_symbol[item] < f.n_tags:
-            i = item - first
-            n = g.n[f.item_symbol[item]]
-            memcpy(w.inside1 + w.offset[i], g.terminal + g.terminal_offsets[f.item_terminal[item]],
-                   n * 4)
-            w.power1[i] = scaled(w.inside1 + w.offset[i], n, f.item_mask[item], 0)
-            item += 1
-        # The largest power of two of the children of each lower node.
-        for x in range(f.cell_group[cell], f.cell_group[cell + 1]):
-            parent = f.group_parent[x] - first
-            for e in range(f.group_edge[x], f.group_edge[x + 1]):
-                here = w.power1[f.edge_left[e] - first] + w.power1[f.edge_right[e] - first]
-                if here > w.power0[parent]:
-                    w.power0[parent] = here
-        x = f.cell_unary[cell]
-        while x < f.cell_unary[cell + 1] and f.item_symbol[f.unary_child[x]] < f.n_tags:
-            parent = f.unary_parent[x] - first
-            here = w.power1[f.unary_child[x] - first]
-            if here > w.power0[parent]:
-                w.power0[parent] = here
-            x += 1
-        for x in range(f.cell_group[cell], f.cell_group[cell + 1]):
-            parent = f.group_parent[x] - first
-            rule = f.group_rule[x]
-            nb = g.n[f.rules[rule, 1]]
-            nc = g.n[f.rules[rule, 2]]
-            if nb * nc * g.n[f.rules[rule, 0]] == 1:
-                value = 0.0
-                for e in range(f.group_edge[x], f.group_edge[x + 1]):
-                    left = f.edge_left[e] - first
-                    right = f.edge_right[e] - first
-                    value += (w.inside1[w.offset[left]] * w.inside1[w.offset[right]]
-                              * power_of_two(w.power1[left] + w.power1[right] - w.power0[parent]))
-                w.inside0[w.offset[parent]] += value * g.binary[g.binary_offsets[rule]]
-                continue
-            rows = 0
-            for e in range(f.group_edge[x], f.group_edge[x + 1]):
-                rows |= f.item_mask[f.edge_left[e]]
-            clear_rows(w.block, rows, nc)
-            for e in range(f.group_edge[x], f.group_edge[x + 1]):
-                left = f.edge_left[e] - first
-                right = f.edge_right[e] - first
-                masked_outer(w.block, f.item_mask[f.edge_left[e]], w.inside1 + w.offset[left],
-                             w.inside1 + w.offset[right],
-                             power_of_two(w.power1[left] + w.power1[right] - w.power0[parent]), nc)
-            masked_inside(w.inside0 + w.offset[parent], f.item_mask[f.group_parent[x]], rows,
-                          g.binary + g.binary_offsets[rule], w.block, nb, 1.0, nc)
-        x = f.cell_unary[cell]
-        while x < f.cell_unary[cell + 1] and f.item_symbol[f.unary_child[x]] < f.n_tags:
-            parent = f.unary_parent[x] - first
-            child = f.unary_child[x] - first
-            add_matvec(w.inside0 + w.offset[parent], g.unary + g.unary_offsets[f.unary_rule[x]],
-                       w.inside1 + w.offset[child], g.n[f.item_symbol[f.unary_parent[x]]],
-                       g.n[f.item_symbol[f.unary_child[x]]],
-                       power_of_two(w.power1[child] - w.power0[parent]))
-            x += 1
-        # The lower nodes are done.
-        for i in range(item - first, f.cell_item[cell + 1] - first):
-            n = w.offset[i + 1] - w.offset[i]
-            w.power0[i] = scaled(w.inside0 + w.offset[i], n, f.item_mask[first + i], w.power0[i])
-            w.power1[i] = w.power0[i]
-        here = x
-        for x in range(here, f.cell_unary[cell + 1]):
-            parent = f.unary_parent[x] - first
-            child = f.unary_child[x] - first
-            if w.power0[child] > w.power1[parent]:
-                w.power1[parent] = w.power0[child]
-        for i in range(item - first, f.cell_item[cell + 1] - first):
-            out = w.inside1 + w.offset[i]
-            values = w.inside0 + w.offset[i]
-            if w.power1[i] == w.power0[i]:
-                memcpy(out, values, (w.offset[i + 1] - w.offset[i]) * 4)
-            else:
-                for e in range(w.offset[i + 1] - w.offset[i]):
-                    out[e] = values[e] * power_of_two(w.power0[i] - w.power1[i])
-        for x in range(here, f.cell_unary[cell + 1]):
-            parent = f.unary_parent[x] - first
-            child = f.unary_child[x] - first
-            add_matvec(w.inside1 + w.offset[parent], g.unary + g.unary_offsets[f.unary_rule[x]],
-                       w.inside0 + w.offset[child], g.n[f.item_symbol[f.unary_parent[x]]],
-                       g.n[f.item_symbol[f.unary_child[x]]],
-                       power_of_two(w.power0[child] - w.power1[parent]))
-        if here < f.cell_unary[cell + 1]:
-            for i in range(item - first, f.cell_item[cell + 1] - first):
-                n = w.offset[i + 1] - w.offset[i]
-                w.power1[i] = scaled(w.inside1 + w.offset[i], n, f.item_mask[first + i],
-                                     w.power1[i])
-    w.z_power = NOTHING
-    for x in range(f.sentence_root[s], f.sentence_root[s + 1]):
-        i = f.root_item[x] - first
-        w.z_power = max(w.z_power, w.power1[i])
-    w.z = 0.0
-    for x in range(f.sentence_root[s], f.sentence_root[s + 1]):
-        i = f.root_item[x] - first
-        w.z += (power_of_two(w.power1[i] - w.z_power)
-                * dot(g.root + g.root_offsets[f.root_rule[x]], w.inside1 + w.offset[i],
-                      w.offset[i + 1] - w.offset[i]))
-    return 0 if w.z > 0 and w.z < INFINITY else -1
 
+    cdef Fine fine
+    cdef Coarse coarse
+    cdef const float* words
+    cdef tuple arrays
+    cdef ForestArrays forests
 
-cdef inline void clear_rows(float* block, uint64_t rows, int nc) noexcept nogil:
-    while rows:
-        memset(block + lowest_bit(rows) * nc, 0, nc * 4)
-        rows &= rows - 1
+    def __cinit__(
+        self, ForestArrays f not None, tuple weights, Py_ssize_t begin, Py_ssize_t end
+    ):
+        if weights is None or len(weights) != 9:
+            raise ValueError("there must be nine arrays of weights")
+        cdef const int32_t[::1] substates = weights[0]
+        cdef const float[::1] binary = weights[1], unary = weights[3], root = weights[5]
+        cdef const float[::1] terminal = weights[7]
+        cdef const int64_t[::1] binary_offsets = weights[2], unary_offsets = weights[4]
+        cdef const int64_t[::1] root_offsets = weights[6], terminal_offsets = weights[8]
+        cdef Py_ssize_t r
+        cdef int s, t
+        if not 0 <= begin <= end <= f.n_sentences:
+            raise ValueError("no such sentence")
+        if substates.shape[0] != f.n_symbols or terminal_offsets.shape[0] < f.n_terminals + 1:
+            raise ValueError("an array has the wrong size")
+        n = np.asarray(substates, dtype=np.int64)
+        if len(n) and not 1 <= n.min() <= n.max() <= MOST:
+            raise ValueError("a symbol with no substates or too many")
+        for rules, values, offsets in zip(
+            (f.rules, f.unary_rules, f.root_rules), weights[1::2], weights[2::2]
+        ):
+            ends = cumulative(n[np.asarray(rules)].prod(axis=1))
+            if len(values) != ends[len(ends) - 1] or not np.array_equal(offsets, ends):
+                raise ValueError("a block has the wrong size")
+        _check_offsets(np.asarray(terminal_offsets), terminal.shape[0])
+        for r in range(f.cell_item[f.sentence_cell[begin]], f.cell_item[f.sentence_cell[end]]):
+            s = substates[f.item_symbol[r]]
+            if s < MOST and f.item_mask[r] >> s:
+                raise ValueError("a mask of more substates than there are")
+            t = f.item_terminal[r]
+            if t >= 0 and terminal_offsets[t + 1] - terminal_offsets[t] != s:
+                raise ValueError("a word has the wrong number of weights")
+        self.arrays, self.forests = weights, f  # which the pointers need
+        memset(&self.fine, 0, sizeof(Fine))
+        self.fine.n = &substates[0]
+        self.fine.binary, self.fine.binary_offsets = &binary[0], &binary_offsets[0]
+        self.fine.unary, self.fine.unary_offsets = &unary[0], &unary_offsets[0]
+        self.fine.root, self.fine.root_offsets = &root[0], &root_offsets[0]
+        self.fine.word_offsets = &terminal_offsets[0]
+        self.fine.widest = int(n.max(initial=1))
+        self.words = &terminal[0]
+        memset(&self.coarse, 0, sizeof(Coarse))
+        self.coarse.n_tags, self.coarse.n_symbols = f.n_tags, f.n_symbols
+        self.coarse.rules, self.coarse.unary_rules = &f.rules[0, 0], &f.unary_rules[0, 0]
 
-
-cdef inline void where_inside(float* out, const float* values, int n) noexcept nogil:
-    """Clear outside scores where inside scores are zero: only there can they be unbounded."""
-    cdef int x
-    for x in range(n):
-        out[x] = out[x] if values[x] > 0.0 else 0.0
-
-
-cdef void outside(ForestArrays f, Py_ssize_t s, const Weights* g, Memory* w, const Sums* sums) noexcept nogil:
-    """Compute outside scores and posteriors of edges and unaries; add expected counts to `sums`."""
-    cdef int first = f.cell_item[f.sentence_cell[s]], cell, item, x, y, e, n, nb, nc, rule, i, end
-    cdef int parent, child, left, right, tags, most
-    cdef int first_edge = f.group_edge[f.cell_group[f.sentence_cell[s]]]
-    cdef int first_unary = f.cell_unary[f.sentence_cell[s]]
-    cdef uint64_t rows
-    cdef float inverse = 1.0 / w.z, factor, value, weight, total_q
-    cdef float* out
-    cdef float* total
-    cdef const float* p
-    cdef const float* o
-    cdef const float* v
-    memset(w.outside1, 0, w.n_values * 4)
-    for x in range(f.sentence_root[s], f.sentence_root[s + 1]):
-        i = f.root_item[x] - first
-        factor = power_of_two(w.power1[i] - w.z_power)
-        p = g.root + g.root_offsets[f.root_rule[x]]
-        out = w.outside1 + w.offset[i]
-        v = w.inside1 + w.offset[i]
-        value = 0.0
-        for y in range(w.offset[i + 1] - w.offset[i]):
-            out[y] += factor * p[y]
-            value += p[y] * v[y]
-        w.root_q[x - f.sentence_root[s]] = value * factor * inverse
-        if sums != NULL:
-            total = sums.root + g.root_offsets[f.root_rule[x]]
-            for y in range(w.offset[i + 1] - w.offset[i]):
-                total[y] += inverse * factor * p[y] * v[y]
-    for cell in range(f.sentence_cell[s + 1] - 1, f.sentence_cell[s] - 1, -1):
-        end = f.cell_item[cell + 1] - first
-        tags = f.cell_item[cell] - first
-        while tags < end and f.item_symbol[first + tags] < f.n_tags:
-            tags += 1
-        for i in range(tags, end):
-            n = w.offset[i + 1] - w.offset[i]
-            out = w.outside1 + w.offset[i]
-            where_inside(out, w.inside1 + w.offset[i], n)
-            factor = power_of_two(w.power0[i] - w.power1[i])
-            for y in range(n):
-                w.outside0[w.offset[i] + y] = factor * out[y]
-        x = f.cell_unary[cell + 1] - 1
-        while x >= f.cell_unary[cell] and f.item_symbol[f.unary_child[x]] >= f.n_tags:
-            unary_outside(g, w, f.unary_rule[x], f.unary_parent[x] - first, f.unary_child[x] - first,
-                          w.outside1, w.inside0, w.outside0, w.power1, w.power0, inverse,
-                          &w.unary_q[x - first_unary], sums)
-            x -= 1
-        for i in range(tags, end):
-            where_inside(w.outside0 + w.offset[i], w.inside0 + w.offset[i],
-                         w.offset[i + 1] - w.offset[i])
-        while x >= f.cell_unary[cell]:
-            unary_outside(g, w, f.unary_rule[x], f.unary_parent[x] - first, f.unary_child[x] - first,
-                          w.outside0, w.inside1, w.outside1, w.power0, w.power1, inverse,
-                          &w.unary_q[x - first_unary], sums)
-            x -= 1
-        for i in range(f.cell_item[cell] - first, tags):
-            n = w.offset[i + 1] - w.offset[i]
-            where_inside(w.outside1 + w.offset[i], w.inside1 + w.offset[i], n)
-            if sums != NULL:
-                total = sums.terminal + g.terminal_offsets[f.item_terminal[first + i]]
-                o = w.outside1 + w.offset[i]
-                v = w.inside1 + w.offset[i]
-                for y in range(n):
-                    total[y] += inverse * o[y] * v[y]
-        for x in range(f.cell_group[cell], f.cell_group[cell + 1]):
-            parent = f.group_parent[x] - first
-            if w.power0[parent] == NOTHING:
-                for e in range(f.group_edge[x], f.group_edge[x + 1]):
-                    w.edge_q[e - first_edge] = 0.0
-                continue
-            rule = f.group_rule[x]
-            nb = g.n[f.rules[rule, 1]]
-            nc = g.n[f.rules[rule, 2]]
-            o = w.outside0 + w.offset[parent]
-            if nb * nc * g.n[f.rules[rule, 0]] == 1:
-                weight = g.binary[g.binary_offsets[rule]] * o[0]
-                total_q = 0.0
-                for e in range(f.group_edge[x], f.group_edge[x + 1]):
-                    left = f.edge_left[e] - first
-                    right = f.edge_right[e] - first
-                    factor = weight * power_of_two(
-                        w.power1[left] + w.power1[right] - w.power0[parent]
-                    )
-                    value = factor * w.inside1[w.offset[right]]
-                    w.outside1[w.offset[left]] += value
-                    value *= w.inside1[w.offset[left]]
-                    w.outside1[w.offset[right]] += factor * w.inside1[w.offset[left]]
-                    w.edge_q[e - first_edge] = value * inverse
-                    total_q += value
-                if sums != NULL:
-                    sums.binary[g.binary_offsets[rule]] += total_q * inverse
-                continue
-            rows = 0
-            most = NOTHING
-            for e in range(f.group_edge[x], f.group_edge[x + 1]):
-                rows |= f.item_mask[f.edge_left[e]]
-                most = max(most, w.power1[f.edge_left[e] - first] + w.power1[f.edge_right[e] - first])
-            # Outside scores are as large as inside scores are small: large weights would overflow.
-            most = min(most - w.power0[parent], 0)
-            for y in range(w.offset[parent + 1] - w.offset[parent]):
-                w.above[y] = o[y] * power_of_two(most)
-            o = w.above
-            masked_outside(w.block, f.item_mask[f.group_parent[x]], rows,
-                           g.binary + g.binary_offsets[rule], o, nb, nc)
-            if sums != NULL:
-                clear_rows(w.pairs, rows, nc)
-            for e in range(f.group_edge[x], f.group_edge[x + 1]):
-                left = f.edge_left[e] - first
-                right = f.edge_right[e] - first
-                factor = power_of_two(w.power1[left] + w.power1[right] - w.power0[parent] - most)
-                if sums != NULL:
-                    masked_outer(w.pairs, f.item_mask[f.edge_left[e]], w.inside1 + w.offset[left],
-                                 w.inside1 + w.offset[right], factor, nc)
-                value = masked_push(w.block, f.item_mask[f.edge_left[e]],
-                                    w.inside1 + w.offset[left], w.inside1 + w.offset[right], factor,
-                                    w.outside1 + w.offset[left], w.outside1 + w.offset[right], nc)
-                w.edge_q[e - first_edge] = value * inverse
-            if sums != NULL:
-                masked_count(sums.binary + g.binary_offsets[rule], f.item_mask[f.group_parent[x]],
-                             rows, g.binary + g.binary_offsets[rule], o, w.pairs, inverse, nb, nc)
-
-
-cdef inline void unary_outside(
-    const Weights* g, Memory* w, int rule, int parent, int child, const float* above,
-    const float* below, float* out, const int32_t* power_above, const int32_t* power_below,
-    float inverse, float* q, const Sums* sums,
-) noexcept nogil:
-    """Add the part of one unary to the outside scores of its child."""
-    cdef int n = w.offset[parent + 1] - w.offset[parent], m = w.offset[child + 1] - w.offset[child]
-    cdef int x, y
-    cdef float factor, value, before
-    cdef const float* o = above + w.offset[parent]
-    cdef const float* v = below + w.offset[child]
-    cdef float* into = out + w.offset[child]
-    cdef const float* p = g.unary + g.unary_offsets[rule]
-    cdef float* total
-    q[0] = 0.0
-    if power_above[parent] == NOTHING or power_below[child] == NOTHING:
-        return
-    x = power_below[child] - power_above[parent]
-    before = power_of_two(min(x, 0))  # as in `outside`
-    factor = power_of_two(max(x, 0))
-    for x in range(n):
-        w.above[x] = before * o[x]
-    vecmat(w.block, p, w.above, n, m)
-    for y in range(m):
-        into[y] += factor * w.block[y]
-        q[0] += w.block[y] * (factor * v[y])
-    q[0] *= inverse
-    if sums != NULL:
-        total = sums.unary + g.unary_offsets[rule]
-        for x in range(n):
-            value = inverse * w.above[x]
-            if value == 0.0:
-                continue
-            for y in range(m):
-                # In this order nothing overflows: it is a part of the parent's inside score.
-                total[x * m + y] += value * (p[x * m + y] * (factor * v[y]))
-
-
-cdef int set_weights(
-    ForestArrays f, Weights* g, tuple weights, Py_ssize_t begin, Py_ssize_t end
-) except -1:
-    """Check the arrays of `weights` for sentences `begin` to `end`, and point to them.
-
-    The caller must keep the arrays alive.
-    """
-    if weights is None or len(weights) != 9:
-        raise ValueError("there must be nine arrays of weights")
-    cdef const int32_t[::1] substates = weights[0]
-    cdef const float[::1] binary = weights[1], unary = weights[3], root = weights[5]
-    cdef const float[::1] terminal = weights[7]
-    cdef const int64_t[::1] binary_offsets = weights[2], unary_offsets = weights[4]
-    cdef const int64_t[::1] root_offsets = weights[6], terminal_offsets = weights[8]
-    cdef Py_ssize_t r
-    cdef int s, t
-    if not 0 <= begin <= end <= f.n_sentences:
-        raise ValueError("no such sentence")
-    if substates.shape[0] != f.n_symbols or terminal_offsets.shape[0] < f.n_terminals + 1:
-        raise ValueError("an array has the wrong size")
-    n = np.asarray(substates, dtype=np.int64)
-    if len(n) and not 1 <= n.min() <= n.max() <= MOST:
-        raise ValueError("a symbol with no substates or too many")
-    for rules, values, offsets in zip((f.rules, f.unary_rules, f.root_rules), weights[1::2], weights[2::2]):
-        ends = cumulative(n[np.asarray(rules)].prod(axis=1))
-        if len(values) != ends[len(ends) - 1] or not np.array_equal(offsets, ends):
-            raise ValueError("a block has the wrong size")
-    _check_offsets(np.asarray(terminal_offsets), terminal.shape[0])
-    for r in range(f.cell_item[f.sentence_cell[begin]], f.cell_item[f.sentence_cell[end]]):
-        s = substates[f.item_symbol[r]]
-        if s < MOST and f.item_mask[r] >> s:
-            raise ValueError("a mask of more substates than there are")
-        t = f.item_terminal[r]
-        if t >= 0 and terminal_offsets[t + 1] - terminal_offsets[t] != s:
-            raise ValueError("a word has the wrong number of weights")
-    g.n = &substates[0]
-    g.binary = &binary[0]
-    g.binary_offsets = &binary_offsets[0]
-    g.unary = &unary[0]
-    g.unary_offsets = &unary_offsets[0]
-    g.root = &root[0]
-    g.root_offsets = &root_offsets[0]
-    g.terminal = &terminal[0]
-    g.terminal_offsets = &terminal_offsets[0]
-    return 0
+    cdef float inside(self, Py_ssize_t s, Work* w) noexcept nogil:
+        """Load a sentence, and return its score without `z_e`: 0 for none, -1 if memory is short."""
+        cdef float z
+        if load(self.forests, s, &self.fine, w) != PARSED:
+            return -1.0
+        z = inside_fine(&self.coarse, &self.fine, w, self.words, 0, False)
+        return z if 0.0 < z < INFINITY else 0.0
 
 
 def expected_counts(
@@ -623,41 +301,34 @@ def expected_counts(
     sums: float32, in the layout of binary, unary, root and terminal; counts are added to them.
     log_z: float64 (n_sentences), set to -inf where there is no derivation.
     """
-    cdef Weights g
     cdef Sums out
     cdef Py_ssize_t s
-    cdef Memory* w = &workspace.memory
+    cdef Work* w = &workspace.work
     cdef unsigned int mode
-    cdef int short_of_memory = 0
+    cdef float z = 0.0
     if sums is None or len(sums) != 4:
         raise ValueError("there must be four arrays of sums")
     cdef float[::1] binary = sums[0], unary = sums[1], root = sums[2], terminal = sums[3]
-    set_weights(f, &g, weights, begin, end)
-    if (
-        log_z.shape[0] != f.n_sentences or left_out.shape[0] != f.n_sentences
-        or binary.shape[0] != weights[1].shape[0] or unary.shape[0] != weights[3].shape[0]
-        or root.shape[0] != weights[5].shape[0] or terminal.shape[0] != weights[7].shape[0]
+    cdef Weights g = Weights(f, weights, begin, end)
+    if log_z.shape[0] != f.n_sentences or left_out.shape[0] != f.n_sentences or (
+        [len(part) for part in sums] != [len(part) for part in weights[1::2]]
     ):
         raise ValueError("an array has the wrong size")
-    out.binary = &binary[0]
-    out.unary = &unary[0]
-    out.root = &root[0]
-    out.terminal = &terminal[0]
+    out.binary, out.unary, out.root, out.words = &binary[0], &unary[0], &root[0], &terminal[0]
     with nogil:
         mode = flush_subnormals()
         for s in range(begin, end):
             if left_out[s]:
                 continue
-            if lay_out(f, s, &g, w):
-                short_of_memory = 1
+            z = g.inside(s, w)
+            if z < 0.0:
                 break
-            if inside(f, s, &g, w):
-                log_z[s] = -INFINITY
-                continue
-            log_z[s] = log(<double>w.z) + LOG_2 * w.z_power
-            outside(f, s, &g, w, &out)
+            log_z[s] = -INFINITY
+            if z > 0.0:
+                log_z[s] = log(<double>z) + LOG_2 * w.z_e
+                outside_fine(&g.coarse, &g.fine, w, z, &out)
         restore_subnormals(mode)
-    if short_of_memory:
+    if z < 0.0:
         raise MemoryError
 
 
@@ -670,34 +341,27 @@ def scores(ForestArrays f not None, Scratch workspace not None, Py_ssize_t s, tu
     float32, scaled so that I times O is a posterior; the posteriors of edges and of unaries,
     float32. None if there is no derivation.
     """
-    cdef Weights g
-    cdef Memory* w = &workspace.memory
-    cdef Py_ssize_t n, x
-    cdef int i
-    cdef unsigned int mode
-    set_weights(f, &g, weights, s, s + 1)
-    if lay_out(f, s, &g, w):
-        raise MemoryError
-    mode = flush_subnormals()
-    n = inside(f, s, &g, w)
-    if n == 0:
+    cdef Weights g = Weights(f, weights, s, s + 1)
+    cdef Work* w = &workspace.work
+    cdef float z
+    cdef unsigned int mode = flush_subnormals()
+    z = g.inside(s, w)
+    if z > 0.0:
         # Tags have no lower nodes.
         memset(w.outside0, 0, w.n_values * 4)
-        outside(f, s, &g, w, NULL)
+        outside_fine(&g.coarse, &g.fine, w, z, NULL)
     restore_subnormals(mode)
-    if n:
+    if z < 0.0:
+        raise MemoryError
+    if z == 0.0:
         return None
-    offsets = np.array([w.offset[x] for x in range(w.n_items + 1)], dtype=np.int64)
-    first_edge = f.group_edge[f.cell_group[f.sentence_cell[s]]]
-    n_edges = f.group_edge[f.cell_group[f.sentence_cell[s + 1]]] - first_edge
-    n_unaries = f.cell_unary[f.sentence_cell[s + 1]] - f.cell_unary[f.sentence_cell[s]]
-    n = w.n_values
     return (
-        log(<double>w.z) + LOG_2 * w.z_power,
-        offsets,
-        _copied(w.inside0, n), _copied(w.inside1, n),
-        _copied(w.outside0, n) / np.float32(w.z), _copied(w.outside1, n) / np.float32(w.z),
-        _copied(w.edge_q, n_edges), _copied(w.unary_q, n_unaries),
+        log(<double>z) + LOG_2 * w.z_e,
+        np.array(<int32_t[:w.f.n_items + 1]>w.f.item_offset, dtype=np.int64),
+        _copied(w.inside0, w.n_values), _copied(w.inside1, w.n_values),
+        _copied(w.outside0, w.n_values) / np.float32(z),
+        _copied(w.outside1, w.n_values) / np.float32(z),
+        _copied(w.f.edge_q, w.f.n_edges), _copied(w.f.unary_q, w.f.n_unaries),
     )
 
 
@@ -706,7 +370,7 @@ cdef _copied(const float* values, Py_ssize_t n):
 
 
 def prune(
-    ForestArrays f not None, Scratch workspace not None, tuple weights, float keep, float keep_edge
+    ForestArrays a not None, Scratch workspace not None, tuple weights, float keep, float keep_edge
 ):
     """Find what has a lower posterior and is not in the gold tree.
 
@@ -717,58 +381,58 @@ def prune(
     Returns bool (n_edges), (n_unaries) and (n_roots): which of them are left, with all their items.
     Everything is left of a sentence without a derivation.
     """
-    cdef Weights g
-    cdef Memory* w = &workspace.memory
-    cdef Py_ssize_t s, x, e
-    cdef int item, i, k, first, first_edge, first_unary, first_root, short_of_memory = 0
+    cdef Weights g = Weights(a, weights, 0, a.n_sentences)
+    cdef Work* w = &workspace.work
+    cdef Forest* f = &w.f
+    cdef Py_ssize_t s, x, e, item, edge, unary, root
+    cdef int i, k
     cdef bint parsed
-    cdef float inverse
+    cdef float inverse, z = 0.0
     cdef unsigned int mode
-    kept = [np.empty(n, dtype=bool) for n in (len(f.edge_left), len(f.unary_rule), len(f.root_rule))]
+    kept = [np.empty(n, dtype=bool) for n in (len(a.edge_left), len(a.unary_rule), len(a.root_rule))]
     cdef uint8_t[::1] edges, unaries, roots
     edges, unaries, roots = [marks.view(np.uint8) for marks in kept]
-    set_weights(f, &g, weights, 0, f.n_sentences)
     with nogil:
         mode = flush_subnormals()
-        for s in range(f.sentence_cell.shape[0] - 1):
-            if lay_out(f, s, &g, w):
-                short_of_memory = 1
+        for s in range(a.sentence_cell.shape[0] - 1):
+            z = g.inside(s, w)
+            if z < 0.0:
                 break
-            parsed = inside(f, s, &g, w) == 0
+            parsed = z > 0.0
+            inverse = 1.0
             if parsed:
-                outside(f, s, &g, w, NULL)
-                inverse = 1.0 / w.z
-            first = f.cell_item[f.sentence_cell[s]]
-            first_unary = f.cell_unary[f.sentence_cell[s]]
-            first_edge = f.group_edge[f.cell_group[f.sentence_cell[s]]]
-            first_root = f.sentence_root[s]
-            for item in range(first, first + w.n_items):
-                if not parsed or f.gold_item[item]:
+                outside_fine(&g.coarse, &g.fine, w, z, NULL)
+                inverse = 1.0 / z
+            x = a.sentence_cell[s]
+            item, unary, root = a.cell_item[x], a.cell_unary[x], a.sentence_root[s]
+            edge = a.group_edge[a.cell_group[x]]
+            for x in range(f.n_items):
+                if not parsed or a.gold_item[item + x]:
                     continue
-                for i in range(w.offset[item - first], w.offset[item - first + 1]):
-                    k = i - w.offset[item - first]
+                for i in range(f.item_offset[x], f.item_offset[x + 1]):
+                    k = i - f.item_offset[x]
                     # Tags have no lower nodes.
                     if not (inverse * (w.inside1[i] * w.outside1[i]) >= keep
-                            or f.item_symbol[item] >= f.n_tags
+                            or f.item_symbol[x] >= a.n_tags
                             and inverse * (w.inside0[i] * w.outside0[i]) >= keep):
-                        f.item_mask[item] &= ~(<uint64_t>1 << k)
-            for x in range(first_unary, f.cell_unary[f.sentence_cell[s + 1]]):
-                unaries[x] = (
-                    (not parsed or f.gold_unary[x] or not w.unary_q[x - first_unary] < keep_edge)
-                    and f.item_mask[f.unary_parent[x]] and f.item_mask[f.unary_child[x]]
+                        a.item_mask[item + x] &= ~(<uint64_t>1 << k)
+            for x in range(f.n_unaries):
+                unaries[unary + x] = (
+                    (not parsed or a.gold_unary[unary + x] or not f.unary_q[x] < keep_edge)
+                    and w.masks[f.unary_parent[x]] and w.masks[f.unary_child[x]]
                 )
-            for x in range(f.cell_group[f.sentence_cell[s]], f.cell_group[f.sentence_cell[s + 1]]):
+            for x in range(f.n_groups):
                 for e in range(f.group_edge[x], f.group_edge[x + 1]):
-                    edges[e] = (
-                        (not parsed or f.gold_edge[e] or not w.edge_q[e - first_edge] < keep_edge)
-                        and f.item_mask[f.group_parent[x]] and f.item_mask[f.edge_left[e]]
-                        and f.item_mask[f.edge_right[e]]
+                    edges[edge + e] = (
+                        (not parsed or a.gold_edge[edge + e] or not f.edge_q[e] < keep_edge)
+                        and w.masks[f.group_parent[x]] and w.masks[f.edge_left[e]]
+                        and w.masks[f.edge_right[e]]
                     )
-            for x in range(first_root, f.sentence_root[s + 1]):
-                roots[x] = f.item_mask[f.root_item[x]] and (
-                    not parsed or f.gold_root[x] or not w.root_q[x - first_root] < keep_edge
+            for x in range(f.n_roots):
+                roots[root + x] = w.masks[f.root_item[x]] and (
+                    not parsed or a.gold_root[root + x] or not f.root_q[x] < keep_edge
                 )
         restore_subnormals(mode)
-    if short_of_memory:
+    if z < 0.0:
         raise MemoryError
     return kept

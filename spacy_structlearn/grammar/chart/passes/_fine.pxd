@@ -1,6 +1,6 @@
 from libc.stdint cimport int32_t, uint8_t
 
-from spacy_structlearn.grammar.chart.passes._structures cimport Coarse, Fine, Work
+from spacy_structlearn.grammar.chart.passes._structures cimport Coarse, Fine, Sums, Work
 
 
 cdef int lay_out(const Fine* g, Work* w) noexcept nogil
@@ -9,7 +9,10 @@ cdef bint has_tree(const Coarse* c, Work* w) noexcept nogil
 cdef float inside_fine(
     const Coarse* c, const Fine* g, Work* w, const float* lexicon, int stride, bint best
 ) noexcept nogil
-cdef void outside_fine(const Coarse* c, const Fine* g, Work* w, float z) noexcept nogil
+cdef void outside_fine(
+    const Coarse* c, const Fine* g, Work* w, float z, const Sums* sums
+) noexcept nogil
+cdef void free_work(Work* w) noexcept nogil
 cdef int best_derivation(
     const Coarse* c, const Fine* g, Work* w, const float* lexicon, int stride
 ) noexcept nogil

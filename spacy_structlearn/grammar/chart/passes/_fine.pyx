@@ -1,11 +1,19 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
-"""The passes of the other levels, which go through the forest of the pass before, and packing.
+"""The passes through a forest, in the parser and in conditional training, and packing.
 
-See `_chart` for the layout of nodes and the scales of scores.
+Petrov & Klein (2007), equations 2 and 3. The parser goes through the forest of the pass before with
+probabilities whose blocks may be sparse. Training (`discriminative._forest`) has weights of any
+size, dense blocks, a mask of the substates of each item, and adds up expected counts.
+
+See `_chart` for the layout of nodes. The vector of each node is scaled by its own power of two, so
+that its largest inside score is between 1 and 2; weights of any size can then occur in one cell.
+Outside scores are scaled so that inside times outside over the score of the sentence is the
+posterior.
 """
 
 from libc.math cimport log
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from spacy_structlearn.grammar.chart.passes._structures cimport (
@@ -19,31 +27,58 @@ from spacy_structlearn.grammar.chart.passes._structures cimport (
     Forest,
     Packed,
     Pair,
+    Sums,
     Work,
     limit_of,
     may_be_whole,
     reserve_more,
-    scale_cell,
 )
-from spacy_structlearn.kernels.arrays cimport grow, reserve
+from spacy_structlearn.kernels.arrays cimport free_each, grow, reserve
 from spacy_structlearn.kernels.prefetch cimport PREFETCH
 from spacy_structlearn.kernels.vectors cimport (
     add_matvec,
     add_outer,
     dot,
     exponent_of,
+    lowest_bit,
+    masked_count,
+    masked_inside,
+    masked_outer,
+    masked_outside,
+    masked_push,
     power_of_two,
     push_edge,
     vecmat,
 )
 
 cdef double FLOOR = 1e-30  # of posteriors, before their logarithm is taken
+# 2**-64, the least score in a vector. Outside scores are at most 2**64, so that float32 holds their
+# products with weights up to 2**58.
+cdef float LEAST = 5.421010862427522e-20
+
+
+cdef void free_work(Work* w) noexcept nogil:
+    free_each(<void**>&w.f.cell_i, <void**>&w.f.root_q)
+    free_each(<void**>&w.packed.items, <void**>&w.packed.best)
+    free_each(<void**>&w.lower, <void**>&w.factor)
+    free_each(<void**>&w.grid, <void**>&w.touched)
+    free_each(<void**>&w.above, <void**>&w.open)
+    free_each(<void**>&w.words, <void**>&w.factors)
+    free(w.rows)
+    free_each(<void**>&w.found_symbol, <void**>&w.found_outside)
+    free_each(<void**>&w.state_inside, <void**>&w.state_outside)
+    free_each(<void**>&w.left_rows, <void**>&w.right_rows)
+    free_each(<void**>&w.left_chosen, <void**>&w.supported)
+    free_each(<void**>&w.inside0, <void**>&w.block)
+    free_each(<void**>&w.lower_number, <void**>&w.upper_number)
+    free(w.place)
+    free(w.stack)
 
 
 cdef int lay_out(const Fine* g, Work* w) noexcept nogil:
     """Allocate the scores of the substates of every item."""
     cdef Forest* f = &w.f
-    cdef int item, size = g.widest * g.widest
+    cdef int item, size = (2 * g.widest + 1) * g.widest
     cdef Py_ssize_t n = 0
     for item in range(f.n_items):
         f.item_offset[item] = <int32_t>n
@@ -109,7 +144,6 @@ cdef void prune(const Coarse* g, Work* w, float keep, float keep_edge) noexcept 
         if n_items > begin_item:
             f.cell_i[n_cells] = f.cell_i[cell]
             f.cell_j[n_cells] = f.cell_j[cell]
-            f.cell_e[n_cells] = f.cell_e[cell]
             f.cell_item[n_cells] = begin_item
             f.cell_group[n_cells] = begin_group
             f.cell_unary[n_cells] = begin_unary
@@ -140,18 +174,6 @@ cdef inline bint is_whole(const Coarse* c, const Work* w, int item) noexcept nog
         c, w, limit_of(w, f.n_words, f.cell_i[cell], f.cell_j[cell]), f.item_symbol[item])
 
 
-cdef inline void clear_others(const Coarse* c, const Work* w, int cell, int first, float* scores) noexcept nogil:
-    """Set the scores of the items of a cell that are not whole to zero. first: of its phrases."""
-    cdef const Forest* f = &w.f
-    cdef int item
-    if limit_of(w, f.n_words, f.cell_i[cell], f.cell_j[cell]) < 0:
-        return
-    for item in range(first, f.cell_item[cell + 1]):
-        if not is_whole(c, w, item):
-            memset(scores + f.item_offset[item], 0,
-                   (f.item_offset[item + 1] - f.item_offset[item]) * 4)
-
-
 cdef bint has_tree(const Coarse* c, Work* w) noexcept nogil:
     """Whether the forest has a tree."""
     cdef Forest* f = &w.f
@@ -180,9 +202,9 @@ cdef bint has_tree(const Coarse* c, Work* w) noexcept nogil:
     return False
 
 
-cdef inline void unary_inside(const Fine* g, int rule, float* out, const float* child, int na, int nc,
-                              bint best) noexcept nogil:
-    """Add P(x -> y) child[y] to out[x], or put the larger one there."""
+cdef inline void unary_inside(const Fine* g, int rule, float* out, const float* child, float scale, int na,
+                              int nc, bint best) noexcept nogil:
+    """Add scale P(x -> y) child[y] to out[x], or put the larger one there."""
     cdef const Entry* e
     cdef const Entry* end
     cdef const float* p
@@ -192,39 +214,61 @@ cdef inline void unary_inside(const Fine* g, int rule, float* out, const float* 
         e = g.unary_entries + g.unary_begins[rule]
         end = g.unary_entries + g.unary_begins[rule + 1]
         while e < end:
-            value = e.value * child[e.pair]
+            value = scale * e.value * child[e.pair]
             out[e.parent] = max(out[e.parent], value) if best else out[e.parent] + value
             e += 1
         return
     p = g.unary + g.unary_offsets[rule]
     if not best:
-        add_matvec(out, p, child, na, nc, 1.0)
+        add_matvec(out, p, child, na, nc, scale)
         return
     for x in range(na):
         for y in range(nc):
-            out[x] = max(out[x], p[x * nc + y] * child[y])
+            out[x] = max(out[x], scale * p[x * nc + y] * child[y])
 
 
-cdef inline float unary_outside(const Fine* g, int rule, const float* parent, const float* child,
-                                float* out, float* block, int na, int nc) noexcept nogil:
-    """Add sum_x parent[x] P(x -> y) to out[y]. Returns its product with the inside scores `child`."""
+cdef inline float unary_outside(const Fine* g, int rule, const float* parent, const float* child, int power,
+                                float* out, float* block, int na, int nc, float inverse,
+                                const Sums* sums) noexcept nogil:
+    """Add sum_x parent[x] P(x -> y) to out[y]. Returns its product with the inside scores `child`.
+
+    power: of two, of `child` over the inside scores of the parent. inverse: times counts.
+    """
     cdef const Entry* e
     cdef const Entry* end
-    cdef float value, total = 0.0
-    cdef int y
+    cdef const float* p
+    cdef float* total
+    cdef float* above = block + nc
+    # Outside scores are as large as inside scores are small: large weights would overflow.
+    cdef float before = power_of_two(min(power, 0)), factor = power_of_two(max(power, 0))
+    cdef float value, q = 0.0
+    cdef int x, y
     if g.unary_offsets[rule] < 0:
         e = g.unary_entries + g.unary_begins[rule]
         end = g.unary_entries + g.unary_begins[rule + 1]
         while e < end:
-            value = e.value * parent[e.parent]
+            value = factor * (e.value * (before * parent[e.parent]))
             out[e.pair] += value
-            total += value * child[e.pair]
+            q += value * child[e.pair]
             e += 1
-        return total
-    vecmat(block, g.unary + g.unary_offsets[rule], parent, na, nc)
+        return q
+    p = g.unary + g.unary_offsets[rule]
+    for x in range(na):
+        above[x] = before * parent[x]
+    vecmat(block, p, above, na, nc)
     for y in range(nc):
-        out[y] += block[y]
-    return dot(block, child, nc)
+        out[y] += factor * block[y]
+    q = factor * dot(block, child, nc)
+    if sums != NULL:
+        total = sums.unary + g.unary_offsets[rule]
+        for x in range(na):
+            value = inverse * above[x]
+            if value == 0.0:
+                continue
+            for y in range(nc):
+                # In this order nothing overflows: it is a part of the parent's inside score.
+                total[x * nc + y] += value * (p[x * nc + y] * (factor * child[y]))
+    return q
 
 
 cdef inline void dense_inside(const float* p, float* out, const float* block, int na, int n,
@@ -357,198 +401,380 @@ cdef inline const float* unary_row(const Fine* g, int rule, int x, int n, float*
     return block
 
 
-cdef void enter_words(const Coarse* c, const Fine* g, Work* w, int cell, const float* lexicon,
-                      int stride) noexcept nogil:
-    """Set the inside scores of the tags of a one-word cell to those of the word."""
+cdef inline int scaled(float* v, int n, const uint64_t* mask, int power) noexcept nogil:
+    """Scale the largest score of a node to between 1 and 2. Returns its power of two.
+
+    mask: of its substates, or NULL. power: before. Nodes of zeros have NOTHING.
+    """
+    cdef float largest = 0.0, factor
+    cdef int x, e
+    if mask != NULL:
+        for x in range(n):
+            if not mask[0] >> x & 1:
+                v[x] = 0.0
+    for x in range(n):
+        largest = v[x] if v[x] > largest else largest
+    if largest == 0.0:
+        return NOTHING
+    e = exponent_of(largest)
+    factor = power_of_two(-e)
+    for x in range(n):
+        v[x] = v[x] * factor if v[x] * factor >= LEAST else 0.0
+    return power + e
+
+
+cdef inline const uint64_t* mask_of(const Work* w, int item) noexcept nogil:
+    return NULL if w.masks == NULL else &w.masks[item]
+
+
+cdef inline void enter_word(const Fine* g, Work* w, int item, const float* lexicon, int stride) noexcept nogil:
+    """Set the inside scores of a tag to those of its word."""
     cdef Forest* f = &w.f
-    cdef int item, t, x, e, i = f.cell_i[cell]
-    cdef float largest = 0.0, scale
-    cdef const float* row = lexicon + <Py_ssize_t>i * stride
-    cdef float* out
-    for item in range(f.cell_item[cell], f.cell_item[cell + 1]):
-        t = f.item_symbol[item]
-        if t >= c.n_tags:
-            break
-        for x in range(g.n[t]):
-            if row[g.offsets[t] + x] > largest:
-                largest = row[g.offsets[t] + x]
-    e = exponent_of(largest) if largest > 0 else 0
-    f.cell_e[cell] = e
-    scale = power_of_two(-e)
-    for item in range(f.cell_item[cell], f.cell_item[cell + 1]):
-        t = f.item_symbol[item]
-        if t >= c.n_tags:
-            break
-        out = w.inside1 + f.item_offset[item]
-        for x in range(g.n[t]):
-            out[x] = row[g.offsets[t] + x] * scale
+    cdef int t = f.item_symbol[item]
+    cdef const float* scores
+    if g.word_offsets != NULL:
+        scores = lexicon + g.word_offsets[w.words_of[item]]
+    else:
+        scores = lexicon + <Py_ssize_t>f.cell_i[f.item_cell[item]] * stride + g.offsets[t]
+    memcpy(w.inside1 + f.item_offset[item], scores, g.n[t] * 4)
+    f.upper_e[item] = scaled(w.inside1 + f.item_offset[item], g.n[t], mask_of(w, item), 0)
+
+
+cdef void copy_between(const Coarse* c, const Work* w, int first, int end, float* out,
+                       const float* scores) noexcept nogil:
+    """Copy scores between the lower and the upper nodes of items that may be both, else zeros."""
+    cdef const Forest* f = &w.f
+    cdef int item, x, begin = f.item_offset[first]
+    cdef float factor
+    memcpy(out + begin, scores + begin, (f.item_offset[end] - begin) * 4)
+    for item in range(first, end):
+        if f.lower_e[item] == f.upper_e[item] and is_whole(c, w, item):
+            continue
+        factor = power_of_two(f.lower_e[item] - f.upper_e[item]) if is_whole(c, w, item) else 0.0
+        for x in range(f.item_offset[item], f.item_offset[item + 1]):
+            out[x] *= factor
+
+
+cdef inline uint64_t left_rows(const Work* w, int x) noexcept nogil:
+    """Return the substates of all left children of a group of edges."""
+    cdef const Forest* f = &w.f
+    cdef uint64_t rows = 0
+    cdef int e
+    for e in range(f.group_edge[x], f.group_edge[x + 1]):
+        rows |= w.masks[f.edge_left[e]]
+    return rows
+
+
+cdef inline void clear_rows(float* block, uint64_t rows, int nc) noexcept nogil:
+    while rows:
+        memset(block + lowest_bit(rows) * nc, 0, nc * 4)
+        rows &= rows - 1
+
+
+cdef inline int power_of_edge(const Forest* f, int e) noexcept nogil:
+    return f.upper_e[f.edge_left[e]] + f.upper_e[f.edge_right[e]]
+
+
+cdef void group_inside(const Fine* g, Work* w, int x, int na, int nb, int nc) noexcept nogil:
+    """Add the edges of one rule to the inside scores of their parent, without masked substates.
+
+    na, nb, nc: numbers of substates of the parent and of its children.
+    """
+    cdef Forest* f = &w.f
+    cdef int e, parent = f.group_parent[x]
+    cdef float value = 0.0
+    cdef uint64_t rows
+    cdef float* out = w.inside0 + f.item_offset[parent]
+    cdef const float* p = g.binary + g.binary_offsets[f.group_rule[x]]
+    if na * nb * nc == 1:
+        for e in range(f.group_edge[x], f.group_edge[x + 1]):
+            value += (w.inside1[f.item_offset[f.edge_left[e]]] * w.inside1[f.item_offset[f.edge_right[e]]]
+                      * power_of_two(power_of_edge(f, e) - f.lower_e[parent]))
+        out[0] += value * p[0]
+        return
+    rows = left_rows(w, x)
+    clear_rows(w.block, rows, nc)
+    for e in range(f.group_edge[x], f.group_edge[x + 1]):
+        masked_outer(w.block, w.masks[f.edge_left[e]], w.inside1 + f.item_offset[f.edge_left[e]],
+                     w.inside1 + f.item_offset[f.edge_right[e]],
+                     power_of_two(power_of_edge(f, e) - f.lower_e[parent]), nc)
+    masked_inside(out, w.masks[parent], rows, p, w.block, nb, 1.0, nc)
+
+
+cdef void group_outside(const Fine* g, Work* w, int x, int na, int nb, int nc, float inverse,
+                        const Sums* sums) noexcept nogil:
+    """Add the outside scores of the edges of one rule to those of their children, and count them.
+
+    Masked substates are left out. inverse: 1 over the score of the sentence.
+    """
+    cdef Forest* f = &w.f
+    cdef int e, y, parent = f.group_parent[x], begin = f.group_edge[x], end = f.group_edge[x + 1]
+    cdef int power = f.lower_e[parent], most = NOTHING
+    cdef Py_ssize_t left, right
+    cdef int64_t offset = g.binary_offsets[f.group_rule[x]]
+    cdef float factor, value, total = 0.0
+    cdef uint64_t rows
+    cdef const float* o = w.outside0 + f.item_offset[parent]
+    cdef const float* p = g.binary + offset
+    cdef float* pairs = w.block + g.widest * g.widest
+    cdef float* above = pairs + g.widest * g.widest
+    if na * nb * nc == 1:
+        for e in range(begin, end):
+            left, right = f.item_offset[f.edge_left[e]], f.item_offset[f.edge_right[e]]
+            factor = p[0] * o[0] * power_of_two(power_of_edge(f, e) - power)
+            value = factor * w.inside1[right]
+            w.outside1[left] += value
+            value *= w.inside1[left]
+            w.outside1[right] += factor * w.inside1[left]
+            f.edge_q[e] = value * inverse
+            total += value
+        if sums != NULL:
+            sums.binary[offset] += total * inverse
+        return
+    rows = left_rows(w, x)
+    for e in range(begin, end):
+        most = max(most, power_of_edge(f, e))
+    # Outside scores are as large as inside scores are small: large weights would overflow.
+    most = min(most - power, 0)
+    for y in range(na):
+        above[y] = o[y] * power_of_two(most)
+    masked_outside(w.block, w.masks[parent], rows, p, above, nb, nc)
+    if sums != NULL:
+        clear_rows(pairs, rows, nc)
+    for e in range(begin, end):
+        left, right = f.item_offset[f.edge_left[e]], f.item_offset[f.edge_right[e]]
+        factor = power_of_two(power_of_edge(f, e) - power - most)
+        if sums != NULL:
+            masked_outer(pairs, w.masks[f.edge_left[e]], w.inside1 + left, w.inside1 + right, factor,
+                         nc)
+        f.edge_q[e] = inverse * masked_push(
+            w.block, w.masks[f.edge_left[e]], w.inside1 + left, w.inside1 + right, factor,
+            w.outside1 + left, w.outside1 + right, nc)
+    if sums != NULL:
+        masked_count(sums.binary + offset, w.masks[parent], rows, p, above, pairs, inverse, nb, nc)
 
 
 cdef float inside_fine(const Coarse* c, const Fine* g, Work* w, const float* lexicon, int stride,
                        bint best) noexcept nogil:
     """Compute the inside scores of all items, or with `best` those of their best derivations.
 
-    Returns the score of the sentence, 0 if there is no parse.
+    Returns the score of the sentence, without its power of two `z_e`: 0 if there is no parse.
     """
     cdef Forest* f = &w.f
-    cdef int cell, x, e, n, power, parent, child, rule, nb, nc, here, item
+    cdef int cell, x, e, n, parent, child, rule, na, nb, nc, item, first, end, first_unary, power
     cdef bint dense
-    cdef float z = 0.0
+    cdef float z = 0.0, factor
+    cdef int32_t* has_unary = w.lower_number  # reserved by the layout
     cdef const Pair* pairs
     cdef const float* b
     cdef const float* d
     cdef float* out
     memset(w.inside0, 0, w.n_values * 4)
+    for item in range(f.n_items):
+        f.lower_e[item] = f.upper_e[item] = NOTHING
     for cell in range(f.n_cells):
-        if f.cell_j[cell] == f.cell_i[cell] + 1:
-            enter_words(c, g, w, cell, lexicon, stride)
-        else:
-            power = -(1 << 30)
-            for x in range(f.cell_group[cell], f.cell_group[cell + 1]):
-                for e in range(f.group_edge[x], f.group_edge[x + 1]):
-                    here = (f.cell_e[f.item_cell[f.edge_left[e]]]
-                            + f.cell_e[f.item_cell[f.edge_right[e]]])
-                    power = here if here > power else power
-            f.cell_e[cell] = power
-            for x in range(f.cell_group[cell], f.cell_group[cell + 1]):
-                out = w.inside0 + f.item_offset[f.group_parent[x]]
-                rule = f.group_rule[x]
-                if x + 1 < f.cell_group[cell + 1]:
-                    prefetch_rule(g, f.group_rule[x + 1])
-                dense = g.binary_offsets[rule] >= 0
-                nb = g.n[c.rules[3 * rule + 1]]
-                nc = g.n[c.rules[3 * rule + 2]]
-                pairs = g.pairs + g.pair_begins[rule]
-                n = nb * nc if dense else g.pair_begins[rule + 1] - g.pair_begins[rule]
-                memset(w.block, 0, n * 4)
-                for e in range(f.group_edge[x], f.group_edge[x + 1]):
-                    here = (f.cell_e[f.item_cell[f.edge_left[e]]]
-                            + f.cell_e[f.item_cell[f.edge_right[e]]])
-                    b = w.inside1 + f.item_offset[f.edge_left[e]]
-                    d = w.inside1 + f.item_offset[f.edge_right[e]]
-                    if dense:
-                        combine_outer(w.block, b, d, nb, nc, power_of_two(here - power), best)
-                    else:
-                        combine_pairs(pairs, n, w.block, b, d, power_of_two(here - power), best)
-                if dense:
-                    dense_inside(g.binary + g.binary_offsets[rule], out, w.block,
-                                 g.n[c.rules[3 * rule]], n, best)
-                else:
-                    sparse_inside(g.binary_entries + g.binary_begins[rule],
-                                  g.binary_entries + g.binary_begins[rule + 1], out, w.block, best)
-            if g.extra:
-                spread_groups(g, w, cell)
-        # unaries over tags, then those among phrases
+        first = f.cell_item[cell]
+        end = f.cell_item[cell + 1]
+        while first < end and f.item_symbol[first] < c.n_tags:
+            enter_word(g, w, first, lexicon, stride)
+            first += 1
+        # The largest power of two of the children of each lower node.
+        for x in range(f.cell_group[cell], f.cell_group[cell + 1]):
+            power = f.lower_e[f.group_parent[x]]
+            for e in range(f.group_edge[x], f.group_edge[x + 1]):
+                power = max(power, power_of_edge(f, e))
+            f.lower_e[f.group_parent[x]] = power
         x = f.cell_unary[cell]
-        while x < f.cell_unary[cell + 1]:
+        while x < f.cell_unary[cell + 1] and f.item_symbol[f.unary_child[x]] < c.n_tags:
+            parent = f.unary_parent[x]
+            f.lower_e[parent] = max(f.lower_e[parent], f.upper_e[f.unary_child[x]])
+            x += 1
+        first_unary = x
+        for x in range(f.cell_group[cell], f.cell_group[cell + 1]):
+            parent = f.group_parent[x]
+            power = f.lower_e[parent]
+            out = w.inside0 + f.item_offset[parent]
+            rule = f.group_rule[x]
+            na = g.n[c.rules[3 * rule]]
+            nb = g.n[c.rules[3 * rule + 1]]
+            nc = g.n[c.rules[3 * rule + 2]]
+            if w.masks != NULL:
+                group_inside(g, w, x, na, nb, nc)
+                continue
+            if x + 1 < f.cell_group[cell + 1]:
+                prefetch_rule(g, f.group_rule[x + 1])
+            dense = g.binary_offsets[rule] >= 0
+            pairs = g.pairs + g.pair_begins[rule]
+            n = nb * nc if dense else g.pair_begins[rule + 1] - g.pair_begins[rule]
+            memset(w.block, 0, n * 4)
+            for e in range(f.group_edge[x], f.group_edge[x + 1]):
+                factor = power_of_two(power_of_edge(f, e) - power)
+                b = w.inside1 + f.item_offset[f.edge_left[e]]
+                d = w.inside1 + f.item_offset[f.edge_right[e]]
+                if dense:
+                    combine_outer(w.block, b, d, nb, nc, factor, best)
+                else:
+                    combine_pairs(pairs, n, w.block, b, d, factor, best)
+            if dense:
+                dense_inside(g.binary + g.binary_offsets[rule], out, w.block, na, n, best)
+            else:
+                sparse_inside(g.binary_entries + g.binary_begins[rule],
+                              g.binary_entries + g.binary_begins[rule + 1], out, w.block, best)
+        if g.extra:
+            spread_groups(g, w, cell)
+        for x in range(f.cell_unary[cell], first_unary):
             child = f.unary_child[x]
-            if f.item_symbol[child] >= c.n_tags:
-                break
             parent = f.unary_parent[x]
             unary_inside(g, f.unary_rule[x], w.inside0 + f.item_offset[parent],
-                         w.inside1 + f.item_offset[child], g.n[f.item_symbol[parent]],
-                         g.n[f.item_symbol[child]], best)
-            x += 1
-        item = f.cell_item[cell]
-        while item < f.cell_item[cell + 1] and f.item_symbol[item] < c.n_tags:
-            item += 1
-        here = f.item_offset[f.cell_item[cell + 1]]
-        e = f.item_offset[item]
-        memcpy(w.inside1 + e, w.inside0 + e, (here - e) * 4)
-        clear_others(c, w, cell, item, w.inside1)
-        while x < f.cell_unary[cell + 1]:
+                         w.inside1 + f.item_offset[child],
+                         power_of_two(f.upper_e[child] - f.lower_e[parent]),
+                         g.n[f.item_symbol[parent]], g.n[f.item_symbol[child]], best)
+        # The lower nodes are done.
+        for item in range(first, end):
+            if f.lower_e[item] != NOTHING:
+                f.lower_e[item] = scaled(w.inside0 + f.item_offset[item], g.n[f.item_symbol[item]],
+                                         mask_of(w, item), f.lower_e[item])
+            has_unary[item] = 0
+            if is_whole(c, w, item):
+                f.upper_e[item] = f.lower_e[item]
+        for x in range(first_unary, f.cell_unary[cell + 1]):
+            parent = f.unary_parent[x]
+            has_unary[parent] = 1
+            f.upper_e[parent] = max(f.upper_e[parent], f.lower_e[f.unary_child[x]])
+        copy_between(c, w, first, end, w.inside1, w.inside0)
+        for x in range(first_unary, f.cell_unary[cell + 1]):
             child = f.unary_child[x]
             parent = f.unary_parent[x]
             unary_inside(g, f.unary_rule[x], w.inside1 + f.item_offset[parent],
-                         w.inside0 + f.item_offset[child], g.n[f.item_symbol[parent]],
-                         g.n[f.item_symbol[child]], best)
-            x += 1
-        if f.cell_j[cell] > f.cell_i[cell] + 1:
-            f.cell_e[cell] = scale_cell(w.inside0 + e, w.inside1 + e, here - e, f.cell_e[cell])
+                         w.inside0 + f.item_offset[child],
+                         power_of_two(f.lower_e[child] - f.upper_e[parent]),
+                         g.n[f.item_symbol[parent]], g.n[f.item_symbol[child]], best)
+        for item in range(first, end):
+            if has_unary[item]:
+                f.upper_e[item] = scaled(w.inside1 + f.item_offset[item], g.n[f.item_symbol[item]],
+                                         mask_of(w, item), f.upper_e[item])
+    w.z_e = NOTHING
+    for x in range(f.n_roots):
+        w.z_e = max(w.z_e, f.upper_e[f.root_item[x]])
     for x in range(f.n_roots):
         item = f.root_item[x]
-        z += dot(g.root + g.root_offsets[f.root_rule[x]], w.inside1 + f.item_offset[item],
-                 g.n[f.item_symbol[item]])
+        z += power_of_two(f.upper_e[item] - w.z_e) * dot(
+            g.root + g.root_offsets[f.root_rule[x]], w.inside1 + f.item_offset[item],
+            g.n[f.item_symbol[item]])
     return z
 
 
-cdef void outside_fine(const Coarse* c, const Fine* g, Work* w, float z) noexcept nogil:
-    """Compute outside scores, and the posteriors of items, edges and unaries."""
+cdef inline void clear_outside(const Work* w, float* outside, const float* inside, int begin, int end) noexcept nogil:
+    """Clear outside scores where inside scores are zero: only there can they be unbounded."""
+    cdef int x
+    for x in range(begin, end):
+        outside[x] = outside[x] if inside[x] > 0.0 else 0.0
+
+
+cdef void outside_fine(const Coarse* c, const Fine* g, Work* w, float z, const Sums* sums) noexcept nogil:
+    """Compute outside scores, scaled so that inside times outside over z is a posterior.
+
+    sums: expected counts are added there. NULL: none are wanted.
+
+    The posteriors of edges, unaries and roots are set, and in the parser those of items.
+    """
     cdef Forest* f = &w.f
-    cdef int cell, x, y, e, parent, child, rule, nb, nc, n, item, first, left, right
+    cdef int cell, x, y, e, parent, child, rule, na, nb, nc, n, item, first, end, left, right
     cdef bint dense
     cdef float factor, q, inverse = 1.0 / z
     cdef const Pair* pairs
     cdef const Entry* entry
-    cdef const Entry* end
+    cdef const Entry* last
     cdef const float* p
     cdef float* out
+    cdef float* total
     memset(w.outside1, 0, w.n_values * 4)
     for x in range(f.n_roots):
         item = f.root_item[x]
+        n = g.n[f.item_symbol[item]]
+        factor = power_of_two(f.upper_e[item] - w.z_e)
         p = g.root + g.root_offsets[f.root_rule[x]]
         out = w.outside1 + f.item_offset[item]
-        for y in range(g.n[f.item_symbol[item]]):
-            out[y] += p[y]
-        f.root_q[x] = inverse * dot(p, w.inside1 + f.item_offset[item], g.n[f.item_symbol[item]])
+        for y in range(n):
+            out[y] += factor * p[y]
+        f.root_q[x] = inverse * factor * dot(p, w.inside1 + f.item_offset[item], n)
+        if sums != NULL:
+            total = sums.root + g.root_offsets[f.root_rule[x]]
+            for y in range(n):
+                total[y] += inverse * factor * p[y] * w.inside1[f.item_offset[item] + y]
     for cell in range(f.n_cells - 1, -1, -1):
         first = f.cell_item[cell]
-        while first < f.cell_item[cell + 1] and f.item_symbol[first] < c.n_tags:
+        end = f.cell_item[cell + 1]
+        while first < end and f.item_symbol[first] < c.n_tags:
             first += 1
-        # Outside scores are unbounded only for states whose inside score is zero.
-        for x in range(f.item_offset[f.cell_item[cell]], f.item_offset[f.cell_item[cell + 1]]):
-            w.outside1[x] = w.outside1[x] if w.inside1[x] > 0.0 else 0.0
-        e = f.item_offset[first]
-        memcpy(w.outside0 + e, w.outside1 + e, (f.item_offset[f.cell_item[cell + 1]] - e) * 4)
-        clear_others(c, w, cell, first, w.outside0)
+        clear_outside(w, w.outside1, w.inside1, f.item_offset[first], f.item_offset[end])
+        copy_between(c, w, first, end, w.outside0, w.outside1)
         # unaries from above: those over phrases, then those over tags
-        for x in range(f.cell_unary[cell + 1] - 1, f.cell_unary[cell] - 1, -1):
+        x = f.cell_unary[cell + 1] - 1
+        while x >= f.cell_unary[cell] and f.item_symbol[f.unary_child[x]] >= c.n_tags:
             parent = f.unary_parent[x]
             child = f.unary_child[x]
-            n = g.n[f.item_symbol[child]]
-            nb = g.n[f.item_symbol[parent]]
-            if f.item_symbol[child] < c.n_tags:
-                # The lower nodes of the phrases here are complete: tags come last.
-                q = unary_outside(g, f.unary_rule[x], w.outside0 + f.item_offset[parent],
-                                  w.inside1 + f.item_offset[child],
-                                  w.outside1 + f.item_offset[child], w.block, nb, n)
-            else:
-                q = unary_outside(g, f.unary_rule[x], w.outside1 + f.item_offset[parent],
-                                  w.inside0 + f.item_offset[child],
-                                  w.outside0 + f.item_offset[child], w.block, nb, n)
-            f.unary_q[x] = inverse * q
-        for x in range(e, f.item_offset[f.cell_item[cell + 1]]):
-            w.outside0[x] = w.outside0[x] if w.inside0[x] > 0.0 else 0.0
+            f.unary_q[x] = 0.0
+            if f.upper_e[parent] != NOTHING and f.lower_e[child] != NOTHING:
+                f.unary_q[x] = inverse * unary_outside(
+                    g, f.unary_rule[x], w.outside1 + f.item_offset[parent],
+                    w.inside0 + f.item_offset[child], f.lower_e[child] - f.upper_e[parent],
+                    w.outside0 + f.item_offset[child], w.block, g.n[f.item_symbol[parent]],
+                    g.n[f.item_symbol[child]], inverse, sums)
+            x -= 1
+        # The lower nodes of the phrases are complete: tags come last.
+        clear_outside(w, w.outside0, w.inside0, f.item_offset[first], f.item_offset[end])
+        while x >= f.cell_unary[cell]:
+            parent = f.unary_parent[x]
+            child = f.unary_child[x]
+            f.unary_q[x] = 0.0
+            if f.lower_e[parent] != NOTHING and f.upper_e[child] != NOTHING:
+                f.unary_q[x] = inverse * unary_outside(
+                    g, f.unary_rule[x], w.outside0 + f.item_offset[parent],
+                    w.inside1 + f.item_offset[child], f.upper_e[child] - f.lower_e[parent],
+                    w.outside1 + f.item_offset[child], w.block, g.n[f.item_symbol[parent]],
+                    g.n[f.item_symbol[child]], inverse, sums)
+            x -= 1
+        clear_outside(w, w.outside1, w.inside1, f.item_offset[f.cell_item[cell]], f.item_offset[first])
+        if sums != NULL:
+            for item in range(f.cell_item[cell], first):
+                total = sums.words + g.word_offsets[w.words_of[item]]
+                e = f.item_offset[item]
+                for x in range(f.item_offset[item + 1] - e):
+                    total[x] += inverse * w.outside1[e + x] * w.inside1[e + x]
         if g.extra:
             sum_groups(g, w, cell)
         for x in range(f.cell_group[cell], f.cell_group[cell + 1]):
-            if f.cell_e[cell] == NOTHING:
+            parent = f.group_parent[x]
+            if f.lower_e[parent] == NOTHING:
                 for y in range(f.group_edge[x], f.group_edge[x + 1]):
                     f.edge_q[y] = 0.0
                 continue
-            parent = f.group_parent[x]
             rule = f.group_rule[x]
-            if x + 1 < f.cell_group[cell + 1]:
-                prefetch_rule(g, f.group_rule[x + 1])
+            na = g.n[c.rules[3 * rule]]
             nb = g.n[c.rules[3 * rule + 1]]
             nc = g.n[c.rules[3 * rule + 2]]
+            if w.masks != NULL:
+                group_outside(g, w, x, na, nb, nc, inverse, sums)
+                continue
+            if x + 1 < f.cell_group[cell + 1]:
+                prefetch_rule(g, f.group_rule[x + 1])
             dense = g.binary_offsets[rule] >= 0
             out = w.outside0 + f.item_offset[parent]
             pairs = g.pairs + g.pair_begins[rule]
             n = g.pair_begins[rule + 1] - g.pair_begins[rule]
             if dense:
-                vecmat(w.block, g.binary + g.binary_offsets[rule], out, g.n[c.rules[3 * rule]], nb * nc)
+                vecmat(w.block, g.binary + g.binary_offsets[rule], out, na, nb * nc)
             else:
                 memset(w.block, 0, n * 4)
                 entry = g.binary_entries + g.binary_begins[rule]
-                end = g.binary_entries + g.binary_begins[rule + 1]
-                while entry < end:
+                last = g.binary_entries + g.binary_begins[rule + 1]
+                while entry < last:
                     w.block[entry.pair] += entry.value * out[entry.parent]
                     entry += 1
             for y in range(f.group_edge[x], f.group_edge[x + 1]):
                 left, right = f.item_offset[f.edge_left[y]], f.item_offset[f.edge_right[y]]
-                factor = power_of_two(f.cell_e[f.item_cell[f.edge_left[y]]]
-                                      + f.cell_e[f.item_cell[f.edge_right[y]]] - f.cell_e[cell])
+                factor = power_of_two(power_of_edge(f, y) - f.lower_e[parent])
                 if dense:
                     q = push_edge(w.block, w.inside1 + left, w.inside1 + right, nb, nc, factor,
                                   w.outside1 + left, w.outside1 + right)
@@ -556,18 +782,20 @@ cdef void outside_fine(const Coarse* c, const Fine* g, Work* w, float z) noexcep
                     q = push_pairs(pairs, n, w.block, w.inside1 + left, w.inside1 + right, factor,
                                    w.outside1 + left, w.outside1 + right)
                 f.edge_q[y] = q * inverse
-        for item in range(f.cell_item[cell], f.cell_item[cell + 1]):
+        if w.masks != NULL:
+            continue
+        for item in range(f.cell_item[cell], end):
             n = g.n[f.item_symbol[item]]
             e = f.item_offset[item]
             f.item_upper[item] = inverse * dot(w.inside1 + e, w.outside1 + e, n)
+            f.item_same[item] = 0.0
             if item < first:
                 f.item_lower[item] = f.item_upper[item]
-                f.item_same[item] = 0.0
-            else:
-                f.item_lower[item] = inverse * dot(w.inside0 + e, w.outside0 + e, n)
-                f.item_same[item] = 0.0
-                if is_whole(c, w, item):
-                    f.item_same[item] = inverse * dot(w.inside0 + e, w.outside1 + e, n)
+                continue
+            f.item_lower[item] = inverse * dot(w.inside0 + e, w.outside0 + e, n)
+            if is_whole(c, w, item):
+                f.item_same[item] = (inverse * power_of_two(f.lower_e[item] - f.upper_e[item])
+                                     * dot(w.inside0 + e, w.outside1 + e, n))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -847,8 +1075,9 @@ cdef int best_derivation(const Coarse* c, const Fine* g, Work* w, const float* l
     for x in range(f.n_roots):
         item = f.root_item[x]
         p = g.root + g.root_offsets[f.root_rule[x]]
+        factor = power_of_two(f.upper_e[item] - w.z_e)
         for y in range(g.n[f.item_symbol[item]]):
-            value = p[y] * w.inside1[f.item_offset[item] + y]
+            value = factor * p[y] * w.inside1[f.item_offset[item] + y]
             if value > top:
                 top = value
                 root = x
@@ -870,7 +1099,7 @@ cdef int best_derivation(const Coarse* c, const Fine* g, Work* w, const float* l
             mark(w, chosen)
             continue
         parent = item
-        top = w.inside0[f.item_offset[item] + s]
+        top = w.inside0[f.item_offset[item] + s] * power_of_two(f.lower_e[item] - f.upper_e[item])
         y = s
         if not is_whole(c, w, item):
             chosen = -1
@@ -881,8 +1110,9 @@ cdef int best_derivation(const Coarse* c, const Fine* g, Work* w, const float* l
                 continue
             nc = g.n[f.item_symbol[child]]
             p = unary_row(g, f.unary_rule[x], s, nc, w.block)
+            factor = power_of_two(f.lower_e[child] - f.upper_e[item])
             for v in range(nc):
-                value = p[v] * w.inside0[f.item_offset[child] + v]
+                value = factor * p[v] * w.inside0[f.item_offset[child] + v]
                 if value > top:
                     top = value
                     parent = child
@@ -902,8 +1132,9 @@ cdef int best_derivation(const Coarse* c, const Fine* g, Work* w, const float* l
                 continue
             e = g.n[f.item_symbol[child]]
             p = unary_row(g, f.unary_rule[x], s, e, w.block)
+            factor = power_of_two(f.upper_e[child] - f.lower_e[parent])
             for v in range(e):
-                value = p[v] * w.inside1[f.item_offset[child] + v]
+                value = factor * p[v] * w.inside1[f.item_offset[child] + v]
                 if value > top:
                     top = value
                     chosen = f.n_edges + x
@@ -916,8 +1147,7 @@ cdef int best_derivation(const Coarse* c, const Fine* g, Work* w, const float* l
             right = g.n[c.rules[3 * rule + 2]]
             p = rule_row(g, rule, s, right, left * right, w.block)
             for e in range(f.group_edge[x], f.group_edge[x + 1]):
-                factor = power_of_two(f.cell_e[f.item_cell[f.edge_left[e]]]
-                                      + f.cell_e[f.item_cell[f.edge_right[e]]] - f.cell_e[cell])
+                factor = power_of_two(power_of_edge(f, e) - f.lower_e[parent])
                 b = w.inside1 + f.item_offset[f.edge_left[e]]
                 d = w.inside1 + f.item_offset[f.edge_right[e]]
                 for u in range(left):

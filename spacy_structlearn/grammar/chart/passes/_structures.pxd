@@ -1,6 +1,6 @@
 """What the passes over the chart of a sentence share: grammars, forests, workspaces."""
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
 
 from spacy_structlearn.kernels.arrays cimport reserve
 from spacy_structlearn.kernels.vectors cimport exponent_of, power_of_two
@@ -9,7 +9,7 @@ cdef enum:
     PARSED = 0
     UNPARSED = 1
     OUT_OF_MEMORY = 2
-    NOTHING = -268435456  # -2**28, the power of two of a cell of zeros
+    NOTHING = -268435456  # -2**28, the power of two of a cell or node of zeros
     # what a span may be: anything, or nothing since it crosses a bracket that must be
     FREE = -1
     BLOCKED = -2
@@ -61,6 +61,7 @@ cdef struct Fine:
     const int64_t* root_offsets
     int widest  # the largest number of substates of a symbol
     const int32_t* groups  # for each symbol the first substate of the second group
+    const int64_t* word_offsets  # where the scores of each pair of a word and a tag begin; or NULL
     int extra  # 2 if there are entries of groups, otherwise 0: places after the substates of an item
 
 
@@ -128,14 +129,15 @@ cdef struct Forest:
     # cells, narrow ones first; the last is that of the sentence
     int32_t* cell_i
     int32_t* cell_j
-    int32_t* cell_e  # power of two
     int32_t* cell_item
     int32_t* cell_group
     int32_t* cell_unary
     # items: a symbol in a cell
     int32_t* item_symbol
     int32_t* item_cell
-    int32_t* item_offset
+    int32_t* item_offset  # of its vector of substates
+    int32_t* lower_e  # powers of two of the vectors of its nodes
+    int32_t* upper_e
     float* item_lower  # posterior of the lower node, or of the tag
     float* item_upper
     float* item_same  # of both being one
@@ -170,9 +172,20 @@ cdef struct Packed:
     uint8_t* best  # whether the edge is part of the best derivation
 
 
+cdef struct Sums:
+    # Expected counts are added here, in the layout of a level and of the scores of its words.
+    float* binary
+    float* unary
+    float* root
+    float* words
+
+
 cdef struct Work:
     # The workspace of one thread.
     Forest f
+    # by item of the forest, NULL in the parser: its substates, and the pair of a word and a tag
+    const uint64_t* masks
+    const int32_t* words_of
     Packed packed
     # constraints of the sentence, see `constraints.Limits`; NULL: none
     const int32_t* limits  # (n, n + 1): FREE, BLOCKED, or the row of the span in the others
@@ -237,6 +250,7 @@ cdef struct Work:
     int32_t* left_chosen
     int32_t* right_chosen
     uint8_t* supported  # by symbol
+    int z_e  # power of two of the score of the sentence
     # the substates of the items
     Py_ssize_t n_values
     int values_size
@@ -244,7 +258,7 @@ cdef struct Work:
     float* inside1
     float* outside0
     float* outside1
-    float* block
+    float* block  # of pairs of substates, twice, and of those of a node
     int block_size
     # numbers of items in another list, or of their lower and upper nodes in the packed forest
     int numbers_size
@@ -282,8 +296,8 @@ cdef inline void end_stage(Work* w, int stage) noexcept nogil:
 
 cdef inline int reserve_more(Forest* f, int cells, int items, int groups, int edges, int unaries) noexcept nogil:
     """Make room for more elements of a forest. Returns -1 if memory is short."""
-    if (reserve(<void**>&f.cell_i, 6, &f.cells_size, f.n_cells + cells + 1)
-            or reserve(<void**>&f.item_symbol, 6, &f.items_size, f.n_items + items + 1)
+    if (reserve(<void**>&f.cell_i, 5, &f.cells_size, f.n_cells + cells + 1)
+            or reserve(<void**>&f.item_symbol, 8, &f.items_size, f.n_items + items + 1)
             or reserve(<void**>&f.group_parent, 3, &f.groups_size, f.n_groups + groups + 1)
             or reserve(<void**>&f.edge_left, 3, &f.edges_size, f.n_edges + edges)
             or reserve(<void**>&f.unary_parent, 4, &f.unaries_size, f.n_unaries + unaries)):
