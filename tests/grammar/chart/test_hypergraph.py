@@ -15,8 +15,6 @@ from grammar.grammars import (
     sample_grammar,
     sample_trees,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.chart import _hypergraph
@@ -107,8 +105,9 @@ def decoded(graphs, scores, decoder, symbols=None):
 
 
 # --- kernel --------------------------------------------------------------------------------------
-@settings(max_examples=60, deadline=None)
-@given(st.integers(0, 10_000), st.integers(1, 5), st.sampled_from([0.0, 0.3]))
+@pytest.mark.parametrize("impossible", [0.0, 0.3])
+@pytest.mark.parametrize("n_nodes", range(1, 6))
+@pytest.mark.parametrize("seed", range(4))
 def test_inside_outside_and_best_are_those_of_all_trees(seed, n_nodes, impossible):
     rng = np.random.default_rng(seed)
     parts = [random_graph(rng, n_nodes, 2), random_graph(rng, 4), random_graph(rng, 1)]
@@ -133,18 +132,6 @@ def test_inside_outside_and_best_are_those_of_all_trees(seed, n_nodes, impossibl
             assert not mask[edges].any()
 
 
-def test_scores_may_be_far_apart():
-    graph = chain_graph(2000)
-    scores = np.where(np.arange(4000) % 2, -1000.0, 1000.0)
-    log_z, posteriors = graph.inside_outside(scores)
-    assert log_z[0] == pytest.approx(2_000_000.0)
-    np.testing.assert_allclose(posteriors, np.arange(4000) % 2 == 0, atol=1e-12)
-    equal_scores = np.full(4000, -1000.0)
-    log_z, posteriors = graph.inside_outside(equal_scores)
-    assert log_z[0] == pytest.approx(2000 * (np.log(2) - 1000))
-    np.testing.assert_allclose(posteriors, 0.5)
-
-
 def chain_graph(n):
     """n nodes over one another, two edges each."""
     below = np.repeat(np.arange(-1, n - 1), 2)
@@ -164,9 +151,13 @@ def chain_graph(n):
 
 def test_large_hypergraphs():
     graph = chain_graph(20_000)
-    log_z, posteriors = graph.inside_outside(graph.scores)
-    assert log_z[0] == pytest.approx(20_000 * np.log(2))
+    log_z, posteriors = graph.inside_outside(graph.scores - 1000.0)
+    assert log_z[0] == pytest.approx(20_000 * (np.log(2) - 1000))
     np.testing.assert_allclose(posteriors, 0.5, rtol=1e-9)
+    far = np.where(np.arange(40_000) % 2, -1000.0, 1000.0)
+    log_z, posteriors = graph.inside_outside(far)
+    assert log_z[0] == pytest.approx(20_000_000.0)
+    np.testing.assert_allclose(posteriors, np.arange(40_000) % 2 == 0, atol=1e-12)
     value, mask = graph.best(graph.scores)
     assert value[0] == 0
     assert mask.sum() == 20_000
@@ -275,45 +266,6 @@ def test_posteriors_of_items_are_the_gradient_of_log_z():
 
 
 # --- forests -------------------------------------------------------------------------------------
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("n", [1, 2, 4])
-def test_trees_of_the_forest_have_their_variational_probability(n, shape):
-    grammar, words, trees = few_trees(n, 2, 400, shape=shape, **SMALL)
-    graphs, _ = ChartParser(grammar, thresholds=NEVER).forests([words])
-    assert graphs.n_words.tolist() == [n]
-    found = {}
-    for tree in derivations(graphs):
-        items = [tuple(graphs.items[x].tolist()) for x in graphs.made[list(tree)] if x >= 0]
-        found[tuple(sorted(items))] = graphs.scores[list(tree)].sum()
-    scores = trees.scores("variational")
-    assert len(found) == len(trees.trees)
-    for tree, score in zip(trees.trees, scores, strict=True):
-        assert found[tuple(sorted(tree.nodes))] == pytest.approx(score, abs=1e-3)
-    # It is a distribution.
-    assert graphs.inside_outside(graphs.scores)[0][0] == pytest.approx(0, abs=1e-5)
-
-
-def test_the_layout():
-    grammar, graphs, _ = forests()
-    symbols, unary = grammar.symbols, grammar.rules.unary
-    spans = graphs.items[:, 1:].tolist()
-    for x in range(len(graphs)):
-        items = slice(*graphs.item_offsets[x : x + 2])
-        own = spans[items]
-        assert own == sorted(own, key=lambda span: (span[1] - span[0], span[0]))
-        edges = slice(*graphs.edge_offsets[x : x + 2])
-        made = graphs.made[edges]
-        assert set(made[made >= 0]) <= set(range(items.start, items.stop))
-    is_tag = graphs.items[:, 0] < symbols.n_tags
-    for made, rule, tails in zip(graphs.made, graphs.chain, graphs.tails.tolist(), strict=True):
-        if rule >= 0:
-            assert graphs.items[made, 0] == unary[rule, 0]
-            assert tails[0] >= 0 > tails[1]
-        elif made >= 0:
-            assert (tails == [-1, -1]) == is_tag[made]
-    assert (graphs.chain >= 0).any()
-
-
 def test_forests_are_joined_and_selected():
     _, graphs, _ = forests()
     parts = [graphs.select([x]) for x in range(len(graphs))]
@@ -328,8 +280,7 @@ def test_forests_are_joined_and_selected():
     np.testing.assert_array_equal(found, log_z[[2, 0, 2]])
 
 
-@settings(max_examples=15, deadline=None)
-@given(st.integers(0, 1000))
+@pytest.mark.parametrize("seed", range(5))
 def test_thinned_forests_have_the_trees_of_the_edges_that_are_left(seed):
     _, graphs, _ = forests()
     kept = np.random.default_rng(seed).random(len(graphs.scores)) < 0.9
@@ -340,20 +291,6 @@ def test_thinned_forests_have_the_trees_of_the_edges_that_are_left(seed):
     np.testing.assert_allclose(left, posteriors[kept], atol=1e-12)
     np.testing.assert_array_equal(fewer.heads, graphs.heads[kept])
     equal(graphs.thinned(np.ones_like(kept)), graphs)
-
-
-def test_heads_of_edges():
-    _, graphs, _ = forests()
-    wanted = []
-    for x in range(len(graphs)):
-        first, last = graphs.node_offsets[x : x + 2].tolist()
-        begins = graphs.begins[first + x : last + x + 1].tolist()
-        for node, (begin, end) in enumerate(pairwise(begins)):
-            wanted += [first + node] * (end - begin)
-    assert graphs.heads.tolist() == wanted
-    nothing = Hypergraphs.joined([])
-    assert nothing.heads.shape == (0,)
-    equal(nothing.thinned(np.zeros(0, dtype=bool)), nothing)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -378,8 +315,8 @@ def test_forests_of_many_sentences(threads):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_decoders(shape, decoder):
     rng = np.random.default_rng(5)
-    for seed in (0, 50):
-        grammar, graphs, _ = forests(seed, shape=shape)
+    for seed, root in ((0, "TOP"), (50, "A")):
+        grammar, graphs, _ = forests(seed, shape=shape, root=root)
         scores = graphs.edge_scores(2 * rng.normal(size=len(graphs.items)), 0.8)
         mask, log_z, posteriors = decoded(graphs, scores, decoder, grammar.symbols)
         for x in range(len(graphs)):
@@ -418,51 +355,10 @@ def labelled_recall(graphs, trees, values, marginals, symbols):
     return np.array([gain[items].sum() for items in made]) + likelier
 
 
-def test_an_inserted_phrase_is_no_bracket():
-    """Nor is what a binarisation needs."""
-    grammar, graphs, _ = forests(root="A")
-    symbols, rng = grammar.symbols, np.random.default_rng(0)
-    assert symbols.inserted_root in graphs.items[:, 0]
-    assert (graphs.items[:, 0] >= symbols.n_tags + symbols.n_phrases).any()
-    for _ in range(10):
-        scores = graphs.edge_scores(2 * rng.normal(size=len(graphs.items)), 0.8)
-        mask, _, posteriors = decoded(graphs, scores, "labelled_recall", symbols)
-        _, marginals, values = brute_force(graphs, scores)
-        trees = [np.array(tree) for tree in derivations(graphs)]
-        worth = labelled_recall(graphs, trees, values, marginals, symbols)
-        gains = graphs.gains(scores, posteriors, "labelled_recall", symbols)
-        np.testing.assert_allclose([gains[tree].sum() for tree in trees], worth, atol=1e-9)
-        chosen = np.flatnonzero(mask[: graphs.edge_offsets[1]]).tolist()
-        rank = [sorted(tree) for tree in trees].index(chosen)
-        assert worth[rank] == pytest.approx(worth.max(), abs=1e-9)
-
-
 def test_labelled_recall_asks_for_symbols():
     _, graphs, _ = forests()
     with pytest.raises(ValueError, match="phrases"):
         decoded(graphs, graphs.scores, "labelled_recall")
-
-
-@pytest.mark.parametrize("decoder", DECODERS)
-def test_forbidden_items_are_in_no_tree(decoder):
-    grammar, graphs, _ = forests()
-    symbols = grammar.symbols
-    scores = np.zeros(len(graphs.items))
-    first, *_ = decoded(graphs, graphs.edge_scores(scores, 1.0), decoder, symbols)
-    items = graphs.made[first & (graphs.made >= 0)]
-    inner = [x for x in items if graphs.items[x, 2] - graphs.items[x, 1] > 1]
-    scores[inner[0]] = -np.inf
-    edges = graphs.edge_scores(scores, 1.0)
-    mask, log_z, posteriors = decoded(graphs, edges, decoder, symbols)
-    assert inner[0] not in graphs.made[mask]
-    assert (edges[mask] > -np.inf).all()
-    assert graphs.item_posteriors(posteriors)[inner[0]] == 0
-    assert np.isfinite(log_z).all()
-    scores[:] = -np.inf
-    mask, log_z, posteriors = decoded(graphs, graphs.edge_scores(scores, 1.0), decoder, symbols)
-    assert not mask.any()
-    assert not posteriors.any()
-    assert np.isneginf(log_z).all()
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -1,14 +1,92 @@
-"""The factored first pass against the exhaustive one."""
+"""Compiled grammars: blocks of rules, and the factored first pass against the exhaustive one."""
 
 import numpy as np
 import pytest
-from grammar.grammars import NEVER, SHAPES, numpy_posteriors, random_grammar, same_parses, sentence
+from grammar.grammars import (
+    NEVER,
+    SHAPES,
+    numpy_posteriors,
+    random_grammar,
+    same_parses,
+    sample_grammar,
+    sample_trees,
+    sentence,
+)
 
 from spacy_structlearn.grammar.chart import compiled, decode
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.latent.factors import Factors
+from spacy_structlearn.grammar.latent.split_merge import branches, smooth
 
 
+# --- blocks --------------------------------------------------------------------------------------
+def full(level, blocks):
+    """All probabilities, from dense blocks and from entries."""
+    rules = []
+    for rule, symbols in enumerate(level.rules.binary.tolist()):
+        n, left, right = level.substates[symbols].tolist()
+        if blocks.offsets[rule] >= 0:
+            begin = blocks.offsets[rule]
+            block = blocks.dense[begin : begin + n * left * right].reshape(n, -1)
+        else:
+            block = np.zeros((n + 2, left * right))
+            entries = slice(*blocks.begins[rule : rule + 2])
+            places = blocks.parent[entries], blocks.pair[entries]
+            np.add.at(block, places, blocks.value[entries])
+            cut = blocks.groups[symbols[0]]
+            block[:cut] += block[n]
+            block[cut:n] += block[n + 1]
+            block = block[:n]
+        rules.append(block.reshape(-1))
+    return np.concatenate(rules)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.1])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_share_keeps_the_sums_of_groups(seed, share, monkeypatch):
+    monkeypatch.setattr(compiled, "FEW", 0)
+    monkeypatch.setattr(compiled, "DENSE_ENTRIES", 10**9)
+    grammar = random_grammar(seed, n_levels=4, zeros=0.9, n_phrases=4, density=0.2)
+    level = smooth(grammar.levels[-1], branches(grammar.levels), 0.01)
+    blocks = compiled.blocks(level, share)
+    values, offsets = full(level, blocks), level.binary_offsets
+    if not share:
+        np.testing.assert_array_equal(values, level.binary)
+    assert len(blocks.value) <= len(compiled.blocks(level).value)
+    for rule, symbols in enumerate(level.rules.binary.tolist()):
+        places = slice(*offsets[rule : rule + 2])
+        n = level.substates[symbols[0]]
+        before, after = (x[places].reshape(n, -1) for x in (level.binary, values))
+        cut = blocks.groups[symbols[0]]
+        for part in (slice(cut), slice(cut, None)):
+            np.testing.assert_allclose(after[part].sum(axis=0), before[part].sum(axis=0), rtol=1e-4)
+        # What is changed is small for the rule.
+        assert abs(after - before).max(initial=0) <= share * before.max(initial=0) * 1.001
+
+
+def test_a_share_hardly_changes_parses():
+    grammar = sample_grammar(3)
+    words = [tree.words() for tree in sample_trees()[:40]]
+    exact, approximate = (ChartParser(grammar, share=share).parse(words) for share in (0.0, 0.01))
+    for one, other in zip(exact, approximate, strict=True):
+        assert one.log_likelihood == pytest.approx(other.log_likelihood, abs=0.3)
+
+
+@pytest.mark.parametrize("decoder", ["viterbi", "max_rule_product"])
+@pytest.mark.parametrize("zeros", [0.0, 0.6])
+def test_blocks_may_be_dense_or_listed(decoder, zeros, monkeypatch):
+    grammar = random_grammar(3, n_levels=3, zeros=zeros)
+    sentences = [sentence(seed, n) for seed, n in enumerate((2, 5, 9, 14))]
+    parses = []
+    for entries in (10**9, 12, -(10**9)):
+        monkeypatch.setattr(compiled, "DENSE_ENTRIES", entries)
+        parses.append(ChartParser(grammar, decoder=decoder).parse(sentences))
+    for listed, mixed, dense in zip(*parses, strict=True):
+        assert same_parses(listed, dense, atol=1e-4)
+        assert same_parses(mixed, dense, atol=1e-4)
+
+
+# --- the first pass ------------------------------------------------------------------------------
 def exact_factors(level, n_tags):
     """One rank for each refined rule."""
     first = int(level.offsets[n_tags])
