@@ -90,13 +90,11 @@ class ChartParser:
         threads: int = 1,
         scorers: Sequence[Scorer] = (),
     ):
-        self.scorers = list(scorers)
         # The log-linear model of trees that the decoder reads, if there is one.
-        self.rescores = bool(scorers) or decoder == LABELLED_RECALL
+        self.scorers, self.rescores = list(scorers), bool(scorers) or decoder == LABELLED_RECALL
         self.weight, temperature = 1.0, None
-        if hasattr(grammars, "scorers"):
-            self.scorers = [*grammars.scorers(), *scorers]
-            self.rescores = True
+        if not isinstance(grammars, LatentGrammar | Sequence):
+            self.scorers, self.rescores = [*grammars.scorers(), *scorers], True
             self.weight, temperature = grammars.weight, grammars.temperature
             grammars = grammars.grammar
         self.grammars = [grammars] if isinstance(grammars, LatentGrammar) else list(grammars)
@@ -109,19 +107,14 @@ class ChartParser:
         last = self.grammar.depth
         default = sorted({0, min(1, last), min(2, last), last})
         self.levels = tuple(default if levels is None else levels)
-        thresholds = tuple(thresholds)
+        thresholds, least = tuple(thresholds), max(len(self.levels) - 1, 1)
         ascending = list(self.levels) == sorted({0, last, *self.levels})
         inside = all(0 <= level <= last for level in self.levels)
+        enough = len(thresholds) >= least and all(0 <= t <= 1 for t in thresholds)
         for name, value, wanted, sound in (
             ("decoder", decoder, "one of " + ", ".join(DECODERS), decoder in DECODERS),
             ("levels", levels, f"ascending from 0 to {last}", ascending and inside),
-            (
-                "thresholds",
-                thresholds,
-                f"{max(len(self.levels) - 1, 1)} or more posteriors from 0 to 1",
-                len(thresholds) >= max(len(self.levels) - 1, 1)
-                and all(0 <= t <= 1 for t in thresholds),
-            ),
+            ("thresholds", thresholds, f"{least} or more posteriors from 0 to 1", enough),
             ("edge_factor", edge_factor, "from 0 to 1", 0 <= edge_factor <= 1),
             ("share", share, "from 0 to 1", 0 <= share <= 1),
             ("threads", threads, "1 or more", threads >= 1),
@@ -200,22 +193,18 @@ class ChartParser:
         something other than scores.
         """
         words = [list(sentence) for sentence in sentences]
-        given: list[Sequence[GivenTag] | None] = [None] * len(words)
-        if tags is not None:
-            given = [list(row) for row in tags]
-            if [len(row) for row in given] != [len(sentence) for sentence in words]:
-                raise StructlearnError("SL423")
-        limited: list[Limited | None] = [None] * len(words)
-        if constraints is not None:
-            rows = list(constraints)
-            if len(rows) != len(words):
-                raise StructlearnError("SL429", number=len(rows), of=len(words))
-            limited = [self._limited(row, own) for row, own in zip(rows, words, strict=True)]
+        given = [None] * len(words) if tags is None else [list(row) for row in tags]
+        if len(given) != len(words):
+            raise StructlearnError("SL423")
+        wanted = [None] * len(words) if constraints is None else list(constraints)
+        if len(wanted) != len(words):
+            raise StructlearnError("SL429", number=len(wanted), of=len(words))
         in_haste = [False] * len(words) if hasty is None else list(hasty)
+        rows = zip(words, given, wanted, in_haste, strict=True)
+        requests = [self._request(*row) for row in rows]
 
         def run(batch: slice) -> list[Parse]:
-            sentences = words[batch], given[batch], limited[batch], in_haste[batch]
-            return self._parse_batch(*sentences, tag_weight)
+            return self._parse_batch(requests[batch], tag_weight)
 
         batches = in_batches(words, run, words=_BATCH_WORDS, threads=self.threads)
         return [parse for parses in batches for parse in parses]
@@ -232,10 +221,9 @@ class ChartParser:
         words = [every[i] for i in filled]
 
         def run(batch: slice) -> tuple[Hypergraphs, NDArray[np.int64]]:
-            part = words[batch]
-            none = [None] * len(part)
+            requests = [_Request(sentence) for sentence in words[batch]]
             with self._charts.borrowed() as chart:
-                forests = self._forests(chart, part, none, none, np.inf)
+                forests = self._forests(chart, requests, np.inf)
             return forests.graphs, forests.numbers + batch.start
 
         parts = list(in_batches(words, run, words=_BATCH_WORDS, threads=self.threads))
@@ -259,75 +247,71 @@ class ChartParser:
         have next to no probability. For the arguments see `parse`. Only trees that meet the
         constraints are returned: none, if there is no such tree.
         """
-        words = list(sentence)
-        limited = self._limited(constraints, words)
+        request = self._request(list(sentence), tags, constraints)
         parses: list[Parse] = []
-        if words:
+        if request.words:
             ranking = self.decoder
             if ranking in ("viterbi", LABELLED_RECALL):
                 ranking = "variational" if self.rescores else "max_rule_product"
             with self._charts.borrowed() as chart:
-                forests = self._forests(chart, [words], [tags], [limited], tag_weight)
+                forests = self._forests(chart, [request], tag_weight)
                 if len(forests.numbers):
-                    trees = self._scored(forests, [words], ranking)
+                    trees = self._scored(forests, [request], ranking)
                     parses = [
                         self._read(chart, forests, trees, edges)[0]
                         for _, edges in trees.graphs.k_best(trees.gains, k)[0]
                     ]
-        if not parses and limited is None:
-            given = None if tags is None else [tags]
-            parses = self.parse([words], given, tag_weight=tag_weight)[:k]
+        if not parses and request.limited is None:
+            parses = self._parse_batch([request], tag_weight)[:k]
         return parses
 
-    def _parse_batch(
+    def _request(
         self,
-        sentences: list[list[str]],
-        tags: list[Sequence[GivenTag] | None],
-        limited: list[Limited | None],
-        hasty: list[bool],
-        tag_weight: float,
-    ) -> list[Parse]:
+        words: list[str],
+        tags: Sequence[GivenTag] | None = None,
+        constraints: Sequence[Constraint] | None = None,
+        hasty: bool = False,
+    ) -> _Request:
+        if tags is not None and len(tags) != len(words):
+            raise StructlearnError("SL423")
+        limited = self._limits.limited(constraints, len(words)) if constraints else None
+        return _Request(words, tags, limited, hasty)
+
+    def _parse_batch(self, requests: list[_Request], tag_weight: float) -> list[Parse]:
         root = self.grammar.symbols.root
-        parses = [Parse([], [], [], np.empty(0, np.float32), [], root=root) for _ in sentences]
-        filled = [i for i, sentence in enumerate(sentences) if sentence]
+        parses = [Parse([], [], [], np.empty(0, np.float32), [], root=root) for _ in requests]
+        filled = [i for i, request in enumerate(requests) if request.words]
         if not filled:
             return parses
-        words = [sentences[i] for i in filled]
-        own = [tags[i] for i in filled], [limited[i] for i in filled]
+        some = [requests[i] for i in filled]
         with self._charts.borrowed() as chart:
-            forests = self._forests(chart, words, *own, tag_weight, [hasty[i] for i in filled])
-            trees = self._scored(forests, words, self.decoder)
+            forests = self._forests(chart, some, tag_weight)
+            trees = self._scored(forests, some, self.decoder)
             values, mask = trees.graphs.best(trees.gains)
-            found = self._read(chart, forests, trees, np.flatnonzero(mask))
-        parsed = dict(zip(forests.numbers.tolist(), zip(found, values, strict=True), strict=True))
-        for number, place in enumerate(filled):
+            read = self._read(chart, forests, trees, np.flatnonzero(mask))
+        parsed = dict(zip(forests.numbers.tolist(), zip(read, values, strict=True), strict=True))
+        for number, (place, request) in enumerate(zip(filled, some, strict=True)):
             parse, value = parsed.get(number, (None, -np.inf))
             # Where the scorers forbid every tree there is no parse either.
-            if value == -np.inf and limited[place] is not None:
-                again = [words[number]], [tags[place]], [None], [hasty[place]]
-                (parse,) = self._parse_batch(*again, tag_weight)
+            if value == -np.inf and request.limited is not None:
+                (parse,) = self._parse_batch([request._replace(limited=None)], tag_weight)
                 parse.unmet = True
-            elif value == -np.inf:
+            elif parse is None or value == -np.inf:
                 parse = self._fallback(forests.word_scores[slice(*forests.offsets[number:][:2])])
             parses[place] = parse
         return parses
 
     def _forests(
-        self,
-        chart: _chart.Chart,
-        words: list[list[str]],
-        tags: list[Sequence[GivenTag] | None],
-        limited: list[Limited | None],
-        tag_weight: float,
-        hasty: list[bool] | None = None,
+        self, chart: _chart.Chart, requests: list[_Request], tag_weight: float
     ) -> _Forests:
         """Run the cascade over a batch of sentences, none of which is empty."""
-        offsets = np.cumsum([0, *map(len, words)])
-        lexicon, others = self._scores(words, tags, tag_weight)
+        offsets = np.cumsum([0, *(len(request.words) for request in requests)])
+        scores = self._scores(requests, tag_weight)
+        lexicon, others = scores[: len(self.levels)], scores[len(self.levels) :]
         limits = None
-        if any(own is not None for own in limited):
-            limits = [None if own is None else own.limits for own in limited]
-            self._limit_tags(lexicon, others, limited, offsets)
+        if any(request.limited is not None for request in requests):
+            limits = [request.limited and request.limited.limits for request in requests]
+        hasty = [request.hasty for request in requests]
         arrays = chart.hypergraphs(self._parser, lexicon, others, offsets, limits, hasty)
         numbers = np.flatnonzero(arrays["levels"])
         items, begins, edges = arrays["places"][np.append(0, numbers + 1)].T
@@ -341,7 +325,7 @@ class ChartParser:
         )
         return _Forests(graphs, numbers, arrays, offsets, lexicon[0])
 
-    def _scored(self, forests: _Forests, words: list[list[str]], decoder: str) -> _ScoredTrees:
+    def _scored(self, forests: _Forests, requests: list[_Request], decoder: str) -> _ScoredTrees:
         """Score the trees of the forests, by the scorers if there are any, and for the decoder."""
         graphs, arrays = forests.graphs, forests.arrays
         if not self.rescores:
@@ -351,7 +335,7 @@ class ChartParser:
                     graphs.scores, arrays["posteriors"], decoder, logs=arrays["logs"]
                 )
             return _ScoredTrees(graphs, None, None, None, arrays["posteriors"], gains)
-        sentences = [words[i] for i in forests.numbers]
+        sentences = [requests[i].words for i in forests.numbers]
         total = np.zeros(len(graphs.items))
         of_edges, sources = np.zeros(len(graphs.scores)), None
         for scorer in self.scorers if len(graphs) else ():
@@ -379,7 +363,7 @@ class ChartParser:
         """Return one tree of each forest as a parse. edges: of all trees, int64, ascending."""
         graphs, arrays = trees.graphs, forests.arrays
         parses = self._parses(trees, edges)
-        if trees.scores is None:
+        if trees.scores is None or trees.log_z is None:
             mask = np.zeros(len(graphs.scores), dtype=bool)
             mask[edges] = True
             logs = chart.log_probabilities(self._parser, mask)[forests.numbers]
@@ -445,58 +429,37 @@ class ChartParser:
             )
         ]
 
-    def _scores(
-        self,
-        sentences: list[list[str]],
-        tags: list[Sequence[GivenTag] | None],
-        tag_weight: float,
-    ) -> tuple[list[NDArray[np.float32]], list[NDArray[np.float32]]]:
-        """Return word scores for each level of the cascade, and for those of further grammars."""
-        scores = []
-        wanted = [(self.grammar, level) for level in self.levels] + self._finals[1:]
+    def _scores(self, requests: list[_Request], tag_weight: float) -> list[NDArray[np.float32]]:
+        """Return word scores for each level of the cascade, then for those of further grammars."""
         shares = None
-        if any(own is not None for own in tags):
-            given = (
-                tag
-                for own, sentence in zip(tags, sentences, strict=True)
-                for tag in (own if own is not None else [""] * len(sentence))
-            )
+        if any(request.tags is not None for request in requests):
+            given: list[GivenTag] = []
+            for request in requests:
+                given += [""] * len(request.words) if request.tags is None else request.tags
             shares = tag_shares(given, self.grammar.symbols.tag_index)
         ids = {
-            id(grammar): np.concatenate([grammar.lexicon.encode(words) for words in sentences])
+            id(grammar): np.concatenate([grammar.lexicon.encode(x.words) for x in requests])
             for grammar in self.grammars
         }
         if shares is not None:
-            lexicon = self.grammar.lexicon
-            shares[ids[id(self.grammar)] >= len(lexicon.words)] *= UNKNOWN_WORDS
-        for grammar, level in wanted:
+            is_unknown = ids[id(self.grammar)] >= len(self.grammar.lexicon.words)
+            shares[is_unknown] *= UNKNOWN_WORDS
+        scores = []
+        for grammar, level in [
+            *((self.grammar, level) for level in self.levels),
+            *self._finals[1:],
+        ]:
             rows = np.ascontiguousarray(grammar.lexicon.scores(level, ids[id(grammar)]), np.float32)
-            if shares is not None:
-                substates = grammar.levels[level].substates[: grammar.symbols.n_tags]
-                prefer_tags(rows, substates, shares, tag_weight)
-            scores.append(rows)
-        return scores[: len(self.levels)], scores[len(self.levels) :]
-
-    def _limited(
-        self, constraints: Sequence[Constraint] | None, words: Sequence[str]
-    ) -> Limited | None:
-        """Compile the constraints of a sentence. Returns None without constraints."""
-        return self._limits.limited(constraints, len(words)) if constraints else None
-
-    def _limit_tags(
-        self,
-        lexicon: list[NDArray[np.float32]],
-        others: list[NDArray[np.float32]],
-        limited: list[Limited | None],
-        offsets: NDArray[np.int64],
-    ) -> None:
-        """Apply the constraints on tags to word scores, in place."""
-        wanted = [(self.grammar, level) for level in self.levels] + self._finals[1:]
-        for (grammar, level), rows in zip(wanted, [*lexicon, *others], strict=True):
             substates = grammar.levels[level].substates[: grammar.symbols.n_tags]
-            for begin, own in zip(offsets[:-1].tolist(), limited, strict=True):
-                if own is not None:
-                    limit_tags(rows[begin:], substates, own.tags)
+            if shares is not None:
+                prefer_tags(rows, substates, shares, tag_weight)
+            begin = 0
+            for request in requests:
+                if request.limited is not None:
+                    limit_tags(rows[begin:], substates, request.limited.tags)
+                begin += len(request.words)
+            scores.append(rows)
+        return scores
 
     def _fallback(self, scores: NDArray[np.float32]) -> Parse:
         """Return a flat tree: the likeliest tag of each word under the likeliest phrase."""
@@ -504,6 +467,15 @@ class ChartParser:
         tags = [symbols.names[tag] for tag in scores[:, : symbols.n_tags].argmax(axis=1)]
         probability = np.zeros(1, np.float32)
         return Parse([label], [0], [len(tags)], probability, tags, failed=True, root=symbols.root)
+
+
+class _Request(NamedTuple):
+    """A sentence to parse, and what is said of it; see `ChartParser.parse`."""
+
+    words: list[str]
+    tags: Sequence[GivenTag] | None = None
+    limited: Limited | None = None
+    hasty: bool = False
 
 
 class _Forests(NamedTuple):

@@ -545,9 +545,9 @@ def test_limits_that_do_not_fit_the_kernel():
     grammar, words, _ = few_trees(3)
     parser = ChartParser(grammar)
     limits = Compiler(grammar).limited([(0, 2, None, True)], 3).limits
-    lexicon, others = parser._scores([words], [None], np.inf)
+    lexicon = parser._scores([decode._Request(words)], np.inf)
     chart, offsets = _chart.Chart(), np.array([0, 3])
-    assert chart.hypergraphs(parser._parser, lexicon, others, offsets, [limits])
+    assert chart.hypergraphs(parser._parser, lexicon, [], offsets, [limits])
     far = limits.spans.copy()
     far[0, 1] = 1
     changes = (
@@ -558,4 +558,4 @@ def test_limits_that_do_not_fit_the_kernel():
     )
     for wrong in ([], *([limits._replace(**change)] for change in changes)):
         with pytest.raises(ValueError, match="limits"):
-            chart.hypergraphs(parser._parser, lexicon, others, offsets, wrong)
+            chart.hypergraphs(parser._parser, lexicon, [], offsets, wrong)
