@@ -10,9 +10,9 @@ corruption  damaged files of pipelines
 kills       killed and resumed trainings
 properties  the property tests of tests/ with random examples: properties.tests and .failed
 
-A run of all parts takes two days on one core. `training.reliability.platforms` runs the tests on
-other versions of Python. What random input finds becomes a test: an `@example` of the property
-test, or a case in tests/test_found_inputs.py. --trial only prints the figures.
+All parts take two days on one core. `training.reliability.platforms` runs the tests on other
+Pythons. What random input finds becomes a test: an `@example` of the property test, or a case in
+tests/test_found_inputs.py. --trial only prints the figures.
 """
 
 from __future__ import annotations

@@ -129,9 +129,9 @@ def files_of(folder: Path, within: str = "") -> list[Path]:
     return [path for path in files if path.name != digests.META]
 
 
-def loaded(load: Callable[[], Language], docs: Callable[[Language], list[Doc]]) -> tuple:
+def loaded(load: Callable, path: Path, docs: Callable[[Language], list[Doc]]) -> tuple:
     """Return the bytes and predictions of a pipeline."""
-    nlp = load()
+    nlp = load(path)
     return nlp.to_bytes(), predictions(nlp, docs(nlp))
 
 
@@ -149,10 +149,10 @@ def small_cases(names: Iterable[str], work: Path, repeats: int) -> Iterator[tupl
         component, folder, plain = COMPONENTS[name], work / name, work / f"{name}.plain"
         alike = [own for own in names if own != name and COMPONENTS[own] == component]
         other = work / alike[0] if alike else None
-        behaviour = partial(loaded, partial(spacy_structlearn.load, folder), docs)
+        behaviour = partial(loaded, spacy_structlearn.load, folder, docs)
         for outcome in damaged(folder, files_of(folder), behaviour, other, repeats):
             yield "own", outcome
-        behaviour = partial(loaded, partial(spacy.load, plain), docs)
+        behaviour = partial(loaded, spacy.load, plain, docs)
         known = (StructlearnError, OSError)
         files = files_of(plain, component)
         for outcome in damaged(plain, files, behaviour, other, repeats, known):
@@ -162,8 +162,7 @@ def small_cases(names: Iterable[str], work: Path, repeats: int) -> Iterator[tupl
 def default_cases(work: Path, repeats: int) -> Iterator[tuple[str, str]]:
     """Yield way of loading and outcome for each case of a copy of the default pipeline."""
     folder = Path(shutil.copytree(FOLDER, work / "package"))
-    load = partial(spacy_structlearn.load, folder)
-    behaviour = partial(loaded, load, lambda nlp: [nlp.make_doc(TEXT)])
+    behaviour = partial(loaded, spacy_structlearn.load, folder, lambda nlp: [nlp.make_doc(TEXT)])
     for outcome in damaged(folder, files_of(folder), behaviour, None, repeats):
         yield "own", outcome
 

@@ -148,12 +148,6 @@ def _trained(name: str, folder: Path) -> tuple[Any, Callable[[], Any], list[byte
     return nlp, partial(train, *made), list(kinds.values())[-8:]
 
 
-def numbers(names: list[str], inputs: int) -> dict[str, int]:
-    """Return the number of inputs of each target."""
-    shares = {name: SHARES[name.partition(".")[0]] for name in names}
-    return {name: -int(-inputs * own // sum(shares.values())) for name, own in shares.items()}
-
-
 def data_of(name: str, number: int) -> bytes:
     """Return the bytes of an input."""
     return random.Random(f"{name} {number}").randbytes(LENGTH)
@@ -187,17 +181,12 @@ def run_part(
             outcomes[outcome(target, data_of(name, number))] += 1
         except Exception:
             failed.append(number)
-            _write_report(failures, name, number, traceback.format_exc())
+            (failures / f"{name}.{number}.txt").write_text(traceback.format_exc())
         if time.process_time() - started > PART_S or len(failed) >= MOST_FAILURES:
             break
     signal.setitimer(signal.ITIMER_PROF, 0)
     part = {"target": name, "begin": begin, "end": number + 1}
     return part | {"failures": failed, "outcomes": outcomes}
-
-
-def _write_report(folder: Path, name: str, number: int, report: str) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{name}.{number}.txt").write_text(report, encoding="utf8")
 
 
 def forked_part(target: Target, name: str, begin: int, end: int, folder: Path) -> dict[str, Any]:
@@ -217,7 +206,7 @@ def forked_part(target: Target, name: str, begin: int, end: int, folder: Path) -
     except EOFError:
         process.join()
         report = f"exit code {process.exitcode}\n{log.read_text(errors='replace')}"
-        _write_report(folder, name, at.value, report)
+        (folder / f"{name}.{at.value}.txt").write_text(report)
         part = {"target": name, "begin": begin, "end": at.value + 1}
         part |= {"failures": [at.value], "outcomes": {}}
     process.join()
@@ -270,6 +259,10 @@ FLAGS += ["-fno-sanitize=pointer-overflow,nonnull-attribute"]
 FLAGS += ["-g1", "-O1", "-fno-omit-frame-pointer", "-w", "-fPIC", "-shared"]
 
 
+def build_of(target: str) -> str:
+    return BUILDS[target.startswith("pipelines")]
+
+
 def build_sanitized(folder: Path, compiler: str = "gcc") -> dict[str, str]:
     """Build a copy of the package with sanitized kernels. Return the variables of its processes."""
     package = folder / PACKAGE
@@ -314,7 +307,7 @@ def run(inputs: int = INPUTS, target: str = "", only: int | None = None) -> dict
     arguments = [f"--inputs={inputs}", f"--target={target}"]
     arguments += [] if only is None else [f"--input={only}"]
     for build in BUILDS:
-        if not target or target.startswith("pipelines") == (build == "ordinary"):
+        if not target or build_of(target) == build:
             start(build, folder, arguments)
     done = folder / "done.jsonl"
     return figures(list(srsly.read_jsonl(done))) if only is None else {}
@@ -339,13 +332,11 @@ def main() -> None:
     if args.input is not None:
         print(outcome(every[args.target], data_of(args.target, args.input)))
         return
-    chosen = {
-        name: one
-        for name, one in every.items()
-        if name.startswith(args.target)
-        and name.startswith("pipelines") == (args.build == "ordinary")
-    }
-    run_all(chosen, numbers(list(every), args.inputs), args.folder, args.build)
+    chosen = {name: one for name, one in every.items() if build_of(name) == args.build}
+    chosen = {name: one for name, one in chosen.items() if name.startswith(args.target)}
+    shares = {name: SHARES[name.partition(".")[0]] for name in every}
+    wanted = {n: -int(-args.inputs * own // sum(shares.values())) for n, own in shares.items()}
+    run_all(chosen, wanted, args.folder, args.build)
 
 
 if __name__ == "__main__":

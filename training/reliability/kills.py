@@ -2,15 +2,12 @@
 
     python -m training.reliability --only kills
 
-`structlearn train` of small pipelines is killed by SIGKILL several times, and restarted with the
-same arguments until it ends. Then every file must be the same as after an uninterrupted training.
-Kills are drawn with a seed, in three ways: at a random time; before a random file operation
-(opening for writing, renaming or removing); and by a maximum file size, at which the kernel kills
-the process in the middle of a write. Checkpoints are written after each iteration, instead of twice
-a minute.
-
-This needs fork, so it does not run on Windows. In results/reliability.json: kill.resume.kills,
-.runs, .families, and .different, the number of runs that ended with other files.
+`structlearn train` of small pipelines is killed several times, and restarted with the same
+arguments until it ends. Then every file must be the same as after an uninterrupted training. Kills
+are at a random time, before a random file operation, or by a maximum file size, at which the kernel
+kills the process in the middle of a write. Checkpoints are written after each iteration. This needs
+fork. In results/reliability.json: kill.resume.kills, .runs, .families, and .different, the number of
+runs that ended with other files.
 """
 
 from __future__ import annotations

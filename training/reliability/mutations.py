@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any, TypeVar
 
 import numpy as np
@@ -95,12 +94,9 @@ def changed_array(array: NDArray, choices: Choices, *, stored: bool = False) -> 
         return np.empty([0] * array.ndim, array.dtype)
     if kind == 7:
         return np.full_like(array, _number(array, choices))
-    if kind == 8:
-        kinds = [kind for kind in DTYPES if not stored or kind[0] not in ">cO"]
-        # Not all objects can be converted.
-        with np.errstate(all="ignore"), suppress(ValueError, TypeError, OverflowError):
-            return np.real(array).astype(choices.one_of(kinds))
-        return array
+    if kind == 8 and array.dtype != object:
+        with np.errstate(all="ignore"):
+            return np.real(array).astype(choices.one_of(DTYPES[: 9 if stored else None]))
     if kind == 9:
         return array.reshape((array.size, 1) if choices.one_in(2) else (1, array.size))
     if kind == 10:

@@ -35,9 +35,13 @@ def _model(name: str, **settings: Any) -> dict[str, Any]:
     return {"@architectures": f"spacy_structlearn.{name}.v1", **settings}
 
 
-def _stage(name: str) -> dict[str, Any]:
-    templates = {"@misc": "spacy_structlearn.srl_templates.v1", "stage": name}
-    return _model("LogLinear", max_iterations=5, templates=templates)
+def _stages(*names: str) -> dict[str, Any]:
+    templates = {"@misc": "spacy_structlearn.srl_templates.v1"}
+    stages = {
+        name: _model("LogLinear", max_iterations=5, templates={**templates, "stage": name})
+        for name in names
+    }
+    return _model("Stages", order=list(names), stages=stages)
 
 
 WORDS_ONLY = ["ORTH[0]", "LOWER[-1]", "LOWER[1]", "SUFFIX[0]", "bias"]
@@ -45,7 +49,6 @@ EM = {"rounds": 1, "split_iterations": 2, "merge_iterations": 1, "smooth_iterati
 FOLDED = {"grammar": _model("LatentGrammar", **EM), "folds": 2}
 ISBN = {"state_size": 4, "min_word_count": 1, "min_unknown": 1, "min_chain_count": 5}
 ISBN |= {"max_iterations": 2, "beam": 2, "branching": 2}
-STAGES = ("predicates", "senses", "identification", "roles")
 MODELS: dict[str, dict[str, dict[str, Any]]] = {
     "np_chunker": {
         "crf": _model("CRF", templates=WORDS_ONLY, max_iterations=4),
@@ -80,9 +83,7 @@ MODELS: dict[str, dict[str, dict[str, Any]]] = {
         "log_linear": _model("LogLinear", max_iterations=5, templates="pairs"),
     },
     "srl_labeler": {
-        "stages": _model(
-            "Stages", order=list(STAGES), stages={stage: _stage(stage) for stage in STAGES}
-        ),
+        "stages": _stages("predicates", "senses", "identification", "roles"),
     },
 }
 COMPONENTS = {name: component for component, models in MODELS.items() for name in models}
@@ -113,14 +114,9 @@ def write_corpus(folder: Path) -> None:
 def write_config(name: str, path: Path, folder: Path) -> Path:
     """Write the config of a small pipeline. folder: that of `write_corpus`. Return the path."""
     config = blank(name, folder).config
-    config["corpora"] = {
-        part: {
-            "@readers": "spacy_structlearn.DocBin.v1",
-            "path": str(folder / f"{part}.spacy"),
-            "spans": READ,
-        }
-        for part in ("train", "dev")
-    }
+    reader = {"@readers": "spacy_structlearn.DocBin.v1", "spans": READ}
+    for part in ("train", "dev"):
+        config["corpora"][part] = {**reader, "path": str(folder / f"{part}.spacy")}
     config.to_disk(path)
     return path
 

@@ -82,11 +82,9 @@ def readers(folder: Path) -> dict[str, Reader]:
     def treebank(part: str) -> Callable[[bytes], None]:
         def read(data: bytes) -> None:
             files = {k: write(data if k == part else own, f".{k}") for k, own in beside.items()}
-            examples = create_treebank_reader(files.pop("trees"), **files)(nlp)
-            for example in islice(examples, MOST_ITEMS):
-                for sentence in example.reference.sents:
-                    if not sentence.text.isspace():
-                        sentence._.tree  # noqa: B018  (a getter)
+            files["path"] = files.pop("trees")
+            for example in islice(create_treebank_reader(**files)(nlp), MOST_ITEMS):
+                check_trees(example.reference)
 
         return read
 
