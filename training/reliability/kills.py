@@ -6,8 +6,8 @@
 arguments until it ends. Then every file must be the same as after an uninterrupted training. Kills
 are at a random time, before a random file operation, or by a maximum file size, at which the kernel
 kills the process in the middle of a write. Checkpoints are written after each iteration. This needs
-fork. In results/reliability.json: kill.resume.kills, .runs, .families, and .different, the number of
-runs that ended with other files.
+fork. In results/reliability.json: kill.resume.kills, .runs, .families, and .different, the number
+of runs that ended with other files.
 """
 
 from __future__ import annotations
