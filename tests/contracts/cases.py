@@ -1,7 +1,21 @@
 """What the contracts are about: every learner and every stored model, each listed once.
 
 A family lists its learners in a file `<family>_learners.py` of this folder, as `CASES`, and its
-stored models as `STORED`.
+stored models as `STORED`. Components with their learners are listed in `components.py`. The tests
+of families and components need not repeat what is checked here for all of them:
+
+test_settings: help, types, bounds and choices of every setting, errors for wrong values, that a
+    config can name all settings and no others, factories and architectures.
+test_learners: empty parameters, the end of training, resumption bit for bit after and within steps
+    and from a checkpoint, states of other data or settings and damaged ones, order and parts of the
+    data, data added after the end, threads, and that parameters are a copy.
+test_learning_on: strengths, who refuses, that old parameters and, with a strong prior, predictions
+    stay, learning on twice, resumption.
+test_stored: bytes, pickles, copies, equality, changed copies, flipped bits, fields of other types.
+test_components: training, probabilities, odd, empty and long texts, white space, batches, other
+    vocabs, threads and processes, annotations of others, stored, joined and cut Docs, round trips
+    by disk, bytes and pickle, damage, steps and checkpoints of training, missing gold, labels,
+    models of other families, settings, decoders and constraints of parsers.
 """
 
 from __future__ import annotations

@@ -49,26 +49,6 @@ def test_learns_and_predicts(make_chunker, make_examples, name):
     assert chunker.score(examples)["np_chunk_f"] >= floor
 
 
-def test_warm_start_keeps_the_weights_of_what_was_known(make_chunker, make_examples):
-    model = {"@architectures": "spacy_structlearn.CRF.v1", "warm_start": True}
-    nlp = make_chunker(model=model)
-    chunker = nlp.get_pipe("np_chunker")
-    before = chunker.parameters
-    examples = make_examples(nlp)
-    chunker.initialize(lambda: examples)
-    after = chunker.parameters
-    rows = after.rows(before.keys)
-    assert (rows >= 0).all()
-    np.testing.assert_allclose(after.weights[rows], before.weights, atol=1e-6)
-    iterations = []
-    chunker.fit(examples, on_iteration=lambda i, _: iterations.append(i))
-    cold = []
-    fresh = spacy.blank("en").add_pipe("np_chunker")
-    fresh.initialize(lambda: examples)
-    fresh.fit(examples, on_iteration=lambda i, _: cold.append(i))
-    assert len(iterations) < len(cold)
-
-
 @pytest.mark.parametrize("name", ["m-estimation", "joint"])
 def test_unknown_words_are_one(make_chunker, make_examples, name):
     nlp = make_chunker(model=SETTINGS[name][0])
@@ -147,12 +127,6 @@ def test_encodings_that_a_component_cannot_read(component, encoding):
         spacy.blank("en").add_pipe(component, config={"model": model})
 
 
-@pytest.mark.parametrize("name", ["", "abc"])
-def test_columns_that_are_no_attribute(name):
-    with pytest.raises(StructlearnError, match=f"SL003.*'{name}'.*word and tag"):
-        spacy.blank("en").add_pipe("np_chunker", config={"model": block("HMM", word=name)})
-
-
 def test_n_best_and_known_tags(make_chunker):
     nlp = make_chunker()
     chunker = nlp.get_pipe("np_chunker")
@@ -167,17 +141,6 @@ def test_n_best_and_known_tags(make_chunker):
     assert (3, 4) in [(chunk.start, chunk.end) for chunk in forced]
     assert not any(chunk.start <= 1 < chunk.end for chunk in forced)
     assert len(chunker.n_best(doc, 1000)) == 3**4
-
-
-def test_n_best_names_bad_input(make_chunker):
-    nlp = make_chunker()
-    chunker = nlp.get_pipe("np_chunker")
-    doc = Doc(nlp.vocab, words=["a", "dog"], tags=["DT", "NN"])
-    with pytest.raises(StructlearnError, match="B-XP"):
-        chunker.n_best(doc, known={0: "B-XP"})
-    two = Doc(nlp.vocab, words=["a", "dog"], tags=["DT", "NN"], sent_starts=[True, True])
-    with pytest.raises(StructlearnError, match="one sentence"):
-        chunker.n_best(two)
 
 
 def test_other_chunks_in_a_group_of_their_own(make_examples):

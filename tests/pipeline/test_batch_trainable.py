@@ -13,8 +13,7 @@ import spacy_structlearn
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline.extensions import frame_spans, set_spans
 from spacy_structlearn.pipeline.readers import read_treebank, to_example
-from spacy_structlearn.pipeline.training import batch_trainable
-from spacy_structlearn.pipeline.training.batch_trainable import FOLDS, LEAST_EXAMPLES
+from spacy_structlearn.pipeline.training.batch_trainable import FOLDS
 
 # Of the English pipeline, by name; all of them learn on.
 COMPONENTS = ["sentence_splitter", "chain_tagger", "np_chunker", "pp_attacher", "srl_labeler"]
@@ -77,28 +76,6 @@ def test_a_document_is_learned_and_nothing_is_forgotten(component):
     assert component.main_score_on(examples[:1]) >= here - LOST
 
 
-def test_parameters_change_a_little(component):
-    old = component.parameters
-    stored = old.to_bytes()
-    examples = sample(component, 2)
-    component.update(examples[:1])
-    assert component.parameters != old
-    assert old.to_bytes() == stored
-    assert component._training.origin is old
-    component.update(examples)
-    assert component._training.origin is old  # which the prior stays centred on
-    assert len(component._training.data) == 2
-
-
-@pytest.mark.parametrize("component", ["sentence_splitter", "np_chunker"], indirect=True)
-def test_a_strong_prior_changes_nothing(component):
-    examples = sample(component)
-    before = component.main_score_on(examples)
-    component._add(examples, strength=1e9)
-    component.parameters = component._training.trainer.run()
-    assert component.main_score_on(examples) == before
-
-
 @pytest.mark.parametrize("component", ["chain_tagger", "np_chunker", "srl_labeler"], indirect=True)
 def test_new_labels_are_learned(component, loaded):
     label = {"chain_tagger": "HASH", "np_chunker": "PLACE", "srl_labeler": "ARGM-XYZ"}
@@ -111,16 +88,6 @@ def test_new_labels_are_learned(component, loaded):
     again = pickle.loads(pickle.dumps(component))
     assert again.labels == component.labels
     assert again.parameters == component.parameters
-
-
-@quick
-def test_fit_learns_on(component, monkeypatch):
-    monkeypatch.setattr(batch_trainable, "FOLDS", 2)
-    examples = sample(component, LEAST_EXAMPLES)
-    before = component.main_score_on(examples)
-    assert component.fit(examples) > 0
-    assert component.main_score_on(examples) > before
-    assert component._training.origin is not None
 
 
 def test_what_cannot_learn_on(make_examples):
@@ -142,14 +109,6 @@ def test_what_cannot_learn_on(make_examples):
     chunker.reinitialise = True
     chunker.update(examples)
     assert not chunker.parameters.is_empty
-
-
-def test_what_is_not_trained(make_examples):
-    nlp = spacy.blank("en")
-    nlp.add_pipe("np_chunker")
-    for learn in (nlp.get_pipe("np_chunker").update, nlp.get_pipe("np_chunker").fit):
-        with pytest.raises(StructlearnError, match="SL002"):
-            learn(make_examples(nlp))
 
 
 # --- from scratch ---------------------------------------------------------------------------------
@@ -181,18 +140,6 @@ def test_loaded_parameters_are_replaced_with_a_warning(component, caplog):
 
 
 # --- the strength of the prior --------------------------------------------------------------------
-@only
-def test_the_strength_is_chosen_on_held_out_examples(component, monkeypatch):
-    examples = sample(component)
-    assert len(examples) >= LEAST_EXAMPLES
-    before, strengths = component.parameters, component.estimator.strengths
-    assert component._best_strength(examples[: LEAST_EXAMPLES - 1]) == strengths[0]
-    assert component._best_strength(examples) in strengths
-    assert component.parameters is before
-    monkeypatch.setattr(component, "scorer", None)
-    assert component._best_strength(examples) == strengths[0]
-
-
 class Unchanged:
     """A trainer that returns the parameters as they are."""
 

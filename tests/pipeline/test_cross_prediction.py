@@ -1,27 +1,19 @@
 """Cross-prediction: who annotates which document, and honest scores while training."""
 
-import subprocess
-import sys
-
 import pytest
 import spacy
-from contracts.components import ENVIRONMENT
-from pipeline.written import config_of
 from spacy.cli.init_config import init_config
 from spacy.language import Language
 from spacy.tokens import Doc
-from spacy.training import Example
-from spacy.util import load_config
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline.chain_tagger import ChainTagger
-from spacy_structlearn.pipeline.extensions import set_spans
 from spacy_structlearn.pipeline.readers import (
     create_conll_chunks_reader,
     create_docbin_reader,
     to_example,
 )
-from spacy_structlearn.pipeline.training import cross_prediction, fitting
+from spacy_structlearn.pipeline.training import cross_prediction
 from spacy_structlearn.pipeline.training.cross_prediction import (
     create_cross_predicted_reader,
     cross_predict,
@@ -91,11 +83,6 @@ def test_a_fold_is_tagged_by_who_was_trained_on_the_others(nlp):
         assert tags(own) == tags(found[fold::3])
 
 
-def test_components_read_those_before_them(nlp):
-    docs = cross_predict(nlp, examples(nlp), ["keeps_tags_as_lemmas", "chain_tagger"])
-    assert tags(docs) == [[token.lemma_ for token in doc] for doc in docs]
-
-
 def test_a_frozen_component_annotates_all(nlp):
     given = examples(nlp)
     nlp.initialize(lambda: given)
@@ -141,15 +128,6 @@ def test_a_component_keeps_what_it_listens_to(frozen):
     nlp.initialize(lambda: given)
     expected = tags(nlp.pipe(example.predicted.copy() for example in given))
     assert tags(cross_predict(nlp, given, ["tagger"], folds=2, epochs=1)) == expected
-
-
-def test_what_a_fresh_component_listens_to_is_trained_with_it():
-    nlp = spacy.util.load_model_from_config(init_config(lang="en", pipeline=["tagger"]))
-    given = [example for example in examples(nlp, 2) for _ in range(4)]
-    (other, *_), settings = given, {"folds": 2, "epochs": 30}
-    first, second = (tags(cross_predict(nlp, given, ["tagger"], **settings)) for _ in range(2))
-    assert first == second  # seeded
-    assert first[0] == [token.tag_ for token in other.reference]
 
 
 def test_a_corpus_is_cross_predicted_once(nlp, monkeypatch):
@@ -202,54 +180,8 @@ def test_tags_of_the_corpus_never_pass_for_predictions(names, refused, paths, tm
         assert not next(iter(create(path, tags=False)(nlp))).predicted.has_annotation("TAG")
 
 
-def test_a_parser_that_sets_tags_is_a_tagger(paths):
-    nlp = spacy.blank("en")
-    nlp.add_pipe("constituency_parser", config={"set_tags": True})
-    nlp.add_pipe("np_chunker")
-    with pytest.raises(StructlearnError, match="'constituency_parser'"):
-        list(create_docbin_reader(paths["paths.dev"])(nlp))
-
-
 # --- trees ----------------------------------------------------------------------------------------
-def test_the_labeler_learns_from_predicted_trees(paths):
-    """In flat trees every word is a candidate, so there are more of them."""
-    nlp = spacy.blank("en")
-    labeler = nlp.add_pipe("srl_labeler")
-    (example, *_) = create_docbin_reader(paths["paths.dev"])(nlp)
-    doc = example.predicted.copy()
-    labeler.initialize(lambda: [example])
-    set_spans(doc, "constituents", [("X", s.start, s.end) for s in doc.sents])
-    flat = labeler.gold_data(Example(doc, example.reference))
-    gold = labeler.gold_data(example)
-    assert len(flat["identification"].labels) > len(gold["identification"].labels)
-    assert flat["predicates"].labels == gold["predicates"].labels
-    spans = create_docbin_reader(paths["paths.dev"], spans=["constituents"])(nlp)
-    same = labeler.gold_data(next(iter(spans)))
-    assert same["identification"].labels == gold["identification"].labels
-
-
 # --- training -------------------------------------------------------------------------------------
-def raw_scores(nlp, paths):
-    """Scores on Docs with words and sentences alone."""
-    return nlp.evaluate(list(create_docbin_reader(paths["paths.dev"], tags=False)(nlp)))
-
-
-def test_several_components_are_scored_on_predictions(paths, tmp_path):
-    names = ["chain_tagger", "constituency_parser", "np_chunker", "pp_attacher", "srl_labeler"]
-    config = load_config(config_of("pipeline"))
-    assert config["nlp"]["pipeline"] == names
-    assert config["corpora"]["train"]["annotating"] == names[:2]
-    config["components"]["constituency_parser"]["model"]["rounds"] = 1
-    config["components"]["chain_tagger"]["model"]["max_iterations"] = 3
-    config["corpora"]["train"]["folds"] = 2
-    config.to_disk(tmp_path / "config.cfg")
-    nlp = fitting.train(tmp_path / "config.cfg", tmp_path / "model", overrides=paths)
-    found, shown = raw_scores(spacy.load(tmp_path / "model"), paths), nlp.meta["performance"]
-    for name in ("tag_acc", "constituents_f", "np_chunk_f", "pp_attachment_acc", "srl_f"):
-        assert shown[name] == pytest.approx(found[name])
-        assert 0.1 < shown[name] < 0.99
-
-
 INIT = ["init", "config", "--pipeline", "tagger,np_chunker"]
 CROSS_PREDICTED = {
     "@readers": "spacy_structlearn.CrossPredicted.v1",
@@ -262,30 +194,3 @@ CROSS_PREDICTED = {
         "tags": False,
     },
 }
-
-
-def spacy_command(*arguments):
-    command = [sys.executable, "-m", "spacy", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=600)
-
-
-def test_spacys_tagger_in_spacys_own_training(paths, tmp_path):
-    """With the config of `spacy init config`, and the reader that SL001 names."""
-    path = tmp_path / "config.cfg"
-    spacy_command(*INIT, path)
-    options = [f"--{name}={value}" for name, value in paths.items()]
-    options += ["--training.max_steps=20", "--training.eval_frequency=20"]
-    config = load_config(path)
-    config["corpora"] = {
-        "train": CROSS_PREDICTED,
-        "dev": {**CROSS_PREDICTED["corpus"], "path": "${paths.dev}"},
-    }
-    config.to_disk(path)
-    found = spacy_command("train", path, "-o", tmp_path / "out", *options)
-    assert found.returncode == 0, found.stderr
-    nlp = spacy.load(tmp_path / "out" / "model-best")
-    shown = nlp.meta["performance"]
-    scores = raw_scores(nlp, paths)
-    for name in ("tag_acc", "np_chunk_f"):
-        assert shown[name] == pytest.approx(scores[name])
-        assert 0.3 < shown[name] < 0.95

@@ -1,8 +1,6 @@
 """Both doors to training: `spacy train` and the fitting loop of the package."""
 
-import os
 import shutil
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -38,21 +36,6 @@ def parameters(nlp):
 
 def dev_examples(nlp, paths):
     return list(create_docbin_reader(Path(paths["paths.dev"]))(nlp))
-
-
-def test_progress_is_shown_on_terminals_alone(paths, monkeypatch, capsys):
-    overrides = paths | {"components.constituency_parser.model.rounds": 1}
-    fitting.train(PARSER_CONFIG, overrides=overrides)
-    assert capsys.readouterr() == ("", "")
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    fitting.train(PARSER_CONFIG, overrides=overrides, progress=False)
-    assert capsys.readouterr() == ("", "")
-    fitting.train(PARSER_CONFIG, overrides=overrides)
-    shown = capsys.readouterr().err
-    assert "constituency_parser" in shown
-    # The treebank grammar, and the iterations of EM of a round.
-    total = 1 + 50 + 20 + 10
-    assert f"{total}/{total} " in shown
 
 
 # --- what is saved --------------------------------------------------------------------------------
@@ -135,38 +118,6 @@ def test_what_is_no_pipeline_is_never_replaced(fitted, tmp_path, monkeypatch):
 
 
 # --- settings -------------------------------------------------------------------------------------
-
-
-@pytest.mark.skipif(os.name != "posix", reason="needs links and pipes")
-def test_an_output_that_is_a_link_in_a_circle_or_a_pipe(fitted, tmp_path):
-    (tmp_path / "circle").symlink_to("circle")
-    with pytest.raises(OSError, match="circle"):
-        fitting.save(fitted[0], tmp_path / "circle")
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(StructlearnError, match="SL014"):
-        fitting.save(fitted[0], tmp_path / "pipe")
-
-
-@pytest.mark.skipif(os.name != "posix", reason="needs pipes and devices")
-@pytest.mark.parametrize("kind", ["pipe", "device"])
-def test_a_checkpoint_that_is_no_file(paths, tmp_path, kind):
-    checkpoint = fitting._checkpoint(tmp_path / "out", "np_chunker")
-    if kind == "pipe":
-        os.mkfifo(checkpoint)
-    else:
-        checkpoint.symlink_to("/dev/zero")
-    with pytest.raises(StructlearnError, match=f"SL099.*checkpoint is a {kind}"):
-        fitting.train(CONFIG, tmp_path / "out", overrides=paths, progress=False)
-
-
-def test_scores_that_are_left_out(paths, tmp_path):
-    """Those without a weight; without documents all are unknown."""
-    DocBin().to_disk(tmp_path / "dev.spacy")
-    overrides = {"training.score_weights.np_chunk_r": None}
-    overrides |= {"paths.dev": str(tmp_path / "dev.spacy")}
-    performance = fitting.train(CONFIG, overrides=paths | overrides).meta["performance"]
-    assert performance.pop("np_chunker_loss") > 0
-    assert performance == {"np_chunk_f": None, "np_chunk_p": None}
 
 
 def test_nothing_to_train_on_is_an_error(paths, tmp_path):

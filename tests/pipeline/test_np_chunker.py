@@ -7,7 +7,6 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.pipeline.np_chunker import merge_np_chunks
 
 TEXT = "The old dog slept under the table. My sister bought two red apples."
 CHUNKS = ["The old dog", "the table", "My sister", "two red apples"]
@@ -22,21 +21,6 @@ def tagged(nlp, words, tags):
 
 
 # --- training -------------------------------------------------------------------------------------
-def test_small_batches_end_at_the_same_optimum(make_chunker, make_examples):
-    settings = {"model": {"@architectures": "spacy_structlearn.CRF.v1", "tolerance": 1e-9}}
-    fitted = make_chunker(**settings).get_pipe("np_chunker").parameters
-    nlp = spacy.blank("en")
-    nlp.add_pipe("np_chunker", config=settings)
-    examples = make_examples(nlp)
-    nlp.initialize(lambda: examples)
-    for _ in range(30):
-        for start in range(0, len(examples), 2):
-            nlp.update(examples[start : start + 2])
-    batched = nlp.get_pipe("np_chunker").parameters
-    np.testing.assert_allclose(batched.weights, fitted.weights, atol=1e-3)
-    np.testing.assert_allclose(batched.transitions, fitted.transitions, atol=1e-3)
-
-
 def test_gold_chunks_that_do_not_fit_the_tokens_are_left_out(make_examples):
     nlp = spacy.blank("en")
     chunker = nlp.add_pipe("np_chunker")
@@ -90,12 +74,6 @@ def test_chunks_are_merged(make_chunker):
     ]
 
 
-def test_without_chunks_nothing_is_merged(make_chunker):
-    nlp = make_chunker()
-    doc = merge_np_chunks(nlp.make_doc("the dog"))
-    assert [token.text for token in doc] == ["the", "dog"]
-
-
 # --- chunks under a tree --------------------------------------------------------------------------
 def rechunked(nlp, doc, *brackets):
     """The Doc with other constituents, and chunks that fit them."""
@@ -121,14 +99,6 @@ def test_chunks_do_not_cross_constituents(nlp):
     np.testing.assert_allclose(scores[-2:], free[-2:], rtol=1e-5)
 
 
-def test_chunks_within_or_around_constituents_are_allowed(nlp):
-    doc = rechunked(nlp, nlp(TEXT), (0, 3), (0, 8), (1, 3), (3, 7), (4, 7), (6, 7), (10, 14))
-    assert texts(doc) == CHUNKS
-    # Given the tree they are more probable, since it rules out others.
-    free = nlp(TEXT).spans["np_chunks"].attrs["scores"]
-    assert (doc.spans["np_chunks"].attrs["scores"] >= free - 1e-6).all()
-
-
 def test_constituents_count_past_white_space(nlp):
     doc = nlp("\n The old \n\n dog slept  under the\ttable.")
     words = [token.i for token in doc if not token.is_space]
@@ -152,17 +122,6 @@ def test_a_possessive_marker_begins_the_next_chunk():
     assert places(rechunked(nlp, doc, (0, 5), (0, 3))) == [(0, 2), (2, 5)]
     # No phrase without it may be crossed.
     assert (2, 5) not in places(rechunked(nlp, doc, (0, 5), (0, 4)))
-
-
-def test_docs_with_and_without_trees_in_one_batch(nlp):
-    chunker = nlp.get_pipe("np_chunker")
-    docs = [nlp(TEXT) for _ in range(3)]
-    expected = places(rechunked(nlp, nlp(TEXT), (1, 4)))
-    docs[1].spans["constituents"] = [docs[1][1:4]]
-    docs[2].spans["constituents"] = []
-    assert [places(doc) for doc in chunker.pipe(docs)] == [
-        places(nlp(TEXT)), expected, places(nlp(TEXT))
-    ]  # fmt: skip
 
 
 def test_constituents_can_be_left_alone(make_chunker):

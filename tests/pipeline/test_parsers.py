@@ -1,10 +1,8 @@
 """What is particular to parsers of one architecture or another; `contracts` has what is not."""
 
-import pickle
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 import spacy
 from contracts.components import (
@@ -12,11 +10,8 @@ from contracts.components import (
     PARSERS,
     TEXT,
     block,
-    examples,
     own,
     part,
-    stored,
-    trained,
 )
 from contracts.components import blank as blank_of
 from pipeline.written import config_of
@@ -24,7 +19,6 @@ from spacy.tokens import Doc
 
 from spacy_structlearn import serialization
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.grammar.spans.model import SpanGrammar
 from spacy_structlearn.pipeline.extensions import set_spans
 from spacy_structlearn.pipeline.readers import to_example
 from spacy_structlearn.trees.brackets import parse_tree
@@ -85,26 +79,6 @@ def test_blocks_and_templates_that_do_not_fit(name, bad, code):
 
 
 # --- training -------------------------------------------------------------------------------------
-@pytest.mark.parametrize("name", ["SpanGrammar", "MEstimatedGrammar"])
-def test_features_correct_the_grammar(name):
-    nlp, parser = loaded(name)
-    found = nlp.evaluate(examples(listed(name), nlp, 4))
-    parser.parameters = SpanGrammar(parser.parameters.grammar)
-    without = nlp.evaluate(examples(listed(name), nlp, 4))
-    assert found["constituents_f"] > without["constituents_f"] + 0.01
-
-
-def test_the_loss_of_both_phases_of_a_conditional_grammar_is_reported():
-    calls = []
-    trained(listed("ConditionalGrammar"), on_iteration=lambda *call: calls.append(call))
-    # Of each step its parts; when it is over, its last loss once more, under the next number.
-    generative, first, second = ([x for n, x in calls if n == step][1:] for step in (1, 2, 3))
-    assert min(len(first), len(second)) > 3
-    assert min(generative) > 2 * max(first)
-    for losses in (first, second):
-        assert losses == sorted(losses, reverse=True)
-
-
 @pytest.mark.parametrize("name", ["LatentGrammar", "ISBN"])
 def test_another_treebank_with_other_labels(name):
     """No label, tag or language is wired in, and no tag of the tokens is needed."""
@@ -126,20 +100,6 @@ def test_another_treebank_with_other_labels(name):
 
 
 # --- parsing --------------------------------------------------------------------------------------
-def test_decoders_of_networks_take_the_best_tree_or_that_of_the_best_brackets():
-    # A network that knows little of half of the sample, and so is unsure of the rest.
-    nlp = trained(listed("ISBN"), limit=5, max_iterations=10)
-    parser = part(listed("ISBN"), nlp)
-    found = examples(listed("ISBN"), nlp, 7)[5:]
-    for parser.decoder in ("max_rule_sum", "labelled_recall", "viterbi"):
-        taken = []
-        for example in found:
-            for sentence in parser(example.predicted).sents:
-                best = [str(tree) for _, tree in parser.k_best(sentence, 50)]
-                taken.append(best.index(f"(TOP {sentence._.parse_string})"))
-        assert any(taken) == (parser.decoder != "viterbi")
-
-
 # --- storage --------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", ["SpanGrammar", "MEstimatedGrammar"])
 def test_no_word_is_stored_with_the_features(name):
@@ -149,30 +109,6 @@ def test_no_word_is_stored_with_the_features(name):
     long = [word for word in parameters.lexicon.words if len(word) > 6 and word.isalpha()]
     assert len(long) > 50
     assert not [word for word in long if word.encode() in data]
-
-
-@pytest.mark.parametrize(
-    ("name", "storage", "tolerance"),
-    [
-        ("ConditionalGrammar", "log8", 0.15),
-        ("SpanGrammar", "float16", 0.02),
-        ("MEstimatedGrammar", "log8", 0.15),
-        ("ISBN", "float16", 0.02),
-    ],
-)
-def test_compact_models_parse_as_the_whole_ones(name, storage, tolerance):
-    nlp, parser = loaded(name)
-    before, whole = nlp(TEXT), stored(listed(name), nlp)
-    # Trained on few trees, all weights of features are small.
-    weights = {"SpanGrammar": 1e-5, "MEstimatedGrammar": 0.02}
-    further = {"feature_threshold": weights[name]} if name in weights else {}
-    compact = parser.parameters.compact
-    parser.parameters = compact(storage) if name == "ISBN" else compact(1e-6, storage, **further)
-    assert len(stored(listed(name), nlp)) < len(whole)
-    again = pickle.loads(pickle.dumps(nlp))
-    assert part(listed(name), again).parameters == parser.parameters
-    assert trees(again(TEXT)) == trees(before)
-    np.testing.assert_allclose(scores(again(TEXT)), scores(before), atol=tolerance)
 
 
 # --- imports --------------------------------------------------------------------------------------

@@ -38,16 +38,6 @@ def test_words_without_a_tag_of_the_penn_treebank(words, tags, expected):
     assert warned(Doc(VOCAB, words=words.split(" "), tags=tags.split())) == expected
 
 
-@pytest.mark.parametrize("words", [[], ["Dia", "makan"]])
-def test_without_tags(words):
-    assert not warned(Doc(VOCAB, words=words))
-    assert not warned(Doc(VOCAB, words=words), of_trees=True)
-
-
-def test_some_words_without_tags():
-    assert warned(Doc(VOCAB, words=["Dia", "makan"], tags=["PRN", ""]))
-
-
 @pytest.mark.parametrize(("own", "of_tree"), [("PRN", "PRP"), ("PRP", "PRN")])
 def test_tags_of_trees(own, of_tree):
     doc = Doc(VOCAB, words=["Dia"], tags=[own])

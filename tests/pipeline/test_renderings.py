@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from spacy.tokens import Doc, DocBin
 
-from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline.readers.renderings import (
     RENDERINGS,
     create_raw_text_reader,
@@ -87,14 +86,6 @@ def test_items_are_a_list_of_beginnings(paragraphs, seed):
         assert sentence.startswith(begins)
 
 
-def test_half_of_the_texts_have_curly_quotes():
-    doc = doc_of(['" It is n\'t , " she said .'])
-    found = {rendered(doc, "flat", seed=seed).text for seed in range(20)}
-    assert found == {doc.text, "“ It is n’t , ” she said ."}
-    assert {rendered(doc, "as_it_is", seed=seed).text for seed in range(20)} == {doc.text}
-    assert rendered(doc, "flat").text == doc.text
-
-
 def test_the_reader_gives_raw_text(tmp_path):
     path = tmp_path / "docs.spacy"
     DocBin(docs=[DOC]).to_disk(path)
@@ -102,8 +93,3 @@ def test_the_reader_gives_raw_text(tmp_path):
     assert [eg.text for eg in examples] == [DOC.text, DOC.text.replace("\n\n", " ")]
     assert not any(eg.predicted.has_annotation("SENT_START") for eg in examples)
     assert [len(list(eg.reference.sents)) for eg in examples] == [3, 3]
-
-
-def test_an_unknown_rendering_is_refused(tmp_path):
-    with pytest.raises(StructlearnError, match=r"SL023.*upside_down"):
-        create_raw_text_reader(tmp_path, ["upside_down"])
