@@ -3,10 +3,9 @@
     python -m training.all
     python -m training.all --check
 
-Prints the commands that made the parts of each results file; running them again makes the file
-anew. With --check, prints a line for each part that does not say how it was made: whose commit had
-changes that were not committed or is not in the history, whose processor is unknown, or whose
-command is not one of training/. With such parts it ends with an error.
+Prints the commands that made each results file. With --check, prints a line for each part that does
+not say how it was made: whose commit had changes that were not committed or is not in the history,
+whose processor is unknown, or whose command is gone. With such parts it ends with an error.
 """
 
 from __future__ import annotations

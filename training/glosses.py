@@ -3,8 +3,7 @@
     python corpora/fetch.py propbank_frames
     python -m training.glosses [--corpora corpora/data]
 
-Run it after the built-in pipeline was trained again: its rolesets are those of its training data.
-Light verbs (make.LV) have no frames.
+Run it after the built-in pipeline was trained again. Light verbs (make.LV) have no frames.
 """
 
 from __future__ import annotations

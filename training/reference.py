@@ -2,9 +2,7 @@
 
     python -m training.reference
 
-Everything on the page comes from where it is defined: the getters of attributes, the keys of span
-groups, the settings of components and architectures, docstrings, error messages and the command
-line.
+Everything on the page comes from where it is defined: docstrings, settings, error messages.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from typer.models import ArgumentInfo
 from spacy_structlearn.cli import app
 from spacy_structlearn.errors import MESSAGES
 from spacy_structlearn.groups import GROUPS
-from spacy_structlearn.learning.annotations import annotations, shown
+from spacy_structlearn.learning.annotations import hints, shown
 from spacy_structlearn.learning.settings import reference
 from spacy_structlearn.matching import relations, tregex
 from spacy_structlearn.matching.patterns import FLAGS, LABEL, LENGTH, TEXTS, compiled
@@ -62,13 +60,7 @@ component with its settings.
 * [Commands](#commands)
 * [Errors](#errors)
 """
-FUNCTIONS = (
-    ("spacy_readers", "@readers"),
-    ("spacy_misc", "@misc"),
-    ("spacy_tokenizers", "@tokenizers"),
-    ("spacy_scorers", "@scorers"),
-    ("spacy_batchers", "@batchers"),
-)
+FUNCTIONS = [f"spacy_{kind}" for kind in ("readers", "misc", "tokenizers", "scorers", "batchers")]
 
 
 def main() -> None:
@@ -81,7 +73,7 @@ def page() -> str:
     parts = attributes, groups, patterns, components, architectures, functions, commands, errors
     text = "\n".join([INTRODUCTION, *(line for part in parts for line in part())])
     # Docstrings name the functions of the code, a config their registered names.
-    for group in ("spacy_architectures", "spacy_factories", *dict(FUNCTIONS)):
+    for group in ("spacy_architectures", "spacy_factories", *FUNCTIONS):
         for point in registered(group):
             if re.match("(build|create|make)_", point.attr):
                 text = text.replace(f"`{point.attr}`", f"`{point.name}`")
@@ -105,7 +97,7 @@ def attributes() -> Iterator[str]:
         yield f"### {kind.__name__}\n"
         yield listed(kind)
         if fields := getattr(kind, "_fields", ()):
-            types = annotations(kind)
+            types = hints(kind)
             yield f"Fields: {', '.join(f'`{name}` ({shown(types[name])})' for name in fields)}.\n"
         yield from methods(kind)
 
@@ -185,25 +177,25 @@ def architectures() -> Iterator[str]:
         "The learner of a component, `[components.NAME.model]` in a config. Long defaults are cut "
         "here;\n`structlearn init-config` prints them in full.\n"
     )
-    for point in registered("spacy_architectures"):
-        kind = point.load().settings
-        yield f"### {point.name}\n"
-        yield listed(kind)
-        yield from settings(reference(kind))
+    yield from registered_functions("spacy_architectures")
 
 
 def functions() -> Iterator[str]:
     yield "## Readers and other functions\n"
     yield "Registered functions that a config can name.\n"
-    for group, key in FUNCTIONS:
-        for point in registered(group):
-            function = point.load()
-            kind = getattr(function, "settings", None)
-            yield f"### {point.name}\n"
-            yield f"`{key}`\n"
-            yield listed(kind or function)
-            if kind is not None:
-                yield from settings(reference(kind))
+    for group in FUNCTIONS:
+        yield from registered_functions(group, key=f"`@{group.removeprefix('spacy_')}`\n")
+
+
+def registered_functions(group: str, key: str = "") -> Iterator[str]:
+    for point in registered(group):
+        kind = getattr(point.load(), "settings", None)
+        yield f"### {point.name}\n"
+        if key:
+            yield key
+        yield listed(kind or point.load())
+        if kind is not None:
+            yield from settings(reference(kind))
 
 
 def commands() -> Iterator[str]:
