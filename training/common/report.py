@@ -137,6 +137,5 @@ def pyplot_for(path: Path) -> Any:
 
 
 def save_plot(figure: Any, path: Path) -> None:
-    """Save a plot as SVG and PNG."""
+    """Save a plot as SVG."""
     figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
-    figure.savefig(path.with_suffix(".png"), dpi=120)

@@ -20,7 +20,7 @@ PANELS = {
 
 
 def plot(name: str) -> None:
-    """Plot what is measured of figure 2, as SVG and PNG."""
+    """Plot what is measured of figure 2, as SVG."""
     figures = flat(srsly.read_json(RESULTS / f"{name}.json"))
     if not any(key.startswith("pruning.") for key in figures):
         return

@@ -30,7 +30,7 @@ MARKERS = {"crf": "o", "memm": "s", "pl": "^", "m_est": "D", "hmm": "x"}
 
 
 def plot(name: str) -> None:
-    """Plot figures 2 and 3 as SVG and PNG, if there are any points."""
+    """Plot figures 2 and 3 as SVG, if there are any points."""
     figures: Any = srsly.read_json(RESULTS / f"{name}.json")
     if "figure_2" not in figures:
         return
