@@ -211,40 +211,39 @@ class ConstituencyParser(BatchTrainable):
         by_doc = [pieces[first:last] for first, last in pairwise(tokens.docs.tolist())]
         parses: Iterator[Parse] = iter(())
         if words:
-            given = self._tags(*tags) | _given(own.own for pieces in constraints for own in pieces)
+            given = self._tags(*tags) | _given(
+                piece.inside for pieces in constraints for piece in pieces
+            )
             # Most sentences that are cut are not language, and a tree of them takes long to find.
-            hasty = [len(own) > 1 and not piece.own for own in constraints for piece in own]
+            hasty = [len(own) > 1 and not piece.inside for own in constraints for piece in own]
             if any(hasty) and not self._is_searched:
                 given["hasty"] = hasty
             parses = iter(self._parser().parse(words, **given))
-        beyond = iter([any(own.beyond for own in pieces) for pieces in constraints])
-        return [self._reading(own, parses, beyond) for own in by_doc]
+        impossible = iter([any(piece.impossible for piece in pieces) for pieces in constraints])
+        return [self._reading(own, parses, impossible) for own in by_doc]
 
     def _constraints(
         self, docs: Sequence[Doc], positions: list[int], tokens: Tokens
     ) -> list[Constraints]:
         """Get the constraints of each sentence of all Docs."""
-        offsets, found = tokens.offsets.tolist(), []
+        offsets, constraints = tokens.offsets.tolist(), []
         for doc, (first, last) in zip(docs, pairwise(tokens.docs.tolist()), strict=True):
             begin, ends = offsets[first], offsets[first + 1 : last + 1]
-            own = read_constraints(doc, self.constraint_keys)
-            if own:
-                words = positions[begin : offsets[last]]
-                found += by_sentence(own, words, [end - begin for end in ends])
-            else:
-                found += [Constraints([])] * len(ends)
-        return found
+            given = read_constraints(doc, self.constraint_keys)
+            words = positions[begin : offsets[last]]
+            constraints += by_sentence(given, words, [end - begin for end in ends])
+        return constraints
 
     def _reading(
-        self, sentences: list[list[list[int]]], parses: Iterator[Parse], beyond: Iterator[bool]
+        self, sentences: list[list[list[int]]], parses: Iterator[Parse], impossible: Iterator[bool]
     ) -> Reading:
         """Read the parses of the pieces of the sentences of one Doc.
 
-        beyond: whether there are constraints that could not be given to the parser.
+        impossible: whether a sentence has constraints that no tree can meet.
         """
         brackets, tags, failures = reading = Reading([], [], [])
         for pieces in sentences:
-            unmet = next(beyond)
+            unmet = next(impossible)
             first, end = pieces[0][0], pieces[-1][-1] + 1
             if len(pieces) > 1:
                 # The bracket that joins the pieces does not come from the model.
@@ -323,8 +322,8 @@ class ConstituencyParser(BatchTrainable):
         (own,) = by_sentence(inside, [token.i for token in tokens], [len(tokens)])
         crosses = any(other[3] for other in wanted if other not in inside)
         parses = []
-        if not crosses and not own.beyond:
-            listed = {name: rows[0] for name, rows in _given([own.own]).items()}
+        if not crosses and not own.impossible:
+            listed = {name: rows[0] for name, rows in _given([own.inside]).items()}
             parses = self._parser().k_best(words, k, **given, **listed)
         if not parses and k > 0:
             spans = ", ".join(f"{label or ''}[{i}:{j}]" for i, j, label, _ in wanted)

@@ -9,6 +9,7 @@ for each distinct word, and only for columns that spaCy does not have (`layout.w
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -24,11 +25,13 @@ from spacy.training import Example
 from ..arrays import Coded, cumulative
 from ..attachment.moves import reattach_all
 from ..attachment.sites import VERB
-from ..errors import StructlearnError
+from ..errors import StructlearnError, message
+from ..glossary import TAGS
 from ..groups import CONSTITUENT_TAGS, CONSTITUENTS
 from ..kernels.index import number_keys
 from ..learning.settings import quoted
 from ..sequence.layout.words import is_word_column, word_columns
+from ..trees.labels import VERBS
 from ..trees.nodes import Brackets
 from ..trees.normalize import normalize
 from ..trees.tree import Tree
@@ -37,6 +40,7 @@ from .extensions.attachments import pp_attachments
 from .extensions.brackets import (
     ROOT,
     UNKNOWN_TAG,
+    constituent_tags,
     cut_sentences,
     labels,
     pieces,
@@ -215,6 +219,29 @@ def form_ids(words: Iterable[str]) -> NDArray[np.uint64]:
 @lru_cache(maxsize=16384)
 def _form_ids(word: str) -> tuple[int, int, int]:
     return hash_string(word), hash_string(word.lower()), hash_string(word_shape(word))
+
+
+# --- tags of the Penn Treebank --------------------------------------------------------------------
+PENN_TAGS = VERBS.union(TAGS)
+
+
+def warn_of_other_tags(component: str, doc: Doc, *, of_trees: bool) -> bool:
+    """Warn if words of a Doc have tags, and none of them is a tag of the Penn Treebank.
+
+    Components whose rules read these tags find nothing in such Docs. Words have letters:
+    punctuation marks have the same tags in many treebanks.
+    of_trees: whether the tags of the trees are read, if there are any, and not `token.tag_`.
+    Returns whether there was a warning.
+    """
+    words = [token.i for token in doc if any(map(str.isalpha, token.text))]
+    read = constituent_tags(doc, words) if of_trees else [doc[i].tag_ for i in words]
+    tags = dict.fromkeys(filter(None, read))
+    if not tags or not PENN_TAGS.isdisjoint(tags):
+        return False
+    some = ", ".join(list(tags)[:5])
+    text = message("SL801", component=component, text=doc.text[:40], tags=some)
+    warnings.warn(text, stacklevel=2)
+    return True
 
 
 # --- trees ----------------------------------------------------------------------------------------

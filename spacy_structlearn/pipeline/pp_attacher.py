@@ -42,10 +42,9 @@ from ..groups import CONSTITUENT_TAGS, CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS
 from ..learning.settings import setting
 from ..words.classes import MAX_DEPTH, WordClasses
 from . import extensions
-from .doc_arrays import form_ids
+from .doc_arrays import form_ids, warn_of_other_tags
 from .extensions import set_spans, site_spans
 from .extensions.span_groups import PP_ROLES, PP_SITE
-from .penn_tags import warn_of_other_tags
 from .scorers import pp_attachment_score
 from .training.batch_trainable import BatchTrainable
 from .training.factories import ComponentSettings, factory

@@ -41,10 +41,9 @@ from ..trees.heads import COLLINS, HeadRules
 from ..trees.nodes import Brackets
 from ..words.lemmas import Lemmatizer, lemma, lower
 from . import extensions
-from .doc_arrays import DocTrees, gold_trees, has_gold_tokens
+from .doc_arrays import PENN_TAGS, DocTrees, gold_trees, has_gold_tokens, warn_of_other_tags
 from .extensions import Frame, constituent_tags, frame_spans, frames, set_spans
 from .extensions.span_groups import scored_group
-from .penn_tags import PENN_TAGS, warn_of_other_tags
 from .scorers import srl_score
 from .srl_stages import IDENTIFICATION, ROLES, STAGES, FrameFinder, GoldFrame
 from .training.batch_trainable import BatchTrainable

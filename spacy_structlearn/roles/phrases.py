@@ -159,7 +159,7 @@ class RoleTrees(TreeNodes):
         """Return the nodes of tokens. Raises StructlearnError if there is no such token."""
         tokens = np.asarray(tokens, dtype=np.intp)
         for token in tokens[(tokens < 0) | (tokens >= len(self.leaves))].tolist():
-            raise StructlearnError("SL131", what=f"token {token}", n=len(self.leaves))
+            raise StructlearnError("SL131", token=token, n=len(self.leaves))
         return self.leaves[tokens]
 
 

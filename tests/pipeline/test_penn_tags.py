@@ -6,8 +6,8 @@ import pytest
 from spacy.lang.en import English
 from spacy.tokens import Doc
 
+from spacy_structlearn.pipeline.doc_arrays import warn_of_other_tags
 from spacy_structlearn.pipeline.extensions import set_spans
-from spacy_structlearn.pipeline.penn_tags import warn_of_other_tags
 
 VOCAB = English().vocab
 

@@ -20,33 +20,33 @@ FORBIDDEN = "!"  # before the label of a bracket that must not be
 class Constraints(NamedTuple):
     """The constraints of a sentence, or of a piece of it, over its words.
 
-    beyond: whether there are others that no tree of this sentence can meet, since they are not of
-        its words alone, or of no words.
+    inside: those of its words alone.
+    impossible: whether there are others, which no tree can meet.
     """
 
-    own: list[Constraint]
-    beyond: bool = False
+    inside: list[Constraint]
+    impossible: bool = False
 
     @property
     def required(self) -> list[tuple[int, int]]:
         """Start and end of the brackets that must be."""
-        return [(start, end) for start, end, _, must in self.own if must]
+        return [(start, end) for start, end, _, must in self.inside if must]
 
     def pieces(self, ends: Sequence[int]) -> list[Constraints]:
         """Divide the constraints among pieces. ends: of the pieces, in words.
 
-        The first has `beyond` if a bracket that must be is in no piece.
+        The first has `impossible` set if a bracket that must be is in no piece.
         """
         found: list[Constraints] = []
         for begin, end in pairwise([0, *ends]):
             inside = [
                 (first - begin, last - begin, label, must)
-                for first, last, label, must in self.own
+                for first, last, label, must in self.inside
                 if begin <= first and last <= end
             ]
             found.append(Constraints(inside))
         left = len(self.required) - sum(len(piece.required) for piece in found)
-        found[0] = found[0]._replace(beyond=self.beyond or left > 0)
+        found[0] = found[0]._replace(impossible=self.impossible or left > 0)
         return found
 
 
@@ -84,8 +84,8 @@ def by_sentence(
         numbers = range(bisect_right(ends, least), bisect_right(ends, most) + 1)
         if first < last and len(numbers) == 1:
             begin = ends[numbers[0] - 1] if numbers[0] else 0
-            found[numbers[0]].own.append((first - begin, last - begin, label, must))
+            found[numbers[0]].inside.append((first - begin, last - begin, label, must))
         elif must:
             for number in numbers:
-                found[number] = found[number]._replace(beyond=True)
+                found[number] = found[number]._replace(impossible=True)
     return found
