@@ -496,26 +496,3 @@ def test_missing_files_are_named_by_readers_from_a_config(name, settings):
     number, message = code(registry.resolve(config)["reader"])
     assert number == "SL010"
     assert "nowhere" in message
-
-
-def test_a_mark_at_the_beginning_of_a_file_is_no_text(treebank, tmp_path):
-    """Otherwise the first sentence would be in a document of its own, with a name of its own."""
-    props = write(tmp_path / "marked.props.gz", "\ufeff" + PROPS)
-    include = write(tmp_path / "marked.txt.gz", "\ufeffnews/1\n")
-    chunked = write(tmp_path / "marked.chunks.gz", "\ufeff" + CONLL)
-    documents = read_treebank(Vocab(), treebank["path"], props=props)
-    assert [name for name, _ in documents] == ["news/1", "blog/2"]
-    (doc,) = docs(create_treebank_reader(treebank["path"], props=props, include=include))
-    assert frames(doc)[0][2] == "bake.01"
-    assert words(docs(create_conll_chunks_reader(chunked))[0])[0] == "The"
-    items = write(tmp_path / "marked.items.gz", QUADRUPLES)
-    assert len(docs(create_pp_quadruples_reader(items))) == 3
-
-
-def test_files_that_are_not_in_utf8_are_named(treebank, tmp_path):
-    path = tmp_path / "old.props"
-    path.write_bytes(PROPS.replace("baker", "b\u00e4ker").encode("latin-1"))
-    number, message = code(create_treebank_reader(treebank["path"], props=path))
-    assert number == "SL035"
-    assert "old.props" in message
-    assert "0xe4" in message

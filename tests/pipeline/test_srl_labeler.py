@@ -18,7 +18,7 @@ from spacy.util import registry
 from spacy.vocab import Vocab
 
 from spacy_structlearn.attachment.sites import Site
-from spacy_structlearn.classification.features import Table, symbol
+from spacy_structlearn.classification.features import Table
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import srl_stages
 from spacy_structlearn.pipeline.doc_arrays import form_ids
@@ -219,13 +219,6 @@ def test_what_may_be_no_constituent_may_be_no_argument(labeler, nlp):
     assert "with forks" not in found(0.01)
 
 
-def test_of_equally_probable_senses_the_first(labeler, nlp, monkeypatch):
-    """Such as those that no sentence with a tree had in training."""
-    monkeypatch.setitem(labeler.cfg["rolesets"], "eat", {"08": "eat.08", "07": "eat.07"})
-    doc = labeler(parsed_doc(nlp.vocab, ATE))
-    assert [frame.roleset for frame in doc._.frames] == ["eat.07"]
-
-
 @pytest.mark.parametrize(
     ("groups", "tags", "named"),
     [((), True, ["constituents"]), (("constituents",), False, ["constituents", "tag_"])],
@@ -405,30 +398,6 @@ def test_no_core_role_twice(labeler, nlp, setting):
     ]
 
 
-def test_predicate_tags(nlp):
-    """Nouns are predicates where their tags are named."""
-    noun = (
-        "(S (NP (NP (PRP$ Her) (NN gift)) (PP (IN of) (NP (NN bread)))) (VP (VBD ate)) (. .))",
-        {"gift": ("give.01", "ARG0 Her | ARG1 of bread"), "ate": ("eat.01", "")},
-    )
-    verbs = trained([*SENTENCES, noun]).get_pipe("srl_labeler")
-    both = trained([*SENTENCES, noun], predicate_tags=[*ENGLISH.verbs, "NN"])
-    both = both.get_pipe("srl_labeler")
-    for labeler, words in ((verbs, ["ate"]), (both, ["gift", "ate"])):
-        doc = labeler(parsed_doc(labeler.vocab, noun))
-        assert [frame.predicate.text for frame in doc._.frames] == words
-        # What is not looked for does not count.
-        (example,) = training_examples(spacy.blank("en"), [noun])[:1]
-        example.predicted = labeler(example.predicted)
-        assert labeler.score([example])["srl_predicate_r"] == 1.0
-        assert labeler.score([example], predicate_tags=None)["srl_predicate_r"] == len(words) / 2
-    assert "gift" in both.cfg["rolesets"]
-    assert "gift" not in verbs.cfg["rolesets"]
-    assert both.tags == {*ENGLISH.verbs, "NN"}
-    with pytest.raises(StructlearnError, match="predicate_tags"):
-        spacy.blank("en").add_pipe("srl_labeler", config={"predicate_tags": []})
-
-
 NOUN = (
     "(S (NP (NP (PRP$ Her) (NN gift)) (PP (IN of) (NP (NN bread)))) (VP (VBD ate)) (. .))",
     {"gift": ("give.01", "ARG0 Her | ARG1 of bread"), "ate": ("eat.01", "ARG0 Her gift of bread")},
@@ -458,26 +427,6 @@ def test_nouns_as_predicates(nlp):
     labeler.predicates = "verbs"
     (frame,) = both(parsed_doc(both.vocab, NOUN))._.frames
     assert frame.predicate.text == "ate"
-
-
-def test_tags_that_are_rare_are_errors():
-    nlp = spacy.blank("en")
-    labeler = nlp.add_pipe("srl_labeler", config={"model": stages(), "predicates": "all"})
-    wrong = (NOUN[0].replace("NN gift", "CD gift"), NOUN[1])
-    for n, tags in ((99, ["CD", "NN"]), (101, ["NN"])):
-        docs = [parsed_doc(nlp.vocab, *[NOUN] * n, wrong, gold=True)]
-        frames = [frame for doc in docs for frame in labeler._gold_frames(doc)]
-        assert labeler._gold_others(frames)["tags"] == tags
-
-
-def test_new_nouns_are_added(nlp):
-    again = pickle.loads(pickle.dumps(nlp))
-    labeler = again.get_pipe("srl_labeler")
-    assert labeler.cfg["others"] == {"tags": [], "lemmas": []}
-    labeler.predicates = "all"
-    labeler.update(training_examples(again, [NOUN]))
-    assert labeler.cfg["others"] == {"tags": ["NN"], "lemmas": ["gift"]}
-    assert nlp.get_pipe("srl_labeler").cfg["others"]["lemmas"] == []
 
 
 def test_classes_of_words(tmp_path):
@@ -532,35 +481,6 @@ def test_arguments_within_noun_phrases():
             found = readable(own.get_pipe("srl_labeler")(parsed_doc(own.vocab, *sentences)))
             assert (found == expected(*sentences)) == within
             assert ("ARGM-PRR bath" in found[0][2]) == within
-
-
-def test_roles_that_depend_on_the_sense():
-    model = stages()
-    model["stages"]["roles"] = model["stages"]["roles"] | {
-        "templates": [["roleset", "position"], ["position"]]
-    }
-    nlp = trained([RAN_HOME, RAN_A_SHOP], model=model)
-    labeler = nlp.get_pipe("srl_labeler")
-    doc = labeler(parsed_doc(nlp.vocab, RAN_HOME, RAN_A_SHOP))
-    assert readable(doc) == expected(RAN_HOME, RAN_A_SHOP)
-    # A sense that is not found in prediction is not there in training either.
-    gold = to_example(parsed_doc(nlp.vocab, RAN_HOME, gold=True))
-    alone = trained([RAN_HOME], model=stages("identification", "roles")).get_pipe("srl_labeler")
-    for own, known in ((labeler, True), (alone, False)):
-        column = own.gold_data(gold)["roles"].table.column("roleset")
-        assert set(column.tolist()) == {symbol("run.02" if known else None)}
-
-
-WHO = "(SBARQ (WHNP (WP Who)) (SQ (VBD did) (NP (NNP Mary)) (VP (VB eat))) (. ?))"
-
-
-@pytest.mark.parametrize("once", [True, False])
-def test_the_one_who_is_asked_for_is_nobody_else(labeler, nlp, setting, once):
-    setting(once=once)
-    for frame in labeler(parsed_doc(nlp.vocab, (WHO, {})))._.frames:
-        labels = [argument.label for argument in frame.arguments]
-        assert not any(label.startswith("C-") for label in labels)
-        assert not once or len(set(labels)) == len(labels)
 
 
 def test_trees_are_read_as_the_phrases_are_attached(labeler, nlp, setting):
@@ -755,18 +675,6 @@ def test_another_treebank_with_other_labels():
 
 
 # --- the pipeline ---------------------------------------------------------------------------------
-@pytest.mark.parametrize("loaded", [True, False])
-def test_labels_and_rolesets_are_known_beforehand(labeler, loaded):
-    fresh = spacy.blank("en").add_pipe("srl_labeler", config={"model": stages()})
-    if loaded:
-        fresh.from_bytes(labeler.to_bytes(exclude=["vocab"]), exclude=["vocab"])
-    else:
-        examples = training_examples(spacy.blank("xx"))  # of another vocab
-        fresh.initialize(lambda: examples)
-    for text in ("V", "ARG0", "R-ARG0", "C-ARG1", "ARGM-MNR", "eat.01", "run.02"):
-        assert text in fresh.vocab.strings
-
-
 # --- registered functions -------------------------------------------------------------------------
 
 
