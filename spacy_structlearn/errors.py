@@ -232,9 +232,6 @@ MESSAGES = {
     "has both or neither.",
     "SL109": "These brackets do not form a tree: {problem}. They must be in pre-order; the first "
     "covers all tokens, and each of the others lies within its parent.",
-    "SL110": "The node with label {label!r} and word {word!r} cannot be written. Labels and "
-    "words must not contain white space, words and tags must not be empty, and labels must not "
-    "contain brackets.",
     "SL111": "The leaf ({tag} {word}) has no children, so it has no head child. Ask for the head "
     "child of phrases only.",
     "SL112": "The head rule for {label!r} has the directions {directions}. Give it at least one "

@@ -1,6 +1,6 @@
 """Associations of verbs and nouns with prepositions, and of prepositions with their objects.
 
-They are estimated from the counts of unambiguous phrases in raw text (`unambiguous`). The lexical
+They are estimated from counts of unambiguous phrases in raw text. The lexical
 association of a word w and a preposition p is
 
     log P(p | w) / P(p),    P(p | w) = (C(w, p) + a P(p)) / (C(w) + a),

@@ -1,4 +1,4 @@
-"""Reading and writing trees in the bracket notation of the Penn Treebank (Marcus, Santorini &
+"""Reading trees in the bracket notation of the Penn Treebank (Marcus, Santorini &
 Marcinkiewicz 1993), plain or gzipped. Layout does not matter: a tree may take one line or many,
 and a line may hold several. Labels, function tags and traces are kept as written; the empty outer
 bracket of the treebank, `( (S ...) )`, is a node with the label "", which
@@ -16,17 +16,13 @@ import gzip
 import io
 import os
 import re
-import uuid
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from sys import intern
-from typing import IO
 
-from ..cleanup import unfinished
 from ..errors import StructlearnError
 from ..reading import LONGEST_LINE, bounded_lines, open_bytes, uncollected
 from .tree import Tree
@@ -34,8 +30,6 @@ from .tree import Tree
 # A match is a leaf on one line, an opening bracket with its label, a closing bracket, or any other
 # text. Leaves have a pattern of their own since they are two thirds of a treebank.
 _TOKEN = re.compile(r"\(\s*([^\s()]*)(?:\s+([^\s()]+)\s*\))?|(\))|([^\s()]+)")
-_UNWRITABLE = re.compile(r"[\s()]")
-_WORD = re.compile(r"\S+")
 PIECE = 1_000_000  # characters of a very long line that are read at a time
 MOST_OPEN = 10_000
 """The largest number of open brackets. Trees of sentences have fewer than a hundred."""
@@ -79,28 +73,6 @@ def parse_tree(text: str) -> Tree:
     if len(trees) != 1:
         raise StructlearnError("SL107", count=len(trees))
     return trees[0]
-
-
-def write_trees(trees: Iterable[Tree], path: str | os.PathLike[str]) -> int:
-    """Write trees to a UTF-8 file, one on each line, gzipped if the name ends in .gz.
-
-    A new file is written and then renamed, so that the file is never incomplete. Equal trees give
-    equal bytes. Returns the number of trees. Raises StructlearnError, and keeps an existing file,
-    if a label or word is empty or contains white space, or a label contains a bracket.
-    """
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
-    count = 0
-    with (
-        unfinished(temporary, target),
-        open(temporary, "xb") as raw,
-        _text_writer(raw, target.suffix == ".gz") as out,
-    ):
-        for tree in trees:
-            _check_writable(tree)
-            out.write(f"{tree}\n")
-            count += 1
-    return count
 
 
 def _parse(lines: Iterable[str], path: str) -> Iterator[Tree]:
@@ -181,15 +153,6 @@ def _close(label: str | None, children: list, path: str, line: int) -> Tree:
     return Tree(label or "", children)
 
 
-def _check_writable(tree: Tree) -> None:
-    for node in tree.subtrees():
-        # A phrase may have an empty label, a leaf may not. Brackets of a word will be escaped.
-        if _UNWRITABLE.search(node.label) or (
-            node.word is not None and not (node.label and _WORD.fullmatch(node.word))
-        ):
-            raise StructlearnError("SL110", label=node.label, word=node.word)
-
-
 def named_lines(source: str | os.PathLike[str] | Iterable[str]) -> tuple[Iterable[str], str]:
     """Return the lines of a file or other source, and its name for messages."""
     if isinstance(source, (str, os.PathLike)):
@@ -235,9 +198,3 @@ def _first_undecodable(path: str | os.PathLike[str]) -> str:
                 except UnicodeDecodeError as error:
                     return f"line {number}: {error}"
     return ""
-
-
-def _text_writer(raw: IO[bytes], compress: bool) -> io.TextIOWrapper:
-    """Return a text file over `raw`; gzip without name and time, for reproducible bytes."""
-    file = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) if compress else raw
-    return io.TextIOWrapper(file, encoding="utf-8", newline="\n")

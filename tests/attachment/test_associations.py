@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_structlearn.attachment.associations import Associations
-from spacy_structlearn.attachment.unambiguous import Head, unambiguous_heads
 from spacy_structlearn.errors import StructlearnError
+from training.pipeline.unambiguous import Head, unambiguous_heads
 
 V, N, OF, WITH, O1, O2 = range(11, 17)
 PHRASES = Counter(

@@ -26,7 +26,6 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import extensions
 from spacy_structlearn.pipeline.extensions import set_spans
 from spacy_structlearn.pipeline.storage import built_in
-from spacy_structlearn.trees.brackets import write_trees
 
 
 # --- where the text comes from -------------------------------------------------------------
@@ -356,7 +355,8 @@ def test_columns_of_propbank_are_read_again(run, tmp_path):
     columns, brackets = tmp_path / "parsed.conll", tmp_path / "trees"
     lines = [line for n, doc in enumerate(parsed) for line in printed(doc, Format.conll, n)]
     columns.write_text("\n".join(lines), encoding="utf8")
-    write_trees([tree for doc in parsed for tree in doc._.trees], brackets)
+    trees = [str(tree) for doc in parsed for tree in doc._.trees]
+    brackets.write_text("\n".join(trees), encoding="utf8")
     for number, arguments in enumerate([[brackets, "--props", columns], [columns]]):
         target = tmp_path / f"{number}.spacy"
         source, *props = arguments

@@ -11,7 +11,6 @@ from spacy_structlearn.trees.brackets import (
     parse_tree,
     read_trees,
     unescape,
-    write_trees,
 )
 from spacy_structlearn.trees.tree import Tree
 
@@ -60,54 +59,12 @@ def test_brackets_in_words(written, word):
     assert parse_tree(str(tree)) == tree
 
 
-@pytest.mark.parametrize("name", ["trees.txt", "trees.txt.gz"])
-def test_files_round_trip(tmp_path, name):
-    trees = [parse_tree(TEXT), parse_tree("(X (NN \u00fcber) (-LRB- -LRB-))")]
-    path = tmp_path / name
-    assert write_trees(iter(trees), path) == 2
-    assert list(read_trees(path)) == trees
-    assert list(read_trees(str(path))) == trees
-    assert [entry.name for entry in tmp_path.iterdir()] == [name]
-
-
 @pytest.mark.parametrize("layout", ["(", "(\n", "(X ", "(X (NN dog) "])
 def test_too_many_open_brackets(layout):
     with pytest.raises(StructlearnError, match=r"SL124.*line \d+: more than 10000"):
         parse_tree(layout * 100_000)
     deep = "(X " * (MOST_OPEN - 1) + "(NN dog)" + ")" * (MOST_OPEN - 1)
     assert str(parse_tree(deep)) == deep
-
-
-def test_gzip_is_deterministic(tmp_path):
-    for name in ("a.gz", "b.gz"):
-        write_trees([parse_tree(TEXT)], tmp_path / name)
-    assert (tmp_path / "a.gz").read_bytes() == (tmp_path / "b.gz").read_bytes()
-    assert gzip.decompress((tmp_path / "a.gz").read_bytes()).decode() == TEXT + "\n"
-
-
-def test_a_failed_write_leaves_the_old_file(tmp_path):
-    path = tmp_path / "trees.txt"
-    path.write_text("old")
-    with pytest.raises(StructlearnError, match="SL110"):
-        write_trees([parse_tree(TEXT), Tree.leaf("NN", "two words")], path)
-    assert path.read_text() == "old"
-    assert len(list(tmp_path.iterdir())) == 1
-
-
-@pytest.mark.parametrize(
-    "tree",
-    [
-        Tree.leaf("NN", ""),
-        Tree.leaf("", "word"),
-        Tree.leaf("NN", " word"),
-        Tree.leaf("N N", "word"),
-        Tree("N(P", [Tree.leaf("NN", "word")]),
-        Tree("", [Tree.leaf("NN", "\n")]),
-    ],
-)
-def test_what_the_notation_cannot_hold(tmp_path, tree):
-    with pytest.raises(StructlearnError, match="SL110"):
-        write_trees([tree], tmp_path / "trees.txt")
 
 
 @pytest.mark.parametrize(

@@ -25,11 +25,11 @@ from spacy.tokens import Doc
 import spacy_structlearn
 from spacy_structlearn.attachment.associations import Associations, Phrase
 from spacy_structlearn.attachment.sites import NOUN, VERB, normalized
-from spacy_structlearn.attachment.unambiguous import unambiguous_heads
 from spacy_structlearn.classification.features import MISSING, symbol
 from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.words.lemmas import lemma
 from training.common.command import options
+from training.pipeline.unambiguous import unambiguous_heads
 
 NEEDED = ("sentence_splitter", "chain_tagger", "np_chunker")
 MIN_COUNT, MIN_WORD_COUNT = 3, 5

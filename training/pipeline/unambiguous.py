@@ -12,7 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from .sites import NOUN, PENN, VERB, SiteLabels, chunk_head, joined_chunks
+from spacy_structlearn.attachment.sites import (
+    NOUN,
+    PENN,
+    VERB,
+    SiteLabels,
+    chunk_head,
+    joined_chunks,
+)
 
 WINDOW = 6
 """A verb that is further to the left does not compete with a noun."""
