@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, groupby, tee, zip_longest
 from pathlib import Path
@@ -18,7 +20,7 @@ from ...groups import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS, SRL
 from ...roles.propositions import SPLIT, PlainFrame, Proposition, Sentence, read_props
 from ...trees.brackets import read_trees
 from ...trees.chunks import base_noun_phrases
-from ...trees.normalize import EMPTY_TAG, normalize
+from ...trees.normalize import EMPTY_TAG, normalize, strip_function
 from ...trees.tree import Span as Bracket
 from ...trees.tree import Tree
 from ..extensions import frame_spans, set_spans, site_spans
@@ -27,6 +29,7 @@ from .examples import Reader, check_tags, existing, lines, starts_of, to_example
 # White space after a token, in a file of `spaces`.
 NOTHING, BLANK, BLANK_LINE = "012"
 PARAGRAPH_BREAK = "\n\n"
+_INDEX = re.compile(r"[-=]\d+")  # of a trace, in a label
 
 
 def create_treebank_reader(
@@ -82,12 +85,18 @@ class _Gold(NamedTuple):
 
 
 def read_treebank(
-    vocab: Vocab, path: Path | None, *, spaces: Path | None = None, props: Path | None = None
+    vocab: Vocab,
+    path: Path | None,
+    *,
+    spaces: Path | None = None,
+    props: Path | None = None,
+    dropped: Counter[tuple[str, str]] | None = None,
 ) -> Iterator[tuple[str, Doc]]:
     """Iterate over the documents of a treebank as (name, gold Doc), see `create_treebank_reader`.
 
     Without `props` the name is the number of the sentence. If `props` is `path`, the trees are
     those of its parse bits.
+    dropped: counts the labels that lose their function tags, as ("NP-SBJ", "NP").
     """
     blocks: Iterator[Sentence] | None = read_props(existing(props)) if props else None
     trees: Iterator[Tree]
@@ -107,6 +116,8 @@ def read_treebank(
         tree = normalize(raw)
         if tree is None:
             continue
+        if dropped is not None:
+            dropped.update(_with_functions(raw))
         digits = None if mark is None else mark.strip()
         if digits is not None and len(digits) != len(tree.words()):
             raise StructlearnError("SL012", path=path, other=spaces, number=number + 1)
@@ -119,6 +130,16 @@ def read_treebank(
             gold.append(_Gold(block.document, raw, tree, digits, block.propositions))
     for name, group in groupby(gold, key=lambda sentence: sentence.document):
         yield name, _gold_doc(vocab, list(group))
+
+
+def _with_functions(raw: Tree) -> Iterator[tuple[str, str]]:
+    """Iterate over the labels with function tags, without indices, and what is left of them."""
+    tree = normalize(raw, strip_functions=False)
+    for node in () if tree is None else tree.subtrees():
+        if not node.is_leaf:
+            label = _INDEX.sub("", node.label)
+            if (left := strip_function(label)) != label:
+                yield label, left
 
 
 def _gold_doc(vocab: Vocab, sentences: Sequence[_Gold]) -> Doc:
