@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 from thinc.api import Model
 
@@ -39,18 +39,9 @@ from .training.factories import without_models
 _WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
-class _Family(NamedTuple):
-    """How the parameters of a learner are made.
-
-    empty: function from its settings to the parameters of an untrained component.
-    module: the name of the module that trains it, see `Estimator`.
-    """
-
-    empty: Callable[[Any], Any]
-    module: str
-
-
-_FAMILIES: dict[type[Settings], _Family] = {}
+# For each type of settings: a function from settings to the parameters of an untrained component,
+# and the name of the module that trains the learner, see `Estimator`.
+_FAMILIES: dict[type[Settings], tuple[Callable[[Any], Any], str]] = {}
 
 
 def architecture(
@@ -69,7 +60,7 @@ def architecture(
     stored_as: the name of the Model. None: the name of the learner in snake case.
     """
     name = stored_as or _WORD.sub("_", kind.name).lower()
-    _FAMILIES[kind] = _Family(empty, f"{package}.{module}")
+    _FAMILIES[kind] = empty, f"{package}.{module}"
 
     def build(**values: Any) -> Model:
         settings: Any = kind(**{key: without_models(value) for key, value in values.items()})
@@ -82,29 +73,20 @@ def architecture(
         return learner_model(name, parameters, estimator(settings), **attrs)
 
     build.__name__ = build.__qualname__ = f"build_{name}"
-    return _documented(kind)(build)
+    build.__doc__ = document(kind)
+    build.__signature__ = signature(kind)  # type: ignore[attr-defined]
+    build.settings = kind  # type: ignore[attr-defined]
+    return build
 
 
 def estimator(settings: Settings) -> Estimator:
     """Return the learner with these settings. The type of the settings has an architecture."""
-    return Estimator(settings, _FAMILIES[type(settings)].module)
+    return Estimator(settings, _FAMILIES[type(settings)][1])
 
 
 def empty_parameters(settings: Settings) -> Any:
     """Return the parameters of an untrained component, for settings as in `estimator`."""
-    return _FAMILIES[type(settings)].empty(settings)
-
-
-def _documented(kind: type[Settings]) -> Callable[[Callable], Any]:
-    """Give a function the signature and documentation of the settings that are its arguments."""
-
-    def decorated(function: Any) -> Any:
-        function.__doc__ = document(kind)
-        function.__signature__ = signature(kind)
-        function.settings = kind
-        return function
-
-    return decorated
+    return _FAMILIES[type(settings)][0](settings)
 
 
 def _empty(path: str) -> Callable[[Any], Any]:
