@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 
 Lemmatizer = Callable[[str, str], str]
 """Maps a word and its tag to its base form."""
@@ -86,6 +87,16 @@ def _plurals(text: str, plural: str, singular: str = "") -> dict[str, str]:
 
 def _unchanged(text: str) -> dict[str, str]:
     return {word: word for word in text.split()}
+
+
+def _lists() -> dict[str, str]:
+    """Return the lists of the file of irregular forms, by their headings."""
+    path = Path(__file__).parents[1] / "data" / "english_lemmas.txt"
+    parts = re.split(r"^# (.*)\n", path.read_text(encoding="utf8"), flags=re.MULTILINE)[1:]
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+_LISTS = _lists()
 
 
 # --- verbs ----------------------------------------------------------------------------------------
@@ -183,49 +194,8 @@ _WITHOUT_E = _words(
 )
 _VERB_ENDINGS: Endings = {"s": _third_person, "ed": _past, "ing": _participle}
 
-_IRREGULAR_VERBS = _table(
-    """
-    be am is are was were been being 's 're 'm ai, have has had having 've, do does did done
-    doing, will 'll wo, can ca, arise arose arisen, awake awoke awoken, bear bore borne born, beat
-    beaten, become became, begin began begun, bend bent, beset besetting, bet betting, bid
-    bidding, bind bound, bite bit bitten, bleed bled, blow blew blown, break broke broken, breed
-    bred, bring brought, broadcast, build built, burn burnt, burst, buy bought, cast, catch
-    caught, choose chose chosen, cling clung, come came, cost, creep crept, cut cutting, deal
-    dealt, die died dies dying, dig dug, dye dyed dyes dyeing, draw drew drawn, dream dreamt,
-    drink drank drunk, drive drove driven, dwell dwelt, eat ate eaten, fall fell fallen, feed fed,
-    feel felt, fight fought, find found, flee fled, fling flung, fly flew flown flies, forbid
-    forbade forbidden, forecast, foresee foresaw foreseen, forget forgot forgotten, forgive
-    forgave forgiven, forgo forwent forgone, forsake forsook forsaken, freeze froze frozen, get
-    got gotten getting, give gave given, go goes went gone, grind ground, grow grew grown, hang
-    hung, hear heard, hide hid hidden, hit hitting, hold held, hurt, keep kept, kneel knelt, knit,
-    know knew known, lay laid, lead led, leap leapt, learn learnt, leave left, lend lent, let
-    letting, lie lay lain lied lies lying, light lit, lose lost, make made, mean meant, meet met,
-    mislead misled, mistake mistook mistaken, misunderstand misunderstood, offset offsetting,
-    outdo outdid outdone, overcome overcame, overrun overran overrunning, overhear overheard,
-    override overrode overridden, oversee oversaw overseen, overtake overtook overtaken, overthrow
-    overthrew overthrown, pay paid, prepay prepaid, picnic picnicked picnicking, panic panicked
-    panicking, mimic mimicked mimicking, traffic trafficked trafficking, prove proven, put
-    putting, quit quitting, read, rebuild rebuilt, redo redid redone, repay repaid, reset
-    resetting, rid ridding, ride rode ridden, ring rang rung, rise rose risen, run ran running,
-    say said, see saw seen, seek sought, sell sold, send sent, set setting, sew sewn, shake shook
-    shaken, shed shedding, shine shone, shoot shot, show shown, shrink shrank shrunk, shut
-    shutting, sing sang sung, ski skis, sink sank sunk, sit sat sitting, sleep slept, slide slid,
-    sling slung, smell smelt, sow sown, speak spoke spoken, speed sped, spell spelt, spend spent,
-    spill spilt, spin spun, spit spat, split splitting, spoil spoilt, spread, spring sprang
-    sprung, stand stood, steal stole stolen, stick stuck, sting stung, stink stank stunk, stride
-    strode stridden, strike struck stricken, string strung, strive strove striven, swear swore
-    sworn, sweep swept, swell swollen, swim swam swum, swing swung, take took taken, taxi taxis,
-    teach taught, tear tore torn, tell told, think thought, throw threw thrown, thrust, tie tied
-    ties tying, underlie underlay underlain underlying, undergo undergoes underwent undergone,
-    understand understood, undertake undertook undertaken, undo undid undone, uphold upheld, upset
-    upsetting, vie vied vies vying, wake woke woken, wear wore worn, weave wove woven, wed
-    wedding, weep wept, wet wetting, win won winning, wind wound, withdraw withdrew withdrawn,
-    withhold withheld, withstand withstood, wring wrung, write wrote written, agree agreed,
-    disagree disagreed, decree decreed, free freed, guarantee guaranteed, referee refereed, ache
-    aches, axe axes, cache caches, quiz quizzes, waltz waltzes, canoe canoes, focus focuses
-    focusses, bias biases, gas gases, bus buses, veto vetoes, tiptoe tiptoes
-    """
-) | _unchanged("embed canvas")
+_IRREGULAR_VERBS = _table(_LISTS["verbs: a base form and its other forms, separated by commas"])
+_IRREGULAR_VERBS |= _unchanged(_LISTS["verbs that are base forms"])
 
 
 # --- nouns ----------------------------------------------------------------------------------------
@@ -247,45 +217,9 @@ def _men(word: str) -> list[str]:
 _NOUN_ENDINGS: Endings = {"s": _plural, "men": _men}
 
 _IRREGULAR_NOUNS = (
-    _table(
-        """
-        man men, woman women, child children, grandchild grandchildren, foot feet, tooth
-        teeth, goose geese, mouse mice, louse lice, die dice dies, ox oxen, life lives, wife
-        wives, housewife housewives, knife knives, leaf leaves, shelf shelves, half halves,
-        self selves, wolf wolves, loaf loaves, thief thieves, calf calves, elf elves, scarf
-        scarves, hoof hooves, sheaf sheaves, criterion criteria, phenomenon phenomena,
-        bacterium bacteria, curriculum curricula, memorandum memoranda, stratum strata,
-        spectrum spectra, basis, index indices, matrix matrices, vertex vertices, appendix
-        appendices, alumnus alumni, cactus cacti, fungus fungi, locus loci, nucleus nuclei,
-        radius radii, stimulus stimuli, syllabus syllabi, alga algae, antenna antennae,
-        formula formulae, larva larvae, quiz quizzes
-        """
-    )
-    | _plurals(
-        """
-        ski taxi alibi ache headache avalanche cache creche mustache moustache niche psyche shoe
-        toe foe woe hoe canoe use abuse excuse fuse misuse muse recluse refuse ruse auntie brownie
-        calorie cookie genie goalie groupie hippie hoodie junkie magpie movie newbie prairie
-        rookie selfie smoothie sortie sweetie talkie veggie zombie
-        """,
-        "s",
-    )
-    | _plurals("bias bus gas lens iris atlas canvas waltz", "es")
-    | _plurals(
-        """
-        analysis axis crisis diagnosis emphasis hypothesis oasis parenthesis prognosis synopsis
-        synthesis thesis
-        """,
-        "es",
-        "is",
-    )
-    | _unchanged(
-        """
-        abdomen acumen omen regimen semen specimen always barracks clothes corps crossroads
-        gallows headquarters jeans means news pants scissors series shorts species thanks
-        trousers whereabouts aerobics athletics economics electronics ethics genetics
-        gymnastics linguistics logistics mathematics obstetrics pediatrics physics politics
-        robotics christmas perhaps alas
-        """
-    )
+    _table(_LISTS["nouns: a base form and its other forms, separated by commas"])
+    | _plurals(_LISTS["nouns with the plural in s"], "s")
+    | _plurals(_LISTS["nouns with the plural in es"], "es")
+    | _plurals(_LISTS["nouns with the plural in es for is"], "es", "is")
+    | _unchanged(_LISTS["nouns that are base forms"])
 )
