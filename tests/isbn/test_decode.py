@@ -310,19 +310,6 @@ def test_what_cannot_be_parsed_with_or_from():
 
 
 # --- joint probabilities -------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("own", "other"),
-    [
-        ({"search": "word_synchronous"}, {"search": "best_first"}),
-        ({"beam": 2, "branching": 3}, {"beam": 10, "branching": 10}),
-    ],
-)
-def test_how_it_searches_is_the_models_own(own, other):
-    words = sentences()[0]
-    found = DerivationParser(model(**own)).parse(words)
-    all_same(found, DerivationParser(model(), **own).parse(words))
-    others = DerivationParser(model(**own), **other).parse(words)
-    assert [parse.log_likelihood for parse in others] != [parse.log_likelihood for parse in found]
 
 
 @pytest.mark.parametrize("means", MEANS)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from isbn.networks import initialized
 
-from spacy_structlearn import serialization
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.isbn.model import ISBN
 from spacy_structlearn.isbn.symbols import DerivationSymbols
@@ -53,14 +52,6 @@ def test_parts_are_views_of_the_weights_in_their_order():
     own = model.parts()
     own["outputs"][0, 0] = 7
     assert (model.weights == 7).sum() == 1
-
-
-def test_files_of_the_usual_search_are_as_ever():
-    _, fields = serialization.unpack(network().to_bytes(), "isbn", {1})
-    assert "search" not in fields
-    other = network(search="word_synchronous")
-    _, fields = serialization.unpack(other.to_bytes(), "isbn", {1})
-    assert fields["search"] == "word_synchronous"
 
 
 def test_half_precision():

@@ -76,7 +76,7 @@ class TreebankTrainer(Trainer[S]):
 
     def data_digest(self) -> bytes:
         """A hash of the trees."""
-        return self._data.digest().encode()
+        return self._data.digest()
 
 
 class StagedTrainer(TreebankTrainer[S]):

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from hashlib import blake2b
 from itertools import pairwise
 
 import numpy as np
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 
 from ...arrays import cumulative
 from ...errors import StructlearnError
+from ...learning.training import array_digest
 from ...trees.tree import Tree
 from .symbols import (
     ROOT,
@@ -115,17 +115,13 @@ class TreebankData:
             },
         )
 
-    def digest(self) -> str:
+    def digest(self) -> bytes:
         """A hash of the trees."""
-        digest = blake2b(digest_size=16)
         symbols = self.symbols
         texts = (self.binarization, symbols.names, symbols.n_tags, symbols.root, self.forms)
-        chains = sorted(self.chain_counts.items())
-        digest.update(repr((*texts, chains)).encode("utf8", "surrogatepass"))
         arrays = (self.symbol, self.left, self.right, self.production, self.offsets)
-        for array in (*arrays, self.initial, self.pairs):
-            digest.update(np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()
+        chains = sorted(self.chain_counts.items())
+        return array_digest(*texts, chains, *arrays, self.initial, self.pairs)
 
     @cached_property
     def is_word(self) -> NDArray[np.bool_]:

@@ -90,26 +90,6 @@ def test_what_is_no_template(text, problem):
     assert problem in str(error.value)
 
 
-def test_several_templates():
-    found = FragmentTemplates(
-        ["RULE|PARENT", "LABEL|WORD[first]", "TAG|SUFFIX2[first]", "RULE|TAG[left]"]
-    )
-    assert found.attributes == ("WORD", "SUFFIX2")
-    assert [template.text for template in found.above] == ["RULE|PARENT"]
-    assert [template.text for template in found.local] == list(found.texts[1:])
-    assert (found.depth, found.sibling, found.tags) == (1, False, True)
-    assert FragmentTemplates(["LABEL|SIBLING", "TAG|PARENT|GRANDPARENT"]).depth == 2
-    assert FragmentTemplates(["LABEL|SIBLING"]).sibling
-    nothing = FragmentTemplates([])
-    assert (nothing.attributes, nothing.depth, nothing.sibling, nothing.tags) == ((), 0, 0, 0)
-    with pytest.raises(StructlearnError, match=r"SL431.*'RULE'"):
-        FragmentTemplates(["RULE", "LABEL", "RULE"])
-    with pytest.raises(StructlearnError, match="SL431"):
-        FragmentTemplates(["RULE|SIBLING|PARENT", "RULE|PARENT|SIBLING"])
-    with pytest.raises(StructlearnError, match="SL441"):
-        FragmentTemplates("RULE")
-
-
 # --- sites of trees ------------------------------------------------------------------------------
 def columns(site, tags, row):
     """A site as `Sites` has it; row: of the first word."""

@@ -91,12 +91,6 @@ def test_probabilities_sum_to_one(old):
             assert level.root.sum() == pytest.approx(1, abs=1e-4)
 
 
-def test_a_weak_grammar_follows_the_new_trees(old):
-    counts = binarize(STRANGE)
-    found = adapted(old, STRANGE, 1e-3)
-    assert uses(found.levels[2]).sum() == pytest.approx(counts.n_nodes / 3, rel=0.05)
-
-
 def probabilities(level):
     refined, emissions = level.refined()
     parts = refined.binary, refined.unary, refined.root, emissions

@@ -1,15 +1,13 @@
 import numpy as np
 import pytest
 from grammar import treebanks
-from hypothesis import given
-from hypothesis import strategies as st
 
 from spacy_structlearn import serialization
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.latent.model import LatentGrammar, Level
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.grammar.treebank.lexicon import LexiconLevel
-from spacy_structlearn.grammar.treebank.storage import STORAGES, Entries, dense, sparse
+from spacy_structlearn.grammar.treebank.storage import STORAGES, Entries
 from spacy_structlearn.grammar.treebank.symbols import Symbols
 
 FEW = {"split_iterations": 4, "merge_iterations": 2, "smooth_iterations": 2}
@@ -59,33 +57,6 @@ def test_compact_grammars_are_close_and_small(grammar, storage):
     rows = grammar.lexicon.levels[-1].rows
     kept = rows > 1e-8
     np.testing.assert_allclose(small.lexicon.levels[-1].rows[kept], rows[kept], rtol=error)
-
-
-# float32 has no logarithms above 88.7, and fewer digits below -87.3.
-WEIGHTS = st.floats(min_value=-87.0, max_value=88.7)
-
-
-@given(logs=st.lists(WEIGHTS, max_size=40), zeros=st.integers(0, 40), seed=st.integers(0, 9))
-def test_weights_of_any_size_survive_every_storage(logs, zeros, seed):
-    values = np.exp(np.array([*logs, *[-np.inf] * zeros])).astype(np.float32)
-    np.random.default_rng(seed).shuffle(values)
-    for storage in STORAGES:
-        fields = sparse(values, storage)
-        again = dense(fields, len(values))
-        kept = values > 0
-        assert not again[~kept].any()
-        assert np.isfinite(again).all()
-        assert np.array_equal(dense(sparse(again, storage), len(values)), again)
-        true, found = (np.log(x[kept].astype(np.float64)) for x in (values, again))
-        if storage == "float32":
-            assert np.array_equal(again, values)
-        elif storage == "float16":
-            np.testing.assert_allclose(found, true, rtol=2**-11, atol=1e-6)
-        else:
-            np.testing.assert_allclose(found, np.maximum(true, -20.4), atol=0.0401)
-            if not (true > 0.04).any():
-                assert fields["values"].dtype == np.uint8
-                assert "shift" not in fields
 
 
 def weighted(grammar, factor, storage):

@@ -20,7 +20,6 @@ from spacy_structlearn.grammar.spans.features import (
     LENGTHS,
     SPAN_TEMPLATES,
     TAG_TEMPLATES,
-    LinearLearner,
     LinearScorer,
     SpanTemplates,
     SpanWeights,
@@ -265,43 +264,6 @@ def test_penalties_of_many_steps_at_once(seed, n_steps, l1, epsilon):
         np.array([[0, -1], [3, 3]], np.int32), table, rates, l1, epsilon
     )
     assert np.allclose(sums, [found[0], 2 * found[3]], atol=1e-6)
-
-
-def train(scorer, n_steps, begin=0, batch_size=3, name="toy"):
-    graphs, sentences, gold, _ = forests(name)
-    targets = graphs.item_posteriors(gold.astype(np.float64))
-    for step in range(begin, begin + n_steps):
-        chosen = [(step * batch_size + i) % len(graphs) for i in range(batch_size)]
-        batch = graphs.select(chosen)
-        own = np.concatenate(
-            [targets[graphs.item_offsets[x] : graphs.item_offsets[x + 1]] for x in chosen]
-        )
-        scores, backprop = scorer.begin_update([sentences[x] for x in chosen], batch)
-        _, posteriors = batch.inside_outside(batch.edge_scores(scores, 1.0))
-        backprop((batch.item_posteriors(posteriors) - own) / batch_size)
-        scorer.finish_update(1.0 / (1 + step))
-
-
-def toy_scorer(**changes):
-    _, sentences, _, symbols = forests()
-    features = replace(SMALL, **changes)
-    return LinearLearner(SpanWeights.untrained(features, sentences, symbols), features)
-
-
-def test_training_lowers_the_loss():
-    graphs, sentences, gold, _ = forests()
-
-    def loss(scorer):
-        edges = graphs.edge_scores(scorer.scores(sentences, graphs), 1.0)
-        log_z, _ = graphs.inside_outside(edges)
-        return (log_z.sum() - edges[gold].sum()) / len(graphs)
-
-    scorer = toy_scorer(l1_per_sentence=1e-4)
-    before = loss(scorer)
-    train(scorer, 20)
-    assert loss(scorer) < before / 2
-    # What is read from the table and what is taken out of it are the same.
-    assert np.isclose(loss(LinearScorer(scorer.weights)), loss(scorer), atol=1e-5)
 
 
 def test_a_step_that_never_was_is_found():
