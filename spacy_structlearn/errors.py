@@ -334,8 +334,6 @@ MESSAGES = {
     "in the predicted one. To delete punctuation by the gold tags, use the same words on both "
     "sides.",
     "SL307": "punctuation is {value!r}; it must be 'own' (the tags of each tree) or 'gold'.",
-    "SL308": "Got {offsets} offsets for a tree with {leaves} leaves. Give (start, end) of each "
-    "leaf.",
     "SL310": "Expected one probability and one bool for each prediction; got arrays of the "
     "shapes {probabilities} and {right}.",
     "SL311": "Prediction {place} (counted from 0) has the probability {value}. Give numbers from "

@@ -25,7 +25,7 @@ class Bin(NamedTuple):
     high: float
     probability: float
     accuracy: float
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple.count
 
 
 def reliability(

@@ -40,5 +40,5 @@ def score_labels(gold: Sequence[str], predicted: Sequence[str]) -> Classificatio
     confusion = Counter(zip(gold, predicted, strict=True))
     right = Counter(a for a, b in zip(gold, predicted, strict=True) if a == b)
     score = span_score(right, Counter(predicted), Counter(gold))
-    confusion = dict(sorted(confusion.items()))
-    return ClassificationScore(score.correct, len(gold), confusion, score.per_label)
+    pairs = dict(sorted(confusion.items()))
+    return ClassificationScore(score.correct, len(gold), pairs, score.per_label)

@@ -4,9 +4,9 @@ EVALB (Sekine & Collins 1997) with its parameter file COLLINS.prm is the standar
 Treebank. It reports labelled precision and recall of brackets, exact match, crossing brackets and
 tagging accuracy, for all sentences and for those of at most 40 words.
 
-In addition to EVALB, there is a strict view, which counts sentences that EVALB drops as missed; an
-option to delete punctuation by the gold tags, so that no sentence is dropped; and brackets over
-characters, for text with other tokens or sentence boundaries.
+In addition to EVALB, there is a strict view, which counts sentences that EVALB drops as missed, and
+an option to delete punctuation by the gold tags, so that no sentence is dropped. Its QUOTE_LABEL,
+which only other parameter files use, is left out.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, compress, zip_longest
+from typing import Protocol
 
 from ..errors import StructlearnError
 from ..trees.normalize import strip_function
@@ -36,10 +37,6 @@ class EvalbParameters:
     equal_labels: EQ_LABEL. Groups of equivalent labels; the first one represents the group.
     separators: Labels of phrases are cut at the first of these characters (`strip_function`).
     labelled: LABELED. Whether labels are compared.
-    cutoff: CUTOFF_LEN. Maximum length, in words, for the second summary of `EvalbScore.report`.
-    quote_labels: QUOTE_LABEL. Tags that are confused on `quote_words`. If only one tree deletes
-        such a word, and the trees keep different numbers of words, both keep it.
-    quote_words: QUOTE_TERM.
     """
 
     deleted: frozenset[str] = frozenset()
@@ -47,9 +44,6 @@ class EvalbParameters:
     equal_labels: tuple[tuple[str, ...], ...] = ()
     separators: str = "-="
     labelled: bool = True
-    cutoff: int = 40
-    quote_labels: frozenset[str] = frozenset()
-    quote_words: frozenset[str] = frozenset({"'", '"', "/"})
 
     @cached_property
     def _same(self) -> dict[str, str]:
@@ -79,25 +73,32 @@ COLLINS = EvalbParameters(
 )
 
 
+class _Counts(Protocol):
+    """Counts of brackets, of remaining gold words, and of those with the right tag."""
+
+    @property
+    def brackets(self) -> SpanScore: ...
+    @property
+    def words(self) -> int: ...
+    @property
+    def correct_tags(self) -> int: ...
+
+
 class _Percentages:
     """The figures of one or all sentences, in percent."""
 
-    brackets: SpanScore
-    words: int
-    correct_tags: int
-
     @property
-    def recall(self) -> float:
+    def recall(self: _Counts) -> float:
         """Percentage of gold brackets that were predicted."""
         return _percent(self.brackets.correct, self.brackets.gold)
 
     @property
-    def precision(self) -> float:
+    def precision(self: _Counts) -> float:
         """Percentage of predicted brackets that are gold."""
         return _percent(self.brackets.correct, self.brackets.predicted)
 
     @property
-    def tag_accuracy(self) -> float:
+    def tag_accuracy(self: _Counts) -> float:
         """Percentage of remaining words that have the gold tag."""
         return _percent(self.correct_tags, self.words)
 
@@ -123,14 +124,6 @@ class Row(_Percentages):
     words: int = 0
     correct_tags: int = 0
 
-    def __str__(self) -> str:
-        return (
-            f"{self.id:4d}  {self.length:3d}    {self.status:d}  {self.recall:6.2f} "
-            f"{self.precision:6.2f}   {self.brackets.correct:3d}    {self.brackets.gold:3d}  "
-            f"{self.brackets.predicted:3d}    {self.crossing:3d}   {self.words:4d}  "
-            f"{self.correct_tags:4d}   {self.tag_accuracy:6.2f}"
-        )
-
 
 @dataclass(frozen=True)
 class EvalbScore(_Percentages):
@@ -138,12 +131,10 @@ class EvalbScore(_Percentages):
 
     sentences: All sentences with all brackets and words, including dropped ones (see `rows`).
     counts_failures: Whether dropped sentences count as missed (see `strict`).
-    cutoff: Maximum length, in words, for the second summary of `report`.
     """
 
     sentences: tuple[Row, ...]
     counts_failures: bool = False
-    cutoff: int = 40
 
     @property
     def strict(self) -> EvalbScore:
@@ -171,7 +162,7 @@ class EvalbScore(_Percentages):
     @cached_property
     def brackets(self) -> SpanScore:
         """Counts summed over the rows."""
-        correct, predicted, gold = Counter(), Counter(), Counter()
+        correct, predicted, gold = Counter[str](), Counter[str](), Counter[str]()
         for row in self.rows:
             for label, counts in row.brackets.per_label.items():
                 correct[label] += counts.correct
@@ -238,47 +229,6 @@ class EvalbScore(_Percentages):
         """Number of sentences dropped without a predicted word, including unparsed ones."""
         return sum(row.status == SKIPPED for row in self.sentences)
 
-    def report(self) -> str:
-        """Return the text that EVALB prints: a row for each sentence, totals, and two summaries."""
-        rule = "=" * 76
-        total = (
-            f"{'':16}{self.recall:6.2f} {self.precision:6.2f} {self.brackets.correct:6d} "
-            f"{self.brackets.gold:5d} {self.brackets.predicted:5d}  {self.crossing:5d}  "
-            f"{self.words:5d} {self.correct_tags:5d}   {self.tag_accuracy:6.2f}"
-        )
-        lines = [
-            "  Sent.                        Matched  Bracket   Cross        Correct Tag",
-            " ID  Len.  Stat. Recal  Prec.  Bracket gold test Bracket Words  Tags Accracy",
-            rule,
-            *map(str, self.rows),
-            rule,
-            total,
-            "=== Summary ===",
-            "",
-            "-- All --",
-            *self._summary(),
-            "",
-            f"-- len<={self.cutoff} --",
-            *self.up_to(self.cutoff)._summary(),
-        ]
-        return "\n".join(lines)
-
-    def _summary(self) -> list[str]:
-        return [
-            f"Number of sentence        = {len(self.sentences):6d}",
-            f"Number of Error sentence  = {self.errors:6d}",
-            f"Number of Skip  sentence  = {self.skipped:6d}",
-            f"Number of Valid sentence  = {self.valid:6d}",
-            f"Bracketing Recall         = {self.recall:6.2f}",
-            f"Bracketing Precision      = {self.precision:6.2f}",
-            f"Bracketing FMeasure       = {self.f1:6.2f}",
-            f"Complete match            = {self.complete_match:6.2f}",
-            f"Average crossing          = {self.average_crossing:6.2f}",
-            f"No crossing               = {self.no_crossing:6.2f}",
-            f"2 or less crossing        = {self.two_or_less_crossing:6.2f}",
-            f"Tagging accuracy          = {self.tag_accuracy:6.2f}",
-        ]
-
     @cached_property
     def _scored(self) -> list[Row]:
         return [row for row in self.sentences if row.status == SCORED]
@@ -310,7 +260,7 @@ def score_trees(
     by_gold = punctuation == "gold"
     pairs = enumerate(zip(gold, predicted, strict=True), 1)
     rows = (_score(number, a, b, parameters, by_gold) for number, (a, b) in pairs)
-    return EvalbScore(tuple(rows), cutoff=parameters.cutoff)
+    return EvalbScore(tuple(rows))
 
 
 def brackets(
@@ -331,30 +281,6 @@ def brackets(
     ]
 
 
-def offset_brackets(
-    tree: Tree, offsets: Sequence[tuple[int, int]], parameters: EvalbParameters = COLLINS
-) -> list[Span]:
-    """Return the brackets as (label, start, end) in characters, for `prf.score_spans`.
-
-    A bracket extends from its first to its last remaining word. Brackets without characters are
-    omitted.
-
-    offsets: (start, end) of each leaf in the document; those of deleted leaves are ignored.
-
-    Raises StructlearnError unless there is one pair of offsets for each leaf.
-    """
-    leaves = tree.leaves()
-    if len(offsets) != len(leaves):
-        raise StructlearnError("SL308", offsets=len(offsets), leaves=len(leaves))
-    kept = _kept(leaves, parameters)
-    places = list(compress(offsets, kept))
-    return [
-        (label, places[start][0], places[end - 1][1])
-        for label, start, end in brackets(tree, parameters, kept=kept)
-        if places[start][0] != places[end - 1][1]
-    ]
-
-
 def _score(
     number: int, gold: Tree, predicted: Tree | None, parameters: EvalbParameters, by_gold: bool
 ) -> Row:
@@ -363,8 +289,6 @@ def _score(
     kept, others_kept = _kept(leaves, parameters), _kept(others, parameters)
     if predicted is not None and by_gold:
         others_kept = _kept_as_in_gold(leaves, others, parameters, number)
-    elif parameters.quote_labels and sum(kept) != sum(others_kept):
-        _keep_quotes(leaves, kept, others, others_kept, parameters)
     wanted = brackets(gold, parameters, kept=kept)
     given = [] if predicted is None else brackets(predicted, parameters, kept=others_kept)
     leaves, others = list(compress(leaves, kept)), list(compress(others, others_kept))
@@ -437,40 +361,3 @@ def _crossing(gold: Sequence[Span], predicted: Iterable[Span], length: int) -> i
 
 def _percent(part: int, whole: int) -> float:
     return 100.0 * part / whole if whole else 0.0
-
-
-def _keep_quotes(
-    leaves: Sequence[Tree],
-    kept: list[bool],
-    others: Sequence[Tree],
-    others_kept: list[bool],
-    parameters: EvalbParameters,
-) -> None:
-    """Keep quotation marks that only one tree deletes, after the same number of kept words.
-
-    This changes `kept` and `others_kept`.
-    """
-    gold, given = _quotes(leaves, kept, parameters), _quotes(others, others_kept, parameters)
-    i = j = 0
-    more = others_more = 0  # words kept on either side that were deleted before
-    while i < len(gold) and j < len(given):
-        (at, before), (other_at, other_before) = gold[i], given[j]
-        ahead = before + more - other_before - others_more
-        if ahead == 0 and kept[at] != others_kept[other_at]:
-            more += not kept[at]
-            others_more += not others_kept[other_at]
-            kept[at] = others_kept[other_at] = True
-        i += ahead <= 0
-        j += ahead >= 0
-
-
-def _quotes(
-    leaves: Sequence[Tree], kept: Sequence[bool], parameters: EvalbParameters
-) -> list[tuple[int, int]]:
-    """Return the index of each quotation mark, and the number of kept words before it."""
-    before = accumulate(kept, initial=0)
-    return [
-        (at, count)
-        for at, (leaf, count) in enumerate(zip(leaves, before, strict=False))
-        if leaf.label in parameters.quote_labels and leaf.word in parameters.quote_words
-    ]

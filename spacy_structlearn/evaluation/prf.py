@@ -75,7 +75,7 @@ def score_spans(
     the same on both sides. Raises StructlearnError if the numbers of documents differ.
     """
     check_numbers(gold_docs, predicted_docs, "documents")
-    correct, predicted, gold = Counter(), Counter(), Counter()
+    correct, predicted, gold = Counter[str](), Counter[str](), Counter[str]()
     for wanted, given in zip(gold_docs, predicted_docs, strict=True):
         wanted, given = Counter(wanted), Counter(given)
         for counts, spans in ((gold, wanted), (predicted, given), (correct, wanted & given)):

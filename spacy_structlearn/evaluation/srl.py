@@ -79,7 +79,7 @@ def score_roles(
     Raises StructlearnError if the numbers of sentences differ, or for an empty span.
     """
     check_numbers(gold, predicted, "sentences")
-    correct, given, wanted = Counter(), Counter(), Counter()
+    correct, given, wanted = Counter[str](), Counter[str](), Counter[str]()
     identified = propositions = perfect = 0
     for wanted_frames, given_frames in zip(gold, predicted, strict=True):
         left, right = _by_predicate(wanted_frames, excluded), _by_predicate(given_frames, excluded)

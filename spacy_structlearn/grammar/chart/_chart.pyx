@@ -40,27 +40,10 @@ from spacy_structlearn.grammar.chart.passes._fine cimport (
     prune,
     read_tree,
 )
-from spacy_structlearn.grammar.chart.passes._first cimport (
-    build_forest,
-    inside_coarse,
-    inside_factored,
-    list_forest,
-    outside_coarse,
-    outside_factored,
-    reserve_chart,
-    reserve_factored,
-    reserve_lists,
-    sentence_score_coarse,
-)
+from spacy_structlearn.grammar.chart.passes._first cimport fill_coarse, fill_factored
 from spacy_structlearn.grammar.chart.passes._structures cimport (
     BLOCKED,
-    INSIDE,
-    LEVELS,
-    LISTING,
-    N_STAGES,
     OUT_OF_MEMORY,
-    OUTSIDE,
-    PACKING,
     PARSED,
     UNPARSED,
     Coarse,
@@ -73,7 +56,6 @@ from spacy_structlearn.grammar.chart.passes._structures cimport (
     TagRules,
     Work,
     by_start,
-    end_stage,
 )
 from spacy_structlearn.kernels.vectors cimport flush_subnormals, restore_subnormals
 
@@ -102,48 +84,20 @@ cdef struct Task:
     bint derivations  # whether the best derivation is marked
 
 
-cdef int fill_chart(const Task* t, Work* w, int n, const float** lexicon, const int* strides,
-                    bint exhaustive, float relax) noexcept nogil:
-    """Make the first pass, and list what has a posterior above the threshold."""
-    cdef float keep = relax * t.keep[0 if exhaustive or t.n_levels < 3 else 1]
-    cdef int status
-    end_stage(w, -1)
-    if exhaustive:
-        if reserve_chart(w, t.coarse, n):
-            return OUT_OF_MEMORY
-        inside_coarse(t.coarse, w, n, lexicon[0], strides[0])
-        w.z = sentence_score_coarse(t.coarse, w, n)
-        end_stage(w, INSIDE)
-        if not w.z > 0:
-            return UNPARSED
-        outside_coarse(t.coarse, w, n)
-        end_stage(w, OUTSIDE)
-        status = build_forest(t.coarse, w, n, w.z, keep, keep * t.edge_factor, NULL)
-        end_stage(w, LISTING)
-        return status
-    if reserve_lists(w, t.coarse, n) or reserve_factored(w, t.coarse, t.factors, n):
-        return OUT_OF_MEMORY
-    w.z = inside_factored(t.coarse, t.factors, w, n, lexicon[1], strides[1])
-    end_stage(w, INSIDE)
-    if not w.z > 0:
-        return UNPARSED
-    if outside_factored(t.coarse, t.factors, w, n, w.z, keep) != PARSED:
-        return OUT_OF_MEMORY
-    end_stage(w, OUTSIDE)
-    status = list_forest(t.coarse, t.factors, w, n, w.z, keep * t.edge_factor)
-    end_stage(w, LISTING)
-    return status
-
-
 cdef int cascade(const Task* t, Work* w, int n, const float** lexicon, const int* strides,
                  int n_levels, bint exhaustive, float relax, float* z) noexcept nogil:
     """Run the first `n_levels` levels; lexicon: word scores at each level of `t.levels`.
 
     exhaustive: whether level 0 fills the chart. relax: times all thresholds.
     """
-    cdef int k, first = 1 if exhaustive else 2
-    cdef float keep
-    cdef int status = fill_chart(t, w, n, lexicon, strides, exhaustive, relax)
+    cdef int k, first = 1 if exhaustive else 2, status
+    # What fills the chart has the threshold of its level.
+    cdef float keep = relax * t.keep[0 if exhaustive or t.n_levels < 3 else 1]
+    if exhaustive:
+        status = fill_coarse(t.coarse, w, n, lexicon[0], strides[0], keep, keep * t.edge_factor, NULL)
+    else:
+        status = fill_factored(t.coarse, t.factors, w, n, lexicon[1], strides[1], keep,
+                               keep * t.edge_factor)
     if status != PARSED:
         return status
     # The last level goes through the forest even if it is the one that filled the chart.
@@ -157,7 +111,6 @@ cdef int cascade(const Task* t, Work* w, int n, const float** lexicon, const int
         outside_fine(t.coarse, &t.fine[0][t.levels[k]], w, z[0], NULL)
         keep = t.keep[max(min(k, t.n_levels - 2), 0)] * relax
         prune(t.coarse, w, keep, keep * t.edge_factor)
-        end_stage(w, LEVELS + k)
         if k == n_levels - 1 and not has_tree(t.coarse, w):
             return UNPARSED
     return PARSED
@@ -211,7 +164,6 @@ cdef int pack_sentence(const Task* t, Work* w, int n, const float** lexicon, con
         return OUT_OF_MEMORY
     # The posteriors of the cascade are still there.
     add_scores(t.coarse, w)
-    end_stage(w, PACKING)
     if n_levels[0] == t.n_levels:
         for x in range(1, t.n_grammars):
             g = &t.fine[x][t.last[x]]
@@ -222,7 +174,6 @@ cdef int pack_sentence(const Task* t, Work* w, int n, const float** lexicon, con
                 outside_fine(t.coarse, g, w, own, NULL)
                 add_scores(t.coarse, w)
                 n_grammars += 1
-            end_stage(w, LEVELS + t.n_levels + x - 1)
     scale = 1.0 / n_grammars
     for e in range(first, p.n_edges):
         p.scores[e] *= scale
@@ -615,21 +566,6 @@ cdef class Chart:
     def __dealloc__(self):
         free_work(&self.work)
 
-    @property
-    def seconds(self):
-        """Seconds by stage since the grammar was set: a dict.
-
-        The stages are the inside and outside scores of the first pass, listing its forest, packing
-        the last one, and the passes of each further level of the cascade and of each further
-        grammar.
-        """
-        if self.parser is None:
-            return {}
-        names = ["inside", "outside", "listing", "packing"]
-        names += [f"level_{level}" for level in self.parser._numbers[:self.parser.task.n_levels]]
-        names += [f"grammar_{x + 1}" for x in range(1, self.parser.task.n_grammars)]
-        return dict(zip(names, self.work.seconds))
-
     cdef int begin(self, Grammar grammar) except -1:
         """Prepare for this grammar; what was there before is no longer read."""
         if grammar is not self.grammar:
@@ -802,18 +738,13 @@ cdef class Chart:
         self.begin(grammar)
         with nogil:
             mode = flush_subnormals()
-            status = OUT_OF_MEMORY
-            if reserve_chart(w, c, n) == 0:
-                inside_coarse(c, w, n, &lexicon[0, 0], lexicon.shape[1])
-                w.z = sentence_score_coarse(c, w, n)
-                status = UNPARSED
-                if w.z > 0:
-                    for x in range(n):
-                        made += w.n_tags[x]
-                    for k in range(<Py_ssize_t>n * (n + 1) // 2 * c.n_pad):
-                        made += w.upper[k] > 0.0
-                    outside_coarse(c, w, n)
-                    status = build_forest(c, w, n, w.z, keep, keep_edge, &gold[0, 0, 0])
+            status = fill_coarse(c, w, n, &lexicon[0, 0], lexicon.shape[1], keep, keep_edge,
+                                 &gold[0, 0, 0])
+            if status == PARSED:
+                for x in range(n):
+                    made += w.n_tags[x]
+                for k in range(<Py_ssize_t>n * (n + 1) // 2 * c.n_pad):
+                    made += w.upper[k] > 0.0
             restore_subnormals(mode)
         if status == OUT_OF_MEMORY:
             raise MemoryError

@@ -15,7 +15,7 @@ are left^T C parent x: so each step from cell to cell is one matrix.
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,8 +97,8 @@ def blocks(level: Level, share: float = 0.0) -> Blocks:
     rule, substates = level.entry_substates
     local, parent = places - offsets[rule], substates[:, 0]
     pair = substates[:, 1] * level.substates[level.rules.binary[rule, 2]] + substates[:, 2]
-    entries = (rule, parent, pair, values)
-    groups = level.substates
+    entries: tuple[NDArray[Any], ...] = (rule, parent, pair, values)
+    groups: NDArray[np.integer] = level.substates
     if share > 0 and len(values):
         groups = _groups(level, rule, parent, pair)
         entries = _shared(level, groups, share, *entries)

@@ -74,42 +74,45 @@ class Hypergraphs:
         """Concatenate forests."""
         if not parts:
             none, start = np.empty(0, np.int32), np.zeros(1, np.int64)
-            tables = none.reshape(0, 3), start, start, start, none, none.reshape(0, 2)
-            return cls(*tables, np.empty(0), none, none, none)
-
-        def offsets(name: str) -> NDArray[np.int64]:
-            sizes = [np.diff(getattr(part, name)) for part in parts]
-            return np.cumsum(np.concatenate([np.zeros(1, np.int64), *sizes]))
-
+            items, tails = none.reshape(0, 3), none.reshape(0, 2)
+            return cls(items, start, start, start, none, tails, np.empty(0), none, none, none)
         firsts = np.cumsum([0, *(len(part.items) for part in parts)]).tolist()
-        made = [
-            np.where(part.made >= 0, part.made + np.int32(first), np.int32(-1))
-            for part, first in zip(parts, firsts, strict=False)
-        ]
-        names = ("items", "begins", "tails", "scores", "n_words", "chain")
-        return cls(
-            **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names},
-            **{name: offsets(name) for name in ("item_offsets", "node_offsets", "edge_offsets")},
-            made=np.concatenate(made),
-        )
+        arrays: dict[str, Any] = {
+            "made": np.concatenate(
+                [
+                    np.where(part.made >= 0, part.made + np.int32(first), np.int32(-1))
+                    for part, first in zip(parts, firsts, strict=False)
+                ]
+            )
+        }
+        for name in ("items", "begins", "tails", "scores", "n_words", "chain"):
+            arrays[name] = np.concatenate([getattr(part, name) for part in parts])
+        for name in ("item_offsets", "node_offsets", "edge_offsets"):
+            sizes = [np.diff(getattr(part, name)) for part in parts]
+            arrays[name] = np.cumsum(np.concatenate([np.zeros(1, np.int64), *sizes]))
+        return cls(**arrays)
 
     def select(self, sentences: Sequence[int] | NDArray[np.integer]) -> Hypergraphs:
         """Return the forests of some sentences, in this order."""
         return Hypergraphs.joined([self._one(int(sentence)) for sentence in sentences])
 
     def _one(self, x: int) -> Hypergraphs:
-        offsets = (self.item_offsets, self.node_offsets, self.edge_offsets)
-        parts = items, nodes, edges = [slice(*ends[x : x + 2].tolist()) for ends in offsets]
+        items, nodes, edges = (
+            slice(*offsets[x : x + 2].tolist())
+            for offsets in (self.item_offsets, self.node_offsets, self.edge_offsets)
+        )
         made = self.made[edges]
         return Hypergraphs(
-            self.items[items],
-            *(np.array([0, part.stop - part.start], np.int64) for part in parts),
-            self.begins[nodes.start + x : nodes.stop + x + 1],
-            self.tails[edges],
-            self.scores[edges],
-            np.where(made >= 0, made - np.int32(items.start), np.int32(-1)),
-            self.n_words[x : x + 1],
-            self.chain[edges],
+            items=self.items[items],
+            item_offsets=np.array([0, items.stop - items.start], np.int64),
+            node_offsets=np.array([0, nodes.stop - nodes.start], np.int64),
+            edge_offsets=np.array([0, edges.stop - edges.start], np.int64),
+            begins=self.begins[nodes.start + x : nodes.stop + x + 1],
+            tails=self.tails[edges],
+            scores=self.scores[edges],
+            made=np.where(made >= 0, made - np.int32(items.start), np.int32(-1)),
+            n_words=self.n_words[x : x + 1],
+            chain=self.chain[edges],
         )
 
     @property
@@ -336,7 +339,8 @@ def _k_best(
             todo = [other for other in others if other not in seen]
             seen.update(todo)
     for score, *top in best[-1]:
-        edges, stack = [], [top]
+        edges: list[int] = []
+        stack: list[Any] = [top]
         while stack:
             edge, ranks = stack.pop()
             edges.append(edge)

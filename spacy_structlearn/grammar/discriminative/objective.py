@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,11 +45,11 @@ class Parts(NamedTuple):
     own, rows: in the layout of `lexicon.LexiconLevel`, the rows one after another.
     """
 
-    binary: NDArray[np.floating]
-    unary: NDArray[np.floating]
-    root: NDArray[np.floating]
-    own: NDArray[np.floating]
-    rows: NDArray[np.floating]
+    binary: NDArray[Any]
+    unary: NDArray[Any]
+    root: NDArray[Any]
+    own: NDArray[Any]
+    rows: NDArray[Any]
 
 
 class TerminalMap:
@@ -106,8 +106,8 @@ class TerminalMap:
         of_rows = each * self._share * rows[self._cell]
         of_own = each[self._has] * own[self._own]
         return (
-            np.bincount(self._own, weights=of_own, minlength=len(own)),
-            np.bincount(self._cell, weights=of_rows, minlength=len(rows)),
+            np.bincount(self._own, of_own, len(own)).astype(np.float64, copy=False),
+            np.bincount(self._cell, of_rows, len(rows)).astype(np.float64, copy=False),
         )
 
 
@@ -131,10 +131,8 @@ class Parameterization:
         self.own_tags = lexicon.pair_tags[lexicon.pair_weights == 0]
         probabilities = probabilities_of(level, words)
         if base == "generative":
-            self.base = Parts(
-                *(np.where(p < LEAST, np.float32(0), p) for p in probabilities[:3]),
-                *probabilities[3:],
-            )
+            large = [np.where(p < LEAST, np.float32(0), p) for p in probabilities[:3]]
+            self.base = Parts._make([*large, *probabilities[3:]])
         else:
             ones = [np.ones(len(part), np.float32) for part in probabilities]
             # A signature has weights for all substates of the tags that it was seen with.
@@ -142,7 +140,7 @@ class Parameterization:
             seen = np.add.reduceat(words.rows, cumulative(substates)[:-1], axis=1) > 0
             rows = np.repeat(seen, substates, axis=1).astype(np.float32)
             rows[-1] = words.rows[-1]
-            self.base = Parts(*ones[:4], rows.reshape(-1))
+            self.base = Parts._make([*ones[:4], rows.reshape(-1)])
         self._bounds = np.cumsum([len(part) for part in self.base])
         support = np.flatnonzero(np.concatenate(self.base))
         if base != "generative":
@@ -402,11 +400,10 @@ class GrammarLikelihood:
             return np.inf, np.zeros_like(theta)
         level = self.parameterization.level
         refined = Level(level.rules, level.substates, level.ancestors, *parts[:3])
-        value, counts = self.engine.expected_counts(
-            (refined, level_weights(level, parts, self._map))
-        )
-        own, rows = self._map.counts(counts.terminal, parts.own, parts.rows)
-        gradient = self.parameterization.parameters_of(Parts(*counts[:3], own, rows))
+        arrays = level_weights(level, parts, self._map)
+        value, (*others, terminal) = self.engine.expected_counts((refined, arrays))
+        words = self._map.counts(terminal, parts.own, parts.rows)
+        gradient = self.parameterization.parameters_of(Parts._make([*others, *words]))
         np.negative(gradient, out=gradient)
         if self.l2:
             gradient += self.l2 * theta

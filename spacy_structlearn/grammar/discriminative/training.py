@@ -220,7 +220,10 @@ class ConditionalGrammarTrainer(StagedTrainer[ConditionalGrammarSettings]):
 
     def _new_optimizer(self, start: NDArray[np.float64]) -> LBFGS:
         settings = self.settings
-        options = {"memory": settings.memory, "value_tolerance": settings.conditional_tolerance}
+        options: dict[str, Any] = {
+            "memory": settings.memory,
+            "value_tolerance": settings.conditional_tolerance,
+        }
         if settings.l1:
             return OWLQN(start, l1=settings.l1, **options)
         return LBFGS(start, **options)
@@ -245,7 +248,8 @@ class ConditionalGrammarTrainer(StagedTrainer[ConditionalGrammarSettings]):
         stored = state["optimizer"]
         optimizer = None if stored is None else kind.from_bytes(stored.tobytes())
         records = [
-            LevelRecord(*record[:-1], ForestStatistics(*record[-1])) for record in state["records"]
+            LevelRecord(*[*record[:-1], ForestStatistics(*record[-1])])
+            for record in state["records"]
         ]
         self.close()
         self._thetas, self._lost = thetas, lost

@@ -12,7 +12,6 @@ from grammar.grammars import (
     numpy_log_likelihood,
     numpy_posteriors,
     random_grammar,
-    sample_grammar,
     sentence,
     word_scores,
 )
@@ -373,17 +372,3 @@ def test_edges_that_are_not_a_tree():
     for wrong in ((parser, nothing[1:]), (compiled(grammar), nothing)):
         with pytest.raises(ValueError, match="not those"):
             chart.log_probabilities(*wrong)
-
-
-def test_the_time_of_each_stage_is_known():
-    parser = ChartParser(sample_grammar(3))
-    with parser._charts.borrowed() as chart:
-        assert chart.seconds == {}
-    parser.parse([["The", "dog", "barks", "."]])
-    with parser._charts.borrowed() as chart:
-        stages = chart.seconds
-    names = ["inside", "outside", "listing", "packing", "level_0", "level_1", "level_2"]
-    assert list(stages) == names
-    assert 0 < sum(stages.values()) < 1
-    assert stages["inside"] > 0
-    assert stages["level_2"] > 0

@@ -423,8 +423,8 @@ cdef inline int scaled(float* v, int n, const uint64_t* mask, int power) noexcep
     return power + e
 
 
-cdef inline const uint64_t* mask_of(const Work* w, int item) noexcept nogil:
-    return NULL if w.masks == NULL else &w.masks[item]
+cdef inline uint64_t* mask_of(const Work* w, int item) noexcept nogil:
+    return NULL if w.masks == NULL else w.masks + item
 
 
 cdef inline void enter_word(const Fine* g, Work* w, int item, const float* lexicon, int stride) noexcept nogil:

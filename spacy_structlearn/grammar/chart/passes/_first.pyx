@@ -1128,3 +1128,35 @@ cdef int write_vectors(const Factors* g, Work* w, int begin) noexcept nogil:
         mix(w.right_rows + <Py_ssize_t>item * rank, g.right + row, g.right + row + x, first, second,
             rank)
     return 0
+
+
+# -------------------------------------------------------------------------------------------------
+# the two passes
+# -------------------------------------------------------------------------------------------------
+cdef int fill_coarse(const Coarse* g, Work* w, int n, const float* lexicon, int stride, float keep,
+                     float keep_edge, const int32_t* gold) noexcept nogil:
+    """Fill the chart of a sentence by level 0, set its score z, and list what is left.
+
+    keep, keep_edge, gold: see `build_forest`.
+    """
+    if reserve_chart(w, g, n):
+        return OUT_OF_MEMORY
+    inside_coarse(g, w, n, lexicon, stride)
+    w.z = sentence_score_coarse(g, w, n)
+    if not w.z > 0:
+        return UNPARSED
+    outside_coarse(g, w, n)
+    return build_forest(g, w, n, w.z, keep, keep_edge, gold)
+
+
+cdef int fill_factored(const Coarse* c, const Factors* g, Work* w, int n, const float* lexicon, int stride,
+                       float keep, float keep_edge) noexcept nogil:
+    """Do the same by a level with decomposed rules. keep, keep_edge: least posteriors."""
+    if reserve_lists(w, c, n) or reserve_factored(w, c, g, n):
+        return OUT_OF_MEMORY
+    w.z = inside_factored(c, g, w, n, lexicon, stride)
+    if not w.z > 0:
+        return UNPARSED
+    if outside_factored(c, g, w, n, w.z, keep) != PARSED:
+        return OUT_OF_MEMORY
+    return list_forest(c, g, w, n, w.z, keep_edge)

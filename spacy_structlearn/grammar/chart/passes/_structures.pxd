@@ -13,13 +13,6 @@ cdef enum:
     # what a span may be: anything, or nothing since it crosses a bracket that must be
     FREE = -1
     BLOCKED = -2
-    # stages of a parse, of which the time is taken
-    INSIDE = 0
-    OUTSIDE = 1
-    LISTING = 2
-    PACKING = 3
-    LEVELS = 4  # of the cascade, then further grammars
-    N_STAGES = 16
 
 cdef extern from *:
     """
@@ -184,7 +177,7 @@ cdef struct Work:
     # The workspace of one thread.
     Forest f
     # by item of the forest, NULL in the parser: its substates, and the pair of a word and a tag
-    const uint64_t* masks
+    uint64_t* masks
     const int32_t* words_of
     Packed packed
     # constraints of the sentence, see `constraints.Limits`; NULL: none
@@ -269,29 +262,6 @@ cdef struct Work:
     Py_ssize_t* place
     int32_t* stack
     int stack_size
-    double[N_STAGES] seconds  # since the grammar was set
-    double mark  # when the last stage ended
-
-
-cdef extern from *:
-    """
-    #include <time.h>
-    static inline double seconds_now(void)
-    {
-        struct timespec t;
-        timespec_get(&t, TIME_UTC);
-        return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-    }
-    """
-    double seconds_now() noexcept nogil
-
-
-cdef inline void end_stage(Work* w, int stage) noexcept nogil:
-    """Add the time since the end of the stage before to this one; with -1 to none."""
-    cdef double now = seconds_now()
-    if stage >= 0:
-        w.seconds[stage if stage < N_STAGES else N_STAGES - 1] += now - w.mark
-    w.mark = now
 
 
 cdef inline int reserve_more(Forest* f, int cells, int items, int groups, int edges, int unaries) noexcept nogil:
