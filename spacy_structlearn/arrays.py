@@ -39,12 +39,12 @@ class Coded:
     def of(cls, values: Iterable[Any]) -> Coded:
         """Return the column of these values."""
         values = list(values)
-        known = dict.fromkeys(values)
-        known.pop(None, None)
-        numbers = {text: number for number, text in enumerate(known)}
+        texts = dict.fromkeys(values)
+        texts.pop(None, None)
+        numbers = {text: number for number, text in enumerate(texts)}
         numbers[None] = -1
         codes = np.fromiter(map(numbers.__getitem__, values), dtype=np.intp, count=len(values))
-        return cls([*known, None], codes)
+        return cls([*texts, None], codes)
 
     def at(self, rows: NDArray[np.integer] | slice) -> Coded:
         """Return the values of these rows."""
@@ -79,7 +79,7 @@ def check_offsets(offsets: NDArray[np.int64], n_tokens: int) -> NDArray[np.int64
 
 def find_symbols(symbols: NDArray[np.uint64], known: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Return the place of each symbol in `known` (ascending), len(known) if it is not there."""
-    places = np.searchsorted(known, symbols)
-    found = places < len(known)
-    found[found] = known[places[found]] == symbols[found]
-    return np.where(found, places, len(known))
+    rows = np.searchsorted(known, symbols)
+    found = rows < len(known)
+    found[found] = known[rows[found]] == symbols[found]
+    return np.where(found, rows, len(known))

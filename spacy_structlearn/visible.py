@@ -19,6 +19,6 @@ def visible(text: str) -> str:
     return HIDDEN.sub(_escape, text)
 
 
-def _escape(found: re.Match[str]) -> str:
-    units = found[0].encode("utf-16-be", "surrogatepass").hex()
+def _escape(match: re.Match[str]) -> str:
+    units = match[0].encode("utf-16-be", "surrogatepass").hex()
     return "".join(rf"\u{units[begin : begin + 4]}" for begin in range(0, len(units), 4))

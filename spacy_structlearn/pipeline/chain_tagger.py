@@ -94,9 +94,9 @@ class ChainTagger(BatchTrainable):
         """Get the sentences of the example whose tokens all have a known tag."""
         tokens = read_tokens([example.predicted], self.estimator.attributes, self.name)
         tags = np.array(example.get_aligned("TAG", as_string=True), dtype=object)[tokens.positions]
-        known = np.array([tag in self.cfg["labels"] for tag in tags], dtype=bool)
+        has_label = np.array([tag in self.cfg["labels"] for tag in tags], dtype=bool)
         sentences = (slice(*bounds) for bounds in pairwise(tokens.offsets.tolist()))
-        whole = [sentence for sentence in sentences if known[sentence].all()]
+        whole = [sentence for sentence in sentences if has_label[sentence].all()]
         if not whole:
             return None
         columns = template_columns(
@@ -113,16 +113,16 @@ class ChainTagger(BatchTrainable):
         self.require_parameters()
         tokens = read_tokens(docs, self.estimator.attributes, self.name)
         columns = template_columns(tokens.columns, self.parameters, self.estimator.settings)
-        found = candidates(self.parameters, columns, tokens.offsets)
+        posteriors = candidates(self.parameters, columns, tokens.offsets)
         strings = self.vocab.strings
         symbols = np.array([strings[tag] for tag in self.parameters.labels], dtype=np.uint64)
-        uncertain, rivals = found.uncertain(CERTAIN, SMALLEST)
+        uncertain, rivals = posteriors.uncertain(CERTAIN, SMALLEST)
         indices = np.repeat(tokens.positions[uncertain], np.diff(rivals.starts)).tolist()
         rival_symbols = symbols[rivals.labels].tolist()
         # Where the words and the candidates of each Doc begin.
         words = tokens.offsets[tokens.docs]
         firsts = rivals.starts[np.searchsorted(uncertain, words)].tolist()
-        words, tags = words.tolist(), symbols[found.best()]
+        words, tags = words.tolist(), symbols[posteriors.best()]
         return [
             Tags(
                 tokens.positions[begin:end],
@@ -136,7 +136,7 @@ class ChainTagger(BatchTrainable):
 
     def set_annotations(self, docs: Sequence[Doc], tags: Sequence[Tags]) -> None:
         """Write tags and candidates, replacing existing ones."""
-        for doc, found in zip(docs, tags, strict=True):
+        for doc, of_doc in zip(docs, tags, strict=True):
             # Symbols are the same in all vocabs, but another vocab may lack the strings.
             if doc.vocab is not self.vocab:
                 for tag in self.labels:
@@ -144,12 +144,12 @@ class ChainTagger(BatchTrainable):
             # A symbol of 0 does not change the tag.
             if len(doc):
                 table = np.zeros((len(doc), 1), dtype=np.uint64)
-                table[found.positions, 0] = found.tags
+                table[of_doc.positions, 0] = of_doc.tags
                 # spaCy's stub has thinc's type of arrays.
                 doc.from_array([TAG], table)  # type: ignore[arg-type]
-            ends = [token + 1 for token in found.tokens]
-            spans = zip(found.symbols, found.tokens, ends, strict=True)
-            set_spans(doc, TAG_CANDIDATES, spans, found.probabilities.copy())
+            ends = [token + 1 for token in of_doc.tokens]
+            spans = zip(of_doc.symbols, of_doc.tokens, ends, strict=True)
+            set_spans(doc, TAG_CANDIDATES, spans, of_doc.probabilities.copy())
 
 
 make_chain_tagger = factory(

@@ -147,9 +147,9 @@ class NPChunker(BatchTrainable):
         # Look up each label once; a Doc may have another vocab.
         for strings in {id(doc.vocab): doc.vocab.strings for doc in docs}.values():
             ids = {label: strings.add(label) for label in self.labels}
-        for doc, found in zip(docs, chunks, strict=True):
-            scores = np.array([chunk[3] for chunk in found], dtype=np.float32)
-            spans = ((ids[label], start, end) for label, start, end, _ in found)
+        for doc, of_doc in zip(docs, chunks, strict=True):
+            scores = np.array([chunk[3] for chunk in of_doc], dtype=np.float32)
+            spans = ((ids[label], start, end) for label, start, end, _ in of_doc)
             set_spans(doc, self.key, spans, scores)
 
     def n_best(
@@ -203,8 +203,8 @@ class NPChunker(BatchTrainable):
         }
         names = model.templates.names(symbols)
         keys = np.array(list(names), dtype=np.uint64)
-        known = keys[model.rows(keys) >= 0].tolist()
-        model.names |= {key: names[key] for key in known}  # it may have learned on
+        weighted = keys[model.rows(keys) >= 0].tolist()
+        model.names |= {key: names[key] for key in weighted}  # it may have learned on
 
     def _symbol_name(self, column: str, symbol: int) -> str:
         if column.startswith("CLASS"):
@@ -219,13 +219,13 @@ class NPChunker(BatchTrainable):
 def _brackets(docs: Sequence[Doc], tokens: Tokens) -> np.ndarray | None:
     """Get the brackets of all trees as rows of `tokens.columns`: int64 (n, 2), or None."""
     groups = [extensions.aligned_group(doc, CONSTITUENTS) or () for doc in docs]
-    places = [place for group in groups for span in group for place in (span.start, span.end)]
-    if not places:
+    bounds = [bound for group in groups for span in group for bound in (span.start, span.end)]
+    if not bounds:
         return None
     # Number the tokens of all Docs like the rows, but including white space.
     lengths = [len(doc) for doc in docs]
     firsts = np.cumsum([0, *lengths[:-1]])
-    brackets = np.array(places).reshape(-1, 2)
+    brackets = np.array(bounds).reshape(-1, 2)
     brackets += np.repeat(firsts, [len(group) for group in groups])[:, None]
     # The marker at the end of a phrase begins the next chunk (`trees.chunks`, rule 5).
     markers = [docs[0].vocab.strings[tag] for tag in PENN.possessives]

@@ -104,9 +104,11 @@ class SentenceSplitter(BatchTrainable):
         if not example.reference.has_annotation("SENT_START"):
             return None
         text = self._read([example.predicted])
-        if not len(text.kept):
+        if not len(text.positions):
             return None
-        starts = np.array([start == 1 for start in example.get_aligned_sent_starts()])[text.kept]
+        starts = np.array([start == 1 for start in example.get_aligned_sent_starts()])[
+            text.positions
+        ]
         # White space before the first word is not a sentence.
         starts[0] = True
         columns = template_columns(
@@ -125,9 +127,9 @@ class SentenceSplitter(BatchTrainable):
         # This differs from the best label sequence in few places, and is as accurate.
         return text.boundaries(probabilities > 0.5, probabilities)
 
-    def set_annotations(self, docs: Sequence[Doc], found: Sequence[Boundaries]) -> None:
+    def set_annotations(self, docs: Sequence[Doc], predictions: Sequence[Boundaries]) -> None:
         """Write the sentence starts of each Doc, and the span group, replacing what was there."""
-        for doc, (starts, likely) in zip(docs, found, strict=True):
+        for doc, (starts, likely) in zip(docs, predictions, strict=True):
             if len(doc):
                 # spaCy's stub has thinc's type of arrays.
                 doc.from_array([IDS["SENT_START"]], starts[:, None])  # type: ignore[arg-type]
@@ -149,11 +151,11 @@ class SentenceSplitter(BatchTrainable):
         ids, scores = n_best(self.parameters, columns, text.layout.offsets, n, known)
         readings = []
         for row, score in zip(ids, scores.sum(axis=1).tolist(), strict=True):
-            if score == -np.inf or not len(text.kept):
+            if score == -np.inf or not len(text.positions):
                 break
             first = np.flatnonzero(row == self._label(_BEGINS))
-            starts = text.kept[first].tolist()
-            ends = (text.kept[np.append(first[1:], len(row)) - 1] + 1).tolist()
+            starts = text.positions[first].tolist()
+            ends = (text.positions[np.append(first[1:], len(row)) - 1] + 1).tolist()
             readings.append((score, [Span(doc, s, e) for s, e in zip(starts, ends, strict=True)]))
         return readings
 
@@ -162,7 +164,7 @@ class SentenceSplitter(BatchTrainable):
 
     def _known(self, text: _Text) -> NDArray[np.int64]:
         """Get the labels of the tokens whose label is given, -1 for the others."""
-        known = np.full(len(text.kept), -1, dtype=np.int64)
+        known = np.full(len(text.positions), -1, dtype=np.int64)
         known[text.preset == _NO_START] = self._label(_GOES_ON)
         settled = (text.preset == _START) | (text.layout.gaps == boundaries.BEGINNING)
         # A component that sets boundaries also sets those at blank lines.
@@ -178,7 +180,7 @@ class _Text:
     """The n tokens of some Docs that are not white space, as arrays.
 
     columns: uint64 (n, k), token attributes and `boundaries.COLUMNS`.
-    kept: int64 (n), index of each token in its Doc.
+    positions: int64 (n), index of each token in its Doc.
     preset: uint64 (n), SENT_START.
     layout: the layout of the text.
     """
@@ -186,16 +188,16 @@ class _Text:
     def __init__(self, docs: Sequence[Doc], attributes: Sequence[str], component: str):
         lexical = [name for name in attributes if name not in boundaries.COLUMNS]
         tokens = read_tokens(docs, [*lexical, *_READ], component)
-        orth, lower, places, lengths, self.preset = tokens.columns[:, len(lexical) :].T
+        orth, lower, characters, lengths, self.preset = tokens.columns[:, len(lexical) :].T
         # The start of a sentence may be set at the white space before its first word.
         self.preset[tokens.offsets[:-1]] = _START
-        self.kept = tokens.positions
+        self.positions = tokens.positions
         self._bounds = tokens.offsets[tokens.docs]  # the first of the n tokens of each Doc
         self._sizes = [len(doc) for doc in docs]
         sizes = np.diff(self._bounds)
         # Characters are counted through all Docs.
         before = np.cumsum([0, *(doc[-1].idx + len(doc[-1]) + 1 if doc else 0 for doc in docs)])
-        starts = places.astype(np.int64) + np.repeat(before[:-1], sizes)
+        starts = characters.astype(np.int64) + np.repeat(before[:-1], sizes)
         ends = starts + lengths.astype(np.int64)
         self.layout = Layout(
             documents=np.repeat(np.cumsum(sizes > 0) - 1, sizes),
@@ -205,29 +207,29 @@ class _Text:
             kinds=_by_type(docs, orth, word_kind),
             words=lower,
         )
-        found = {name: tokens.columns[:, column] for column, name in enumerate(lexical)}
+        read = {name: tokens.columns[:, column] for column, name in enumerate(lexical)}
         # np.stack needs a column, and templates such as "bias" read none.
-        self.columns = np.empty((len(self.kept), len(attributes)), dtype=np.uint64)
+        self.columns = np.empty((len(self.positions), len(attributes)), dtype=np.uint64)
         for column, name in enumerate(attributes):
-            self.columns[:, column] = found[name] if name in found else self.layout.column(name)
+            self.columns[:, column] = read[name] if name in read else self.layout.column(name)
 
     def boundaries(
         self, begins: NDArray[np.bool_], probabilities: NDArray[np.float64]
     ) -> list[Boundaries]:
         """Convert decisions and probabilities of the n tokens to the boundaries of each Doc."""
         likely = np.flatnonzero(probabilities >= SMALLEST)
-        tokens, scores = self.kept[likely].tolist(), probabilities[likely].tolist()
+        tokens, scores = self.positions[likely].tolist(), probabilities[likely].tolist()
         pairs = list(zip(tokens, scores, strict=True))
-        places = np.searchsorted(likely, self._bounds).tolist()
-        found = []
-        rows = zip(self._sizes, pairwise(self._bounds.tolist()), pairwise(places), strict=True)
+        cuts = np.searchsorted(likely, self._bounds).tolist()
+        of_docs = []
+        rows = zip(self._sizes, pairwise(self._bounds.tolist()), pairwise(cuts), strict=True)
         for size, (first, end), (low, high) in rows:
             starts = np.full(size, _NO_START, dtype=np.uint64)
             # A Doc begins with a sentence, even if it begins with white space.
-            starts[self.kept[first + 1 : end][begins[first + 1 : end]]] = _START
+            starts[self.positions[first + 1 : end][begins[first + 1 : end]]] = _START
             starts[:1] = _START
-            found.append((starts, pairs[low:high]))
-        return found
+            of_docs.append((starts, pairs[low:high]))
+        return of_docs
 
 
 def _line_breaks(
@@ -240,14 +242,14 @@ def _line_breaks(
     """
     tables = [doc.to_array([IDS["IS_SPACE"], IDS["IDX"], IDS["ORTH"]]) for doc in docs]
     spaces = [table[table[:, 0] == 1] for table in tables]
-    places = [
-        own[:, 1].astype(np.int64) + first for own, first in zip(spaces, before, strict=False)
+    firsts = [
+        table[:, 1].astype(np.int64) + first for table, first in zip(spaces, before, strict=False)
     ]
-    orth = np.concatenate([np.zeros(0, dtype=np.uint64), *(own[:, 2] for own in spaces)])
+    orth = np.concatenate([np.zeros(0, dtype=np.uint64), *(table[:, 2] for table in spaces)])
     breaks = _by_type(docs, orth, lambda space: len(f"{space}.".splitlines()) - 1)
     total = np.cumsum(np.append(0, breaks))
-    found = np.searchsorted(np.concatenate([np.zeros(0, dtype=np.int64), *places]), starts)
-    return np.diff(total[found], prepend=0)
+    behind = np.searchsorted(np.concatenate([np.zeros(0, dtype=np.int64), *firsts]), starts)
+    return np.diff(total[behind], prepend=0)
 
 
 def _by_type(

@@ -231,7 +231,7 @@ def _exceptions(plain: Tokenizer) -> dict[str, list[dict]]:
 
     The others would only cost time, because a Tokenizer looks for exceptions in every Doc.
     """
-    known = {
+    exceptions = {
         text: tokens
         for text, tokens in TOKENIZER_EXCEPTIONS.items()
         # The patterns cover the others.
@@ -240,21 +240,19 @@ def _exceptions(plain: Tokenizer) -> dict[str, list[dict]]:
     for (first, norm), *rest in _EXTRA:
         for spelled in (first, first.title()):
             pairs = ((spelled, norm), *rest)
-            known["".join(orth for orth, _ in pairs)] = [{ORTH: o, NORM: n} for o, n in pairs]
-    for text in [text for text in known if _IN_CAPITALS.search(text)]:
-        known[text.upper()] = [
+            exceptions["".join(orth for orth, _ in pairs)] = [{ORTH: o, NORM: n} for o, n in pairs]
+    for text in [text for text in exceptions if _IN_CAPITALS.search(text)]:
+        exceptions[text.upper()] = [
             {ORTH: token[ORTH].upper(), NORM: token.get(NORM, token[ORTH].lower())}
-            for token in known[text]
+            for token in exceptions[text]
         ]
-    known = expand_exc(known, "'", "’")
-    return {text: tokens for text, tokens in known.items() if _changes(plain, text, tokens)}
+    exceptions = expand_exc(exceptions, "'", "’")
+    return {text: tokens for text, tokens in exceptions.items() if _changes(plain, text, tokens)}
 
 
 def _changes(plain: Tokenizer, text: str, tokens: list[dict]) -> bool:
     """Check whether an exception changes the tokens or norms of the `plain` tokenizer."""
-    found = list(plain(text))
-    if [token.text for token in found] != [token[ORTH] for token in tokens]:
+    cut = list(plain(text))
+    if [token.text for token in cut] != [token[ORTH] for token in tokens]:
         return True
-    return any(
-        NORM in new and new[NORM] != old.norm_ for old, new in zip(found, tokens, strict=True)
-    )
+    return any(NORM in new and new[NORM] != old.norm_ for old, new in zip(cut, tokens, strict=True))

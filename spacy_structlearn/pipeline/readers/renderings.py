@@ -180,10 +180,10 @@ def items(text: SpacedText, width: int, random: Random) -> SpacedText:
     words, behind = [], []
     ends: list[bool] = []
     for number, (begin, end) in enumerate(pairwise(bounds), 1):
-        kept = min(end, begin + random.randint(1, MOST_WORDS))
-        words += [mark.format(number) for mark in bullet] + text.words[begin:kept]
+        last = min(end, begin + random.randint(1, MOST_WORDS))
+        words += [mark.format(number) for mark in bullet] + text.words[begin:last]
         behind += [BLANK] * len(bullet)
-        behind += [space and BLANK for space in text.behind[begin : kept - 1]] + [LINE_BREAK]
+        behind += [space and BLANK for space in text.behind[begin : last - 1]] + [LINE_BREAK]
         ends += [False] * (len(words) - len(ends) - 1) + [True]
     return SpacedText(words, behind[:-1], ends[:-1])
 

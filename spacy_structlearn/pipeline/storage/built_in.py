@@ -16,9 +16,9 @@ def directory(name: str | Path) -> Path:
         return FOLDER
     if isinstance(name, str) and is_package(name):
         # The files of a package are one folder deeper, under its name and version.
-        found = sorted(get_package_path(name).glob(f"{name}-*/config.cfg"))
-        if found:
-            return found[0].parent
+        configs = sorted(get_package_path(name).glob(f"{name}-*/config.cfg"))
+        if configs:
+            return configs[0].parent
     return Path(name)
 
 

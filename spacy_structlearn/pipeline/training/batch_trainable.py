@@ -350,16 +350,16 @@ class BatchTrainable(StoredComponent):
         self.require_adaptable()
         origin = self.parameters
         strengths = self.estimator.strengths
-        found = [(example, self.gold_data(example)) for example in examples]
-        known = [(example, gold) for example, gold in found if gold is not None]
-        if len(known) < LEAST_EXAMPLES or self.scorer is None:
+        pairs = [(example, self.gold_data(example)) for example in examples]
+        annotated = [(example, gold) for example, gold in pairs if gold is not None]
+        if len(annotated) < LEAST_EXAMPLES or self.scorer is None:
             return strengths[0]
-        held_out = [[example for example, _ in known[fold::FOLDS]] for fold in range(FOLDS)]
+        held_out = [[example for example, _ in annotated[fold::FOLDS]] for fold in range(FOLDS)]
         before = [self.main_score_on(part) for part in held_out]
         scores = np.zeros((len(strengths), FOLDS))
         try:
             for fold, part in enumerate(held_out):
-                rest = [gold for i, (_, gold) in enumerate(known) if i % FOLDS != fold]
+                rest = [gold for i, (_, gold) in enumerate(annotated) if i % FOLDS != fold]
                 for k, strength in enumerate(strengths):
                     self.parameters = self._adapter(origin, rest, strength).run()
                     scores[k, fold] = self.main_score_on(part)

@@ -130,7 +130,7 @@ def predict_fold(
     optimizer, dropout = training["optimizer"], training["dropout"]
     fix_random_seed(seed)
     copy = type(nlp)(nlp.vocab)
-    parts = _with_heard(nlp, name)
+    parts = _with_listened_to(nlp, name)
     frozen = [part for part in parts if part in training["frozen_components"]]
     learned = parts if getattr(nlp.get_pipe(name), "labels", ()) else []
     for part in parts:
@@ -155,7 +155,7 @@ def predict_fold(
         return annotated(copy, name, [example.predicted for example in examples[fold::folds]])
 
 
-def _with_heard(nlp: Language, name: str) -> list[str]:
+def _with_listened_to(nlp: Language, name: str) -> list[str]:
     """Get the names of a component and, before it, of those that it listens to."""
     heard = [
         other for other, of in nlp.components if name in getattr(of, "listening_components", ())
@@ -165,12 +165,12 @@ def _with_heard(nlp: Language, name: str) -> list[str]:
 
 def annotated(nlp: Language, name: str, docs: Iterable[Doc]) -> list[Doc]:
     """Annotate copies of the Docs by one component, and by those that it listens to."""
-    found: Iterable[Doc] = (doc.copy() for doc in docs)
-    for part in _with_heard(nlp, name):
+    copies: Iterable[Doc] = (doc.copy() for doc in docs)
+    for part in _with_listened_to(nlp, name):
         component = nlp.get_pipe(part)
         # The component may be disabled.
         if hasattr(component, "pipe"):
-            found = component.pipe(found, batch_size=nlp.batch_size)
+            copies = component.pipe(copies, batch_size=nlp.batch_size)
         else:
-            found = map(component, found)
-    return list(found)
+            copies = map(component, copies)
+    return list(copies)

@@ -145,9 +145,9 @@ def _lessons(
             left.remove(name)
         if not left:
             break
-        found = annotated(nlp, name, (example.predicted for example in so_far))
+        predicted = annotated(nlp, name, (example.predicted for example in so_far))
         so_far = [
-            Example(doc, example.reference) for doc, example in zip(found, so_far, strict=True)
+            Example(doc, example.reference) for doc, example in zip(predicted, so_far, strict=True)
         ]
     return lessons
 
@@ -168,18 +168,18 @@ def _unsplit(examples: Iterable[Example]) -> Iterator[Example]:
 
 def unset_attributes(nlp: Language) -> Iterator[tuple[str, str]]:
     """Iterate over components and the token attributes that they read but no earlier one sets."""
-    found: set[str] = set()
+    assigned: set[str] = set()
     for name, component in nlp.pipeline:
         read = getattr(getattr(component, "estimator", None), "attributes", ())
         for attribute in SET_BY_COMPONENTS:
-            if attribute in read and f"token.{attribute.lower()}" not in found:
+            if attribute in read and f"token.{attribute.lower()}" not in assigned:
                 yield name, f"token.{attribute.lower()}_"
         meta = nlp.get_pipe_meta(name)
-        found.update(meta.assigns)
+        assigned.update(meta.assigns)
         if meta.factory == "attribute_ruler":  # which can set all
             return
         if getattr(component, "set_tags", False):
-            found.add("token.tag")
+            assigned.add("token.tag")
 
 
 def _fit(
