@@ -35,11 +35,12 @@ N_TOKENS = "n_tokens"  # key in `attrs` of the constituents: length of the Doc t
 def set_spans(
     doc: Doc,
     key: str,
-    spans: Iterable[tuple[str, int, int] | tuple[str, int, int, str]],
+    spans: Iterable[tuple[str | int, int, int] | tuple[str | int, int, int, str]],
     scores: NDArray | None = None,
 ) -> None:
     """Replace `doc.spans[key]` by spans given as (label, start, end) or (label, start, end, kb_id).
 
+    label: a string, or its id in the vocab.
     scores: float32, one per span.
     """
     # Made by `map`, since documents have many spans. The arguments after the label are vectors.
