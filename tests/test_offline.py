@@ -34,8 +34,6 @@ ALLOWED = {
     # Modules that the source names, never a config or a file.
     "learning/training.py": {"import_module"},
     "pipeline/architectures.py": {"import_module"},
-    # pip, which builds the wheel: a list of arguments, and no shell.
-    "cli/package.py": {"subprocess"},
     # Between processes of one run, which have started one another; never from a file of a user.
     "cli/_ray.py": {"pickle"},
     "cli/_workers.py": {"pickle"},

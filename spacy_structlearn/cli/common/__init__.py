@@ -1,0 +1,1 @@
+"""What the commands share: reading and writing files, texts and corpora; printing."""
