@@ -96,9 +96,9 @@ MESSAGES = {
     "enough.",
     "SL069": "{folder} contains no files to read. Hidden files are skipped; check that this is "
     "the right folder.",
-    "SL072": "{place}: {deaths} processes died while they parsed it, the last one ({death}) "
-    "while no other was at work. Finished files are kept: remove this text from the input, or "
-    "give the processes more memory, and run the same command again.",
+    "SL072": "A process died while it parsed {place}, or texts behind them. Perhaps the system "
+    "killed it for lack of memory: choose fewer processes, or smaller batches. Finished files are "
+    "kept, and the same command continues.",
     "SL073": "{held_out} of the {of} documents of {path} would be held out. Choose another "
     "share, so that both parts have at least one document.",
     "SL075": "{path} is {what}, not a text. Use `structlearn apply` to parse it.",

@@ -14,7 +14,7 @@ import spacy
 import srsly
 
 import spacy_structlearn
-from spacy_structlearn.cli._pipelines import load
+from spacy_structlearn.cli.common.pipelines import load
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline.storage import built_in, digests
 

@@ -35,8 +35,8 @@ ALLOWED = {
     "learning/training.py": {"import_module"},
     "pipeline/architectures.py": {"import_module"},
     # Between processes of one run, which have started one another; never from a file of a user.
-    "cli/_ray.py": {"pickle"},
-    "cli/_workers.py": {"pickle"},
+    "cli/common/ray.py": {"pickle"},
+    "cli/common/parts.py": {"pickle"},
 }
 
 

@@ -15,10 +15,9 @@ from typing import Annotated
 import typer
 
 from ..errors import StructlearnError
-from ._cluster import ClusterCommand
-from ._terminal import echo, guard_errors, print_traceback
 from .adapt import adapt_cli
-from .apply import apply_cli
+from .apply import ClusterCommand, apply_cli
+from .common.terminal import echo, guard_errors, print_traceback
 from .convert import convert_cli
 from .evaluate import evaluate_cli
 from .find import find_cli

@@ -9,9 +9,9 @@ import typer
 
 from ..errors import StructlearnError
 from ..visible import visible
-from ._corpora import gold_docs
-from ._pipelines import HELP, load
-from ._terminal import table
+from .common.corpora import gold_docs
+from .common.pipelines import HELP, load
+from .common.terminal import table
 
 
 def adapt_cli(

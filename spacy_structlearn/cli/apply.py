@@ -12,27 +12,59 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, nullcontext
+from contextlib import closing, nullcontext
 from itertools import chain
 from pathlib import Path
-from secrets import token_hex
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
+from typer.core import TyperCommand
 
 from ..errors import StructlearnError
-from ._cluster import Ray, address_of
-from ._files import STANDARD, alone, write_text, written
-from ._parts import ENDINGS, OUTPUTS, Chunk, ChunkParser, Output, chunks, write_chunks
-from ._pipelines import HELP, load
-from ._terminal import echo
-from ._texts import Cutting, Input, Part, Shard, Unit, counted, read, sources
-from ._workers import Workers
+from .common.files import STANDARD, alone, write_text, written
+from .common.parts import (
+    ENDINGS,
+    OUTPUTS,
+    Chunk,
+    ChunkParser,
+    Output,
+    chunks,
+    parse_in_processes,
+    write_chunks,
+)
+from .common.pipelines import HELP, load
+from .common.terminal import echo
+from .common.texts import Cutting, Input, Part, Shard, Unit, counted, read, sources
 
 if TYPE_CHECKING:
     from spacy.language import Language
 
 SETTINGS = "structlearn-apply.json"  # file in the output folder with the settings of its parts
+
+
+FOUND = "auto"  # stands for a missing address of Ray
+
+
+class ClusterCommand(TyperCommand):
+    """A command whose option --ray takes an optional value, which typer does not support."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Insert the missing address of --ray; see click."""
+        for place in reversed([i for i, arg in enumerate(args) if arg == "--ray"]):
+            if place + 1 == len(args) or args[place + 1].startswith("-"):
+                args = [*args[: place + 1], FOUND, *args[place + 1 :]]
+        return super().parse_args(ctx, args)
+
+
+Ray: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--ray",
+        metavar="[ADDRESS]",
+        help="Run on a Ray cluster. Default address: the cluster that runs on this machine or is "
+        "named by RAY_ADDRESS; if there is none, a new one on this machine only.",
+    ),
+]
 
 
 def apply_cli(
@@ -126,10 +158,10 @@ def apply_cli(
             name = "{lang}_{name} {version}".format(**nlp.meta)
             _check_settings(Path(output), {"model": name, **settings}, force=force)
             if ray:
-                from ._ray import Parsing, write_parts_by_ray
+                from .common.ray import Parsing, write_parts_by_ray
 
-                parsing = Parsing(model, cutting, nlp.max_length, run=token_hex(8), **making)
-                address = address_of(ray)
+                parsing = Parsing(model, cutting, nlp.max_length, **making)
+                address = None if ray == FOUND else ray
                 done = write_parts_by_ray(found, parsing, address=address, n_process=n_process)
             else:
                 parts = cutting.parts(found, nlp.max_length)
@@ -155,7 +187,7 @@ def write_parts(
     model: The pipeline that other processes load.
 
     Returns the numbers of `texts`, and of files `written` and `skipped`.
-    Raises StructlearnError for a text that several processes died of.
+    Raises StructlearnError if a process dies.
     """
     from tqdm import tqdm
 
@@ -168,14 +200,13 @@ def write_parts(
             else:
                 yield from chunks(target, texts, batch_size)
 
+    if n_process == 1:
+        parser = ChunkParser(model, nlp)
+        parsed = ((chunk, parser.parse(chunk, format)) for chunk in wanted())
+    else:
+        parsed = parse_in_processes(wanted(), model, format, n_process)
     # None: no progress bar if standard error is not a terminal.
-    with ExitStack() as stack, tqdm(unit=" texts", disable=None) as progress:
-        if n_process == 1:
-            parser = ChunkParser(model, nlp)
-            parsed = ((chunk, parser.parse(chunk, format)) for chunk in wanted())
-        else:
-            workers = stack.enter_context(Workers(model, format, n_process))
-            parsed = workers.parse(wanted())
+    with closing(parsed), tqdm(unit=" texts", disable=None) as progress:
         for first in parsed:
             with written(first[0].target) as file:
                 for number in write_chunks(file, chain([first], parsed), format):

@@ -8,11 +8,11 @@ import typer
 
 from ..errors import StructlearnError
 from ..groups import GROUPS
-from ._corpora import PropsOption, ReaderOption, SpacesOption, gold_docs
-from ._documents import print_scores
-from ._files import STANDARD, write_text
-from ._pipelines import HELP, load
-from ._texts import check_length
+from .common.corpora import PropsOption, ReaderOption, SpacesOption, gold_docs
+from .common.documents import print_scores
+from .common.files import STANDARD, write_text
+from .common.pipelines import HELP, load
+from .common.texts import check_length
 
 if TYPE_CHECKING:
     from spacy.language import Language

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from ..errors import StructlearnError
-from ._corpora import files_of
-from ._pipelines import HELP, load
-from ._terminal import echo
-from ._texts import INPUTS, Unit, check_length, read
+from .common.corpora import files_of
+from .common.pipelines import HELP, load
+from .common.terminal import echo
+from .common.texts import INPUTS, Unit, check_length, read
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -138,7 +138,7 @@ class Search:
         from ..matching.patterns import compiled
         from ..matching.tregex import parsed
         from ..pipeline.tokenizers import is_blank
-        from ._pipelines import find_msgpack_hooks_once
+        from .common.pipelines import find_msgpack_hooks_once
 
         find_msgpack_hooks_once()
         self.model, self.unit = model, unit

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import StructlearnError
-from ._documents import print_scores
-from ._pipelines import HELP, load
-from ._terminal import echo, table
+from .common.documents import print_scores
+from .common.pipelines import HELP, load
+from .common.terminal import echo, table
 
 if TYPE_CHECKING:
     from spacy.language import Language

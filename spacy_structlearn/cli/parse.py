@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from ._documents import Format, printed
-from ._pipelines import HELP, load
-from ._terminal import echo
-from ._texts import Unit, texts
+from .common.documents import Format, printed
+from .common.pipelines import HELP, load
+from .common.terminal import echo
+from .common.texts import Unit, texts
 
 
 def parse_cli(

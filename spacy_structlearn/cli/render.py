@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ._files import STANDARD, write_text
-from ._pipelines import HELP, load
-from ._terminal import echo
-from ._texts import Unit, texts
+from .common.files import STANDARD, write_text
+from .common.pipelines import HELP, load
+from .common.terminal import echo
+from .common.texts import Unit, texts
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -47,7 +47,7 @@ def render_cli(
 
 
 def _docs(source: str, model: str | None) -> Iterator[Doc]:
-    from ._corpora import Reader, gold_docs
+    from .common.corpora import Reader, gold_docs
 
     nlp = load(model)
     if source.endswith(".spacy") and Path(source).is_file():

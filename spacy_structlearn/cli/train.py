@@ -9,8 +9,8 @@ import typer
 
 from ..errors import StructlearnError
 from ..visible import visible
-from ._pipelines import find_msgpack_hooks_once
-from ._terminal import table
+from .common.pipelines import find_msgpack_hooks_once
+from .common.terminal import table
 
 CONFIGS = Path(__file__).parent.parent / "pipeline" / "configs"
 _NAMES = ", ".join(sorted(path.stem for path in CONFIGS.glob("*.cfg")))

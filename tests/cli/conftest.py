@@ -12,7 +12,8 @@ from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
 from spacy_structlearn import cli
-from spacy_structlearn.cli import _parts, _pipelines, apply, evaluate, find, info, parse, render
+from spacy_structlearn.cli import apply, evaluate, find, info, parse, render
+from spacy_structlearn.cli.common import parts, pipelines
 from spacy_structlearn.pipeline.extensions import set_spans
 from spacy_structlearn.pipeline.readers import create_treebank_reader, to_example
 from spacy_structlearn.trees.brackets import parse_tree
@@ -85,7 +86,7 @@ def gold(tmp_path):
 @lru_cache(maxsize=8)
 def loaded(model, files):
     """Load a pipeline. files: those of its folder, with times and sizes, so that changes count."""
-    return _pipelines.load(model)
+    return pipelines.load(model)
 
 
 def load_once(model):
@@ -101,7 +102,7 @@ def run(monkeypatch, capsys):
 
     A pipeline is loaded once for all tests, which takes longer than most of them.
     """
-    for command in (_parts, apply, evaluate, find, info, parse, render):
+    for command in (parts, apply, evaluate, find, info, parse, render):
         monkeypatch.setattr(command, "load", load_once)
 
     def run(*arguments, stdin=""):

@@ -1,75 +1,64 @@
-"""`structlearn apply` with processes that die: nothing is lost, and nothing is written twice."""
+"""`structlearn apply` with several processes, and with one that dies."""
 
+import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
+from pathlib import Path
 
 import pytest
-from cli.toys import deadly_model, gold_docs, install_deadly, left
+from cli.toys import deadly_model, gold_docs, install_deadly, left, one_line_error
 from spacy.vocab import Vocab
 
-from spacy_structlearn.cli import _parts
-from spacy_structlearn.cli._parts import ChunkParser, Output, chunks
-from spacy_structlearn.cli._texts import Text
-from spacy_structlearn.cli._workers import Failure
+from spacy_structlearn.cli.common import parts
+from spacy_structlearn.cli.common.parts import (
+    ChunkParser,
+    Output,
+    chunks,
+    parse_in_processes,
+    portable,
+)
+from spacy_structlearn.cli.common.texts import Text
 
-TEXTS = ["The old dog slept.", "Run once!", "My sister bought apples.", "Run twice!", "Run!"]
+TEXTS = ["The old dog slept.", "My sister bought apples.", "Run twice!", "Run!"]
 
 
-@pytest.fixture
-def deadly(model, tmp_path, monkeypatch):
-    """A function that makes a pipeline some texts are the death of."""
+def test_a_process_that_dies_ends_the_run(run, model, tmp_path, monkeypatch):
+    """One clear error; what is finished is kept, and the same command continues."""
     if os.name != "posix":
         pytest.skip("kills processes by a signal")
     install_deadly(tmp_path / "path")
     monkeypatch.syspath_prepend(tmp_path / "path")
-    return lambda times: deadly_model(model, tmp_path, times)
-
-
-@pytest.fixture
-def lines(tmp_path):
-    path = tmp_path / "lines.txt"
-    path.write_text("\n\n".join(TEXTS), encoding="utf8")
-    return path
-
-
-def test_texts_that_processes_die_of(run, model, deadly, lines, tmp_path):
-    """One text kills its first two processes and is parsed by a third; another kills them all."""
-    mortal, log = deadly({"Run once!": 2, "Run twice!": 9})
-    cut = ["--format", "jsonl", "--part-size", "2", "--batch-size", "2"]
-    run("apply", model, lines, tmp_path / "healthy", *cut)
+    mortal, log = deadly_model(model, tmp_path, {"Run twice!": 1})
+    (tmp_path / "lines.txt").write_text("\n\n".join(TEXTS), encoding="utf8")
+    cut = ["--format", "jsonl", "--part-size", "1", "--batch-size", "1"]
+    run("apply", model, tmp_path / "lines.txt", tmp_path / "healthy", *cut)
     out = tmp_path / "out"
-    code, _, err = run("apply", mortal, lines, out, *cut, "--n-process", "2")
-    *_, error = err.splitlines()
-    assert code == 1
-    assert err.count("structlearn: a worker died (killed by SIGKILL) of") == 5
-    assert err.count(f"texts 1 to 2 of {out / 'lines.txt.0000.jsonl'} ('The") == 2
-    assert "SL072" in error
-    assert f"text 2 of {out / 'lines.txt.0001.jsonl'} ('Run twice!' ...): 3" in error
-    # No text is parsed more often than needed, whatever else is being parsed.
-    assert sorted(log.read_text("utf8").splitlines()) == ["Run once!"] * 3 + ["Run twice!"] * 3
-    # Complete files are kept and not written again; no file is half-written, hidden or not.
-    assert sorted(left(out)) == ["lines.txt.0000.jsonl", "structlearn-apply.json"]
-    assert left(out)["lines.txt.0000.jsonl"] == left(tmp_path / "healthy")["lines.txt.0000.jsonl"]
-    lines.write_text(lines.read_text("utf8").replace("Run twice!", "Run!"), encoding="utf8")
-    assert (
-        "3 texts, 2 files written, 1 file there already"
-        in run("apply", mortal, lines, out, *cut)[2]
-    )
+    arguments = ["apply", mortal, tmp_path / "lines.txt", out, *cut, "--n-process", "2"]
+    one_line_error(run(*arguments), "SL072", "text 1 of")
+    # No file is half-written, hidden or not.
+    assert len(left(out)) < 4 + 1
+    assert left(out).items() <= left(tmp_path / "healthy").items()
+    assert run(*arguments)[0] == 0
+    assert left(out) == left(tmp_path / "healthy")
+    assert log.read_text("utf8").splitlines() == ["Run twice!"] * 2
 
 
 def test_processes_end_with_the_one_that_started_them(model, tmp_path):
     script = tmp_path / "first.py"
     script.write_text(
-        "import os, sys\n"
-        "from spacy_structlearn.cli._parts import Output, chunks\n"
-        "from spacy_structlearn.cli._texts import Text\n"
-        "from spacy_structlearn.cli._workers import Workers\n"
+        "import multiprocessing, os, sys\n"
+        "from spacy_structlearn.cli.common.parts import Output, chunks, parse_in_processes\n"
+        "from spacy_structlearn.cli.common.texts import Text\n"
         "if __name__ == '__main__':\n"
-        "    workers = Workers(sys.argv[1], Output.jsonl, 1)\n"
-        "    next(workers.parse(chunks('x', [Text('Run!', {})], 1)))\n"
-        "    print(*(worker.process.pid for worker in workers._alive), flush=True)\n"
+        "    some = chunks('x', [Text('Run!', {})] * 9, 1)\n"
+        "    results = parse_in_processes(some, sys.argv[1], Output.jsonl, 1)\n"
+        "    next(results)\n"
+        "    (process,) = multiprocessing.active_children()\n"
+        "    print(process.pid, flush=True)\n"
         "    os._exit(9)\n",
         encoding="utf8",
     )
@@ -95,6 +84,18 @@ def is_zombie(pid):
         return file.read().rpartition(")")[2].split()[0] == "Z"
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
+def test_processes_leave_signals_to_the_first_one(model):
+    some = chunks("x", [Text("Run!", {})] * 9, 1)
+    with closing(parse_in_processes(some, model, Output.jsonl, 1)) as results:
+        next(results)
+        (process,) = multiprocessing.active_children()
+        lines = Path(f"/proc/{process.pid}/status").read_text("utf8").splitlines()
+    (blocked,) = (int(line.split()[1], 16) for line in lines if line.startswith("SigBlk"))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        assert blocked >> (number - 1) & 1
+
+
 class Odd(Exception):
     """An error that cannot be sent to another process."""
 
@@ -103,27 +104,19 @@ class Odd(Exception):
 
 
 def test_errors_that_cannot_be_sent_are_told():
-    with pytest.raises(KeyError, match="x") as caught:
-        Failure.of(KeyError("x")).raise_here()
-    assert "KeyError: 'x'" in str(caught.value.__cause__)
-    with pytest.raises(RuntimeError, match="Odd: 1 and 2"):
-        Failure.of(Odd(1, 2)).raise_here()
+    assert repr(portable(KeyError("x"))) == "KeyError('x')"
+    assert repr(portable(Odd(1, 2))) == "RuntimeError('Odd: 1 and 2')"
 
 
-def test_chunks_of_single_texts_are_the_same_texts():
+def test_chunks_say_which_texts_they_have():
     docs = list(gold_docs(Vocab()))
-    docs[1].user_data["n"] = 1
     texts = [Text(docs[0], {}), Text("Run!", {"id": 2}), Text(docs[1], {"id": 3})]
-    (chunk,) = chunks("out.spacy", texts, 5)
-    found = chunk.singles()
-    assert [single.first for single in found] == [1, 2, 3]
-    assert [single.is_last for single in found] == [False, False, True]
-    assert [single.texts for single in found] == [[None], ["Run!"], [None]]
-    assert [single.extras for single in found] == [[{}], [{"id": 2}], [{"id": 3}]]
-    (doc,) = found[2].contents()
-    assert (doc.text, doc.user_data) == (docs[1].text, {"n": 1})
-    assert found[2].place() == "text 3 of out.spacy ('My sister bought apples .' ...)"
-    assert chunk.place().startswith("texts 1 to 3 of out.spacy ('The old dog")
+    first, last = chunks("out.spacy", texts, 2)
+    assert (first.is_last, last.is_last) == (False, True)
+    assert (first.texts, last.texts) == ([None, "Run!"], [None])
+    assert (first.extras, last.extras) == ([{}, {"id": 2}], [{"id": 3}])
+    assert first.place().startswith("texts 1 to 2 of out.spacy ('The old dog")
+    assert last.place() == "text 3 of out.spacy ('My sister bought apples .' ...)"
 
 
 def test_a_pipeline_is_loaded_anew_before_its_vocab_has_grown(model, monkeypatch):
@@ -135,11 +128,6 @@ def test_a_pipeline_is_loaded_anew_before_its_vocab_has_grown(model, monkeypatch
     assert len(first.vocab) > before + 1000
     assert parser.parse(chunk, Output.jsonl) == once
     assert parser.nlp is first
-    monkeypatch.setattr(_parts, "WORDS", before + 1000)
+    monkeypatch.setattr(parts, "WORDS", before + 1000)
     assert parser.parse(chunk, Output.jsonl) == once
     assert parser.nlp is not first
-    second = parser.nlp
-    (chunk,) = chunks("x", [Text(TEXTS[0], {})], 2)
-    monkeypatch.setattr(_parts, "WORDS", 10_000)
-    parser.parse(chunk, Output.jsonl)
-    assert parser.nlp is second

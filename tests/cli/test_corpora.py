@@ -9,8 +9,8 @@ from cli.toys import TREES, gold_docs
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
 
-from spacy_structlearn.cli._corpora import Reader, recognized
-from spacy_structlearn.cli._corpora import gold_docs as read
+from spacy_structlearn.cli.common.corpora import Reader, recognized
+from spacy_structlearn.cli.common.corpora import gold_docs as read
 from spacy_structlearn.errors import StructlearnError
 
 CONLL = "The DT B-NP\ndog NN I-NP\nslept VBD O\n\n( ( O\nRun VB O\n"

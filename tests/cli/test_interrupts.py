@@ -5,22 +5,18 @@ import signal
 import subprocess
 import sys
 from functools import partial
-from pathlib import Path
 
 import pytest
 from cli.toys import left
 
-from spacy_structlearn.cleanup import clean_up
-from spacy_structlearn.cli._files import alone
-from spacy_structlearn.cli._parts import Output
-from spacy_structlearn.cli._workers import Workers
+from spacy_structlearn.cli.common.files import alone
 from spacy_structlearn.errors import StructlearnError
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 SCRIPT = """
 import sys, time
 from spacy_structlearn import __main__, cli
-from spacy_structlearn.cli._files import written
+from spacy_structlearn.cli.common.files import written
 
 def run():
     with written(sys.argv[1]) as file:
@@ -76,19 +72,6 @@ def test_signals_that_are_ignored_stay_ignored(tmp_path):
     process.terminate()
     assert process.wait(20) == -signal.SIGTERM
     process.communicate()
-
-
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
-def test_processes_leave_signals_to_the_first_one():
-    with Workers(None, Output.jsonl, 1) as workers:
-        process = workers._threads.submit(workers._started).result().process
-        lines = Path(f"/proc/{process.pid}/status").read_text("utf8").splitlines()
-        (blocked,) = (int(line.split()[1], 16) for line in lines if line.startswith("SigBlk"))
-        for number in (signal.SIGINT, signal.SIGTERM):
-            assert blocked >> (number - 1) & 1
-        clean_up()
-        process.join(20)
-        assert process.exitcode == -signal.SIGKILL
 
 
 def test_one_at_a_time(tmp_path):

@@ -10,8 +10,8 @@ from cli.toys import PARSED, TEXT
 
 import spacy_structlearn
 from spacy_structlearn import cli
-from spacy_structlearn.cli import _pipelines
-from spacy_structlearn.cli._files import written
+from spacy_structlearn.cli.common import pipelines
+from spacy_structlearn.cli.common.files import written
 from spacy_structlearn.pipeline.storage.built_in import is_built_in
 
 
@@ -123,7 +123,7 @@ def test_msgpack_hooks_are_those_that_are_registered():
     import srsly
     from srsly.msgpack import msgpack_decoders, msgpack_encoders
 
-    _pipelines.find_msgpack_hooks_once()
+    pipelines.find_msgpack_hooks_once()
     for registry in (msgpack_decoders, msgpack_encoders):
         assert registry.get_all() == type(registry).get_all(registry)
     array = np.arange(3, dtype=np.float32)

@@ -18,9 +18,9 @@ from spacy.tokens import Doc, Span, SpanGroup, Token
 from spacy.vocab import Vocab
 
 import spacy_structlearn
-from spacy_structlearn.cli._documents import Format, printed
-from spacy_structlearn.cli._files import looks_like_a_path
-from spacy_structlearn.cli._texts import Unit, cut
+from spacy_structlearn.cli.common.documents import Format, printed
+from spacy_structlearn.cli.common.files import looks_like_a_path
+from spacy_structlearn.cli.common.texts import Unit, cut
 from spacy_structlearn.display.frames import plain_frame
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import extensions

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tqdm import tqdm
 
-from spacy_structlearn.cli._terminal import VisibleBytes, VisibleText, echo
+from spacy_structlearn.cli.common.terminal import VisibleBytes, VisibleText, echo
 from spacy_structlearn.visible import HIDDEN, visible
 
 HOSTILE = "A \x1b[31mred \x1b]0;title\x07 dog\u202e\x9b2J barked."

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from spacy.tokens import Doc
 
-from spacy_structlearn.cli._documents import Format, printed
+from spacy_structlearn.cli.common.documents import Format, printed
 from spacy_structlearn.display.frames import (
     AROUND,
     COLORS,

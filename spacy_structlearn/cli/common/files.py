@@ -12,11 +12,11 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from ..cleanup import ensured, errors_naming, remove, unfinished
-from ..errors import StructlearnError
-from ..reading import bounded_lines, special
-from ..trees.brackets import readable, text_lines
-from ._terminal import VisibleBytes
+from ...cleanup import ensured, errors_naming, remove, unfinished
+from ...errors import StructlearnError
+from ...reading import bounded_lines, special
+from ...trees.brackets import readable, text_lines
+from .terminal import VisibleBytes
 
 STANDARD = "-"
 # Digits may follow, as in .mp3. A single letter usually ends an abbreviation.

@@ -11,11 +11,11 @@ from itertools import dropwhile, groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from ..errors import StructlearnError
-from ..trees.brackets import readable
-from ._corpora import Reader, files_of, gold_docs
-from ._files import STANDARD, lines_of, looks_like_a_path
-from ._terminal import echo
+from ...errors import StructlearnError
+from ...trees.brackets import readable
+from .corpora import Reader, files_of, gold_docs
+from .files import STANDARD, lines_of, looks_like_a_path
+from .terminal import echo
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc

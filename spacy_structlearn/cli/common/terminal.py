@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Iterable, Sequence
 from typing import IO, Any, TextIO, cast
 
-from ..visible import visible
+from ...visible import visible
 
 # How a progress bar moves the cursor: to the beginning of its line before and after it writes, and
 # down and up by lines.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..errors import StructlearnError
-from ..pipeline.storage.built_in import BUILT_IN, directory
+from ...errors import StructlearnError
+from ...pipeline.storage.built_in import BUILT_IN, directory
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -20,8 +20,8 @@ def load(model: str | None) -> Language:
     Raises OSError (E050, E053) if it is not a pipeline, and StructlearnError if a file is missing
     or changed since the pipeline was saved, or if it cannot be loaded for another reason.
     """
-    from .. import load
-    from ..pipeline import extensions
+    from ... import load
+    from ...pipeline import extensions
 
     find_msgpack_hooks_once()
     # A pipeline without our components would not register them.

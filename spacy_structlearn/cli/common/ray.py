@@ -1,9 +1,8 @@
 """`apply` on a Ray cluster: tasks read the files, and actors parse and write their parts.
 
 A part is sent from the task that reads it to an actor; the first process only receives counts. Ray
-repeats work that was lost with an actor or a machine. This is safe, because a part is written as a
-whole and is always the same. A part that this run has already written is skipped; with `force`, it
-cannot be distinguished from old parts and is written again.
+repeats work that was lost with an actor or a machine, a few times. This is safe, because a part is
+written as a whole and is always the same.
 
 Existing parts are listed once at the beginning, because a repeated reading task must yield the same
 parts again.
@@ -11,38 +10,48 @@ parts again.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import pickle
-import sys
+import traceback
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from functools import cached_property, partial
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..errors import StructlearnError
-from ._files import write_text, written
-from ._parts import Chunk, ChunkParser, Output, chunks, write_chunks
-from ._texts import Cutting, Source
-from ._workers import DEATHS, Failure
+from ...errors import StructlearnError
+from .files import written
+from .parts import Chunk, ChunkParser, Output, chunks, portable, write_chunks
+from .texts import Cutting, Source
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from ray.data import Datasource
 
 READING = 0.01  # processors of a reading task, which mostly waits for parsing
+RETRIES = 3  # of an actor that died, and of its part
 
 
 class Outcome(NamedTuple):
-    """The result of a part: numbers of texts and files, and the texts that actors died of."""
+    """The result of a part: numbers of texts and files."""
 
     texts: int = 0
     written: int = 0
     skipped: int = 0
-    deaths: Sequence[str] = ()
+
+
+class Failure(NamedTuple):
+    """An error in another process, and its traceback."""
+
+    error: Exception
+    trace: str
+
+    @classmethod
+    def of(cls, error: Exception) -> Failure:
+        """Wrap an error that has just been raised."""
+        return cls(portable(error), "".join(traceback.format_exception(error)))
 
 
 class Parsing(NamedTuple):
@@ -54,7 +63,6 @@ class Parsing(NamedTuple):
     format: Output
     batch_size: int
     force: bool
-    run: str  # name of the run
 
 
 def write_parts_by_ray(
@@ -63,7 +71,7 @@ def write_parts_by_ray(
     """Parse and write the parts of some files, and return counts, as `write_parts` does.
 
     address: See `connected`. n_process: None for one actor per processor.
-    Raises StructlearnError without Ray, if Ray fails, or for texts that several actors died of.
+    Raises StructlearnError without Ray, or if Ray fails, as it does if actors keep dying.
     """
     try:
         import ray.data
@@ -86,15 +94,15 @@ def write_parts_by_ray(
             # The pool grows with the work; one of fixed size waits for all actors.
             compute=ray.data.ActorPoolStrategy(min_size=1, max_size=n_process),
             num_cpus=1,
+            max_restarts=RETRIES,
+            max_task_retries=RETRIES,
         )
         try:
             for row in found.iter_rows():
                 outcome = pickle.loads(row["outcome"])
                 if isinstance(outcome, Failure):
-                    outcome.raise_here()
-                for death in outcome.deaths:
-                    tqdm.write(f"structlearn: a worker died of {death}", file=sys.stderr)
-                done.update(texts=outcome.texts, written=outcome.written, skipped=outcome.skipped)
+                    raise outcome.error from RuntimeError(outcome.trace)
+                done.update(outcome._asdict())
                 progress.update(outcome.texts)
         except RayError as error:
             first = str(error).strip().splitlines()[:1]
@@ -201,11 +209,7 @@ class PartParser:
 
     def __init__(self, parsing: Parsing):
         self.parsing = parsing
-
-    @cached_property
-    def parser(self) -> ChunkParser:
-        """The pipeline, loaded for the first part, so that a death while loading is recorded."""
-        return ChunkParser(self.parsing.model)
+        self.parser = ChunkParser(parsing.model)
 
     def __call__(self, row: dict[str, Any]) -> dict[str, bytes]:
         """Write the part of a row of `read_parts`; return a pickled Outcome or Failure."""
@@ -218,57 +222,14 @@ class PartParser:
             outcome = Failure.of(error)
         return {"outcome": pickle.dumps(outcome)}
 
-    def _outcome(self, target: str, found: list[Chunk] | None) -> Outcome:
-        if found is None:
+    def _outcome(self, target: str, chunks: list[Chunk] | None) -> Outcome:
+        if chunks is None:
             return Outcome(skipped=1)
-        tries = Tries(target, self.parsing.run)
         # If the file exists, an earlier actor wrote it and died before it could report.
-        try:
-            if self.parsing.force or not Path(target).exists():
-                with written(target) as file:
-                    tries.begin(file.name)
-                    results = (self._parsed(chunk, tries) for chunk in found)
-                    for _ in write_chunks(file, results, self.parsing.format):
-                        pass
-        finally:
-            tries.end()
-        return Outcome(sum(len(chunk.texts) for chunk in found), written=1, deaths=tries.deaths)
-
-    def _parsed(self, chunk: Chunk, tries: Tries) -> tuple[Chunk, bytes]:
-        tries.at(chunk)
-        return chunk, self.parser.parse(chunk, self.parsing.format)
-
-
-class Tries:
-    """A record of the actors that died of a part, in a hidden file next to the part.
-
-    Without it, Ray would give the part to new actors forever.
-    """
-
-    def __init__(self, target: str, run: str):
-        self._path = Path(target).with_name(f".{Path(target).name}.tries")
-        self.deaths: list[str] = []  # the texts that actors died of, in order
-        self._state: dict[str, Any] = {"run": run, "deaths": self.deaths}
-        with suppress(OSError, ValueError):
-            before = json.loads(self._path.read_text(encoding="utf8"))
-            # Ignore the record of another run.
-            if before["run"] == run:
-                Path(before["fresh"]).unlink(missing_ok=True)
-                self.deaths += [*before["deaths"], before["at"]]
-
-    def begin(self, fresh: str) -> None:
-        """Record the temporary file; raise SL072 if too many actors have died."""
-        if len(self.deaths) >= DEATHS:
-            raise StructlearnError(
-                "SL072", place=self.deaths[-1], deaths=len(self.deaths), death="an actor of Ray"
-            )
-        self._state["fresh"] = fresh
-
-    def at(self, chunk: Chunk) -> None:
-        """Record the texts that are being parsed."""
-        self._state["at"] = chunk.place()
-        write_text(self._path, json.dumps(self._state))
-
-    def end(self) -> None:
-        """Remove the record when the part is written or given up."""
-        self._path.unlink(missing_ok=True)
+        if self.parsing.force or not Path(target).exists():
+            format = self.parsing.format
+            with written(target) as file:
+                results = ((chunk, self.parser.parse(chunk, format)) for chunk in chunks)
+                for _ in write_chunks(file, results, format):
+                    pass
+        return Outcome(sum(len(chunk.texts) for chunk in chunks), written=1)

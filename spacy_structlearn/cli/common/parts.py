@@ -1,17 +1,31 @@
-"""The parts of the output of `apply`: divided into chunks, parsed by chunk, written as a whole."""
+"""The parts of the output of `apply`: divided into chunks, parsed by chunk, written as a whole.
+
+spaCy's n_process sends Docs between processes, which takes longer than parsing them. Here, texts
+are sent in chunks, and bytes come back.
+"""
 
 from __future__ import annotations
 
 import gc
+import multiprocessing
+import os
+import pickle
+import signal
+from collections import deque
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
 from enum import Enum
 from functools import cache
 from itertools import islice
+from threading import Thread
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from ._pipelines import load
-from ._terminal import echo
-from ._texts import Text
+from ...errors import StructlearnError
+from .pipelines import load
+from .terminal import echo, guard_errors
+from .texts import Text
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -61,38 +75,28 @@ class Chunk(NamedTuple):
         docs = DocBin().from_bytes(self.docs).get_docs(Vocab() if vocab is None else vocab)
         return (next(docs) if text is None else text for text in self.texts)
 
-    def singles(self) -> list[Chunk]:
-        """Divide the chunk into chunks of one text; without texts, return the chunk itself."""
-        texts = map(Text, self.contents(), self.extras)
-        found = [_chunk(self.target, [text], False, n) for n, text in enumerate(texts, self.first)]
-        return [*found[:-1], found[-1]._replace(is_last=self.is_last)] if found else [self]
-
 
 def chunks(target: str, texts: Iterable[Text], size: int) -> Iterator[Chunk]:
     """Divide the texts of a file into chunks; without texts, yield one empty chunk."""
+    from spacy.tokens import DocBin
+
     texts = iter(texts)
-    found, is_last, first = list(islice(texts, size)), False, 1
+    batch, is_last, first = list(islice(texts, size)), False, 1
     while not is_last:
         following = list(islice(texts, size))
         is_last = not following
-        yield _chunk(target, found, is_last, first)
-        first += len(found)
-        found = following
-
-
-def _chunk(target: str, texts: list[Text], is_last: bool, first: int) -> Chunk:
-    from spacy.tokens import DocBin
-
-    contents = [text.content for text in texts]
-    docs = [content for content in contents if not isinstance(content, str)]
-    return Chunk(
-        target,
-        [content if isinstance(content, str) else None for content in contents],
-        DocBin(store_user_data=True, docs=docs).to_bytes(),
-        [text.extra for text in texts],
-        is_last,
-        first,
-    )
+        contents = [text.content for text in batch]
+        docs = [content for content in contents if not isinstance(content, str)]
+        yield Chunk(
+            target,
+            [content if isinstance(content, str) else None for content in contents],
+            DocBin(store_user_data=True, docs=docs).to_bytes(),
+            [text.extra for text in batch],
+            is_last,
+            first,
+        )
+        first += len(batch)
+        batch = following
 
 
 class ChunkParser:
@@ -111,8 +115,8 @@ class ChunkParser:
         import srsly
         from spacy.tokens import DocBin
 
-        from ..pipeline.extensions import align
-        from ..pipeline.extensions.as_data import as_dict
+        from ...pipeline.extensions import align
+        from ...pipeline.extensions.as_data import as_dict
 
         # This count includes freed words.
         if len(self.nlp.vocab) > WORDS:
@@ -133,6 +137,100 @@ class ChunkParser:
                 return found.to_bytes()
             lines = [f"{srsly.json_dumps({**extra, **as_dict(doc)})}\n" for doc, extra in pairs]
         return "".join(lines).encode("utf8")
+
+
+def parse_in_processes(
+    chunks: Iterable[Chunk], model: str | None, format: Output, number: int
+) -> Iterator[tuple[Chunk, bytes]]:
+    """Parse chunks in several processes, and yield them in order with their results.
+
+    number: of processes, each of which loads the pipeline. They end with this one.
+    Raises SL072 if a process dies, and errors of parsing.
+    """
+    # A forked process would inherit threads of BLAS in an undefined state.
+    context = multiprocessing.get_context("spawn")
+    if os.name == "posix":
+        from multiprocessing import resource_tracker
+
+        # A later start would unblock the signals below.
+        resource_tracker.ensure_running()
+    waiting: deque[tuple[Chunk, Future[bytes]]] = deque()
+
+    def finished() -> tuple[Chunk, bytes]:
+        chunk, result = waiting[0]
+        try:
+            return chunk, result.result()
+        except BrokenProcessPool:
+            raise StructlearnError("SL072", place=chunk.place()) from None
+        finally:
+            waiting.popleft()
+
+    pool = ProcessPoolExecutor(number, context, initializer=_begin)
+    try:
+        for chunk in chunks:
+            with _blocked_signals(), suppress(BrokenProcessPool):  # the first result tells
+                waiting.append((chunk, pool.submit(_parse, model, chunk, format)))
+            # The input may be larger than memory.
+            if len(waiting) > 2 * number:
+                yield finished()
+        while waiting:
+            yield finished()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _blocked_signals() -> Iterator[None]:
+    """Block signals for a moment, and for good in the processes that are started meanwhile.
+
+    Ctrl-C and some supervisors send signals to all processes; the others end with the first one.
+    """
+    if os.name != "posix":
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _begin() -> None:
+    """Prepare a process of the pool."""
+    guard_errors()
+    # Where signals cannot be blocked.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+@cache
+def _parser(model: str | None) -> ChunkParser:
+    return ChunkParser(model)
+
+
+def _parse(model: str | None, chunk: Chunk, format: Output) -> bytes:
+    """Parse a chunk in a process of the pool."""
+    try:
+        return _parser(model).parse(chunk, format)
+    except MemoryError:
+        os._exit(1)  # as if the system had killed it
+    except Exception as error:
+        raise portable(error) from error
+
+
+def portable(error: Exception) -> Exception:
+    """Return a copy of an error for another process: a RuntimeError if it cannot be pickled."""
+    try:
+        return pickle.loads(pickle.dumps(error))
+    except Exception:  # the class may raise anything
+        return RuntimeError(f"{type(error).__name__}: {error}")
 
 
 def write_chunks(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from codecs import getincrementaldecoder
-from collections import Counter
 from collections.abc import Iterator
 from enum import Enum
 from functools import partial
@@ -14,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..cleanup import temporary_folder
-from ..errors import StructlearnError
-from ..reading import LONGEST_LINE, open_bytes
-from ..trees.brackets import readable
-from ._files import STANDARD
+from ...cleanup import temporary_folder
+from ...errors import StructlearnError
+from ...reading import LONGEST_LINE, open_bytes
+from ...trees.brackets import readable
+from .files import STANDARD
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -72,14 +71,12 @@ def gold_docs(
     *,
     spaces: Path | None = None,
     props: Path | None = None,
-    dropped: Counter[tuple[str, str]] | None = None,
 ) -> Iterator[tuple[str, Doc]]:
     """Yield the documents of a corpus as (name, gold Doc); `convert` describes the names.
 
     source: A file, a folder whose files are all read, or "-" for standard input.
     reader: None recognizes the format by the content of each file.
     spaces, props: Additional files of a treebank, as for `Treebank.v1`.
-    dropped: Counts the labels of a treebank that lose their function tags, as in `read_treebank`.
     Raises StructlearnError if a file is missing or cannot be read.
     """
     beside = {"spaces": spaces, "props": props}
@@ -88,7 +85,7 @@ def gold_docs(
         with temporary_folder() as folder:
             path = folder / "stdin"
             path.write_bytes(sys.stdin.buffer.read())
-            yield from _read(vocab, path, reader, dropped, **beside)
+            yield from _read(vocab, path, reader, **beside)
     elif Path(source).is_dir():
         folder = Path(source)
         if spaces or props:
@@ -96,9 +93,9 @@ def gold_docs(
         for path in files_of(folder):
             place = path.relative_to(folder)
             name = (place.parent / place.name.partition(".")[0]).as_posix()
-            yield from ((name, doc) for _, doc in _read(vocab, path, reader, dropped))
+            yield from ((name, doc) for _, doc in _read(vocab, path, reader))
     else:
-        yield from _read(vocab, Path(source), reader, dropped, **beside)
+        yield from _read(vocab, Path(source), reader, **beside)
 
 
 def files_of(folder: Path) -> list[Path]:
@@ -118,21 +115,19 @@ def _read(
     vocab: Vocab,
     path: Path,
     reader: Reader | None,
-    dropped: Counter[tuple[str, str]] | None,
     spaces: Path | None = None,
     props: Path | None = None,
 ) -> Iterator[tuple[str, Doc]]:
     import spacy
 
-    from ..groups import CONSTITUENTS, NP_CHUNKS
-    from ..pipeline import readers
+    from ...groups import CONSTITUENTS, NP_CHUNKS
+    from ...pipeline import readers
 
     reader = reader or recognized(path)
     if reader is Reader.propbank and props is None:
         reader, props = Reader.treebank, path
     if reader is Reader.treebank:
-        beside = {"spaces": spaces, "props": props, "dropped": dropped}
-        yield from readers.read_treebank(vocab, path, **beside)
+        yield from readers.read_treebank(vocab, path, spaces=spaces, props=props)
         return
     if spaces or props:
         raise typer.BadParameter("--spaces and --props belong to a treebank")

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from ._terminal import table
+from .terminal import table
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
-    from ..display.html import ShownSentence
-    from ..pipeline.extensions import Frame, PPAttachment
-    from ..roles.propositions import PlainFrame
+    from ...display.html import ShownSentence
+    from ...pipeline.extensions import Frame, PPAttachment
+    from ...roles.propositions import PlainFrame
 
 
 class Format(str, Enum):
@@ -29,11 +29,11 @@ def printed(doc: Doc, format: Format, number: int = 0) -> Iterator[str]:
 
     number: its name in PropBank's columns.
     """
-    from ..display.chunks import bracketed
-    from ..display.frames import cut_mark, frame_text, window
-    from ..display.html import by_layer
-    from ..groups import CONSTITUENTS, SRL
-    from ..pipeline.extensions.as_data import as_dict
+    from ...display.chunks import bracketed
+    from ...display.frames import cut_mark, frame_text, window
+    from ...display.html import by_layer
+    from ...groups import CONSTITUENTS, SRL
+    from ...pipeline.extensions.as_data import as_dict
 
     if format is Format.jsonl:
         import srsly
@@ -62,8 +62,8 @@ def printed(doc: Doc, format: Format, number: int = 0) -> Iterator[str]:
 
 def _conll2000(doc: Doc) -> Iterator[str]:
     """Yield the columns word, tag and chunk."""
-    from ..display.html import sentences
-    from ..pipeline.extensions import constituent_tags, np_iob
+    from ...display.html import sentences
+    from ...pipeline.extensions import constituent_tags, np_iob
 
     for sentence in sentences(doc):
         tags = constituent_tags(doc, sentence.positions)
@@ -79,13 +79,13 @@ def _propbank(doc: Doc, number: int) -> Iterator[str]:
 
     Without a parser, each sentence is a flat tree, as in CoNLL-2012.
     """
-    from ..display.frames import frame_columns
-    from ..display.html import by_layer
-    from ..groups import CONSTITUENTS
-    from ..pipeline.extensions import constituent_tags, trees
-    from ..pipeline.extensions.brackets import ROOT
-    from ..roles.propositions import parse_bits
-    from ..trees.tree import Tree, escape
+    from ...display.frames import frame_columns
+    from ...display.html import by_layer
+    from ...groups import CONSTITUENTS
+    from ...pipeline.extensions import constituent_tags, trees
+    from ...pipeline.extensions.brackets import ROOT
+    from ...roles.propositions import parse_bits
+    from ...trees.tree import Tree, escape
 
     sentences = by_layer(doc, "frames")
     if CONSTITUENTS in doc.spans:
@@ -113,7 +113,7 @@ def _propbank(doc: Doc, number: int) -> Iterator[str]:
 def _plain_frames(
     sentence: ShownSentence, layers: Mapping[str, Sequence[Frame]]
 ) -> list[PlainFrame]:
-    from ..display.frames import plain_frame
+    from ...display.frames import plain_frame
 
     return [
         plain_frame(frame, sentence.positions)
