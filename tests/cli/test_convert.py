@@ -79,7 +79,7 @@ def test_layers_are_reported_and_function_tags_left_out(run, tmp_path):
     line = f"{out}: 1 documents, 3 tokens, constituents, np_chunks\n"
     assert run("convert", path, out) == (0, "", line)
     (doc,) = docs_of(out)
-    assert [span.label_ for span in doc.spans["constituents"]] == ["TOP", "S", "NP"]
+    assert [span.label_ for span in doc.spans["constituents"]] == ["S", "NP"]
 
 
 def test_a_share_of_the_documents_is_held_out(run, trees, tmp_path):
