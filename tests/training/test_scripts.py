@@ -50,6 +50,19 @@ def test_commands_say_how_they_are_called(module, monkeypatch, capsys):
     assert capsys.readouterr().out.startswith(f"usage: {module}")
 
 
+def test_a_script_on_the_sample(monkeypatch, tmp_path, capsys, request):
+    from training.beyond import m_estimated_grammars as script
+
+    request.getfixturevalue("on_the_sample")
+    paths = ["--corpora", str(tmp_path), "--work", str(tmp_path / "work")]
+    parts = ["--limit", "25", "--only", "wsj_xbar", "wsj_xbar_conditional"]
+    monkeypatch.setattr(sys, "argv", ["x", *paths, *parts])
+    script.main()
+    figures = dict(line.split() for line in capsys.readouterr().out.splitlines() if "_f1" in line)
+    assert figures
+    assert all(0 < float(value) <= 100 for value in figures.values())
+
+
 # --- the default pipeline -------------------------------------------------------------------------
 def test_what_a_command_names_can_be_fetched():
     commands = {}

@@ -4,7 +4,7 @@
     pip install matplotlib
     python -m training.papers.petrov_klein2007 --jobs 2
 
-Writes training/results/petrov_klein2007.json, .md, .svg and .png: tables 1 and 2 and figure 2, with
+Writes training/results/petrov_klein2007.json, .md and .svg: tables 1 and 2 and figure 2, with
 those of the paper. Parts (discriminative.py), which --only selects: `tune`, the strengths of priors
 on WSJ dev, which the other parts need; `l1` and `l2`, table 2; `table1`; `pruning`, figure 2;
 `cost`; `best`, selected grammars; `uniform`, tables 1 and 2 with the paper's parametrisation, on

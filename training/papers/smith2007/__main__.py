@@ -4,7 +4,7 @@
     pip install matplotlib python-crfsuite
     python -m training.papers.smith2007 --jobs 2
 
-Writes training/results/smith2007.json, .md, .svg and .png: tables 1 and 2, figures 1 to 3, and the
+Writes training/results/smith2007.json, .md and .svg: tables 1 and 2, figures 1 to 3, and the
 result with input-only features, with the figures of the paper. Finished models are kept in
 training/work/smith2007/. Remove the folder to start again.
 
