@@ -7,7 +7,6 @@ import tarfile
 import threading
 import zipfile
 from dataclasses import dataclass, field
-from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -24,7 +23,6 @@ class Site:
 
     root: Path
     url: str = ""
-    ranges: bool = True
     faults: list = field(default_factory=list)
     requests: list = field(default_factory=list)  # (path, Range header or None)
 
@@ -55,7 +53,6 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
         self.send_header("Content-Length", str(len(body) - start))
         self.send_header("ETag", self._etag(body))
-        self.send_header("Last-Modified", formatdate(path.stat().st_mtime, usegmt=True))
         self.end_headers()
         body = body[start:]
         self.wfile.write(body[: len(body) // 2] if fault == "cut" else body)
@@ -63,20 +60,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _start(self, body: bytes) -> int:
         wanted = self.headers.get("Range")
-        if not self.site.ranges or not wanted or self.headers.get("If-Range") != self._etag(body):
+        if not wanted or self.headers.get("If-Range") != self._etag(body):
             return 0
         return int(wanted.removeprefix("bytes=").rstrip("-"))
 
     @staticmethod
     def _etag(body: bytes) -> str:
         return f'"{hashlib.sha256(body).hexdigest()}"'
-
-
-def start_server(site: Site) -> ThreadingHTTPServer:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"site": site}))
-    site.url = f"http://127.0.0.1:{server.server_port}"
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    return server
 
 
 @pytest.fixture(autouse=True)
@@ -87,10 +77,11 @@ def _no_proxy(monkeypatch):
 @pytest.fixture
 def site(tmp_path):
     """A web site over an empty directory."""
-    root = tmp_path / "site"
-    root.mkdir()
-    site = Site(root)
-    server = start_server(site)
+    site = Site(tmp_path / "site")
+    site.root.mkdir()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"site": site}))
+    site.url = f"http://127.0.0.1:{server.server_port}"
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     yield site
     server.shutdown()
     server.server_close()

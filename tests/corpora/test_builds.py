@@ -6,11 +6,9 @@ import pytest
 from _build import (
     build_ewt,
     build_propbank_frames,
-    spacing_lines,
 )
 from _download import FetchError
 from _formats import (
-    conllu_sentences,
     mrg_trees,
     props_block,
     skeleton_sentences,
@@ -40,18 +38,6 @@ def test_tree_and_props_of_a_skeleton():
     ]
 
 
-def conllu(*rows):
-    return "".join("\t".join([*row, *"________"]) + "\n" for row in rows)
-
-
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_conllu_keeps_words_only(end):
-    first = conllu(["1-2", "ab"], ["1", "a\x85"], ["2", "b"], ["2.1", "e"])
-    text = f"# text = a b\n{first}\n# c\n\n{conllu(['1', 'd'])}".replace("\n", end)
-    found = [[row[:2] for row in rows] for rows in conllu_sentences(text, "x")]
-    assert found == [[["1", "a\x85"], ["2", "b"]], [["1", "d"]]]
-
-
 def spaced(comments, *marked):
     """A sentence of CoNLL-U; a word that ends in "_" has no space after it."""
     lines = [f"# {comment}" for comment in comments]
@@ -59,22 +45,6 @@ def spaced(comments, *marked):
         misc = "SpaceAfter=No" if word[-1] == "_" else "_"
         lines.append("\t".join([str(number), word.strip("_"), *"_" * 7, misc]))
     return "\n".join(lines) + "\n\n"
-
-
-NOTES = (
-    spaced(["newdoc id = a", "newpar id = a-1", "text = Hi :)"], "Hi", ":)")
-    + spaced(["newpar", "text = (Go.)"], "(_", "Go_", "._", ")_")
-    + spaced(["newpartner", "text = No"], "No")
-    + spaced(["text = newpar", "newpar id = a-3"], "Bye_", ".")
-)
-
-
-def test_spacing_lines():
-    """A paragraph ends with a blank line, the document with nothing."""
-    assert spacing_lines(NOTES, "x", [2, 4, 1, 2]) == ["12", "0000", "2", "00"]
-    # Other tokens: a blank after each. Another number of sentences: nothing is known.
-    assert spacing_lines(NOTES, "x", [2, 3, 2, 1]) == ["12", "111", "12", "0"]
-    assert spacing_lines(NOTES, "x", [2, 4, 1]) is None
 
 
 class Archive(dict):
