@@ -27,7 +27,7 @@ from ...trees.tree import Tree
 from ..discriminative.training import trainer_of_one
 from ..latent import training as latent
 from ..latent.settings import LatentGrammarSettings
-from ..latent.stages import StagedTrainer, TrainerOfOne
+from ..latent.stages import StagedTrainer
 from ..treebank.settings import Trees
 from .adaptation import SpanGrammarAdapter
 from .features import LinearLearner, SpanWeights
@@ -106,8 +106,6 @@ def adapter(
 class SpanGrammarTrainer(StagedTrainer[SpanGrammarSettings]):
     """Trains the grammar, the grammars of the folds, the forests of each fold, then epochs.
 
-    trainer_of_one: see `StagedTrainer`.
-
     A step is a round of a grammar, the forests of a fold, or an epoch.
 
     value: the value of the stage of a grammar, then the mean loss of the forests if all scores are
@@ -117,17 +115,12 @@ class SpanGrammarTrainer(StagedTrainer[SpanGrammarSettings]):
 
     In reports from the trainers of grammars the number is that of the fold, from 1, or 0 for the
     grammar of all sentences. In "forests" it is that of the fold, with the number of sentences
-    parsed, and in "network" that of the epoch, from 1, with that of the update.
+    parsed, and in "weights" that of the epoch, from 1, with that of the update.
     """
 
     saved = ("weight", "squares", "batch", "loss", "losses")
 
-    def __init__(
-        self,
-        settings: SpanGrammarSettings,
-        data: Data,
-        trainer_of_one: TrainerOfOne = trainer_of_one,
-    ):
+    def __init__(self, settings: SpanGrammarSettings, data: Data):
         self._trees: list[Tree] = []
         super().__init__(settings, data, trainer_of_one)
 
@@ -239,7 +232,7 @@ class SpanGrammarTrainer(StagedTrainer[SpanGrammarSettings]):
             self.batch += 1
             before, now = ((self.batch - i) * REPORTS // len(cuts) for i in (1, 0))
             if now > before:
-                self.report(number + 1, "network", self.batch, -self.loss / seen)
+                self.report(number + 1, "weights", self.batch, -self.loss / seen)
         self.value = self.loss / max(seen, 1)
         self.losses.append(self.value)
         self.batch, self.loss = 0, 0.0

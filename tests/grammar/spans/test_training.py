@@ -168,10 +168,10 @@ def test_phases_and_steps():
             order.append((number, phase))
     expected = [(number, "grammar") for number in range(4)]
     expected += [(number, "forests") for number in (1, 2, 3)]
-    assert order == expected + [(number, "network") for number in (1, 2, 3)]
+    assert order == expected + [(number, "weights") for number in (1, 2, 3)]
     assert trainer.n_iterations == 4 * 2 + 3 + 3
     assert len(calls) + trainer.n_iterations - 1 <= trainer.settings.n_reports
-    per_phase = [call[:2] for call in calls if call[1] in ("forests", "network")]
+    per_phase = [call[:2] for call in calls if call[1] in ("forests", "weights")]
     assert max(map(per_phase.count, set(per_phase))) <= REPORTS
     assert not trainer.step()
 
