@@ -158,8 +158,10 @@ class StoredComponent(TrainablePipe):
         """
         cfg, digest = self._read_cfg(parts["cfg"], places["cfg"]) if "cfg" in parts else ({}, None)
         if "model" in parts:
+            before = dict(self.model.attrs)
             self._read_model(parts["model"], places["model"])
             if digest is not None and not checked and digest != _digest(cfg, parts["model"]):
+                self.model.attrs.update(before)
                 problem = "settings and model are not what was saved; if the settings were edited "
                 problem += "on purpose, remove their digest"
                 fields = {"component": self.name, "problem": problem}
