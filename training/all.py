@@ -62,10 +62,10 @@ def main() -> None:
         for name, lines in commands.items():
             print(f"{name}.json", *lines, sep="\n    ")
         return
-    found = [f"{name} {part}: {what}" for name, part, own in parts() for what in problems(own)]
-    if found:
-        print("\n".join(found))
-        sys.exit(f"{len(found)} problems")
+    wrong = [f"{name} {part}: {what}" for name, part, stamp in parts() for what in problems(stamp)]
+    if wrong:
+        print("\n".join(wrong))
+        sys.exit(f"{len(wrong)} problems")
 
 
 if __name__ == "__main__":

@@ -32,9 +32,9 @@ def main() -> None:
 
 def predicted(nlp: Language) -> list[str]:
     """Return the rolesets with a sense that a pipeline can predict, in alphabetical order."""
-    known = nlp.get_pipe("srl_labeler").cfg["rolesets"].values()
-    found = {roleset for numbers in known for roleset in numbers.values()}
-    return sorted(roleset for roleset in found if not roleset.endswith(LIGHT))
+    rolesets = nlp.get_pipe("srl_labeler").cfg["rolesets"].values()
+    names = {roleset for numbers in rolesets for roleset in numbers.values()}
+    return sorted(roleset for roleset in names if not roleset.endswith(LIGHT))
 
 
 if __name__ == "__main__":

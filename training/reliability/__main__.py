@@ -39,8 +39,8 @@ def properties() -> dict[str, int]:
         command = [sys.executable, "-m", "pytest", "-q", "-m", "hypothesis", f"--junitxml={report}"]
         variables = os.environ | {"HYPOTHESIS_PROFILE": PROFILE}
         subprocess.run(command, cwd=ROOT, env=variables, check=False)
-        found = platforms.counts(report)
-    tests, failed = found["passed"] + found["failed"], found["failed"]
+        counts = platforms.counts(report)
+    tests, failed = counts["passed"] + counts["failed"], counts["failed"]
     return {"properties.tests": tests, "properties.failed": failed}
 
 

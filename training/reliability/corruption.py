@@ -94,12 +94,12 @@ def damaged(
     behaviour: Callable[[], Any],
     other: Path | None = None,
     repeats: int = REPEATS,
-    known: tuple[type[Exception], ...] = (StructlearnError,),
+    clear_errors: tuple[type[Exception], ...] = (StructlearnError,),
 ) -> Iterator[str]:
     """Yield the outcome of each case of some files of a pipeline, and restore the files.
 
     behaviour: loads the pipeline and returns what it does. other: the folder of another pipeline.
-    known: exceptions that are clear if they name the file.
+    clear_errors: exceptions that are clear if they name the file.
     """
     sound = behaviour()
     for path in files:
@@ -114,7 +114,7 @@ def damaged(
                     outcome = "harmless" if behaviour() == sound else "silent"
                 except Exception as error:
                     text = f"{error} {getattr(error, 'filename', '')}"
-                    clear = isinstance(error, known) and str(path) in text
+                    clear = isinstance(error, clear_errors) and str(path) in text
                     outcome = "errors" if clear else "unclear"
                 if outcome in ("unclear", "silent"):
                     logging.getLogger(__name__).warning("%s: %s", path, outcome)
@@ -147,15 +147,15 @@ def small_cases(names: Iterable[str], work: Path, repeats: int) -> Iterator[tupl
         nlp.to_disk(work / f"{name}.plain")
     for name in names:
         component, folder, plain = COMPONENTS[name], work / name, work / f"{name}.plain"
-        alike = [own for own in names if own != name and COMPONENTS[own] == component]
+        alike = [one for one in names if one != name and COMPONENTS[one] == component]
         other = work / alike[0] if alike else None
         behaviour = partial(loaded, spacy_structlearn.load, folder, docs)
         for outcome in damaged(folder, files_of(folder), behaviour, other, repeats):
             yield "own", outcome
         behaviour = partial(loaded, spacy.load, plain, docs)
-        known = (StructlearnError, OSError)
+        clear_errors = (StructlearnError, OSError)
         files = files_of(plain, component)
-        for outcome in damaged(plain, files, behaviour, other, repeats, known):
+        for outcome in damaged(plain, files, behaviour, other, repeats, clear_errors):
             yield "spacy_load", outcome
 
 
@@ -168,16 +168,16 @@ def default_cases(work: Path, repeats: int) -> Iterator[tuple[str, str]]:
 
 
 # --- figures --------------------------------------------------------------------------------------
-def figures(found: Iterable[tuple[str, str]]) -> dict[str, int]:
+def figures(outcomes: Iterable[tuple[str, str]]) -> dict[str, int]:
     """Return the numbers of cases by way of loading and outcome, and their sums."""
     counts: dict[str, Counter[str]] = {"": Counter()}
-    for way, outcome in found:
+    for way, outcome in outcomes:
         for part in ("", f".{way}"):
             counts.setdefault(part, Counter())[outcome] += 1
     result = {}
-    for part, own in counts.items():
-        result[f"corruption{part}.cases"] = own.total()
-        result |= {f"corruption{part}.{outcome}": own[outcome] for outcome in OUTCOMES}
+    for part, count in counts.items():
+        result[f"corruption{part}.cases"] = count.total()
+        result |= {f"corruption{part}.{outcome}": count[outcome] for outcome in OUTCOMES}
     return result
 
 

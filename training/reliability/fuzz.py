@@ -85,7 +85,7 @@ def targets(folder: Path) -> dict[str, Target]:
     """Return the targets by name: GROUP.NAME. They are made anew in each process."""
     folder.mkdir(parents=True, exist_ok=True)
     trained: dict[str, Any] = {}
-    found: dict[str, Target] = {}
+    made: dict[str, Target] = {}
     with kernels.recording() as recorder:
         small_pipelines.write_corpus(folder)
         for name in small_pipelines.COMPONENTS:
@@ -95,15 +95,15 @@ def targets(folder: Path) -> dict[str, Target]:
         matcher.add("with", ["NP < (PP=pp < IN)", "VP << NP"])
         matcher.count([doc])
     for module, calls in recorder.all().items():
-        found[f"kernels.{module.removeprefix('spacy_structlearn.')}"] = kernels.Kernel(calls)
+        made[f"kernels.{module.removeprefix('spacy_structlearn.')}"] = kernels.Kernel(calls)
     for name in small_pipelines.COMPONENTS:  # again, without the recorder
         nlp, make, states = _trained(name, folder)
         trained[name] = nlp
         docs = small_pipelines.input_docs(nlp, folder / "dev.spacy")
-        found[f"models.{name}"] = Loader(nlp.get_pipe(nlp.pipe_names[-1]), docs)
+        made[f"models.{name}"] = Loader(nlp.get_pipe(nlp.pipe_names[-1]), docs)
         if states:
-            found[f"models.{name}.trainer"] = Trainer(make, states)
-    found |= {f"readers.{name}": reader for name, reader in readers(folder).items()}
+            made[f"models.{name}.trainer"] = Trainer(make, states)
+    made |= {f"readers.{name}": reader for name, reader in readers(folder).items()}
     mixed = []
     for names in MIXED:
         nlp = spacy.blank("en")
@@ -111,9 +111,9 @@ def targets(folder: Path) -> dict[str, Target]:
         for name in names:
             nlp.add_pipe(trained[name].pipe_names[-1], source=trained[name])
         mixed.append(nlp)
-    found["pipelines.small"] = Pipelines(mixed, 1)
-    found["pipelines.default"] = Pipelines([spacy_structlearn.load()], BATCH)
-    return found
+    made["pipelines.small"] = Pipelines(mixed, 1)
+    made["pipelines.default"] = Pipelines([spacy_structlearn.load()], BATCH)
+    return made
 
 
 def _trained(name: str, folder: Path) -> tuple[Any, Callable[[], Any], list[bytes]]:
@@ -235,19 +235,19 @@ def run_all(
 
 def figures(parts: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the figures of all parts."""
-    found: Counter[str] = Counter()
+    totals: Counter[str] = Counter()
     outcomes: dict[str, Counter[str]] = {}
     for part in parts:
         n, group = part["end"] - part["begin"], part["target"].partition(".")[0]
-        found["documents" if part["target"] == "pipelines.default" else "inputs"] += n
-        found["sanitized"] += n * (part["build"] == "sanitized")
-        found["failures"] += len(part["failures"])
-        found[f"{group}.inputs"] += n
+        totals["documents" if part["target"] == "pipelines.default" else "inputs"] += n
+        totals["sanitized"] += n * (part["build"] == "sanitized")
+        totals["failures"] += len(part["failures"])
+        totals[f"{group}.inputs"] += n
         outcomes.setdefault(group, Counter()).update(part["outcomes"])
-    result: dict[str, Any] = {f"fuzz.{key}": value for key, value in found.items()}
-    result["fuzz.documents"] = BATCH * found["documents"]
-    for group, own in outcomes.items():
-        result[f"fuzz.{group}.answered"] = 100 * own["answered"] / max(own.total(), 1)
+    result: dict[str, Any] = {f"fuzz.{key}": value for key, value in totals.items()}
+    result["fuzz.documents"] = BATCH * totals["documents"]
+    for group, counts in outcomes.items():
+        result[f"fuzz.{group}.answered"] = 100 * counts["answered"] / max(counts.total(), 1)
     return result
 
 
@@ -335,7 +335,7 @@ def main() -> None:
     chosen = {name: one for name, one in every.items() if build_of(name) == args.build}
     chosen = {name: one for name, one in chosen.items() if name.startswith(args.target)}
     shares = {name: SHARES[name.partition(".")[0]] for name in every}
-    wanted = {n: -int(-args.inputs * own // sum(shares.values())) for n, own in shares.items()}
+    wanted = {n: -int(-args.inputs * share // sum(shares.values())) for n, share in shares.items()}
     run_all(chosen, wanted, args.folder, args.build)
 
 

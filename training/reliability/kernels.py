@@ -54,8 +54,8 @@ class Call(NamedTuple):
 
 def modules() -> list[str]:
     """Return the names of all kernels."""
-    found = pkgutil.walk_packages(spacy_structlearn.__path__, f"{PACKAGE}.")
-    origins = {one.name: one.module_finder.find_spec(one.name).origin or "" for one in found}
+    infos = pkgutil.walk_packages(spacy_structlearn.__path__, f"{PACKAGE}.")
+    origins = {info.name: info.module_finder.find_spec(info.name).origin or "" for info in infos}
     return sorted(n for n, origin in origins.items() if origin.endswith(tuple(EXTENSION_SUFFIXES)))
 
 
@@ -73,19 +73,21 @@ class Recorder:
         except TypeError:
             return
         stored = pickle.dumps(call)
-        held = self.calls.setdefault((module, name, str(_kinds(call))), [])
-        if (len(stored), stored) not in held:
-            held.append((len(stored), stored))
-            held.sort()
-            held[1:] = [entry for entry in held[1:] if entry[0] <= MOST_BYTES]
-            del held[MOST_CALLS - 2 : -2]
+        calls_of_kind = self.calls.setdefault((module, name, str(_kinds(call))), [])
+        if (len(stored), stored) not in calls_of_kind:
+            calls_of_kind.append((len(stored), stored))
+            calls_of_kind.sort()
+            calls_of_kind[1:] = [entry for entry in calls_of_kind[1:] if entry[0] <= MOST_BYTES]
+            del calls_of_kind[MOST_CALLS - 2 : -2]
 
     def all(self) -> dict[str, list[Call]]:
         """Return the calls by module."""
-        found: dict[str, list[Call]] = {}
+        by_module: dict[str, list[Call]] = {}
         for key in sorted(self.calls):
-            found.setdefault(key[0], []).extend(pickle.loads(own) for _, own in self.calls[key])
-        return found
+            by_module.setdefault(key[0], []).extend(
+                pickle.loads(stored) for _, stored in self.calls[key]
+            )
+        return by_module
 
     def frozen(self, value: Any) -> Any:
         """Copy arrays in a value, and replace kernel objects by the calls that created them."""
@@ -176,8 +178,8 @@ def _recorded_class(recorder: Recorder, module: str, kind: type) -> Any:
 
         return recorded
 
-    own = [name for name, value in vars(kind).items() if callable(value) and name[0] != "_"]
-    namespace: dict[str, Any] = {"__init__": __init__, **{name: method(name) for name in own}}
+    methods = [name for name, value in vars(kind).items() if callable(value) and name[0] != "_"]
+    namespace: dict[str, Any] = {"__init__": __init__, **{name: method(name) for name in methods}}
     if "__reduce__" in vars(kind):
         namespace["__reduce__"] = lambda self: kind.__reduce__(self)
     try:
@@ -204,9 +206,9 @@ class Kernel:
         own, args = values
         twice = choices.one_in(8)
         try:
-            found = _run(call, own, args)
+            result = _run(call, own, args)
             # Memory that was not written would differ.
-            if twice and not same(found, _run(call, own, args)):
+            if twice and not same(result, _run(call, own, args)):
                 raise AssertionError(f"{call.name} has another result when it is called again")
         except REFUSALS as error:
             raise Refused(f"{type(error).__name__}: {error}") from None

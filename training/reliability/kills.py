@@ -139,7 +139,7 @@ def train_killed(name: str, work: Path, runs: int = RUNS, kills: int = KILLS) ->
     The last run overwrites an existing pipeline. Return the numbers of runs, kills and runs that
     ended with other files.
     """
-    rng, found = random.Random(name), Counter(families=1)
+    rng, counts = random.Random(name), Counter(families=1)
     write_corpus(work)
     config = write_config(name, work / "config.cfg", work)
 
@@ -157,13 +157,13 @@ def train_killed(name: str, work: Path, runs: int = RUNS, kills: int = KILLS) ->
         for attempt in range(kills):
             way, most = WAYS[(attempt + number) % len(WAYS)], max(rng.choice(sizes), 1)
             last = rng.uniform(0, seconds), rng.randrange(steps), rng.randrange(most)
-            found["kills"] += kill_command(arguments(folder), folder, way, *last)
+            counts["kills"] += kill_command(arguments(folder), folder, way, *last)
             if (folder / "pipeline").exists():
                 digests.check(folder / "pipeline")  # raises an error if it is not complete
         run_command(arguments(folder), folder)
-        found["runs"] += 1
-        found["different"] += not same_files(calm, folder)
-    return found
+        counts["runs"] += 1
+        counts["different"] += not same_files(calm, folder)
+    return counts
 
 
 def same_files(one: Path, other: Path) -> bool:

@@ -125,8 +125,8 @@ class Loader:
             else:
                 self._load_part(choices)
         finally:
-            for node, own in zip(self.nodes, attributes, strict=True):
-                node.attrs.update(own)
+            for node, attrs in zip(self.nodes, attributes, strict=True):
+                node.attrs.update(attrs)
 
     def _load_part(self, choices: Choices) -> None:
         """Load one of the parts of the model, and check its bytes."""

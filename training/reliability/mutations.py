@@ -65,8 +65,8 @@ def changed(value: Any, choices: Choices, *, stored: bool = False) -> Any:
     if isinstance(value, bool):
         return not value
     if isinstance(value, (int, np.integer)):
-        own = (int(value) + 1, int(value) - 1, 2 * int(value), -int(value))
-        return choices.one_of((*INTEGERS, *own, *own, *own))
+        near = (int(value) + 1, int(value) - 1, 2 * int(value), -int(value))
+        return choices.one_of((*INTEGERS, *near, *near, *near))
     if isinstance(value, (float, np.floating)):
         return choices.one_of((*FLOATS, float(value) / 2, -float(value)))
     if isinstance(value, str):
@@ -136,8 +136,8 @@ def _number(array: NDArray, choices: Choices, old: Any = 0) -> Any:
         return bool(choices.below(2))
     if array.dtype.kind not in "iu":
         return old
-    own = (int(old) + 1, int(old) - 1, array.size, array.size - 1, *array.shape[:1])
-    value = choices.one_of((*INTEGERS, *own, *own, choices.byte()))
+    near = (int(old) + 1, int(old) - 1, array.size, array.size - 1, *array.shape[:1])
+    value = choices.one_of((*INTEGERS, *near, *near, choices.byte()))
     limits = np.iinfo(array.dtype)
     return min(max(value, int(limits.min)), int(limits.max))
 

@@ -49,12 +49,12 @@ def tested(python: str, folder: Path) -> dict[str, int]:
     Return their counts. Raises CalledProcessError if the installation fails.
     """
     clone, venv, report = folder / "clone", folder / "venv", folder / "tests.xml"
-    own = str(venv / ("Scripts" if os.name == "nt" else "bin") / "python")
+    installed = str(venv / ("Scripts" if os.name == "nt" else "bin") / "python")
     run = partial(subprocess.run, cwd=folder, env=environment(), check=True)
     run(["git", "clone", "-q", str(ROOT), str(clone)])
     run([python, "-m", "venv", str(venv)])
-    run([own, "-m", "pip", "install", "-q", "-e", ".[test]"], cwd=clone)
-    run([own, *TESTS, f"--junitxml={report}"], cwd=clone, stdout=sys.stderr, check=False)
+    run([installed, "-m", "pip", "install", "-q", "-e", ".[test]"], cwd=clone)
+    run([installed, *TESTS, f"--junitxml={report}"], cwd=clone, stdout=sys.stderr, check=False)
     return counts(report)
 
 
@@ -83,9 +83,9 @@ def whole(platforms: Mapping[str, Mapping[str, Any]]) -> int:
     """Return the number of versions of Python on which tests passed and none failed."""
     return len(
         {
-            found[0]
+            version[0]
             for name, figures in platforms.items()
-            if (found := re.match(r"cp\d+", name)) and figures["passed"] and not figures["failed"]
+            if (version := re.match(r"cp\d+", name)) and figures["passed"] and not figures["failed"]
         }
     )
 
@@ -98,8 +98,8 @@ def main() -> None:
     for python in args.python:
         name = subprocess.check_output([python, "-c", NAME], env=environment(), text=True).strip()
         with TemporaryDirectory() as folder:
-            found = tested(python, Path(folder))
-        figures = {f"platforms.{name}.{figure}": value for figure, value in found.items()}
+            result = tested(python, Path(folder))
+        figures = {f"platforms.{name}.{figure}": value for figure, value in result.items()}
         show(figures)
         record("reliability", figures)
         platforms = srsly.read_json(RESULTS / "reliability.json")["platforms"]

@@ -99,8 +99,10 @@ def write_corpus(folder: Path) -> None:
     for kind, end in (("trees", "\n"), ("spaces", "\n"), ("props", "\n\n")):
         blocks = (SAMPLE / f"sample.{kind}").read_text(encoding="utf8").split(end)
         # A Doc of its own for each sentence.
-        own = [re.sub(r"(?m)^sample/\S+ ", f"sample/{i} ", blocks[i]) + end for i in chosen]
-        (folder / f"short.{kind}").write_text("".join(own), encoding="utf8")
+        chosen_blocks = [
+            re.sub(r"(?m)^sample/\S+ ", f"sample/{i} ", blocks[i]) + end for i in chosen
+        ]
+        (folder / f"short.{kind}").write_text("".join(chosen_blocks), encoding="utf8")
     files = {kind: folder / f"short.{kind}" for kind in ("spaces", "props")}
     docs = [doc for _, doc in read_treebank(Vocab(), folder / "short.trees", **files)]
     for name, part in (("train", docs[:SENTENCES]), ("dev", docs[SENTENCES:])):
@@ -154,7 +156,7 @@ def input_docs(nlp: Language, path: str | Path) -> list[Doc]:
 
 def predictions(nlp: Language, docs: Iterable[Doc]) -> list[Any]:
     """Return all predictions with probabilities, as plain data for comparisons."""
-    found = []
+    predicted = []
     for doc in docs:
         annotated = doc.copy()
         for _, component in nlp.pipeline:
@@ -166,5 +168,5 @@ def predictions(nlp: Language, docs: Iterable[Doc]) -> list[Any]:
             )
             for key, group in annotated.spans.items()
         }
-        found.append([annotated.to_array(["TAG", "SENT_START"]).tolist(), groups])
-    return found
+        predicted.append([annotated.to_array(["TAG", "SENT_START"]).tolist(), groups])
+    return predicted

@@ -63,7 +63,7 @@ def readers(folder: Path) -> dict[str, Reader]:
         for kind, end in (("trees", b"\n"), ("spaces", b"\n"), ("props", b"\n\n"))
     }
     trees = [*lines["trees"][:12], b"( (S (NP-SBJ-1 (PRP I)) (VP (VBD ran))) )"]
-    beside = {kind: b"\n".join(own[:3]) + b"\n" for kind, own in lines.items()}
+    beside = {kind: b"\n".join(blocks[:3]) + b"\n" for kind, blocks in lines.items()}
     beside["props"] = b"\n\n".join(lines["props"][:3]) + b"\n\n"
     gold = [eg.reference for eg in islice(create_treebank_reader(SAMPLE / "sample.trees")(nlp), 3)]
     docbin = DocBin(docs=gold, store_user_data=True).to_bytes()
@@ -81,7 +81,7 @@ def readers(folder: Path) -> dict[str, Reader]:
 
     def treebank(part: str) -> Callable[[bytes], None]:
         def read(data: bytes) -> None:
-            files = {k: write(data if k == part else own, f".{k}") for k, own in beside.items()}
+            files = {k: write(data if k == part else text, f".{k}") for k, text in beside.items()}
             files["path"] = files.pop("trees")
             for example in islice(create_treebank_reader(**files)(nlp), MOST_ITEMS):
                 check_trees(example.reference)
@@ -93,7 +93,7 @@ def readers(folder: Path) -> dict[str, Reader]:
         for tree in islice(read_trees(lines), MOST_ITEMS):
             if parse_tree(str(tree)) != tree:
                 raise AssertionError(f"another tree is read back: {str(tree)[:80]}")
-            whole += [own for own in [normalize(tree)] if own is not None]
+            whole += [one for one in [normalize(tree)] if one is not None]
         for tree in whole:
             base_noun_phrases(tree)
             sites(tree)
@@ -115,10 +115,10 @@ def readers(folder: Path) -> dict[str, Reader]:
         "quadruples": ([b"0 ate pizza with fork V\n"], file(create_pp_quadruples_reader)),
         "docbin": ([docbin], docbins),
         "content": ([zlib.decompress(docbin)], lambda data: docbins(zlib.compress(data, 1))),
-        **{kind: ([own], treebank(kind)) for kind, own in beside.items()},
+        **{kind: ([text], treebank(kind)) for kind, text in beside.items()},
         "tregex": (patterns, tregex),
     }
-    return {name: Reader(*own) for name, own in table.items()}
+    return {name: Reader(*reader) for name, reader in table.items()}
 
 
 def _all(items: Iterable[Any]) -> None:
@@ -234,18 +234,18 @@ def check_spans(doc: Doc) -> None:
         if key not in doc.spans:
             continue
         group = doc.spans[key]
-        places = [(span.start, span.end) for span in group]
-        if not all(0 <= start < end <= len(doc) for start, end in places):
-            raise AssertionError(f"{key}: {places} in {len(doc)} tokens")
+        bounds = [(span.start, span.end) for span in group]
+        if not all(0 <= start < end <= len(doc) for start, end in bounds):
+            raise AssertionError(f"{key}: {bounds} in {len(doc)} tokens")
         scores = group.attrs.get("scores")
         if scores is not None and len(scores) != len(group):
             raise AssertionError(f"{key}: {len(scores)} scores of {len(group)} spans")
         if scores is not None and not all(map(_is_probability, scores)):
             raise AssertionError(f"{key}: probabilities {scores[:20]}")
-        if key == "np_chunks" and any(a[1] > b[0] for a, b in pairwise(places)):
-            raise AssertionError(f"{key}: {places} overlap")
-        if key == "constituents" and places != sorted(places, key=lambda p: (p[0], -p[1])):
-            raise AssertionError(f"{key}: {places} are not in pre-order")
+        if key == "np_chunks" and any(a[1] > b[0] for a, b in pairwise(bounds)):
+            raise AssertionError(f"{key}: {bounds} overlap")
+        if key == "constituents" and bounds != sorted(bounds, key=lambda p: (p[0], -p[1])):
+            raise AssertionError(f"{key}: {bounds} are not in pre-order")
 
 
 def _is_probability(value: float) -> bool:
