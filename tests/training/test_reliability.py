@@ -76,7 +76,7 @@ def test_outcomes_of_damage(tmp_path, changed, expected):
         return changed
 
     files = [tmp_path / "file"]
-    found = list(corruption.damaged(tmp_path, files, behaviour, known=(OSError,), repeats=1))
+    found = list(corruption.damaged(tmp_path, files, behaviour, clear_errors=(OSError,), repeats=1))
     assert set(found) == {expected}
     assert len(found) == len(corruption.REPEATED) + len(corruption.ONCE)
     assert (tmp_path / "file").read_bytes() == b"sound"

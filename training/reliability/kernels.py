@@ -73,20 +73,19 @@ class Recorder:
         except TypeError:
             return
         stored = pickle.dumps(call)
-        calls_of_kind = self.calls.setdefault((module, name, str(_kinds(call))), [])
-        if (len(stored), stored) not in calls_of_kind:
-            calls_of_kind.append((len(stored), stored))
-            calls_of_kind.sort()
-            calls_of_kind[1:] = [entry for entry in calls_of_kind[1:] if entry[0] <= MOST_BYTES]
-            del calls_of_kind[MOST_CALLS - 2 : -2]
+        entries = self.calls.setdefault((module, name, str(_kinds(call))), [])
+        if (len(stored), stored) not in entries:
+            entries.append((len(stored), stored))
+            entries.sort()
+            entries[1:] = [entry for entry in entries[1:] if entry[0] <= MOST_BYTES]
+            del entries[MOST_CALLS - 2 : -2]
 
     def all(self) -> dict[str, list[Call]]:
         """Return the calls by module."""
         by_module: dict[str, list[Call]] = {}
         for key in sorted(self.calls):
-            by_module.setdefault(key[0], []).extend(
-                pickle.loads(stored) for _, stored in self.calls[key]
-            )
+            calls = [pickle.loads(stored) for _, stored in self.calls[key]]
+            by_module.setdefault(key[0], []).extend(calls)
         return by_module
 
     def frozen(self, value: Any) -> Any:

@@ -81,13 +81,8 @@ def counts(report: Path) -> dict[str, int]:
 
 def whole(platforms: Mapping[str, Mapping[str, Any]]) -> int:
     """Return the number of versions of Python on which tests passed and none failed."""
-    return len(
-        {
-            version[0]
-            for name, figures in platforms.items()
-            if (version := re.match(r"cp\d+", name)) and figures["passed"] and not figures["failed"]
-        }
-    )
+    good = [name for name, own in platforms.items() if own["passed"] and not own["failed"]]
+    return len({version[0] for name in good if (version := re.match(r"cp\d+", name))})
 
 
 def main() -> None:
