@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spacy_structlearn.cleanup import clean_up, ensured, temporary_folder, unfinished
+from spacy_structlearn.cleanup import clean_up, ensured, unfinished
 from spacy_structlearn.learning.training import write_bytes
 
 
@@ -33,18 +33,6 @@ def test_an_unfinished_file_that_is_a_link_or_a_pipe_is_not_written(tmp_path, ki
     assert (tmp_path / "file").read_bytes() == b"new"
     assert not (tmp_path / "file").is_symlink()
     assert (tmp_path / "outside").read_bytes() == b"kept"
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_process_removes_nothing():
-    with temporary_folder() as folder:
-        process = os.fork()
-        if not process:
-            clean_up()
-            os._exit(0)
-        os.waitpid(process, 0)
-        assert folder.exists()
-    assert not folder.exists()
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, Path.touch])

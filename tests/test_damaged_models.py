@@ -3,7 +3,6 @@
 Which bytes are changed is drawn with a seed that is the name of the case.
 """
 
-import json
 import os
 import random
 import shutil
@@ -49,66 +48,9 @@ def folder(tmp_path):
     return lambda name: Path(shutil.copytree(DIRECTORY / name, tmp_path / name))
 
 
-def refused(component, folder, file, code="SL080"):
-    """The error with which a component refuses to load its folder: it names the file."""
-    with pytest.raises(StructlearnError) as error:
-        component.from_disk(folder, exclude=["vocab"])
-    assert error.value.code == code
-    assert str(folder / file) in str(error.value)
-    return str(error.value)
-
-
 # --- models ---------------------------------------------------------------------------------------
-def test_every_bit_around_a_model(components, folder):
-    # What is around the chunker's model, with each bit flipped, and the model itself left out.
-    file = folder("np_chunker") / "model"
-    component = components[0]["np_chunker"]
-    data = component.model.to_bytes()
-    inner = component.parameters.to_bytes()
-    begin = data.index(inner)
-    around = [*range(begin), *range(begin + len(inner), len(data))]
-    for place in around:
-        for bit in range(8):
-            changed = bytearray(data)
-            changed[place] ^= 1 << bit
-            file.write_bytes(changed)
-            with pytest.raises(StructlearnError, match=r"SL08[02]"):
-                component.from_disk(file.parent, exclude=["vocab"])
-
-
 # --- settings -------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("name", "change"),
-    [
-        ("np_chunker", {"spans_key": 1}),
-        ("srl_labeler", {"rolesets": []}),
-        ("srl_labeler", {"rolesets": {"give": "give.01"}}),
-        ("srl_labeler", {"rolesets": {"give": {"01": 1}}}),
-        ("srl_labeler", {"calibration": 1}),
-        ("srl_labeler", {"calibration": [1.0]}),
-        ("srl_labeler", {"calibration": ["a", "b"]}),
-        ("srl_labeler", {"calibration": [0.5, float("nan")]}),
-        ("srl_labeler", {"calibration": [float("inf"), 1.0]}),
-    ],
-)
-def test_settings_of_other_types(components, folder, name, change):
-    file = folder(name) / "cfg"
-    # Not by srsly, which writes no numbers that are not finite.
-    file.write_text(json.dumps({**srsly.read_json(file), **change}))
-    refused(components[0][name], file.parent, "cfg", "SL081")
-
-
 # --- files and folders ----------------------------------------------------------------------------
-@pytest.mark.parametrize("file", ["cfg", "model"])
-def test_a_file_that_cannot_be_read(components, folder, file):
-    path = folder("pp_attacher") / file
-    path.unlink()
-    path.mkdir()
-    with pytest.raises(OSError, match="Errno") as error:
-        components[0]["pp_attacher"].from_disk(path.parent, exclude=["vocab"])
-    assert error.value.filename == str(path)
-
-
 # --- digests --------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory):

@@ -191,20 +191,3 @@ def test_a_pickled_array_in_a_model_is_refused(tmp_path, key):
 def _saved(array, path):
     np.save(path, array, allow_pickle=True)
     return path
-
-
-def test_a_pickled_array_around_a_model_is_refused(tmp_path):
-    trap = np.array([Trap(tmp_path / "sprung")], dtype=object)
-    import spacy
-
-    component = spacy.blank("en").add_pipe("np_chunker")
-    folder = tmp_path / "np_chunker"
-    folder.mkdir()
-    (folder / "cfg").write_bytes((BUILT_IN / "np_chunker" / "cfg").read_bytes())
-    stored = srsly.msgpack_loads((BUILT_IN / "np_chunker" / "model").read_bytes())
-    for part in ("params", "attrs", "shims"):
-        held = {**stored, part: [{"parameters": numpy_map(trap)}]}
-        (folder / "model").write_bytes(srsly.msgpack_dumps(held))
-        with pytest.raises(StructlearnError, match=r"SL08[02]"):
-            component.from_disk(folder, exclude=["vocab"])
-        assert not (tmp_path / "sprung").exists(), part

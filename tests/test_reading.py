@@ -50,18 +50,6 @@ def test_what_is_no_file_is_not_opened(tmp_path, monkeypatch, kind):
         assert f"{path} is {kind}" in str(error.value)
 
 
-@needs_pipes
-def test_links_to_nothing(tmp_path):
-    link = tmp_path / "link"
-    link.symlink_to("nothing")
-    with pytest.raises(StructlearnError, match="SL057") as error:
-        reading.check_folder(tmp_path)
-    assert str(link) in str(error.value)
-    link.rename(link.with_name(".#lock of an editor"))
-    (tmp_path / "up").symlink_to("..")
-    reading.check_folder(tmp_path)
-
-
 def test_a_config_with_sections_in_sections(tmp_path):
     path = tmp_path / "x.cfg"
     path.write_text("".join(f"[{'.'.join(['a'] * n)}]\n" for n in range(1, 1100)))

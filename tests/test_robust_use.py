@@ -145,20 +145,6 @@ def test_what_is_missing_in_front_is_named(nlp, names, code, missing):
         assert all(len(group) == 0 for group in other(text).spans.values())
 
 
-def test_what_nobody_reads_can_be_disabled(nlp):
-    expected = annotation(nlp(TEXTS[0]))
-    with nlp.select_pipes(disable=["np_chunker"]):
-        doc = nlp(TEXTS[0])
-    assert "np_chunks" not in doc.spans
-    nlp.get_pipe("np_chunker")(doc)
-    assert annotation(doc) == expected
-    with nlp.select_pipes(enable=["constituency_parser"]):
-        doc = nlp(TEXTS[0])
-        assert set(doc.spans) == {"constituents"}
-        assert all(token.tag_ for token in doc)
-    assert annotation(nlp(TEXTS[0])) == expected
-
-
 # --- tokenisers -----------------------------------------------------------------------------------
 # --- tokens that are merged and split -------------------------------------------------------------
 def merge(doc, pairs):
@@ -223,27 +209,6 @@ def test_any_tokens_merged_in_the_end(nlp):
                 assert span.text == doc.text[span.start_char : span.end_char]
 
 
-def test_empty_spans_in_a_group(nlp):
-    doc = Doc(nlp.vocab, words=["She", "sold", "honey"])
-    chunks = [Span(doc, 0, 1, "NP"), Span(doc, 2, 3, "NP", span_id="own"), Span(doc, 3, 3, "NP")]
-    doc.spans["np_chunks"] = chunks
-    assert [chunk.text for chunk in doc._.np_chunks] == ["She", "honey", ""]
-    merge(doc, [(0, 2)])
-    assert [(chunk.text, chunk.id_) for chunk in doc._.np_chunks] == [("honey", "own")]
-    doc.spans["np_chunks"] = [Span(doc, 0, 0, "NP")]
-    assert [chunk.text for chunk in doc._.np_chunks] == [""]
-
-
-def test_every_span_counts_before_a_doc_is_stored(nlp):
-    doc = Doc(nlp.vocab, words=["New", "York", "is", "bigcity", "there"])
-    doc.spans["np_chunks"] = [Span(doc, 0, 2, "NP"), Span(doc, 2, 3, "X"), Span(doc, 4, 5, "NP")]
-    with doc.retokenize() as retokenizer:
-        retokenizer.merge(doc[0:2])
-        retokenizer.split(doc[3], ["big", "city"], heads=[(doc[3], 1), doc[2]])
-    extensions.align(doc)
-    assert [span.text for span in doc.spans["np_chunks"]] == ["New York", "is", "there"]
-
-
 # --- benepar in the same process ------------------------------------------------------------------
 class BeneparException(Exception):
     pass
@@ -290,16 +255,6 @@ def test_benepar_imported_first_keeps_its_names(nlp):
     assert doc[4]._.pp_head.text == "ate"
 
 
-@pytest.mark.usefixtures("no_extensions")
-def test_names_that_others_have_taken_do_not_change_predictions(nlp):
-    expected = annotation(nlp(TEXTS[2]))
-    for target in (Doc, Span, Token):
-        for name in ("trees", "tree", "pp_attachments", "np_chunks", "frames", "constituents"):
-            target.set_extension(name, getter=benepar_labels)
-    extensions.register()
-    assert annotation(nlp(TEXTS[2])) == expected
-
-
 # --- control and format characters ----------------------------------------------------------------
 @pytest.mark.parametrize(
     "odd", ["\x00", "\x1b", "\x9b", "\ufeff", "\u200e", "\u202e", "\u2066\u2069"]
@@ -323,12 +278,3 @@ def test_tokens_of_control_and_format_characters_are_no_words(nlp, odd):
     (again, *_) = DocBin(docs=[doc]).get_docs(spacy.blank("en").vocab)
     assert len(again._.trees) == 2
     page(again)
-
-
-@pytest.mark.parametrize("text", ["\ufeff", "\x00\x01 \x02", "\u200e\n\u202e"])
-def test_a_text_without_words(nlp, text):
-    doc = nlp(text)
-    assert doc.text == text
-    assert doc._.trees == ()
-    assert all(not doc.spans[key] for key in KEYS)
-    assert spacy_structlearn.as_dict(doc)["tokens"] == []
