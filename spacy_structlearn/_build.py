@@ -28,6 +28,8 @@ def _extension(source: Path) -> Extension:
 class BuildKernels(build_ext):
     """Translates and compiles all kernels, on all cores unless `--parallel` says otherwise."""
 
+    parallel: int | None
+
     def finalize_options(self) -> None:
         """Find the kernels; setuptools calls this in the root of the repository."""
         # The largest come first, so that no core has one of them left at the end.

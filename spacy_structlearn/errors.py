@@ -239,13 +239,8 @@ MESSAGES = {
     "SL113": "Expected one probability for each of {brackets} brackets, in the order of "
     "tree.spans(); got {found}.",
     "SL114": "Cannot draw trees for the LaTeX package {package!r}. Choose one of: {packages}.",
-    "SL115": "These variables and parents do not form a network: {problem}.",
-    "SL116": "The font size is {value!r}, but it must be greater than 0.",
     "SL117": "This frame does not fit on {n} words: {problem}. Count words from 0, with "
     "exclusive ends; arguments in columns must not overlap.",
-    "SL118": "The Doc {text!r} has no frames to draw. Run a pipeline with srl_labeler first.",
-    "SL119": "doc._.frames is not registered, so frames cannot be drawn. Load a pipeline with "
-    "srl_labeler first, or call spacy_structlearn.pipeline.extensions.register().",
     "SL120": "The attachment of the tokens {start} to {end} is {label!r}. Set it to 'V', for the "
     "verb, or 'N', for the noun; sites_from_chunks leaves it open.",
     "SL121": "{path} is not a gzip file, or it is damaged ({problem}). Copy or compress it "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -60,17 +60,18 @@ def adapt_cli(
         reinitialise=reinitialise or (),
         source=gold,
     )
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for name in learned:
-        component = nlp.get_pipe(name)
+        component: Any = nlp.get_pipe(name)
         number, strength, scores = component.adaptation
         before, after = (f"{score:.4f}" for score in scores) if scores else ("-", "-")
         prior = "from scratch" if strength is None else f"{strength:g}"
-        rows.append((name, number, prior, component.main_score, before, after))
+        rows.append((name, str(number), prior, component.main_score, before, after))
     header = ("component", "documents", "strength", "held-out score", "before", "after")
-    table([map(str, row) for row in rows], header=header)
+    table(rows, header=header)
     for name in learned:
-        scores = nlp.get_pipe(name).adaptation[2]
+        component = nlp.get_pipe(name)
+        scores = component.adaptation[2]
         if scores and scores[1] < scores[0]:
             line = f"{name} got worse on held-out data. Leave it out with --components."
             msg.warn(visible(line))

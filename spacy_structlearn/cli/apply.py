@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing, nullcontext
 from itertools import chain
 from pathlib import Path
@@ -142,7 +142,7 @@ def apply_cli(
         model = os.path.abspath(model) if Path(model).exists() else model
     found = sources(source, output, input_format)
     nlp = load(model)
-    making = {"format": format, "batch_size": batch_size, "force": force}
+    making: dict[str, Any] = {"format": format, "batch_size": batch_size, "force": force}
     target = Path(output)
     lock = target.with_name(f".{target.name}.lock")
     if not single:
@@ -202,7 +202,9 @@ def write_parts(
 
     if n_process == 1:
         parser = ChunkParser(model, nlp)
-        parsed = ((chunk, parser.parse(chunk, format)) for chunk in wanted())
+        parsed: Generator[tuple[Chunk, bytes], None, None] = (
+            (chunk, parser.parse(chunk, format)) for chunk in wanted()
+        )
     else:
         parsed = parse_in_processes(wanted(), model, format, n_process)
     # None: no progress bar if standard error is not a terminal.

@@ -144,7 +144,7 @@ class Search:
         self.model, self.unit = model, unit
         # Which words are white space is the same in all languages.
         self.vocab: Vocab = spacy.blank("xx").vocab
-        self.vocab.lex_attr_getters[IS_SPACE] = is_blank
+        self.vocab.lex_attr_getters[IS_SPACE] = is_blank  # type: ignore[attr-defined] # stub
         self.matcher: ConstituentMatcher = ConstituentMatcher(self.vocab)
         self.names: dict[int, list[str]] = {}
         for number, dicts in enumerate(parsed(pattern)):
@@ -186,7 +186,8 @@ class Search:
         from spacy.tokens import Doc
 
         tokens = docs.tokens[number][:, docs.attrs.index(ORTH)]
-        return Doc(self.vocab, words=tokens, spaces=docs.spaces[number][:, 0])
+        words: Any = tokens  # spaCy takes hashes of strings, too
+        return Doc(self.vocab, words=words, spaces=docs.spaces[number][:, 0].tolist())
 
     def _docs(self, path: str) -> Iterator[DocBin | list[Doc]]:
         """Iterate over the Docs of a file, some at a time."""
@@ -236,7 +237,7 @@ class Search:
                 yield self.nlp(text.content)
                 continue
             try:
-                yield self._with_trees(text.content, text.extra)
+                yield self._with_trees(str(text.content), text.extra)
             except (KeyError, TypeError, ValueError) as error:
                 problem = f"{type(error).__name__}: {error}"
                 raise StructlearnError("SL704", path=path, number=number, problem=problem) from None
@@ -266,7 +267,7 @@ class Search:
         tags = [""] * len(words)
         for index, tag in zip(starts.values(), _TAG.findall(" ".join(data["trees"])), strict=True):
             tags[index] = tag
-        begins = [False] * len(words)
+        begins: list[bool | int | None] = [False] * len(words)
         for sentence in data["sents"]:
             begins[starts[sentence["start"]]] = True
         doc = Doc(self.vocab, words=words, spaces=spaces, tags=tags, sent_starts=begins)

@@ -132,6 +132,7 @@ def _show_features(component: str, parameters: Any, top: int, label: str | None)
 
 def _show_grammar(component: str, parameters: Any, top: int, label: str | None) -> None:
     is_isbn = hasattr(parameters, "derivations")
+    describe: Any
     if is_isbn:
         from ..isbn import describe
     else:

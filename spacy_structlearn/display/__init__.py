@@ -1,8 +1,8 @@
-"""Drawings of trees, chunks, attachments, frames and Bayesian networks.
+"""Drawings of trees, chunks, attachments and frames.
 
 Notebooks display the drawings, and frames. After `%load_ext spacy_structlearn.display`, they also
-display trees, Bayesian networks, and Docs and sentences that components of this package have
-annotated. Other Spans are displayed as text.
+display trees, and Docs and sentences that components of this package have annotated. Other Spans
+are displayed as text.
 """
 
 from __future__ import annotations
@@ -13,14 +13,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
 
-    from ..classification import BayesNet
-    from .html import Svg
-
 
 def load_ipython_extension(ipython: Any) -> None:
-    """Let IPython display trees and fitted Bayesian networks as SVG, and annotated Docs and
-    sentences as HTML.
-    """
+    """Let IPython display trees as SVG, and annotated Docs and sentences as HTML."""
     for mime, kind, draw in _drawings():
         ipython.display_formatter.formatters[mime].for_type(kind, draw)
 
@@ -34,7 +29,6 @@ def unload_ipython_extension(ipython: Any) -> None:
 def _drawings() -> list[tuple[str, type, Callable[[Any], str | None]]]:
     from spacy.tokens import Doc, Span
 
-    from ..classification import BayesNet
     from ..trees.tree import Tree
     from .trees import tree_svg
 
@@ -42,17 +36,9 @@ def _drawings() -> list[tuple[str, type, Callable[[Any], str | None]]]:
     html = "text/html"
     return [
         (svg, Tree, tree_svg),
-        (svg, BayesNet, _net_svg),
         (html, Doc, _doc_html),
         (html, Span, _sentence_html),
     ]
-
-
-def _net_svg(net: BayesNet) -> Svg | None:
-    """Draw a network; None, for the usual display, if it has learned nothing."""
-    from .networks import network_svg
-
-    return network_svg(net.parents) if net.parents else None
 
 
 def _doc_html(doclike: Doc | Span) -> str | None:

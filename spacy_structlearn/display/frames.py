@@ -1,5 +1,4 @@
-"""Drawings of semantic roles: frames as text, as columns of a PropBank file, and as HTML in the
-span style of spaCy's displacy.
+"""Drawings of semantic roles: frames as text, as columns of a PropBank file, and as HTML.
 
 Only `doc._.frames` is read, so frames of any origin can be drawn. White space tokens are never
 drawn.
@@ -7,26 +6,20 @@ drawn.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..errors import StructlearnError
-from ..groups import SRL
 from ..roles.propositions import PREDICATE, PlainFrame, base_label
 from .html import (
     GRAY,
-    POLICY,
     Html,
     LabelledSpan,
-    Page,
     ShownSentence,
     by_layer,
-    direction,
     enclosed,
-    escaped,
-    printable,
+    fragment,
     spans_html,
 )
 
@@ -55,28 +48,6 @@ LONG = 250
 """Words in a sentence of which a frame shows only a part."""
 AROUND = 10
 """Words on both sides that are shown then."""
-
-_RESERVED = re.compile(rb"[^A-Za-z0-9_.~-]")
-
-# In displacy's own templates, a label may cover the next one. Here it takes space in the line, in a
-# box of height 0 before its word.
-_TEMPLATES = {
-    "span": (
-        '<span style="font-weight: bold; display: inline-block; position: relative; '
-        'vertical-align: top; height: {total_height}px;">'
-        "{span_starts}{text}{span_slices}</span>\n"
-    ),
-    "slice": (
-        '<span style="background: {bg}; top: {top_offset}px; height: 4px; left: -1px; '
-        'width: calc(100% + 2px); position: absolute;"></span>'
-    ),
-    "start": (
-        '<span style="display: block; height: 0; line-height: 0; font-size: 0.65em; '
-        'white-space: nowrap; padding-inline-end: 0.6em;"><span style="background: {bg}; '
-        "color: #000; position: relative; z-index: 10; top: calc({top_offset}px + 2px); "
-        'padding: 2px 3px; border-radius: 3px;">{label}{kb_link}</span></span>'
-    ),
-}
 
 
 def frame_text(
@@ -128,88 +99,18 @@ def frame_columns(n: int, frames: Iterable[PlainFrame]) -> list[list[str]]:
     return rows
 
 
-def frames_html(
-    doclike: Doc | Span,
-    *,
-    page: bool = False,
-    minify: bool = False,
-    options: Mapping[str, Any] | None = None,
-) -> Html | Page:
-    """Draw the frames of a Doc, or of the predicates in a Span, in the span style of displacy.
+def frames_html(doclike: Doc | Span) -> Html:
+    """Draw the frames of a Doc, or of the sentences that a Span touches, one paragraph each.
 
-    Each frame is drawn over its sentence, with its arguments underlined and labelled, but only over
-    the words around it if the sentence is very long.
-
-    page: whether to make a whole HTML page.
-    minify: whether to remove redundant white space.
-    options: as for `displacy.render(style="span")`. `colors` maps labels to colours and overrides
-        `COLORS`; a colour of ARG1 also applies to R-ARG1 and C-ARG1, and one of ARGM to all
-        modifiers. `kb_url_template`, such as "https://.../{}.html", turns rolesets into links.
-    Returns "" if there are no frames and `page` is not set. Raises StructlearnError if no labeler
-    has run or `doc._.frames` is not registered.
+    Each frame is drawn over its sentence, but only over the words around it if the sentence is very
+    long. Returns "" if there are none. Raises StructlearnError if no labeler has run, if
+    `doc._.frames` is not registered, and for other objects than Docs and Spans.
     """
-    from spacy import displacy
-
-    doc = doclike.doc
-    if SRL not in doc.spans:
-        raise StructlearnError("SL118", text=doc.text[:40])
-    if not doc.has_extension("frames"):
-        raise StructlearnError("SL119")
-    options = options or {}
-    link = options.get("kb_url_template")
-    inside = {token.i for token in doclike if not token.is_space}
-    figures = [
-        _figure(sentence, frame, link)
-        for sentence, layers in by_layer(doclike, "frames")
-        for frame in layers["frames"]
-        if frame.predicate.start in inside
-    ]
-    # Labels are not case-sensitive in displacy.
-    known = {**COLORS, **{name.upper(): of for name, of in options.get("colors", {}).items()}}
-    labels = {span["label"] for figure in figures for span in figure["spans"]}
-    drawn = displacy.render(
-        figures,
-        style="span",
-        manual=True,
-        page=page,
-        minify=minify,
-        jupyter=False,  # or it shows the drawing and returns nothing
-        options={
-            "template": _TEMPLATES,
-            **options,
-            "colors": {label: color for label in labels if (color := _color(label, known))},
-        },
+    pairs = by_layer(doclike, "frames", required=True)
+    lines = (
+        frame_line(sentence, frame) for sentence, layers in pairs for frame in layers["frames"]
     )
-    return Page(drawn.replace("<head>", f"<head>{POLICY}", 1)) if page else Html(drawn)
-
-
-def _figure(sentence: ShownSentence, frame: Any, link: str | None) -> dict[str, Any]:
-    """Make the input of displacy. Labels and links are escaped, as displacy only escapes words."""
-    predicate, roleset, arguments = plain_frame(frame, sentence.positions)
-    n = len(sentence.positions)
-    parts = _spans(n, predicate, arguments)
-    first, last = window(n, [(start, end) for _, start, end in parts])
-    before, after = (cut_mark(left_out).split() for left_out in (first, n - last))
-    words = [*before, *map(printable, sentence.words(first, last)), *after]
-    offset = first - len(before)
-    spans = [
-        {
-            "start_token": start - offset,
-            "end_token": end - offset,
-            "label": escaped(label),
-            "kb_id": escaped(roleset or "") if label == PREDICATE else "",
-            "kb_url": escaped(link.format(_quoted(roleset))) if link and roleset else "#",
-        }
-        for label, start, end in parts
-    ]
-    doc = sentence.span.doc
-    settings = {"lang": escaped(doc.lang_), "direction": direction(doc)}
-    return {"text": " ".join(words), "tokens": words, "spans": spans, "settings": settings}
-
-
-def _quoted(text: str) -> str:
-    """Quote a text as a part of an address (RFC 3986)."""
-    return _RESERVED.sub(lambda found: b"%%%02X" % ord(found[0]), text.encode()).decode()
+    return fragment(doclike.doc, lines)
 
 
 def frame_line(sentence: ShownSentence, frame: Any) -> str:
@@ -218,8 +119,7 @@ def frame_line(sentence: ShownSentence, frame: Any) -> str:
     place = sentence.place(frame.predicate)
     spans = [LabelledSpan(*place, name, frame.prob, COLORS[PREDICATE])]
     for span, label, probability in frame.arguments:
-        color = _color(label, COLORS) or GRAY
-        spans.append(LabelledSpan(*sentence.place(span), label, probability, color))
+        spans.append(LabelledSpan(*sentence.place(span), label, probability, _color(label)))
     first, last = window(len(sentence.positions), [(span.start, span.end) for span in spans])
     spans = [span._replace(start=span.start - first, end=span.end - first) for span in spans]
     line = spans_html(sentence.words(first, last), spans)
@@ -269,8 +169,8 @@ def _spans(n: int, predicate: int, arguments: Iterable[Argument]) -> list[Argume
     return spans
 
 
-def _color(label: str, known: Mapping[str, str]) -> str | None:
+def _color(label: str) -> str:
     """Find the colour of a label, or of the label without R- and C-, or of its part before "-"."""
     base = base_label(label.upper())
     names = (label.upper(), base, base.partition("-")[0])
-    return next((known[name] for name in names if name in known), None)
+    return next((COLORS[name] for name in names if name in COLORS), GRAY)

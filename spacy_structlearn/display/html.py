@@ -13,7 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from ..errors import StructlearnError
 from ..groups import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS, SRL
@@ -140,7 +140,9 @@ def sentences(doclike: Doc | Span) -> list[ShownSentence]:
     if not isinstance(doclike, (Doc, Span)):
         raise StructlearnError("SL141", wanted="a Doc or a Span", kind=type(doclike).__name__)
     doc = doclike.doc
-    spans = doclike.sents if doc.has_annotation("SENT_START") else [doc[:]]
+    # Spans have sentences, too, although their stubs do not say so.
+    whole = cast("Doc", doclike)
+    spans = whole.sents if doc.has_annotation("SENT_START") else [doc[:]]
     shown = (ShownSentence(span, [t.i for t in span if not t.is_space]) for span in spans)
     return [sentence for sentence in shown if sentence.positions]
 

@@ -264,7 +264,7 @@ def _tree(sentence: ShownSentence, layers: dict[str, list[Any]], attributes: str
         yield f'<p class="note">{escaped(FAILURES.get(kind, kind))}</p>\n'
     # The topmost bracket of a unary chain comes first in both. The bracket over a tree with several
     # tops is only in the tree.
-    scores = defaultdict(deque)
+    scores: dict[tuple[str, int, int], deque[float | None]] = defaultdict(deque)
     for span, score in layers["brackets"]:
         scores[(span.label_, *sentence.place(span))].append(score)
     probabilities = [scores[key].popleft() if scores[key] else None for key in tree.spans()]

@@ -258,3 +258,14 @@ def test_probabilities_that_underflow_are_numbers():
     net = bayes_net(structure, fit_d=None).fit(rows, labels, variables=[*names, "y"])
     np.testing.assert_allclose(net.predict_proba([("a",) * 100 + ("q",)]), 0.5)
     assert np.isfinite(net.log_joint_left_out()).all()
+
+
+def test_dot_has_every_variable_and_its_parents():
+    net = BayesNet(BayesNetSettings(structure="naive"))
+    net.fit([("with", "x"), ("of", "y")], ["V", "N"], variables=["p", 'n"2'])
+    net.parents = {"p": (), 'n"2': ("p",)}
+    assert net.dot().splitlines() == [
+        *("digraph network {", "  node [shape=box];"),
+        *('  n0 [label="class"];', '  n1 [label="p"];', '  n2 [label="n\\"2"];'),
+        *("  n0 -> n1 [color=gray];", "  n0 -> n2 [color=gray];", "  n1 -> n2;", "}"),
+    ]

@@ -1,11 +1,11 @@
 """Frames as text, as columns, and as HTML, which is parsed again."""
 
-from html.parser import HTMLParser
+import re
 from itertools import pairwise
 
 import pytest
-from display.drawn import VOCABS, contrast
-from hypothesis import given, settings
+from display.drawn import VOCABS, contrast, marks, read_html
+from hypothesis import given
 from hypothesis import strategies as st
 from spacy.tokens import Doc
 
@@ -21,7 +21,7 @@ from spacy_structlearn.display.frames import (
     plain_frame,
     window,
 )
-from spacy_structlearn.display.html import fragment, sentences
+from spacy_structlearn.display.html import GRAY, fragment, sentences
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import extensions
 from spacy_structlearn.pipeline.extensions import set_spans
@@ -190,85 +190,12 @@ def test_white_space_is_left_out_of_a_plain_frame():
 
 
 # --- HTML -----------------------------------------------------------------------------------------
-class Page(HTMLParser):
-    """What displacy wrote. figures: for each its (word, label, background) triples; the label is ""
-    where an argument goes on, and None, as the background, outside of arguments. links: the
-    addresses. tags: all that were opened. Fails if tags are not closed in order.
-    """
-
-    def __init__(self, html: str):
-        super().__init__(convert_charrefs=True)
-        self.figures, self.links, self.tags = [], [], []
-        self.directions, self.pending = [], None
-        self.stack: list[tuple[str, str]] = []
-        self.feed(html)
-        self.close()
-        assert not self.stack
-
-    def handle_starttag(self, tag, attributes):
-        attributes = dict(attributes)
-        style = attributes.get("style", "")
-        self.tags.append(tag)
-        if tag == "meta":  # has no end
-            return
-        self.stack.append((tag, style))
-        if tag == "div":
-            assert attributes["class"] == "spans"
-            self.figures.append([])
-            self.directions.append(style.partition("direction: ")[2])
-        elif tag == "a":
-            self.links.append(attributes["href"])
-        elif "inline-block" in style:
-            self.pending = ["", "", None]
-        if style.startswith("background: "):
-            self.pending[2] = style.split()[1].rstrip(";")
-
-    def handle_endtag(self, tag):
-        opened, style = self.stack.pop()
-        assert opened == tag
-        if "inline-block" in style:
-            word, label, color = self.pending
-            self.figures[-1].append((word, " ".join(label.split()), color))
-
-    def handle_data(self, data):
-        styles = [style for tag, style in self.stack if tag in ("div", "span")]
-        if len(styles) == 1:
-            self.figures[-1] += [(word, None, None) for word in data.split()]
-        elif len(styles) == 2:
-            self.pending[0] += data
-        elif styles:
-            self.pending[1] += data
+def labelled(html):
+    """The label and the words of each mark."""
+    return [mark[:2] for mark in marks(read_html(html))]
 
 
-def drawn(doclike, **settings):
-    """Each figure as (its words, its spans as in `frame_text`)."""
-    found = []
-    for figure in Page(frames_html(doclike, **settings)).figures:
-        spans = []
-        for i, (_, label, _) in enumerate(figure):
-            if label:
-                spans.append((label, i, i + 1))
-            elif label == "":
-                spans[-1] = (*spans[-1][:2], i + 1)
-        found.append(([word for word, _, _ in figure], spans))
-    return found
-
-
-def test_a_frame_is_drawn_over_its_sentence():
-    page = Page(frames_html(framed(WORDS, [SOLD])))
-    (figure,) = page.figures
-    assert figure[:4] == [
-        ("My", "ARG0", COLORS["ARG0"]),
-        ("sister", "", COLORS["ARG0"]),
-        ("sold", "V sell.01", COLORS["V"]),
-        ("her", "ARG1", COLORS["ARG1"]),
-    ]
-    assert figure[-1] == (".", None, None)
-    assert page.links == ["#"]
-    assert page.directions == ["ltr"]
-
-
-def test_each_frame_of_a_doc_has_a_figure_and_a_span_has_those_of_its_predicates():
+def test_each_frame_is_a_paragraph_over_its_sentence():
     words = ["She", "ate", ".", "He", "saw", "her", "eat", "."]
     frames = [
         (1, "eat.01", [("ARG0", 0, 1)]),
@@ -276,114 +203,33 @@ def test_each_frame_of_a_doc_has_a_figure_and_a_span_has_those_of_its_predicates
         (6, "eat.01", [("ARG0", 5, 6)]),
     ]
     doc = framed(words, frames, starts=(0, 3))
-    first = (words[:3], [("ARG0", 0, 1), ("V eat.01", 1, 2)])
-    second = (words[3:], [("ARG0", 0, 1), ("V", 1, 2), ("ARG1", 2, 4)])
-    third = (words[3:], [("ARG0", 2, 3), ("V eat.01", 3, 4)])
-    assert drawn(doc) == drawn(doc[:]) == [first, second, third]
-    assert [drawn(sentence) for sentence in doc.sents] == [[first], [second, third]]
-    assert drawn(doc[5:7]) == [third]
-    assert drawn(doc[2:4]) == []
+    first, second = sentences(doc)
+    lines = [
+        frame_line(sentence, frame)
+        for sentence, frame in zip((first, second, second), doc._.frames, strict=True)
+    ]
+    assert frames_html(doc) == frames_html(doc[:]) == fragment(doc, lines)
+    assert [frames_html(sentence) for sentence in doc.sents] == [
+        fragment(doc, lines[:1]),
+        fragment(doc, lines[1:]),
+    ]
+    assert labelled(lines[1]) == [("ARG0", "He"), ("V", "saw"), ("ARG1", "her eat")]
+    assert labelled(lines[2]) == [("ARG0", "her"), ("V eat.01", "eat")]
 
 
-def test_a_figure_shows_the_part_of_a_long_sentence_around_a_frame():
-    n = LONG + 1
-    words = [f"w{i}" for i in range(n)]
-    doc = framed(words, [(5, None, [("ARG1", 7, 9)]), (100, None, [("ARG1", 90, 95)])])
-    first, second = drawn(doc)
-    mark = "\N{HORIZONTAL ELLIPSIS}"
-    assert first == ([*words[: 9 + AROUND], mark], [("V", 5, 6), ("ARG1", 7, 9)])
-    begin = AROUND + 1
-    assert second == (
-        [mark, *words[90 - AROUND : 101 + AROUND], mark],
-        [("ARG1", begin, begin + 5), ("V", begin + 10, begin + 11)],
-    )
-
-
-def test_white_space_is_not_drawn():
-    words = ["She", " ", "ran", "\n", "home", "\n\n"]
-    doc = framed(words, [(2, None, [("ARG0", 0, 2), ("ARGM-DIR", 3, 6)])])
-    spans = [("ARG0", 0, 1), ("V", 1, 2), ("ARGM-DIR", 2, 3)]
-    assert drawn(doc) == [(["She", "ran", "home"], spans)]
-
-
-@pytest.mark.parametrize("page", [False, True])
-@pytest.mark.parametrize("minify", [False, True])
-def test_words_labels_and_rolesets_are_escaped(page, minify):
-    roleset, label = '<i>"&.01', "<ARG0&'"
-    doc = framed(STRANGE, [(1, roleset, [(label, 3, 5)])])
-    options = {"kb_url_template": 'https://example.org/?a&b"{}'}
-    html = frames_html(doc, page=page, minify=minify, options=options)
-    tags = {"html", "head", "meta", "title", "body", "figure", "div", "span", "a"}
-    assert set(Page(html).tags) <= tags
-    assert ("Content-Security-Policy" in html) is page
-    (figure,) = Page(html).figures
-    assert [word for word, _, _ in figure] == STRANGE
-    assert [found for _, found, _ in figure] == [None, f"V {roleset}", None, label, ""]
-    assert Page(html).links == [options["kb_url_template"].format("%3Ci%3E%22%26.01")]
-    hostile = framed(["Go"], [(0, "javascript:alert(1)", [])])
-    (link,) = Page(frames_html(hostile, options={"kb_url_template": "{}"})).links
-    assert ":" not in link
-
-
-@settings(deadline=None)
-@given(st.data())
-def test_what_is_drawn_are_the_words_and_arguments(data):
-    words = data.draw(
-        st.lists(st.text("a<>&\"'{}é漢", min_size=1, max_size=4), min_size=1, max_size=9)
-    )
-    _, frames = data.draw(plain_frames(len(words)))
-    expected = []
-    for predicate, roleset, arguments in frames:
-        # In the group a second V would begin a frame.
-        arguments[:] = [argument for argument in arguments if argument[0] != "V"]
-        label = f"V {roleset}" if roleset else "V"
-        spans = sorted([*arguments, (label, predicate, predicate + 1)], key=lambda span: span[1])
-        expected.append((words, spans))
-    assert drawn(framed(words, frames)) == expected
-
-
-def test_arguments_within_one_another_are_drawn_below_one_another():
-    html = frames_html(framed(["a", "b", "c"], [(1, None, [("ARG1", 0, 3), ("ARG2", 2, 3)])]))
-    assert html.count("top: 57px") > html.count("top: 74px") == 0
-    assert {COLORS["ARG1"], COLORS["ARG2"]} <= set(html.replace(";", " ").split())
-
-
-def test_right_to_left():
-    words = ["היא", "מכרה", "את", "הסירה"]
-    doc = framed(words, [(1, "sell.01", [("ARG0", 0, 1), ("ARG1", 2, 4)])], lang="he")
-    assert drawn(doc) == [(words, [("ARG0", 0, 1), ("V sell.01", 1, 2), ("ARG1", 2, 4)])]
-    html = frames_html(doc, page=True)
-    assert Page(html).directions == ["rtl"]
-    assert '<html lang="he">' in html
-    assert "left" not in html.replace("left: -1px", "")
-
-
-def test_a_doc_without_frames():
-    doc = framed(["Hello", "!"], [])
-    assert frames_html(doc) == ""
-    assert Page(frames_html(doc, page=True)).figures == []
-    assert frames_html(framed([], [])) == ""
-
-
-# --- colours --------------------------------------------------------------------------------------
-def colors_of(labels, **options):
-    frames = [(0, "go.01", [(label, i, i + 1) for i, label in enumerate(labels, 1)])]
-    html = frames_html(framed(["w"] * (1 + len(labels)), frames), options=options)
-    return [color for _, _, color in Page(html).figures[0][1:]]
+def test_words_labels_and_rolesets_are_escaped():
+    doc = framed(STRANGE, [(1, '<i>"&.01', [("<ARG0&'", 3, 5)])])
+    expected = [('V <i>"&.01', STRANGE[1]), ("<ARG0&'", " ".join(STRANGE[3:]))]
+    assert labelled(frames_html(doc)) == expected
 
 
 def test_a_label_has_the_colour_of_its_base():
     labels = ["ARG1", "R-ARG1", "C-ARG1", "ARGM-TMP", "R-ARGM-LOC", "ARGA", "ARG1-DSP", "arg1"]
-    one, modifier, causer = (COLORS[label] for label in ("ARG1", "ARGM", "ARGA"))
-    assert colors_of(labels) == [one, one, one, modifier, modifier, causer, one, one]
-
-
-def test_colours_can_be_chosen():
-    labels = ["ARG1", "R-ARG1", "ARGM-TMP", "C-ARGM-TMP", "ARGM-LOC", "ARG0", "AGENT"]
-    colors = {"arg1": "red", "ARGM-TMP": "blue", "ARGM": "pink", "Agent": "gold"}
-    found = colors_of(labels, colors=colors)
-    assert found == ["red", "red", "blue", "blue", "pink", COLORS["ARG0"], "gold"]
-    assert colors_of(["R-ARG1", "ARG1"], colors={"R-ARG1": "red"}) == ["red", COLORS["ARG1"]]
+    bases = ["ARG1", "ARG1", "ARG1", "ARGM", "ARGM", "ARGA", "ARG1", "ARG1"]
+    frames = [(0, "go.01", [(label, i, i + 1) for i, label in enumerate([*labels, "AGENT"], 1)])]
+    html = frames_html(framed(["w"] * 10, frames))
+    found = re.findall(r"--c:(#\w+)", html)
+    assert found == [COLORS["V"], *(COLORS[base] for base in bases), GRAY]
 
 
 def test_colours_differ_and_black_text_can_be_read_on_them():
@@ -393,9 +239,7 @@ def test_colours_differ_and_black_text_can_be_read_on_them():
         assert contrast(color, "#ffffff") >= 2  # and the line is seen on white paper
 
 
-# --- errors ---------------------------------------------------------------------------------------
-def test_a_doc_that_was_not_labelled_is_refused():
-    doc = Doc(VOCABS["en"], words=["She", "ran"])
-    for doclike in (doc, doc[:]):
-        with pytest.raises(StructlearnError, match=r"SL118.*'She ran "):
-            frames_html(doclike)
+def test_docs_without_frames():
+    assert frames_html(framed(["Hello", "!"], [])) == frames_html(framed([], [])) == ""
+    with pytest.raises(StructlearnError, match=r"SL142.*'She ran "):
+        frames_html(Doc(VOCABS["en"], words=["She", "ran"]))

@@ -187,6 +187,20 @@ class BayesNet(Classifier):
             )
         return "\n".join(lines)
 
+    def dot(self) -> str:
+        """Return the network in the DOT language of Graphviz, such as for `dot -Tsvg`."""
+        nodes = {None: "class"} | {v: str(v) for v in self.parents}
+        ids = {v: f"n{i}" for i, v in enumerate(nodes)}
+        lines = ["digraph network {", "  node [shape=box];"]
+        for variable, name in nodes.items():
+            # Graphviz interprets escapes, and character references of HTML.
+            quoted = name.replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;")
+            lines.append(f'  {ids[variable]} [label="{quoted}"];')
+        for variable, parents in self.parents.items():
+            lines.append(f"  {ids[None]} -> {ids[variable]} [color=gray];")
+            lines += [f"  {ids[parent]} -> {ids[variable]};" for parent in parents]
+        return "\n".join([*lines, "}", ""])
+
     def compact(self, dtype: DTypeLike = "float16", threshold: float = 0.0) -> BayesNet:
         """Return the network without its training instances; the arguments are not used."""
         return self.replaced()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from codecs import getincrementaldecoder
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,9 @@ from ...trees.brackets import readable
 from .files import STANDARD
 
 if TYPE_CHECKING:
+    from spacy.language import Language
     from spacy.tokens import Doc
+    from spacy.training import Example
     from spacy.vocab import Vocab
 
 BEGINNING = 100_000  # bytes of a line
@@ -131,14 +133,14 @@ def _read(
         return
     if spaces or props:
         raise typer.BadParameter("--spaces and --props belong to a treebank")
-    create = {
+    creators: dict[Reader, Callable[..., Callable[[Language], Iterable[Example]]]] = {
         Reader.docbin: readers.create_docbin_reader,
         Reader.conll2000: readers.create_conll_chunks_reader,
         Reader.quadruples: readers.create_pp_quadruples_reader,
-    }[reader]
+    }
     # A reader takes a pipeline, but these use only its vocab.
     nlp = spacy.blank(vocab.lang or "xx", vocab=vocab)
-    for number, example in enumerate(create(path)(nlp)):
+    for number, example in enumerate(creators[reader](path)(nlp)):
         doc = example.reference
         if reader is Reader.quadruples:
             # The site is found by these groups, so the stored Doc must have them.

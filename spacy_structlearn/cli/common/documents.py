@@ -49,8 +49,8 @@ def printed(doc: Doc, format: Format, number: int = 0) -> Iterator[str]:
         if CONSTITUENTS in doc.spans:
             yield sentence.span._.tree.pretty()
         # White space at the ends of a chunk is left out.
-        spans = [(chunk.label_, *sentence.place(chunk)) for chunk in layers.get("np_chunks", ())]
-        yield bracketed(words, sentence.tags(), [span for span in spans if span[1] < span[2]])
+        chunks = [(chunk.label_, *sentence.place(chunk)) for chunk in layers.get("np_chunks", ())]
+        yield bracketed(words, sentence.tags(), [chunk for chunk in chunks if chunk[1] < chunk[2]])
         yield from map(_attachment_as_text, layers.get("pp_attachments", ()))
         for predicate, roleset, arguments in _plain_frames(sentence, layers):
             spans = [span[1:] for span in arguments]

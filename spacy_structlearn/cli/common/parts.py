@@ -12,7 +12,7 @@ import os
 import pickle
 import signal
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
@@ -141,7 +141,7 @@ class ChunkParser:
 
 def parse_in_processes(
     chunks: Iterable[Chunk], model: str | None, format: Output, number: int
-) -> Iterator[tuple[Chunk, bytes]]:
+) -> Generator[tuple[Chunk, bytes], None, None]:
     """Parse chunks in several processes, and yield them in order with their results.
 
     number: of processes, each of which loads the pipeline. They end with this one.
