@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_structlearn import serialization
-from spacy_structlearn.classification import BayesNet, Table
+from spacy_structlearn.classification import BayesNet, BayesNetSettings, Table
 from spacy_structlearn.errors import StructlearnError
 
 SMOOTHINGS = st.sampled_from(["witten_bell", "uniform"])
