@@ -177,7 +177,8 @@ class FrameFinder:
             lemmas = predicate_features(
                 nodes, rows, ("lemma",), lemmatize=self.settings.lemmatizer
             )["lemma"]
-            is_known = [text in {*self.others["lemmas"]} for text in lemmas.texts]
+            known = {*self.others["lemmas"]}
+            is_known = [text in known for text in lemmas.texts]
             possible[rows] = np.array(is_known)[lemmas.codes]
         return np.flatnonzero(possible)
 
