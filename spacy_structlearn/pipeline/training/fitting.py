@@ -8,8 +8,7 @@ times faster and, without early stopping, ends at the same parameters.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator
 from errno import ELOOP
 from functools import partial
 from hashlib import blake2b
@@ -221,8 +220,17 @@ def _fit(
 def _fit_component(
     name: str, component: BatchTrainable, examples: list[Example], progress: bool, **options: Any
 ) -> float:
-    with _bar(name, component, progress) as on_iteration:
-        loss = component.fit(examples, on_iteration=on_iteration, **options)
+    """Fit a component, with a progress bar over its iterations, and return the objective."""
+    learner = component.estimator.settings
+    total = getattr(learner, "n_reports", getattr(learner, "max_iterations", None))
+    # disable=None: tqdm is silent if the output is not a terminal.
+    with tqdm(desc=name, total=total, unit="it", disable=None if progress else True) as bar:
+
+        def update(iteration: int, value: float) -> None:
+            bar.set_postfix(loss=f"{value:.2f}", refresh=False)
+            bar.update()
+
+        loss = component.fit(examples, on_iteration=update, **options)
     component.name_features([example.predicted for example in examples])
     return loss
 
@@ -243,51 +251,24 @@ def _without_threads(section: Any) -> Any:
     return {name: _without_threads(of) for name, of in section.items() if name != "threads"}
 
 
-@contextmanager
-def _bar(
-    name: str, component: BatchTrainable, enabled: bool
-) -> Iterator[Callable[[int, float], None]]:
-    """A progress bar over the iterations of one component, with the objective."""
-    learner = component.estimator.settings
-    total = getattr(learner, "n_reports", getattr(learner, "max_iterations", None))
-    # disable=None: tqdm is silent if the output is not a terminal.
-    with tqdm(desc=name, total=total, unit="it", disable=None if enabled else True) as bar:
-
-        def update(iteration: int, value: float) -> None:
-            bar.set_postfix(loss=f"{value:.2f}", refresh=False)
-            bar.update()
-
-        yield update
-
-
 def save(nlp: Language, output: Path, *, extra: dict[str, str] | None = None) -> None:
     """Write the pipeline next to `output`, then rename it, so that nothing is left half-written.
 
-    Digests of the files are saved too, by which damage is found later.
+    Digests of the files are saved too, by which damage is found later. After an error or a signal,
+    `output` is as it was before.
     extra: further text files, by name.
     Raises StructlearnError if `output` exists and is not a pipeline.
     """
-    with replaced_whole(Path(output)) as fresh:
-        nlp.to_disk(fresh)
-        for name, text in (extra or {}).items():
-            (fresh / name).write_text(text, encoding="utf8")
-
-
-@contextmanager
-def replaced_whole(output: Path) -> Iterator[Path]:
-    """Provide a folder for a new pipeline; at the end add digests and rename it to `output`.
-
-    After an error or a signal, `output` is as it was before.
-    Raises StructlearnError if `output` exists and is not a pipeline.
-    """
-    output = _replaceable(output)
+    output = _replaceable(Path(output))
     output.parent.mkdir(parents=True, exist_ok=True)
     fresh = output.with_name(f".{output.name}.new")
     # Killed processes may have left something.
     remove(fresh)
     remove(_old(output))
     with ensured(partial(_settle, output)), unfinished(fresh, output):
-        yield fresh
+        nlp.to_disk(fresh)
+        for name, text in (extra or {}).items():
+            (fresh / name).write_text(text, encoding="utf8")
         digests.write(fresh)
         if output.exists():
             output.rename(_old(output))
@@ -305,7 +286,7 @@ def _old(output: Path) -> Path:
     return output.with_name(f".{output.name}.old")
 
 
-def is_pipeline(folder: Path) -> bool:
+def _is_pipeline(folder: Path) -> bool:
     """Return whether a folder has the files by which a pipeline is known."""
     return all((folder / name).is_file() for name in ("meta.json", "config.cfg"))
 
@@ -317,9 +298,9 @@ def _replaceable(output: Path) -> Path:
     except RuntimeError:  # before Python 3.13
         raise OSError(ELOOP, os.strerror(ELOOP), str(output)) from None
     # The old pipeline, if `save` was killed after it had moved it away.
-    if not output.exists() and is_pipeline(_old(output)):
+    if not output.exists() and _is_pipeline(_old(output)):
         _old(output).rename(output)
     empty = output.is_dir() and not any(output.iterdir())
-    if output.exists() and not empty and not is_pipeline(output):
+    if output.exists() and not empty and not _is_pipeline(output):
         raise StructlearnError("SL014", path=output)
     return output
