@@ -332,43 +332,6 @@ def expected_counts(
         raise MemoryError
 
 
-def scores(ForestArrays f not None, Scratch workspace not None, Py_ssize_t s, tuple weights):
-    """All scores of one sentence, for tests and for figures.
-
-    weights: as in `expected_counts`.
-
-    Returns log Z; int64 (n_items + 1), where the vector of each item begins; I0, I1, O0, O1,
-    float32, scaled so that I times O is a posterior; the posteriors of edges and of unaries,
-    float32. None if there is no derivation.
-    """
-    cdef Weights g = Weights(f, weights, s, s + 1)
-    cdef Work* w = &workspace.work
-    cdef float z
-    cdef unsigned int mode = flush_subnormals()
-    z = g.inside(s, w)
-    if z > 0.0:
-        # Tags have no lower nodes.
-        memset(w.outside0, 0, w.n_values * 4)
-        outside_fine(&g.coarse, &g.fine, w, z, NULL)
-    restore_subnormals(mode)
-    if z < 0.0:
-        raise MemoryError
-    if z == 0.0:
-        return None
-    return (
-        log(<double>z) + LOG_2 * w.z_e,
-        np.array(<int32_t[:w.f.n_items + 1]>w.f.item_offset, dtype=np.int64),
-        _copied(w.inside0, w.n_values), _copied(w.inside1, w.n_values),
-        _copied(w.outside0, w.n_values) / np.float32(z),
-        _copied(w.outside1, w.n_values) / np.float32(z),
-        _copied(w.f.edge_q, w.f.n_edges), _copied(w.f.unary_q, w.f.n_unaries),
-    )
-
-
-cdef _copied(const float* values, Py_ssize_t n):
-    return np.array(<const float[:n]>values) if n else np.empty(0, dtype=np.float32)
-
-
 def prune(
     ForestArrays a not None, Scratch workspace not None, tuple weights, float keep, float keep_edge
 ):

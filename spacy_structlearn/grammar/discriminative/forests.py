@@ -273,16 +273,6 @@ class Forests:
             log_z,
         )
 
-    def scores(self, sentence: int, weights: Weights) -> tuple[Any, ...] | None:
-        """All scores of one sentence, or None if it is lost; see `_forest.scores`."""
-        return _forest.scores(self._forests, self._workspace, sentence, tuple(weights))
-
-    def gold_items(self, sentence: int) -> NDArray[np.int64]:
-        """The indexes, among the items of a sentence, of those of its tree, narrow spans first."""
-        first, last = self._arrays["sentence_cell"][sentence : sentence + 2]
-        begin, end = self._arrays["cell_item"][first], self._arrays["cell_item"][last]
-        return np.flatnonzero(self._arrays["gold_item"][begin:end])
-
 
 def coarse_forests(
     data: TreebankData,

@@ -300,25 +300,6 @@ def test_masks_are_refined_by_ancestors():
     assert len(set(before.tolist())) > 2
 
 
-def test_scores_of_a_pruned_forest():
-    data, grammar = learned("toy")
-    (forests,), _, weights = at_level(data, grammar, 2, 1e-3)
-    problem = of(forests, weights)
-    for s in range(forests.n_sentences):
-        wanted = numpy_scores(problem, s)
-        z, offsets, _, inside, _, outside, *_ = forests.scores(s, weights)
-        assert z == pytest.approx(wanted.log_z, abs=1e-5)
-        first = problem.arrays["cell_item"][problem.arrays["sentence_cell"][s]]
-        own = [(inside * outside)[slice(*offsets[x : x + 2])] for x in range(len(offsets) - 1)]
-        for x, values in enumerate(own):
-            np.testing.assert_allclose(values, wanted.upper[first + x], rtol=1e-4, atol=1e-6)
-        gold = forests.gold_items(s)
-        np.testing.assert_array_equal(
-            gold, np.flatnonzero(problem.arrays["gold_item"][first : first + len(own)])
-        )
-        assert len(gold) == np.diff(data.offsets)[s]
-
-
 # --- sizes ---------------------------------------------------------------------------------------
 def test_no_sentences():
     data, grammar = learned("toy")

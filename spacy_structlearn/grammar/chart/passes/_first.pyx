@@ -218,36 +218,26 @@ cdef inline void push_tags(const TagRules* r, Work* w, int n_tags, int i, float 
         w.tag_outside[i * n_tags + t] += value
 
 
-cdef inline void add_unaries(const Coarse* g, const Work* w, int limit, const float* lower,
-                             float* upper) noexcept nogil:
-    """Compute the inside scores of the upper nodes of a cell."""
-    cdef int a, x
-    memcpy(upper, lower, g.n_pad * 4)
+cdef inline void through_unaries(const Coarse* g, const Work* w, int limit, const float* scores, float* out,
+                                 bint up) noexcept nogil:
+    """Compute the inside scores of the upper nodes of a cell from those of the lower ones.
+
+    up: false: the outside scores of the lower nodes from those of the upper ones.
+    """
+    cdef int a, x, parent, child
+    memcpy(out, scores, g.n_pad * 4)
     if limit >= 0:
         for a in range(g.n_nts):
             if not may_be_whole(g, w, limit, g.n_tags + a):
-                upper[a] = 0.0
+                out[a] = 0.0
     for x in range(g.unary_by_child[g.n_tags], g.n_unary):
-        if may_be_above(g, w, limit, x):
-            upper[g.unary_rules[2 * x] - g.n_tags] += (
-                g.unary_value[x] * lower[g.unary_rules[2 * x + 1] - g.n_tags]
-            )
-
-
-cdef inline void push_unaries(const Coarse* g, const Work* w, int limit, const float* upper,
-                              float* lower) noexcept nogil:
-    """Compute the outside scores of the lower nodes of a cell."""
-    cdef int a, x
-    memcpy(lower, upper, g.n_pad * 4)
-    if limit >= 0:
-        for a in range(g.n_nts):
-            if not may_be_whole(g, w, limit, g.n_tags + a):
-                lower[a] = 0.0
-    for x in range(g.unary_by_child[g.n_tags], g.n_unary):
-        if may_be_above(g, w, limit, x):
-            lower[g.unary_rules[2 * x + 1] - g.n_tags] += (
-                g.unary_value[x] * upper[g.unary_rules[2 * x] - g.n_tags]
-            )
+        if not may_be_above(g, w, limit, x):
+            continue
+        parent, child = g.unary_rules[2 * x] - g.n_tags, g.unary_rules[2 * x + 1] - g.n_tags
+        if up:
+            out[parent] += g.unary_value[x] * scores[child]
+        else:
+            out[child] += g.unary_value[x] * scores[parent]
 
 
 cdef int inside_coarse(const Coarse* g, Work* w, int n, const float* lexicon, int stride) noexcept nogil:
@@ -318,7 +308,7 @@ cdef int inside_coarse(const Coarse* g, Work* w, int n, const float* lexicon, in
                     if j == i + 2 and may_be_bare(g, w, n, i):
                         add_tags(&g.tag_tag, w, g.n_tags, i, w.factor[0],
                                  w.tag_value + (j - 1) * g.n_tags, lower)
-            add_unaries(g, w, limit, lower, upper)
+            through_unaries(g, w, limit, lower, upper, True)
             if j == i + 1:
                 w.exponent[row] = e
             else:
@@ -369,7 +359,7 @@ cdef void outside_coarse(const Coarse* g, Work* w, int n) noexcept nogil:
             child = w.upper + by_start(n, i, j) * pad
             for a in range(n_nts):
                 upper[a] = upper[a] if child[a] > 0.0 else 0.0
-            push_unaries(g, w, limit_of(w, n, i, j), upper, lower)
+            through_unaries(g, w, limit_of(w, n, i, j), upper, lower, False)
             child = w.lower + by_start(n, i, j) * pad
             for a in range(n_nts):
                 lower[a] = lower[a] if child[a] > 0.0 else 0.0
@@ -567,15 +557,23 @@ cdef int reserve_factored(Work* w, const Coarse* c, const Factors* g, int n) noe
     return 0
 
 
-cdef void copy_whole(const Coarse* c, const Factors* g, const Work* w, int limit, float* out,
-                     const float* scores) noexcept nogil:
-    """Copy the scores of nodes that may be both the lower and the upper one of their span."""
-    cdef int a, first = g.n_tag_states
-    memset(out, 0, g.n_state_pad * 4)
-    for a in range(c.n_tags, c.n_symbols):
-        if may_be_whole(c, w, limit, a):
-            memcpy(out + g.begins[a] - first, scores + g.begins[a] - first,
-                   (g.begins[a + 1] - g.begins[a]) * 4)
+cdef void limit_unaries(const Coarse* c, const Factors* g, const Work* w, int limit, const float* scores,
+                        float* out, bint up) noexcept nogil:
+    """Do what `through_unaries` does, of states."""
+    cdef int a, x, first = g.n_tag_states
+    cdef const Entry* e = g.unaries
+    memcpy(out, scores, g.n_state_pad * 4)
+    if limit >= 0:
+        for a in range(c.n_tags, c.n_symbols):
+            if not may_be_whole(c, w, limit, a):
+                memset(out + g.begins[a] - first, 0, (g.begins[a + 1] - g.begins[a]) * 4)
+    for x in range(g.n_unaries):
+        if not may_be_above(c, w, limit, g.unary_rule[x]):
+            continue
+        if up:
+            out[e[x].parent] += e[x].value * scores[e[x].pair]
+        else:
+            out[e[x].pair] += e[x].value * scores[e[x].parent]
 
 
 cdef void limit_inside(const Coarse* c, const Factors* g, Work* w, int n, int i, int j) noexcept nogil:
@@ -589,7 +587,7 @@ cdef void limit_inside(const Coarse* c, const Factors* g, Work* w, int n, int i,
         matmul(w.rows, pad, w.above + row * rank, rank, g.inside, pad, 1, rank, pad)
     else:
         matmul(w.rows, pad, words, g.n_tag_pad, g.inside_words, pad, 1, g.n_tag_states, pad)
-    limit_upper(c, g, w, limit, w.rows, upper)
+    limit_unaries(c, g, w, limit, w.rows, upper, True)
     for r in range(2 * rank):
         below[r] = dot(g.outside + <Py_ssize_t>r * pad, upper, pad)
     if j > i + 1 or not may_be_bare(c, w, n, i):
@@ -598,33 +596,6 @@ cdef void limit_inside(const Coarse* c, const Factors* g, Work* w, int n, int i,
         for r in range(rank):
             below[r] += words[s] * g.left[<Py_ssize_t>s * rank + r]
             below[rank + r] += words[s] * g.right[<Py_ssize_t>s * rank + r]
-
-
-cdef void limit_nodes(const Coarse* c, const Factors* g, const Work* w, int limit, float* inside,
-                      float* outside) noexcept nogil:
-    """Compute what `factored_unaries` does of a cell with constraints."""
-    limit_upper(c, g, w, limit, inside, inside + g.n_state_pad)
-    limit_lower(c, g, w, limit, outside + g.n_state_pad, outside)
-
-
-cdef void limit_upper(const Coarse* c, const Factors* g, const Work* w, int limit, const float* lower,
-                      float* upper) noexcept nogil:
-    """Compute the inside scores of the upper nodes of a cell with constraints."""
-    cdef int x
-    copy_whole(c, g, w, limit, upper, lower)
-    for x in range(g.n_unaries):
-        if may_be_above(c, w, limit, g.unary_rule[x]):
-            upper[g.unaries[x].parent] += g.unaries[x].value * lower[g.unaries[x].pair]
-
-
-cdef void limit_lower(const Coarse* c, const Factors* g, const Work* w, int limit, const float* upper,
-                      float* lower) noexcept nogil:
-    """Compute the outside scores of the lower nodes of a cell with constraints."""
-    cdef int x
-    copy_whole(c, g, w, limit, lower, upper)
-    for x in range(g.n_unaries):
-        if may_be_above(c, w, limit, g.unary_rule[x]):
-            lower[g.unaries[x].pair] += g.unaries[x].value * upper[g.unaries[x].parent]
 
 
 cdef void limit_tags(const Coarse* c, const Factors* g, const Work* w, int n, int i, const float* out,
@@ -796,7 +767,7 @@ cdef int outside_factored(const Coarse* c, const Factors* g, Work* w, int n, flo
                            pad, 1, 2 * rank, pad)
                     for r in range(pad if length == n else 0):
                         outside[pad + r] += g.root_states[r]
-                    limit_lower(c, g, w, limited, outside + pad, outside)
+                    limit_unaries(c, g, w, limited, outside + pad, outside, False)
                     for r in range(rank):
                         w.above_outside[(row + i) * rank + r] = dot(
                             g.inside + <Py_ssize_t>r * pad, outside, pad)
@@ -830,33 +801,21 @@ cdef int outside_factored(const Coarse* c, const Factors* g, Work* w, int n, flo
             x = w.survivors[i]
             w.found[2 * (row + x)] = w.n_found
             limited = limit_of(w, n, x, x + length)
-            if limited >= 0:
-                limit_nodes(c, g, w, limited, inside + <Py_ssize_t>i * 2 * pad,
-                            outside + <Py_ssize_t>i * 2 * pad)
-                if length == 1:
+            limit_unaries(c, g, w, limited, inside + <Py_ssize_t>i * 2 * pad,
+                          inside + <Py_ssize_t>(i * 2 + 1) * pad, True)
+            limit_unaries(c, g, w, limited, outside + <Py_ssize_t>(i * 2 + 1) * pad,
+                          outside + <Py_ssize_t>i * 2 * pad, False)
+            if length == 1:
+                if limited >= 0:
                     limit_tags(c, g, w, n, x, out + <Py_ssize_t>i * 2 * rank,
                                outside + <Py_ssize_t>i * 2 * pad,
                                survived + <Py_ssize_t>i * g.n_tag_pad)
-            if length == 1:
                 find_tags(c, g, w, w.words + <Py_ssize_t>i * g.n_tag_pad,
                           survived + <Py_ssize_t>i * g.n_tag_pad, limit, may_be_bare(c, w, n, x))
-            if limited < 0:
-                factored_unaries(g, inside + <Py_ssize_t>i * 2 * pad, outside + <Py_ssize_t>i * 2 * pad)
             find_phrases(c, g, w, inside + <Py_ssize_t>i * 2 * pad, outside + <Py_ssize_t>i * 2 * pad,
                          limit)
             w.found[2 * (row + x) + 1] = w.n_found - w.found[2 * (row + x)]
     return PARSED
-
-
-cdef inline void factored_unaries(const Factors* g, float* inside, float* outside) noexcept nogil:
-    """Compute the inside scores of the upper nodes of a cell, and the outside scores of the lower ones."""
-    cdef int x, pad = g.n_state_pad
-    cdef const Entry* e = g.unaries
-    memcpy(inside + pad, inside, pad * 4)
-    memcpy(outside, outside + pad, pad * 4)
-    for x in range(g.n_unaries):
-        inside[pad + e[x].parent] += e[x].value * inside[e[x].pair]
-        outside[e[x].pair] += e[x].value * outside[pad + e[x].parent]
 
 
 cdef inline void find_tags(const Coarse* c, const Factors* g, Work* w, const float* inside,
