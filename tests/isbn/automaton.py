@@ -121,13 +121,11 @@ class Replay(NamedTuple):
     """What each state of a derivation of m moves reads.
 
     relations: int32 (m, 4), the states that it is linked to by each of `RELATIONS`, -1 for none.
-    rows: of each state its rows of the inputs (`DerivationSymbols.input_blocks`). legal: bool
-    (m, 4), the moves that could be made there.
+    rows: of each state its rows of the inputs (`DerivationSymbols.input_blocks`).
     """
 
     relations: NDArray[np.int32]
     rows: tuple[tuple[int, ...], ...]
-    legal: NDArray[np.bool_]
 
 
 def replay(
@@ -154,7 +152,7 @@ def replay(
         return [blocks[f"{block}.{name}"] + value for name, value in pairs if value >= 0]
 
     automaton = Automaton(symbols)
-    relations, rows, masks = [], [], []
+    relations, rows = [], []
     last, label = -1, -1
     for move, new in zip(
         derivations.moves[first:end].tolist(), derivations.labels[first:end].tolist(), strict=True
@@ -171,12 +169,10 @@ def replay(
         read["b"].append(blocks["b.labels"] + top.row)
         read["c"] += leaf_rows("c", newest)
         read["d"] += leaf_rows("d", top.corner)
-        mask = automaton.legal()
-        if not mask[move]:
+        if not automaton.legal()[move]:
             raise ValueError(f"move {len(rows)} is not legal")
         relations.append(automaton.relations)
         rows.append(tuple(row for name in FEATURES if name in features for row in read[name]))
-        masks.append(mask)
         row = new
         if move == SHIFT:
             row = blocks["b.tags"] - blocks["b.labels"] + leaves[automaton.n_words][0]
@@ -185,7 +181,6 @@ def replay(
     return Replay(
         np.array(relations, dtype=np.int32).reshape(-1, len(RELATIONS)),
         tuple(rows),
-        np.array(masks, dtype=bool).reshape(-1, len(MOVES)),
     )
 
 

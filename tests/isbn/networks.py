@@ -5,8 +5,6 @@ field (eq. 8) by Newton's method with whole matrices, and the coordinate ascent 
 mean at a time; gradients by finite differences.
 """
 
-import threading
-import time
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -34,17 +32,6 @@ def sample():
     return [normalize(tree) for tree in load_trees(SAMPLE)]
 
 
-def turns_of(function, *arguments):
-    """How often this thread had its turn while another one was in a call."""
-    thread = threading.Thread(target=function, args=arguments)
-    turns = 0
-    thread.start()
-    while thread.is_alive():
-        time.sleep(0.001)
-        turns += 1
-    return turns
-
-
 def symbols_of(trees, *, root=ROOT, **settings):
     """With no signatures and other spellings, unless they are named."""
     plain = {"signature": "", "normalization": ""}
@@ -57,66 +44,32 @@ def initialized(symbols, signature_log_probs, *, scale=1.0, **settings):
     return model.replaced(weights=scale * model.weights)
 
 
-class Decision(NamedTuple):
-    """Rows of outputs of the legal alternatives (m, n), their biases (m), and which was chosen."""
-
-    rows: np.ndarray
-    biases: np.ndarray
-    chosen: int
-
-
 def log_likelihoods(network, weights, derivations, *gradient, **dropout):
     """Return log P of each derivation (eq. 6), in nats, by the kernel: (N)."""
     numbers = np.arange(len(derivations))
     return network.log_likelihoods(weights, *derivations.arrays, numbers, *gradient, **dropout)
 
 
-def network_of(symbols, size, mean_field, features="abcd", tolerance=1e-12):
-    """Return a network of the kernel."""
-    return Network(
-        size,
-        symbols.n_labels,
-        symbols.n_tags,
-        symbols.item_offsets,
-        symbols.n_signatures,
-        symbols.max_projects,
-        features,
-        mean_field,
-        tolerance,
-    )
-
-
-class Problem(NamedTuple):
-    """Derivations, and weights of a network for them."""
-
-    symbols: DerivationSymbols
-    derivations: LeftCornerDerivations
-    size: int
-    weights: np.ndarray
-    mean_field: bool
-    features: str = "abcd"
-
-    def network(self, tolerance=1e-12):
-        return network_of(self.symbols, self.size, self.mean_field, self.features, tolerance)
-
-    def log_likelihood(self, weights=None, tolerance=1e-12):
-        """Of all derivations, by the kernel."""
-        weights = self.weights if weights is None else weights
-        return log_likelihoods(self.network(tolerance), weights, self.derivations).sum()
-
-    def gradient(self, **options):
-        """Return the value and gradient of all derivations, by the kernel."""
-        gradient = np.zeros(len(self.weights))
-        given = self.network(), self.weights, self.derivations, gradient
-        return log_likelihoods(*given, **options).sum(), gradient
-
-
 # --- random problems -----------------------------------------------------------------------------
+class Move(NamedTuple):
+    """A move. leaf: tag, item, signature of a shift. candidate: of a search, its number there."""
+
+    move: int
+    label: int = -1
+    leaf: tuple[int, int, int] | None = None
+    candidate: int = -1
+
+
 def make_symbols(n_labels=3, items=(2, 3), n_signatures=0, max_projects=2):
-    """items: how many each tag has, the unknown one among them."""
+    """items: how many each tag has, the unknown one among them.
+
+    With three labels or more one is a chain, with four or more one is the root.
+    """
+    names = ("A", "B", ROOT, *(f"X{label}" for label in range(n_labels)))
+    chains = [(name,) for name in names[: n_labels - (n_labels > 2)]]
     return DerivationSymbols(
         tags=tuple(f"T{t:02}" for t in range(len(items))),
-        chains=tuple((f"L{label:02}",) for label in range(n_labels)),
+        chains=tuple(sorted([*chains, ("B", "A")] if n_labels > 2 else chains)),
         words=tuple(("", *(f"w{i:03}" for i in range(1, count))) for count in items),
         signatures=tuple(["", *(f"s{s}" for s in range(1, n_signatures))][:n_signatures]),
         signature_kind="shape" if n_signatures else "",
@@ -125,7 +78,7 @@ def make_symbols(n_labels=3, items=(2, 3), n_signatures=0, max_projects=2):
 
 
 def random_moves(rng, symbols, length):
-    """A complete derivation at random, its end near after `length` moves, and not before."""
+    """The types of a complete derivation at random, its end near after `length` moves."""
     if not symbols.n_labels:
         return [SHIFT] * length
     moves = []
@@ -139,23 +92,84 @@ def random_moves(rng, symbols, length):
     return moves
 
 
+def random_leaf(rng, symbols, tag):
+    """A random item of a tag, with a random signature if that is the unknown one."""
+    item, signature = int(rng.integers(*symbols.item_offsets[tag : tag + 2])), -1
+    if symbols.n_signatures and item == symbols.unknown[tag]:
+        signature = int(rng.integers(symbols.n_signatures))
+    return int(tag), item, signature
+
+
 def with_symbols(rng, symbols, sequences):
-    """Derivations of these moves, with random labels and words."""
-    moves = np.array([move for own in sequences for move in own], dtype=np.int8)
-    labels = np.full(len(moves), -1, dtype=np.int32)
-    projects = moves == PROJECT
-    if projects.any():
-        labels[projects] = rng.integers(symbols.n_labels, size=projects.sum())
-    n_words = np.cumsum([0, *(own.count(SHIFT) for own in sequences)])
-    tags = rng.integers(symbols.n_tags, size=n_words[-1]).astype(np.int32)
-    first, end = symbols.item_offsets[:-1], symbols.item_offsets[1:]
-    items = rng.integers(first[tags], end[tags]).astype(np.int32)
-    signatures = np.full(len(tags), -1, dtype=np.int32)
-    unknown = items == symbols.unknown[tags]
-    if symbols.n_signatures and unknown.any():
-        signatures[unknown] = rng.integers(symbols.n_signatures, size=unknown.sum())
-    offsets = np.cumsum([0, *map(len, sequences)])
-    return LeftCornerDerivations(offsets, n_words, moves, labels, tags, items, signatures)
+    """Derivations of moves of these types, with random labels and words."""
+
+    def move_of(move):
+        label = int(rng.integers(symbols.n_labels)) if move == PROJECT else -1
+        tag = rng.integers(symbols.n_tags)
+        return Move(move, label, random_leaf(rng, symbols, tag) if move == SHIFT else None)
+
+    return derivations([[*map(move_of, moves)] for moves in sequences])
+
+
+def derivations(sequences):
+    """Sequences of moves as arrays."""
+    leaves = [[move.leaf for move in moves if move.leaf] for moves in sequences]
+    flat = np.array([leaf for row in leaves for leaf in row], dtype=np.int32).reshape(-1, 3)
+    return LeftCornerDerivations(
+        np.cumsum([0, *map(len, sequences)], dtype=np.int64),
+        np.cumsum([0, *map(len, leaves)], dtype=np.int64),
+        np.array([move.move for moves in sequences for move in moves], dtype=np.int8),
+        np.array([move.label for moves in sequences for move in moves], dtype=np.int32),
+        *(np.ascontiguousarray(column) for column in flat.T),
+    )
+
+
+def moves_of(derivations, number):
+    """The inverse of `derivations`: the moves of one."""
+    first, end = derivations.offsets[number : number + 2]
+    words = slice(*derivations.word_offsets[number : number + 2])
+    columns = (derivations.tags, derivations.items, derivations.signatures)
+    leaves = zip(*(column[words].tolist() for column in columns), strict=True)
+    types = derivations.moves[first:end].tolist()
+    pairs = zip(types, derivations.labels[first:end].tolist(), strict=True)
+    return tuple(Move(move, x, next(leaves) if move == SHIFT else None) for move, x in pairs)
+
+
+def random_weights(rng, symbols, size, scale=1.0, scale_of_outputs=None):
+    """From a normal distribution."""
+    scales = {"outputs": scale if scale_of_outputs is None else scale_of_outputs}
+    drawn = [rng.normal(0, scales.get(k, scale), v) for k, v in shapes(symbols, size).items()]
+    return np.concatenate(drawn, axis=None)
+
+
+class Problem(NamedTuple):
+    """Derivations, and a network for them."""
+
+    network: "PlainNetwork"
+    derivations: LeftCornerDerivations
+
+    @property
+    def symbols(self):
+        return self.network.symbols
+
+    @property
+    def weights(self):
+        return self.network.weights
+
+    def parts(self, vector):
+        return parts(self.symbols, self.network.size, vector)
+
+    def log_likelihood(self, weights=None):
+        """Of all derivations, by the kernel."""
+        weights = self.weights if weights is None else weights
+        return log_likelihoods(self.network.kernel(), weights, self.derivations).sum()
+
+    def gradient(self, weights=None, **options):
+        """Return the value and gradient of all derivations, by the kernel."""
+        weights = self.weights if weights is None else weights
+        gradient = np.zeros(len(weights))
+        given = self.network.kernel(), weights, self.derivations, gradient
+        return log_likelihoods(*given, **options).sum(), gradient
 
 
 def random_problem(
@@ -171,15 +185,10 @@ def random_problem(
     """scale: of the rows of outputs; they and no other weights make the mean field hard."""
     rng = np.random.default_rng(seed)
     symbols = make_symbols() if symbols is None else symbols
-    derivations = with_symbols(rng, symbols, [random_moves(rng, symbols, n) for n in lengths])
-    weights = np.concatenate(
-        [
-            rng.normal(scale=scale, size=shape) if name == "outputs" else rng.normal(size=shape)
-            for name, shape in shapes(symbols, size).items()
-        ],
-        axis=None,
-    )
-    return Problem(symbols, derivations, size, weights, mean_field, features)
+    sequences = [random_moves(rng, symbols, length) for length in lengths]
+    some = with_symbols(rng, symbols, sequences)
+    weights = random_weights(rng, symbols, size, scale_of_outputs=scale)
+    return Problem(PlainNetwork(symbols, size, weights, mean_field, features), some)
 
 
 def shapes(symbols, size):
@@ -282,55 +291,69 @@ def coordinate_ascent(theta, seen, tolerance=1e-11, sweeps=2000):
     raise AssertionError("not at the maximum after all sweeps")
 
 
-# --- derivations ---------------------------------------------------------------------------------
-def elementary(problem, number):
-    """The elementary decisions of each move of a derivation: names of blocks of outputs, rows in
-    them that are alternatives, and which was chosen."""
-    symbols, derivations = problem.symbols, problem.derivations
-    first, end = derivations.offsets[number : number + 2]
-    masks = replay(symbols, derivations, number).legal
-    word = derivations.word_offsets[number]
-    blocks = {name: np.arange(x.start, x.stop) for name, x in symbols.output_blocks.items()}
-    made = []
-    moves, labels = derivations.moves[first:end].tolist(), derivations.labels[first:end].tolist()
-    for move, label, mask in zip(moves, labels, masks, strict=True):
-        own = [(blocks["moves"][mask], int(mask[:move].sum()))]
-        if move == PROJECT:
-            own.append((blocks["labels"], label))
-        if move == SHIFT:
-            tag, item = derivations.tags[word], derivations.items[word]
-            begin, stop = symbols.item_offsets[tag : tag + 2]
-            own += [(blocks["tags"], tag), (blocks["items"][begin:stop], item - begin)]
-            word += 1
-        made.append(own)
-    return made
+# --- the network ---------------------------------------------------------------------------------
+class Decision(NamedTuple):
+    """Rows of outputs of the legal alternatives (m, n), their biases (m), and which was chosen."""
+
+    rows: np.ndarray
+    biases: np.ndarray
+    chosen: int
 
 
-def numpy_log_probs(problem, number, masks=None):
-    """Return log P of the elementary decisions of each move, 0 for none, (m, 3), and eta, (m, n).
+class PlainNetwork:
+    """The equations in NumPy, one state at a time. weights: of all parts, float64."""
 
-    masks: (m, n), factors of the final means of each state as later states read them.
-    """
-    symbols, size = problem.symbols, problem.size
-    weights = parts(symbols, size, problem.weights)
-    made = elementary(problem, number)
-    states = replay(symbols, problem.derivations, number, problem.features)
-    m = len(made)
-    eta, final, log_probs = np.zeros((m, size)), np.zeros((m, size)), np.zeros((m, 3))
-    for t, own in enumerate(made):
-        eta[t] = weights["bias"] + weights["inputs"][list(states.rows[t])].sum(axis=0)
-        for tau, related in enumerate(states.relations[t]):
-            if related >= 0:
-                eta[t] += weights["recurrent"][tau] @ final[related]
-        phi = np.clip(eta[t], -LIMIT, LIMIT)
-        for k, (rows, chosen) in enumerate(own):
-            decision = Decision(weights["outputs"][rows], weights["output_bias"][rows], chosen)
-            scores = decision.rows @ sigma(phi) + decision.biases
-            log_probs[t, k] = scores[chosen] - np.logaddexp.reduce(scores)
-            if problem.mean_field:
-                phi = newton(phi, [decision])
-        final[t] = sigma(phi) * (1 if masks is None else masks[t])
-    return log_probs, eta
+    def __init__(self, symbols, size, weights, mean_field=False, features="abcd"):
+        self.symbols, self.size, self.weights = symbols, size, np.asarray(weights)
+        self.mean_field, self.features = mean_field, features
+        self.parts = parts(symbols, size, self.weights)
+        self.prior, self.stages = cache(self._prior), cache(self._stages)
+
+    def kernel(self, tolerance=1e-12):
+        """Return the network of the kernel."""
+        own = self.symbols
+        sizes = own.n_labels, own.n_tags, own.item_offsets, own.n_signatures, own.max_projects
+        return Network(self.size, *sizes, self.features, self.mean_field, tolerance)
+
+    def legal(self, moves):
+        return legal(self.symbols, [move.move for move in moves])
+
+    def decisions(self, moves, move):
+        """The elementary decisions of a move after some others."""
+        offsets, mask = self.symbols.item_offsets, self.legal(moves)
+        blocks = {name: block.start for name, block in self.symbols.output_blocks.items()}
+        made = [(np.flatnonzero(mask), int(mask[: move.move].sum()))]
+        if move.move == PROJECT:
+            made.append((blocks["labels"] + np.arange(self.symbols.n_labels), move.label))
+        if move.move == SHIFT:
+            tag, item, _ = move.leaf
+            made.append((blocks["tags"] + np.arange(self.symbols.n_tags), tag))
+            made.append((blocks["items"] + np.arange(*offsets[tag : tag + 2]), item - offsets[tag]))
+        rows, biases = self.parts["outputs"], self.parts["output_bias"]
+        return [Decision(rows[block], biases[block], chosen) for block, chosen in made]
+
+    def _stages(self, moves, move):
+        """phi before each elementary decision of a move after some, and after the last."""
+        phis = [self.prior(moves)]
+        for decision in self.decisions(moves, move):
+            phis.append(newton(phis[-1], [decision]) if self.mean_field else phis[-1])
+        return phis
+
+    def _prior(self, moves):
+        """phi of the state after some moves, before its first decision."""
+        dummy = Move(int(np.argmax(self.legal(moves))), 0, (0, 0, -1))
+        states = replay(self.symbols, derivations([(*moves, dummy)]), 0, self.features)
+        eta = self.parts["bias"] + self.parts["inputs"][list(states.rows[-1])].sum(axis=0)
+        for matrix, state in zip(self.parts["recurrent"], states.relations[-1], strict=True):
+            if state >= 0:
+                eta = eta + matrix @ sigma(self.stages(moves[:state], moves[state])[-1])
+        return np.clip(eta, -LIMIT, LIMIT)
+
+    def log_probability(self, moves, move):
+        """log P of a move after some."""
+        stages, made = self.stages(moves, move), self.decisions(moves, move)
+        pairs = zip(stages, made, strict=False)
+        return sum(np.log(softmax(d.rows @ sigma(phi) + d.biases)[d.chosen]) for phi, d in pairs)
 
 
 # --- gradients -----------------------------------------------------------------------------------

@@ -4,119 +4,15 @@ import heapq
 from typing import NamedTuple
 
 import numpy as np
-from isbn.automaton import legal, replay
-from isbn.networks import LIMIT, Decision, newton, parts, shapes, sigma, softmax
+from isbn.networks import Move, PlainNetwork, make_symbols, random_leaf, random_weights
 
-from spacy_structlearn.isbn.derivation import LeftCornerDerivations
-from spacy_structlearn.isbn.symbols import ATTACH, MODIFY, PROJECT, SHIFT, DerivationSymbols
+from spacy_structlearn.isbn.symbols import ATTACH, MODIFY, PROJECT, SHIFT
 
 
-def symbols(n_labels=3, n_tags=3, most_words=3, n_signatures=0, max_projects=2, seed=0):
-    """Random symbols; with three labels or more one is a chain, with four or more one the root."""
-    rng = np.random.default_rng(seed)
-    names = ["A", "B", "TOP", "C", "D", "E"]
-    labels = sorted(names[: max(n_labels - (n_labels > 2), 0)])
-    chains = [(label,) for label in labels]
-    if n_labels > 2:
-        chains.append(("B", "A"))
-    words = [
-        (
-            "",
-            *(f"w{x}" for x in sorted(rng.permutation(most_words)[: rng.integers(most_words + 1)])),
-        )
-        for _ in range(n_tags)
-    ]
-    return DerivationSymbols(
-        tags=tuple(f"t{i}" for i in range(n_tags)),
-        chains=tuple(sorted(chains)),
-        words=tuple(words),
-        signatures=("", *(f"s{i}" for i in range(1, n_signatures))) if n_signatures else (),
-        signature_kind="shape" if n_signatures else "",
-        max_projects=max_projects if n_labels else 0,
-    )
-
-
-class Move(NamedTuple):
-    """A move as a hypothesis keeps it. leaf: tag, item, signature of a shift."""
-
-    move: int
-    label: int = -1
-    leaf: tuple[int, int, int] | None = None
-    candidate: int = -1
-
-
-class Network:
-    """The equations in NumPy, one state at a time. weights: of all parts, float64."""
-
-    def __init__(self, symbols, size, weights, mean_field=False, features="abcd"):
-        self.symbols, self.size, self.weights = symbols, size, np.asarray(weights)
-        self.mean_field, self.features = mean_field, features
-        self.parts = parts(symbols, size, self.weights)
-        self.known = {}
-
-    def legal(self, moves):
-        return legal(self.symbols, [move.move for move in moves])
-
-    def decisions(self, moves, move):
-        """The elementary decisions of a move after some others."""
-        offsets, mask = self.symbols.item_offsets, self.legal(moves)
-        blocks = {name: block.start for name, block in self.symbols.output_blocks.items()}
-        made = [(np.flatnonzero(mask), int(mask[: move.move].sum()))]
-        if move.move == PROJECT:
-            made.append((blocks["labels"] + np.arange(self.symbols.n_labels), move.label))
-        if move.move == SHIFT:
-            tag, item, _ = move.leaf
-            made.append((blocks["tags"] + np.arange(self.symbols.n_tags), tag))
-            own = np.arange(*offsets[tag : tag + 2])
-            made.append((blocks["items"] + own, item - offsets[tag]))
-        rows, biases = self.parts["outputs"], self.parts["output_bias"]
-        return [Decision(rows[own], biases[own], chosen) for own, chosen in made]
-
-    def stages(self, moves, move):
-        """phi before each elementary decision of a move after some, and after the last."""
-        phis = [self.prior(moves)]
-        for decision in self.decisions(moves, move):
-            phis.append(newton(phis[-1], [decision]) if self.mean_field else phis[-1])
-        return phis
-
-    def prior(self, moves):
-        """phi of the state after some moves, before its first decision."""
-        if moves not in self.known:
-            dummy = Move(int(np.argmax(self.legal(moves))), 0, (0, 0, -1))
-            states = replay(self.symbols, derivations([(*moves, dummy)]), 0, self.features)
-            eta = self.parts["bias"] + self.parts["inputs"][list(states.rows[-1])].sum(axis=0)
-            for matrix, state in zip(self.parts["recurrent"], states.relations[-1], strict=True):
-                if state >= 0:
-                    eta = eta + matrix @ sigma(self.stages(moves[:state], moves[state])[-1])
-            self.known[moves] = np.clip(eta, -LIMIT, LIMIT)
-        return self.known[moves]
-
-    def log_probability(self, moves, move):
-        """log P of a move after some."""
-        total = 0.0
-        stages, made = self.stages(moves, move), self.decisions(moves, move)
-        for phi, (rows, biases, chosen) in zip(stages, made, strict=False):
-            total += np.log(softmax(rows @ sigma(phi) + biases)[chosen])
-        return total
-
-
-def derivations(every):
-    """Sequences of moves as arrays."""
-    leaves = [[move.leaf for move in moves if move.leaf] for moves in every]
-    flat = np.array([x for own in leaves for x in own], dtype=np.int32).reshape(-1, 3)
-    return LeftCornerDerivations(
-        np.cumsum([0, *map(len, every)], dtype=np.int64),
-        np.cumsum([0, *map(len, leaves)], dtype=np.int64),
-        np.array([move.move for moves in every for move in moves], dtype=np.int8),
-        np.array([move.label for moves in every for move in moves], dtype=np.int32),
-        *(np.ascontiguousarray(column) for column in flat.T),
-    )
-
-
-def weights_of(symbols, size, rng, scale=0.8):
-    """Random ones."""
-    drawn = [rng.normal(0, scale, shape) for shape in shapes(symbols, size).values()]
-    return np.concatenate(drawn, axis=None)
+def random_network(rng, n_labels=3, n_tags=3, size=4, scale=0.8, mean_field=False, **symbols):
+    """A network for symbols with few words."""
+    own = make_symbols(n_labels, rng.integers(1, 5, n_tags).tolist(), **symbols)
+    return PlainNetwork(own, size, random_weights(rng, own, size, scale), mean_field)
 
 
 class Sentence(NamedTuple):
@@ -129,21 +25,13 @@ class Sentence(NamedTuple):
     bonus: np.ndarray
 
 
-def sentence(symbols, n, rng, most=3, bonus=True):
+def sentence(symbols, n, rng, most=3):
     """A random one of n words with up to `most` candidates each."""
-    sizes = rng.integers(1, most + 1, n)
-    tags = np.concatenate(
-        [np.sort(rng.permutation(symbols.n_tags)[:size]) for size in sizes]
-    ).astype(np.int32)
-    firsts, ends = symbols.item_offsets[tags], symbols.item_offsets[tags + 1]
-    items = rng.integers(firsts, ends).astype(np.int32)
-    signatures = np.full(len(tags), -1, dtype=np.int32)
-    unknown = items == firsts
-    if symbols.n_signatures:
-        signatures[unknown] = rng.integers(0, symbols.n_signatures, unknown.sum())
-    sizes = [min(size, symbols.n_tags) for size in sizes]
-    more = -rng.exponential(1, len(tags)) if bonus else np.zeros(len(tags))
-    return Sentence(np.cumsum([0, *sizes], dtype=np.int64), tags, items, signatures, more)
+    sizes = np.minimum(rng.integers(1, most + 1, n), symbols.n_tags)
+    tags = [tag for size in sizes for tag in sorted(rng.permutation(symbols.n_tags)[:size])]
+    leaves = np.array([random_leaf(rng, symbols, tag) for tag in tags], dtype=np.int32)
+    columns = map(np.ascontiguousarray, leaves.T)
+    return Sentence(np.cumsum([0, *sizes]), *columns, -rng.exponential(1, len(tags)))
 
 
 def alternatives(network, moves, sentence):

@@ -7,8 +7,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 from isbn.automaton import decode
-from isbn.networks import initialized, log_likelihoods, sample, symbols_of
-from isbn.searches import symbols
+from isbn.networks import initialized, log_likelihoods, make_symbols, sample, symbols_of
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.isbn.decode import (
@@ -48,9 +47,8 @@ def model(means="feed_forward", signature="shape", scale=2.0, **settings):
 
 def sequence_model(means="feed_forward"):
     """Labels of a sequence: there is nothing but tags and their words."""
-    own = symbols(0, n_tags=3, seed=4)
-    shape = own.n_tags, own.n_signatures
-    return initialized(own, np.zeros(shape), state_size=4, means=means, scale=4.0, seed=1)
+    own = make_symbols(0, (3, 1, 4))
+    return initialized(own, np.zeros((3, 0)), state_size=4, means=means, scale=4.0, seed=1)
 
 
 def sentences():
@@ -91,10 +89,10 @@ class Spy:
 # --- what is made of derivations -----------------------------------------------------------------
 def few_labels(means):
     """A network of few labels, where much may be derived in several ways, and sentences for it."""
-    own = symbols(5, n_tags=2, seed=3)
-    log_probs = np.zeros((own.n_tags, 0))
-    own = initialized(own, log_probs, state_size=6, means=means, scale=1.5, seed=3)
-    return own, [["w0"], ["w1", "w2"], ["w0", "w3", "w1"]], [["t1"], ["t0", "t1"], ["t0"] * 3]
+    own = make_symbols(5, (3, 3))
+    own = initialized(own, np.zeros((2, 0)), state_size=6, means=means, scale=1.5, seed=3)
+    words = [["w000"], ["w001", "w002"], ["w000", "w003", "w001"]]
+    return own, words, [["T01"], ["T00", "T01"], ["T00"] * 3]
 
 
 @pytest.mark.parametrize("search", SEARCHES)
@@ -256,13 +254,13 @@ def test_words_that_cannot_be_made():
     own = initialized(known, np.zeros((3, 0)), state_size=3)
     parser = DerivationParser(own)
     fine, wrong, forced = parser.parse(
-        [["a", "b"], ["a", "z"], ["a", "b"]], [["", ""], ["t2", "t1"], ["t0", "t2"]]
+        [["a", "b"], ["a", "z"], ["a", "b"]], [["", ""], ["T02", "T01"], ["T00", "T02"]]
     )
     assert not fine.failed
-    assert fine.tags[0] == "t0"
-    assert forced.tags == ["t0", "t2"]
+    assert fine.tags[0] == "T00"
+    assert forced.tags == ["T00", "T02"]
     assert wrong.failed
-    assert (wrong.tags, wrong.spans) == (["t2", "t1"], [])
+    assert (wrong.tags, wrong.spans) == (["T02", "T01"], [])
     assert wrong.log_likelihood == -np.inf
     assert [parse.failed for parse in parser.k_best(["z"], 3)] == [True]
 

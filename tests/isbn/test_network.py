@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 from isbn.automaton import legal, replay
 from isbn.networks import (
     Decision,
+    Move,
     coordinate_ascent,
+    derivations,
     finite_differences,
     log_likelihoods,
     make_symbols,
+    moves_of,
     newton,
-    numpy_log_probs,
-    parts,
     random_problem,
     with_symbols,
 )
@@ -48,24 +49,22 @@ def problems(draw, sizes=(1, 2, 3, 4, 5, 8, 13), scales=(0.3, 1.0, 3.0), longest
 
 
 def check(problem, number, atol=1e-9):
-    """Compare the log-likelihood of a derivation with NumPy; return eta."""
-    wanted, eta = numpy_log_probs(problem, number)
+    """Compare the log-likelihood of a derivation with NumPy."""
+    network, moves = problem.network, moves_of(problem.derivations, number)
+    expected = sum(network.log_probability(moves[:t], move) for t, move in enumerate(moves))
     derivation = problem.derivations.subset([number])
-    (found,) = log_likelihoods(problem.network(), problem.weights, derivation)
-    if problem.mean_field:
+    (value,) = log_likelihoods(network.kernel(), problem.weights, derivation)
+    if network.mean_field:
         atol *= 20  # where the bound is flat, means that are somewhat apart are as good
-    assert found == pytest.approx(wanted.sum(), rel=1e-9, abs=atol * len(wanted))
-    return eta
+    assert value == pytest.approx(expected, rel=1e-9, abs=atol * (len(moves) + 1))
 
 
 def check_gradient(value, gradient, problem, rtol=1e-8):
     """All parts of the weights, against differences of value(weights)."""
-    wanted = finite_differences(value, problem.weights)
-    expected = parts(problem.symbols, problem.size, wanted)
-    found = parts(problem.symbols, problem.size, gradient)
-    for name, part in expected.items():
-        atol = 1e-10 + rtol * np.abs(part).max()
-        np.testing.assert_allclose(found[name], part, rtol=0, atol=atol, err_msg=name)
+    expected = problem.parts(finite_differences(value, problem.weights))
+    for name, part in problem.parts(gradient).items():
+        atol = 1e-10 + rtol * np.abs(expected[name]).max()
+        np.testing.assert_allclose(part, expected[name], rtol=0, atol=atol, err_msg=name)
 
 
 # --- against NumPy -------------------------------------------------------------------------------
@@ -96,9 +95,34 @@ def test_state_sizes(mean_field, size, scale):
     check(random_problem(size, symbols, lengths=lengths, **given), 0)
 
 
+@pytest.mark.parametrize("mean_field", [False, True])
+def test_probabilities_of_all_derivations_sum_to_one(mean_field):
+    """Those of up to two words, where a third one is improbable."""
+    symbols = make_symbols(2, (1, 3))
+    problem = random_problem(3, symbols, mean_field=mean_field)
+    problem.parts(problem.weights)["output_bias"][:4] = -4.0, 0.0, 16.0, 4.0
+    items = symbols.item_offsets.tolist()
+    leaves = [(t, item, -1) for t in range(2) for item in range(items[t], items[t + 1])]
+    choices = {SHIFT: [Move(SHIFT, -1, leaf) for leaf in leaves]}
+    choices[PROJECT] = [Move(PROJECT, label) for label in range(2)]
+    prefixes, complete = [()], []
+    while prefixes:
+        moves = prefixes.pop()
+        allowed = np.flatnonzero(problem.network.legal(moves)).tolist()
+        if not allowed:
+            complete.append(moves)
+        for move in allowed:
+            if move != SHIFT or sum(made.move == SHIFT for made in moves) < 2:
+                prefixes += [(*moves, choice) for choice in choices.get(move, [Move(move)])]
+    every = derivations(complete)
+    assert len(complete) > 1000
+    total = np.exp(log_likelihoods(problem.network.kernel(), problem.weights, every)).sum()
+    assert total == pytest.approx(1, abs=1e-5)
+
+
 def test_sentences_in_any_order():
     problem = random_problem(5, lengths=(5, 1, 9, 14))
-    network = problem.network()
+    network = problem.network.kernel()
     alone, total = np.empty(4), np.zeros(network.n_weights)
     numbers = np.array([3, 0, 3, 1, 2])
     for i in range(4):
@@ -142,15 +166,10 @@ def test_gradient_of(name, mean_field):
     _, gradient = problem.gradient()
     check_gradient(problem.log_likelihood, gradient, problem)
     # A row that no state reads has no gradient, all others have one.
-    symbols = problem.symbols
-    numbers = range(len(problem.derivations))
-    read = {
-        row
-        for number in numbers
-        for rows in replay(symbols, problem.derivations, number, problem.features).rows
-        for row in rows
-    }
-    inputs = parts(symbols, problem.size, gradient)["inputs"]
+    given = problem.symbols, problem.derivations
+    states = [replay(*given, i, problem.network.features) for i in range(len(given[1]))]
+    read = {row for state in states for rows in state.rows for row in rows}
+    inputs = problem.parts(gradient)["inputs"]
     np.testing.assert_array_equal(np.flatnonzero(inputs.any(axis=1)), sorted(read))
 
 
@@ -158,11 +177,11 @@ def test_gradient_of(name, mean_field):
 def test_gradient_of_saturated_states(mean_field):
     """Some means are at the limits whatever else is so: nothing flows through them."""
     problem = random_problem(12, mean_field=mean_field)
-    weights = parts(problem.symbols, problem.size, problem.weights)
+    weights = problem.parts(problem.weights)
     weights["bias"][:2] = 70.0, -70.0
     _, gradient = problem.gradient()
     check_gradient(problem.log_likelihood, gradient, problem)
-    found = parts(problem.symbols, problem.size, gradient)
+    found = problem.parts(gradient)
     assert not found["bias"][:2].any()
     assert found["bias"][2:].all()
     assert not found["recurrent"][:, :2].any()
@@ -178,7 +197,7 @@ def test_gradient_with_dropout(problem, seed):
     _, gradient = problem.gradient(dropout=0.4, seed=seed)
 
     def value(weights):
-        return problem._replace(weights=weights).gradient(dropout=0.4, seed=seed)[0]
+        return problem.gradient(weights, dropout=0.4, seed=seed)[0]
 
     check_gradient(value, gradient, problem)
 
@@ -193,7 +212,7 @@ def complete_after(problem, moves):
 def evaluate(problem, number):
     """Call the kernel for one sentence."""
     given = problem.weights, *problem.derivations.arrays, np.array([number])
-    return problem.network().log_likelihoods(*given)
+    return problem.network.kernel().log_likelihoods(*given)
 
 
 @settings(deadline=None, max_examples=40)
@@ -218,26 +237,22 @@ def test_illegal_moves(seed, max_projects, data):
 
 
 def altered(problem, **arrays):
-    """The problem with other arrays of its derivations or other weights."""
-    weights = arrays.pop("weights", problem.weights)
-    return problem._replace(derivations=replace(problem.derivations, **arrays), weights=weights)
+    """The problem with other arrays of its derivations."""
+    return problem._replace(derivations=replace(problem.derivations, **arrays))
 
 
 @pytest.mark.parametrize("n_words", [0, 2, 4])
 def test_more_or_fewer_words_than_shifts(n_words):
     moves = [SHIFT, PROJECT, SHIFT, ATTACH, SHIFT, ATTACH, ATTACH]
     problem = complete_after(random_problem(0), moves)
+    evaluate(problem, 1)
     names = ("tags", "items", "signatures")
     words = {name: np.resize(getattr(problem.derivations, name), 1 + n_words) for name in names}
     with pytest.raises(StructlearnError, match="SL642"):
         evaluate(altered(problem, word_offsets=np.array([0, 1, 1 + n_words]), **words), 1)
-    evaluate(problem, 1)
-
-
-def test_projects_need_labels():
-    problem = complete_after(random_problem(0), [SHIFT, PROJECT, ATTACH])
+    # Projects need labels.
     with pytest.raises(StructlearnError, match=r"SL642.*move 1\b"):
-        evaluate(altered(problem, labels=np.full(5, -1, dtype=np.int32)), 1)
+        evaluate(altered(problem, labels=np.full(9, -1, dtype=np.int32)), 1)
 
 
 def test_only_shifts_are_legal_in_sequences():
@@ -263,7 +278,7 @@ BEYOND = {
 }
 WRONG = [(name, -1, value) for name in ARRAYS for value in BEYOND[name]]
 WRONG += [(name, -2, value) for name in ARRAYS[:2] for value in (2**40, -1)]
-WRONG += [(name, None, None) for name in (*ARRAYS, "weights")]
+WRONG += [(name, None, None) for name in ARRAYS]
 
 
 @pytest.mark.parametrize(("name", "place", "value"), WRONG)
@@ -272,7 +287,7 @@ def test_out_of_range(name, place, value):
     problem = random_problem(0, make_symbols(3, (2, 3), 2), lengths=(9, 13))
     problem.derivations.tags[-1], problem.derivations.items[-1] = 1, 2
     evaluate(problem, 1)
-    array = np.array(problem.weights if name == "weights" else getattr(problem.derivations, name))
+    array = np.array(getattr(problem.derivations, name))
     if place is None:
         array = array[:-1].copy()
     else:
@@ -292,7 +307,9 @@ def test_sentences_that_are_not_there():
 
 def test_gradients_and_dropout_out_of_range():
     problem = random_problem(0)
-    given = problem.network(), problem.weights, problem.derivations
+    with pytest.raises(StructlearnError, match="SL641"):
+        problem.gradient(problem.weights[:-1])
+    given = problem.network.kernel(), problem.weights, problem.derivations
     for size in (0, len(problem.weights) - 1, len(problem.weights) + 1):
         with pytest.raises(StructlearnError, match="SL641"):
             log_likelihoods(*given, np.zeros(size))
@@ -306,7 +323,7 @@ def test_gradients_and_dropout_out_of_range():
 def test_weights_that_are_no_numbers_end(mean_field, bad):
     """In a value that is no number either, or in any; the search for means ends."""
     problem = random_problem(0, mean_field=mean_field)
-    for weights in parts(problem.symbols, problem.size, problem.weights).values():
+    for weights in problem.parts(problem.weights).values():
         before = weights.flat[3]
         weights.flat[3] = bad
         value, _ = problem.gradient()

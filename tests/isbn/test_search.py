@@ -1,55 +1,52 @@
 """The kernel of the search: against a plain search, enumeration and the likelihoods of training."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from isbn.automaton import decode, legal
-from isbn.networks import log_likelihoods, make_symbols, network_of, shapes, turns_of
-from isbn.searches import (
-    Move,
-    Network,
+from isbn.networks import (
+    PlainNetwork,
     derivations,
-    enumerate_all,
-    search,
-    sentence,
-    symbols,
-    synchronous_search,
-    weights_of,
+    log_likelihoods,
+    make_symbols,
+    random_weights,
 )
+from isbn.networks import moves_of as sequence_of
+from isbn.searches import enumerate_all, random_network, search, sentence, synchronous_search
 
 from spacy_structlearn.isbn import _search
+from spacy_structlearn.isbn.derivation import LeftCornerDerivations
 from spacy_structlearn.isbn.symbols import ATTACH, MODIFY, SHIFT
 
 WIDE = 1_000_000
 PLAIN = {False: search, True: synchronous_search}
 
 
-def kernel_of(network):
-    return network_of(network.symbols, network.size, network.mean_field, network.features)
-
-
-def searcher(network, root="TOP"):
+def searcher(network):
     phrases = network.symbols.phrases
     chains = [[phrases.index(label) for label in chain] for chain in network.symbols.chains]
-    number = phrases.index(root) if root in phrases else -1
-    return _search.Searcher(kernel_of(network), network.weights, chains, number)
+    root = phrases.index("TOP") if "TOP" in phrases else -1
+    return _search.Searcher(network.kernel(), network.weights, chains, root)
 
 
-def moves_of(found, words):
-    """The derivations that the kernel found, as the plain search has them."""
-    _, moves, labels, begins, candidates, *_ = found
+def moves_of(result, words):
+    """The derivations that the kernel returned, as the plain search has them."""
+    _, moves, labels, begins, chosen, *_ = result
+    columns = (np.ascontiguousarray(column[chosen.ravel()]) for column in words[1:4])
+    offsets = np.arange(len(chosen) + 1) * chosen.shape[1]
+    every = LeftCornerDerivations(begins, offsets, moves, labels, *columns)
     sequences = []
-    for i, own in enumerate(candidates):
-        sequence, chosen = [], iter(own.tolist())
-        for t in range(begins[i], begins[i + 1]):
-            move = Move(int(moves[t]), int(labels[t]))
-            if move.move == SHIFT:
-                c = next(chosen)
-                columns = (words.tags, words.items, words.signatures)
-                move = move._replace(leaf=tuple(int(x[c]) for x in columns), candidate=c)
-            sequence.append(move)
-        assert next(chosen, None) is None
+    for number, row in enumerate(chosen.tolist()):
+        numbers = iter(row)
+        sequence = [
+            move._replace(candidate=next(numbers)) if move.leaf else move
+            for move in sequence_of(every, number)
+        ]
+        assert next(numbers, None) is None
         sequences.append(tuple(sequence))
     return sequences
 
@@ -83,26 +80,24 @@ def check_phrases(network, found, words):
 
 def likelihoods(network, words, sequences):
     """What each derivation scores by the kernel of training."""
-    out = log_likelihoods(kernel_of(network), network.weights, derivations(sequences))
+    out = log_likelihoods(network.kernel(), network.weights, derivations(sequences))
     chosen = [[move.candidate for move in moves if move.move == SHIFT] for moves in sequences]
     return out + words.bonus[np.array(chosen, dtype=np.int64)].sum(axis=1)
 
 
 @st.composite
 def problems(draw):
-    seed = draw(st.integers(0, 2**32 - 1))
-    rng = np.random.default_rng(seed)
-    own = symbols(
-        n_labels=draw(st.integers(0, 5)),
-        n_tags=draw(st.integers(1, 3)),
-        n_signatures=draw(st.sampled_from([0, 2])),
-        max_projects=draw(st.integers(1, 3)),
-        seed=seed,
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    own = make_symbols(
+        draw(st.integers(0, 5)),
+        tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))),
+        draw(st.sampled_from([0, 2])),
+        draw(st.integers(1, 3)),
     )
     size = draw(st.integers(1, 6))
     features = "".join(sorted(draw(st.sets(st.sampled_from("abcd")))))
-    weights = weights_of(own, size, rng, draw(st.sampled_from([0.3, 0.8, 2.0])))
-    network = Network(own, size, weights, draw(st.booleans()), features)
+    weights = random_weights(rng, own, size, draw(st.sampled_from([0.3, 0.8, 2.0])))
+    network = PlainNetwork(own, size, weights, draw(st.booleans()), features)
     return network, sentence(own, draw(st.integers(1, 3)), rng)
 
 
@@ -140,9 +135,8 @@ def test_same_as_the_plain_search(problem, beam, branching, k, max_pops, margin,
 )
 def test_a_wide_beam_finds_all_there_is(n_labels, max_projects, n_words, mean_field):
     rng = np.random.default_rng(n_labels)
-    own = symbols(n_labels, n_tags=2, max_projects=max_projects, seed=n_labels)
-    network = Network(own, 4, weights_of(own, 4, rng), mean_field)
-    words = sentence(own, n_words, rng, most=2)
+    network = random_network(rng, n_labels, 2, mean_field=mean_field, max_projects=max_projects)
+    words = sentence(network.symbols, n_words, rng, most=2)
     wanted = enumerate_all(network, words)
     assert len(wanted) > 1
     k = len(wanted)
@@ -159,7 +153,7 @@ def test_scores_are_those_of_training(mean_field, synchronous):
     """On a network as large as real ones, with blocks that are no multiple of the lanes."""
     rng = np.random.default_rng(3)
     own = make_symbols(7, (1, 2, 37, 6, 11, 80), n_signatures=5, max_projects=3)
-    network = Network(own, 41, weights_of(own, 41, rng, 0.2), mean_field)
+    network = PlainNetwork(own, 41, random_weights(rng, own, 41, 0.2), mean_field)
     words = sentence(own, 12, rng)
     scores, found, (is_fallback, *_) = run(network, words, 10, 10, 30, synchronous=synchronous)
     assert len(found) == 30
@@ -176,7 +170,7 @@ def test_what_is_not_finished_is_put_together(mean_field, synchronous):
     """Projecting is nearly certain, and there may be many in a row."""
     rng = np.random.default_rng(0)
     own = make_symbols(2, (2, 3), max_projects=1000)
-    network = Network(own, 3, weights_of(own, 3, rng, 0.3), mean_field)
+    network = PlainNetwork(own, 3, random_weights(rng, own, 3, 0.3), mean_field)
     network.parts["output_bias"][:4] = 0.0, 30.0, -30.0, -10.0
     words = sentence(own, 5, rng)
     scores, (moves,), (is_fallback, n_states) = run(
@@ -199,9 +193,8 @@ def test_workspaces_of_other_sentences():
         [(4, False, 3), (40, True, 2), (3, True, 100), (3, False, 200)]
     ):
         rng = np.random.default_rng(seed)
-        own = symbols(5, n_signatures=seed % 3, seed=seed)
-        network = Network(own, size, weights_of(own, size, rng), mean_field)
-        words = sentence(own, n_words, rng)
+        network = random_network(rng, 5, 3, size, mean_field=mean_field, n_signatures=seed % 3)
+        words = sentence(network.symbols, n_words, rng)
         kernel = searcher(network)
         given = *words, 5, 10, 5, 250, 12.0
         found, fresh = kernel.search(*given, workspace), kernel.search(*given, _search.Workspace())
@@ -215,46 +208,41 @@ def test_workspaces_of_other_sentences():
 @pytest.mark.parametrize("synchronous", [False, True])
 def test_other_threads_go_on(synchronous):
     rng = np.random.default_rng(2)
-    own = symbols(5, seed=2)
-    network = Network(own, 40, weights_of(own, 40, rng, 0.3), mean_field=True)
-    given = *sentence(own, 200, rng), 10, 10, 10, 500, 12.0, _search.Workspace(), synchronous
-    assert turns_of(searcher(network).search, *given) > 10
+    network = random_network(rng, 5, size=40, scale=0.3, mean_field=True)
+    words = sentence(network.symbols, 200, rng)
+    given = *words, 10, 10, 10, 500, 12.0, _search.Workspace(), synchronous
+    turns = 0
+    with ThreadPoolExecutor() as pool:
+        running = pool.submit(searcher(network).search, *given)
+        while not running.done():
+            time.sleep(0.001)
+            turns += 1
+    assert turns > 10
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("name", "value"),
     [
-        {"tags": 3},
-        {"tags": -1},
-        {"items": 100},
-        {"signatures": 2},
-        {"signatures": -2},
-        {"bonus": 0.5},
-        {"bonus": np.nan},
-        {"bonus": -np.inf},
-        {"offsets": 7},
+        *(("tags", value) for value in (3, -1)),
+        *(("signatures", value) for value in (2, -2)),
+        *(("bonus", value) for value in (0.5, np.nan, -np.inf)),
+        ("items", 100),
+        ("offsets", 7),
+        ("offsets", None),
     ],
 )
-def test_what_does_not_fit_together(wrong):
+def test_what_does_not_fit_together(name, value):
+    """One value is out of range, or there are no words."""
     rng = np.random.default_rng(5)
-    own = symbols(3, n_tags=3, n_signatures=2)
-    network = Network(own, 2, weights_of(own, 2, rng))
-    given = sentence(own, 4, rng)._asdict()
+    network = random_network(rng, n_signatures=2)
+    given = sentence(network.symbols, 4, rng)._asdict()
     given |= {"beam": 2, "branching": 2, "k": 2, "max_pops": 2**40, "margin": 12.0}
     kernel, workspace = searcher(network), _search.Workspace()
     assert len(kernel.search(**given, workspace=workspace)[0])
-    for name, value in wrong.items():
-        given[name] = given[name].copy()
-        given[name][1] = value
+    given[name] = given[name].copy()
+    given[name][1] = 0 if value is None else value
+    if value is None:
+        given |= {"offsets": np.zeros(1, np.int64)}
+        given |= {column: given[column][:0] for column in ("tags", "items", "signatures", "bonus")}
     with pytest.raises(ValueError, match="must"):
         kernel.search(**given, workspace=workspace)
-
-
-def test_a_sentence_without_words():
-    own = symbols(3)
-    network = Network(own, 2, np.zeros(sum(map(np.prod, shapes(own, 2).values()))))
-    nothing = sentence(own, 1, np.random.default_rng(0))
-    nothing = nothing._replace(offsets=np.zeros(1, np.int64))
-    empty = [x[:0] for x in nothing[1:]]
-    with pytest.raises(ValueError, match="must have candidates"):
-        searcher(network).search(nothing.offsets, *empty, 1, 1, 1, 1, 0.0, _search.Workspace())
