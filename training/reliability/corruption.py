@@ -6,8 +6,7 @@ Files of the default pipeline, and of small pipelines of every architecture, are
 emptied, doubled, removed, or swapped with files of the same name of another pipeline. The outcome
 of loading them is
 
-errors    a StructlearnError that names the file or the model beside it, or with `spacy.load` an
-          OSError that does
+errors    a StructlearnError, or an OSError of `spacy.load`, that names the file or the model
 harmless  the same predictions and bytes as the undamaged pipeline
 unclear   another error
 silent    loaded, but something differs
