@@ -18,6 +18,7 @@ Nodes = NDArray[np.integer]
 class Forest(TreeNodes):
     """The nodes of trees by their number, with orders in which relations are intervals.
 
+    An order has the place of each node, and the node at each place. `sisters` is one too.
     attributes: returns the values of another attribute of the words by its name.
     """
 
@@ -30,23 +31,10 @@ class Forest(TreeNodes):
         super().__init__(brackets, rules, has_tags=True)
         self.attributes = attributes
 
-    def bounds(self, nodes: Nodes) -> tuple[Nodes, Nodes]:
-        """Return the first node of the tree of each node, and the node after its last one."""
-        trees = self.trees[nodes]
-        return self.firsts[trees], self.firsts[trees + 1]
-
-    def order(self, name: str) -> Order:
-        """Return the place of each node in an order, and the node at each place.
-
-        name: before, after, sisters or heads.
-        """
-        return getattr(self, name)
-
     @cached_property
     def before(self) -> Order:
         """Pre-order."""
-        own = np.arange(self.n)
-        return own, own
+        return order(np.arange(self.n))
 
     @cached_property
     def after(self) -> Order:
@@ -57,18 +45,9 @@ class Forest(TreeNodes):
     def heads(self) -> Order:
         """An order in which each chain of head children is together."""
         # Links from each head child to its parent end at the top of its chain.
-        own = np.arange(self.n)
-        tops = followed(np.where(self.is_head, self.parents, own))
+        tops = followed(np.where(self.is_head, self.parents, np.arange(self.n)))
         begins = cumulative(np.bincount(tops, minlength=self.n))
         return order(begins[tops] + self.depths - self.depths[tops])
-
-    @cached_property
-    def chains(self) -> tuple[Nodes, Nodes]:
-        """The places in `heads` where the chain of each node begins, and where it ends."""
-        _, nodes = self.heads
-        begins = np.flatnonzero(~self.is_head[nodes])
-        own = np.searchsorted(begins, self.heads[0], "right")
-        return begins[own - 1], np.append(begins, self.n)[own]
 
     @cached_property
     def is_head(self) -> NDArray[np.bool_]:
@@ -77,12 +56,24 @@ class Forest(TreeNodes):
         return (self.parents >= 0) & (heads[self.parents] == self.ranks)
 
     @cached_property
-    def chain_ends(self) -> tuple[Nodes, Nodes]:
+    def head_chains(self) -> tuple[Nodes, Nodes]:
+        """The places in `heads` where the chain of each node begins, and where it ends."""
+        places, nodes = self.heads
+        begins, ends = _runs(~self.is_head[nodes])
+        return begins[places], ends[places]
+
+    @cached_property
+    def unary_chains(self) -> tuple[Nodes, Nodes]:
         """Of the nodes over the same words as each node: the first one, and the one after the last.
 
         These are a unary chain.
         """
-        changed = (np.diff(self.starts) != 0) | (np.diff(self.stops) != 0)
-        begins = np.append(0, np.flatnonzero(changed) + 1)[: self.n]
-        own = np.searchsorted(begins, np.arange(self.n), "right")
-        return begins[own - 1], np.append(begins, self.n)[own]
+        bounds = np.stack([self.starts, self.stops])
+        return _runs((np.diff(bounds, prepend=-1) != 0).any(axis=0))
+
+
+def _runs(first: NDArray[np.bool_]) -> tuple[Nodes, Nodes]:
+    """Return where the run of each element begins and ends. first: whether a run begins here."""
+    begins = np.flatnonzero(first)
+    run = np.cumsum(first) - 1
+    return begins[run], np.append(begins[1:], len(first))[run]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,35 +36,21 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-class Values:
-    """The distinct values of an attribute."""
-
-    def __init__(self, values: Sequence[str | int]):
-        self.all = values
-
-    @cached_property
-    def places(self) -> dict[str | int, int]:
-        """The place of each value."""
-        return dict(zip(self.all, range(len(self.all)), strict=True))
-
-
 class Test(NamedTuple):
     """A test of values. kind: IN, NOT_IN, REGEX, or a comparison of numbers."""
 
     kind: str
     value: Any  # frozenset, re.Pattern or int
 
-    def holds(self, values: Values) -> NDArray[np.bool_]:
-        """Return whether it holds for each value."""
-        if self.kind == "REGEX":
-            holds = map(bool, map(self.value.search, values.all))
-            return np.fromiter(holds, dtype=bool, count=len(values.all))
+    def holds(self, values: Mapping[Any, int]) -> NDArray[np.bool_]:
+        """Return whether it holds for each value. values: with their places, 0, 1, and so on."""
         if self.kind in _COMPARISONS:
-            return _COMPARISONS[self.kind](np.array(values.all), self.value)
-        found = np.full(len(values.all), self.kind == "NOT_IN")
-        places = [values.places[value] for value in self.value if value in values.places]
-        found[places] = self.kind == "IN"
-        return found
+            return _COMPARISONS[self.kind](np.array([*values]), self.value)
+        if self.kind == "REGEX":
+            return np.array([bool(self.value.search(value)) for value in values], dtype=bool)
+        holds = np.full(len(values), self.kind == "NOT_IN")
+        holds[[values[value] for value in self.value if value in values]] = self.kind == "IN"
+        return holds
 
 
 Attributes = tuple[tuple[str, Test], ...]
@@ -95,8 +80,8 @@ class Pattern(NamedTuple):
     @property
     def names(self) -> set[str]:
         """The names of the attributes of words that it reads."""
-        found = {name for node in self.nodes for name, _ in node.attributes}
-        return found - {LABEL, LENGTH}
+        names = {name for node in self.nodes for name, _ in node.attributes}
+        return names - {LABEL, LENGTH}
 
 
 def compiled(pattern: Sequence[Mapping[str, Any]]) -> Pattern:
@@ -111,26 +96,27 @@ def compiled(pattern: Sequence[Mapping[str, Any]]) -> Pattern:
     numbers: dict[str, int] = {}
     nodes: list[PatternNode] = []
     for number, given in enumerate(pattern):
-        wanted = _KEYS if number else _KEYS[2:]
-        if not isinstance(given, Mapping) or sorted(given) != sorted(wanted):
-            raise _error(number, f"{given!r} is not a dict with the keys {', '.join(wanted)}")
+        keys = _KEYS if number else _KEYS[2:]
+        if not isinstance(given, Mapping) or sorted(given) != sorted(keys):
+            raise _error(number, f"{given!r} is not a dict with the keys {', '.join(keys)}")
         name = given["RIGHT_ID"]
         if not isinstance(name, str) or name in numbers:
             raise _error(number, f"the RIGHT_ID {name!r} is no string, or not the only one")
         attributes = _attributes(number, given["RIGHT_ATTRS"])
-        parent, relation, negated = -1, "", False
+        node = PatternNode(name, attributes, -1, "", negated=False, is_matched=True)
         if number:
             parent = numbers.get(given["LEFT_ID"], -1)
             if parent < 0:
                 raise _error(number, f"no earlier node has the RIGHT_ID {given['LEFT_ID']!r}")
-            relation = given["REL_OP"]
-            negated = isinstance(relation, str) and relation.startswith(NOT)
-            relation = relation[len(NOT) :] if negated else relation
+            relation, negated = given["REL_OP"], False
+            if isinstance(relation, str):
+                negated, relation = relation.startswith(NOT), relation.removeprefix(NOT)
             if not isinstance(relation, str) or parts(relation) is None:
                 known = " ".join(OPERATORS)
                 raise _error(number, f"the REL_OP {relation!r} is not one of {known}")
-        is_matched = not negated and (not number or nodes[parent].is_matched)
-        nodes.append(PatternNode(name, attributes, parent, relation, negated, is_matched))
+            is_matched = nodes[parent].is_matched and not negated
+            node = PatternNode(name, attributes, parent, relation, negated, is_matched)
+        nodes.append(node)
         numbers[name] = number
     return Pattern(tuple(nodes))
 
@@ -142,39 +128,47 @@ def _error(number: int, problem: str) -> StructlearnError:
 def _attributes(number: int, given: object) -> Attributes:
     if not isinstance(given, Mapping):
         raise _error(number, f"RIGHT_ATTRS is {given!r}, not a dict")
-    found: list[tuple[str, Test]] = []
+    attributes: list[tuple[str, Test]] = []
     for key, value in given.items():
         name = str(key).upper()
         name = _ALIASES.get(name, name)
         if name not in TEXTS | FLAGS | {LABEL, LENGTH}:
             known = ", ".join([LABEL, LENGTH, *sorted(TEXTS), *sorted(FLAGS)])
             raise _error(number, f"{key!r} is not one of the attributes {known}")
-        found += ((name, test) for test in _tests(number, name, value))
+        tests = value if isinstance(value, Mapping) else {"IN": [value]}
+        for kind, wanted in tests.items():
+            test = _test(number, name, kind, wanted)
+            if test is None:
+                raise _error(number, f"{name} is {value!r}; give {_choices(name)}")
+            attributes.append((name, test))
     # LABEL first, which leaves the fewest nodes.
-    return tuple(sorted(found, key=lambda attribute: attribute[0] != LABEL))
+    return tuple(sorted(attributes, key=lambda attribute: attribute[0] != LABEL))
 
 
-def _tests(number: int, name: str, value: object) -> list[Test]:
-    kind: type = int if name in FLAGS or name == LENGTH else str
-    tests = value if isinstance(value, Mapping) else {"IN": [value]}
-    found = []
-    for key, wanted in tests.items():
-        if key in ("IN", "NOT_IN") and isinstance(wanted, (list, tuple, set, frozenset)):
-            if all(isinstance(item, kind) for item in wanted):
-                found.append(Test(key, frozenset(wanted)))
-                continue
-        elif key == "REGEX" and kind is str and isinstance(wanted, str):
-            try:
-                found.append(Test(key, re.compile(wanted)))
-                continue
-            except (re.error, RecursionError, OverflowError) as error:
-                problem = f"{wanted!r} is not a regular expression ({error})"
-                raise _error(number, problem) from None
-        elif key in _COMPARISONS and name == LENGTH and isinstance(wanted, int):
-            found.append(Test(key, wanted))
-            continue
-        more = {str: ", or a string after REGEX", int: ""}[kind]
-        more = ", or a number after ==, >= and so on" if name == LENGTH else more
-        what = {str: "a string", int: "a number"}[kind]
-        raise _error(number, f"{name} is {value!r}; give {what}, a list after IN or NOT_IN{more}")
-    return found
+def _is_number(name: str) -> bool:
+    return name in FLAGS or name == LENGTH
+
+
+def _test(number: int, name: str, kind: Any, wanted: object) -> Test | None:
+    """Return a test of an attribute, None if it has no such test."""
+    if kind in ("IN", "NOT_IN") and isinstance(wanted, (list, tuple, set, frozenset)):
+        value_type = int if _is_number(name) else str
+        if all(isinstance(item, value_type) for item in wanted):
+            return Test(kind, frozenset(wanted))
+    elif kind == "REGEX" and not _is_number(name) and isinstance(wanted, str):
+        try:
+            return Test(kind, re.compile(wanted))
+        except (re.error, RecursionError, OverflowError) as error:
+            problem = f"{wanted!r} is not a regular expression ({error})"
+            raise _error(number, problem) from None
+    elif kind in _COMPARISONS and name == LENGTH and isinstance(wanted, int):
+        return Test(kind, wanted)
+    return None
+
+
+def _choices(name: str) -> str:
+    if name == LENGTH:
+        return "a number, a list after IN or NOT_IN, or a number after ==, >= and so on"
+    if name in FLAGS:
+        return "a number, a list after IN or NOT_IN"
+    return "a string, a list after IN or NOT_IN, or a string after REGEX"

@@ -38,10 +38,9 @@ from numpy.typing import NDArray
 
 from .forest import Forest, Nodes
 
-# From the forest and the nodes A to the places of the first B and after the last B.
-Bounds = Callable[[Forest, Nodes], tuple[Nodes, Nodes]]
-# The order and the bounds of B; None for the nodes above A.
-Part = tuple[str, Bounds]
+Interval = tuple[Nodes, Nodes]
+# The name of an order, and the places in it of the first B and after the last B.
+Part = tuple[str, Callable[[Forest, Nodes], Interval]]
 ABOVE = ">>"
 
 _NUMBERED = re.compile(r"([<>])(-?)([1-9]\d{0,8})")
@@ -55,176 +54,108 @@ def parts(operator: str) -> tuple[Part, ...] | None:
     """Return the parts of a relation; empty for `>>`. None if there is no such operator."""
     if numbered := _NUMBERED.fullmatch(operator):
         side, sign, number = numbered.groups()
-        return (_nth_child if side == "<" else _nth_child_of)(int(sign + number))
-    return _PARTS.get(operator)
+        return ((_nth_child if side == "<" else _nth_child_of)(int(sign + number)),)
+    if operator == "$":
+        return _PARTS["$--"], _PARTS["$++"]
+    if operator == ABOVE:
+        return ()
+    return (_PARTS[operator],) if operator in _PARTS else None
 
 
-def _one(places: Nodes, where: NDArray[np.bool_]) -> tuple[Nodes, Nodes]:
+def _one(places: Nodes, where: NDArray[np.bool_]) -> Interval:
     """Return the bounds of one place, or of none."""
     begins = np.where(where, places, 0)
     return begins, begins + where
 
 
-def _nth_child(number: int) -> tuple[Part, ...]:
-    def bounds(forest: Forest, nodes: Nodes) -> tuple[Nodes, Nodes]:
+def _nth_child(number: int) -> Part:
+    def bounds(forest: Forest, nodes: Nodes) -> Interval:
         sizes = forest.n_children[nodes]
         rank = number - 1 if number > 0 else sizes + number
         return _one(forest.first_children[nodes] + rank, abs(number) <= sizes)
 
-    return (("sisters", bounds),)
+    return "sisters", bounds
 
 
-def _nth_child_of(number: int) -> tuple[Part, ...]:
-    def bounds(forest: Forest, nodes: Nodes) -> tuple[Nodes, Nodes]:
+def _nth_child_of(number: int) -> Part:
+    def bounds(forest: Forest, nodes: Nodes) -> Interval:
         parents = forest.parents[nodes]
         rank = number - 1 if number > 0 else forest.n_children[parents] + number
         return _one(parents, (parents >= 0) & (forest.ranks[nodes] == rank))
 
-    return (("before", bounds),)
+    return "before", bounds
 
 
-def _children(forest: Forest, nodes: Nodes) -> tuple[Nodes, Nodes]:
-    begins = forest.first_children[nodes]
-    return begins, begins + forest.n_children[nodes]
-
-
-def _parent(forest: Forest, nodes: Nodes) -> tuple[Nodes, Nodes]:
-    parents = forest.parents[nodes]
-    return _one(parents, parents >= 0)
-
-
-def _only_child(forest: Forest, nodes: Nodes) -> tuple[Nodes, Nodes]:
-    return _one(forest.first_children[nodes], forest.n_children[nodes] == 1)
-
-
-def _only_child_of(forest: Forest, nodes: Nodes) -> tuple[Nodes, Nodes]:
-    parents = forest.parents[nodes]
-    return _one(parents, (parents >= 0) & (forest.n_children[parents] == 1))
-
-
-def _below(forest: Forest, nodes: Nodes) -> tuple[Nodes, Nodes]:
-    return nodes + 1, forest.ends[nodes]
-
-
-def _below_first(forest: Forest, nodes: Nodes) -> tuple[Nodes, Nodes]:
-    return nodes + 1, forest.leaves[forest.starts[nodes]] + 1
-
-
-def _above_first(forest: Forest, nodes: Nodes) -> tuple[Nodes, Nodes]:
-    # In pre-order, nodes that begin with the same word come between two leaves.
-    return np.append(-1, forest.leaves)[forest.starts[nodes]] + 1, nodes
-
-
-def _below_last(forest: Forest, nodes: Nodes) -> tuple[Nodes, Nodes]:
-    places, _ = forest.after
-    return places[forest.leaves[forest.stops[nodes] - 1]], places[nodes]
-
-
-def _above_last(forest: Forest, nodes: Nodes) -> tuple[Nodes, Nodes]:
-    # In post-order, nodes that end with the same word come between two leaves.
-    places, _ = forest.after
-    return places[nodes] + 1, np.append(places[forest.leaves], forest.n)[forest.stops[nodes]]
-
-
-def _below_in_chain(forest: Forest, nodes: Nodes) -> tuple[Nodes, Nodes]:
-    return nodes + 1, forest.chain_ends[1][nodes]
-
-
-def _above_in_chain(forest: Forest, nodes: Nodes) -> tuple[Nodes, Nodes]:
-    return forest.chain_ends[0][nodes], nodes
-
-
-def _after(forest: Forest, nodes: Nodes) -> tuple[Nodes, Nodes]:
-    return forest.ends[nodes], forest.bounds(nodes)[1]
-
-
-def _right_after(forest: Forest, nodes: Nodes) -> tuple[Nodes, Nodes]:
-    begins, limits = _after(forest, nodes)
+def _right_after(forest: Forest, nodes: Nodes) -> Interval:
+    begins, limits = forest.ends[nodes], forest.firsts[forest.trees[nodes] + 1]
     following = np.append(forest.leaves, 0)[forest.stops[nodes]]
     return begins, np.where(begins < limits, following + 1, begins)
 
 
-def _before(forest: Forest, nodes: Nodes) -> tuple[Nodes, Nodes]:
+def _before(forest: Forest, nodes: Nodes) -> Interval:
     # Both orders have the same places for a tree.
-    return forest.bounds(nodes)[0], forest.after[0][forest.leaves[forest.starts[nodes]]]
+    first = forest.firsts[forest.trees[nodes]]
+    return first, forest.after[0][forest.leaves[forest.starts[nodes]]]
 
 
-def _right_before(forest: Forest, nodes: Nodes) -> tuple[Nodes, Nodes]:
+def _right_before(forest: Forest, nodes: Nodes) -> Interval:
     limits, ends = _before(forest, nodes)
     preceding = forest.after[0][forest.leaves[forest.starts[nodes] - 1]]
     return np.where(limits < ends, preceding, ends), ends
 
 
-def _sister(distance: int) -> Bounds:
-    def bounds(forest: Forest, nodes: Nodes) -> tuple[Nodes, Nodes]:
-        begins, ends = _sisters(forest, nodes)
-        places = forest.sisters[0][nodes] + distance
-        return _one(places, (places >= begins) & (places < ends))
-
-    return bounds
+def _sisters(forest: Forest, nodes: Nodes) -> tuple[Nodes, Nodes, Nodes]:
+    """Return the places of nodes, and the bounds of all children of their parents."""
+    places, parents = forest.sisters[0][nodes], forest.parents[nodes]
+    begins = places - forest.ranks[nodes]
+    return places, begins, begins + np.where(parents >= 0, forest.n_children[parents], 1)
 
 
-def _sisters(forest: Forest, nodes: Nodes) -> tuple[Nodes, Nodes]:
-    """Return the bounds of all children of the parent."""
-    begins = forest.sisters[0][nodes] - forest.ranks[nodes]
-    parents = forest.parents[nodes]
-    return begins, begins + np.where(parents >= 0, forest.n_children[parents], 1)
+def _sister(distance: int) -> Part:
+    def bounds(forest: Forest, nodes: Nodes) -> Interval:
+        places, begins, ends = _sisters(forest, nodes)
+        wanted = places + distance
+        return _one(wanted, (wanted >= begins) & (wanted < ends))
+
+    return "sisters", bounds
 
 
-def _sisters_after(forest: Forest, nodes: Nodes) -> tuple[Nodes, Nodes]:
-    return forest.sisters[0][nodes] + 1, _sisters(forest, nodes)[1]
-
-
-def _sisters_before(forest: Forest, nodes: Nodes) -> tuple[Nodes, Nodes]:
-    return _sisters(forest, nodes)[0], forest.sisters[0][nodes]
-
-
-def _head(forest: Forest, nodes: Nodes) -> tuple[Nodes, Nodes]:
-    places = forest.first_children[nodes] + forest.head_ranks(nodes)
-    return _one(places, forest.n_children[nodes] > 0)
-
-
-def _headed(forest: Forest, nodes: Nodes) -> tuple[Nodes, Nodes]:
-    return _one(forest.parents[nodes], forest.is_head[nodes])
-
-
-def _heads_below(forest: Forest, nodes: Nodes) -> tuple[Nodes, Nodes]:
-    return forest.heads[0][nodes] + 1, forest.chains[1][nodes]
-
-
-def _headed_above(forest: Forest, nodes: Nodes) -> tuple[Nodes, Nodes]:
-    return forest.chains[0][nodes], forest.heads[0][nodes]
-
-
-_PARTS: dict[str, tuple[Part, ...]] = {
-    "<": (("sisters", _children),),
-    ">": (("before", _parent),),
+# f: the forest. a: the nodes A. In pre-order, nodes that begin with the same word come between two
+# leaves, and so do those that end with the same word in post-order.
+_PARTS: dict[str, Part] = {
+    "<": ("sisters", lambda f, a: (f.first_children[a], f.first_children[a] + f.n_children[a])),
+    ">": ("before", lambda f, a: _one(f.parents[a], f.parents[a] >= 0)),
     "<,": _nth_child(1),
     "<-": _nth_child(-1),
     ">,": _nth_child_of(1),
     ">-": _nth_child_of(-1),
-    "<:": (("sisters", _only_child),),
-    ">:": (("before", _only_child_of),),
-    "<<": (("before", _below),),
-    ABOVE: (),
-    "<<,": (("before", _below_first),),
-    ">>,": (("before", _above_first),),
-    "<<-": (("after", _below_last),),
-    ">>-": (("after", _above_last),),
-    "<<:": (("before", _below_in_chain),),
-    ">>:": (("before", _above_in_chain),),
-    "..": (("before", _after),),
-    ".": (("before", _right_after),),
-    ",,": (("after", _before),),
-    ",": (("after", _right_before),),
-    "$": (("sisters", _sisters_before), ("sisters", _sisters_after)),
-    "$+": (("sisters", _sister(1)),),
-    "$-": (("sisters", _sister(-1)),),
-    "$++": (("sisters", _sisters_after),),
-    "$--": (("sisters", _sisters_before),),
-    "<#": (("sisters", _head),),
-    ">#": (("before", _headed),),
-    "<<#": (("heads", _heads_below),),
-    ">>#": (("heads", _headed_above),),
+    "<:": ("sisters", lambda f, a: _one(f.first_children[a], f.n_children[a] == 1)),
+    # -1 is the last node, a word.
+    ">:": ("before", lambda f, a: _one(f.parents[a], f.n_children[f.parents[a]] == 1)),
+    "<<": ("before", lambda f, a: (a + 1, f.ends[a])),
+    "<<,": ("before", lambda f, a: (a + 1, f.leaves[f.starts[a]] + 1)),
+    ">>,": ("before", lambda f, a: (np.append(-1, f.leaves)[f.starts[a]] + 1, a)),
+    "<<-": ("after", lambda f, a: (f.after[0][f.leaves[f.stops[a] - 1]], f.after[0][a])),
+    ">>-": (
+        "after",
+        lambda f, a: (f.after[0][a] + 1, np.append(f.after[0][f.leaves], f.n)[f.stops[a]]),
+    ),
+    "<<:": ("before", lambda f, a: (a + 1, f.unary_chains[1][a])),
+    ">>:": ("before", lambda f, a: (f.unary_chains[0][a], a)),
+    "..": ("before", lambda f, a: (f.ends[a], f.firsts[f.trees[a] + 1])),
+    ".": ("before", _right_after),
+    ",,": ("after", _before),
+    ",": ("after", _right_before),
+    "$+": _sister(1),
+    "$-": _sister(-1),
+    "$++": ("sisters", lambda f, a: (f.sisters[0][a] + 1, _sisters(f, a)[2])),
+    "$--": ("sisters", lambda f, a: (_sisters(f, a)[1], f.sisters[0][a])),
+    "<#": (
+        "sisters",
+        lambda f, a: _one(f.first_children[a] + f.head_ranks(a), f.n_children[a] > 0),
+    ),
+    ">#": ("before", lambda f, a: _one(f.parents[a], f.is_head[a])),
+    "<<#": ("heads", lambda f, a: (f.heads[0][a] + 1, f.head_chains[1][a])),
+    ">>#": ("heads", lambda f, a: (f.head_chains[0][a], f.heads[0][a])),
 }
-OPERATORS = (*_PARTS, "<N", "<-N", ">N", ">-N")
+OPERATORS = (*_PARTS, ABOVE, "$", "<N", "<-N", ">N", ">-N")

@@ -8,7 +8,8 @@ are dropped. Then matches are enumerated from the first node to the last; none i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from ..arrays import cumulative, ranges
 from .forest import Forest, Nodes
-from .patterns import LABEL, LENGTH, Attributes, Pattern, PatternNode, Values
+from .patterns import LABEL, LENGTH, Attributes, Pattern
 from .relations import parts
 
 MOST = 2**40  # counts are not exact beyond this; sums of them fit into 64 bits
@@ -60,112 +61,130 @@ def count(forest: Forest, patterns: Sequence[Pattern]) -> list[int]:
 
 
 def _joins(forest: Forest, patterns: Sequence[Pattern]) -> list[_Join]:
-    tests = _Tests(forest)
-    return [_Join(forest, pattern, tests) for pattern in patterns]
+    nodes_with = _nodes_with(forest)
+    return [_Join(forest, pattern, nodes_with) for pattern in patterns]
 
 
 def _sorted(joins: Sequence[_Join], begin: int, end: int) -> Matches:
     """Return the matches whose first node is between two nodes."""
-    found = [join.matches(begin, end) for join in joins]
-    numbers = np.repeat(np.arange(len(found)), [len(rows) for rows in found])
-    sizes = np.repeat([rows.shape[1] for rows in found], [len(rows) for rows in found])
-    nodes = np.concatenate([rows.ravel() for rows in found])
+    tables = [join.matches(begin, end) for join in joins]
+    numbers = np.repeat(np.arange(len(tables)), [len(rows) for rows in tables])
+    sizes = np.repeat([rows.shape[1] for rows in tables], [len(rows) for rows in tables])
+    nodes = np.concatenate([rows.ravel() for rows in tables])
     begins = cumulative(sizes)[:-1]
     order = np.lexsort((numbers, nodes[begins]))  # stable
     sizes = sizes[order]
     return Matches(numbers[order], nodes[ranges(begins[order], sizes)], cumulative(sizes))
 
 
-class _Tests:
-    """The nodes of a forest that have attributes, found once for each set of attributes."""
+def _nodes_with(forest: Forest) -> Callable[[Attributes], Nodes]:
+    """Return the function from attributes to the nodes of a forest that have them, ascending."""
 
-    def __init__(self, forest: Forest):
-        self.forest = forest
-        self._found: dict[Attributes, Nodes] = {}
-        self._values: dict[str, tuple[Values, NDArray[np.integer]]] = {}
+    @cache
+    def column(name: str) -> tuple[dict[Any, int], NDArray[np.integer]]:
+        """Return the values of an attribute by their numbers, and the number of each node."""
+        values: Sequence[Any]
+        if name == LABEL:
+            values, numbers = forest.names, forest.labels
+        elif name == LENGTH:
+            numbers = forest.stops - forest.starts
+            values = range(numbers.max(initial=0) + 1)
+        else:
+            of_words = forest.attributes(name)
+            values, numbers = of_words.texts[:-1], of_words.codes[forest.starts]
+        return {value: number for number, value in enumerate(values)}, numbers
 
-    def nodes(self, attributes: Attributes) -> Nodes:
-        """Return the nodes with these attributes, ascending."""
-        if attributes not in self._found:
-            mask = None
-            for name, test in attributes:
-                values, numbers = self._column(name)
-                own = test.holds(values)[numbers]
-                mask = own if mask is None else mask & own
-            nodes = np.arange(self.forest.n) if mask is None else np.flatnonzero(mask)
-            if not {LABEL, LENGTH}.issuperset(name for name, _ in attributes):
-                # Tags: nodes with one node below.
-                nodes = nodes[self.forest.ends[nodes] == nodes + 2]
-            self._found[attributes] = nodes
-        return self._found[attributes]
+    @cache
+    def nodes_with(attributes: Attributes) -> Nodes:
+        holds = np.ones(forest.n, dtype=bool)
+        for name, test in attributes:
+            values, numbers = column(name)
+            holds &= test.holds(values)[numbers]
+        nodes = np.flatnonzero(holds)
+        if not {LABEL, LENGTH}.issuperset(name for name, _ in attributes):
+            # Tags: nodes with one node below.
+            nodes = nodes[forest.ends[nodes] == nodes + 2]
+        return nodes
 
-    def _column(self, name: str) -> tuple[Values, NDArray[np.integer]]:
-        """Return the values of an attribute, and the number of the value of each node."""
-        if name not in self._values:
-            forest = self.forest
-            values: Sequence[Any]
-            if name == LABEL:
-                values, numbers = forest.names, forest.labels
-            elif name == LENGTH:
-                numbers = forest.stops - forest.starts
-                values = range(numbers.max(initial=0) + 1)
-            else:
-                column = forest.attributes(name)
-                values, numbers = column.texts[:-1], column.codes[forest.starts]
-            self._values[name] = Values(values), numbers
-        return self._values[name]
+    return nodes_with
 
 
-class _Matches:
-    """The nodes of a forest where a part of a pattern begins.
+class _Part:
+    """The nodes of a forest where a part of a pattern begins, to be joined with the node before.
 
-    nodes: ascending. counts: the number of matches of this part with each node.
+    relation: the one of that node. nodes: ascending. counts: the number of matches of this part
+    with each node.
     """
 
-    def __init__(self, forest: Forest, nodes: Nodes, counts: NDArray[np.int64]):
+    def __init__(self, forest: Forest, relation: str, nodes: Nodes, counts: NDArray[np.int64]):
         self.forest, self.nodes, self.counts = forest, nodes, counts
-        self._orders: dict[str, tuple[Nodes, Nodes, NDArray[np.int64]]] = {}
-
-    def order(self, name: str) -> tuple[Nodes, Nodes, NDArray[np.int64]]:
-        """Return the places of the nodes in an order, ascending, the nodes, and the sum of the
-        counts before each of them.
-        """
-        if name not in self._orders:
-            places, nodes = self.forest.order(name)
-            places = places[self.nodes]
-            counts = self.counts
+        # For each part of the relation the places of the nodes in its order, ascending, the nodes,
+        # and the sum of the counts before each of them.
+        self._orders = []
+        for name, bounds in parts(relation) or ():
+            to_places, to_nodes = getattr(forest, name)
+            places, in_order = to_places[nodes], counts
             if name != "before":
-                own = np.argsort(places)
-                places, counts = places[own], counts[own]
-            self._orders[name] = places, nodes[places], cumulative(counts)
-        return self._orders[name]
+                order = np.argsort(places)
+                places, in_order = places[order], counts[order]
+            self._orders.append((bounds, places, to_nodes[places], cumulative(in_order)))
+
+    def count(self, nodes: Nodes) -> NDArray[np.int64]:
+        """Return the number of matches of this part for nodes before its relation."""
+        total = np.zeros(len(nodes), dtype=np.int64)
+        for bounds, places, _, sums in self._orders:
+            begins, ends = (np.searchsorted(places, at) for at in bounds(self.forest, nodes))
+            total += sums[ends] - sums[begins]
+        if not self._orders:  # nodes above
+            change = np.zeros(self.forest.n + 1, dtype=np.int64)
+            change[self.nodes + 1] += self.counts
+            np.add.at(change, self.forest.ends[self.nodes], -self.counts)
+            total += np.cumsum(change)[nodes]
+        return total
+
+    def links(self, nodes: Nodes) -> tuple[Nodes, Nodes]:
+        """Return the rows of nodes before the relation, and a node of this part for each."""
+        none = np.zeros(0, dtype=np.int64)
+        rows: list[Nodes] = [none]
+        related: list[Nodes] = [none]
+        for bounds, places, ordered, _ in self._orders:
+            begins, ends = (np.searchsorted(places, at) for at in bounds(self.forest, nodes))
+            rows.append(np.repeat(np.arange(len(nodes)), ends - begins))
+            related.append(ordered[ranges(begins, ends - begins)])
+        if not self._orders:  # nodes above
+            begins_here = np.zeros(self.forest.n, dtype=bool)
+            begins_here[self.nodes] = True
+            left, above = np.arange(len(nodes)), self.forest.parents[nodes]
+            while len(left := left[above >= 0]):
+                above = above[above >= 0]
+                chosen = begins_here[above]
+                rows.append(left[chosen])
+                related.append(above[chosen])
+                above = self.forest.parents[above]
+        return np.concatenate(rows), np.concatenate(related)
 
 
 class _Join:
     """The matches of a pattern in a forest. roots: the nodes of the forest where they begin."""
 
-    def __init__(self, forest: Forest, pattern: Pattern, tests: _Tests):
-        self.forest, self.pattern = forest, pattern
+    def __init__(self, forest: Forest, pattern: Pattern, nodes_with: Callable[[Attributes], Nodes]):
+        self.pattern = pattern
         below: list[list[int]] = [[] for _ in pattern.nodes]
         for number, node in enumerate(pattern.nodes[1:], 1):
             below[node.parent].append(number)
-        found: dict[int, _Matches] = {}
-        for number in range(len(pattern.nodes) - 1, -1, -1):
-            nodes = tests.nodes(pattern.nodes[number].attributes)
+        self.parts: dict[int, _Part] = {}
+        for number, node in reversed(list(enumerate(pattern.nodes))):
+            nodes = nodes_with(node.attributes)
             counts = np.ones(len(nodes), dtype=np.int64)
             for other in below[number]:
-                own = self._counts(nodes, pattern.nodes[other], found[other])
+                further = self.parts[other].count(nodes)
                 if pattern.nodes[other].negated:
-                    kept = own == 0
-                    nodes, counts = nodes[kept], counts[kept]
-                else:
-                    kept = own > 0
-                    nodes = nodes[kept]
-                    products = counts[kept].astype(np.float64) * own[kept]
-                    counts = np.minimum(products, MOST).astype(np.int64)
-            found[number] = _Matches(forest, nodes, counts)
-        self.found = found
-        self.roots = found[0]
+                    further = further == 0
+                kept = np.flatnonzero(further)
+                products = counts[kept] * further[kept].astype(np.float64)
+                nodes, counts = nodes[kept], np.minimum(products, MOST).astype(np.int64)
+            self.parts[number] = _Part(forest, node.relation, nodes, counts)
+        self.roots = self.parts[0]
 
     def matches(self, begin: int, end: int) -> Nodes:
         """Return the matches whose first node is between two nodes, (n, nodes), sorted."""
@@ -173,47 +192,8 @@ class _Join:
         columns = {0: self.roots.nodes[slice(*bounds)]}
         for number, node in enumerate(self.pattern.nodes[1:], 1):
             if node.is_matched:
-                rows, nodes = self._links(columns[node.parent], node, self.found[number])
-                columns = {place: column[rows] for place, column in columns.items()}
+                rows, nodes = self.parts[number].links(columns[node.parent])
+                columns = {other: column[rows] for other, column in columns.items()}
                 columns[number] = nodes
         table = np.stack([*columns.values()], axis=1)
         return table[np.lexsort(table.T[::-1])]
-
-    def _counts(self, nodes: Nodes, part: PatternNode, found: _Matches) -> NDArray[np.int64]:
-        """Return the number of matches of a part of the pattern for nodes before its relation."""
-        relation = parts(part.relation)
-        if not relation:  # nodes above
-            change = np.zeros(self.forest.n + 1, dtype=np.int64)
-            change[found.nodes + 1] += found.counts
-            np.add.at(change, self.forest.ends[found.nodes], -found.counts)
-            return np.cumsum(change)[nodes]
-        total = np.zeros(len(nodes), dtype=np.int64)
-        for order, bounds in relation or ():
-            places, _, sums = found.order(order)
-            begins, ends = (np.searchsorted(places, at) for at in bounds(self.forest, nodes))
-            total += sums[ends] - sums[begins]
-        return total
-
-    def _links(self, nodes: Nodes, part: PatternNode, found: _Matches) -> tuple[Nodes, Nodes]:
-        """Return the rows of nodes and the nodes of a part of the pattern that are related."""
-        none = np.zeros(0, dtype=np.int64)
-        rows: list[Nodes] = [none]
-        related: list[Nodes] = [none]
-        relation = parts(part.relation)
-        if not relation:  # nodes above
-            is_found = np.zeros(self.forest.n, dtype=bool)
-            is_found[found.nodes] = True
-            own, above = np.arange(len(nodes)), self.forest.parents[nodes]
-            while len(own):
-                kept = above >= 0
-                own, above = own[kept], above[kept]
-                kept = is_found[above]
-                rows.append(own[kept])
-                related.append(above[kept])
-                above = self.forest.parents[above]
-        for order, bounds in relation or ():
-            places, ordered, _ = found.order(order)
-            begins, ends = (np.searchsorted(places, at) for at in bounds(self.forest, nodes))
-            rows.append(np.repeat(np.arange(len(nodes)), ends - begins))
-            related.append(ordered[ranges(begins, ends - begins)])
-        return np.concatenate(rows), np.concatenate(related)

@@ -35,12 +35,7 @@ _LABEL = re.compile(
 MOST_DEPTH = 100  # brackets within each other
 MOST_ALTERNATIVES = 1000  # of a node and its relations
 _NAME = re.compile(r"\w+")
-_WORD = re.compile(r"\S")
-
-
-def _after_space(text: str, place: int) -> int:
-    found = _WORD.search(text, place)
-    return found.start() if found else len(text)
+_OR_LABEL = re.compile(r"\|\s*" + _LABEL.pattern)
 
 
 class _NodePattern(NamedTuple):
@@ -60,21 +55,24 @@ def parsed(text: str) -> list[list[dict[str, Any]]]:
     Nodes without a name get their number in the pattern. Raises StructlearnError with the place if
     the text is malformed.
     """
-    return [list(_dicts(node)) for node in _Parser(text).pattern()]
+    parser = _Parser(text)
+    nodes = parser.node()
+    if parser.place < len(text):
+        raise parser.error("a relation or the end")
+    return [list(_dicts(node)) for node in nodes]
 
 
 def _dicts(root: _NodePattern) -> Iterator[dict[str, Any]]:
     """Iterate over the dicts of a node and its relations, in the order of the text."""
     number = 0
-    stack: list[tuple[str | None, str, _NodePattern]] = [(None, "", root)]
+    stack: list[tuple[dict[str, str], _NodePattern]] = [({}, root)]
     while stack:
-        left, operator, node = stack.pop()
+        relation, node = stack.pop()
         name = node.name or str(number)
         number += 1
-        own = {"RIGHT_ID": name, "RIGHT_ATTRS": node.attributes}
-        yield own if left is None else {"LEFT_ID": left, "REL_OP": operator, **own}
+        yield {**relation, "RIGHT_ID": name, "RIGHT_ATTRS": node.attributes}
         stack += (
-            (name, NOT * negated + operator, other)
+            ({"LEFT_ID": name, "REL_OP": NOT * negated + operator}, other)
             for negated, operator, other in reversed(node.relations)
         )
 
@@ -83,36 +81,26 @@ class _Parser:
     """A parser by recursive descent. Each method returns the alternatives of what it reads."""
 
     def __init__(self, text: str):
-        self.text, self.place = text, 0
-        self.depth = 0
+        self.text, self.depth = text, 0
         self._names: set[str] = set()
-        self._skip()
-
-    def pattern(self) -> list[_NodePattern]:
-        nodes = self.node()
-        if self.place < len(self.text):
-            raise self._error("a relation or the end")
-        return nodes
+        self._go_to(0)
 
     def node(self, *, bare: bool = False) -> list[_NodePattern]:
         """Read a node. bare: without relations, unless it is in brackets."""
         if self._opens("("):
             nodes = self.node()
             self._closes(")")
-            if bare:
-                return nodes
-            # Relations behind brackets belong to the node in them.
-            return self._related(nodes)
-        attributes, name = self._description(), None
-        if self._takes("="):
-            name = self._match(_NAME, "a name")[0]
-            if name in self._names or name.isdecimal():
-                raise self._error("a new name that is no number", -len(name))
-            self._names.add(name)
-        nodes = [_NodePattern(name, attributes, ())]
-        return nodes if bare else self._related(nodes)
-
-    def _related(self, nodes: list[_NodePattern]) -> list[_NodePattern]:
+        else:
+            attributes, name = self._description(), None
+            if self._takes("="):
+                name = self._match(_NAME, "a name")[0]
+                if name in self._names or name.isdecimal():
+                    raise self.error("a new name that is no number", -len(name))
+                self._names.add(name)
+            nodes = [_NodePattern(name, attributes, ())]
+        if bare:
+            return nodes
+        # Relations behind brackets belong to the node in them.
         return [
             node._replace(relations=node.relations + more)
             for node, more in self._product(nodes, self.relations())
@@ -120,18 +108,18 @@ class _Parser:
 
     def relations(self, *, needed: bool = False) -> list[Relations]:
         """Read alternatives of relations. needed: whether there must be any."""
-        found: list[Relations] = []
+        alternatives: list[Relations] = []
         while True:
-            own = self.conjunction()
-            if own == [()] and (needed or self._at("|")):
-                raise self._error("a relation")
-            found += own
+            more = self.conjunction()
+            if more == [()] and (needed or self._at("|")):
+                raise self.error("a relation")
+            alternatives += more
             if not self._takes("|"):
-                return found
+                return alternatives
             needed = True
 
     def conjunction(self) -> list[Relations]:
-        found: list[Relations] = [()]
+        alternatives: list[Relations] = [()]
         while True:
             needed = self._takes("&")
             if self._opens("["):
@@ -140,25 +128,21 @@ class _Parser:
             elif self._at(NOT) or OPERATOR.match(self.text, self.place) or needed:
                 more = self._relation()
             else:
-                return found
-            found = [one + other for one, other in self._product(found, more)]
+                return alternatives
+            alternatives = [one + other for one, other in self._product(alternatives, more)]
 
     def _relation(self) -> list[Relations]:
         negated = self._takes(NOT)
         operator = self._match(OPERATOR, "a relation")[0]
-        nodes = self.node(bare=True)
-        if negated:  # none of the alternatives
-            return [tuple((True, operator, node) for node in nodes)]
-        return [((False, operator, node),) for node in nodes]
+        relations = [(negated, operator, node) for node in self.node(bare=True)]
+        # Negated: none of the alternatives.
+        return [tuple(relations)] if negated else [(relation,) for relation in relations]
 
     def _description(self) -> dict[str, Any]:
         negated = self._takes(NOT)
         labels = [self._match(_LABEL, "a label")]
-        while self._at("|"):
-            # Before a relation, it separates alternatives of relations.
-            ahead = _after_space(self.text, self.place + 1)
-            if not _LABEL.match(self.text, ahead):
-                break
+        # Before a relation, "|" separates alternatives of relations.
+        while _OR_LABEL.match(self.text, self.place):
             self._takes("|")
             labels.append(self._match(_LABEL, "a label"))
         if any(label["plain"] == ANY for label in labels):
@@ -171,50 +155,49 @@ class _Parser:
         wanted = "|".join(_expression(label) for label in labels)
         return {LABEL: {"REGEX": rf"(?s)\A(?!.*?(?:{wanted}))" if negated else wanted}}
 
-    def _skip(self) -> None:
-        self.place = _after_space(self.text, self.place)
+    def _go_to(self, place: int) -> None:
+        """Go on behind the white space at a place."""
+        self.place = len(self.text) - len(self.text[place:].lstrip())
 
     def _at(self, sign: str) -> bool:
         return self.text.startswith(sign, self.place)
 
     def _takes(self, sign: str) -> bool:
-        found = self._at(sign)
-        if found:
-            self.place += len(sign)
-            self._skip()
-        return found
+        if not self._at(sign):
+            return False
+        self._go_to(self.place + len(sign))
+        return True
 
     def _opens(self, sign: str) -> bool:
-        found = self._takes(sign)
-        self.depth += found
+        opened = self._takes(sign)
+        self.depth += opened
         if self.depth > MOST_DEPTH:
-            raise self._error(f"at most {MOST_DEPTH} brackets within each other")
-        return found
+            raise self.error(f"at most {MOST_DEPTH} brackets within each other")
+        return opened
 
     def _closes(self, sign: str) -> None:
         if not self._takes(sign):
-            raise self._error(f"a {sign!r}")
+            raise self.error(f"a {sign!r}")
         self.depth -= 1
 
     def _product(self, one: Sequence[T], other: Sequence[U]) -> Iterable[tuple[T, U]]:
         if len(one) * len(other) > MOST_ALTERNATIVES:
-            raise self._error(f"at most {MOST_ALTERNATIVES:,} alternatives")
+            raise self.error(f"at most {MOST_ALTERNATIVES:,} alternatives")
         return product(one, other)
 
     def _match(self, kind: re.Pattern, what: str) -> re.Match:
-        found = kind.match(self.text, self.place)
-        if found is None:
-            raise self._error(what)
-        self.place = found.end()
-        self._skip()
-        if regex := found.groupdict().get("regex"):
+        match = kind.match(self.text, self.place)
+        if match is None:
+            raise self.error(what)
+        self._go_to(match.end())
+        if regex := match.groupdict().get("regex"):
             try:
                 re.compile(regex)
             except (re.error, RecursionError, OverflowError) as error:
-                raise self._error(f"a regular expression ({error})", -len(found[0])) from None
-        return found
+                raise self.error(f"a regular expression ({error})", -len(match[0])) from None
+        return match
 
-    def _error(self, wanted: str, shift: int = 0) -> StructlearnError:
+    def error(self, wanted: str, shift: int = 0) -> StructlearnError:
         place = self.place + shift
         return StructlearnError("SL701", text=self.text[:200], wanted=wanted, place=place + 1)
 

@@ -133,7 +133,7 @@ def test_nodes(random, number):
         places[id(node.head)] for node in nodes if node.head is not None
     )
     for name in ("before", "after", "sisters", "heads"):
-        to, back = forest.order(name)
+        to, back = getattr(forest, name)
         assert to[back].tolist() == list(range(forest.n))
 
 
