@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import groupby, pairwise
 from math import inf
-from operator import itemgetter
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from operator import attrgetter, itemgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,15 +31,8 @@ from ._arguments import outside
 from .phrases import ArgumentNodes, RoleTrees
 from .propositions import CONTINUATION, REFERENCE
 
-T = TypeVar("T", bound=Hashable)
-
 # Replaces the logarithm of 0, so that differences are numbers.
 _IMPOSSIBLE = -1e9
-# Smaller gains may be lost in a sum of the largest ones.
-_TINY = 1e-5
-# Possible roles of a candidate: (gain, label, bit, excluding). bit: set by the label, 0 for one
-# without limit. excluding: the bits that exclude this role.
-Options: TypeAlias = list[tuple[float, int, int, int]]
 
 
 def decode(
@@ -68,103 +62,107 @@ def decode(
     that has to be limited. Raises StructlearnError if an array has another shape or contains NaN.
     """
     gains = _gains(nodes, sites, none, roles)
-    chosen: list[list[tuple[int, int]]] = [[] for _ in sites.predicates]
-    if not gains.size:
-        return chosen
-    once, kinds = frozenset(once), _Kinds(frozenset(exempt), frozenset(further))
-    best, labels, owners = gains.max(axis=1), gains.argmax(axis=1), sites.owners
-    ends = nodes.stops[sites.nodes]
-    rows = np.flatnonzero(best > 0)
-    rows = rows[np.lexsort((ends[rows], owners[rows]))]
-    hard = _conflicts(nodes, sites, rows, best, labels, once, kinds)
-    for row, label, owner in zip(
-        *(values.tolist() for values in (rows, labels[rows], owners[rows])), strict=True
-    ):
-        if owner not in hard:
-            chosen[owner].append((row, label))
-    ends_of_sites = cumulative(sites.sizes).tolist()
-    for owner in hard:
-        begin, end = ends_of_sites[owner : owner + 2]
-        # The others only cost time.
-        possible = [row for row in range(begin, end) if best[row] > 0]
-        spans = [nodes.span(node) for node in sites.nodes[possible]]
-        found = _decode(spans, gains[possible].tolist(), once, kinds.at(possible))
-        chosen[owner] = [(possible[place], label) for place, label in found]
-    return chosen
+    limits = _Limits(frozenset(once), frozenset(exempt), frozenset(further))
+    # Candidates without a positive gain only cost time.
+    rows = np.flatnonzero((gains > 0).any(axis=1))
+    possible = sites.at(rows)
+    starts, ends = nodes.starts[possible.nodes].tolist(), nodes.stops[possible.nodes].tolist()
+    candidates = list(map(_Candidate, rows.tolist(), starts, ends, gains[rows].tolist()))
+    bounds = pairwise(cumulative(possible.sizes).tolist())
+    return [_decode(candidates[begin:end], limits) for begin, end in bounds]
 
 
-class _Kinds(NamedTuple):
-    """The candidates that are not treated as others; see `decode`."""
+class _Candidate(NamedTuple):
+    """A candidate by its index, its span, and the gains of the labels."""
 
+    row: int
+    start: int
+    end: int
+    gains: Sequence[float]
+
+
+class _Limits(NamedTuple):
+    """Which labels may not recur, and the candidates that are not treated as others; see `decode`.
+
+    A limited label has two bits: the lower one is set by candidates without exemption.
+    """
+
+    once: Collection[int]
     exempt: Collection[int]
     further: Collection[int]
 
-    def at(self, rows: Sequence[int]) -> _Kinds:
-        """Return the places of these candidates among some rows."""
-        return _Kinds(*({place for place, row in enumerate(rows) if row in kind} for kind in self))
-
-    def bits(self, place: int, bits: tuple[int, int]) -> tuple[int, int]:
-        """Return the bit that a candidate with a label sets, and those that exclude it.
-
-        bits: of the label, for candidates with and without the limit.
-        """
-        limited, exempt = bits
-        if place in self.exempt:
+    def bits(self, row: int, shift: int = 0) -> tuple[int, int]:
+        """Return the bit that a candidate sets, and those that exclude it. shift: of the label."""
+        plain, exempt = 1 << shift, 2 << shift
+        if row in self.exempt:
             return exempt, 0
-        return limited, limited if place in self.further else limited | exempt
+        return plain, plain if row in self.further else plain | exempt
 
-    def repeated(self, chosen: Iterable[tuple[int, T]]) -> set[T]:
-        """Return the labels that candidates, from left to right, may not all have."""
-        taken: defaultdict[T, int] = defaultdict(int)
-        found: set[T] = set()
-        for place, label in chosen:
-            bit, excluding = self.bits(place, (1, 2))
-            if taken[label] & excluding:
-                found.add(label)
-            taken[label] |= bit
-        return found
+    def repeated(self, arguments: Iterable[tuple[int, int]]) -> set[int]:
+        """Return the labels that arguments, from left to right, may not all have."""
+        used: defaultdict[int, int] = defaultdict(int)
+        repeated: set[int] = set()
+        for row, label in arguments:
+            bit, excluding = self.bits(row)
+            if label in self.once and used[label] & excluding:
+                repeated.add(label)
+            used[label] |= bit
+        return repeated
 
-
-def _conflicts(
-    nodes: RoleTrees,
-    sites: ArgumentNodes,
-    rows: NDArray[np.intp],
-    best: NDArray[np.float64],
-    labels: NDArray[np.intp],
-    once: Collection[int],
-    kinds: _Kinds,
-) -> set[int]:
-    """Return the sites that may not have all candidates with a positive gain as arguments.
-
-    rows: these candidates, those of a site from left to right by their ends.
-    """
-    own = sites.at(rows)
-    owners, starts, ends = own.owners, nodes.starts[own.nodes], nodes.stops[own.nodes]
-    overlaps = (owners[1:] == owners[:-1]) & (starts[1:] < ends[:-1])
-    # Rounding may make a sum equal to one of its terms.
-    found = {*owners[1:][overlaps].tolist(), *owners[best[rows] < _TINY].tolist()}
-    places = zip(rows.tolist(), owners.tolist(), labels[rows].tolist(), strict=True)
-    limited = ((row, (owner, label)) for row, owner, label in places if label in once)
-    return found | {owner for owner, _ in kinds.repeated(limited)}
+    def options(
+        self, candidate: _Candidate, limited: Sequence[int]
+    ) -> Iterator[tuple[float, int, int, int]]:
+        """Iterate over the best label and all limited labels of a candidate, if they have a
+        positive gain: (gain, label, bit, bits that exclude it).
+        """
+        free = list(candidate.gains)
+        for label in limited:
+            free[label] = -inf
+        if (best := max(free)) > 0:
+            yield best, free.index(best), 0, 0
+        for place, label in enumerate(limited):
+            if candidate.gains[label] > 0:
+                yield candidate.gains[label], label, *self.bits(candidate.row, 2 * place)
 
 
-def _decode(
-    spans: Sequence[tuple[int, int]],
-    gains: Sequence[Sequence[float]],
-    once: Collection[int],
-    kinds: _Kinds,
-) -> list[tuple[int, int]]:
+def _decode(candidates: Sequence[_Candidate], limits: _Limits) -> list[tuple[int, int]]:
     """Return the best arguments of one predicate."""
     limited: list[int] = []
     while True:
-        options = _options(gains, limited, kinds)
-        chosen = _best(spans, options, 1 << 2 * len(limited))
-        twice = kinds.repeated(pair for pair in chosen if pair[1] in once)
-        if not twice:
-            return chosen
+        arguments = _best(candidates, limits, limited)
+        repeated = limits.repeated(arguments)
+        if not repeated:
+            return arguments
         # A result with too few limits can only be too good. As soon as it satisfies all of them it
         # is optimal. A limited label is never used twice.
-        limited += sorted(twice)
+        limited += sorted(repeated)
+
+
+def _best(
+    candidates: Sequence[_Candidate], limits: _Limits, limited: Sequence[int]
+) -> list[tuple[int, int]]:
+    """Return the arguments with the greatest sum of gains. Masks are the bits of `limited`."""
+    n_masks = 1 << 2 * len(limited)
+    # Only 0 and the tokens after which candidates end are considered. For each of them and each
+    # mask, the sum of gains, and the last argument with its label after the others.
+    ends = [0]
+    best: list[list[tuple[float, Any]]] = [[(0.0, None), *[(-inf, None)] * (n_masks - 1)]]
+    for end, group in groupby(sorted(candidates, key=attrgetter("end")), attrgetter("end")):
+        values = list(best[-1])
+        for candidate in group:
+            before = best[bisect_right(ends, candidate.start) - 1]
+            for gain, label, bit, excluding in limits.options(candidate, limited):
+                for mask, (total, others) in enumerate(before):
+                    if not mask & excluding and total + gain > values[mask | bit][0]:
+                        values[mask | bit] = (total + gain, (others, candidate.row, label))
+        ends.append(end)
+        best.append(values)
+    _, chain = max(best[-1], key=itemgetter(0))
+    arguments: list[tuple[int, int]] = []
+    while chain is not None:
+        chain, row, label = chain
+        arguments.append((row, label))
+    return arguments[::-1]
 
 
 def _gains(
@@ -185,59 +183,6 @@ def _gains(
     starts, ends = nodes.starts[sites.nodes], nodes.stops[sites.nodes]
     gains[(starts <= predicates) & (predicates < ends)] = -np.inf
     return gains
-
-
-def _options(
-    gains: Sequence[Sequence[float]], limited: Sequence[int], kinds: _Kinds
-) -> list[Options]:
-    """Return the best label and all limited labels of each candidate with a positive gain."""
-    bits = {label: (1 << 2 * place, 2 << 2 * place) for place, label in enumerate(limited)}
-    options: list[Options] = []
-    for place, row in enumerate(gains):
-        own: Options = []
-        if row and max(row) > 0:
-            free = row
-            if bits:
-                free = [-inf if label in bits else gain for label, gain in enumerate(row)]
-            if (best := max(free)) > 0:
-                own.append((best, free.index(best), 0, 0))
-            own += [
-                (row[label], label, *kinds.bits(place, pair))
-                for label, pair in bits.items()
-                if row[label] > 0
-            ]
-        options.append(own)
-    return options
-
-
-def _best(
-    spans: Sequence[tuple[int, int]], options: Sequence[Options], n_masks: int
-) -> list[tuple[int, int]]:
-    """Return the spans and labels with the greatest sum of gains. Masks are sets of labels."""
-    ending: defaultdict[int, list[int]] = defaultdict(list)
-    for place, (_, end) in enumerate(spans):
-        if options[place]:
-            ending[end].append(place)
-    # Only 0 and the tokens after which spans end are considered.
-    marks = [0, *sorted(ending)]
-    # For each mark and mask, the sum of gains, and the last span with its label after the others.
-    best: list[list[tuple[float, Any]]] = [[(0.0, None), *[(-inf, None)] * (n_masks - 1)]]
-    for mark in marks[1:]:
-        values = list(best[-1])
-        for place in ending[mark]:
-            before = best[bisect_right(marks, spans[place][0]) - 1]
-            for gain, label, bit, excluding in options[place]:
-                for mask in range(n_masks):
-                    total, others = before[mask]
-                    if not mask & excluding and total + gain > values[mask | bit][0]:
-                        values[mask | bit] = (total + gain, (others, place, label))
-        best.append(values)
-    _, chain = max(best[-1], key=itemgetter(0))
-    chosen: list[tuple[int, int]] = []
-    while chain is not None:
-        chain, place, label = chain
-        chosen.append((place, label))
-    return chosen[::-1]
 
 
 def marginals(
@@ -291,16 +236,6 @@ def role_probabilities(
 
 
 # --- references and continuations -----------------------------------------------------------------
-def is_relative(nodes: RoleTrees, node: int) -> bool:
-    """Whether a node is a relative or interrogative phrase or word."""
-    return nodes.label(node) in nodes.classes.relative
-
-
-def is_noun_phrase(nodes: RoleTrees, node: int) -> bool:
-    """Whether a node is a noun phrase."""
-    return nodes.label(node) in nodes.classes.noun_phrases
-
-
 def mark_pieces(nodes: RoleTrees, arguments: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
     """Add R- and C- to the arguments of one predicate, (label, node), and sort them.
 
@@ -308,19 +243,20 @@ def mark_pieces(nodes: RoleTrees, arguments: Iterable[tuple[str, int]]) -> list[
     argument with a core role gets C- if an earlier argument has the same label. A noun phrase after
     a relative phrase does not: "who" and "Mary" in "Who did Mary invite?" are two people.
     """
-    ordered = sorted(arguments, key=itemgetter(1))  # in pre-order, hence in the order of the text
+    classes = nodes.classes
     seen: set[str] = set()
-    begun: set[str] = set()
+    begun: set[str] = set()  # by a phrase that is not relative
     marked: list[tuple[str, int]] = []
-    for label, node in ordered:
-        if is_relative(nodes, node):
-            marked.append((REFERENCE + label if label in seen else label, node))
-        elif label in nodes.classes.core and (
-            label in begun or (label in seen and not is_noun_phrase(nodes, node))
+    for label, node in sorted(arguments, key=itemgetter(1)):  # in the order of the text
+        phrase, prefix = nodes.label(node), ""
+        if phrase in classes.relative:
+            prefix = REFERENCE if label in seen else ""
+        elif label in classes.core and (
+            label in begun or (label in seen and phrase not in classes.noun_phrases)
         ):
-            marked.append((CONTINUATION + label, node))
+            prefix = CONTINUATION
         else:
-            marked.append((label, node))
             begun.add(label)
         seen.add(label)
+        marked.append((prefix + label, node))
     return marked
