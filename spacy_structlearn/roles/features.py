@@ -8,13 +8,14 @@ for each node, and `predicate_features` has a row for each predicate.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from itertools import islice, pairwise
+from itertools import islice
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import Coded, cumulative, followed
+from ..arrays import Coded, followed
 from ..errors import StructlearnError
 from ..words.lemmas import Lemmatizer, lemma, lower
 from .phrases import ArgumentNodes, Nodes, RoleTrees, sisters
@@ -98,8 +99,8 @@ def features(
 
     Of the predicate: predicate_tag; predicate_class; particle, in lower case.
     """
-    of_predicates = _of_predicates(lemmatize)
     leaves, owners = nodes.predicates(sites.predicates), sites.owners
+    of_predicates = _OF_PREDICATES | {"lemma": _lemmas(lemmatize or lower)}
     columns: dict[str, Coded] = {}
     if not _OF_PATHS.keys().isdisjoint(names):
         paths = _path(nodes, sites)
@@ -121,33 +122,15 @@ def features(
 
 
 # Features of nodes.
-def _label(nodes: RoleTrees, found: Nodes) -> Coded:
-    return nodes.coded(nodes.labels[found])
+def _label(nodes: RoleTrees, numbers: Nodes) -> Coded:
+    return Coded(nodes.names, nodes.labels[numbers])
 
 
-def _tag(nodes: RoleTrees, tokens: Nodes) -> Coded:
-    return _label(nodes, nodes.leaves[tokens])
-
-
-def _word(nodes: RoleTrees, tokens: Nodes) -> Coded:
-    return nodes.words.at(tokens)
-
-
-def _head(nodes: RoleTrees, found: Nodes) -> Coded:
-    """Return the head words of nodes."""
-    return _at_or_none(nodes.words, nodes.heads[found])
-
-
-def _at_or_none(column: Coded, rows: Nodes) -> Coded:
-    """Return the values of these rows, None for -1."""
-    return Coded(column.texts, np.where(rows < 0, -1, column.codes[rows]))
-
-
-def _governor(nodes: RoleTrees, found: Nodes) -> Coded:
+def _governor(nodes: RoleTrees, numbers: Nodes) -> Coded:
     every = np.arange(len(nodes) + 1)
     governs = nodes.is_one_of(every, nodes.classes.governing)
     governors = followed(np.where(governs, every, nodes.parents))
-    return _label(nodes, governors[nodes.parents[found]])
+    return _label(nodes, governors[nodes.parents[numbers]])
 
 
 def _coarse_class(nodes: RoleTrees, tokens: Nodes, depth: int) -> Coded:
@@ -155,36 +138,37 @@ def _coarse_class(nodes: RoleTrees, tokens: Nodes, depth: int) -> Coded:
     return nodes.word_classes.map(lambda path: path[: depth + 1]).at(tokens)
 
 
+# n: the trees. a: numbers of nodes.
 _OF_NODES: Mapping[str, Callable[[RoleTrees, Nodes], Coded]] = {
     "phrase": _label,
-    "head": _head,
-    "head_tag": lambda nodes, found: _tag(nodes, nodes.heads[found]),
-    "first_word": lambda nodes, found: _word(nodes, nodes.starts[found]),
-    "first_tag": lambda nodes, found: _tag(nodes, nodes.starts[found]),
-    "last_word": lambda nodes, found: _word(nodes, nodes.stops[found] - 1),
-    "last_tag": lambda nodes, found: _tag(nodes, nodes.stops[found] - 1),
-    "content": lambda nodes, found: _word(nodes, nodes.contents[found]),
-    "content_tag": lambda nodes, found: _tag(nodes, nodes.contents[found]),
-    "left": lambda nodes, found: _label(nodes, nodes.left[found]),
-    "left_head": lambda nodes, found: _head(nodes, nodes.left[found]),
-    "right": lambda nodes, found: _label(nodes, nodes.right[found]),
-    "right_head": lambda nodes, found: _head(nodes, nodes.right[found]),
-    "parent": lambda nodes, found: _label(nodes, nodes.parents[found]),
-    "parent_head": lambda nodes, found: _head(nodes, nodes.parents[found]),
+    "head": lambda n, a: n.words.at(n.heads[a]),
+    "head_tag": lambda n, a: n.tags.at(n.heads[a]),
+    "first_word": lambda n, a: n.words.at(n.starts[a]),
+    "first_tag": lambda n, a: n.tags.at(n.starts[a]),
+    "last_word": lambda n, a: n.words.at(n.stops[a] - 1),
+    "last_tag": lambda n, a: n.tags.at(n.stops[a] - 1),
+    "content": lambda n, a: n.words.at(n.contents[a]),
+    "content_tag": lambda n, a: n.tags.at(n.contents[a]),
+    "left": lambda n, a: _label(n, n.left[a]),
+    "left_head": lambda n, a: n.words.at(n.heads[n.left[a]]),
+    "right": lambda n, a: _label(n, n.right[a]),
+    "right_head": lambda n, a: n.words.at(n.heads[n.right[a]]),
+    "parent": lambda n, a: _label(n, n.parents[a]),
+    "parent_head": lambda n, a: n.words.at(n.heads[n.parents[a]]),
     "governor": _governor,
-    "head_class": lambda nodes, found: _at_or_none(nodes.word_classes, nodes.heads[found]),
-    "content_class": lambda nodes, found: nodes.word_classes.at(nodes.contents[found]),
-    "content_class_8": lambda nodes, found: _coarse_class(nodes, nodes.contents[found], 8),
-    "content_class_10": lambda nodes, found: _coarse_class(nodes, nodes.contents[found], 10),
-    "head_form": lambda nodes, found: _at_or_none(nodes.forms, nodes.heads[found]),
-    "content_form": lambda nodes, found: nodes.forms.at(nodes.contents[found]),
-    "head_lower": lambda nodes, found: _lower(nodes, nodes.heads[found]),
-    "first_word_lower": lambda nodes, found: _lower(nodes, nodes.starts[found]),
-    "last_word_lower": lambda nodes, found: _lower(nodes, nodes.stops[found] - 1),
-    "content_lower": lambda nodes, found: _lower(nodes, nodes.contents[found]),
-    "left_head_lower": lambda nodes, found: _lower(nodes, nodes.heads[nodes.left[found]]),
-    "right_head_lower": lambda nodes, found: _lower(nodes, nodes.heads[nodes.right[found]]),
-    "parent_head_lower": lambda nodes, found: _lower(nodes, nodes.heads[nodes.parents[found]]),
+    "head_class": lambda n, a: n.word_classes.at(n.heads[a]),
+    "content_class": lambda n, a: n.word_classes.at(n.contents[a]),
+    "content_class_8": lambda n, a: _coarse_class(n, n.contents[a], 8),
+    "content_class_10": lambda n, a: _coarse_class(n, n.contents[a], 10),
+    "head_form": lambda n, a: n.forms.at(n.heads[a]),
+    "content_form": lambda n, a: n.forms.at(n.contents[a]),
+    "head_lower": lambda n, a: n.lower.at(n.heads[a]),
+    "first_word_lower": lambda n, a: n.lower.at(n.starts[a]),
+    "last_word_lower": lambda n, a: n.lower.at(n.stops[a] - 1),
+    "content_lower": lambda n, a: n.lower.at(n.contents[a]),
+    "left_head_lower": lambda n, a: n.lower.at(n.heads[n.left[a]]),
+    "right_head_lower": lambda n, a: n.lower.at(n.heads[n.right[a]]),
+    "parent_head_lower": lambda n, a: n.lower.at(n.heads[n.parents[a]]),
 }
 
 
@@ -241,79 +225,53 @@ def _next(nodes: RoleTrees, leaves: Nodes, wanted: NDArray[np.bool_]) -> Nodes:
 
 def _particle(nodes: RoleTrees, leaves: Nodes) -> Coded:
     wanted = nodes.is_one_of(np.arange(len(nodes) + 1), nodes.classes.particles)
-    return _lower(nodes, nodes.starts[_next(nodes, leaves, wanted)])
+    return nodes.lower.at(nodes.starts[_next(nodes, leaves, wanted)])
 
 
-def _of_predicates(
-    lemmatize: Lemmatizer | None,
-) -> Mapping[str, Callable[[RoleTrees, Nodes], Coded]]:
-    base = lemmatize or lower
+_OF_PREDICATES: dict[str, Callable[[RoleTrees, Nodes], Coded]] = {
+    "subcat": _subcat,
+    "voice": _voice,
+    "predicate_tag": _label,
+    "predicate_class": lambda nodes, leaves: nodes.word_classes.at(nodes.starts[leaves]),
+    "particle": _particle,
+}
 
-    def _lemma(nodes: RoleTrees, leaves: Nodes) -> Coded:
+
+def _lemmas(base: Lemmatizer) -> Callable[[RoleTrees, Nodes], Coded]:
+    def lemmas(nodes: RoleTrees, leaves: Nodes) -> Coded:
         n = len(nodes.names)
         pairs = nodes.words.codes[nodes.starts[leaves]] * n + nodes.labels[leaves]
-        distinct, own = np.unique(pairs, return_inverse=True)
+        distinct, codes = np.unique(pairs, return_inverse=True)
         forms = (divmod(pair, n) for pair in distinct.tolist())
         bases = [base(nodes.words.texts[word], nodes.names[tag]) for word, tag in forms]
-        return Coded([*bases, None], own)
+        return Coded([*bases, None], codes)
 
-    return {
-        "subcat": _subcat,
-        "voice": _voice,
-        "predicate_tag": _label,
-        "particle": _particle,
-        "lemma": _lemma,
-        "predicate_class": lambda nodes, leaves: nodes.word_classes.at(nodes.starts[leaves]),
-    }
+    return lemmas
 
 
 # Features of pairs of a node and a predicate.
-class _Path(dict[str, "_Path"]):
-    """A path to a predicate. Its items are the paths that are one step longer, by this step.
-
-    number: of the path in a column; -1 if it is not there.
-    """
-
-    __slots__ = ("number", "text")
-
-    def __init__(self, text: str):
-        self.text, self.number = text, -1
-
-    def __missing__(self, step: str) -> _Path:
-        path = self[step] = _Path(step + self.text)
-        return path
-
-
 def _path(nodes: RoleTrees, sites: ArgumentNodes) -> Coded:
     texts, labels = nodes.collapsed.texts, nodes.collapsed.codes.tolist()
     up = [f"{text}↑" for text in texts]
-    down = [f"{text}↓" for text in nodes.names]
-    parents, own = nodes.parents.tolist(), nodes.labels.tolist()
-    empty = _Path("")
-    found: list[str | None] = []
-    codes: list[int] = []
-    of_sites, end = sites.nodes.tolist(), 0
+    down = [f"{name}↓" for name in nodes.names]
+    parents, names = nodes.parents.tolist(), nodes.labels.tolist()
+    paths: list[str] = []
     leaves = nodes.predicates(sites.predicates).tolist()
-    for node, size in zip(leaves, sites.sizes.tolist(), strict=True):
-        # The path from each node to the predicate.
-        path = empty[texts[labels[node]]]
-        known = {node: path}
+    for node, below in zip(leaves, sites.split(), strict=True):
+        path = texts[labels[node]]
+        to_predicate = {node: path}
         while (node := parents[node]) >= 0:
-            path = known[node] = path[down[own[node]]]
-        begin, end = end, end + size
-        for node in of_sites[begin:end]:
+            path = to_predicate[node] = down[names[node]] + path
+        for node in below:
             way: list[int] = []
-            while node not in known:
+            while node not in to_predicate:
                 way.append(node)
                 node = parents[node]
-            path = known[node]
+            path = to_predicate[node]
             for step in reversed(way):
-                path = known[step] = path[up[labels[step]]]
-            if path.number < 0:
-                path.number = len(found)
-                found.append(path.text)
-            codes.append(path.number)
-    return Coded([*found, None], np.array(codes, dtype=np.intp))
+                path = to_predicate[step] = up[labels[step]] + path
+            paths.append(path)
+    return Coded.of(paths)
 
 
 _OF_PATHS: Mapping[str, Callable[[str], str]] = {
@@ -341,46 +299,26 @@ def _distance(nodes: RoleTrees, sites: ArgumentNodes) -> Coded:
 
 
 def _frame(nodes: RoleTrees, sites: ArgumentNodes) -> Coded:
-    near, owners = sisters(nodes, sites.predicates), sites.owners
-    is_pivot = nodes.is_one_of(near.nodes, nodes.classes.noun_phrases)
-    n_sites = len(sites.predicates)
-    # The places of each site, its noun phrases and its predicate, from left to right.
-    places = np.concatenate([near.nodes[is_pivot], nodes.predicates(sites.predicates)])
-    of_places = np.concatenate([near.owners[is_pivot], np.arange(n_sites)])
-    keys = of_places * (len(nodes.leaves) + 1) + nodes.starts[places]
-    order = np.argsort(keys)
-    places, of_places, keys = places[order], of_places[order], keys[order]
-    begins = cumulative(np.bincount(of_places, minlength=n_sites))
-    # The places to the left of a node, and up to its end. A node that is no place itself precedes
-    # those that it contains.
-    own_keys = owners * (len(nodes.leaves) + 1)
-    first, last = (
-        np.searchsorted(keys, own_keys + ends[sites.nodes]) for ends in (nodes.starts, nodes.stops)
-    )
-    inside = np.minimum(first, max(len(places) - 1, 0))
-    is_place = (last == first + 1) & (places[inside] == sites.nodes)
-    first = first - begins[owners]
-    last = np.where(is_place, first + 1, first)
-    # Equal sequences of places have one number.
-    texts = [None if name is None else name.lower() for name in nodes.names]
-    names = [texts[label] for label in nodes.labels[places].tolist()]
-    for place in np.flatnonzero(places == nodes.leaves[sites.predicates[of_places]]).tolist():
-        names[place] = nodes.classes.verb[:1].lower()
-    bounds = begins.tolist()
-    sequences: dict[tuple[str, ...], int] = {}
-    ids = [
-        sequences.setdefault(tuple(names[begin:end]), len(sequences))
-        for begin, end in pairwise(bounds)
-    ]
-    parts = np.stack([np.array(ids, dtype=np.intp)[owners], first, last, nodes.labels[sites.nodes]])
-    sizes = parts.max(axis=1, initial=0) + 1
-    distinct, codes = np.unique(np.ravel_multi_index(tuple(parts), sizes), return_inverse=True)
-    known = list(sequences)
-    frames = []
-    for number, begin, end, label in np.transpose(np.unravel_index(distinct, sizes)).tolist():
-        before, behind = known[number][:begin], known[number][end:]
-        frames.append("_".join([*before, f"[{nodes.names[label]}]", *behind]))
-    return Coded([*frames, None], codes)
+    near = sisters(nodes, sites.predicates)
+    near = near.at(np.flatnonzero(nodes.is_one_of(near.nodes, nodes.classes.noun_phrases)))
+    starts, labels = nodes.starts.tolist(), nodes.labels.tolist()
+    lower_names = [None if name is None else name.lower() for name in nodes.names]
+    leaves = nodes.predicates(sites.predicates).tolist()
+    frames: list[str] = []
+    for leaf, noun_phrases, below in zip(leaves, near.split(), sites.split(), strict=True):
+        pivots = sorted([*noun_phrases, leaf])  # from left to right
+        begins = [starts[node] for node in pivots]
+        names = [lower_names[labels[node]] for node in pivots]
+        names[pivots.index(leaf)] = nodes.classes.verb[:1].lower()
+        for node in below:
+            # A node that is no pivot itself precedes those that it contains.
+            end = place = bisect_left(begins, starts[node])
+            if place < len(pivots) and pivots[place] == node:
+                end = place + 1
+            frames.append(
+                "_".join([*names[:place], f"[{nodes.names[labels[node]]}]", *names[end:]])
+            )
+    return Coded.of(frames)
 
 
 _OF_PAIRS: Mapping[str, Callable[[RoleTrees, ArgumentNodes], Coded]] = {
@@ -411,33 +349,25 @@ def predicate_features(
 
     Raises StructlearnError if a token is not in the tree or a name is unknown.
     """
-    of_predicates = _of_predicates(lemmatize)
     tokens = np.asarray(tokens, dtype=np.intp)
     leaves = nodes.predicates(tokens)
+    of_predicates = _OF_PREDICATES | {"lemma": _lemmas(lemmatize or lower)}
     columns: dict[str, Coded] = {}
     for name in names:
+        if name not in PREDICATE_FEATURES:
+            raise StructlearnError("SL132", name=name, known=", ".join(PREDICATE_FEATURES))
         if name in of_predicates:
             columns[name] = of_predicates[name](nodes, leaves)
-        elif name in PREDICATE_FEATURES:
-            columns[name] = _OF_TOKENS[name](nodes, tokens)
         else:
-            raise StructlearnError("SL132", name=name, known=", ".join(PREDICATE_FEATURES))
+            columns[name] = _OF_TOKENS[name](nodes, tokens)
     return columns
 
 
 def _neighbours(nodes: RoleTrees, tokens: Nodes, step: int) -> Nodes:
     """Return the tokens next to others in the same tree, -1 for none."""
-    found = np.clip(tokens + step, 0, max(len(nodes.leaves) - 1, 0))
-    same = (found != tokens) & (nodes.tree_ids[found] == nodes.tree_ids[tokens])
-    return np.where(same, found, -1)
-
-
-def _lower(nodes: RoleTrees, tokens: Nodes) -> Coded:
-    return _at_or_none(nodes.lower, tokens)
-
-
-def _tag_or_none(nodes: RoleTrees, tokens: Nodes) -> Coded:
-    return _label(nodes, np.where(tokens < 0, -1, nodes.leaves[tokens]))
+    neighbours = np.clip(tokens + step, 0, max(len(nodes.leaves) - 1, 0))
+    same_tree = nodes.tree_ids[neighbours] == nodes.tree_ids[tokens]
+    return np.where((neighbours != tokens) & same_tree, neighbours, -1)
 
 
 def _above(nodes: RoleTrees, tokens: Nodes) -> Coded:
@@ -451,14 +381,13 @@ def _above(nodes: RoleTrees, tokens: Nodes) -> Coded:
 
 def _before(nodes: RoleTrees, tokens: Nodes) -> Coded:
     near = sisters(nodes, tokens)
-    owners, predicates = near.owners, np.repeat(tokens, near.sizes)
-    fits = nodes.stops[near.nodes] <= predicates
+    fits = nodes.stops[near.nodes] <= tokens[near.owners]
     fits &= nodes.is_one_of(near.nodes, nodes.classes.noun_phrases)
-    owners, found = owners[fits], near.nodes[fits]
-    order = np.argsort(nodes.stops[found], kind="stable")
+    near = near.at(np.flatnonzero(fits))
+    order = np.argsort(nodes.stops[near.nodes], kind="stable")
     nearest = np.full(len(tokens), -1)
-    nearest[owners[order]] = found[order]  # numpy keeps the last of several
-    return _lower(nodes, nodes.heads[nearest])
+    nearest[near.owners[order]] = near.nodes[order]  # numpy keeps the last of several
+    return nodes.lower.at(nodes.heads[nearest])
 
 
 def _after(nodes: RoleTrees, tokens: Nodes) -> Nodes:
@@ -469,18 +398,18 @@ def _after(nodes: RoleTrees, tokens: Nodes) -> Nodes:
 def _preposition(nodes: RoleTrees, tokens: Nodes) -> Coded:
     wanted = nodes.n_children > 0
     wanted &= nodes.is_one_of(np.arange(len(wanted)), nodes.classes.preposition_phrases)
-    return _lower(nodes, nodes.heads[_next(nodes, nodes.leaves[tokens], wanted)])
+    return nodes.lower.at(nodes.heads[_next(nodes, nodes.leaves[tokens], wanted)])
 
 
 _OF_TOKENS: Mapping[str, Callable[[RoleTrees, Nodes], Coded]] = {
-    "word": _lower,
-    "previous": lambda nodes, tokens: _lower(nodes, _neighbours(nodes, tokens, -1)),
-    "previous_tag": lambda nodes, tokens: _tag_or_none(nodes, _neighbours(nodes, tokens, -1)),
-    "next": lambda nodes, tokens: _lower(nodes, _neighbours(nodes, tokens, 1)),
-    "next_tag": lambda nodes, tokens: _tag_or_none(nodes, _neighbours(nodes, tokens, 1)),
+    "word": lambda nodes, tokens: nodes.lower.at(tokens),
+    "previous": lambda nodes, tokens: nodes.lower.at(_neighbours(nodes, tokens, -1)),
+    "previous_tag": lambda nodes, tokens: nodes.tags.at(_neighbours(nodes, tokens, -1)),
+    "next": lambda nodes, tokens: nodes.lower.at(_neighbours(nodes, tokens, 1)),
+    "next_tag": lambda nodes, tokens: nodes.tags.at(_neighbours(nodes, tokens, 1)),
     "above": _above,
     "before": _before,
-    "after": lambda nodes, tokens: _lower(nodes, nodes.heads[_after(nodes, tokens)]),
+    "after": lambda nodes, tokens: nodes.lower.at(nodes.heads[_after(nodes, tokens)]),
     "after_phrase": lambda nodes, tokens: _label(nodes, _after(nodes, tokens)),
     "preposition": _preposition,
 }

@@ -34,7 +34,8 @@ class RoleTrees(TreeNodes):
 
     The arrays of nodes have a last entry for -1, which stands for no node.
     heads: the head of each node, a token; see `HeadRules.head_child`.
-    words: the word of each token. tree_ids: the number of its tree. Tokens are those of all trees.
+    words, tags: of each token, in columns that end with None. tree_ids: the number of its tree.
+        Tokens are those of all trees.
     left, right: the sister next to each node, -1 for none.
     classes: labels of the treebank. classes_of: the classes of words, or None.
     """
@@ -48,14 +49,13 @@ class RoleTrees(TreeNodes):
     ):
         super().__init__(brackets, rules)
         self.classes, self.classes_of = classes, classes_of
-        self.words = Coded(brackets.words.texts, brackets.words.codes.astype(np.intp))
+        self.words = Coded(brackets.words.texts, _padded(brackets.words.codes))
         self.tree_ids = np.repeat(np.arange(len(brackets.sizes)), brackets.sizes)
         self.names = [*self.names, None]
-        places, nodes = self.sisters
-        below = nodes[
-            np.minimum(self.first_children + self.head_ranks(np.arange(self.n)), self.n - 1)
-        ]
-        links = np.where(self.n_children > 0, below, np.arange(self.n))
+        self.tags = Coded(self.names, _padded(self.labels[self.leaves]))
+        every, (places, nodes) = np.arange(self.n), self.sisters
+        heads = np.minimum(self.first_children + self.head_ranks(every), self.n - 1)
+        links = np.where(self.n_children > 0, nodes[heads], every)
         last = self.ranks + 1 == np.append(self.n_children, 1)[self.parents]
         self.left = _padded(np.where(self.ranks > 0, nodes[places - 1], -1))
         self.right = _padded(np.where(last, -1, nodes[(places + 1) % max(self.n, 1)]))
@@ -76,18 +76,10 @@ class RoleTrees(TreeNodes):
         """Return (start, end) in tokens."""
         return int(self.starts[node]), int(self.stops[node])
 
-    def children(self, node: int) -> Nodes:
-        """Return the children of a node, left to right."""
-        return self.children_of(np.array([node]))
-
     def is_one_of(self, nodes: Nodes, labels: Collection[str]) -> NDArray[np.bool_]:
         """Return whether each node has one of the labels."""
         wanted = np.array([name in labels for name in self.names])
         return wanted[self.labels[nodes]]
-
-    def coded(self, numbers: NDArray[np.integer]) -> Coded:
-        """Return the column of labels with these numbers."""
-        return Coded(self.names, numbers)
 
     @cached_property
     def lower(self) -> Coded:
@@ -105,9 +97,9 @@ class RoleTrees(TreeNodes):
         words = self.words.texts[:-1]  # without None
         if self.classes_of is None or not words:
             return Coded([None], np.full(len(self.words), -1))
-        paths, own = np.unique(self.classes_of(words), return_inverse=True)
-        texts = [f"{path:b}" if path else None for path in paths.tolist()]
-        return Coded([*texts, None], own[self.words.codes])
+        texts = [f"{path:b}" if path else None for path in self.classes_of(words).tolist()]
+        column = Coded.of([*texts, None])
+        return column.at(self.words.codes)
 
     @cached_property
     def collapsed(self) -> Coded:

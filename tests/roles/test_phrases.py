@@ -111,7 +111,11 @@ def test_candidates_of_any_tree(tree, data):
 def test_heads_are_those_of_head_children(tree):
     nodes = nodes_of(tree)
     for node, subtree in enumerate(tree.subtrees()):
-        child = nodes.children(node)[nodes.rules.head_child(subtree)] if subtree.children else node
+        child = (
+            nodes.children_of(np.array([node]))[nodes.rules.head_child(subtree)]
+            if subtree.children
+            else node
+        )
         assert nodes.heads[node] == (nodes.heads[child] if child != node else nodes.starts[node])
 
 
