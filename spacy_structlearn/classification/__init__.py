@@ -5,7 +5,6 @@ from .linear.log_linear import LogLinear
 from .nets.bayes_net import BayesNet
 from .settings import BayesNetSettings, LogLinearSettings, StagesSettings
 from .stages import Stages
-from .trainers import fit
 
 __all__ = [
     "BayesNet",
@@ -15,5 +14,4 @@ __all__ = [
     "Stages",
     "StagesSettings",
     "Table",
-    "fit",
 ]

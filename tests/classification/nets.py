@@ -6,15 +6,10 @@ from math import exp, log
 import numpy as np
 from hypothesis import strategies as st
 
-from spacy_structlearn.classification import (
-    BayesNet,
-    BayesNetSettings,
-    LogLinearSettings,
-    fit,
-    training,
-)
+from spacy_structlearn.classification import BayesNet, BayesNetSettings, LogLinearSettings, training
 from spacy_structlearn.classification.features import Table
 from spacy_structlearn.classification.nets.counts import JointCounts
+from spacy_structlearn.classification.trainers import fit
 
 VARIABLES = ("a", "b", "c")
 VALUES = ("x", "y", "z", "w", None)

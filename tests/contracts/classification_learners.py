@@ -3,13 +3,14 @@
 import numpy as np
 from contracts.cases import Case, Model, end
 
-from spacy_structlearn.classification import BayesNet, LogLinear, fit
+from spacy_structlearn.classification import BayesNet, LogLinear
 from spacy_structlearn.classification.features import ClassificationData, Table
 from spacy_structlearn.classification.settings import (
     BayesNetSettings,
     LogLinearSettings,
     StagesSettings,
 )
+from spacy_structlearn.classification.trainers import fit
 from spacy_structlearn.pipeline.architectures import estimator
 
 LABELS = ("A0", "A1", "A9")

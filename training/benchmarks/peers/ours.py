@@ -106,11 +106,12 @@ class Classifier:
 
     def train(self, train: Data, dev: Data, folder: Path, options: dict[str, Any]) -> None:
         from spacy_structlearn import classification
+        from spacy_structlearn.classification.trainers import fit
 
         settings = getattr(classification, f"{self.kind}Settings")(**self.settings)
         rows, labels = _tuples(train["inputs"]), train["outputs"]
         on_dev = (_tuples(dev["inputs"]), dev["outputs"])
-        model = classification.fit(settings, rows, labels, dev=on_dev, variables=VARIABLES)
+        model = fit(settings, rows, labels, dev=on_dev, variables=VARIABLES)
         (folder / "model").write_bytes(model.to_bytes())
 
     def load(self, folder: Path) -> Any:

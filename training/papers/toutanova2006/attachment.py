@@ -24,8 +24,8 @@ from spacy_structlearn.classification import (
     LogLinear,
     LogLinearSettings,
     Table,
-    fit,
 )
+from spacy_structlearn.classification.trainers import fit
 from spacy_structlearn.evaluation.calibration import expected_calibration_error
 from spacy_structlearn.evaluation.classification import score_labels
 from spacy_structlearn.evaluation.mcnemar import mcnemar

@@ -19,8 +19,8 @@ from spacy_structlearn.classification import (
     BayesNetSettings,
     LogLinear,
     LogLinearSettings,
-    fit,
 )
+from spacy_structlearn.classification.trainers import fit
 from spacy_structlearn.evaluation.calibration import expected_calibration_error
 from spacy_structlearn.evaluation.classification import score_labels
 from spacy_structlearn.evaluation.mcnemar import mcnemar
