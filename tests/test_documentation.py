@@ -104,6 +104,7 @@ def test_every_setting_of_a_config_is_explained(point):
     """In the docstring of the function, or in that which it says to see for the rest."""
     function = point.load()
     text = inspect.getdoc(function) or ""
-    texts = [text, *(function.__globals__[name].__doc__ for name in SEE.findall(text))]
+    others = {other.attr: other.load() for other in REGISTERED} | function.__globals__
+    texts = [text, *(others[name].__doc__ for name in SEE.findall(text))]
     settings = {*inspect.signature(function).parameters} - GIVEN.get(point.group, set())
     assert settings - set().union(*map(explained, texts)) == set()

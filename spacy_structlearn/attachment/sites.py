@@ -228,6 +228,7 @@ class SiteNodes:
         return tree
 
     def head_child(self, index: int) -> int:
+        """Return the number of the head child of a phrase."""
         return self.children[index][self.rules.head_child(self.tree(index))]
 
     def head(self, index: int) -> int:

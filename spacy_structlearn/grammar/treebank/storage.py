@@ -45,6 +45,7 @@ def sparse(values: NDArray[np.float32], storage: str) -> dict[str, Any]:
 
 
 def pack(entries: Entries, size: int, storage: str) -> dict[str, Any]:
+    """Return the fields of a file for the entries of a sparse array of `size` values."""
     places = entries.places
     codes, shift = _encoded(entries.values, storage)
     fields: dict[str, Any] = {"values": codes, **({"shift": shift} if shift else {})}
@@ -137,6 +138,7 @@ def _decoded(stored: NDArray, shift: int) -> NDArray[np.float32]:
 
 
 def rounded(values: NDArray[np.float32], storage: str) -> NDArray[np.float32]:
+    """Return the values as they are after being stored and read."""
     rounded = np.zeros_like(values)
     nonzero = values != 0
     rounded[nonzero] = _decoded(*_encoded(values[nonzero], storage))

@@ -146,6 +146,7 @@ def substate_columns(
 
 
 def numbered_symbols(tags: list[str], phrases: list[str], split: set[str], root: str) -> Symbols:
+    """Return the symbols of tags and phrases, of which those in `split` are intermediate."""
     places = {label: len(tags) + i for i, label in enumerate(phrases)}
     intermediates = tuple(sorted(places[label] for label in split))
     return Symbols(tuple(tags), tuple(phrases), intermediates, root)

@@ -81,6 +81,7 @@ def lines(path: Path | None) -> Iterator[str]:
 
 
 def existing(path: Path | None) -> Path:
+    """Return the path of a corpus. Raises StructlearnError if it is None or there is no file."""
     # A config without paths is valid, so that `spacy debug config` can check the rest of it.
     if path is None:
         raise StructlearnError("SL091")
@@ -90,4 +91,5 @@ def existing(path: Path | None) -> Path:
 
 
 def starts_of(lengths: list[int]) -> list[bool | int | None]:
+    """Return for each token of sentences of these lengths whether it begins one."""
     return [index == 0 for length in lengths for index in range(length)]
