@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_structlearn.attachment.chains import alternatives, decided
+from spacy_structlearn.attachment.chains import decided
 from spacy_structlearn.attachment.sites import (
     Site,
     chains,
@@ -65,15 +65,6 @@ def test_chains_extend_sites(tree):
 
 
 CHAIN = chains(parse_tree(TREATED))[0]
-
-
-def test_alternatives():
-    assert [(site.preposition, site.noun) for site in alternatives(CHAIN)] == [
-        (3, MEN),
-        *((5, noun) for noun in (MEN, ASTHMA)),
-        *((8, noun) for noun in (MEN, ASTHMA, LUNG)),
-    ]
-    assert alternatives([]) == decided([], []) == []
 
 
 def test_decisions():

@@ -21,7 +21,6 @@ from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.heads import LEFTMOST, HeadRules, by_priority
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
-from spacy_structlearn.words.lemmas import lemma
 
 FORK = "(S (NP (PRP I)) (VP (VBD ate) (NP (NN pizza)) (PP (IN with) (NP (DT a) (NN fork)))))"
 
@@ -188,19 +187,6 @@ def test_sites_from_chunks(tags, chunks, expected):
 )
 def test_normalized(words, expected):
     assert normalized(tuple(words.split())) == tuple(expected.split())
-
-
-def test_normalized_with_lemmas():
-    words = ("Made", "Cars", "As", "1,000")
-    assert normalized(words, lemma) == ("make", "car", "as", "NUM")
-    calls = []
-
-    def spy(word: str, tag: str) -> str:
-        calls.append((word, tag))
-        return word + "!"
-
-    assert normalized(("Made", "Cars", "As", "1990"), spy) == ("made!", "cars!", "as", "YEAR")
-    assert calls == [("made", "VB"), ("cars", "NN")]
 
 
 # --- attaching otherwise --------------------------------------------------------------------------

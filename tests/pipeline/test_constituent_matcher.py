@@ -5,7 +5,6 @@ from random import Random
 
 import pytest
 import spacy
-import srsly
 from hypothesis import given
 from hypothesis import strategies as st
 from matching.tree_search import random_doc, random_pattern
@@ -195,25 +194,6 @@ def test_a_docbin_is_read_in_parts(monkeypatch):
         monkeypatch.setattr(forests, "TOKENS", tokens)
         assert list(matcher.search(DocBin(docs=docs))) == wanted
         assert list(matcher.search(iter(docs))) == wanted
-
-
-def test_a_docbin_makes_no_docs_and_adds_no_words():
-    doc = parsed_doc(VOCAB, "(NP (NN xylophone))")
-    vocab = spacy.blank("en").vocab
-    matcher = ConstituentMatcher(vocab)
-    matcher.add("a", ["NP < NN"])
-    assert len(list(matcher.search(DocBin(docs=[doc])))) == 1
-    assert "xylophone" not in vocab.strings
-
-
-def test_stored_groups_in_another_layout():
-    doc = parsed_doc(VOCAB, SAW)
-    stored = DocBin(docs=[doc])
-    group = srsly.msgpack_loads(doc.spans["constituents"].to_bytes())
-    other = {key: group[key] for key in ("spans", "attrs", "name")}
-    stored.span_groups = [srsly.msgpack_dumps({srsly.msgpack_dumps(other): ["constituents"]})]
-    matcher = matcher_of("NP < __")
-    assert list(matcher.search(stored)) == places(matcher, doc)
 
 
 def test_after_retokenizing():

@@ -9,7 +9,7 @@ from pipeline.parsed import parsed_doc
 from pipeline.test_extensions import random_tree
 from spacy.lang.en import English
 
-from spacy_structlearn.errors import NonConstituentException, StructlearnError
+from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import extensions
 from spacy_structlearn.pipeline.extensions.nltk_trees import from_nltk, to_nltk
 from spacy_structlearn.trees.brackets import parse_tree
@@ -52,20 +52,6 @@ def test_the_same_as_reading_the_brackets(nltk, text):
     first, second = doc.sents
     assert to_nltk(second) == to_nltk(tree)
     assert to_nltk(doc) == [nltk.Tree("TOP", [to_nltk(sentence)]) for sentence in (first, second)]
-
-
-def test_parts_of_a_sentence(nltk):
-    doc = parsed_doc(VOCAB, FRUIT)
-    assert to_nltk(doc[:2]) == nltk.Tree.fromstring("(NP (PRP$ My) (NN dog))")
-    assert to_nltk(doc[1:2]).pos() == [("dog", "NN")]
-    with pytest.raises(NonConstituentException):
-        to_nltk(doc[1:3])
-
-
-def test_without_nltk(monkeypatch):
-    monkeypatch.setitem(sys.modules, "nltk", None)
-    with pytest.raises(StructlearnError, match=r"SL181.*pip install nltk"):
-        to_nltk(parse_tree(FRUIT))
 
 
 # --- from nltk ------------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from contracts.components import (
     part,
 )
 from contracts.components import blank as blank_of
-from pipeline.written import config_of
 from spacy.tokens import Doc
 
 from spacy_structlearn import serialization
@@ -23,8 +22,6 @@ from spacy_structlearn.pipeline.extensions import set_spans
 from spacy_structlearn.pipeline.readers import to_example
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.normalize import normalize
-
-CONFIG = config_of("constituency_parser.MEstimatedGrammar")
 
 
 def listed(name):

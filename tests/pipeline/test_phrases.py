@@ -149,11 +149,6 @@ def test_passive(auxiliaries, participle, is_passive):
     assert clause.passive is is_passive
 
 
-def test_a_participle_without_an_auxiliary_is_passive():
-    tree = f"(S (S (VP (VBN Sold) (PP (IN in) (NP (NNP May))))) (, ,) {SHE} (VP (VBD left)))"
-    assert the_clauses(tree)[1] == ("Sold in May", "Sold", None, [], "passive")
-
-
 def test_has_or_is_is_told_by_the_frame():
     tree = f"(S {SHE} (VP (VBZ 's) (VP (VBN sold) {IT})))"
     (clause,) = the_clauses(tree, frames=[(2, [("ARG0", 0, 1), ("ARG1", 3, 4)])])
@@ -195,17 +190,6 @@ def test_a_relative_pronoun_of_a_deeper_verb_is_told_by_its_frame():
     wants, buy = the_clauses(tree, frames=frames)
     assert wants[3] == []
     assert buy[3] == ["that"]
-
-
-def test_coordinated_clauses_have_the_relative_pronoun_in_common():
-    tree = (
-        f"(NP (NP (NN boat)) (SBAR (WHNP (WDT that)) (S (S {SHE} (VP (VBD sold))) (CC and)"
-        " (S (VP (VBD leaked))))))"
-    )
-    assert the_clauses(tree) == [
-        ("She sold", "sold", "She", ["that"]),
-        ("leaked", "leaked", "that", []),
-    ]
 
 
 def test_questions():
@@ -282,12 +266,6 @@ def test_modifiers_are_told_by_the_frame():
     roles = [("ARGM-TMP", 3, 4), ("ARG0", 2, 3), ("ARG1", 5, 6), ("ARGM-TMP", 6, 8)]
     (found, _) = the_clauses(tree, frames=[(4, [*roles, ("ARGM-ADV", 8, 11)])])
     assert found[1:] == ("sold", "it", ["it"])
-
-
-def test_verbs_with_the_tag_of_a_noun():
-    assert the_clauses(f"(S {SHE} (VP (NN googles) {IT}))") == [
-        ("She googles it", "googles", "She", ["it"])
-    ]
 
 
 def test_no_clauses_without_a_verb_or_with_other_labels():

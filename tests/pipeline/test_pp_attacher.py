@@ -14,12 +14,12 @@ from spacy.training import Example
 
 from spacy_structlearn.attachment.associations import Associations
 from spacy_structlearn.attachment.sites import Site, sites
-from spacy_structlearn.classification.features import MISSING, symbol
+from spacy_structlearn.classification.features import symbol
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.pipeline.doc_arrays import form_ids, reattached
+from spacy_structlearn.pipeline.doc_arrays import reattached
 from spacy_structlearn.pipeline.extensions import set_spans, site_spans
-from spacy_structlearn.pipeline.pp_attacher import context, variables
-from spacy_structlearn.pipeline.readers import create_pp_quadruples_reader, to_example
+from spacy_structlearn.pipeline.pp_attacher import variables
+from spacy_structlearn.pipeline.readers import to_example
 from spacy_structlearn.words.classes import WordClasses
 
 # Objects with their prepositional phrases; the word after the phrase tells what it belongs to.
@@ -297,29 +297,6 @@ def test_associations_are_stored(tmp_path, nlp):
     assert [readable(again(doc.copy())) for doc in docs] == expected
 
 
-def test_words_of_the_context(nlp):
-    attacher = trained(context=True).get_pipe("pp_attacher")
-    doc = parsed_doc(nlp.vocab, SENTENCES[0], gold=True)
-    table = attacher.gold_data(to_example(doc)).table
-    assert table.select(["v_next", "n1_before", "p_before"]).symbols.tolist() == [[MISSING] * 3]
-    words = Doc(nlp.vocab, words=["Eat", "The", "red", "pizza", "now", "with", "forks"])
-    assert context(words, 0, 3, 5) == ("the", "red", "now")
-    assert readable(attacher(parsed_doc(nlp.vocab, SENTENCES[0])))
-
-
-def test_word_classes_at_two_depths():
-    ids = np.sort(form_ids(["ate", "pizza"])[:, 0])
-    paths = np.array([0b1000000011, 0b101], dtype=np.uint64)
-    classes = WordClasses(ids, np.array([0, 1], dtype=np.uint16), paths)
-    table = variables([("ate", "pizza", "with", "ate")], classes=classes)
-    fine, coarse = (
-        table.select([f"{name}_class{depth}" for name in ("v", "n1", "n2")]).symbols[0].tolist()
-        for depth in ("", 7)
-    )
-    assert sorted(set(fine)) == [0b101, 0b1000000011]
-    assert [{0b101: 0b101, 0b1000000011: 0b10000000}[path] for path in fine] == coarse
-
-
 CHAIN = """(S (NP (PRP I)) (VP (VBD ate) (NP (NP (NNS bowls)) (PP (IN of) (NP (NP (NN soup))
     (PP (IN with) (NP (NNS noodles)))))) (PP (IN in) (NP (NN silence)))) (. .))"""
 
@@ -400,18 +377,3 @@ def test_other_labels_and_another_language():
     assert found.label == "TEKO"
     assert found.head is None
     assert found.prep._.pp_head is None
-
-
-@pytest.mark.corpus
-def test_quadruples_of_the_journal(corpora):
-    """Toutanova (2006) has 85.0 with the conditional d on the test file; this is the devset."""
-    nlp = spacy.blank("en")
-    attacher = nlp.add_pipe("pp_attacher")
-    files = [corpora / "ppattach" / name for name in ("training", "devset")]
-    train, dev = (list(create_pp_quadruples_reader(path)(nlp)) for path in files)
-    assert (len(train), len(dev)) == (20801, 4039)
-    attacher.initialize(lambda: train)
-    attacher.fit(train)
-    found = nlp.evaluate(dev)
-    assert found["pp_attachment_acc"] > 0.835
-    assert found["pp_attachment_acc"] == found["pp_attachment_f"]

@@ -9,7 +9,6 @@ from pipeline.parsed import parsed_doc
 from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import registry
-from spacy.vocab import Vocab
 
 from spacy_structlearn.attachment.sites import Site
 from spacy_structlearn.evaluation.conlleval import chunks, conlleval
@@ -39,17 +38,6 @@ def make_doc(words, spans=None):
 
 def make_example(predicted, gold, words=WORDS, gold_words=None):
     return Example(make_doc(words, predicted), make_doc(gold_words or words, gold))
-
-
-def test_counted_by_hand():
-    gold = [("NP", 0, 2), ("NP", 3, 6)]
-    scores = np_chunk_score([make_example([("NP", 0, 2), ("NP", 4, 6), ("NP", 6, 7)], gold)])
-    assert scores["np_chunk_p"] == pytest.approx(1 / 3)
-    assert scores["np_chunk_r"] == pytest.approx(1 / 2)
-    assert scores["np_chunk_f"] == pytest.approx(2 / 5)
-    assert scores["np_chunk_per_type"] == {
-        "NP": {measure: scores[f"np_chunk_{measure}"] for measure in "prf"}
-    }
 
 
 def test_on_gold_tokens_it_equals_conlleval():
@@ -83,12 +71,6 @@ def test_other_tokens_over_the_same_characters_are_right():
     assert np_chunk_score([wrong])["np_chunk_f"] == 0.5
 
 
-def test_gold_without_chunks_does_count():
-    annotated = make_example([("NP", 0, 2)], [("NP", 0, 2)])
-    none = make_example([("NP", 3, 6)], [])
-    assert np_chunk_score([annotated, none])["np_chunk_p"] == 0.5
-
-
 # --- constituents ---------------------------------------------------------------------------------
 def tree_doc(trees):
     return parsed_doc(VOCAB, *trees)
@@ -107,18 +89,6 @@ def random_tree(generator, words):
         return Tree(label, [grow(start, middle), grow(middle, end)])
 
     return normalize(Tree("TOP", [grow(0, len(words))]))
-
-
-def test_constituents_counted_by_hand():
-    gold = parse_tree("(TOP (S (NP (DT The) (NNS dogs)) (VP (VBD slept) (PRT (RP in))) (. .)))")
-    other = parse_tree("(TOP (S (NP (DT The) (NNS dogs)) (VP (VBD slept) (NP (RB in) (. .)))))")
-    scores = constituency_score([Example(tree_doc([other]), tree_doc([gold]))])
-    # Without the stop VP is right, and an NP stands where an ADVP should.
-    assert scores["constituents_p"] == scores["constituents_r"] == 3 / 4
-    assert scores["constituents_f"] == 3 / 4
-    assert scores["constituents_exact"] == 0.0
-    assert scores["constituents_tag_acc"] == 3 / 4
-    assert scores["constituents_per_type"]["ADVP"] == {"p": 0.0, "r": 0.0, "f": 0.0}
 
 
 def test_on_gold_tokens_it_equals_evalb_with_gold_punctuation():
@@ -200,17 +170,6 @@ def test_attachments_counted_by_hand():
     }
 
 
-def test_prepositions_are_known_in_docs_of_any_vocab():
-    # That of no pipeline does not know the lower-case forms of words.
-    gold = Doc(Vocab(), words=["ate", "pizza", "WITH", "forks"])
-    set_spans(gold, "pp_attachments", site_spans([Site(0, 1, 2, 3, 2, 4, "V")]))
-    predicted = Doc(VOCAB, words=["ate", "pizza", "WITH", "forks"])
-    set_spans(predicted, "pp_attachments", site_spans([Site(0, 1, 2, 3, 2, 4, "V")]))
-    scores = pp_attachment_score([Example(predicted, gold)])
-    assert scores["pp_attachment_acc"] == 1.0
-    assert list(scores["pp_attachment_per_prep"]) == ["with"]
-
-
 # --- semantic roles -------------------------------------------------------------------------------
 ROLE_WORDS = ["Cats", "that", "ate", "fish", "today", "said", "so", "and", "slept", "."]
 ROLE_TAGS = ["NNS", "WDT", "VBD", "NN", "NN", "VBD", "RB", "CC", "VBD", "."]
@@ -236,29 +195,6 @@ def srl_scores(predicted, gold=GOLD_FRAMES, *, tags=ROLE_TAGS, **settings):
     scores = {name: value for name, value in found.items() if not name.startswith("spans_")}
     assert list(scores) == [f"srl_{name}" for name in SRL_NAMES]
     return {name.removeprefix("srl_"): value for name, value in scores.items()}
-
-
-def test_roles_counted_by_hand():
-    predicted = [
-        # ARG0 right; R-ARG0 has another label, ARG1 other words, ARGM-TMP is missed.
-        (2, "eat.01", [("ARG0", 0, 1), ("ARG0", 1, 2), ("ARG1", 3, 5)]),
-        (3, None, [("ARG0", 0, 1)]),  # no predicate, so its argument is one too many
-        (5, "say.02", [("ARG0", 0, 5), ("ARG1", 6, 7), ("C-ARG1", 8, 9)]),  # all right
-    ]  # that of "slept" is missed, and its argument with it
-    scores = srl_scores(predicted)
-    # Gold 4 + 2 + 1 arguments (the pieces of ARG1 are one), predicted 3 + 1 + 2, correct 1 + 2.
-    assert scores["p"] == 3 / 6
-    assert scores["r"] == 3 / 7
-    assert scores["f"] == pytest.approx(6 / 13)
-    # R-ARG0 is identified.
-    assert (scores["id_p"], scores["id_r"]) == (4 / 6, 4 / 7)
-    assert scores["id_f"] == pytest.approx(8 / 13)
-    assert scores["label_acc"] == 3 / 4
-    assert [scores[f"predicate_{name}"] for name in "prf"] == [2 / 3] * 3
-    assert scores["sense_acc"] == 1 / 2
-    assert set(scores["per_type"]) == {"ARG0", "ARG1", "ARGM-TMP", "R-ARG0"}
-    assert scores["per_type"]["ARG0"] == {"p": 2 / 4, "r": 2 / 3, "f": 4 / 7}
-    assert scores["per_type"]["ARG1"] == {"p": 1 / 2, "r": 1 / 2, "f": 1 / 2}
 
 
 def random_frames(generator, n_words):

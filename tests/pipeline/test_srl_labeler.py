@@ -510,15 +510,6 @@ def test_trees_are_read_as_the_phrases_are_attached(labeler, nlp, setting):
     assert arguments(0.9) == [parts] * 2
 
 
-def test_without_a_lemmatizer_words_are_in_lower_case():
-    nlp = trained(lemmatizer=None)
-    labeler = nlp.get_pipe("srl_labeler")
-    assert labeler.lemmatizer is None
-    assert set(labeler.cfg["rolesets"]) == {"ate", "eaten", "gave", "saw", "ran"}
-    doc = labeler(parsed_doc(nlp.vocab, RAN_HOME, ATE))
-    assert [frame.roleset for frame in doc._.frames] == ["run.02", "eat.01"]
-
-
 @pytest.mark.parametrize(
     "order",
     [
@@ -576,15 +567,6 @@ def test_gold_data(labeler, nlp):
     wanted = Table.of(features(nodes, candidates(nodes, [2])))
     table = data["identification"].table
     assert table.select(wanted.variables).symbols[-3:].tolist() == wanted.symbols.tolist()
-
-
-def test_trees_are_those_of_the_reference(labeler, nlp):
-    """They may be predicted ones; arguments that are no phrase in them are left out."""
-    doc = parsed_doc(nlp.vocab, ATE, gold=True)
-    spans = [(s.label_, s.start, s.end) for s in doc.spans["constituents"]]
-    set_spans(doc, "constituents", [s for s in spans if s[0] != "PP"])
-    data = labeler.gold_data(to_example(doc))
-    assert data["roles"].labels == ("ARG0", "ARG1")
 
 
 def test_what_does_not_fit_is_left_out(labeler, nlp):

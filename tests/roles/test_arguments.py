@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from roles.role_trees import nodes_of
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.roles._arguments import outside
 from spacy_structlearn.roles.arguments import (
     decode,
     log_probabilities,
@@ -171,22 +170,6 @@ def test_predicates_do_not_depend_on_one_another(several, once):
         part = slice(first, first + len(probabilities))
         assert np.array_equal(marginals(*together)[part], probabilities)
         first = part.stop
-
-
-@pytest.mark.parametrize(
-    ("sizes", "starts", "ends", "weights"),
-    [
-        ([2], [0], [1], [0.0]),
-        ([2, -1], [0], [1], [0.0]),
-        ([1], [1], [1], [0.0]),
-        ([1], [-1], [1], [0.0]),
-        ([1], [0], [1], []),
-    ],
-)
-def test_spans_that_the_kernel_refuses(sizes, starts, ends, weights):
-    arrays = (np.array(values, dtype=np.intp) for values in (sizes, starts, ends))
-    with pytest.raises(ValueError, match="must"):
-        outside(*arrays, np.array(weights))
 
 
 # --- references and continuations -----------------------------------------------------------------

@@ -180,15 +180,6 @@ def test_classes_and_spelling_of_words():
     assert list(nodes_of(GAVE, classes_of=classes_of).word_classes)[8:11] == [None, None, "111"]
 
 
-def test_what_is_said_of_the_predicate():
-    assert asked(GAVE, 6, (2, 6), "predicate_tag", "particle") == ["VBD", "up"]
-    assert asked(GAVE, 16, (2, 6), "predicate_tag", "particle") == ["VB", None]
-    assert asked("(S (NP (NN x)) (VP (VB go)))", 1, (0, 1), "roleset") is None
-    assert asked(GAVE, 6, (2, 6), "roleset", rolesets=["give.01"]) == "give.01"
-    assert asked(GAVE, 6, (2, 6), "lemma", lemmatize=None) == "gave"
-    assert asked(GAVE, 6, (2, 6), "lemma", lemmatize=str.__add__) == "gaveVBD"
-
-
 PREDICATIVE = (
     "(S (NP (NN Rain)) (NP (PRP They)) (VP (VBD had) (VP (VBN picked) (PRT (RP up)) "
     "(NP (DT the) (NNS books)) (PP (IN at) (NP (NN noon))))) (. .))"
