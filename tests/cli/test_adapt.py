@@ -53,16 +53,6 @@ def test_the_score_on_the_new_data_rises(run, model, bare, tmp_path, monkeypatch
     assert new["notes"] == f"Adapted from en_{meta['name']} {meta['version']}: np_chunker."
 
 
-def test_scores_of_the_old_pipeline_are_dropped(run, model, bare, tmp_path):
-    nlp = spacy.load(model)
-    nlp.meta.update(performance={"np_chunk_f": 0.5}, speed={"words_per_cpu_s": {"all": 1}})
-    nlp.to_disk(tmp_path / "scored")
-    assert run("adapt", tmp_path / "scored", bare, "--output", tmp_path / "new")[0] == 0
-    new = srsly.read_json(tmp_path / "new" / "meta.json")
-    assert new["performance"] == {}
-    assert "speed" not in new
-
-
 def test_a_component_that_gets_worse_is_named(run, model, gold, bare, tmp_path, monkeypatch):
     """The folds contradict each other, so what is learned on one is wrong on the other."""
     monkeypatch.setattr(LikelihoodSettings, "strengths", (0.1,))
@@ -98,16 +88,6 @@ def test_what_cannot_be_learned_from_the_data_is_one_line(
     before = left(tmp_path)
     one_line_error(run("adapt", attaching_model, gold, "-o", tmp_path / "new", *options), *named)
     assert left(tmp_path) == before
-
-
-def test_documents_without_any_annotation(run, model, tmp_path):
-    path = tmp_path / "raw.spacy"
-    DocBin(docs=[spacy.blank("en")("No chunks here.")]).to_disk(path)
-    one_line_error(run("adapt", model, path, "-o", tmp_path / "new"), "SL096", "raw.spacy")
-    DocBin().to_disk(path)
-    one_line_error(run("adapt", model, path, "-o", tmp_path / "new"), "SL063", "raw.spacy")
-    one_line_error(run("adapt", model, tmp_path / "no", "-o", tmp_path / "new"), "SL010", "no")
-    assert not (tmp_path / "new").exists()
 
 
 def test_a_pipeline_of_others_is_refused(run, gold, tmp_path):

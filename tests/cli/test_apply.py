@@ -41,10 +41,6 @@ def files(folder):
     return sorted(name for name in found if name != SETTINGS)
 
 
-def records_of(path):
-    return [json.loads(line) for line in path.read_text(encoding="utf8").splitlines()]
-
-
 # --- one file -------------------------------------------------------------------------------------
 def test_text_to_a_docbin(run, model, lines, tmp_path):
     target = tmp_path / "new" / "out.spacy"
@@ -64,12 +60,6 @@ def test_text_to_a_docbin(run, model, lines, tmp_path):
     assert files(target.parent) == ["out.spacy"]
 
 
-def test_jsonl_is_what_parse_prints(run, model, lines, tmp_path):
-    run("apply", model, lines, tmp_path / "out.jsonl")
-    printed = run("parse", lines, "--model", model, "--format", "jsonl")[1]
-    assert (tmp_path / "out.jsonl").read_text(encoding="utf8") == printed
-
-
 def test_standard_input_and_output(run, model):
     code, out, err = run("apply", model, "-", "-", stdin="\n\n".join(LINES))
     assert (code, err) == (0, "")
@@ -84,14 +74,6 @@ def test_other_keys_of_jsonl_are_kept(run, model, tmp_path):
     assert (first["id"], first["text"]) == (7, " Run!")
     assert first["tokens"][0] == {"start": 1, "end": 4, "tag": "VB"}
     assert (second["text"], second["tokens"]) == ("", [])
-
-
-def test_docs_keep_their_tokens(run, model, tmp_path):
-    DocBin(docs=list(gold_docs(Vocab()))).to_disk(tmp_path / "in.spacy")
-    run("apply", model, tmp_path / "in.spacy", tmp_path / "out.spacy")
-    docs = docs_of(tmp_path / "out.spacy")
-    assert [doc.text for doc in docs] == [doc.text for doc in gold_docs(Vocab())]
-    assert all("scores" in doc.spans["np_chunks"].attrs for doc in docs)
 
 
 USER_DATA = {
@@ -127,13 +109,6 @@ def test_docs_keep_what_the_pipeline_does_not_set(run, model, tmp_path):
     assert all("np_chunks" in doc.spans for doc in found)
 
 
-def test_other_keys_of_jsonl_are_user_data_of_a_docbin(run, model, tmp_path):
-    (tmp_path / "in.jsonl").write_text('{"id": 7, "text": "Run!"}\n', encoding="utf8")
-    run("apply", model, tmp_path / "in.jsonl", tmp_path / "out.spacy")
-    (doc,) = docs_of(tmp_path / "out.spacy")
-    assert doc.user_data == {"id": 7}
-
-
 @Language.component("sets_objects")
 def sets_objects(doc):
     doc.user_data["kept"] = doc.text
@@ -155,27 +130,11 @@ def test_what_cannot_be_stored_is_named_once(run, model, lines, tmp_path):
     ]
 
 
-def test_the_kind_of_input_can_be_named(run, model, tmp_path):
-    path = tmp_path / "lines.txt"
-    path.write_text('{"text": "Run!"}\n', encoding="utf8")
-    assert (
-        json.loads(run("apply", model, path, "-", "--input-format", "jsonl")[1])["text"] == "Run!"
-    )
-
-
 @pytest.mark.parametrize("name", ["in.txt.gz", "in.jsonl.gz"])
 def test_packed_files(run, model, tmp_path, name):
     text = "Run!\n" if "txt" in name else '{"text": "Run!"}\n'
     (tmp_path / name).write_bytes(gzip.compress(text.encode("utf8")))
     assert json.loads(run("apply", model, tmp_path / name, "-")[1])["text"] == "Run!"
-
-
-@pytest.mark.parametrize(("name", "n_docs"), [("out.spacy", 0), ("out.jsonl", 0)])
-def test_nothing_in_is_nothing_out(run, model, tmp_path, name, n_docs):
-    (tmp_path / "empty.txt").write_text("\n \n", encoding="utf8")
-    assert run("apply", model, tmp_path / "empty.txt", tmp_path / name)[0] == 0
-    read = docs_of if name.endswith("spacy") else records_of
-    assert len(read(tmp_path / name)) == n_docs
 
 
 def test_small_batches_change_nothing(run, model, folder, tmp_path):
@@ -237,13 +196,6 @@ def test_what_is_there_is_skipped_unless_forced(run, model, folder, tmp_path):
     assert len(docs_of(out / "a.txt.0000.spacy")) == 4
 
 
-def test_a_single_file_that_is_there_is_skipped_too(run, model, lines, tmp_path):
-    (tmp_path / "out.spacy").write_bytes(b"kept")
-    err = run("apply", model, lines, tmp_path / "out.spacy")[2]
-    assert "0 texts, 0 files written, 1 file there already" in err
-    assert (tmp_path / "out.spacy").read_bytes() == b"kept"
-
-
 def test_a_failed_run_keeps_what_is_complete_and_goes_on(run, model, tmp_path):
     path, out = tmp_path / "in.jsonl", tmp_path / "out"
     path.write_text('{"text": "Run!"}\n{"text": "Run!"}\n{"txt": "Run!"}\n', encoding="utf8")
@@ -268,15 +220,6 @@ def test_other_settings_do_not_mix(run, model, lines, tmp_path, force):
     assert files(out) == ["lines.txt.0000.spacy"]
 
 
-@pytest.mark.parametrize("content", ["", "[1", "[1]", "5"])
-def test_damaged_settings_are_one_line(run, model, lines, tmp_path, content):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / SETTINGS).write_text(content, encoding="utf8")
-    one_line_error(
-        run("apply", model, lines, tmp_path / "out"), "SL078", str(tmp_path / "out" / SETTINGS)
-    )
-
-
 def test_another_model_writes_everything_again(run, model, lines, tmp_path):
     out = tmp_path / "out"
     run("apply", model, lines, out)
@@ -289,12 +232,6 @@ def test_another_model_writes_everything_again(run, model, lines, tmp_path):
     assert "np_chunks" not in docs_of(out / "lines.txt.0000.spacy")[0].spans
     assert json.loads((out / SETTINGS).read_text(encoding="utf8"))["model"].endswith("0.2.0")
     assert run("apply", *arguments)[0] == 0
-
-
-def test_output_inside_of_the_input_is_no_input(run, model, folder):
-    run("apply", model, folder, folder / "out")
-    err = run("apply", model, folder, folder / "out")[2]
-    assert "0 texts, 0 files written, 3 files there already" in err
 
 
 def test_files_that_are_not_read_are_named(run, model, folder, tmp_path):

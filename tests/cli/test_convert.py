@@ -2,17 +2,12 @@
 
 import os
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from cli.toys import ATTACHED, TREES, docs_of, one_line_error
-from spacy.tokens import DocBin
-from spacy.vocab import Vocab
-from typer.testing import CliRunner
 
-from spacy_structlearn.cli import app
 from spacy_structlearn.cli.convert import spread
 
 SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
@@ -53,16 +48,6 @@ def test_a_device_is_written_and_not_replaced(run, trees, tmp_path):
     assert run("convert", trees, tmp_path / "link")[0] == 0
     assert (tmp_path / "outside").read_bytes() == b"kept"
     assert not (tmp_path / "link").is_symlink()
-
-
-@pytest.mark.skipif(os.name != "posix", reason="needs pipes and devices")
-def test_a_pipe_is_written_and_not_replaced(run, trees, tmp_path):
-    run("convert", trees, tmp_path / "file")
-    os.mkfifo(tmp_path / "pipe")
-    with ThreadPoolExecutor() as pool:
-        read = pool.submit((tmp_path / "pipe").read_bytes)
-        assert run("convert", trees, tmp_path / "pipe")[0] == 0
-        assert read.result() == (tmp_path / "file").read_bytes()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs links")
@@ -125,21 +110,6 @@ def test_a_share_is_never_nothing_or_all():
     assert spread(["a"], 0.5) == []
 
 
-def test_standard_input_and_output(trees):
-    done = CliRunner().invoke(app, ["convert", "-", "-"], input=trees.read_bytes())
-    assert done.exit_code == 0
-    assert len(list(DocBin().from_bytes(done.stdout_bytes).get_docs(Vocab()))) == 20
-    assert done.stderr.startswith("-: 20 documents")
-
-
-def test_a_docbin_can_be_split(run, trees, tmp_path):
-    whole, fit, dev = (tmp_path / f"{name}.spacy" for name in ("whole", "fit", "dev"))
-    run("convert", trees, whole)
-    assert run("convert", whole, fit, "--dev", dev, "--dev-share", "0.25")[0] == 0
-    assert (len(docs_of(fit)), len(docs_of(dev))) == (15, 5)
-    assert docs_of(dev)[0].spans["constituents"]
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -151,27 +121,3 @@ def test_a_docbin_can_be_split(run, trees, tmp_path):
 )
 def test_wrong_uses(run, trees, tmp_path, arguments):
     assert run("convert", trees, tmp_path / "out", *arguments)[0] == 2
-
-
-def test_files_beside_a_treebank_belong_to_nothing_else(run, trees, tmp_path):
-    docbin = tmp_path / "whole.spacy"
-    run("convert", trees, docbin)
-    for source in (docbin, tmp_path):
-        code, _, err = run("convert", source, tmp_path / "out", *BESIDE)
-        assert code == 2
-        assert "--spaces and --props" in err
-
-
-def test_columns_of_propbank_have_trees_of_their_own(run, tmp_path):
-    beside, alone = tmp_path / "beside.spacy", tmp_path / "alone.spacy"
-    props = SAMPLE / "sample.props"
-    assert run("convert", SAMPLE / "sample.trees", beside, *BESIDE)[0] == 0
-    assert run("convert", props, alone, *BESIDE[:2])[0] == 0
-    for doc, other in zip(docs_of(alone), docs_of(beside), strict=True):
-        assert doc.text == other.text
-        for key in ("constituents", "np_chunks", "srl"):
-            assert list(map(str, doc.spans[key])) == list(map(str, other.spans[key]))
-            assert [s.label for s in doc.spans[key]] == [s.label for s in other.spans[key]]
-    code, _, err = run("convert", props, tmp_path / "out", "--props", props)
-    assert code == 2
-    assert "--spaces and --props" in err

@@ -1,6 +1,5 @@
 """Corpora of any format: recognized by their first line, read with the names of their documents."""
 
-import gzip
 import io
 import sys
 
@@ -39,13 +38,6 @@ def files(tmp_path):
 @pytest.mark.parametrize("reader", list(Reader))
 def test_a_format_is_recognized_by_the_content(files, reader):
     assert recognized(files[reader]) is reader
-
-
-@pytest.mark.parametrize("reader", [kind for kind in Reader if kind is not Reader.docbin])
-def test_a_format_is_recognized_through_gzip(files, reader, tmp_path):
-    path = tmp_path / "packed.gz"
-    path.write_bytes(gzip.compress(files[reader].read_bytes()))
-    assert recognized(path) is reader
 
 
 @pytest.mark.parametrize(
@@ -94,12 +86,6 @@ def test_documents_of_a_folder_have_the_names_of_their_files(tmp_path):
     (tmp_path / ".hidden").write_text("no tree", encoding="utf8")
     named = list(read(Vocab(), tmp_path))
     assert [(name, len(doc)) for name, doc in named] == [("b.c/one", 5), ("b.c/one", 2), ("two", 5)]
-
-
-def test_a_reader_that_is_named_is_not_guessed(files):
-    # Columns of CoNLL-2000 make no tree.
-    with pytest.raises(StructlearnError, match="SL103"):
-        list(read(Vocab(), files[Reader.conll2000], Reader.treebank))
 
 
 def test_a_corpus_on_standard_input(files, monkeypatch):

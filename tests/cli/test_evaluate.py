@@ -28,12 +28,6 @@ def test_scores_are_a_table_and_json(run, model, gold, tmp_path):
     assert scores["np_chunk_per_type"]["NP"]["f"] == 1.0
 
 
-def test_json_on_standard_output_is_alone_there(run, model, gold):
-    code, out, err = run("evaluate", model, gold, "-o", "-")
-    assert (code, err) == (0, "")
-    assert json.loads(out)["np_chunk_f"] == 1.0
-
-
 def test_the_gold_corpus_may_be_a_treebank(run, attaching_model, trees):
     out = run("evaluate", attaching_model, trees, "-o", "-")[1]
     scores = json.loads(out)
@@ -74,12 +68,3 @@ def test_a_component_alone_is_given_what_it_needs(run, attaching_model, trees, t
     arguments = [tmp_path / "attacher", trees, "-o", "-"]
     assert json.loads(run("evaluate", *arguments, "--gold-tokens")[1])["pp_attachment_acc"] == 1.0
     assert "SL026" in one_line_error(run("evaluate", *arguments))
-
-
-def test_words_have_the_norms_of_the_tokenizer(model):
-    nlp = spacy.load(model)
-    reference = nlp("He didn't.")
-    norms = [token.norm_ for token in reference]
-    assert norms[2] == "not"
-    given = example_of(nlp, reference, gold_tokens=True).predicted
-    assert [token.norm_ for token in given] == norms

@@ -65,24 +65,6 @@ def test_all_nodes_of_a_match(run, trees):
     ]
 
 
-def test_number_of_matches(run, trees, tmp_path):
-    docs = [parsed_doc(Vocab(), TREES[0]), Doc(Vocab()), parsed_doc(Vocab(), *TREES)]
-    DocBin(docs=docs).to_disk(tmp_path / "docs.spacy")
-    (tmp_path / "structlearn-apply.json").write_text("{}", encoding="utf8")  # of `apply`
-    assert run("find", "--count", "VP", tmp_path) == (
-        0,
-        f"{tmp_path}/docs.spacy: 3\n{tmp_path}/some.trees: 2\n",
-        "",
-    )
-    assert run("find", "--count", "PP", trees) == (1, f"{trees}: 0\n", "")
-    code, out, _ = run("find", "VP < VB", tmp_path / "docs.spacy")
-    assert (code, lines(out, tmp_path / "docs.spacy")) == (0, ["3:20-23\tVP\tRun"])
-
-
-def test_no_matches(run, trees):
-    assert run("find", "PP", trees) == (1, "", "")
-
-
 def test_texts_are_parsed(run, parsing_model, tmp_path):
     (tmp_path / "texts.jsonl").write_text('{"text": "Run!"}\n', encoding="utf8")
     path = tmp_path / "texts.jsonl"

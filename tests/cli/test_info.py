@@ -9,26 +9,8 @@ import srsly
 from cli.toys import ATTACHED, one_line_error
 
 import spacy_structlearn
-from spacy_structlearn import cli
-from spacy_structlearn.classification import (
-    LogLinearSettings,
-    StagesSettings,
-    Table,
-)
-from spacy_structlearn.classification.features import ClassificationData
-from spacy_structlearn.grammar.latent.describe import describe, is_conditional, subcategories
-from spacy_structlearn.grammar.latent.model import LatentGrammar
-from spacy_structlearn.grammar.treebank.storage import STORAGES
-from spacy_structlearn.pipeline.architectures import estimator
+from spacy_structlearn.grammar.latent.describe import subcategories
 from spacy_structlearn.pipeline.readers import create_treebank_reader
-
-
-def test_info_describes_a_bayesian_network(run, attaching_model):
-    code, out, err = run("info", attaching_model, "--component", "pp_attacher")
-    assert (code, err) == (0, "")
-    parameters = spacy.load(attaching_model).get_pipe("pp_attacher").parameters
-    assert out == parameters.describe() + "\n"
-    assert "| y" in out or "|y" in out
 
 
 def test_info_shows_the_templates_and_features_of_a_log_linear_model(run, tmp_path):
@@ -40,48 +22,6 @@ def test_info_shows_the_templates_and_features_of_a_log_linear_model(run, tmp_pa
     assert out.startswith(parameters.describe() + "\n")
     assert "p=of" in out
     assert "v=ate" not in out  # in conjunctions alone, and those have no names
-
-
-def stages_of(last):
-    """Two stages fitted on a few words, the last by this learner."""
-    words = ["she", "him", "her", "it", "she", "him"]
-    table = Table.of({"head": words, "position": ["before", "after"] * 3})
-    roles = ClassificationData(table, ("ARG0", "ARG1") * 3)
-    there = ClassificationData(table, (*["ARG"] * 5, "NONE"))
-    stages = {"identification": LogLinearSettings(templates="single"), "roles": last}
-    settings = StagesSettings(stages=stages, order=list(stages))
-    data = [{"identification": there, "roles": roles}]
-    learner = estimator(settings)
-    trainer = learner.trainer(learner.initialize(data, ("ARG0", "ARG1")), data)
-    while trainer.step():
-        pass
-    return trainer.parameters()
-
-
-class Labeler:
-    """A pipeline of one component."""
-
-    pipe_names = ("srl_labeler",)
-
-    def __init__(self, parameters):
-        self.parameters = parameters
-
-    def get_pipe(self, name):
-        return self
-
-
-def test_info_shows_every_stage_and_the_features_of_the_last(run, monkeypatch):
-    parameters = stages_of(LogLinearSettings(templates=[["head"], ["position"]], min_count=1))
-    monkeypatch.setattr(cli.info, "load", lambda model: Labeler(parameters))
-    code, out, err = run("info", "--component", "srl_labeler", "--top", "2")
-    assert (code, err) == (0, "")
-    assert out.startswith(parameters.describe() + "\n")
-    assert "identification:" in out
-    shown = out.removeprefix(parameters.describe())
-    assert shown.index("ARG0") < shown.index("position=before") < shown.index("ARG1")
-    one = run("info", "--component", "srl_labeler", "--label", "ARG1")[1]
-    assert "ARG0   feature" not in one.removeprefix(parameters.describe())
-    one_line_error(run("info", "--component", "srl_labeler", "--label", "NONE"), "SL032")
 
 
 # --- grammars -------------------------------------------------------------------------------------
@@ -121,22 +61,6 @@ def test_info_shows_the_subcategories_of_tags_with_their_words(run, split_model)
     assert verb.startswith("VBD-0    ate 0.99, ")
 
 
-def test_words_are_ordered_by_their_probability(split_model):
-    grammar = spacy.load(split_model).get_pipe("constituency_parser").parameters
-    found = dict(subcategories(grammar, "NNS", 100))
-    level = grammar.depth
-    ids = grammar.lexicon.encode(grammar.lexicon.words)
-    first = int(grammar.lexicon.tag_substates[level][: grammar.symbols.tag_index["NNS"]].sum())
-    for index, pairs in enumerate(found.values()):
-        column = grammar.lexicon.scores(level, ids)[:, first + index]
-        expected = dict(zip(grammar.lexicon.words, column.tolist(), strict=True))
-        assert [prob for prob, _ in pairs] == sorted((p for p, _ in pairs), reverse=True)
-        assert {word: prob for prob, word in pairs} == {
-            word: prob for word, prob in expected.items() if prob >= 1e-4
-        }
-        assert pairs[0][1] in ("spoons", "bowls")
-
-
 def test_info_shows_the_productions_of_a_phrase(run, split_model):
     arguments = ["--component", "constituency_parser", "--label", "PP", "--top", "1"]
     lines = run("info", split_model, *arguments)[1].splitlines()[4:]
@@ -163,34 +87,6 @@ def test_info_says_that_weights_are_no_probabilities(run, conditional_model, spl
     assert "no probabilities" not in run("info", split_model, *arguments)[1]
     lines = run("info", conditional_model, *arguments, "--label", "NP")[1].splitlines()
     assert [line for line in lines if line.startswith("NP-0 ")]
-
-
-FEW = {"folds": 2, "max_iterations": 1, "weight": 0.5}
-
-
-@pytest.mark.parametrize(
-    ("architecture", "settings", "weight", "said"),
-    [
-        (
-            "SpanGrammar",
-            {**FEW, "l1_per_sentence": 0.0},
-            0.5,
-            r"  [\d,]+ weights of span features, ",
-        ),
-        ("MEstimatedGrammar", {}, 1, r"  \d+ features of fragments, \d+ of them with weights "),
-    ],
-)
-def test_info_says_that_trees_are_scored_again(run, tmp_path, architecture, settings, weight, said):
-    grammar = {"@architectures": "spacy_structlearn.LatentGrammar.v1", "rounds": 0}
-    trained(tmp_path, architecture, grammar=grammar, **settings)
-    arguments = ["--component", "constituency_parser"]
-    code, out, err = run("info", tmp_path / "model", *arguments)
-    assert (code, err) == (0, "")
-    assert f"scored again, and {weight} times the score of the grammar is added" in out
-    assert re.search(said, out)
-    code, out, _ = run("info", tmp_path / "model", *arguments, "--label", "NP")
-    assert code == 0
-    assert [line for line in out.splitlines() if line.startswith("NP-0 ")]
 
 
 @pytest.fixture(scope="module")
@@ -235,41 +131,7 @@ def test_info_shows_which_words_of_a_tag_are_alike(run, network_model):
     )
 
 
-def test_words_of_a_conditional_grammar_are_ordered_by_weight(conditional_model):
-    grammar = spacy.load(conditional_model).get_pipe("constituency_parser").parameters
-    assert is_conditional(grammar)
-    for tag in grammar.symbols.tags:
-        for _, pairs in subcategories(grammar, tag, 100):
-            weights = [weight for weight, _ in pairs]
-            assert weights == sorted(weights, reverse=True)
-            assert not weights or weights[-1] >= 1e-4 * min(weights[0], 1) > 0
-    assert grammar.levels[-1].entries.values.max() > 1
-
-
-@pytest.mark.parametrize("storage", STORAGES)
-def test_a_compact_generative_grammar_is_not_taken_for_a_conditional_one(split_model, storage):
-    grammar = spacy.load(split_model).get_pipe("constituency_parser").parameters
-    assert not is_conditional(grammar.compact(1e-6, storage))
-
-
-def test_an_empty_grammar_is_described():
-    assert not is_conditional(LatentGrammar.empty())
-    assert describe(LatentGrammar.empty()) == "latent grammar, empty"
-
-
 # --- the whole pipeline ---------------------------------------------------------------------------
-def test_info_of_a_pipeline(run, attaching_model):
-    code, out, err = run("info", attaching_model)
-    assert (code, err) == (0, "")
-    lines = out.splitlines()
-    assert lines[0].startswith("en_pipeline 0.0.0")
-    rows = {line.split()[0]: line.split()[1:] for line in lines if line}
-    assert rows["sentencizer"] == ["sentencizer", "0.0", "-"]
-    assert rows["pp_attacher"] == ["pp_attacher", "0.0", "2", "N", "V"]
-    assert rows["constituency_parser"][:2] == ["constituency_parser", "0.0"]
-    assert attaching_model in out
-
-
 def test_info_of_the_built_in_pipeline_has_scores_and_licence(run):
     out = run("info")[1]
     assert out.startswith("en_structlearn_sm ")

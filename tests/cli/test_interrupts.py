@@ -63,17 +63,6 @@ def test_a_signal_ends_a_command_at_once(tmp_path, number):
     assert left(tmp_path) == {"target": b"before"}
 
 
-@posix
-def test_signals_that_are_ignored_stay_ignored(tmp_path):
-    process = started(tmp_path / "target", interrupt=signal.SIG_IGN)
-    process.send_signal(signal.SIGINT)
-    with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(0.3)
-    process.terminate()
-    assert process.wait(20) == -signal.SIGTERM
-    process.communicate()
-
-
 def test_one_at_a_time(tmp_path):
     target, lock = tmp_path / "out", tmp_path / "out" / ".lock"
     for _ in range(2):

@@ -5,14 +5,12 @@ import sys
 
 import numpy as np
 import pytest
-import spacy
-from cli.toys import PARSED, TEXT
+from cli.toys import TEXT
 
 import spacy_structlearn
 from spacy_structlearn import cli
 from spacy_structlearn.cli.common import pipelines
 from spacy_structlearn.cli.common.files import written
-from spacy_structlearn.pipeline.storage.built_in import is_built_in
 
 
 # --- help and version -----------------------------------------------------------------------------
@@ -20,16 +18,7 @@ def test_version(run):
     assert run("--version") == (0, f"{spacy_structlearn.__version__}\n", "")
 
 
-def test_no_arguments_print_the_help(run):
-    _, out, err = run()
-    assert "Usage" in out + err
-
-
 # --- parse: errors --------------------------------------------------------------------------------
-def test_an_unknown_format_is_a_usage_error(run, model):
-    assert run("parse", TEXT, "--model", model, "--format", "xml")[0] == 2
-
-
 def test_errors_that_no_input_explains_keep_their_traceback(run, monkeypatch):
     def broken(model):
         raise ValueError("a bug")
@@ -63,18 +52,6 @@ def test_help_does_not_wait_for_spacy_to_be_imported():
         assert f"Usage: structlearn {command}" in done.stdout
 
 
-def test_help_names_every_command_in_a_line_that_is_not_cut(run):
-    shown = run("--help")[1].partition("Commands:\n")[2].splitlines()
-    assert [line.split()[0] for line in shown] == COMMANDS
-    assert not [line for line in shown if line.endswith("...")]
-
-
-def test_an_unknown_command_is_a_wrong_use(run):
-    code, out, err = run("prase")
-    assert (code, out) == (2, "")
-    assert "'prase'" in err
-
-
 @pytest.mark.parametrize("command", ["parse", "apply"])
 def test_a_reader_that_goes_away_is_no_error(model, command):
     arguments = {"parse": ["-", "--model", model], "apply": [model, "-", "-"]}[command]
@@ -89,15 +66,6 @@ def test_a_reader_that_goes_away_is_no_error(model, command):
     _, err = process.communicate(b"The old dog slept.\n" * 1000)
     assert err == b""
     assert process.returncode == 1
-
-
-def test_the_name_of_the_built_in_pipeline(run, monkeypatch, tmp_path, model):
-    monkeypatch.chdir(tmp_path)
-    assert is_built_in("en_structlearn_sm")
-    assert not is_built_in(model)
-    # A directory of its name goes before.
-    spacy.load(model).to_disk("en_structlearn_sm")
-    assert run("parse", TEXT, "--model", "en_structlearn_sm")[1].splitlines() == PARSED
 
 
 # --- files ----------------------------------------------------------------------------------------

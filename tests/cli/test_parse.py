@@ -2,10 +2,8 @@
 
 import gzip
 import json
-import os
 import re
 from pathlib import Path
-from threading import Thread
 
 import numpy as np
 import pytest
@@ -14,7 +12,7 @@ from cli.toys import PARSED, TEXT, TREES, docs_of
 from hypothesis import given
 from hypothesis import strategies as st
 from spacy.language import Language
-from spacy.tokens import Doc, Span, SpanGroup, Token
+from spacy.tokens import Doc, SpanGroup
 from spacy.vocab import Vocab
 
 import spacy_structlearn
@@ -75,13 +73,6 @@ def test_paragraphs_are_what_stands_between_blank_lines(lines, most):
         assert len(text) > most or text == "".join(lines).strip()
 
 
-@pytest.mark.parametrize("unit", [Unit.paragraph, Unit.file])
-def test_a_text_too_long_is_not_read_to_its_end(unit):
-    lines = iter(["Run!\n"] * 1000)
-    assert next(cut(lines, unit, 12)) == "Run!\nRun!\nRun!"
-    assert len(list(lines)) >= (0 if unit is Unit.paragraph else 997)
-
-
 def test_a_byte_order_mark_is_no_part_of_the_text(run, model, tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("The old dog slept.\n", encoding="utf-8-sig")
@@ -95,12 +86,6 @@ def test_a_byte_order_mark_is_no_part_of_the_text(run, model, tmp_path):
 def test_nothing_to_parse_prints_nothing(run, model, text, format):
     assert run("parse", text, "--model", model, "--format", format) == (0, "", "")
     assert run("parse", "-", "--model", model, "--format", format, stdin=text) == (0, "", "")
-
-
-def test_a_text_longer_than_any_file_name(run, model):
-    text = " ".join(["The old dog slept."] * 400)
-    assert len(text) > 5000
-    assert run("parse", text, "--model", model)[1].splitlines() == PARSED[:1] * 400
 
 
 # --- a text or the name of a file ----------------------------------------------------------
@@ -143,29 +128,6 @@ def test_names_of_files_look_like_one(path, tmp_path, monkeypatch):
     assert looks_like_a_path(path)
 
 
-def test_what_looks_like_a_path_can_be_parsed(run, tmp_path):
-    spacy.blank("en").to_disk(tmp_path / "blank")
-    out = run("parse", "-", "--model", tmp_path / "blank", stdin="dog.txt\n")[1]
-    assert out == "dog.txt\n"
-
-
-@pytest.mark.parametrize("name", ["my notes.txt", "notes", "Run!", "and.or"])
-def test_any_name_of_a_file_that_is_there_is_read(run, model, tmp_path, monkeypatch, name):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / name).write_text("The old dog slept.\n", encoding="utf8")
-    assert run("parse", name, "--model", model)[1].splitlines() == PARSED[:1]
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
-def test_a_named_pipe_is_read(run, model, tmp_path):
-    """What a shell puts in place of <(command)."""
-    os.mkfifo(tmp_path / "pipe")
-    writer = Thread(target=(tmp_path / "pipe").write_text, args=("The old dog slept.\n",))
-    writer.start()
-    assert run("parse", tmp_path / "pipe", "--model", model)[1].splitlines() == PARSED[:1]
-    writer.join()
-
-
 # --- what is printed -----------------------------------------------------------------------
 def test_conll_columns(run, model):
     out = run("parse", TEXT, "--model", model, "--format", "conll")[1]
@@ -173,25 +135,6 @@ def test_conll_columns(run, model):
         "The\tDT\tB-NP\nold\tJJ\tI-NP\ndog\tNN\tI-NP\nslept\tVBD\tO\n.\t.\tO\n\n"
         "My\tPRP$\tB-NP\nsister\tNN\tI-NP\nbought\tVBD\tO\napples\tNNS\tB-NP\n.\t.\tO\n\n"
     )
-
-
-def test_jsonl_offsets_are_those_of_the_text(run, model):
-    text = "  The  old dog slept.\tRun! "
-    (line,) = run("parse", text, "--model", model, "--format", "jsonl")[1].splitlines()
-    parsed = json.loads(line)
-    text = parsed["text"]
-    assert text == "The  old dog slept.\tRun!"
-
-    def covered(key):
-        return [text[span["start"] : span["end"]] for span in parsed[key]]
-
-    tags = ("DT", "JJ", "NN", "VBD", ".", "VB", ".")
-    assert covered("tokens") == ["The", "old", "dog", "slept", ".", "Run", "!"]
-    assert [token["tag"] for token in parsed["tokens"]] == list(tags)
-    assert covered("sents") == ["The  old dog slept.", "Run!"]
-    assert covered("np_chunks") == ["The  old dog"]
-    assert parsed["np_chunks"][0]["label"] == "NP"
-    assert 0 < parsed["np_chunks"][0]["prob"] <= 1
 
 
 BLANKS = "  The old\n\n dog slept. \n\n\n Run! \n"
@@ -226,36 +169,7 @@ def test_trees_are_printed_above_the_chunks(run, parsing_model):
     assert out.splitlines() == [TREES[0], PARSED[0], TREES[1], "Run/VB !/."]
 
 
-def test_trees_in_jsonl(run, model, parsing_model):
-    out = run("parse", "The old dog slept.", "--model", parsing_model, "--format", "jsonl")[1]
-    parsed = json.loads(out)
-    assert parsed["trees"] == [f"(TOP {TREES[0]})"]
-    assert parsed["parse_failures"] == []
-    noun_phrase = parsed["constituents"][1]
-    assert 0 < noun_phrase.pop("prob") <= 1
-    assert noun_phrase == {"start": 0, "end": 11, "label": "NP"}
-    assert "trees" not in json.loads(run("parse", "Run!", "--model", model, "--format", "jsonl")[1])
-
-
 # --- attachments of prepositional phrases --------------------------------------------------
-
-
-def test_attachments_in_jsonl(run, model, attaching_model):
-    text = "Run!  She ate soup with  spoons."
-    parsed = json.loads(run("parse", text, "--model", attaching_model, "--format", "jsonl")[1])
-    (found,) = parsed["pp_attachments"]
-    assert 0.5 <= found.pop("prob") <= 1
-    label = found.pop("label")
-    assert label == "V"
-    roles = {
-        role: text[part["start"] : part["end"]] for role, part in found.items() if role[0] in "vnpo"
-    }
-    assert roles == {"verb": "ate", "noun": "soup", "prep": "with", "object": "spoons"}
-    assert text[found["start"] : found["end"]] == "with  spoons"
-    out = run("parse", "Run!", "--model", model, "--format", "jsonl")[1]
-    assert "pp_attachments" not in json.loads(out)
-    out = run("parse", "Run!", "--model", attaching_model, "--format", "jsonl")[1]
-    assert json.loads(out)["pp_attachments"] == []
 
 
 def test_gold_attachments_are_printed_without_a_probability():
@@ -309,29 +223,6 @@ def test_frames_are_printed_below_their_sentence(run, labeling_model):
     ]
 
 
-def test_columns_of_propbank(run, labeling_model, tmp_path):
-    """Without a parser the trees are flat."""
-    (tmp_path / "in.txt").write_text("The old dog slept. Run!\n\nYes.\n", encoding="utf8")
-    source = tmp_path / "in.txt"
-    code, out, err = run("parse", source, "--model", labeling_model, "--format", "conll")
-    assert (code, err) == (0, "")
-    rows = [line.split("\t") for line in out.splitlines()]
-    assert rows == [
-        ["0", "0", "0", "The", "DT", "(TOP*", "-", "-", "(ARG0*"],
-        ["0", "0", "1", "old", "JJ", "*", "-", "-", "*"],
-        ["0", "0", "2", "dog", "NN", "*", "-", "-", "*)"],
-        ["0", "0", "3", "slept", "VBD", "*", "sleep", "sleep.01", "(V*)"],
-        ["0", "0", "4", ".", ".", "*)", "-", "-", "*"],
-        [""],
-        ["0", "1", "0", "Run", "VB", "(TOP*", "run", "-", "(V*)"],
-        ["0", "1", "1", "!", ".", "*)", "-", "-", "*"],
-        [""],
-        ["1", "0", "0", "Yes", "XX", "(TOP*", "-", "-"],
-        ["1", "0", "1", ".", ".", "*)", "-", "-"],
-        [""],
-    ]
-
-
 def words_of_frames(doc):
     """The frames of a Doc over its words: white space tokens do not count."""
     words = [token.i for token in doc if not token.is_space]
@@ -370,15 +261,6 @@ def test_columns_of_propbank_are_read_again(run, tmp_path):
             assert words_of_frames(again) == words_of_frames(doc)
 
 
-def test_columns_of_conll2000_are_read_again(run, model, tmp_path):
-    columns, target = tmp_path / "chunks", tmp_path / "chunks.spacy"
-    columns.write_text(run("parse", TEXT, "--model", model, "--format", "conll")[1])
-    assert run("convert", columns, target)[0] == 0
-    found = [[chunk.text for chunk in doc._.np_chunks] for doc in docs_of(target)]
-    assert found == [["The old dog"], ["My sister", "apples"]]
-    assert docs_of(target)[0][0].tag_ == "DT"
-
-
 def test_frames_that_overlap_themselves_make_no_columns():
     doc = Doc(Vocab(), words=["She", "saw"])
     set_spans(doc, "srl", extensions.frame_spans([(1, None, [("ARG0", 0, 2)])]))
@@ -387,47 +269,8 @@ def test_frames_that_overlap_themselves_make_no_columns():
     assert list(printed(doc, Format.text))[1:] == ["[ARG0 She [V saw]]"]
 
 
-def test_frames_in_jsonl(run, model, labeling_model):
-    text = "Run! My sister bought  apples."
-    out = run("parse", text, "--model", labeling_model, "--format", "jsonl")[1]
-    first, second = json.loads(out)["frames"]
-    assert first == {
-        **{"predicate": {"start": 0, "end": 3}, "roleset": None, "prob": 0.5, "arguments": []},
-        **{"sentence": 0, "verb": "Run", "description": "[V: Run] !", "tags": ["B-V", "O"]},
-    }
-    assert (second["roleset"], second["prob"]) == ("buy.01", 0.6667)
-    covered = [
-        (part.get("label"), text[part["start"] : part["end"]], part.get("prob"))
-        for part in (second["predicate"], *second["arguments"])
-    ]
-    assert covered[0][1] == "bought"
-    assert covered[1] == ("ARG0", "My sister", 0.8333)
-    assert covered[2][0] == "ARG1"
-    assert covered[2][1].strip() == "apples"
-    assert list(second)[:4] == ["predicate", "roleset", "prob", "arguments"]
-    assert list(second["arguments"][0]) == ["start", "end", "label", "prob"]
-    out = run("parse", "Yes.", "--model", labeling_model, "--format", "jsonl")[1]
-    assert json.loads(out)["frames"] == []
-    assert "frames" not in json.loads(run("parse", text, "--model", model, "--format", "jsonl")[1])
-
-
-@pytest.fixture
-def unregistered():
-    """Extensions as in a process where no component of ours was made yet."""
-    registered = (
-        *((Doc, "np_chunks"), (Token, "np_iob"), (Span, "np_chunk_prob")),
-        *((Doc, "frames"), (Token, "srl")),
-    )
-    for target, name in registered:
-        target.remove_extension(name)
-    yield
-    extensions.register()
-
-
 @pytest.mark.parametrize("format", ["text", "conll", "jsonl"])
-def test_a_pipeline_without_sentences_tags_and_chunks_can_be_printed(
-    run, tmp_path, format, unregistered
-):
+def test_a_pipeline_without_sentences_tags_and_chunks_can_be_printed(run, tmp_path, format):
     spacy.blank("en").to_disk(tmp_path / "blank")
     code, out, err = run("parse", "Run! Run!", "--model", tmp_path / "blank", "--format", format)
     assert (code, err) == (0, "")

@@ -1,6 +1,6 @@
 """`structlearn render`: a page of HTML from text or from Docs."""
 
-from cli.toys import TEXT, gold_docs
+from cli.toys import gold_docs
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
 
@@ -11,15 +11,6 @@ def test_a_page_on_standard_output(run, parsing_model):
     assert out.startswith("<!DOCTYPE html>")
     assert "<title>The old dog slept.</title>" in out
     assert "<svg" in out
-
-
-def test_a_page_as_a_file(run, model, tmp_path):
-    path = tmp_path / "new" / "page.html"
-    arguments = ["--model", model, "-o", path, "--title", "Dogs & sisters"]
-    assert run("render", TEXT, *arguments) == (0, f"{path}\n", "")
-    page = path.read_text(encoding="utf8")
-    assert "<title>Dogs &amp; sisters</title>" in page
-    assert "sister" in page
 
 
 def test_a_whole_file_is_one_text(run, model, tmp_path):
@@ -39,9 +30,3 @@ def test_docs_are_drawn_as_they_are(run, model, tmp_path):
     # Of gold chunks there are no probabilities, of predicted ones there are.
     assert "<i>" not in page
     assert "<i>" in run("render", "The old dog slept.", "--model", model)[1]
-
-
-def test_nothing_is_a_page_too(run, model):
-    code, page, err = run("render", "", "--model", model)
-    assert (code, err) == (0, "")
-    assert "<title>No text</title>" in page

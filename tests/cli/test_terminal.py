@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tqdm import tqdm
 
-from spacy_structlearn.cli.common.terminal import VisibleBytes, VisibleText, echo
+from spacy_structlearn.cli.common.terminal import VisibleText, echo
 from spacy_structlearn.visible import HIDDEN, visible
 
 HOSTILE = "A \x1b[31mred \x1b]0;title\x07 dog\u202e\x9b2J barked."
@@ -47,12 +47,6 @@ def test_visible(text, shown):
     assert visible(text) == shown
 
 
-def test_bytes():
-    held = io.BytesIO()
-    assert VisibleBytes(held).write("é\x1b".encode()) == 3
-    assert held.getvalue() == r"é\u001b".encode()
-
-
 @pytest.mark.parametrize("raw", [False, True])
 @pytest.mark.parametrize("terminal", [False, True])
 def test_raw_is_not_for_terminals(raw, terminal, monkeypatch):
@@ -71,14 +65,6 @@ def test_parse_to_a_pipe(run, model):
     code, out, err = run("parse", HOSTILE, "--model", model, "--raw")
     assert (code, err) == (0, "")
     assert "\x1b" in out
-
-
-def test_errors_and_names(run, tmp_path):
-    name = tmp_path / "missing\x1b[2J.txt"
-    code, out, err = run("parse", name)
-    assert (code, out) == (1, "")
-    assert r"missing\u001b[2J.txt" in err
-    assert not HIDDEN.search(err)
 
 
 def test_messages_of_usage_logs_and_tracebacks(run, model, monkeypatch):
@@ -112,17 +98,6 @@ def test_progress_bars_work_on_guarded_streams():
     assert {"\r", "\x1b"} <= set(bare.getvalue())
     assert r"\u0007" in guarded.getvalue()
     assert HIDDEN.findall(bare.getvalue()) == HIDDEN.findall(guarded.getvalue())
-
-
-def test_a_name_that_is_not_utf8_in_json(run, tmp_path):
-    path = tmp_path / "k\udcff.trees"
-    try:
-        path.write_text("(S (NP (NN dog)) (VP (VBD ran)))\n", encoding="utf8")
-    except OSError:
-        pytest.skip("the file system has only names in UTF-8")
-    code, out, err = run("find", "NP", path, "--format", "jsonl")
-    assert (code, err) == (0, "")
-    assert json.loads(out)["file"] == str(path)
 
 
 @pytest.mark.parametrize("command", [["parse", "--raw"], ["apply", "--unit", "file"]])

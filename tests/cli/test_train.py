@@ -2,7 +2,7 @@
 
 import pytest
 import spacy
-from cli.toys import TREES, one_line_error
+from cli.toys import one_line_error
 
 
 @pytest.fixture
@@ -79,20 +79,7 @@ def test_a_missing_path_is_named(run, config, gold, tmp_path):
         one_line_error(result, "SL091", "--paths.train and --paths.dev")
 
 
-def test_trees_are_to_be_converted(run, config, data, tmp_path):
-    (tmp_path / "trees").write_text(TREES[0], encoding="utf8")
-    result = run(
-        "train", config, "-o", tmp_path / "model", *data, "--paths.train", tmp_path / "trees"
-    )
-    error = one_line_error(result, "SL013", "not compressed as a DocBin", "`structlearn convert`")
-    assert "v2" not in error
-
-
 def test_a_gpu_is_refused_and_a_cpu_is_not(run, config, data, tmp_path):
     output = tmp_path / "model"
     one_line_error(run("train", config, "-o", output, *data, "--gpu-id", "0"), "SL092", "0")
     assert run("train", config, "-o", output, *data, "--gpu-id", "-1")[0] == 0
-
-
-def test_an_output_is_required(run, config, data):
-    assert run("train", config, *data)[0] == 2

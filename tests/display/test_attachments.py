@@ -43,13 +43,6 @@ def test_a_phrase_of_the_noun_has_its_colour():
     assert colors(line) == [COLORS["V"], COLORS["N"], COLORS["N"]]
 
 
-def test_a_label_that_is_neither_leaves_the_head_open():
-    doc = annotated(DOOR, {"pp_attachments": list(site_spans([Site(1, 4, 5, 7, 5, 8, "X")]))})
-    (division,) = read_html(attachments_html(doc))
-    assert [label for label, _, _ in marks(division)] == ["V", "N", "→ ?"]
-    assert [mark.get("class") for mark in division.iter("mark")] == ["other", "other", None]
-
-
 def test_each_phrase_has_a_line_and_a_span_those_of_its_sentences():
     sites = [Site(1, 2, 3, 4, 3, 5, "V"), Site(6, 7, 8, 9, 8, 10, "N")]
     words = ["I", "saw", "men", "in", "boats", "you", "met", "men", "of", "honour"]
@@ -62,14 +55,6 @@ def test_each_phrase_has_a_line_and_a_span_those_of_its_sentences():
     (division,) = read_html(attachments_html(doc[6:7]))
     assert len(division.findall("p")) == 1
     assert "honour" in text(division)
-
-
-def test_what_lies_in_another_sentence_is_left_out():
-    doc = annotated(
-        DOOR, {"pp_attachments": list(site_spans([Site(1, 4, 5, 7, 5, 8, "V")]))}, starts=(0, 4)
-    )
-    (division,) = read_html(attachments_html(doc))
-    assert [words for _, words, _ in marks(division)] == ["door", "of the shed"]
 
 
 def test_a_doc_without_attachments():

@@ -91,25 +91,6 @@ def test_a_frame_is_a_line_with_each_argument_in_brackets():
     )
 
 
-def test_arguments_within_one_another_are_nested():
-    arguments = [("ARG1", 0, 4), ("ARG2", 3, 4), ("ARG0", 0, 1)]
-    line = frame_text(["a", "b", "c", "d"], 1, "b.01", arguments)
-    assert line == "[ARG1 [ARG0 a] [V b.01 b] c [ARG2 d]]"
-    # The roleset is that of the predicate, not of an argument that begins with it.
-    assert frame_text(["a"], 0, "a.01", [("ARG1", 0, 1)]) == "[ARG1 [V a.01 a]]"
-
-
-@given(plain_frames())
-def test_text_without_brackets_is_the_sentence(case):
-    n, frames = case
-    words = [f"w{i}" for i in range(n)]
-    for predicate, roleset, arguments in frames:
-        line = frame_text(words, predicate, roleset, arguments)
-        pieces = [piece for piece in line.split() if piece[0] != "[" and piece != roleset]
-        assert [piece.rstrip("]") for piece in pieces] == words
-        assert line.count("[") == line.count("]") == 1 + len(arguments)
-
-
 @pytest.mark.parametrize(
     ("predicate", "arguments"),
     [(3, []), (-1, []), (0, [("ARG1", 2, 4)]), (0, [("ARG1", 2, 2)]), (0, [("ARG1", -1, 2)])],

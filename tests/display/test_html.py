@@ -1,21 +1,17 @@
 """Labelled spans over words, read back from their HTML."""
 
 import pytest
-from display.drawn import VOCABS, annotated, marks, pizza, placed_words, read_html, text
+from display.drawn import annotated, marks, pizza, placed_words, read_html, text
 from hypothesis import given
 from hypothesis import strategies as st
-from spacy.tokens import Doc
 
 from spacy_structlearn.display.html import (
     GRAY,
     STYLE,
-    Html,
     LabelledSpan,
     Page,
-    Svg,
     by_sentence,
     direction,
-    extension,
     fragment,
     sentences,
     spans_html,
@@ -58,11 +54,6 @@ def test_every_span_has_its_label_once_before_its_first_word(case):
             assert first == words[spans[int(mark.get("title")[1:])].start]
 
 
-def test_a_span_that_crosses_another_is_drawn_in_pieces():
-    html = spans_html("abcde", [LabelledSpan(0, 3, "X"), LabelledSpan(2, 5, "Y")])
-    assert marks(read_html(html)) == [("X", "a b c", "X"), ("Y", "c", "Y"), ("", "d e", "Y")]
-
-
 def test_lines_of_spans_with_others_inside_lie_lower():
     spans = [LabelledSpan(0, 4, "A"), LabelledSpan(1, 3, "B"), LabelledSpan(1, 2, "C")]
     styles = [m.get("style") for m in read_html(spans_html("abcd", spans)).iter("mark")]
@@ -75,12 +66,6 @@ def test_the_probability_is_text_and_with_more_digits_a_tooltip():
         ("NP 0.99", "a", "NP 0.9877"),
         ("VP 0.00", "b", "why"),
     ]
-
-
-def test_tags_stand_behind_words_unless_they_are_the_same():
-    root = read_html(spans_html(["a", "b", ".", "c"], [], ["DT", "", ".", "<N>"]))
-    assert text(root) == "aDT b . c<N>"
-    assert [text(sub) for sub in root.iter("sub")] == ["DT", "<N>"]
 
 
 def test_labels_colours_notes_and_words_are_escaped():
@@ -130,21 +115,7 @@ def test_items_come_to_their_sentences_and_others_are_left_out():
     assert by_sentence([], [1], lambda i: i) == []
 
 
-def test_an_extension_that_is_not_registered_is_named():
-    doc = Doc(VOCABS["en"], words=["a"])
-    assert extension(doc, "np_chunks") == ()
-    with pytest.raises(StructlearnError, match=r"SL140.*doc\._\.no_such_layer"):
-        extension(doc, "no_such_layer")
-
-
 # --- what a notebook shows ------------------------------------------------------------------------
-def test_a_notebook_asks_drawings_for_what_they_are():
-    assert Svg("<svg/>")._repr_svg_() == "<svg/>"
-    assert Html("<p>")._repr_html_() == "<p>"
-    assert not hasattr(Svg("<svg/>"), "_repr_html_")
-    assert Svg('<svg aria-label="a" width="12.5" height="7">').width == 12.5
-
-
 def test_a_page_is_shown_in_a_frame_of_its_own():
     page = Page('<!DOCTYPE html>\n<p title="&quot;">&amp;</p>')
     (frame,) = read_html(page._repr_html_())

@@ -17,8 +17,6 @@ from display.drawn import (
     read_html,
     text,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from spacy.tokens import Doc, Span
 
 import spacy_structlearn
@@ -33,14 +31,12 @@ from spacy_structlearn.display.html import GRAY
 from spacy_structlearn.display.page import (
     FAILURES,
     FIRST_WORDS,
-    MOST_LEVELS,
     MOST_WORDS,
     OPEN_SENTENCES,
     page,
 )
 from spacy_structlearn.display.page import LAYERS as KEYS
 from spacy_structlearn.display.trees import indented_text, tree_svg
-from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline.extensions import frame_spans, set_spans
 from spacy_structlearn.trees.brackets import parse_tree
 
@@ -116,16 +112,6 @@ def test_a_tree_is_a_picture_and_text_with_its_probabilities():
         assert "".join(pre.itertext()) == tree
 
 
-def test_a_doc_without_probabilities():
-    wrong = pizza()
-    for key in KEYS:
-        wrong.spans[key].attrs["scores"] = wrong.spans[key].attrs["scores"][1:]
-    for doc in (pizza(scores=False), wrong):
-        root = drawn(doc)
-        assert not re.search(r"\d\.\d\d", text(root.find(".//main")))
-        assert headings(sentences(root)[0], 3) == HEADINGS
-
-
 @pytest.mark.parametrize("key", KEYS)
 def test_each_layer_may_be_the_only_one(key):
     (first, second) = sentences(drawn(pizza(key)))
@@ -134,25 +120,6 @@ def test_each_layer_may_be_the_only_one(key):
     tags = [] if key in KEYS[:2] else ["Tags"]
     assert headings(first, 3) == [*tags, name]
     assert headings(second, 3) == [*tags, *([name] if key != "pp_attachments" else [])]
-
-
-def test_without_layers_words_and_tags_remain():
-    words = ["It", "rained"]
-    (sentence,) = sentences(drawn(Doc(VOCABS["en"], words=words, tags=["PRP", "VBD"])))
-    assert text(sentence) == "It rained Tags ItPRP rainedVBD"
-    (sentence,) = sentences(drawn(Doc(VOCABS["en"], words=words)))
-    assert text(sentence) == "It rained"
-
-
-def test_a_sentence_with_several_tops_and_one_of_one_word():
-    brackets = [("NP", 0, 1), ("VP", 1, 2), ("INTJ", 2, 3)]
-    doc = annotated(["I", "ran", "Oh", "Hm"], {"constituents": brackets}, starts=(0, 2, 3))
-    texts = ["".join(s.find(".//pre").itertext()).splitlines() for s in sentences(drawn(doc))]
-    assert [[line.lstrip("├└│─ ") for line in lines] for lines in texts] == [
-        ["TOP", "NP 0.99", "XX I", "VP 0.98", "XX ran"],
-        ["INTJ 0.97", "XX Oh"],
-        ["XX Hm"],
-    ]
 
 
 def test_probabilities_stay_with_their_brackets():
@@ -176,15 +143,6 @@ def test_fallback_trees_are_named():
     assert "fallback" in notes[0]
     assert "too long" in notes[1]
     assert list(second.iter("p")) == []
-
-
-def test_a_very_deep_tree_is_written_in_brackets():
-    n = MOST_LEVELS + 1
-    spans = [("X", i, n) for i in range(n - 1)]
-    (sentence,) = sentences(drawn(annotated(["a"] * n, {"constituents": spans})))
-    assert parse_tree(text(sentence.find(".//pre"))).height == n
-    (sentence,) = sentences(drawn(annotated(["a"] * 9, {"constituents": [("X", 0, 9)]})))
-    assert "├─" in text(sentence.find(".//pre"))
 
 
 def repeated(times):
@@ -221,11 +179,6 @@ def test_of_a_long_sentence_the_first_words_are_drawn():
     assert len(found["Roles"][0]) == 7
 
 
-def test_the_page_of_a_long_sentence_grows_with_its_text():
-    short, long = (repeated(times) for times in (100, 400))
-    assert len(page(long)) - len(page(short)) < 1.1 * (len(long.text) - len(short.text))
-
-
 # --- the page as a whole --------------------------------------------------------------------------
 def test_one_doc_needs_no_list_of_docs_and_no_level_of_headings():
     root = drawn(pizza(), title="A <page>")
@@ -250,14 +203,6 @@ def test_several_docs_have_headings_and_are_listed():
     assert len(ids) == len(set(ids))
     assert [link.get("href") for link in links] == [f"#d{n}" for n in (1, 2, 3, 4)]
     assert {link.get("href")[1:] for link in links} <= set(ids)
-
-
-def test_a_span_is_drawn_with_its_sentences():
-    doc = pizza()
-    (sentence,) = sentences(drawn(doc[9:10]))
-    assert text(sentence.find("summary")) == "It rained ."
-    assert headings(sentence, 3) == ["Tree", "Chunks", "Roles"]
-    assert len(sentences(drawn([doc[0:1], doc]))) == 3
 
 
 def test_of_many_sentences_only_the_first_are_open():
@@ -312,15 +257,6 @@ def test_the_colours_of_both_schemes_can_be_read():
     }
 
 
-def test_what_scrolls_can_be_reached_and_has_a_name():
-    scrolling = [e for e in drawn(pizza()).iter("div") if e.get("class") == "scroll"]
-    assert len(scrolling) == 4
-    for element in scrolling:
-        assert element.get("tabindex") == "0"
-        assert element.get("role")
-        assert element.get("aria-label")
-
-
 STRANGE = ["<script>alert(1)</script>", "&amp;", "\"'><b>", "</details>", "a\0b", "\ud800", "{bg}"]
 
 
@@ -344,22 +280,7 @@ def test_words_tags_labels_and_titles_are_escaped():
     assert {"<i>&", *shown} <= {t.text for t in svg.iter("text")}
 
 
-@settings(deadline=None, max_examples=20)
-@given(st.lists(st.text(min_size=1, max_size=4), max_size=6))
-def test_any_words_can_be_drawn(words):
-    words = [word for word in words if word.isprintable() or max(word) < "\ud800"]
-    doc = annotated(words, {"constituents": [("S", 0, len(words))] if words else []})
-    read_html(page(doc, title=" ".join(words)))
-
-
 # --- errors ---------------------------------------------------------------------------------------
-@pytest.mark.parametrize("thing", ["", "text", None, 3, ["text"], [None]])
-def test_only_docs_and_spans_can_be_drawn(thing):
-    kind = type(thing[0] if isinstance(thing, list) else thing).__name__
-    with pytest.raises(StructlearnError, match=f"SL141.*type {kind}\\."):
-        page(thing)
-
-
 def test_extensions_that_are_not_registered_are_named():
     code = (
         "from spacy.tokens import Doc\n"

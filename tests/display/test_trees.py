@@ -42,13 +42,6 @@ def ducks() -> Tree:
     )
 
 
-def deep(depth: int) -> Tree:
-    tree = Tree.leaf("NN", "end")
-    for _ in range(depth):
-        tree = Tree("NP", [tree, Tree.leaf("DT", "the")])
-    return tree
-
-
 # --- text -----------------------------------------------------------------------------------
 
 
@@ -81,31 +74,6 @@ def test_indented_where_it_does_not_fit():
         "│     └─ NNS ducks",
         "└─ . .",
     ]
-
-
-def test_ascii_lines():
-    tree = parse_tree("(S (NP (NN ─)) (VP (VB go) (RB on)))")
-    assert tree_text(tree, ascii=True).splitlines() == [
-        "  S",
-        "+-+-+",
-        "NP  VP",
-        "|  ++-+",
-        "NN VB RB",
-        "─  go on",
-    ]
-    assert tree_text(tree, ascii=True, width=1).splitlines()[1:3] == ["+- NP", "|  +- NN ─"]
-
-
-def test_wide_characters_take_two_columns():
-    assert [columns(text) for text in ("duck", "猫", "ﾈｺ", "e\u0301", "a\u200db")] == [
-        4,
-        2,
-        2,
-        1,
-        2,
-    ]
-    tree = parse_tree("(S (NP (NN 猫カフェ)) (VP (VV 行く)))")
-    assert tree_text(tree).splitlines()[-2:] == ["   NN     VV", "猫カフェ 行く"]
 
 
 def test_white_space_and_control_characters_cannot_break_the_lines():
@@ -151,16 +119,6 @@ def test_every_line_joins_two_nodes(tree):
     nodes = list(tree.subtrees())
     assert down == sum(not node.is_leaf for node in nodes)
     assert up == len(nodes) - 1
-
-
-@given(TREES)
-def test_upright_text_has_all_labels_words_and_levels(tree):
-    lines = tree_text(tree, width=None).splitlines()
-    assert len(lines) == 2 * tree.height
-    assert lines[-1].split() == tree.words()
-    assert lines[-2].split() == tree.tags()
-    labels = [name for line in lines[:-2:2] for name in re.findall(r"[^\s│]+(?:\|LABEL)?", line)]
-    assert sorted(labels) == sorted(label for label, _, _ in tree.spans())
 
 
 @given(TREES)
@@ -292,11 +250,6 @@ def test_right_to_left_is_the_mirror_image(tree):
 # --- LaTeX ----------------------------------------------------------------------------------
 
 
-def test_unknown_package():
-    with pytest.raises(StructlearnError, match=r"SL114.*forest, qtree"):
-        tree_latex(ducks(), "tikz-qtree")
-
-
 NAMES = {
     "textbackslash": "\\",
     "textasciitilde": "~",
@@ -346,14 +299,3 @@ def test_latex_can_be_read_back(tree):
 
 
 # --- all ------------------------------------------------------------------------------------
-
-
-def test_very_deep_trees():
-    tree = deep(20_000)
-    assert len(tree_svg(tree, probabilities=[0.5] * 20_000)) < 20_000 * 600
-    assert len(tree_latex(tree)) < 20_000 * 200
-    assert len(tree_text(deep(1000)).splitlines()) == 2001
-    unary = Tree.leaf("NN", "end")
-    for _ in range(20_000):
-        unary = Tree("NP", [unary])
-    assert len(tree_text(unary).splitlines()) == 40_002
