@@ -406,14 +406,23 @@ cdef inline int scaled(float* v, int n, const uint64_t* mask, int power) noexcep
 
     mask: of its substates, or NULL. power: before. Nodes of zeros have NOTHING.
     """
-    cdef float largest = 0.0, factor
+    cdef float largest = 0.0, second = 0.0, third = 0.0, fourth = 0.0, factor
     cdef int x, e
     if mask != NULL:
         for x in range(n):
             if not mask[0] >> x & 1:
                 v[x] = 0.0
-    for x in range(n):
+    # Four at a time, which do not wait for each other.
+    for x in range(0, n - 3, 4):
         largest = v[x] if v[x] > largest else largest
+        second = v[x + 1] if v[x + 1] > second else second
+        third = v[x + 2] if v[x + 2] > third else third
+        fourth = v[x + 3] if v[x + 3] > fourth else fourth
+    for x in range(n - n % 4, n):
+        largest = v[x] if v[x] > largest else largest
+    second = second if second > third else third
+    largest = largest if largest > second else second
+    largest = largest if largest > fourth else fourth
     if largest == 0.0:
         return NOTHING
     e = exponent_of(largest)
