@@ -415,18 +415,10 @@ class ChartParser:
         labels, tags = names[bracket].tolist(), names[is_tag].tolist()
         first, last = starts[bracket].tolist(), ends[bracket].tolist()
         calibrated = calibrate(probabilities[bracket], self.temperature)
+        rows = zip(pairwise(bounds), pairwise(tag_bounds), strict=True)
         return [
-            Parse(
-                labels[low:high],
-                first[low:high],
-                last[low:high],
-                calibrated[low:high],
-                tags[tag_low:tag_high],
-                root=own.root,
-            )
-            for (low, high), (tag_low, tag_high) in zip(
-                pairwise(bounds), pairwise(tag_bounds), strict=True
-            )
+            Parse(labels[a:b], first[a:b], last[a:b], calibrated[a:b], tags[c:d], root=own.root)
+            for (a, b), (c, d) in rows
         ]
 
     def _scores(self, requests: list[_Request], tag_weight: float) -> list[NDArray[np.float32]]:

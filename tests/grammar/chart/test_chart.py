@@ -135,13 +135,6 @@ def test_a_grammar_without_phrases():
     assert not check_posteriors(grammar, ["w", "w", "w"])
 
 
-def test_no_parse():
-    grammar = random_grammar(1, n_levels=1)
-    rows = scores_of(grammar, sentence(1, 4))[0]
-    rows[2] = 0
-    assert coarse_items(grammar, rows) == (-np.inf, None)
-
-
 @pytest.mark.parametrize("power", [-110, -30, 30, 120])
 def test_the_scale_of_words_shifts_the_likelihood_alone(power):
     grammar = random_grammar(2, n_levels=1)
@@ -170,36 +163,6 @@ def test_cells_without_nodes_take_nothing_from_others():
     assert log_z == pytest.approx(-590 * np.log(2))
     tags = {(i, i + 1, int(i == 59)) for i in range(60)}
     assert items == tags | {(i, 60, 2) for i in range(59)}
-
-
-def test_states_that_lead_nowhere_take_nothing_from_others():
-    # The only tree is of improbable P and Q. C is a probable node over the same number of a and b,
-    # where S would make the sentence 2**100 times more probable, but nothing can be an S there.
-    grammar = grammar_from(
-        ["a", "b"],
-        ["C", "D", "P", "Q", "R", "S"],
-        {
-            "R -> P Q": 0.5,
-            "R -> a S": 0.5,
-            "S -> P P": 1.0,
-            "P -> a P": 2.0**-9,
-            "Q -> b Q": 2.0**-9,
-            "C -> a D": 0.5,
-            "D -> C b": 0.5,
-            "C -> a b": 0.5,
-        },
-        {"P -> a": 2.0**-9, "Q -> b": 2.0**-9},
-        {"R": 1.0},
-        {("a", "a"): 1.0, ("b", "b"): 1.0},
-    )
-    rows = word_scores(grammar, ["a"] * 7 + ["b"] * 6, 0)
-    p, q, r = (grammar.symbols.names.index(label) for label in "PQR")
-    expected = {(0, 13, r), *((i, 7, p) for i in range(7)), *((i, 13, q) for i in range(7, 13))}
-    expected |= {(i, i + 1, int(i >= 7)) for i in range(13)}
-    for keep in (1e-6, 0.999999):
-        log_z, items = coarse_items(grammar, rows, keep)
-        assert log_z == pytest.approx(-(1 + 13 * 9) * np.log(2))
-        assert items == expected
 
 
 # --- packed forests ------------------------------------------------------------------------------

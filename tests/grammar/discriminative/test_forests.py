@@ -4,11 +4,7 @@ import numpy as np
 import pytest
 from grammar import treebanks
 from grammar.grammars import (
-    numpy_inside,
     numpy_log_likelihood,
-    numpy_posteriors,
-    random_grammar,
-    sentence,
     tree_log_probability,
     word_scores,
 )
@@ -24,7 +20,6 @@ from grammar.numpy_forest import (
 from spacy_structlearn.grammar.chart import _chart
 from spacy_structlearn.grammar.chart.compiled import compile_grammar
 from spacy_structlearn.grammar.discriminative.forests import (
-    coarse_forests,
     gold_grid,
 )
 from spacy_structlearn.grammar.discriminative.objective import without_backoff
@@ -112,37 +107,6 @@ def test_without_pruning_forests_are_the_chart(kind, binarization):
         assert z == pytest.approx(wanted[tree], rel=1e-6)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_coarse_forest_of_random_grammars(seed):
-    """Without a tree; what is listed is what NumPy has."""
-    grammar = random_grammar(seed, n_tags=3, n_phrases=3, n_levels=1, root_tags=True)
-    n_tags = grammar.symbols.n_tags
-    parser = compile_grammar(grammar)
-    for n in (1, 2, 5):
-        rows = word_scores(grammar, sentence(seed, n), 0)
-        none = np.full((n, n + 1, 3), -1, dtype=np.int32)
-        q = numpy_posteriors(grammar.levels[0], n_tags, rows)
-        n_made = int((np.maximum(*numpy_inside(grammar.levels[0], n_tags, rows)) > 0).sum())
-        for keep in (0.0, 0.01, 0.3):
-            found = _chart.Chart().coarse_forest(
-                parser, rows.astype(np.float32), none, keep, 0.1 * keep
-            )
-            if not q.total:
-                assert found is None
-                continue
-            z, made, arrays = found
-            assert made == n_made
-            assert z == pytest.approx(np.log(q.total), abs=1e-5)
-            sizes = np.diff(arrays["cell_item"])
-            spans = (np.repeat(arrays[name], sizes).tolist() for name in ("cell_i", "cell_j"))
-            listed = set(zip(*spans, arrays["item_symbol"].tolist(), strict=True))
-            best = np.maximum(q.lower, q.upper)
-            sure = {tuple(x) for x in np.argwhere(best > keep * 1.001 + 1e-9).tolist()}
-            assert sure <= listed
-            if keep:
-                assert listed <= {tuple(x) for x in np.argwhere(best > keep * 0.999).tolist()}
-
-
 # --- trees stay ----------------------------------------------------------------------------------
 @pytest.mark.parametrize("threshold", [0.0, 0.1, 2.0])
 @pytest.mark.parametrize("kind", KINDS)
@@ -177,23 +141,6 @@ def test_the_score_of_a_tree_is_in_its_forest(binarization):
             own = numpy_scores(of(forests, weights), tree, only_gold=True)
             assert own.log_z == pytest.approx(wanted, abs=1e-5)
             assert own.log_z <= found[tree] + 1e-6
-
-
-def test_the_tree_alone():
-    """Above all posteriors nothing but the tree is left, chains under the root too."""
-    data, grammar = learned("short")
-    (forests,), terminals = coarse(data, grammar, 2.0, 1.0)
-    weights = generative_weights(grammar, 0, terminals)
-    forests.prune(weights, 2.0, 1.0)
-    a = forests._arrays
-    sizes = [len(a[name]) for name in ("item_symbol", "edge_left", "unary_rule", "root_rule")]
-    assert sizes == gold_sizes(forests) == tree_sizes(data)
-    forests.refine(grammar.levels[1])
-    weights = generative_weights(grammar, 1, terminals)
-    found = log_z(forests, weights)
-    for tree in range(data.n_trees):
-        own = numpy_scores(of(forests, weights), tree, only_gold=True)
-        assert own.log_z == pytest.approx(found[tree], abs=1e-4)
 
 
 def test_a_tree_that_the_grammar_lacks_is_left_out():
@@ -277,48 +224,7 @@ def test_what_is_left(number, threshold):
     assert 0 < edges.sum() < len(edges)
 
 
-def test_masks_are_refined_by_ancestors():
-    data, grammar = learned("short")
-    (forests,), terminals = coarse(data, grammar, 1e-4)
-    for number in range(2):
-        weights = generative_weights(grammar, number, terminals)
-        forests.prune(weights, 1e-3, 0.1)
-        before = np.array(forests._arrays["item_mask"])
-        level = grammar.levels[number + 1]
-        forests.refine(level)
-        a = forests._arrays
-        for symbol, old, new, gold in zip(
-            a["item_symbol"].tolist(),
-            before.tolist(),
-            a["item_mask"].tolist(),
-            a["gold_item"].tolist(),
-            strict=True,
-        ):
-            ancestors = level.ancestors[slice(*level.offsets[symbol : symbol + 2])]
-            wanted = sum((gold or old >> int(x) & 1) << i for i, x in enumerate(ancestors))
-            assert new == wanted
-    assert len(set(before.tolist())) > 2
-
-
 # --- sizes ---------------------------------------------------------------------------------------
-def test_no_sentences():
-    data, grammar = learned("toy")
-    _, terminals = coarse(data, grammar)
-    parser = compile_grammar(grammar.truncated(1))
-    none = coarse_forests(data, parser, grammar.lexicon, (), 0.0, 0.1)
-    assert none.n_sentences == 0
-    none.number_terminals(np.unique(none.terminal_keys))
-    for number in range(2):
-        weights = generative_weights(grammar, number, terminals)
-        found, counts = none.expected_counts(weights)
-        assert found.shape == (0,)
-        assert not any(part.any() for part in counts)
-        none.prune(weights, 0.1, 0.1)
-        none.refine(grammar.levels[number + 1])
-    assert none.statistics.sentences == none.statistics.items == 0
-    assert none.gold_terminals().shape == (0,)
-
-
 def test_trees_of_one_word():
     lines = ["(TOP (N a))", "(TOP (S (N a)))", "(TOP (X (S (V b))))", "(TOP (S (N a) (V b)))"]
     data = binarize(treebanks.trees(*lines))

@@ -12,8 +12,7 @@ from grammar.numpy_forest import (
     of,
 )
 
-from spacy_structlearn.grammar.chart.compiled import compile_grammar
-from spacy_structlearn.grammar.discriminative.forests import Terminals, coarse_forests
+from spacy_structlearn.grammar.discriminative.forests import Terminals
 from spacy_structlearn.grammar.discriminative.objective import (
     LARGEST,
     LEAST,
@@ -21,9 +20,7 @@ from spacy_structlearn.grammar.discriminative.objective import (
     GrammarShard,
     Parts,
     TerminalMap,
-    ancestor_places,
     parameterization_of,
-    probabilities_of,
     with_levels,
     without_backoff,
 )
@@ -117,20 +114,6 @@ def test_counts_of_terminals(kind):
                 values.append(value(other, rows) if which == 0 else value(own, other))
             wanted = (values[0] - values[1]) / (2 * step)
             assert found[which][place] == pytest.approx(wanted, abs=1e-6)
-
-
-def test_a_lexicon_without_words():
-    _, grammar = learned("toy", "simple")
-    lexicon = grammar.lexicon.without(set(grammar.lexicon.words))
-    terminals = Terminals(np.zeros(2, np.int32), np.arange(2, dtype=np.int32))
-    mapped = TerminalMap(lexicon, terminals, tag_substates(grammar, 1))
-    level = lexicon.levels[1]
-    found = mapped.weights(level.own, level.rows.reshape(-1))
-    wanted = lexicon.scores(1, np.zeros(1, np.int32))[0][: len(found)]
-    np.testing.assert_allclose(found, wanted)
-    own, rows = mapped.counts(np.ones(len(found)), level.own, level.rows.reshape(-1))
-    assert own.shape == (0,)
-    assert rows.sum() == (found > 0).sum()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -257,50 +240,6 @@ def test_weights_that_are_too_large(value):
 
 
 # --- what productions refine ---------------------------------------------------------------------
-def named(grammar, number, own_tags, n_rows):
-    """Symbols and substates of each production of a level, of a word with its row before them."""
-    level, rules = grammar.levels[number], grammar.rules
-
-    def of(axes, own=()):
-        shape = tuple(level.substates[list(axes)])
-        return [(*own, *axes, *place) for place in np.ndindex(*shape)]
-
-    def together(rows):
-        return [name for row in rows for name in row]
-
-    tags = range(grammar.symbols.n_tags)
-    return (
-        together(of(axes) for axes in rules.binary.tolist()),
-        together(of(axes) for axes in rules.unary.tolist()),
-        together(of((top,)) for top in rules.root.tolist()),
-        together(of((tag,), (n,)) for n, tag in enumerate(own_tags.tolist())),
-        together(of((tag,), (n,)) for n in range(n_rows) for tag in tags),
-    )
-
-
-@pytest.mark.parametrize("number", [1, 2])
-@pytest.mark.parametrize("kind", KINDS)
-def test_places_of_what_is_refined(kind, number):
-    _, grammar = learned("toy", kind)
-    lexicon = grammar.lexicon
-    own_tags = lexicon.pair_tags[lexicon.pair_weights == 0]
-    n_rows = len(lexicon.levels[0].rows)
-    fine, coarse = grammar.levels[number], grammar.levels[number - 1]
-    found = ancestor_places(fine, coarse, own_tags, grammar.symbols.n_tags, n_rows)
-    names = [named(grammar, n, own_tags, n_rows) for n in (number, number - 1)]
-    before = probabilities_of(coarse, lexicon.levels[number - 1])
-    assert [len(part) for part in names[1]] == [len(part) for part in before]
-    for places, mine, its, axes in zip(found, *names, (3, 2, 1, 1, 1), strict=True):
-        assert len(places) == len(mine)
-        for place, name in zip(places.tolist(), mine, strict=True):
-            symbols, substates = name[-2 * axes : -axes], name[-axes:]
-            above = [
-                int(fine.ancestors[fine.offsets[symbol] + x])
-                for symbol, x in zip(symbols, substates, strict=True)
-            ]
-            assert its[place] == (*name[:-axes], *above)
-
-
 # --- the objective -------------------------------------------------------------------------------
 def numpy_value_and_grad(likelihood, theta):
     """In float64, of the float32 weights; the tree's side from the forests' own trees."""
@@ -361,40 +300,6 @@ def test_gradient_against_finite_differences(base, kind):
 
 
 # --- shards --------------------------------------------------------------------------------------
-@pytest.mark.parametrize("base", BASES)
-def test_shards_agree(base):
-    one = objective("short", number=1, base=base, l2=0.1)
-    theta = theta_of(one)
-    value, gradient = one.value_and_grad(theta)
-    found = []
-    for threads in (1, 2, 2):
-        three = objective("short", number=1, base=base, l2=0.1, shards=3, threads=threads)
-        assert len(three.engine.shards) == 3
-        found.append(three.value_and_grad(theta))
-        three.engine.close()
-    for other, its in found:
-        assert other == found[0][0]
-        np.testing.assert_array_equal(its, found[0][1])
-    assert found[0][0] == pytest.approx(value, rel=1e-6)
-    np.testing.assert_allclose(found[0][1], gradient, rtol=1e-4, atol=1e-4)
-
-
-def test_no_sentences():
-    data, grammar = learned("toy")
-    parser = compile_grammar(grammar.truncated(1))
-    forests = coarse_forests(data, parser, grammar.lexicon, (), 0.0, 0.1)
-    terminals = Terminals(np.empty(0, np.int32), np.empty(0, np.int32))
-    forests.number_terminals(np.empty(0, np.int64))
-    forests.refine(grammar.levels[1])
-    engine = Engine([GrammarShard(forests, terminals)])
-    parameters = parameterization_of(grammar, 1, "generative")
-    likelihood = GrammarLikelihood(parameters, grammar.lexicon, terminals, engine, 0.5)
-    theta = np.ones(parameters.n_parameters)
-    value, gradient = likelihood.value_and_grad(theta)
-    assert value == pytest.approx(0.25 * len(theta))
-    np.testing.assert_allclose(gradient, 0.5 * theta)
-
-
 # --- sentences that float32 loses ----------------------------------------------------------------
 def without_a_rule(shards=2):
     """An objective, and parameters with which float32 loses the one sentence of a rule."""
