@@ -9,7 +9,6 @@ same tree, with a unary chain collapsed or not, are added up.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -112,21 +111,13 @@ class DerivationParser:
         Raises StructlearnError if tag_weight is below 0, if there is not one tag for each word, and
         if there are constraints.
         """
-        if any(constraints or ()):
-            raise StructlearnError("SL633")
-        words = [list(sentence) for sentence in sentences]
-        given: list[Sequence[GivenTag] | None] = [None] * len(words)
-        if tags is not None:
-            given = [list(row) for row in tags]
-            if [*map(len, given)] != [*map(len, words)]:  # type: ignore[arg-type] # no None here
-                raise StructlearnError("SL632")
-        _check("tag_weight", tag_weight, "0 or more nats", tag_weight >= 0)
+        pairs = _inputs(sentences, tags, tag_weight, constraints)
 
         def run(batch: slice) -> list[Parse]:
-            pairs = zip(words[batch], given[batch], strict=True)
-            return [self._parse(sentence, row, tag_weight) for sentence, row in pairs]
+            return [self._parse(words, given, tag_weight) for words, given in pairs[batch]]
 
-        batches = in_batches(words, run, words=_BATCH_WORDS, threads=self.threads)
+        sentences = [words for words, _ in pairs]
+        batches = in_batches(sentences, run, words=_BATCH_WORDS, threads=self.threads)
         return [parse for parses in batches for parse in parses]
 
     def k_best(
@@ -142,19 +133,14 @@ class DerivationParser:
 
         A wider beam finds more trees. For the arguments and errors see `parse`.
         """
-        if constraints:
-            raise StructlearnError("SL633")
-        words = list(sentence)
-        given = None if tags is None else list(tags)
+        rows = None if tags is None else [tags]
+        ((words, given),) = _inputs([sentence], rows, tag_weight, [constraints])
         k = min(k, _MAX_TREES)
-        if given is not None and len(given) != len(words):
-            raise StructlearnError("SL632")
-        _check("tag_weight", tag_weight, "0 or more nats", tag_weight >= 0)
         if not words or k < 1:
             return [self._parse(words, given, tag_weight)][: max(k, 0)]
         wanted = k
         while True:
-            search = self._found(words, given, tag_weight, wanted)
+            search = self._search(words, given, tag_weight, wanted)
             if search is None:
                 return [self._fallback(words, given)]
             # Several derivations may be of the same tree.
@@ -168,7 +154,7 @@ class DerivationParser:
         if not words:
             nothing = np.empty(0, np.float32)
             return Parse([], [], [], nothing, [], root=self.model.symbols.root)
-        search = self._found(words, given, tag_weight, 1)
+        search = self._search(words, given, tag_weight, 1)
         if search is None:
             return self._fallback(words, given)
         best = search.trees[0]
@@ -176,9 +162,9 @@ class DerivationParser:
             best = max(search.trees, key=search.worth)
         return self._read(search, best)
 
-    def _found(
+    def _search(
         self, words: list[str], given: Sequence[GivenTag] | None, tag_weight: float, k: int
-    ) -> _Found | None:
+    ) -> _Trees | None:
         """Return the trees that the search finds; None if a word is impossible."""
         candidates = self._candidates(words, given, tag_weight)
         if candidates is None:
@@ -203,15 +189,15 @@ class DerivationParser:
         trees: dict[tuple[bytes, bytes], _Tree] = {}
         of_bracket: dict[Any, float] = {}
         for i, (low, high) in enumerate(pairwise(bounds.tolist())):
-            own = _numbered(keys[low:high])
-            for key in own:
+            numbered = _numbered(keys[low:high])
+            for key in numbered:
                 of_bracket[key] = of_bracket.get(key, 0.0) + shares[i]
             name = brackets[low:high].tobytes(), tags[i].tobytes()
             if name not in trees:
-                trees[name] = _Tree(own, brackets[low:high], tags[i])
+                trees[name] = _Tree(numbered, brackets[low:high], tags[i])
             trees[name].share += shares[i]
         ranked = sorted(trees.values(), key=lambda tree: -tree.share)
-        return _Found(ranked, of_bracket, log_likelihood, len(scores), is_fallback)
+        return _Trees(ranked, of_bracket, log_likelihood, len(scores), is_fallback)
 
     def _candidates(
         self, words: list[str], given: Sequence[GivenTag] | None, tag_weight: float
@@ -224,16 +210,16 @@ class DerivationParser:
         items, signatures = symbols.candidates(words)
         unknown = items == symbols.unknown
         allowed = possible = items >= 0
-        known = possible & ~unknown
-        bonus = np.where(known.any(axis=1, keepdims=True) & unknown, -_RARE_COST, 0.0)
+        is_known = (possible & ~unknown).any(axis=1, keepdims=True)
+        bonus = np.where(is_known & unknown, -_RARE_COST, 0.0)
         if given is not None:
             shares = np.where(possible, tag_shares(given, symbols.tag_index), 0.0)
             best = shares.max(axis=1, keepdims=True)
             # A certain tag has no cost if the word is known with other tags.
             bonus *= 1.0 - shares
             if np.isinf(tag_weight):
-                own = np.arange(symbols.n_tags) == shares.argmax(axis=1)[:, None]
-                allowed = np.where(best > 0, own, possible)
+                likeliest = np.arange(symbols.n_tags) == shares.argmax(axis=1)[:, None]
+                allowed = np.where(best > 0, likeliest, possible)
             else:
                 bonus += tag_weight * (shares - best)
         if symbols.n_signatures:
@@ -250,7 +236,7 @@ class DerivationParser:
             bonus[allowed],
         )
 
-    def _read(self, search: _Found, tree: _Tree) -> Parse:
+    def _read(self, search: _Trees, tree: _Tree) -> Parse:
         symbols = self.model.symbols
         phrases, names = symbols.phrases, symbols.tags
         probabilities = np.zeros(len(tree.keys))
@@ -289,7 +275,7 @@ class _Tree:
     share: float = 0.0
 
 
-class _Found(NamedTuple):
+class _Trees(NamedTuple):
     """The trees of a sentence, the most probable first. of_bracket: P(bracket), by key."""
 
     trees: list[_Tree]
@@ -303,6 +289,25 @@ class _Found(NamedTuple):
         return sum(self.of_bracket[key] - BRACKET_COST for key in tree.keys)
 
 
+def _inputs(
+    sentences: Iterable[Sequence[str]],
+    tags: Iterable[Sequence[GivenTag]] | None,
+    tag_weight: float,
+    constraints: Iterable[Sequence[Any] | None] | None,
+) -> list[tuple[list[str], list[GivenTag] | None]]:
+    """Check the arguments of `parse`. Returns the words and the tags of each sentence."""
+    if any(constraints or ()):
+        raise StructlearnError("SL633")
+    words = [list(sentence) for sentence in sentences]
+    _check("tag_weight", tag_weight, "0 or more nats", tag_weight >= 0)
+    if tags is None:
+        return [(sentence, None) for sentence in words]
+    given = [list(row) for row in tags]
+    if [*map(len, given)] != [*map(len, words)]:
+        raise StructlearnError("SL632")
+    return list(zip(words, given, strict=True))
+
+
 def _check(name: str, value: Any, wanted: str, sound: bool) -> None:
     if not sound:
         raise StructlearnError("SL631", name=name, value=value, wanted=wanted)
@@ -312,12 +317,8 @@ def _numbered(keys: list[int]) -> list[Any]:
     """Return different keys for the same bracket repeated in a unary chain."""
     if len(set(keys)) == len(keys):
         return keys
-    seen: Counter[int] = Counter()
-    numbered: list[Any] = []
-    for key in keys:
-        numbered.append((key, seen[key]) if seen[key] else key)
-        seen[key] += 1
-    return numbered
+    earlier = [keys[:i].count(key) for i, key in enumerate(keys)]
+    return [(key, n) if n else key for key, n in zip(keys, earlier, strict=True)]
 
 
 def joint_log_probabilities(model: ISBN, trees: Iterable[Tree], threads: int = 1) -> Floats:

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import cumulative
+from ..arrays import cumulative, ranges
 from ..errors import StructlearnError
 from ..trees.tree import Tree
 from ..words.signatures import SIGNATURES, Signature
@@ -69,17 +69,14 @@ class LeftCornerDerivations:
     def subset(self, indices: NDArray[np.integer] | Sequence[int]) -> LeftCornerDerivations:
         """Return the derivations with these numbers, in this order."""
         chosen = np.asarray(indices, dtype=np.int64)
-        offsets, moves = _places(self.offsets, chosen)
-        word_offsets, words = _places(self.word_offsets, chosen)
-        return LeftCornerDerivations(
-            offsets,
-            word_offsets,
-            self.moves[moves],
-            self.labels[moves],
-            self.tags[words],
-            self.items[words],
-            self.signatures[words],
-        )
+        groups = (self.offsets, self.arrays[2:4]), (self.word_offsets, self.arrays[4:])
+        ends, parts = [], []
+        for offsets, arrays in groups:
+            sizes = np.diff(offsets)[chosen]
+            rows = ranges(offsets[chosen], sizes)
+            ends.append(cumulative(sizes))
+            parts += [array[rows] for array in arrays]
+        return LeftCornerDerivations(*ends, *parts)
 
     @staticmethod
     def concatenate(parts: Sequence[LeftCornerDerivations]) -> LeftCornerDerivations:
@@ -89,15 +86,6 @@ class LeftCornerDerivations:
             cumulative(np.concatenate([*map(np.diff, arrays)])) for arrays in (ends, word_ends)
         ]
         return LeftCornerDerivations(*offsets, *map(np.concatenate, others))
-
-
-def _places(
-    offsets: NDArray[np.int64], chosen: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the offsets of the chosen parts, and the indices of their elements."""
-    begins = offsets[:-1][chosen]
-    ends = cumulative(offsets[1:][chosen] - begins)
-    return ends, np.arange(ends[-1]) + np.repeat(begins - ends[:-1], np.diff(ends))
 
 
 class _Walk(NamedTuple):
@@ -122,22 +110,18 @@ class _Walk(NamedTuple):
 
         index: see `DerivationSymbols.chain_index`.
         """
-        own = [segments(chain, index) or (-1,) for chain in self.chains]
-        lengths = np.array([size for x in own for size in (1, len(x) - 1)], dtype=np.int64)
-        begins = cumulative(lengths)
-        flat = np.array([label for x in own for label in x], dtype=np.int32)
+        labels_of = [segments(chain, index) or (-1,) for chain in self.chains]
+        lengths = np.array([n for x in labels_of for n in (1, len(x) - 1)], dtype=np.int64)
+        flat = np.array([label for x in labels_of for label in x], dtype=np.int32)
         is_chain = self.codes >= 0
+        chains = self.codes[is_chain]
         sizes = np.ones(len(self.codes), dtype=np.int64)
-        sizes[is_chain] = lengths[self.codes[is_chain]]
-        ends = cumulative(sizes)
+        sizes[is_chain] = lengths[chains]
         codes = np.repeat(self.codes, sizes)
         moves = np.where(codes >= 0, PROJECT, -1 - codes).astype(np.int8)
         labels = np.full(len(codes), -1, dtype=np.int32)
-        if len(flat):
-            place = np.arange(len(codes)) - np.repeat(ends[:-1], sizes)
-            projects = codes >= 0
-            labels[projects] = flat[begins[codes[projects]] + place[projects]]
-        return ends[self.offsets], moves, labels
+        labels[codes >= 0] = flat[ranges(cumulative(lengths)[chains], lengths[chains])]
+        return cumulative(sizes)[self.offsets], moves, labels
 
 
 def _walk(trees: Iterable[Tree], root: str) -> _Walk:
@@ -240,10 +224,10 @@ def _collapsed(walk: _Walk, min_count: int) -> tuple[tuple[str, ...], ...]:
     """Return the labels: single ones, and frequent chains."""
     begun = walk.codes[(walk.codes >= 0) & (walk.codes % 2 == 0)] // 2
     counts = np.bincount(begun, minlength=len(walk.chains)).tolist()
-    known: set[tuple[str, ...]] = {(label,) for chain in walk.chains for label in chain}
+    labels: set[tuple[str, ...]] = {(label,) for chain in walk.chains for label in chain}
     branching = [x for x in zip(walk.chains, counts, strict=True) if len(x[0]) > 1]
     while min_count:
-        names = sorted(known)
+        names = sorted(labels)
         index = {chain: i for i, chain in enumerate(names)}
         pairs: Counter[tuple[str, ...]] = Counter()
         for chain, count in branching:
@@ -252,8 +236,8 @@ def _collapsed(walk: _Walk, min_count: int) -> tuple[tuple[str, ...], ...]:
         best = min(pairs, key=lambda pair: (-pairs[pair], pair), default=())
         if pairs[best] < min_count:
             break
-        known.add(best)
-    return tuple(sorted(known))
+        labels.add(best)
+    return tuple(sorted(labels))
 
 
 def _runs(moves: NDArray[np.int8]) -> NDArray[np.int64]:
@@ -270,15 +254,15 @@ def _vocabulary(
         counts[tag].append((count, word))
     words = []
     for tag in tags:
-        known = []
+        frequent = []
         n_unknown = 0
         for count, word in sorted(counts[tag]):
             # The empty word stands for the item of unknown words.
             if count < min_count or n_unknown < min_unknown or not word:
                 n_unknown += count
             else:
-                known.append(word)
-        words.append(("", *sorted(known)))
+                frequent.append(word)
+        words.append(("", *sorted(frequent)))
     return tuple(words)
 
 
@@ -341,9 +325,7 @@ def encode(
     every = LeftCornerDerivations(offsets, walk.word_offsets, moves, labels, *leaves)
     wrong = ((moves == PROJECT) & (labels < 0)) | (_runs(moves) > symbols.max_projects)
     bad = np.zeros(len(every), dtype=bool)
-    bad[np.searchsorted(offsets, np.flatnonzero(wrong), side="right") - 1] = True
-    bad[np.searchsorted(walk.word_offsets, np.flatnonzero(every.items < 0), side="right") - 1] = (
-        True
-    )
+    for ends, mask in ((offsets, wrong), (walk.word_offsets, every.items < 0)):
+        bad[np.searchsorted(ends, np.flatnonzero(mask), side="right") - 1] = True
     numbers = np.flatnonzero(~bad)
     return (every if len(numbers) == len(every) else every.subset(numbers)), numbers

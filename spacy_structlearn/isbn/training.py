@@ -78,6 +78,8 @@ class ISBNTrainer(Trainer[ISBNSettings]):
         it, and the mean log-likelihood so far.
     """
 
+    saved = ("scores", "factor", "batch", "sum")
+
     def __init__(self, settings: ISBNSettings, parameters: ISBN, data: Data):
         super().__init__(settings)
         self._start = parameters
@@ -93,7 +95,7 @@ class ISBNTrainer(Trainer[ISBNSettings]):
         parts = [part for part in data if isinstance(part, LeftCornerDerivations)]
         others = [part for part in data if not isinstance(part, LeftCornerDerivations)]
         trees = [tree for part in others for tree in trees_of(part)]
-        encoded, kept = encode(trees, self._start.symbols)
+        encoded, numbers = encode(trees, self._start.symbols)
         derivations = LeftCornerDerivations.concatenate([encoded, *parts])
         # An order that does not depend on the order of the data
         digests = _digests(derivations)
@@ -104,15 +106,15 @@ class ISBNTrainer(Trainer[ISBNSettings]):
             # Equal sentences stay together.
             last = digests[order[max(round(share * len(digests)), 1) - 1]]
             n_held = sum(digest <= last for digest in digests)
-        left_out = len(trees) - len(kept)
+        left_out = len(trees) - len(numbers)
         if n_held == len(order):
             problem = f"no sentences ({left_out} have other symbols, {n_held} are held out)"
             raise StructlearnError("SL621", problem=problem)
         held = order[:n_held]
-        if (held >= len(kept)).any():
+        if (held >= len(numbers)).any():
             raise StructlearnError("SL621", problem="derivations alone and hold some of them out")
         self._all = [trees, *parts]
-        self._held = [trees[number] for number in kept[held].tolist()]
+        self._held = [trees[number] for number in numbers[held].tolist()]
         self._data = derivations.subset(order[n_held:])
         self.left_out, self.n_sentences = left_out, len(self._data)
         self._lengths = np.diff(self._data.offsets)
@@ -122,7 +124,7 @@ class ISBNTrainer(Trainer[ISBNSettings]):
         self._narrow = np.empty(self._network.n_weights, dtype=np.float32)
         self._best: dict[str, Any] | None = None
         self._gradients: list[NDArray[np.float64]] = []
-        self._batch, self._sum = 0, 0.0
+        self.batch, self.sum = 0, 0.0
         self.factor = 1.0
         self.scores: list[float] = []
         self.value = 0.0
@@ -154,26 +156,26 @@ class ISBNTrainer(Trainer[ISBNSettings]):
         dropout_seed = int(rng.integers(2**63))
         batches = np.array_split(rng.permutation(n), -(-n // settings.batch_size))
         total = settings.max_iterations * len(batches)
-        seen = sum(len(batch) for batch in batches[: self._batch])
+        seen = sum(len(batch) for batch in batches[: self.batch])
         with ThreadPoolExecutor(settings.threads) as pool:
             run = pool.map if settings.threads > 1 else map
-            while self._batch < len(batches):
-                batch = batches[self._batch]
+            while self.batch < len(batches):
+                batch = batches[self.batch]
                 if not self._held:
-                    self.factor = 1 - (self.n_iterations * len(batches) + self._batch) / total
+                    self.factor = 1 - (self.n_iterations * len(batches) + self.batch) / total
                 self._update(batch, dropout_seed, run)
                 seen += len(batch)
-                self._batch += 1
-                before, now = ((self._batch - i) * REPORTS // len(batches) for i in (1, 0))
+                self.batch += 1
+                before, now = ((self.batch - i) * REPORTS // len(batches) for i in (1, 0))
                 if now > before:
-                    self.report(self.n_iterations + 1, "update", self._batch, self._sum / seen)
+                    self.report(self.n_iterations + 1, "update", self.batch, self.sum / seen)
         if not np.isfinite(self._weights).all():
             epoch = self.n_iterations + 1
             raise StructlearnError("SL622", epoch=epoch, value=settings.learn_rate)
-        self.value = -self._sum / n
+        self.value = -self.sum / n
         if self._held:
             self._validate()
-        self._batch, self._sum = 0, 0.0
+        self.batch, self.sum = 0, 0.0
         self.n_iterations += 1
 
     def _update(
@@ -190,14 +192,14 @@ class ISBNTrainer(Trainer[ISBNSettings]):
 
         def differentiate(sentences: NDArray[np.int64], gradient: NDArray[np.float64]) -> float:
             gradient.fill(0)
-            own = np.ascontiguousarray(sentences)
-            drawn = settings.dropout, dropout_seed, -1 / len(batch)
+            numbers = np.ascontiguousarray(sentences)
+            options = settings.dropout, dropout_seed, -1 / len(batch)
             return self._network.log_likelihoods(
-                self._wide, *self._data.arrays, own, gradient, *drawn
+                self._wide, *self._data.arrays, numbers, gradient, *options
             ).sum()
 
         value = sum(run(differentiate, shards, self._gradients)) + self._constants[batch].sum()
-        self._sum += float(value)
+        self.sum += float(value)
         summed = self._gradients[0]
         for other in self._gradients[1 : len(shards)]:
             summed += other
@@ -269,16 +271,17 @@ class ISBNTrainer(Trainer[ISBNSettings]):
             grad_clip=0.0,
             use_averages=settings.averages,
         )
-        own = {name: state[name].copy() for name in self._first_state().keys() - {"n_updates"}}
-        if any(v.dtype != np.float32 or v.shape != self._start.weights.shape for v in own.values()):
+        shape = self._start.weights.shape
+        vectors = {name: state[name].copy() for name in self._first_state().keys() - {"n_updates"}}
+        if any(v.dtype != np.float32 or v.shape != shape for v in vectors.values()):
             raise ValueError("weights of another network")
         if state["n_updates"] < 0:
             raise ValueError(f"{state['n_updates']} updates")
-        self._vectors, self._weights = own, own["weights"]
+        self._vectors, self._weights = vectors, vectors["weights"]
         self._optimizer, self._n_updates = optimizer, int(state["n_updates"])
         for key, block in self._blocks():
-            for name in own.keys() - {"weights"}:
-                getattr(optimizer, name)[key] = own[name][block]
+            for name in vectors.keys() - {"weights"}:
+                getattr(optimizer, name)[key] = vectors[name][block]
             optimizer.nr_update[key] = self._n_updates
 
     # --- state --------------------------------------------------------------------------------
@@ -292,24 +295,14 @@ class ISBNTrainer(Trainer[ISBNSettings]):
         return self._start.replaced(weights=weights)
 
     def state(self) -> dict[str, Any]:
-        return {
-            "state": self._state(),
-            "best": self._best,
-            "scores": self.scores,
-            "factor": self.factor,
-            "batch": self._batch,
-            "sum": self._sum,
-        }
+        return super().state() | {"state": self._state(), "best": self._best}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self._best, self.scores = state["best"], [*map(float, state["scores"])]
-        self.factor, self._sum = float(state["factor"]), float(state["sum"])
-        self._batch = int(state["batch"])
-        if self._batch < 0:
-            raise ValueError(f"batch {self._batch}")
+    def restore(self, state: dict[str, Any]) -> bool | None:
+        self._best = state["best"]
         if self._best is not None:
             self._set(self._best)  # raises, if training cannot return to it
         self._set(state["state"])
+        return super().restore(state)
 
     def data_digest(self) -> bytes:
         held = sorted(map(str, self._held))

@@ -151,7 +151,7 @@ def test_decoders(decoder):
     choices = set()
     for words in sentences()[0]:
         # All that `parse` looks at.
-        seen = parser._found(words, None, np.inf, 1)
+        seen = parser._search(words, None, np.inf, 1)
         every = [parser._read(seen, tree) for tree in seen.trees]
         found = parser.parse([words])[0]
         values = [parse.log_probability for parse in every]

@@ -9,7 +9,7 @@ in the refined forest, with the same score, so log Z stays the same.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,7 @@ def with_edge_tags(graphs: Hypergraphs, n_tags: int) -> Refined:
     Raises ValueError if the symbol of a word is not a tag, OverflowError if a sentence has too many
     nodes or edges for int32.
     """
-    refined = _refined(graphs, _annotation.refine(*_structure(graphs), n_tags))
+    refined = _refined(graphs, n_tags)
     refined.states[refined.graphs.node_offsets[1:] - 1] = -1
     return refined
 
@@ -74,26 +74,21 @@ def with_ancestors(
     above[symbols.n_tags : last] = 1 + np.arange(symbols.n_phrases)
     above[last:] = 1 + np.array(symbols.intermediates, dtype=np.int32) - symbols.n_tags
     place = int(binarization == "right")
-    options = above, last, place, depth, sibling
-    arrays = _annotation.refine(*_structure(graphs), symbols.n_tags, *options)
-    return _refined(graphs, arrays)
+    return _refined(graphs, symbols.n_tags, above, last, place, depth, sibling)
 
 
-def _structure(graphs: Hypergraphs) -> tuple[NDArray[np.int64] | NDArray[np.int32], ...]:
-    # The last one is for nodes without an item.
+def _refined(graphs: Hypergraphs, *options: Any) -> Refined:
+    # The last symbol is for nodes without an item.
     symbol = np.append(graphs.items[:, 0], np.int32(-1))[graphs.node_items]
-    return (
+    node_offsets, edge_offsets, begins, tails, edges, nodes, states = _annotation.refine(
         graphs.node_offsets,
         graphs.edge_offsets,
         graphs.begins,
         graphs.tails,
         graphs.made,
         symbol,
+        *options,
     )
-
-
-def _refined(graphs: Hypergraphs, arrays: tuple) -> Refined:
-    node_offsets, edge_offsets, begins, tails, edges, nodes, states = arrays
     refined = replace(
         graphs,
         node_offsets=node_offsets,

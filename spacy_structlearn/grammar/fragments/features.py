@@ -21,6 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -181,21 +182,20 @@ class Sites:
     def __len__(self) -> int:
         return len(self.symbol)
 
-    def of(
-        self,
-        template: Template,
-        relations: NDArray[np.int32],
-        rows: NDArray[np.int64] | slice = slice(None),
-    ) -> NDArray[np.bool_]:
-        """Return whether each site has a feature of the template, bool (n).
+    @cached_property
+    def parts(self) -> dict[str, Hashes]:
+        """The hash of the production and of the label of each site, uint64 (n), by `RULE` etc."""
+        label = _mixed(np.uint64(0), self.symbol)
+        return {LABEL: label, TAG: label, RULE: _mixed(_mixed(label, self.left), self.right)}
 
-        relations: int32 (n, 3), the relations of each.
-        rows: the sites, which may repeat.
-        """
+    def of(self, template: Template) -> NDArray[np.int64]:
+        """Return the sites that have a feature of the template, int64, ascending."""
         if template.part == TAG:
-            return self.left[rows] < 0
-        has = (self.right if template.binary_only else self.left)[rows] >= 0
-        return has & (relations[:, 2] > 0) if template.sibling else has
+            return np.flatnonzero(self.left < 0)
+        has = (self.right if template.binary_only else self.left) >= 0
+        if template.sibling:
+            has &= self.relations[:, 2] > 0
+        return np.flatnonzero(has)
 
     def select(self, rows: NDArray[Any]) -> Sites:
         """Return some of the sites."""
@@ -253,10 +253,11 @@ class FragmentForests:
 
     graphs: the refined forests. Nodes are split by the tags at the ends of their spans and by their
     ancestors, as far as the templates look at these.
+    edges: int64 (E), the edge of the original forests.
     sites: the productions, before they are split by ancestors.
     local: int64 (E), the row in `sites` of each edge of `graphs`; -1 if it makes no constituent.
-    relations: int32 (E, 3), the relations of each edge.
-    edges: int64 (E), the edge of the original forests.
+    split: the productions split by ancestors, without words, if templates look at ancestors. They
+        are those of the edges with a row in `local`, in their order.
 
     kept: mask of original edges that must not be pruned, see `bounded`.
     """
@@ -275,7 +276,7 @@ class FragmentForests:
             tagged = with_edge_tags(graphs, symbols.n_tags)
             graphs, edges, tags = tagged.graphs, tagged.edges, tagged.states
         production = np.flatnonzero(graphs.made >= 0)
-        self.sites = _sites_of_edges(graphs, production, tags)
+        sites = self.sites = self.split = _sites_of_edges(graphs, production, tags)
         rows = np.full(len(edges), -1, dtype=np.int64)
         rows[production] = np.arange(len(production))
         if templates.above:
@@ -284,9 +285,15 @@ class FragmentForests:
             )
             source = refined.edges
             graphs, edges, rows = refined.graphs, edges[source], rows[source]
-            self.relations = refined.states[graphs.heads]
-        else:
-            self.relations = np.zeros((len(edges), 3), dtype=np.int32)
+            made = rows[rows >= 0]
+            self.split = Sites(
+                sites.symbol[made],
+                sites.left[made],
+                sites.right[made],
+                refined.states[graphs.heads[rows >= 0]],
+                sites.words[:0],
+                sites.tags[:0],
+            )
         self.graphs, self.edges, self.local = graphs, sources[edges], rows
 
 
@@ -396,39 +403,25 @@ class FeatureHasher:
         rows[np.arange(len(hashes)) + sentence + 1] = hashes
         return rows
 
-    def parts(self, sites: Sites) -> dict[str, Hashes]:
-        """Return the hash of the production and of the label of each site, for `keys`."""
-        label = _mixed(np.uint64(0), sites.symbol)
-        return {LABEL: label, TAG: label, RULE: _mixed(_mixed(label, sites.left), sites.right)}
+    def features(
+        self, template: Template, sites: Sites, attributes: Hashes
+    ) -> tuple[NDArray[np.int64], Hashes]:
+        """Return the sites with a feature of the template, int64 (n), and its keys, uint64 (n).
 
-    def keys(
-        self,
-        template: Template,
-        sites: Sites,
-        part: Hashes,
-        relations: NDArray[np.int32],
-        attributes: Hashes,
-    ) -> Hashes:
-        """Return the key of the template's feature at each site, uint64 (n).
-
-        sites: sites that have such a feature.
-        part: the hashes from `parts`.
-        relations: int32 (n, 3).
         attributes: the result of `attributes`.
         """
-        keys = part ^ self._seeds[template.text]
-        for column in range(template.depth):
-            keys = _mixed(keys, relations[:, column])
-        if template.sibling:
-            keys = _mixed(keys, relations[:, 2])
+        rows = sites.of(template)
+        keys = sites.parts[template.part][rows] ^ self._seeds[template.text]
+        for column in [*range(template.depth), *([2] if template.sibling else ())]:
+            keys = _mixed(keys, sites.relations[rows, column])
         for name, position in template.words:
             place = POSITIONS.index(position)
             if name == TAG:
-                keys = _mixed(keys, sites.tags[:, place])
+                keys = _mixed(keys, sites.tags[rows, place])
             else:
-                rows = sites.words[:, place]
-                keys = mix_pairs(keys, attributes[rows, self._columns[name]])
-        return keys
+                words = sites.words[rows, place]
+                keys = mix_pairs(keys, attributes[words, self._columns[name]])
+        return rows, keys
 
 
 def _mixed(keys: Any, numbers: NDArray[np.int32]) -> Hashes:

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,7 +40,7 @@ from ..latent import training as latent
 from ..latent.model import LatentGrammar
 from ..latent.settings import LatentGrammarSettings
 from ..latent.stages import StagedTrainer
-from ..spans.forests import Folds, TrainingForests, training_forests
+from ..spans.forests import Folds, TrainingForests
 from ..spans.word_attributes import vocabulary
 from ..treebank.data import TreebankData, to_tree
 from ..treebank.settings import Trees
@@ -80,19 +79,13 @@ class FragmentStatistics:
         hasher = FeatureHasher(templates, known)
         sites, tree = sites_of_trees(data)
         attributes = hasher.attributes(sentences)
-        parts = hasher.parts(sites)
         self.expected = FragmentExpectations(grammar, _distinct(sentences, hasher), BOUNDARY)
         rows, columns, keys, expectations = [], [], [], []
         n = 0
         for template in templates.all:
-            having = np.flatnonzero(sites.of(template, sites.relations))
-            selected = sites.select(having)
-            part = parts[template.part][having]
+            having, every = hasher.features(template, sites, attributes)
             distinct, first, which, counts = np.unique(
-                hasher.keys(template, selected, part, selected.relations, attributes),
-                return_index=True,
-                return_inverse=True,
-                return_counts=True,
+                every, return_index=True, return_inverse=True, return_counts=True
             )
             frequent = counts >= features.min_count
             number = np.cumsum(frequent) - 1 + n
@@ -270,6 +263,7 @@ class MEstimatedGrammarTrainer(StagedTrainer[MEstimatedGrammarSettings]):
     "forests", and by 0 for q0 and in the phases "m_estimation" and "conditional".
     """
 
+    saved = ("estimated",)
     _objective: FragmentObjective | None = None
 
     def __init__(self, settings: MEstimatedGrammarSettings, data: Trees):
@@ -290,7 +284,7 @@ class MEstimatedGrammarTrainer(StagedTrainer[MEstimatedGrammarSettings]):
         self._statistics: FragmentStatistics | None = None
         self._dual: DualCoordinateDescent | None = None
         self._weights: FragmentWeights | None = None
-        self._estimated = self.settings.start == "zero"
+        self.estimated = self.settings.start == "zero"
         self._folds = Folds(self._data.n_trees, self.settings.folds)
         self._optimizer: LBFGS | None = None
         self.left_out = 0
@@ -299,14 +293,14 @@ class MEstimatedGrammarTrainer(StagedTrainer[MEstimatedGrammarSettings]):
         """Do one step. Raises StructlearnError if q0 is not a proper distribution."""
         if not self.has_grammars:
             self.train_grammar()
-        elif not self._estimated:
+        elif not self.estimated:
             self._estimate()
         elif self._folds.n_parsed < len(self._folds):
             self._make_forests(self._folds.n_parsed + 1)
         else:
             self._climb()
         self.n_iterations += 1
-        if not self.has_grammars or not self._estimated:
+        if not self.has_grammars or not self.estimated:
             return True
         return bool(self.settings.conditional_iterations) and not self._climbed
 
@@ -345,40 +339,32 @@ class MEstimatedGrammarTrainer(StagedTrainer[MEstimatedGrammarSettings]):
             self.value = dual.value
             self.report(0, "m_estimation", dual.n_iterations, -self.value)
             if not more or dual.n_iterations >= settings.max_iterations:
-                self._estimated = True
+                self.estimated = True
                 self._weights = statistics.estimate(dual.w, settings.scaling)
                 self._dual = self._statistics = None
                 break
 
     def _new_dual(self) -> DualCoordinateDescent:
-        settings = self.settings
-        return self._gather().optimizer(
-            settings.l2,
-            scaling=settings.scaling,
-            tolerance=settings.tolerance,
-            seed=settings.seed,
-        )
+        names = ("scaling", "tolerance", "seed")
+        options = {name: getattr(self.settings, name) for name in names}
+        return self._gather().optimizer(self.settings.l2, **options)
 
     def _make_forests(self, folds: int) -> None:
         """Parse the first `folds` folds, except those that have been parsed."""
         if not self._trees:
             self._trees = [to_tree(self._data, number) for number in range(self._data.n_trees)]
             self._words = self._data.sentences
-        self._folds.parse(folds, self._parse_fold)
-        self.left_out, self.value = self._folds.left_out, self._folds.loss
-
-    def _parse_fold(self, fold: int, numbers: NDArray[np.int64]) -> TrainingForests:
         assert self._first is not None
-        return training_forests(
-            self._grammar_of(fold),
+        self._folds.parse(
+            folds,
+            self._grammar_of,
             self._first,
             self._words,
             self._trees,
-            numbers,
-            threshold=self.settings.threshold,
-            threads=self.settings.threads,
-            report=partial(self.report, fold + 1, "forests"),
+            self.settings,
+            self.report,
         )
+        self.left_out, self.value = self._folds.left_out, self._folds.loss
 
     def _grammar_of(self, fold: int) -> LatentGrammar:
         """Return the grammar that parses a fold: of the other folds, if there are any."""
@@ -439,7 +425,6 @@ class MEstimatedGrammarTrainer(StagedTrainer[MEstimatedGrammarSettings]):
             }
             | {
                 "weights": None if self._weights is None else self._weights.values,
-                "estimated": self._estimated,
                 "n_forests": self._folds.n_parsed,
             }
         )
@@ -462,6 +447,5 @@ class MEstimatedGrammarTrainer(StagedTrainer[MEstimatedGrammarSettings]):
             self._statistics = None
         if optimizer is not None:
             self._optimizer = LBFGS.from_bytes(optimizer)
-        self._estimated = serialization.flag(state["estimated"])
         self._folds = Folds(self._data.n_trees, self.settings.folds, int(state["n_forests"]))
         return None

@@ -118,24 +118,16 @@ class FragmentScorer:
             raise ValueError("the forests are not those of the sentences")
         weights, hasher, templates = self.weights, self._hasher, self.weights.templates
         forests = FragmentForests(graphs, templates, self._symbols, weights.binarization, kept)
-        sites = forests.sites
         attributes = hasher.attributes(sentences)
-        parts = hasher.parts(sites)
-        local = np.full((len(sites), len(templates.local)), -1, dtype=np.int32)
+        local = np.full((len(forests.sites), len(templates.local)), -1, dtype=np.int32)
         for column, template in enumerate(templates.local):
-            own = np.flatnonzero(sites.of(template, sites.relations))
-            part, chosen = parts[template.part][own], sites.select(own)
-            keys = hasher.keys(template, chosen, part, chosen.relations, attributes)
-            local[own, column] = self._index.find(keys)
+            rows, keys = hasher.features(template, forests.sites, attributes)
+            local[rows, column] = self._index.find(keys)
         above = np.full((len(forests.local), len(templates.above)), -1, dtype=np.int32)
-        making = np.flatnonzero(forests.local >= 0)
-        rows, relations = forests.local[making], forests.relations[making]
+        edges = np.flatnonzero(forests.local >= 0)
         for column, template in enumerate(templates.above):
-            own = np.flatnonzero(sites.of(template, relations, rows))
-            part = parts[template.part][rows[own]]
-            # Features that look at ancestors look at no words, so the sites are not needed.
-            keys = hasher.keys(template, sites, part, relations[own], attributes)
-            above[making[own], column] = self._index.find(keys)
+            rows, keys = hasher.features(template, forests.split, attributes)
+            above[edges[rows], column] = self._index.find(keys)
         return FragmentPlaces(forests, local, above)
 
     def scores(self, sentences: Sentences, graphs: Hypergraphs) -> Refinement:

@@ -34,7 +34,6 @@ from .forests import (
     Folds,
     TrainingForests,
     conditional_loss,
-    training_forests,
     training_trees,
 )
 from .model import SpanGrammar
@@ -142,20 +141,10 @@ class SpanGrammarAdapter(Trainer[SpanGrammarSettings]):
         single = self._origin.grammar.truncated(self._origin.grammar.depth + 1)
         folds = Folds(len(trees), FOLDS)
 
-        def parse(fold: int, numbers: NDArray[np.int64]) -> TrainingForests:
-            rest = self._adapted(single, folds.rest(fold, trees))
-            settings = self.settings
-            return training_forests(
-                rest,
-                grammar,
-                words,
-                trees,
-                numbers,
-                threshold=settings.threshold,
-                threads=settings.threads,
-            )
+        def grammar_of(fold: int) -> LatentGrammar:
+            return self._adapted(single, folds.rest(fold, trees))
 
-        folds.parse(len(folds), parse)
+        folds.parse(len(folds), grammar_of, grammar, words, trees, self.settings)
         features = self._origin.features.renumbered(*renumbering_of(self._origin, grammar))
         forests = TrainingForests.joined(folds.parts)
         words = [words[number] for number in forests.numbers.tolist()]

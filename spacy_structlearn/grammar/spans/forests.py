@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import StructlearnError
+from ...learning.training import Callback
 from ...trees.tree import Tree
 from ..chart.decode import THRESHOLDS, ChartParser
 from ..chart.hypergraph import Floats, Hypergraphs, Mask
@@ -17,7 +19,7 @@ from ..latent.model import LatentGrammar
 from ..treebank.data import TreebankData, to_tree
 from ..treebank.symbols import renumbering
 from .model import SpanGrammar
-from .settings import REPORTS
+from .settings import REPORTS, ForestSettings
 
 Data = Sequence[Tree | Sequence[Tree] | TreebankData]
 
@@ -165,11 +167,34 @@ class Folds:
         return [*trees[:begin], *trees[end:]]
 
     def parse(
-        self, n_folds: int, parse: Callable[[int, NDArray[np.int64]], TrainingForests]
+        self,
+        n_folds: int,
+        grammar_of: Callable[[int], LatentGrammar],
+        full: LatentGrammar,
+        words: Sequence[Sequence[str]],
+        trees: Sequence[Tree],
+        settings: ForestSettings,
+        report: Callback | None = None,
     ) -> None:
-        """Parse the first folds, unless they are parsed already, by number and sentences."""
+        """Parse the first folds, unless they are parsed already.
+
+        grammar_of: returns the grammar that parses a fold, by its number.
+        report: called with the number of the fold, from 1, "forests", and what `training_forests`
+            reports, where the other arguments are described.
+        """
         for fold in range(len(self.parts), n_folds):
-            self.parts.append(parse(fold, np.arange(*self.bounds[fold : fold + 2])))
+            self.parts.append(
+                training_forests(
+                    grammar_of(fold),
+                    full,
+                    words,
+                    trees,
+                    np.arange(*self.bounds[fold : fold + 2]),
+                    threshold=settings.threshold,
+                    threads=settings.threads,
+                    report=None if report is None else partial(report, fold + 1, "forests"),
+                )
+            )
         self.n_parsed = n_folds
 
     @property

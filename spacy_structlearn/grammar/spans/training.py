@@ -15,7 +15,6 @@ closest to it replaces it, as in reranking (Charniak & Johnson 2005).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,6 @@ from .forests import (
     Folds,
     TrainingForests,
     conditional_loss,
-    training_forests,
     training_trees,
 )
 from .model import SpanGrammar
@@ -190,25 +188,21 @@ class SpanGrammarTrainer(StagedTrainer[SpanGrammarSettings]):
         """Parse the first folds, up to this number, unless they are parsed already."""
         if self._forests is not None:
             return
-        self._folds.parse(folds, self._parse_fold)
+        assert self._first is not None
+        self._folds.parse(
+            folds,
+            lambda fold: self.grammar(fold + 1),
+            self._first,
+            self._words,
+            self._trees,
+            self.settings,
+            self.report,
+        )
         self.left_out = self._folds.left_out
         if not self.losses:
             self.value = self._folds.loss
         if folds == len(self._folds):
             self._forests, self._folds.parts = TrainingForests.joined(self._folds.parts), []
-
-    def _parse_fold(self, fold: int, numbers: NDArray[np.int64]) -> TrainingForests:
-        assert self._first is not None
-        return training_forests(
-            self.grammar(fold + 1),
-            self._first,
-            self._words,
-            self._trees,
-            numbers,
-            threshold=self.settings.threshold,
-            threads=self.settings.threads,
-            report=partial(self.report, fold + 1, "forests"),
-        )
 
     # --- epochs -------------------------------------------------------------------------------
     def _epoch(self) -> None:

@@ -98,11 +98,10 @@ def features_of(weights, data):
     """Of each template the tree and the key of each of its features."""
     hasher = FeatureHasher(weights.templates, weights.vocabulary)
     sites, tree = sites_of_trees(data)
-    attributes, parts = hasher.attributes(data.sentences), hasher.parts(sites)
+    attributes = hasher.attributes(data.sentences)
     for template in weights.templates.all:
-        rows = np.flatnonzero(sites.of(template, sites.relations))
-        some, part = sites.select(rows), parts[template.part][rows]
-        yield template, tree[rows], hasher.keys(template, some, part, some.relations, attributes)
+        rows, keys = hasher.features(template, sites, attributes)
+        yield template, tree[rows], keys
 
 
 @pytest.mark.parametrize(("rounds", "binarization"), [(0, "right"), (2, "left")])

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from grammar import plain_fragments as plain
 from grammar.treebanks import sample, toy, trees
-from hypothesis import strategies as st
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.chart.decode import ChartParser
@@ -146,17 +145,15 @@ def test_keys_against_python(binarization):
     sites, _ = sites_of_trees(data)
     sentences = data.sentences
     assert sentences == [tree.words() for tree in gold]
-    attributes, parts = hasher.attributes(sentences), hasher.parts(sites)
+    attributes = hasher.attributes(sentences)
     by_tree = [plain.sites_of(plain.tree_of(data, x), data.symbols) for x in range(len(gold))]
     spelt = {s.part.number: (s, words, tags) for found, words, tags in by_tree for s in found}
     for template in templates.all:
-        own = np.flatnonzero(sites.of(template, sites.relations))
-        chosen, part = sites.select(own), parts[template.part][own]
-        keys = hasher.keys(template, chosen, part, chosen.relations, attributes)
+        rows, keys = hasher.features(template, sites, attributes)
         assert keys.dtype == np.uint64
         wanted = {x: plain.key_of(template.text, *site, known) for x, site in spelt.items()}
         wanted = {x: key for x, key in wanted.items() if key is not None}
-        assert dict(zip(own.tolist(), keys.tolist(), strict=True)) == wanted, template.text
+        assert dict(zip(rows.tolist(), keys.tolist(), strict=True)) == wanted, template.text
 
 
 def test_hashes_are_part_of_the_model_format():
@@ -171,13 +168,9 @@ def test_hashes_are_part_of_the_model_format():
     )
     hasher = FeatureHasher(FragmentTemplates(texts), np.array([word_hash("mita")], np.uint64))
     sites, _ = sites_of_trees(data)
-    attributes, parts = hasher.attributes(data.sentences), hasher.parts(sites)
-    found = []
-    for template in hasher.templates.all:
-        own = np.flatnonzero(sites.of(template, sites.relations))[-1:]
-        chosen, part = sites.select(own), parts[template.part][own]
-        found += hasher.keys(template, chosen, part, chosen.relations, attributes).tolist()
-    assert found == KEYS
+    attributes = hasher.attributes(data.sentences)
+    keys = [hasher.features(template, sites, attributes)[1] for template in hasher.templates.all]
+    assert [int(own[-1]) for own in keys] == KEYS
 
 
 KEYS = [
@@ -188,8 +181,6 @@ KEYS = [
     17347405952332121322,
     5379513958501755097,
 ]
-
-words = st.integers(0, 2**64 - 1)
 
 
 # --- sites of forests ----------------------------------------------------------------------------
