@@ -70,7 +70,8 @@ class LeftCornerDerivations:
         """Return the derivations with these numbers, in this order."""
         chosen = np.asarray(indices, dtype=np.int64)
         groups = (self.offsets, self.arrays[2:4]), (self.word_offsets, self.arrays[4:])
-        ends, parts = [], []
+        ends: list[NDArray[Any]] = []
+        parts: list[NDArray[Any]] = []
         for offsets, arrays in groups:
             sizes = np.diff(offsets)[chosen]
             rows = ranges(offsets[chosen], sizes)
