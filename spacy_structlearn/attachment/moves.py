@@ -13,8 +13,9 @@ from ..errors import StructlearnError
 from ..trees.heads import COLLINS, HeadRules
 from ..trees.nodes import Brackets
 from ..trees.normalize import strip_function
-from ..trees.tree import Tree
-from .sites import NOUN, PENN, VERB, Place, Site, SiteLabels, SiteNodes, places_of
+from ..trees.placed import PlacedNode
+from ..trees.tree import Span, Tree
+from .sites import NOUN, PENN, VERB, Place, Site, SiteLabels, SiteNodes, is_phrase
 
 
 def reattach(
@@ -59,30 +60,28 @@ def reattach_all(brackets: Brackets, moves: Iterable[tuple[int, int, int, str]])
     for preposition, start, end, label in moves:
         number = min(int(np.searchsorted(offsets, preposition, "right")), len(offsets) - 1) - 1
         first, last = offsets[number : number + 2].tolist()
-        bounds = (min(max(place, first), last) - first for place in (start, end))
+        bounds = (min(max(word, first), last) - first for word in (start, end))
         of_trees[number].append((*bounds, label))
-    first_brackets = np.searchsorted(brackets.starts, offsets).tolist()
-    kept = np.ones(len(brackets.starts), dtype=bool)
-    changed: list[tuple[str, int, int]] = []
+    firsts = np.searchsorted(brackets.starts, offsets).tolist()
+    moved: dict[int, list[Span]] = {}
     for number, wanted in of_trees.items():
         first, last = offsets[number : number + 2].tolist()
-        own, part = slice(*first_brackets[number : number + 2]), slice(first, last)
-        bounds = ((values[own] - first).tolist() for values in (brackets.starts, brackets.ends))
-        spans = list(zip(brackets.labels.at(own), *bounds, strict=True))
-        if all(is_attached(spans, *move) for move in wanted):
-            continue
-        tree = Tree.from_spans(list(brackets.words.at(part)), list(brackets.tags.at(part)), spans)
-        moved = reattach(tree, wanted).spans()
-        changed += [(label, first + start, first + end) for label, start, end in moved]
-        kept[own] = False
-    if not changed:
+        inside, words = slice(*firsts[number : number + 2]), slice(first, last)
+        bounds = ((ends[inside] - first).tolist() for ends in (brackets.starts, brackets.ends))
+        spans = list(zip(brackets.labels.at(inside), *bounds, strict=True))
+        if not all(is_attached(spans, *move) for move in wanted):
+            texts, tags = list(brackets.words.at(words)), list(brackets.tags.at(words))
+            tree = reattach(Tree.from_spans(texts, tags, spans), wanted)
+            moved[number] = [(label, first + i, first + j) for label, i, j in tree.spans()]
+    if not moved:
         return brackets
-    labels, *places = zip(*changed, strict=True)
-    old = brackets.starts[kept], brackets.ends[kept]
-    starts, ends = (np.append(*values) for values in zip(old, places, strict=True))
-    order = np.lexsort((-ends, starts))
-    coded = Coded.of([*brackets.labels.at(np.flatnonzero(kept)), *labels]).at(order)
-    return brackets._replace(labels=coded, starts=starts[order], ends=ends[order])
+    spans = list(
+        zip(brackets.labels, brackets.starts.tolist(), brackets.ends.tolist(), strict=True)
+    )
+    for number in sorted(moved, reverse=True):
+        spans[slice(*firsts[number : number + 2])] = moved[number]
+    labels, starts, ends = zip(*spans, strict=True)
+    return brackets._replace(labels=Coded.of(labels), starts=np.array(starts), ends=np.array(ends))
 
 
 def is_attached(
@@ -108,8 +107,8 @@ def is_attached(
 
 def _first_move(nodes: SiteNodes, wanted: dict[tuple[int, int], str]) -> Tree | None:
     """Return the tree after the first wanted and possible move, or None."""
-    for place in chain.from_iterable(places_of(nodes)):
-        label = wanted.get(nodes.spans[place.phrase], place.label)
+    for place in chain.from_iterable(nodes.places()):
+        label = wanted.get(place.phrase.bracket[1:], place.label)
         if label != place.label:
             moved = (_to_noun if label == NOUN else _to_verb)(nodes, place)
             if moved is not None:
@@ -119,56 +118,57 @@ def _first_move(nodes: SiteNodes, wanted: dict[tuple[int, int], str]) -> Tree | 
 
 def _to_verb(nodes: SiteNodes, place: Place) -> Tree | None:
     """Move a prepositional phrase out of the object, to the right of it."""
-    verb_phrase = nodes.parents[place.verb]
-    index = nodes.parents[place.phrase]
-    left, right = nodes.around(place.phrase)
-    moved = [nodes.originals[place.phrase], *right]
+    # From the parent of the phrase up to the sister of the verb.
+    _, lowest, *upper = _path(place.phrase, place.verb.parent)
+    left, right = place.phrase.around()
+    moved = [place.phrase.tree, *right]
     if not nodes.are_light(*right):
         return None
     while left and nodes.are_light(left[-1]):
         moved.insert(0, left.pop())
-    if not left or nodes.spans[place.noun][0] > nodes.spans[place.phrase][0]:
+    if not left or place.noun.start > place.phrase.start:
         return None
     if left[-1].label in nodes.rules.coordinators:
         return None
-    kept = _collapsed(nodes.originals[index].label, left)
-    while nodes.parents[index] != verb_phrase:
-        left, right = nodes.around(index)
+    rest = _collapsed(lowest.tree.label, left)
+    for node in upper:
+        left, right = lowest.around()
         if not nodes.are_light(*right):
             return None
         moved += right
-        index = nodes.parents[index]
-        kept = _collapsed(nodes.originals[index].label, [*left, kept])
-    left, right = nodes.around(index)
-    return _replaced(nodes, verb_phrase, [*left, kept, *moved, *right])
+        lowest, rest = node, _collapsed(node.tree.label, [*left, rest])
+    left, right = lowest.around()
+    return _replaced(place.verb.parent, [*left, rest, *moved, *right])
 
 
 def _to_noun(nodes: SiteNodes, place: Place) -> Tree | None:
     """Move a prepositional phrase from the right of the object into it."""
-    verb_phrase = nodes.parents[place.verb]
-    phrases: list[int] = [place.object]  # from the object up to the sister of the verb
-    while nodes.parents[phrases[-1]] != verb_phrase:
-        if nodes.around(phrases[-1])[1]:
-            return None
-        phrases.append(nodes.parents[phrases[-1]])
-    left, right = nodes.around(phrases[-1])
-    distance = nodes.ranks[place.phrase] - nodes.ranks[phrases[-1]]
+    phrases = _path(place.object, place.verb.parent)
+    if any(phrase.around()[1] for phrase in phrases[:-1]):
+        return None
+    left, right = phrases[-1].around()
+    distance = place.phrase.rank - phrases[-1].rank
     between, right = right[: distance - 1], right[distance:]
     if not nodes.are_light(*between):
         return None
     behind = next((sister for sister in right if not nodes.are_light(sister)), None)
     if behind is not None and behind.label in nodes.rules.coordinators:
         return None
-    added = [*between, nodes.originals[place.phrase]]
-    old = nodes.originals[place.object]
-    children = nodes.children[place.object]
-    if nodes.is_phrase(children[-1], nodes.labels.preposition_phrases):
-        new = Tree(old.label, [*old.children, *added])
-    else:
-        new = Tree(old.label, [Tree(nodes.tree(place.object).label, old.children), *added])
+    children: Sequence[Tree] = place.object.tree.children
+    if not is_phrase(place.object.children[-1], nodes.labels.preposition_phrases):
+        children = [Tree(place.object.label, children)]
+    new = Tree(place.object.tree.label, [*children, *between, place.phrase.tree])
     for lower, upper in pairwise(phrases):
-        new = Tree(nodes.originals[upper].label, [*nodes.around(lower)[0], new])
-    return _replaced(nodes, verb_phrase, [*left, new, *right])
+        new = Tree(upper.tree.label, [*lower.around()[0], new])
+    return _replaced(place.verb.parent, [*left, new, *right])
+
+
+def _path(node: PlacedNode, top: PlacedNode | None) -> list[PlacedNode]:
+    """Return a node and those above it, up to the one below `top`."""
+    path = [node]
+    while (parent := path[-1].parent) is not top and parent is not None:
+        path.append(parent)
+    return path
 
 
 def _collapsed(label: str, children: list[Tree]) -> Tree:
@@ -179,11 +179,12 @@ def _collapsed(label: str, children: list[Tree]) -> Tree:
     return Tree(label, children)
 
 
-def _replaced(nodes: SiteNodes, index: int, children: list[Tree]) -> Tree:
+def _replaced(node: PlacedNode | None, children: Iterable[Tree]) -> Tree:
     """Return the whole tree with other children of one node."""
-    new = Tree(nodes.originals[index].label, children)
-    while (parent := nodes.parents[index]) >= 0:
-        left, right = nodes.around(index)
-        new = Tree(nodes.originals[parent].label, [*left, new, *right])
-        index = parent
+    assert node is not None
+    new = Tree(node.tree.label, children)
+    while node.parent is not None:
+        left, right = node.around()
+        node = node.parent
+        new = Tree(node.tree.label, [*left, new, *right])
     return new

@@ -27,11 +27,13 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 from typing import NamedTuple
 
 from ..trees.heads import COLLINS, HeadRules
 from ..trees.labels import VERBS, labels_of
 from ..trees.normalize import EMPTY_TAG, strip_function
+from ..trees.placed import PlacedNode, placed_nodes
 from ..trees.tree import Tree
 from ..words.lemmas import Lemmatizer
 
@@ -112,14 +114,14 @@ def sites(
         each kind, as in the quadruples of Ratnaparkhi et al.
     """
     nodes = SiteNodes(tree, rules, labels)
-    found: list[Site] = []
-    for places in places_of(nodes):
-        taken: set[str] = set()
-        for site in filter(None, (_site(nodes, place) for place in places)):
-            if every or site.label not in taken:
-                taken.add(site.label)
-                found.append(site)
-    return sorted(found, key=lambda site: site.preposition)
+    result: list[Site] = []
+    for places in nodes.places():
+        seen: set[str] = set()
+        for site in filter(None, map(nodes.site, places)):
+            if every or site.label not in seen:
+                seen.add(site.label)
+                result.append(site)
+    return sorted(result, key=attrgetter("preposition"))
 
 
 def chains(tree: Tree, rules: HeadRules = COLLINS, labels: SiteLabels = PENN) -> list[list[Site]]:
@@ -131,26 +133,26 @@ def chains(tree: Tree, rules: HeadRules = COLLINS, labels: SiteLabels = PENN) ->
     which it could be attached without crossing another phrase. The first noun is the object.
     """
     nodes = SiteNodes(tree, rules, labels)
-    found = (_chain(nodes, places) for places in places_of(nodes))
-    return sorted(filter(None, found), key=lambda chain: chain[0].preposition)
+    every = (_chain(nodes, places) for places in nodes.places())
+    return sorted(filter(None, every), key=lambda chain: chain[0].preposition)
 
 
 def _chain(nodes: SiteNodes, places: Iterable[Place]) -> list[Site]:
     """Return the sites of the phrases at a verb and its object, and of those in these phrases."""
-    found: list[tuple[int, int, Site]] = []
-    waiting = [(place, site) for place in places if (site := _site(nodes, place)) is not None]
+    every: list[Site] = []
+    waiting = [(place, site) for place in places if (site := nodes.site(place)) is not None]
     while waiting:
         place, site = waiting.pop()
-        found.append((site.preposition, len(found), site))
-        for child in nodes.children[place.phrase][1:]:
-            if nodes.is_phrase(child, nodes.labels.noun_phrases):
-                noun, inside = _noun(nodes, child)
+        every.append(site)
+        for child in place.phrase.children[1:]:
+            if is_phrase(child, nodes.labels.noun_phrases):
+                noun, inside = nodes.noun(child)
                 below = (Place(place.verb, child, noun, phrase, NOUN) for phrase in inside)
-                waiting += [(b, s) for b in below if (s := _site(nodes, b)) is not None]
+                waiting += [(b, s) for b in below if (s := nodes.site(b)) is not None]
                 break
     chain: list[Site] = []
     reachable: list[int] = []  # nouns, from left to right
-    for *_, site in sorted(found):
+    for site in sorted(every, key=attrgetter("preposition")):
         reachable = reachable or [site.noun]
         if site.label == VERB:
             site = site._replace(noun=reachable[-1])
@@ -166,91 +168,101 @@ def opened(reachable: Sequence[int], site: Site) -> list[int]:
 
     reachable: the nouns to which the phrase of `site` could be attached.
     """
-    kept = 0 if site.label == VERB else reachable.index(site.noun) + 1
-    return [*reachable[:kept], site.object]
+    n_left = 0 if site.label == VERB else reachable.index(site.noun) + 1
+    return [*reachable[:n_left], site.object]
+
+
+class Place(NamedTuple):
+    """The attachment of a prepositional phrase.
+
+    verb: the word V. object: the noun phrase. noun: the phrase in the object whose head is N1.
+    phrase: the prepositional phrase. label: "V" or "N".
+    """
+
+    verb: PlacedNode
+    object: PlacedNode
+    noun: PlacedNode
+    phrase: PlacedNode
+    label: str
+
+
+def is_phrase(node: PlacedNode, wanted: frozenset[str]) -> bool:
+    """Whether a node is a phrase with one of the `wanted` labels, and not empty."""
+    return bool(node.children) and node.label in wanted
+
+
+def _is_word(node: PlacedNode, wanted: frozenset[str]) -> bool:
+    return node.word is not None and node.label in wanted
 
 
 class SiteNodes:
-    """The nodes of a tree by their number in pre-order.
-
-    originals: the nodes.
-    trees: the nodes without function tags and traces; None for nodes without other leaves.
-    children: numbers of the remaining children, in the order of those in `trees`.
-    parents: number of the parent, -1 at the top.
-    ranks: position among the children of the original parent.
-    spans: (start, end) in tokens of the whole tree, including traces.
+    """The nodes of a tree in pre-order. Their labels have no function tags, and their children are
+    those with other leaves than traces.
     """
 
     def __init__(self, tree: Tree, rules: HeadRules, labels: SiteLabels):
-        self.rules, self.labels = rules, labels
-        self.originals = list(tree.subtrees())
-        n = len(self.originals)
-        self.trees: list[Tree | None] = [None] * n
-        self.children: list[list[int]] = [[] for _ in range(n)]
-        self.parents, self.ranks, self.spans = [-1] * n, [0] * n, [(0, 0)] * n
-        end = sum(node.word is not None for node in self.originals)
-        above: list[int] = []  # nodes whose parent comes later, the leftmost on top
-        for index in reversed(range(n)):
-            node = self.originals[index]
-            if node.word is not None:
-                end -= 1
-                self.spans[index] = (end, end + 1)
-                self.trees[index] = None if node.label == labels.empty else node
-            else:
-                below = [above.pop() for _ in node.children]
-                for rank, child in enumerate(below):
-                    self.parents[child], self.ranks[child] = index, rank
-                self.spans[index] = (self.spans[below[0]][0], self.spans[below[-1]][1])
-                kept = [child for child in below if self.trees[child] is not None]
-                parts = [part for child in below if (part := self.trees[child]) is not None]
-                if kept:
-                    label = strip_function(node.label)
-                    if label in labels.noun_phrases and labels.temporal in node.label.split("-"):
-                        label = f"{label}-{labels.temporal}"  # not an object
-                    self.trees[index] = Tree(label, parts)
-                    self.children[index] = kept
-            above.append(index)
+        self.rules, self.labels, self.nodes = rules, labels, placed_nodes(tree)
+        for node in reversed(self.nodes):
+            if node.word is None:
+                node.children = [
+                    child
+                    for child in node.children
+                    if child.children or (child.word is not None and child.label != labels.empty)
+                ]
+                node.label = strip_function(node.label)
+                parts = node.tree.label.split("-")
+                if labels.temporal in parts and node.label in labels.noun_phrases:
+                    node.label = f"{node.label}-{labels.temporal}"  # not an object
 
-    def is_phrase(self, index: int, wanted: frozenset[str]) -> bool:
-        """Whether a node is a phrase with one of the `wanted` labels."""
-        tree = self.trees[index]
-        return tree is not None and tree.word is None and tree.label in wanted
+    def places(self) -> Iterator[list[Place]]:
+        """Yield, for each verb with an object, the prepositional phrases at the noun and then those
+        at the verb, left to right (rules 1 and 2).
+        """
+        labels = self.labels
+        for node in self.nodes:
+            if not is_phrase(node, labels.verb_phrases):
+                continue
+            children = iter(node.children)
+            verb = next((child for child in children if _is_word(child, labels.verbs)), None)
+            top = next(filter(None, map(self._object, children)), None)
+            if verb is None or top is None:
+                continue
+            outside = self.prepositional(children)
+            noun, inside = self.noun(top)
+            if is_phrase(self._head_child(noun), labels.preposition_phrases):
+                continue  # there is no noun
+            yield [
+                *(Place(verb, top, noun, phrase, NOUN) for phrase in inside),
+                *(Place(verb, top, noun, phrase, VERB) for phrase in outside),
+            ]
 
-    def is_word(self, index: int, wanted: frozenset[str]) -> bool:
-        """Whether a node is a word with one of the `wanted` tags."""
-        tree = self.trees[index]
-        return tree is not None and tree.word is not None and tree.label in wanted
+    def noun(self, phrase: PlacedNode) -> tuple[PlacedNode, list[PlacedNode]]:
+        """Return the lowest noun phrase on the path to the head of one, and the prepositional
+        phrases under all of them.
+        """
+        inside: list[PlacedNode] = []
+        while True:
+            inside[:0] = self.prepositional(phrase.children)
+            head = self._head_child(phrase)
+            if not is_phrase(head, self.labels.noun_phrases):
+                return phrase, inside
+            phrase = head
 
-    def tree(self, index: int) -> Tree:
-        """Return a node that is not empty, without function tags and traces."""
-        tree = self.trees[index]
-        assert tree is not None
-        return tree
+    def site(self, place: Place) -> Site | None:
+        """Return the site, or None if the prepositional phrase has another form than in rule 3."""
+        preposition, *rest = place.phrase.children
+        if not _is_word(preposition, self.labels.prepositions):
+            return None
+        last = self._complement(rest)
+        noun = self._head(place.noun)
+        if last is None or noun.start >= preposition.start:
+            return None
+        words = place.verb.start, noun.start, preposition.start, last.start
+        return Site(*words, place.phrase.start, place.phrase.end, place.label)
 
-    def head_child(self, index: int) -> int:
-        """Return the number of the head child of a phrase."""
-        return self.children[index][self.rules.head_child(self.tree(index))]
-
-    def head(self, index: int) -> int:
-        """Return the head of a phrase, or its last number (rule 4)."""
-        labels, phrase = self.labels, index
-        while self.children[index]:
-            phrase, index = index, self.head_child(index)
-        if self.is_word(index, labels.numbers) or self.is_phrase(phrase, labels.quantities):
-            digits = [c for c in self.children[phrase] if self.is_word(c, labels.digits)]
-            index = digits[-1] if digits else index
-        return index
-
-    def prepositional(self, children: Iterable[int]) -> list[int]:
+    def prepositional(self, children: Iterable[PlacedNode]) -> list[PlacedNode]:
         """Return the prepositional phrases among these nodes."""
-        return [
-            child for child in children if self.is_phrase(child, self.labels.preposition_phrases)
-        ]
-
-    def around(self, index: int) -> tuple[list[Tree], list[Tree]]:
-        """Return the sisters left and right of a node."""
-        siblings, rank = self.originals[self.parents[index]].children, self.ranks[index]
-        return list(siblings[:rank]), list(siblings[rank + 1 :])
+        return [child for child in children if is_phrase(child, self.labels.preposition_phrases)]
 
     def are_light(self, *trees: Tree) -> bool:
         """Whether nodes are punctuation or contain only traces."""
@@ -261,96 +273,40 @@ class SiteNodes:
             for node in trees
         )
 
+    def _head_child(self, node: PlacedNode) -> PlacedNode:
+        # It reads words, labels and children.
+        return node.children[self.rules.head_child(node)]  # type: ignore[arg-type]
 
-class Place(NamedTuple):
-    """The attachment of a prepositional phrase, in numbers of nodes.
+    def _head(self, phrase: PlacedNode) -> PlacedNode:
+        """Return the head of a phrase, or its last number (rule 4)."""
+        labels, word = self.labels, phrase
+        while word.children:
+            phrase, word = word, self._head_child(word)
+        if _is_word(word, labels.numbers) or is_phrase(phrase, labels.quantities):
+            digits = [child for child in phrase.children if _is_word(child, labels.digits)]
+            return digits[-1] if digits else word
+        return word
 
-    verb: the word V. object: the noun phrase. noun: the phrase in the object whose head is N1.
-    phrase: the prepositional phrase. label: "V" or "N".
-    """
+    def _object(self, node: PlacedNode) -> PlacedNode | None:
+        """Return a noun phrase that is a sister of the verb or all of a clause, or None."""
+        while is_phrase(node, self.labels.clauses) and len(node.children) == 1:
+            node = node.children[0]
+        return node if is_phrase(node, self.labels.noun_phrases) else None
 
-    verb: int
-    object: int
-    noun: int
-    phrase: int
-    label: str
-
-
-def places_of(nodes: SiteNodes) -> Iterator[list[Place]]:
-    """Yield, for each verb with an object, the prepositional phrases at the noun and then those at
-    the verb, left to right (rules 1 and 2).
-    """
-    labels = nodes.labels
-    for index in range(len(nodes.originals)):
-        if not nodes.is_phrase(index, labels.verb_phrases):
-            continue
-        children = nodes.children[index]
-        verb = next((c for c in children if nodes.is_word(c, labels.verbs)), None)
-        if verb is None:
-            continue
-        right = children[children.index(verb) + 1 :]
-        found = ((i, _object(nodes, child)) for i, child in enumerate(right))
-        position, top = next(((i, phrase) for i, phrase in found if phrase is not None), (0, None))
-        if top is None:
-            continue
-        outside = nodes.prepositional(right[position + 1 :])
-        noun, inside = _noun(nodes, top)
-        if nodes.is_phrase(nodes.head_child(noun), labels.preposition_phrases):
-            continue  # there is no noun
-        yield [
-            *(Place(verb, top, noun, phrase, NOUN) for phrase in inside),
-            *(Place(verb, top, noun, phrase, VERB) for phrase in outside),
-        ]
-
-
-def _noun(nodes: SiteNodes, phrase: int) -> tuple[int, list[int]]:
-    """Return the lowest noun phrase on the path to the head of one, and the prepositional phrases
-    under all of them.
-    """
-    inside: list[int] = []
-    while True:
-        inside[:0] = nodes.prepositional(nodes.children[phrase])
-        head = nodes.head_child(phrase)
-        if not nodes.is_phrase(head, nodes.labels.noun_phrases):
-            return phrase, inside
-        phrase = head
-
-
-def _object(nodes: SiteNodes, index: int) -> int | None:
-    """Return a noun phrase that is a sister of the verb or all of a clause, or None."""
-    while nodes.is_phrase(index, nodes.labels.clauses) and len(nodes.children[index]) == 1:
-        index = nodes.children[index][0]
-    return index if nodes.is_phrase(index, nodes.labels.noun_phrases) else None
-
-
-def _site(nodes: SiteNodes, place: Place) -> Site | None:
-    """Return the site, or None if the prepositional phrase has another form than in rule 3."""
-    preposition, *rest = nodes.children[place.phrase]
-    if not nodes.is_word(preposition, nodes.labels.prepositions):
+    def _complement(self, children: Iterable[PlacedNode]) -> PlacedNode | None:
+        """Return the word N2, or None if there is neither a noun phrase nor a participle."""
+        labels = self.labels
+        for child in children:
+            if is_phrase(child, labels.noun_phrases):
+                return self._head(child)
+            if is_phrase(child, labels.clauses) and len(child.children) == 1:
+                node = child.children[0]
+                if is_phrase(node, labels.verb_phrases):
+                    while node.children:
+                        node = self._head_child(node)
+                    if _is_word(node, labels.participles):
+                        return node
         return None
-    complement = _complement(nodes, rest)
-    noun = nodes.head(place.noun)
-    if complement is None or noun >= preposition:
-        return None
-    words = (place.verb, noun, preposition, complement)
-    verb, noun, first, last = (nodes.spans[word][0] for word in words)
-    return Site(verb, noun, first, last, *nodes.spans[place.phrase], place.label)
-
-
-def _complement(nodes: SiteNodes, children: list[int]) -> int | None:
-    """Return the word N2, or None if there is neither a noun phrase nor a participle."""
-    labels = nodes.labels
-    for child in children:
-        if nodes.is_phrase(child, labels.noun_phrases):
-            return nodes.head(child)
-        if nodes.is_phrase(child, labels.clauses) and len(nodes.children[child]) == 1:
-            index = nodes.children[child][0]
-            if nodes.is_phrase(index, labels.verb_phrases):
-                while nodes.children[index]:
-                    index = nodes.head_child(index)
-                if nodes.is_word(index, labels.participles):
-                    return index
-    return None
 
 
 # --- sites without a tree -------------------------------------------------------------------------

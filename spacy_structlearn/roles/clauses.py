@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ..trees.heads import COLLINS
 from ..trees.labels import labels_of
+from ..trees.placed import PlacedNode, placed_nodes
 from ..trees.tree import Span, Tree
 from .propositions import CORE, ENGLISH, Argument, base_label
 
@@ -51,28 +52,10 @@ def find_clauses(tree: Tree, arguments: Arguments = lambda verb: ()) -> list[Pla
     arguments: returns the arguments of a verb, in words, given its word; none if it has no frame.
     """
     words = [word.lower() for word in tree.words()]
-    found = [clause for node in _nodes(tree) for clause in _clauses_of(words, node, arguments)]
+    found = [
+        clause for node in placed_nodes(tree) for clause in _clauses_of(words, node, arguments)
+    ]
     return sorted(found, key=lambda c: (c.bracket[1], -c.bracket[2], c.verb))
-
-
-class _Node:
-    """A node of a tree with its place. start, end: in words."""
-
-    __slots__ = ("children", "end", "label", "parent", "start", "tree")
-
-    def __init__(self, tree: Tree, parent: _Node | None):
-        self.tree, self.label, self.parent = tree, tree.label, parent
-        self.children: list[_Node] = []
-        self.start = self.end = 0
-        if parent is not None:
-            parent.children.append(self)
-
-    @property
-    def bracket(self) -> Span:
-        return self.label, self.start, self.end
-
-    def first(self, *labels: str) -> _Node | None:
-        return next((child for child in self.children if child.label in labels), None)
 
 
 class _Head(NamedTuple):
@@ -80,32 +63,15 @@ class _Head(NamedTuple):
     phrases, as in "washed and dried (the car)".
     """
 
-    verb: _Node
-    auxiliaries: tuple[_Node, ...]
-    own: list[_Node]
-    shared: list[_Node]
+    verb: PlacedNode
+    auxiliaries: tuple[PlacedNode, ...]
+    own: list[PlacedNode]
+    shared: list[PlacedNode]
 
 
-def _nodes(tree: Tree) -> list[_Node]:
-    """Return the nodes of a tree in pre-order."""
-    nodes: list[_Node] = []
-    stack: list[tuple[Tree, _Node | None]] = [(tree, None)]
-    n_words = 0
-    while stack:
-        one, parent = stack.pop()
-        node = _Node(one, parent)
-        nodes.append(node)
-        if one.is_leaf:
-            node.start, node.end = n_words, n_words + 1
-            n_words += 1
-        stack.extend((child, node) for child in reversed(one.children))
-    for node in reversed(nodes):
-        if node.children:
-            node.start, node.end = node.children[0].start, node.children[-1].end
-    return nodes
-
-
-def _clauses_of(words: Sequence[str], node: _Node, arguments: Arguments) -> Iterator[PlainClause]:
+def _clauses_of(
+    words: Sequence[str], node: PlacedNode, arguments: Arguments
+) -> Iterator[PlainClause]:
     """Iterate over the clauses whose verb phrases, or verbs, are children of a node."""
     if node.label not in CLAUSES or not _verbal(node):
         return
@@ -118,7 +84,7 @@ def _clauses_of(words: Sequence[str], node: _Node, arguments: Arguments) -> Iter
 
 
 def _clause(
-    words: Sequence[str], outer: _Node, node: _Node, head: _Head, roles: _Roles
+    words: Sequence[str], outer: PlacedNode, node: PlacedNode, head: _Head, roles: _Roles
 ) -> PlainClause:
     """Make the clause of a verb. outer: its bracket. node: where its verb phrase is."""
     first = (*head.auxiliaries, head.verb)[0].label
@@ -164,22 +130,22 @@ class _Roles:
     def __init__(self, arguments: Iterable[Argument]):
         self._labels = {(start, end): base_label(label) for label, start, end in arguments}
 
-    def of(self, node: _Node) -> str:
+    def of(self, node: PlacedNode) -> str:
         return self._labels.get((node.start, node.end), "")
 
-    def is_core(self, node: _Node, *, otherwise: bool) -> bool:
+    def is_core(self, node: PlacedNode, *, otherwise: bool) -> bool:
         """Whether a node has a numbered role. otherwise: the answer if it has no role, and the
         frame has no patient.
         """
         role = self.of(node)
         return role in CORE if role or "ARG1" in self._labels.values() else otherwise
 
-    def is_modifier(self, node: _Node) -> bool:
+    def is_modifier(self, node: PlacedNode) -> bool:
         role = self.of(node)
         return role.startswith("ARGM-") and role not in NOUN_ROLES
 
 
-def _verbal(node: _Node) -> list[_Node]:
+def _verbal(node: PlacedNode) -> list[PlacedNode]:
     """Return the verb phrases, verbs and auxiliaries among the children."""
     words = node.label in INVERTED or node.label in ENGLISH.verb_phrases
     return [
@@ -189,13 +155,13 @@ def _verbal(node: _Node) -> list[_Node]:
     ]
 
 
-def _is_verb(node: _Node) -> bool:
+def _is_verb(node: PlacedNode) -> bool:
     return node.tree.is_leaf and (node.label in ENGLISH.verbs or node.label in AUXILIARIES)
 
 
-def _heads(clause: _Node) -> Iterator[_Head]:
+def _heads(clause: PlacedNode) -> Iterator[_Head]:
     """Iterate over the verbs of a clause, one for each conjunct."""
-    stack: list[tuple[_Node, tuple[_Node, ...], list[_Node]]] = [(clause, (), [])]
+    stack: list[tuple[PlacedNode, tuple[PlacedNode, ...], list[PlacedNode]]] = [(clause, (), [])]
     while stack:
         phrase, auxiliaries, shared = stack.pop()
         groups = _conjuncts(phrase)
@@ -214,14 +180,18 @@ def _heads(clause: _Node) -> Iterator[_Head]:
                     yield _Head(verb, own, _after(above, verb), shared)
 
 
-def _after(phrase: _Node, child: _Node) -> list[_Node]:
-    return phrase.children[phrase.children.index(child) + 1 :]
+def _child(node: PlacedNode, *labels: str) -> PlacedNode | None:
+    return next((child for child in node.children if child.label in labels), None)
 
 
-def _conjuncts(phrase: _Node) -> list[list[_Node]]:
+def _after(phrase: PlacedNode, child: PlacedNode) -> list[PlacedNode]:
+    return phrase.children[child.rank + 1 :]
+
+
+def _conjuncts(phrase: PlacedNode) -> list[list[PlacedNode]]:
     """Return the verb or verb phrase of each conjunct, with the auxiliaries before it."""
     verbal = _verbal(phrase)
-    groups: list[list[_Node]] = []
+    groups: list[list[PlacedNode]] = []
     conjunction = comma = False
     for child in phrase.children:
         if child in verbal:
@@ -240,7 +210,9 @@ def _conjuncts(phrase: _Node) -> list[list[_Node]]:
     return groups
 
 
-def _is_passive(words: Sequence[str], head: _Head, subject: _Node | None, roles: _Roles) -> bool:
+def _is_passive(
+    words: Sequence[str], head: _Head, subject: PlacedNode | None, roles: _Roles
+) -> bool:
     verb = words[head.verb.start]
     if head.verb.label not in ENGLISH.participles or verb in ENGLISH.be:
         return False
@@ -256,12 +228,12 @@ def _is_passive(words: Sequence[str], head: _Head, subject: _Node | None, roles:
     return True
 
 
-def _subject(node: _Node, first: str, roles: _Roles) -> _Node | None:
+def _subject(node: PlacedNode, first: str, roles: _Roles) -> PlacedNode | None:
     """Find the subject among the children of a clause. first: tag of its first verb."""
     verb = _verbal(node)[0]
-    before, after = node.children[: node.children.index(verb)][::-1], _after(node, verb)
+    before, after = node.children[: verb.rank][::-1], _after(node, verb)
     inverted = node.label == "SINV" or verb.tree.is_leaf
-    places: list[Sequence[_Node]] = [after, before] if inverted else [before]
+    places: list[Sequence[PlacedNode]] = [after, before] if inverted else [before]
     for place in places:
         for child in place:
             if first == BASE and child.label == ",":
@@ -276,15 +248,15 @@ def _subject(node: _Node, first: str, roles: _Roles) -> _Node | None:
     return None
 
 
-def _question(outer: _Node) -> tuple[_Node | None, bool]:
+def _question(outer: PlacedNode) -> tuple[PlacedNode | None, bool]:
     """Find the relative or interrogative phrase that a clause may lack, and whether it is of this
     clause, not of one around it.
     """
     direct = True
-    node: _Node | None = outer
+    node: PlacedNode | None = outer
     while node is not None and node.label in ENGLISH.governing:
-        if node.label in OUTER and (found := node.first("WHNP", "WHADJP")) is not None:
-            return found, direct
+        if node.label in OUTER and (phrase := _child(node, "WHNP", "WHADJP")) is not None:
+            return phrase, direct
         above = node.parent
         # Coordinated clauses have the phrase in common.
         direct = direct and above is not None and above.label in CLAUSES and not _verbal(above)
@@ -292,7 +264,7 @@ def _question(outer: _Node) -> tuple[_Node | None, bool]:
     return None, False
 
 
-def _is_stranded(parts: Sequence[_Node]) -> bool:
+def _is_stranded(parts: Sequence[PlacedNode]) -> bool:
     """Whether there is a preposition without its object: "the man she talked to"."""
     return any(
         part.label in ENGLISH.preposition_phrases and all(c.tree.is_leaf for c in part.children)
@@ -300,10 +272,10 @@ def _is_stranded(parts: Sequence[_Node]) -> bool:
     )
 
 
-def _agent(words: Sequence[str], parts: Sequence[_Node], roles: _Roles) -> _Node | None:
+def _agent(words: Sequence[str], parts: Sequence[PlacedNode], roles: _Roles) -> PlacedNode | None:
     for part in parts:
         if part.label in ENGLISH.preposition_phrases and words[part.start] == "by":
-            found = part.first("NP")
-            if found is not None and "ARG0" in (roles.of(part), roles.of(found)):
-                return found
+            noun_phrase = _child(part, "NP")
+            if noun_phrase is not None and "ARG0" in (roles.of(part), roles.of(noun_phrase)):
+                return noun_phrase
     return None

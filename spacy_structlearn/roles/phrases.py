@@ -138,10 +138,9 @@ class RoleTrees(TreeNodes):
 
     @cached_property
     def _nodes(self) -> dict[tuple[int, int], int]:
-        nodes: dict[tuple[int, int], int] = {}
-        for index, span in enumerate(zip(self.starts.tolist(), self.stops.tolist(), strict=True)):
-            nodes.setdefault(span, index)
-        return nodes
+        spans = list(zip(self.starts.tolist(), self.stops.tolist(), strict=True))
+        # The highest node comes first in pre-order.
+        return {spans[node]: node for node in reversed(range(self.n))}
 
     def node(self, start: int, end: int) -> int | None:
         """Return the highest node over exactly these tokens, or None."""
@@ -236,69 +235,64 @@ def candidates(nodes: RoleTrees, predicates: ArrayLike, *, within: bool = False)
     Raises StructlearnError if there is no such token.
     """
     near = sisters(nodes, predicates)
-    owners = near.owners
     several = nodes.n_children[near.nodes] > 1
     wide = several & nodes.is_one_of(near.nodes, nodes.classes.preposition_phrases)
-    parts = [(near.nodes, owners), _children(nodes, near.nodes[wide], owners[wide])]
+    parts = [(near.nodes, near.owners), _children(nodes, near, wide)]
     if within:
         nominal = several & nodes.is_one_of(near.nodes, nodes.classes.noun_phrases)
-        nominal &= nodes.starts[near.nodes] > near.predicates[owners]
-        below, of_below = _children(nodes, near.nodes[nominal], owners[nominal])
+        nominal &= nodes.starts[near.nodes] > near.predicates[near.owners]
+        below, owners = _children(nodes, near, nominal)
         heads = nodes.leaves[nodes.heads[nodes.parents[below]]]
-        kept = (nodes.n_children[below] > 0) | (below == heads)
-        parts.append((below[kept], of_below[kept]))
-    found, owners = map(np.concatenate, zip(*parts, strict=True))
-    order = np.argsort(owners * len(nodes) + found)
+        fits = (nodes.n_children[below] > 0) | (below == heads)
+        parts.append((below[fits], owners[fits]))
+    every, owners = map(np.concatenate, zip(*parts, strict=True))
+    order = np.argsort(owners * len(nodes) + every)
     sizes = np.bincount(owners, minlength=len(near.sizes))
-    return ArgumentNodes(near.predicates, sizes, found[order])
+    return ArgumentNodes(near.predicates, sizes, every[order])
 
 
-def _children(nodes: RoleTrees, parents: Nodes, owners: Nodes) -> tuple[Nodes, Nodes]:
-    """Return the children of nodes without punctuation, and the owner of each."""
+def _children(
+    nodes: RoleTrees, sites: ArgumentNodes, wanted: NDArray[np.bool_]
+) -> tuple[Nodes, Nodes]:
+    """Return the children of the wanted nodes without punctuation, and the site of each."""
+    parents = sites.nodes[wanted]
     below = nodes.children_of(parents)
-    kept = ~_is_punctuation(nodes, below)
-    return below[kept], np.repeat(owners, nodes.n_children[parents])[kept]
+    owners = np.repeat(sites.owners[wanted], nodes.n_children[parents])
+    rest = ~_is_punctuation(nodes, below)
+    return below[rest], owners[rest]
 
 
 def sisters(nodes: RoleTrees, predicates: ArrayLike) -> ArgumentNodes:
     """Return the sisters on the path from each predicate to the root, nearest level first, without
     punctuation and coordination.
     """
-    way = ways(nodes, predicates)
-    inside = nodes.parents[way.nodes] >= 0
-    below, owners = way.nodes[inside], way.owners[inside]
-    parents = nodes.parents[below]
-    # A level for each node on the path that has a parent.
-    levels = np.repeat(np.arange(len(below)), nodes.n_children[parents])
-    found = nodes.children_of(parents)
-    levels, found = (values[found != below[levels]] for values in (levels, found))
+    predicates = np.asarray(predicates, dtype=np.intp)
+    node = nodes.predicates(predicates)
+    # The path of each predicate, up to the node below the root.
+    sizes = nodes.depths[node]
+    path = np.empty(sizes.sum(), dtype=np.intp)
+    places = cumulative(sizes)[:-1]
+    while len(node):
+        inside = nodes.parents[node] >= 0
+        node, places = node[inside], places[inside]
+        path[places] = node
+        node, places = nodes.parents[node], places + 1
+    # A level for each node on the path.
+    levels = np.repeat(np.arange(len(path)), nodes.n_children[nodes.parents[path]])
+    below = nodes.children_of(nodes.parents[path])
+    levels, below = (values[below != path[levels]] for values in (levels, below))
     labels = nodes.collapsed.codes
-    alike = labels[found] == labels[below[levels]]
-    joining = nodes.is_one_of(found, nodes.classes.conjunctions)
-    has_alike, has_joining = (np.zeros(len(below), dtype=bool) for _ in range(2))
+    alike = labels[below] == labels[path[levels]]
+    joining = nodes.is_one_of(below, nodes.classes.conjunctions)
+    has_alike, has_joining = (np.zeros(len(path), dtype=bool) for _ in range(2))
     has_alike[levels[alike]] = True
     has_joining[levels[joining]] = True
     coordinated = (has_alike & has_joining)[levels] & (alike | joining)
-    kept = ~coordinated & ~_is_punctuation(nodes, found)
-    sizes = np.bincount(owners[levels[kept]], minlength=len(way.sizes))
-    return ArgumentNodes(way.predicates, sizes, found[kept])
+    chosen = ~coordinated & ~_is_punctuation(nodes, below)
+    owners = np.repeat(np.arange(len(sizes)), sizes)[levels[chosen]]
+    return ArgumentNodes(predicates, np.bincount(owners, minlength=len(sizes)), below[chosen])
 
 
-def ways(nodes: RoleTrees, predicates: ArrayLike) -> ArgumentNodes:
-    """Return the nodes from each predicate up to the root, both included."""
-    predicates = np.asarray(predicates, dtype=np.intp)
-    at = nodes.predicates(predicates)
-    sizes = nodes.depths[at] + 1
-    places = cumulative(sizes)[:-1]
-    found = np.empty(sizes.sum(), dtype=np.intp)
-    while len(at):
-        found[places] = at
-        at = nodes.parents[at]
-        inside = at >= 0
-        at, places = at[inside], places[inside] + 1
-    return ArgumentNodes(predicates, sizes, found)
-
-
-def _is_punctuation(nodes: RoleTrees, found: Nodes) -> NDArray[np.bool_]:
-    is_word = nodes.n_children[found] == 0
-    return is_word & nodes.is_one_of(found, nodes.rules.punctuation)
+def _is_punctuation(nodes: RoleTrees, numbers: Nodes) -> NDArray[np.bool_]:
+    is_word = nodes.n_children[numbers] == 0
+    return is_word & nodes.is_one_of(numbers, nodes.rules.punctuation)
