@@ -1,16 +1,12 @@
-"""The floors of the house: who may import whom, and that there is no circle."""
+"""The floors of the house: who may import whom, and that there is no circle.
 
-import ast
-from collections.abc import Iterable
-from graphlib import CycleError, TopologicalSorter
-from importlib.util import resolve_name
-from pathlib import Path
+Imports inside functions count, imports for type checkers do not.
+"""
 
 import pytest
 
-import spacy_structlearn
+from training.benchmarks import house
 
-PACKAGE = Path(spacy_structlearn.__file__).parent
 # A module may import from its own room and from rooms below; families, the floor of 8, never from
 # one another. The names without a folder are single modules.
 FLOORS = {
@@ -58,40 +54,9 @@ LAYERS = {
 }
 
 
-def modules() -> dict[str, Path]:
-    """Every module of the package, kernels included, by its dotted name."""
-    found = {}
-    for path in sorted([*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.pyx")]):
-        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-        found[".".join(parts).removesuffix(".__init__")] = path
-    return found
-
-
-def imports(name: str, path: Path) -> set[str]:
-    """Absolute names of what a module imports when it is imported, or inside its functions."""
-    return imported_by(name, path, ast.walk(ast.parse(path.read_text(encoding="utf8"))))
-
-
-def imports_at_once(name: str, path: Path) -> set[str]:
-    """Those that are imported when the module is, for settings import their trainers later."""
-    return imported_by(name, path, ast.parse(path.read_text(encoding="utf8")).body)
-
-
-def imported_by(name: str, path: Path, nodes: Iterable[ast.AST]) -> set[str]:
-    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    found = set()
-    for node in nodes:
-        if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = resolve_name("." * node.level + (node.module or ""), package)
-            found.update(f"{base}.{alias.name}" for alias in node.names)
-    return found
-
-
-MODULES = modules()
+MODULES = house.modules(house.ROOT)
 PYTHON = {name: path for name, path in MODULES.items() if path.suffix == ".py"}
-IMPORTS = {name: imports(name, path) for name, path in PYTHON.items()}
+IMPORTS = {name: house.imports(name, path) for name, path in PYTHON.items()}
 
 
 def room(name: str) -> str:
@@ -146,13 +111,4 @@ def test_kernels_use_no_foreign_headers(name):
 
 
 def test_no_circle():
-    known = set(PYTHON)
-    graph = {}
-    for name in PYTHON:
-        found = imports_at_once(name, PYTHON[name])
-        targets = {t if t in known else t.rpartition(".")[0] for t in found}
-        graph[name] = (targets & known) - {name, "spacy_structlearn"}
-    try:
-        TopologicalSorter(graph).prepare()
-    except CycleError as error:
-        pytest.fail(f"circular imports: {error.args[1]}")
+    assert house.circles(house.ROOT) == []

@@ -175,7 +175,7 @@ def architectures() -> Iterator[str]:
     yield "## Architectures\n"
     yield (
         "The learner of a component, `[components.NAME.model]` in a config. Long defaults are cut "
-        "here;\n`structlearn init-config` prints them in full.\n"
+        "here;\n`python -m spacy init fill-config` writes them in full.\n"
     )
     yield from registered_functions("spacy_architectures")
 

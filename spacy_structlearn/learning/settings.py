@@ -6,9 +6,8 @@ The settings of a learner are the fields of a frozen dataclass that inherits `Se
     class CRFSettings(Settings):
         order: int = setting(1, choices=(1, 2), help="1, or 2 for pairs of labels as states.")
 
-The checks of values, the signature of the registered architecture, the configs of `init-config` and
-the documentation are derived from these fields. The bounds follow scikit-learn's
-`_parameter_constraints`.
+The checks of values, the signature of the registered architecture and the documentation are derived
+from these fields. The bounds follow scikit-learn's `_parameter_constraints`.
 
 In all learners the penalty `L1` or `L2` on the weights w is added to the loss, which is a sum over
 the training data.
