@@ -41,6 +41,11 @@ def tree_of(data, tree):
     return part(int(data.offsets[tree + 1]) - 1)
 
 
+def spelt(part):
+    """A tree as nested tuples."""
+    return (part.symbol, part.word, *map(spelt, part.children))
+
+
 def sites_of(tree, symbols):
     """All sites of a tree, and its words and tags."""
     n_tags, last = symbols.n_tags, symbols.n_tags + symbols.n_phrases

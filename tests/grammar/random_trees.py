@@ -43,3 +43,17 @@ def samples(pcfg, n, seed=0, most=10_000):
         if not stack:
             found.append(root)
     return found
+
+
+def all_trees(pcfg):
+    """Every tree and its probability; of a grammar of finitely many."""
+    rules = rules_of(pcfg)
+
+    def below(x):
+        for p, rule, children in rules[x]:
+            parts = [(p, ())]
+            for child in children:
+                parts = [(a * b, (*o, t)) for a, o in parts for b, t in below(child)]
+            yield from ((q, Node(x, rule, *nodes)) for q, nodes in parts)
+
+    return [(p * q, tree) for x, p in enumerate(pcfg.root.tolist()) if p for q, tree in below(x)]

@@ -49,29 +49,22 @@ def test_sizes(model):
     assert [*neighbours(ISBN.empty(), 5)] == []
 
 
-def test_tags_and_phrases_that_are_alike(model):
-    found = dict(neighbours(model, 3))
-    assert tuple(found) == labels(model) == ("NN", "RB", "VB", "NP", "NP+QP", "QP", "S")
-    assert found["NP"] == [
-        (pytest.approx(np.sqrt(0.5)), "NP+QP"),
-        (pytest.approx(-np.sqrt(0.5)), "S"),
-        (pytest.approx(-1), "QP"),
-    ]
-    assert found["RB"] == [(pytest.approx(0, abs=1e-9), "VB"), (pytest.approx(-np.sqrt(0.5)), "NN")]
-    assert dict(neighbours(model, 1))["RB"] == found["RB"][:1]
-    assert [*neighbours(model, 3, "QP")] == [("QP", found["QP"])]
-
-
-def test_words_that_are_alike(model):
-    tag, *words = neighbours(model, 3, "NN")
-    assert tag[0] == "NN"
+def test_symbols_that_are_alike(model):
+    similar = dict(neighbours(model, 3))
+    assert tuple(similar) == labels(model) == ("NN", "RB", "VB", "NP", "NP+QP", "QP", "S")
+    near = [(np.sqrt(0.5), "NP+QP"), (-np.sqrt(0.5), "S"), (-1, "QP")]
+    assert similar["NP"] == [(pytest.approx(cosine), name) for cosine, name in near]
+    assert [name for _, name in similar["RB"]] == ["VB", "NN"]
+    assert dict(neighbours(model, 1))["RB"] == similar["RB"][:1]
+    assert [*neighbours(model, 3, "QP")] == [("QP", similar["QP"])]
+    (tag, _), *words = neighbours(model, 3, "NN")
     # By their biases and half the sum of their rows; the unknown word is not shown.
-    assert [name for name, _ in words] == ["NN/month", "NN/week", "NN/year"]
+    assert [tag, *(name for name, _ in words)] == ["NN", "NN/month", "NN/week", "NN/year"]
     rows = np.array([[100, 101], [100, 99], [101, 100], [101, 101], [98, 99]], dtype=float)
     rows -= rows.mean(axis=0)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    for name, found in words:
+    for name, others in words:
         index = NN.index(name.partition("/")[2])
         expected = {NN[i]: rows[i] @ rows[index] for i in range(1, 5) if i != index}
-        assert {word: cosine for cosine, word in found} == pytest.approx(expected)
-        assert [cosine for cosine, _ in found] == sorted(expected.values(), reverse=True)
+        assert {word: cosine for cosine, word in others} == pytest.approx(expected)
+        assert [cosine for cosine, _ in others] == sorted(expected.values(), reverse=True)

@@ -4,10 +4,15 @@ from itertools import product
 
 import numpy as np
 import pytest
+from grammar.treebanks import toy
 
+from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.chart.hypergraph import Hypergraphs
 from spacy_structlearn.grammar.fragments import _annotation
 from spacy_structlearn.grammar.fragments.annotation import DEPTHS, with_ancestors, with_edge_tags
+from spacy_structlearn.grammar.latent.em import treebank_grammar
+from spacy_structlearn.grammar.spans.model import SpanGrammar
+from spacy_structlearn.grammar.treebank.data import binarize
 from spacy_structlearn.grammar.treebank.symbols import Symbols
 
 ANCESTORS = list(product(DEPTHS, (False, True)))
@@ -64,9 +69,22 @@ def test_what_is_in_no_tree_is_left_out():
     assert with_edge_tags(source, 2).nodes.tolist() == [0, 1, 3, 4, 7]
 
 
+def test_trees_and_their_scores_stay():
+    """Of the forest of a sentence, all trees, whose number is that of derivations."""
+    data = binarize(toy(), root="R")
+    parser = ChartParser(SpanGrammar(treebank_grammar(data)), thresholds=(0.0,))
+    graphs, _ = parser.forests([tree.words() for tree in toy()])
+    options = [{"depth": depth, "sibling": sibling} for depth, sibling in ANCESTORS]
+    refined = [with_ancestors(graphs, data.symbols, "right", **option) for option in options]
+    for forest in [*refined, with_edge_tags(graphs, data.symbols.n_tags)]:
+        np.testing.assert_array_equal(forest.graphs.scores, graphs.scores[forest.edges])
+        pairs = zip(*(x.k_best(x.scores, 500) for x in (forest.graphs, graphs)), strict=True)
+        for mine, others in pairs:
+            np.testing.assert_allclose([a for a, _ in mine], [b for b, _ in others], atol=1e-9)
+    assert len(refined[-1].edges) > len(graphs.scores)
+
+
 # --- what is refused -----------------------------------------------------------------------------
-
-
 def test_symbols_that_do_not_fit():
     with pytest.raises(ValueError, match="tags"):
         with_edge_tags(by_hand(), 1)

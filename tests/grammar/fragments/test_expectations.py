@@ -1,13 +1,17 @@
 """How often features of fragments are expected: against random trees, sums, and counts."""
 
+from bisect import bisect
+from collections import Counter
 from functools import cache
+from itertools import product
+from math import prod
 
 import numpy as np
 import pytest
 from grammar import treebanks
 from grammar.fragments.test_features import ALL, ODD
-from grammar.random_trees import samples
-from grammar.treebanks import toy
+from grammar.random_trees import Node, all_trees, samples
+from grammar.treebanks import toy, trees
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.fragments.expectations import FragmentExpectations, Words
@@ -53,45 +57,46 @@ def emissions_of(grammar, data):
     return texts, table / table.sum(axis=1, keepdims=True)
 
 
-def sampled(grammar, data, expected, n, seed):
-    """Random trees with words, as a treebank."""
-    pcfg = expected.pcfg
-    texts, emissions = emissions_of(grammar, data)
-    rng = np.random.default_rng(seed)
-    symbol, left, right, production, offsets = [], [], [], [], [0]
+def encoded(data, pcfg, trees, texts):
+    """Trees as a treebank. The rule of a leaf is the number of its word."""
+    symbol, left, right, words, offsets = [], [], [], [], [0]
 
     def add(node):
         children = [add(child) for child in node.children]
         symbol.append(int(pcfg.symbol[node.state]))
         left.append(children[0] if children else -1)
         right.append(children[1] if len(children) > 1 else -1)
-        production.append(-1 if children else node.state)
+        words.append(-1 if children else node.rule)
         return len(symbol) - 1
 
-    for tree in samples(pcfg, n, seed):
+    for tree in trees:
         add(tree)
         offsets.append(len(symbol))
-    # The words of each state at once.
-    production = np.array(production)
-    for state in range(len(emissions)):
-        own = production == state
-        production[own] = -2 - rng.choice(len(texts), own.sum(), p=emissions[state])
-    production = np.where(production < -1, -2 - production, production)
     return TreebankData(
         data.symbols,
         Rules.empty(),
-        np.array(symbol, np.int32),
-        np.array(left, np.int32),
-        np.array(right, np.int32),
-        production.astype(np.int32),
+        *(np.array(column, np.int32) for column in (symbol, left, right, words)),
         np.array(offsets),
-        np.zeros(n, np.int32),
+        np.zeros(len(trees), np.int32),
         tuple(texts),
         np.zeros(len(texts), bool),
         np.array([(0, i) for i in range(len(texts))], np.int32),
         {},
         data.binarization,
     )
+
+
+def sampled(grammar, data, expected, n, seed):
+    """Random trees with words, as a treebank."""
+    texts, emissions = emissions_of(grammar, data)
+    rng, trees = np.random.default_rng(seed), list(samples(expected.pcfg, n, seed))
+    todo = [*trees]
+    while todo:
+        node = todo.pop()
+        todo += node.children
+        if not node.children:
+            node.rule = bisect(emissions[node.state].cumsum()[:-1], rng.random())
+    return encoded(data, expected.pcfg, trees, texts)
 
 
 def features_of(weights, data):
@@ -130,6 +135,46 @@ def test_expectations_are_those_of_random_trees(rounds, binarization):
         assert (gap <= 5 * error[there] + 1e-9).all(), template.text
         compared += len(there)
     assert compared > 400
+
+
+@pytest.mark.parametrize("binarization", BINARIZATIONS)
+def test_expectations_are_those_of_all_trees(binarization):
+    """A grammar of finitely many trees: every tree with every word, by its probability."""
+    gold = trees(
+        "(R (S (X (N a) (Y (V b))) (Y (N c)) (V b)))",
+        "(R (S (X (Y (V b)) (V b) (N a)) (N a)))",
+        "(R (S (V b) (X (Y (N a) (V b)))))",
+        "(R (Y (N c)))",
+        "(R (N a))",
+    )
+    data = binarize(gold, binarization, "R")
+    grammar = treebank_grammar(data)
+    statistics = FragmentStatistics(FEATURES, grammar, data)
+    pcfg = statistics.expected.expected.pcfg
+    texts, emissions = emissions_of(grammar, data)
+    every, weights = [], []
+
+    def filled(node):
+        """The node with each choice of words, and the probability of these."""
+        if not node.children:
+            chances = enumerate(emissions[node.state].tolist())
+            return [(p, Node(node.state, word)) for word, p in chances if p]
+        below = product(*map(filled, node.children))
+        return [(prod(p for p, _ in x), Node(node.state, -1, *(y for _, y in x))) for x in below]
+
+    for p, tree in all_trees(pcfg):
+        for q, words in filled(tree):
+            every.append(words)
+            weights.append(p * q)
+    assert len(weights) > 1000
+    assert sum(weights) == pytest.approx(1)
+    treebank = encoded(data, pcfg, every, texts)
+    own, expected = statistics.weights, Counter()
+    for _, tree, keys in features_of(own, treebank):
+        for number, key in zip(tree.tolist(), keys.tolist(), strict=True):
+            expected[key] += weights[number]
+    expected = [expected[key] for key in own.keys.tolist()]
+    np.testing.assert_allclose(statistics.expectations, expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("binarization", BINARIZATIONS)

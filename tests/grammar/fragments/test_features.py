@@ -3,14 +3,13 @@
 import numpy as np
 import pytest
 from grammar import plain_fragments as plain
-from grammar.treebanks import sample, toy, trees
+from grammar.treebanks import toy, trees
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.fragments import features as fragments
 from spacy_structlearn.grammar.fragments.features import (
     FRAGMENT_TEMPLATES,
-    POSITIONS,
     FeatureHasher,
     FragmentForests,
     FragmentTemplates,
@@ -51,7 +50,6 @@ ODD = trees(
     "(R (P (L (P (L (N mori))))))",
     "(R (V naita))",
 )
-TREEBANKS = [toy, lambda: ODD, sample]
 
 
 # --- templates -----------------------------------------------------------------------------------
@@ -87,50 +85,6 @@ def test_what_is_no_template(text, problem):
     assert error.value.code == "SL441"
     assert repr(text) in str(error.value)
     assert problem in str(error.value)
-
-
-# --- sites of trees ------------------------------------------------------------------------------
-def columns(site, tags, row):
-    """A site as `Sites` has it; row: of the first word."""
-    places = [plain.place_of(site, position) for position in POSITIONS]
-    n = len(site.part.children)
-    return (
-        (site.symbol, site.left if n else -1, site.right if n > 1 else -1),
-        site.relations,
-        tuple(-1 if place is None else row + place for place in places),
-        tuple(-1 if place is None else tags[place] for place in places[:4]),
-    )
-
-
-def row_of(sites, i):
-    return (
-        (int(sites.symbol[i]), int(sites.left[i]), int(sites.right[i])),
-        tuple(sites.relations[i].tolist()),
-        tuple(sites.words[i].tolist()),
-        tuple(sites.tags[i].tolist()),
-    )
-
-
-@pytest.mark.parametrize("binarization", BINARIZATIONS)
-@pytest.mark.parametrize("treebank", TREEBANKS)
-def test_sites_of_trees_against_recursion(treebank, binarization):
-    gold = treebank()[:60]
-    data = binarize(gold, binarization, gold[0].label)
-    sites, tree = sites_of_trees(data)
-    assert len(sites) == len(tree) == data.n_nodes
-    row, seen = 1, []
-    for x in range(data.n_trees):
-        found, words, tags = plain.sites_of(plain.tree_of(data, x), data.symbols)
-        assert words == gold[x].words()
-        for site in found:
-            node = site.part.number
-            assert tree[node] == x
-            assert row_of(sites, node) == columns(site, tags, row)
-            seen.append(node)
-        row += len(words) + 1
-    assert sorted(seen) == list(range(data.n_nodes))
-    assert sites.words.max() == row - 1
-    assert sites.relations.dtype == sites.tags.dtype == sites.symbol.dtype == np.int32
 
 
 # --- hashes --------------------------------------------------------------------------------------
@@ -183,26 +137,20 @@ KEYS = [
 ]
 
 
-# --- sites of forests ----------------------------------------------------------------------------
-def forests_of(data, sentences, threshold=0.0):
-    parser = ChartParser(FragmentGrammar(treebank_grammar(data)), thresholds=(threshold,))
-    graphs, numbers = parser.forests(sentences)
-    assert len(numbers) == len(sentences)
-    return graphs
-
-
 # --- forests that are too large ------------------------------------------------------------------
-def batch_of(treebank):
-    gold = treebank()[:12]
-    data = binarize(gold, root="R")
-    return data, gold, forests_of(data, [tree.words() for tree in gold])
+def forests():
+    """Trees, and the forests of their sentences by their own grammar."""
+    data = binarize(toy(), root="R")
+    parser = ChartParser(FragmentGrammar(treebank_grammar(data)), thresholds=(0.0,))
+    graphs, _ = parser.forests([tree.words() for tree in toy()])
+    return data, graphs
 
 
 @pytest.mark.parametrize("texts", [["RULE|TAG[first]"], ["RULE|PARENT"]])
 @pytest.mark.parametrize("most", [1, 20, 60])
 def test_large_forests_lose_what_is_least_likely(monkeypatch, texts, most):
     monkeypatch.setattr(fragments, "MAX_EDGES", most)
-    data, _, graphs = batch_of(toy)
+    data, graphs = forests()
     templates, n_tags = FragmentTemplates(texts), data.symbols.n_tags
     fewer, chosen = bounded(graphs, templates, n_tags)
     np.testing.assert_array_equal(chosen, np.unique(chosen))
@@ -230,8 +178,8 @@ def test_large_forests_lose_what_is_least_likely(monkeypatch, texts, most):
 
 def test_trees_that_must_stay_do(monkeypatch):
     monkeypatch.setattr(fragments, "MAX_EDGES", 1)
-    data, gold, graphs = batch_of(toy)
-    target = graphs.closest(gold, data.symbols)
+    data, graphs = forests()
+    target = graphs.closest(toy(), data.symbols)
     assert (target & ~graphs.best(graphs.scores)[1]).any()
     templates = FragmentTemplates(["RULE|TAG[first]", "RULE|PARENT"])
     found = FragmentForests(graphs, templates, data.symbols, "right", target)

@@ -1,12 +1,10 @@
 """PCFGs as distributions of trees: expectations against enumeration, samples and closed forms."""
 
-from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from grammar.grammars import grammar_from, random_grammar, tensors
-from grammar.random_trees import Node, rules_of
 from grammar.treebanks import toy
 
 from spacy_structlearn.errors import StructlearnError
@@ -34,31 +32,6 @@ def branching(p, stop=None):
     return by_hand({"S -> S S": p}, {"S -> a": stop}, {"S": 1.0}, tags="a", phrases="S")
 
 
-def finite(binarization):
-    """A grammar of finitely many trees, with cascades, chains, and symbols in several places."""
-    turn = binarization == "left"
-    binary = {
-        ("S", "X", "@S"): 0.3,
-        ("S", "X", "Y"): 0.2,
-        ("S", "b", "@S"): 0.5,
-        ("@S", "X", "@X"): 0.125,
-        ("@S", "Y", "X"): 0.275,
-        ("@S", "a", "Y"): 0.6,
-        ("X", "a", "b"): 0.25,
-        ("X", "Y", "@X"): 0.35,
-        ("@X", "b", "a"): 0.45,
-        ("@X", "a", "Y"): 0.55,
-        ("Y", "b", "a"): 0.1,
-    }
-    named = {
-        f"{top} -> {right} {left}" if turn else f"{top} -> {left} {right}": p
-        for (top, left, right), p in binary.items()
-    }
-    unary = {"X -> Y": 0.15, "X -> a": 0.25, "Y -> b": 0.9}
-    root = {"S": 0.7, "Y": 0.2, "a": 0.1}
-    return by_hand(named, unary, root, intermediates="SX", binarization=binarization)
-
-
 def relative_frequencies(data):
     """The treebank grammar in double precision; levels store single."""
     pcfg, counts = PCFG.of(treebank_grammar(data)), observed_counts(data)
@@ -70,80 +43,6 @@ def relative_frequencies(data):
         p=np.append(counts.binary, counts.unary) / total[pcfg.rules[:, 0]],
         root=root,
     )
-
-
-# --- enumeration and samples ---------------------------------------------------------------------
-def all_trees(pcfg):
-    """Every tree and its probability; of a grammar of finitely many."""
-    rules = rules_of(pcfg)
-
-    def below(x):
-        for p, rule, children in rules[x]:
-            parts = [(p, ())]
-            for child in children:
-                parts = [(a * b, (*o, t)) for a, o in parts for b, t in below(child)]
-            yield from ((q, Node(x, rule, *nodes)) for q, nodes in parts)
-
-    return [(p * q, tree) for x, p in enumerate(pcfg.root.tolist()) if p for q, tree in below(x)]
-
-
-def occurrences(pcfg, tree):
-    """What is in a tree, as `expected` names it. A word is told by the state of its tag."""
-    symbols, words, found = pcfg.symbols, [], Counter()
-    first_phrase, end = symbols.n_tags, symbols.n_tags + symbols.n_phrases
-    spans = []
-
-    def walk(node, parent, grandparent, sibling):
-        x, start = node.state, len(words)
-        found[node.rule] += 1
-        found["annotated 0", x] += 1
-        found["annotated 0 sibling", sibling, x] += 1
-        found["annotated 1", parent, x] += 1
-        found["annotated 1 sibling", parent, sibling, x] += 1
-        found["annotated 2", parent, grandparent, x] += 1
-        symbol = int(pcfg.symbol[x])
-        phrase = symbols.intermediates[symbol - end] if symbol >= end else symbol
-        for i, child in enumerate(node.children):
-            if pcfg.symbol[child.state] >= end:
-                sister = node.children[1 - i].state
-                walk(child, parent, grandparent, 1 + int(pcfg.symbol[sister]))
-            else:
-                walk(child, 1 + phrase - first_phrase, parent, 0)
-        if not node.children:
-            words.append(x)
-        spans.append((x, start, len(words)))
-
-    walk(tree, 0, 0, 0)
-    for x, start, stop in spans:
-        found["first", x, words[start]] += 1
-        found["last", x, words[stop - 1]] += 1
-        found["before", x, words[start - 1] if start else pcfg.tags] += 1
-        found["after", x, words[stop] if stop < len(words) else pcfg.tags] += 1
-    return found
-
-
-def expected(found):
-    """Expectations by name and cell."""
-    pcfg = found.pcfg
-    words = np.eye(pcfg.size, pcfg.tags)
-    first, last = found.corner(1, words), found.corner(2, words)
-    arrays = {
-        "rule": found.rules(),
-        "annotated 0": found.annotated(0, False),
-        "annotated 0 sibling": found.annotated(0, True),
-        "annotated 1": found.annotated(1, False),
-        "annotated 1 sibling": found.annotated(1, True),
-        "annotated 2": found.annotated(2, False),
-        "first": found.outside[:, None] * first,
-        "last": found.outside[:, None] * last,
-        "before": found.neighbour(1, last),
-        "after": found.neighbour(2, first),
-    }
-    return {
-        (name, *cell): float(values[cell])
-        for name, values in arrays.items()
-        for cell in np.ndindex(values.shape)
-    }
 
 
 # --- arrays --------------------------------------------------------------------------------------
@@ -221,20 +120,6 @@ def test_weights_without_a_finite_sum():
 
 
 # --- expectations --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("binarization", BINARIZATIONS)
-def test_expectations_are_those_of_all_trees(binarization):
-    found = Expectations(finite(binarization))
-    trees = all_trees(found.pcfg)
-    assert len(trees) > 100
-    assert sum(p for p, _ in trees) == pytest.approx(1)
-    numbers = Counter()
-    for p, tree in trees:
-        for name, number in occurrences(found.pcfg, tree).items():
-            numbers[name] += p * number
-    for name, value in expected(found).items():
-        assert value == pytest.approx(numbers[name], abs=1e-12), name
 
 
 @pytest.mark.parametrize("binarization", BINARIZATIONS)
