@@ -34,8 +34,7 @@ def info_cli(
     """Describe a pipeline, or what a component has learned.
 
     Without --component, this lists the components with their sizes and labels, and the scores of
-    the pipeline. For the built-in pipeline it also shows the number of weights, the words per CPU
-    second, and the calibration error of the probabilities (ece).
+    the pipeline, for the built-in one with the calibration error of the probabilities (ece).
 
     With --component, this shows the size of the model and its content. Linear models: the strongest
     features of each label (single words, tags and classes; conjunctions are stored without names).
@@ -69,46 +68,22 @@ def _show_pipeline(nlp: Language) -> None:
         if meta[key]:
             echo(f"{key}: {meta[key]}")
     folder = nlp.path
-    speed = _numbers(_part(_part(meta, "speed"), "words_per_cpu_s"))
-    size = _part(meta, "size")
-    weights = _numbers({name: _part(size, name).get("weights") for name in size})
-    # Columns from the model card; most pipelines have none.
-    card = {head: of for head, of in (("weights", weights), ("words/CPU s", speed)) if of}
-    width = 16 if card else 40
     rows = [
         (
             name,
             nlp.get_pipe_meta(name).factory,
             "-" if folder is None else _megabytes(folder / name),
-            *(f"{of[name]:,.0f}" if name in of else "-" for of in card.values()),
             str(len(nlp.pipe_labels.get(name, ())) or "-"),
-            shorten(" ".join(nlp.pipe_labels.get(name, ())), width, placeholder=" ..."),
+            shorten(" ".join(nlp.pipe_labels.get(name, ())), 40, placeholder=" ..."),
         )
         for name in nlp.pipe_names
     ]
-    header = ("component", "factory", "MB", *card, "number", "labels")
-    aligns = ("l", "l", "r", *"r" * len(card), "r", "l")
-    table(rows, header=header, aligns=aligns)
+    header = ("component", "factory", "MB", "number", "labels")
+    table(rows, header=header, aligns=("l", "l", "r", "r", "l"))
     if folder is not None:
         echo(f"{_megabytes(folder)} MB in {folder}")
-    if "all" in speed:
-        echo(f"{speed['all']:,.0f} words per CPU second, measured on {meta['speed'].get('cpu')}")
-    print_scores(_part(meta, "performance"))
-
-
-def _part(meta: dict[str, Any], key: str) -> dict[str, Any]:
-    """Return a part of the model card, or an empty dict if it is missing or not a dict."""
-    part = meta.get(key)
-    return part if isinstance(part, dict) else {}
-
-
-def _numbers(part: dict[str, Any]) -> dict[str, float]:
-    """Keep the values that are numbers; a meta.json may contain anything."""
-    return {
-        name: value
-        for name, value in part.items()
-        if isinstance(value, (int, float)) and not isinstance(value, bool)
-    }
+    scores = meta.get("performance")
+    print_scores(scores if isinstance(scores, dict) else {})
 
 
 def _megabytes(folder: Path) -> str:

@@ -1,11 +1,9 @@
 """`structlearn info`: what is in a pipeline, and what its components have learned."""
 
 import re
-import shutil
 
 import pytest
 import spacy
-import srsly
 from cli.toys import ATTACHED, one_line_error
 
 import spacy_structlearn
@@ -142,40 +140,13 @@ def test_info_of_the_built_in_pipeline_has_scores_and_licence(run):
     assert f"{nlp.meta['performance']['np_chunk_f']:.4f}" in out
 
 
-def test_info_shows_the_card(run, attaching_model, tmp_path):
-    shutil.copytree(attaching_model, tmp_path / "model")
-    meta = srsly.read_json(tmp_path / "model" / "meta.json")
-    meta["performance"] = {"pp_attachment_acc": 0.8125, "pp_attachment_ece": 0.0234}
-    meta["size"] = {"pp_attacher": {"mb": 0.9, "weights": 123456}}
-    speed = {"all": 2030.4, "pp_attacher": 97663.8, "sentencizer": 123.2}
-    meta["speed"] = {"words_per_cpu_s": speed, "cpu": "Some CPU"}
-    srsly.write_json(tmp_path / "model" / "meta.json", meta)
-    code, out, err = run("info", str(tmp_path / "model"))
+def test_info_of_a_pipeline(run, attaching_model):
+    code, out, err = run("info", attaching_model)
     assert (code, err) == (0, "")
     rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line}
-    assert rows["component"] == ["factory", "MB", "weights", "words/CPU", "s", "number", "labels"]
-    assert rows["pp_attacher"][2:] == ["123,456", "97,664", "2", "N", "V"]
-    assert rows["sentencizer"][2:] == ["-", "123", "-"]
-    assert rows["constituency_parser"][2:4] == ["-", "-"]
-    assert "2,030 words per CPU second, measured on Some CPU" in out
-    assert rows["pp_attachment_ece"] == ["0.0234"]
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        "12 MB",
-        {"pp_attacher": 12, "words_per_cpu_s": {"all": True}},
-        {"pp_attacher": {"weights": "many"}},
-        {"pp_attacher": {"gpu": 1}, "words_per_cpu_s": {"all": "fast", "pp_attacher": None}},
-    ],
-)
-def test_info_leaves_out_a_card_of_another_kind(run, attaching_model, tmp_path, other):
-    shutil.copytree(attaching_model, tmp_path / "model")
-    meta = srsly.read_json(tmp_path / "model" / "meta.json")
-    plain = run("info", str(tmp_path / "model"))
-    srsly.write_json(tmp_path / "model" / "meta.json", meta | {"size": other, "speed": other})
-    assert run("info", str(tmp_path / "model")) == plain
+    assert rows["sentencizer"] == ["sentencizer", "0.0", "-"]
+    assert rows["pp_attacher"] == ["pp_attacher", "0.0", "2", "N", "V"]
+    assert attaching_model in out
 
 
 def test_a_label_belongs_to_a_component(run):
