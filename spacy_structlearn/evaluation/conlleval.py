@@ -31,16 +31,16 @@ def chunks(tags: Sequence[str]) -> list[Span]:
         after O or another type.
     Raises StructlearnError for other tags.
     """
-    found: list[Span] = []
+    spans: list[Span] = []
     for position, tag in enumerate(tags):
         prefix, _, label = tag.partition("-")
         if prefix not in ("B", "I", "O"):
             raise StructlearnError("SL303", tag=tag, position=position)
-        if prefix == "I" and found and (found[-1][0], found[-1][2]) == (label, position):
-            found[-1] = (label, found[-1][1], position + 1)
+        if prefix == "I" and spans and (spans[-1][0], spans[-1][2]) == (label, position):
+            spans[-1] = (label, spans[-1][1], position + 1)
         elif prefix != "O":
-            found.append((label, position, position + 1))
-    return found
+            spans.append((label, position, position + 1))
+    return spans
 
 
 def conlleval(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> ConllEval:

@@ -195,8 +195,8 @@ class EvalbScore(_Percentages):
         """Percentage of sentences whose brackets all match."""
         # A sentence of only punctuation cannot be missed, so `strict` does not count it either.
         strict = sum(row.status != SKIPPED or row.words > 0 for row in self.sentences)
-        found = [row.brackets for row in self._scored]
-        complete = sum(counts.gold == counts.predicted == counts.correct for counts in found)
+        scored = [row.brackets for row in self._scored]
+        complete = sum(counts.gold == counts.predicted == counts.correct for counts in scored)
         return _percent(complete, strict if self.counts_failures else self.valid)
 
     @property

@@ -142,5 +142,5 @@ def check_documents(gold: Sequence[tuple], predicted: Sequence[tuple]) -> None:
         if wanted != given:
             pairs = enumerate(zip(wanted, given, strict=False))
             at = next((i for i, (a, b) in pairs if a != b), min(len(wanted), len(given)))
-            found = {"gold": wanted[at : at + 20], "predicted": given[at : at + 20]}
-            raise StructlearnError("SL304", document=number, at=at, **found)
+            texts = {"gold": wanted[at : at + 20], "predicted": given[at : at + 20]}
+            raise StructlearnError("SL304", document=number, at=at, **texts)

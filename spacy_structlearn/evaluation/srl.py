@@ -84,13 +84,13 @@ def score_roles(
     for wanted_frames, given_frames in zip(gold, predicted, strict=True):
         left, right = _by_predicate(wanted_frames, excluded), _by_predicate(given_frames, excluded)
         for predicate, arguments in left.items():
-            found = right.get(predicate)
+            others = right.get(predicate)
             propositions += 1
-            perfect += found == arguments
+            perfect += others == arguments
             wanted.update(label for label, _ in arguments.elements())
-            if found is not None:
-                correct.update(label for label, _ in (arguments & found).elements())
-                identified += (_unlabelled(arguments) & _unlabelled(found)).total()
+            if others is not None:
+                correct.update(label for label, _ in (arguments & others).elements())
+                identified += (_unlabelled(arguments) & _unlabelled(others)).total()
         for arguments in right.values():
             given.update(label for label, _ in arguments.elements())
     score = span_score(correct, given, wanted)
@@ -103,11 +103,11 @@ def score_roles(
 def _by_predicate(
     frames: Iterable[Frame], excluded: Collection[str]
 ) -> dict[Hashable, Counter[tuple[str, Pieces]]]:
-    found: dict[Hashable, Counter[tuple[str, Pieces]]] = {}
+    counts: dict[Hashable, Counter[tuple[str, Pieces]]] = {}
     for predicate, arguments in frames:
         counted = [pair for pair in joined_arguments(arguments) if pair[0] not in excluded]
-        found.setdefault(predicate, Counter()).update(counted)
-    return found
+        counts.setdefault(predicate, Counter()).update(counted)
+    return counts
 
 
 def _unlabelled(arguments: Counter[tuple[str, Pieces]]) -> Counter[Pieces]:

@@ -152,7 +152,7 @@ cdef int pack_sentence(const Task* t, Work* w, int n, const float** lexicon, con
     hasty, n_levels: see `search`.
     """
     cdef Packed* p = &w.packed
-    cdef float z = 0.0, own
+    cdef float z = 0.0, score
     cdef int status = search(t, w, n, lexicon, strides, hasty, &z, n_levels), n_grammars = 1, x, k
     cdef Py_ssize_t e, first = p.n_edges
     cdef double scale
@@ -169,9 +169,9 @@ cdef int pack_sentence(const Task* t, Work* w, int n, const float** lexicon, con
             g = &t.fine[x][t.last[x]]
             if lay_out(g, w) != PARSED:
                 return OUT_OF_MEMORY
-            own = inside_fine(t.coarse, g, w, others[x - 1], other_strides[x - 1], False)
-            if own > 0:
-                outside_fine(t.coarse, g, w, own, NULL)
+            score = inside_fine(t.coarse, g, w, others[x - 1], other_strides[x - 1], False)
+            if score > 0:
+                outside_fine(t.coarse, g, w, score, NULL)
                 add_scores(t.coarse, w)
                 n_grammars += 1
     scale = 1.0 / n_grammars
@@ -327,20 +327,18 @@ cdef class Grammar:
             "right": (states, rank), "blocks": (c.n_rules, 8),
             "unaries": (2, len(factors["unary_values"])),
         }
-        found = {name: np.shape(factors[name]) for name in shapes}
-        if (found != shapes or rank % 32 or rank == 0 or tag_pad % 8 or pad % 8 or tag_pad < tags
+        given = {name: np.shape(factors[name]) for name in shapes}
+        if (given != shapes or rank % 32 or rank == 0 or tag_pad % 8 or pad % 8 or tag_pad < tags
                 or not states - tags <= pad <= 2**16 or not np.array_equal(factors["begins"], offsets)
                 or not (np.asarray(factors["unaries"]) < pad).all()):
             raise ValueError("the factors do not fit the grammar")
         f.rank, f.n_tag_states, f.n_tag_pad, f.n_state_pad = rank, tags, tag_pad, pad
         f.begins = self._ints(factors["begins"])
-        f.combine = self._floats(factors["combine"])
-        f.divide = self._floats(factors["divide"])
-        f.enter = self._floats(factors["enter"])
-        f.leave = self._floats(factors["leave"])
-        f.inside = self._floats(factors["inside"])
-        f.inside_words = self._floats(factors["inside_words"])
-        f.outside = self._floats(factors["outside"])
+        names = ("combine", "divide", "enter", "leave", "inside", "inside_words", "outside", "root",
+                 "root_states", "root_tags", "left", "right", "blocks")
+        for x, name in enumerate(names):
+            # They are neighbours in the struct.
+            (&f.combine)[x] = self._floats(factors[name])
         above, below = factors["unaries"]
         f.n_unaries = len(above)
         f.unaries = <const Entry*>self._records(_records(
@@ -348,12 +346,6 @@ cdef class Grammar:
         numbers = {tuple(rule): x for x, rule in enumerate(np.asarray(self.rules[4]).tolist())}
         symbol = np.searchsorted(offsets, np.asarray(factors["unaries"]).T + tags, "right") - 1
         f.unary_rule = self._ints([numbers[tuple(pair)] for pair in symbol.tolist()])
-        f.root = self._floats(factors["root"])
-        f.root_states = self._floats(factors["root_states"])
-        f.root_tags = self._floats(factors["root_tags"])
-        f.left = self._floats(factors["left"])
-        f.right = self._floats(factors["right"])
-        f.blocks = self._floats(factors["blocks"])
 
     def _set_coarse(self, n_tags, n_phrases, n_symbols, binary, unary, root, values):
         """Sort the rules by the kind of their children."""
@@ -682,7 +674,7 @@ cdef class Chart:
         cdef const int64_t[::1] begin = offsets
         cdef const int64_t[:, ::1] place = places
         cdef int32_t[::1] item_of = np.empty(max(w.packed.n_begins, 1), dtype=np.int32)
-        found = np.full(len(levels), -np.inf)
+        probabilities = np.full(len(levels), -np.inf)
         c = parser.task.coarse
         mode = flush_subnormals()
         for x in range(len(levels)):
@@ -702,13 +694,13 @@ cdef class Chart:
             if status != PARSED:
                 break
             if z > 0:
-                found[x] = log(<double>z) + LOG_2 * w.z_e - logs[x]
+                probabilities[x] = log(<double>z) + LOG_2 * w.z_e - logs[x]
         restore_subnormals(mode)
         if status == OUT_OF_MEMORY:
             raise MemoryError
         if status == UNPARSED:
             raise ValueError("the edges are not trees")
-        return found
+        return probabilities
 
     def coarse_forest(self, Grammar grammar not None, const float[:, ::1] lexicon,
                       const int32_t[:, :, ::1] gold, float keep, float keep_edge):
@@ -779,26 +771,26 @@ cdef _limit_pointers(Parser parser, list limits, sizes):
     cdef const Coarse* c = parser.task.coarse
     cdef const int32_t[:, ::1] spans
     cdef const uint8_t[:, ::1] whole, unary
-    cdef size_t[:, ::1] found = np.zeros((len(sizes), 3), dtype=np.uintp)
+    cdef size_t[:, ::1] pointers = np.zeros((len(sizes), 3), dtype=np.uintp)
     if limits is None:
-        return found
+        return pointers
     if len(limits) != len(sizes):
         raise ValueError("there must be limits of each sentence")
-    for x, (own, n) in enumerate(zip(limits, sizes.tolist())):
-        if own is None:
+    for x, (of_sentence, n) in enumerate(zip(limits, sizes.tolist())):
+        if of_sentence is None:
             continue
-        spans, whole, unary = own
+        spans, whole, unary = of_sentence
         rows = len(whole)
         sound = np.shape(spans) == (n, n + 1) and np.shape(whole) == (rows, c.n_symbols)
         if not sound or np.shape(unary) != (rows, c.n_unary) or not (
             BLOCKED <= np.min(spans) and np.max(spans) < rows
         ):
             raise ValueError("the limits do not fit the sentence or the grammar")
-        found[x, 0] = <size_t>&spans[0, 0]
+        pointers[x, 0] = <size_t>&spans[0, 0]
         if rows:
-            found[x, 1] = <size_t>&whole[0, 0]
-            found[x, 2] = <size_t>&unary[0, 0] if c.n_unary else 0
-    return found
+            pointers[x, 1] = <size_t>&whole[0, 0]
+            pointers[x, 2] = <size_t>&unary[0, 0] if c.n_unary else 0
+    return pointers
 
 
 cdef _copied(const int32_t* values, Py_ssize_t n):

@@ -136,30 +136,30 @@ def _shared(
     top = np.zeros(n_rules, dtype=np.float32)
     np.maximum.at(top, rule, values)
     few = np.bincount(rule, minlength=n_rules) <= FEW
-    own = (values >= share * top[rule]) | few[rule]
+    large = (values >= share * top[rule]) | few[rule]
     symbol = level.rules.binary[rule, 0]
     group = parent >= groups[symbol]
     widest = int(pair.max()) + 1
     key = (2 * rule + group) * widest + pair
-    keys, first, which = np.unique(key[~own], return_index=True, return_inverse=True)
-    small = np.bincount(which, values[~own], len(keys))
+    keys, first, which = np.unique(key[~large], return_index=True, return_inverse=True)
+    small = np.bincount(which, values[~large], len(keys))
     # The group has as many small entries as substates that are not stored by themselves.
-    at = np.minimum(np.searchsorted(keys, key[own]), max(len(keys) - 1, 0))
-    matches = np.zeros(0, dtype=bool) if not len(keys) else keys[at] == key[own]
+    at = np.minimum(np.searchsorted(keys, key[large]), max(len(keys) - 1, 0))
+    matches = np.zeros(0, dtype=bool) if not len(keys) else keys[at] == key[large]
     stored = np.bincount(at[matches], minlength=len(keys))
-    some = np.flatnonzero(~own)[first]
+    some = np.flatnonzero(~large)[first]
     n = level.substates[symbol[some]]
     size = np.where(group[some], n - groups[symbol[some]], groups[symbol[some]])
     mean = small / np.maximum(size - stored, 1)
-    kept = values[own].astype(np.float64)
-    kept[matches] -= mean[at[matches]]
-    rules = np.concatenate([rule[own], rule[some]])
+    rest = values[large].astype(np.float64)
+    rest[matches] -= mean[at[matches]]
+    rules = np.concatenate([rule[large], rule[some]])
     order = np.argsort(rules, kind="stable")
     return (
         rules[order],
-        np.concatenate([parent[own], n + group[some]])[order],
-        np.concatenate([pair[own], pair[some]])[order],
-        np.concatenate([kept, mean])[order],
+        np.concatenate([parent[large], n + group[some]])[order],
+        np.concatenate([pair[large], pair[some]])[order],
+        np.concatenate([rest, mean])[order],
     )
 
 
@@ -174,11 +174,11 @@ def _groups(
     The groups are those that were smoothed together, so they have the same productions: of all
     ways to cut the substates in two, the one with the fewest exceptions.
     """
-    found = np.zeros(len(level.substates), dtype=np.int64)
+    cuts = np.zeros(len(level.substates), dtype=np.int64)
     symbol = level.rules.binary[rule, 0]
     production = rule * (int(pair.max()) + 1) + pair
     order = np.argsort(symbol, kind="stable")
-    bounds = np.searchsorted(symbol[order], np.arange(len(found) + 1))
+    bounds = np.searchsorted(symbol[order], np.arange(len(cuts) + 1))
     for x, n in enumerate(level.substates.tolist()):
         chosen = order[bounds[x] : bounds[x + 1]]
         if n < 2 or not len(chosen):
@@ -191,8 +191,8 @@ def _groups(
         cut = np.arange(n)[:, None]
         left, right = below[:-1], below[-1] - below[:-1]
         exceptions = np.minimum(left, cut - left) + np.minimum(right, n - cut - right)
-        found[x] = exceptions.sum(axis=1).argmin()
-    return found
+        cuts[x] = exceptions.sum(axis=1).argmin()
+    return cuts
 
 
 def is_factored(level: Level) -> bool:
@@ -250,6 +250,6 @@ def _columns(matrix: Floats, width: int) -> Floats:
 def _blocks(level: Level) -> NDArray[np.float32]:
     """Return the block of each binary rule, padded to 2 x 2 x 2, float32 (rules, 8)."""
     rule, substates = level.entry_substates
-    found = np.zeros((len(level.rules.binary), 2, 2, 2), dtype=np.float32)
-    found[(rule, *substates.T)] = level.entries.values
-    return found.reshape(-1, 8)
+    values = np.zeros((len(level.rules.binary), 2, 2, 2), dtype=np.float32)
+    values[(rule, *substates.T)] = level.entries.values
+    return values.reshape(-1, 8)

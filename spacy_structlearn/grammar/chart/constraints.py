@@ -67,11 +67,11 @@ class Compiler:
         self._parent, self._child = rules.unary.T
         for number, (top, bottom) in enumerate(rules.unary.tolist()):
             below = [*grammar.chains.get((top, bottom), ()), *[bottom] * (bottom >= first)]
-            for row, found in (
+            for row, labels in (
                 (self._unary[number], [top, *below]),
                 (self._top_unary[number], below if top == symbols.inserted_root else [top, *below]),
             ):
-                row[np.array(found, dtype=np.int64) - first] = True
+                row[np.array(labels, dtype=np.int64) - first] = True
         self._top_whole = self._whole.copy()
         if symbols.inserted_root >= 0:
             self._top_whole[symbols.inserted_root] = False
@@ -151,8 +151,8 @@ def limit_tags(
     tag_of = np.repeat(np.arange(len(substates)), substates)
     for word, (wanted, forbidden) in tags.items():
         for tag in wanted:
-            own = tag_of == tag
-            rows[word, own] = rows[word, own] if rows[word, own].any() else 1.0
+            states = tag_of == tag
+            rows[word, states] = rows[word, states] if rows[word, states].any() else 1.0
         # No tag is left if the word must have several.
         out = np.isin(tag_of, list(forbidden))
         for tag in wanted:

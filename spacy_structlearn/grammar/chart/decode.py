@@ -136,12 +136,12 @@ class ChartParser:
         compiled = {}
         for grammar in self.grammars:
             read = {level for other, level in self._finals if other is grammar}
-            own = grammar is self.grammar
+            is_first = grammar is self.grammar
             compiled[id(grammar)] = compile_grammar(
                 grammar,
-                first and own,
+                first and is_first,
                 0.0 if decoder == "viterbi" else share,
-                read.union(self.levels if own else ()),
+                read.union(self.levels if is_first else ()),
             )
         self._parser = _chart.Parser(
             [compiled[id(grammar)] for grammar, _ in self._finals],
@@ -398,17 +398,17 @@ class ChartParser:
         owner = np.searchsorted(graphs.edge_offsets, edges[place], side="right") - 1
         # Of the nodes over one span the later one in the hypergraph is the higher one.
         order = np.lexsort((depth, -place, -ends, starts, owner))
-        own = self.grammar.symbols
-        order = order[symbols[order] < own.n_tags + own.n_phrases]
+        table = self.grammar.symbols
+        order = order[symbols[order] < table.n_tags + table.n_phrases]
         begins = np.searchsorted(owner[order], np.arange(len(graphs) + 1))
         symbols, starts, ends = symbols[order], starts[order], ends[order]
         probabilities = np.minimum(probabilities[order], 1.0).astype(np.float32)
-        is_tag = symbols < own.n_tags
+        is_tag = symbols < table.n_tags
         bracket = ~is_tag
         # The phrase that holds together several children of the root is not in the treebank.
-        if own.inserted_root >= 0:
+        if table.inserted_root >= 0:
             tops = begins[:-1][np.diff(begins) > 0]
-            bracket[tops[symbols[tops] == own.inserted_root]] = False
+            bracket[tops[symbols[tops] == table.inserted_root]] = False
         names = self._names[symbols]
         bounds = np.searchsorted(np.flatnonzero(bracket), begins).tolist()
         tag_bounds = np.searchsorted(np.flatnonzero(is_tag), begins).tolist()
@@ -417,7 +417,7 @@ class ChartParser:
         calibrated = calibrate(probabilities[bracket], self.temperature)
         rows = zip(pairwise(bounds), pairwise(tag_bounds), strict=True)
         return [
-            Parse(labels[a:b], first[a:b], last[a:b], calibrated[a:b], tags[c:d], root=own.root)
+            Parse(labels[a:b], first[a:b], last[a:b], calibrated[a:b], tags[c:d], root=table.root)
             for (a, b), (c, d) in rows
         ]
 

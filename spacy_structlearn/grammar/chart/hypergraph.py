@@ -166,11 +166,11 @@ class Hypergraphs:
         np.cumsum(np.bincount(self.heads[kept], minlength=len(ends) - 1), out=ends[1:])
         sizes = np.diff(self.node_offsets) + 1
         nodes = np.arange(len(self.begins)) - np.repeat(np.arange(len(self)), sizes)
-        own = ends[self.node_offsets]
+        offsets = ends[self.node_offsets]
         return replace(
             self,
-            edge_offsets=own,
-            begins=(ends[nodes] - np.repeat(own[:-1], sizes)).astype(np.int32),
+            edge_offsets=offsets,
+            begins=(ends[nodes] - np.repeat(offsets[:-1], sizes)).astype(np.int32),
             tails=self.tails[kept],
             scores=self.scores[kept],
             made=self.made[kept],
@@ -200,9 +200,11 @@ class Hypergraphs:
 
     def item_posteriors(self, posteriors: Floats) -> Floats:
         """Return the expected number of each item, float64 (I). posteriors: (E)."""
-        own = self.made >= 0
+        making = self.made >= 0
         # NumPy counts integers if there is nothing to count.
-        return np.bincount(self.made[own], posteriors[own], len(self.items)).astype(np.float64)
+        return np.bincount(self.made[making], posteriors[making], len(self.items)).astype(
+            np.float64
+        )
 
     def best(self, scores: Floats) -> tuple[Floats, Mask]:
         """Return the score of the best tree of each sentence, float64 (s), and its edges, a mask.
@@ -234,11 +236,11 @@ class Hypergraphs:
         """
         if decoder in ("viterbi", "variational"):
             return scores
-        own, posteriors = posteriors, together(posteriors, sources)
+        of_edges, posteriors = posteriors, together(posteriors, sources)
         if decoder == "labelled_recall":
             if symbols is None:
                 raise ValueError("labelled recall asks which symbols are phrases")
-            symbol, gain = self.items[:, 0], self.item_posteriors(own)
+            symbol, gain = self.items[:, 0], self.item_posteriors(of_edges)
             gain[symbol >= symbols.n_tags] -= BRACKET_COST
             # These symbols are not brackets of the trees that the parser returns.
             last = symbols.n_tags + symbols.n_phrases
@@ -285,20 +287,20 @@ class Hypergraphs:
         for x, tree in enumerate(gold):
             # A phrase is inserted below the root only if the root has several children.
             spans = tree.spans()[len(tree.children) < 2 :]
-            own = [(symbols.phrase_index.get(label, -1), i, j) for label, i, j in spans]
+            wanted = [(symbols.phrase_index.get(label, -1), i, j) for label, i, j in spans]
             tags = enumerate(tree.tags())
-            own += [(symbols.tag_index.get(tag, -1), i, i + 1) for i, tag in tags]
+            wanted += [(symbols.tag_index.get(tag, -1), i, i + 1) for i, tag in tags]
             right += [
                 ((x * int(wide) + i) * int(wide) + j) * int(size) + symbol
-                for symbol, i, j in own
+                for symbol, i, j in wanted
                 if symbol >= 0
             ]
         symbol, start, end = self.items.astype(np.int64).T
         keys = ((self.item_sentences * wide + start) * wide + end) * size + symbol
-        found = np.isin(keys, np.array(right, dtype=np.int64))
-        gains = np.where(found, GOLD_BRACKET, WRONG_BRACKET)
+        is_gold = np.isin(keys, np.array(right, dtype=np.int64))
+        gains = np.where(is_gold, GOLD_BRACKET, WRONG_BRACKET)
         gains[symbol >= last] = 0.0
-        gains[symbol < n_tags] = np.where(found[symbol < n_tags], GOLD_TAG, 0.0)
+        gains[symbol < n_tags] = np.where(is_gold[symbol < n_tags], GOLD_TAG, 0.0)
         return self.best(self.edge_scores(gains, TIE))[1]
 
     @property

@@ -96,6 +96,9 @@ cdef struct Factors:
     # first; rows of states are n_state_pad wide, rows of tags n_tag_pad.
     int rank, n_tag_states, n_tag_pad, n_state_pad
     const int32_t* begins  # (n_symbols + 1), the states of each symbol, of which there are 1 or 2
+    int n_unaries  # among phrases
+    const Entry* unaries
+    const int32_t* unary_rule  # (n_unaries)
     const float* combine  # (rank, 2 rank)
     const float* divide  # (2 rank, rank), transposed
     const float* enter  # (n_tag_states, 2 rank)
@@ -103,9 +106,6 @@ cdef struct Factors:
     const float* inside  # (rank, n_state_pad), of lower nodes
     const float* inside_words  # (n_tag_states, n_state_pad)
     const float* outside  # (2 rank, n_state_pad), of upper nodes
-    int n_unaries  # among phrases
-    const Entry* unaries
-    const int32_t* unary_rule  # (n_unaries)
     const float* root  # (rank)
     const float* root_states  # (n_state_pad)
     const float* root_tags  # (n_tag_pad)
