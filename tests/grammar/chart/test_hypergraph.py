@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from grammar.grammars import (
     NEVER,
-    SHAPES,
     SMALL,
     few_trees,
     flat_trees,
@@ -20,8 +19,6 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.chart import _hypergraph
 from spacy_structlearn.grammar.chart.decode import DECODERS, ChartParser
 from spacy_structlearn.grammar.chart.hypergraph import (
-    BRACKET_COST,
-    LIKELIER,
     Hypergraphs,
 )
 from spacy_structlearn.grammar.latent.em import treebank_grammar
@@ -295,72 +292,10 @@ def test_forests_of_many_sentences(threads):
 
 
 # --- decoders ------------------------------------------------------------------------------------
-@pytest.mark.parametrize("decoder", DECODERS)
-@pytest.mark.parametrize("shape", SHAPES)
-def test_decoders(shape, decoder):
-    rng = np.random.default_rng(5)
-    for seed, root in ((0, "TOP"), (50, "A")):
-        grammar, graphs, _ = forests(seed, shape=shape, root=root)
-        scores = graphs.edge_scores(2 * rng.normal(size=len(graphs.items)), 0.8)
-        mask, log_z, posteriors = decoded(graphs, scores, decoder, grammar.symbols)
-        for x in range(len(graphs)):
-            expected, marginals, values = brute_force(graphs, scores, x)
-            edges = slice(*graphs.edge_offsets[x : x + 2])
-            assert log_z[x] == pytest.approx(expected, abs=1e-9)
-            np.testing.assert_allclose(posteriors[edges], marginals[edges], atol=1e-9)
-            begin = graphs.edge_offsets[x] + graphs.begins[graphs.node_offsets[x + 1] + x - 1]
-            production = graphs.made >= 0
-            production[begin : graphs.edge_offsets[x + 1]] = True
-            trees = [np.array(tree) for tree in derivations(graphs, x)]
-            chosen = np.flatnonzero(mask[edges]) + edges.start
-            rank = [sorted(tree) for tree in trees].index(chosen.tolist())
-            worth = values
-            if decoder.startswith("max_rule"):
-                gain = marginals if decoder == "max_rule_sum" else np.log(marginals + 1e-300)
-                worth = np.array([gain[tree[production[tree]]].sum() for tree in trees])
-            elif decoder == "labelled_recall":
-                worth = labelled_recall(graphs, trees, values, marginals, grammar.symbols)
-            assert worth[rank] == pytest.approx(worth.max(), abs=1e-6)
-
-
-def labelled_recall(graphs, trees, values, marginals, symbols):
-    """What each tree, an array of edges, is worth. values: their scores."""
-    p = np.exp(values - np.logaddexp.reduce(values))
-    made = [graphs.made[tree][graphs.made[tree] >= 0] for tree in trees]
-    gain = np.zeros(len(graphs.items))
-    for items, own in zip(made, p, strict=True):
-        # No item is made twice.
-        assert len(set(items.tolist())) == len(items)
-        gain[items] += own
-    names = [symbols.names[symbol] for symbol in graphs.items[:, 0]]
-    gain -= BRACKET_COST * np.array([name in symbols.phrases for name in names])
-    gain *= [name[0] != "@" and name != symbols.root for name in names]
-    likelier = [LIKELIER * marginals[tree].sum() for tree in trees]
-    return np.array([gain[items].sum() for items in made]) + likelier
-
-
 def test_labelled_recall_asks_for_symbols():
     _, graphs, _ = forests()
     with pytest.raises(ValueError, match="phrases"):
         decoded(graphs, graphs.scores, "labelled_recall")
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_k_best(shape):
-    _, graphs, _ = forests(shape=shape)
-    scores = graphs.edge_scores(np.random.default_rng(6).normal(size=len(graphs.items)), 0.8)
-    everything = graphs.k_best(scores, 100_000)
-    for x, found in enumerate(everything):
-        _, _, values = brute_force(graphs, scores, x)
-        trees = {tuple(sorted(tree)) for tree in derivations(graphs, x)}
-        assert {tuple(edges.tolist()) for _, edges in found} == trees
-        assert len(found) == len(trees)
-        np.testing.assert_allclose([score for score, _ in found], -np.sort(-values), atol=1e-9)
-        for score, edges in found:
-            assert scores[edges].sum() == pytest.approx(score, abs=1e-9)
-    for k in (0, 1, 5):
-        for few, all_of in zip(graphs.k_best(scores, k), everything, strict=True):
-            assert [score for score, _ in few] == [score for score, _ in all_of[:k]]
 
 
 # --- the closest tree ----------------------------------------------------------------------------
