@@ -24,10 +24,10 @@ def describe(model: ISBN) -> str:
         return "sigmoid belief network, empty"
     symbols = model.symbols
     collapsed = sum(len(chain) > 1 for chain in symbols.chains)
-    known = {
+    n_words = {
         tag: sum(map(bool, words)) for tag, words in zip(symbols.tags, symbols.words, strict=True)
     }
-    most = sorted(known.items(), key=lambda pair: -pair[1])
+    most = sorted(n_words.items(), key=lambda pair: -pair[1])
     classes = f"{symbols.n_signatures:,} classes ({symbols.signature_kind})"
     return "\n".join(
         (
@@ -35,7 +35,7 @@ def describe(model: ISBN) -> str:
             f"{collapsed} of them collapsed chains",
             f"{model.state_size} units a state, {model.means} means, {model.n_weights:,} weights; "
             f"beam {model.beam}, branching {model.branching}, {model.search} search",
-            f"{sum(known.values()):,} words with their tags, unknown words of "
+            f"{sum(n_words.values()):,} words with their tags, unknown words of "
             f"{classes if symbols.n_signatures else 'no classes'}",
             "  tags: " + ", ".join(f"{tag} {number:,}" for tag, number in most),
         )

@@ -96,10 +96,10 @@ class FragmentExpectations:
                 values = sites.tags[:, place].astype(np.uint64)
             else:
                 values = attributes[sites.words[:, place], self._words.names.index(name)]
-            known, _ = self._classes(name)
-            rows = np.searchsorted(known, values)
+            classes, _ = self._classes(name)
+            rows = np.searchsorted(classes, values)
             if position in ("before", "after"):
-                side, rows = 0, np.where(values == self._boundary, len(known), rows)
+                side, rows = 0, np.where(values == self._boundary, len(classes), rows)
             else:
                 # The word at an end of a label or tag is a corner of its own span.
                 side = 1 if template.part != RULE or position in ("first", "left") else 2
@@ -130,18 +130,18 @@ class FragmentExpectations:
         """Return the values of an attribute, ascending, and P(value | state), float64 (n, V)."""
         n_states = int(self._offsets[-1])
         if name == TAG:
-            known = np.arange(self._n_tags, dtype=np.uint64)
+            classes = np.arange(self._n_tags, dtype=np.uint64)
             table = np.zeros((n_states, self._n_tags))
             tags = self.expected.pcfg.symbol[: self.expected.pcfg.tags]
             table[np.arange(len(tags)), tags] = 1.0
-            return known, table
+            return classes, table
         hashes = self._words.hashes[:, self._words.names.index(name)]
-        known, classes = np.unique(hashes, return_inverse=True)
-        n = len(classes)
-        to = scipy.sparse.csr_array((np.ones(n), (np.arange(n), classes)), (n, len(known)))
-        table = np.zeros((n_states, len(known)))
+        classes, of_word = np.unique(hashes, return_inverse=True)
+        n = len(of_word)
+        to = scipy.sparse.csr_array((np.ones(n), (np.arange(n), of_word)), (n, len(classes)))
+        table = np.zeros((n_states, len(classes)))
         table[: len(self._emissions)] = self._emissions @ to
-        return known, table
+        return classes, table
 
     def _corner_of(self, name: str, position: str) -> Floats:
         """Return float64 (n, V), or (n, V + 1) for words outside the span; see `Expectations`."""

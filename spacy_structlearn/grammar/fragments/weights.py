@@ -152,16 +152,16 @@ class FragmentPlaces:
     def scores(self, weights: NDArray[Any]) -> Floats:
         """Return the sum of the weights of each edge, float64 (E)."""
         # The last score is that of edges that make nothing.
-        own = np.append(_span_features.sums(self.local, weights), 0.0)
-        return own[self.forests.local] + _span_features.sums(self.above, weights)
+        by_site = np.append(_span_features.sums(self.local, weights), 0.0)
+        return by_site[self.forests.local] + _span_features.sums(self.above, weights)
 
     def gradient(self, by_edge: Floats, size: int) -> Floats:
         """Convert derivatives by scores of edges to derivatives by weights, float64 (size)."""
         rows = self.forests.local
         has = rows >= 0
         by_site = np.bincount(rows[has], by_edge[has], len(self.local)).astype(np.float64)
-        found = _span_features.scattered(self.local, by_site, size)
-        return found + _span_features.scattered(self.above, by_edge, size)
+        by_weight = _span_features.scattered(self.local, by_site, size)
+        return by_weight + _span_features.scattered(self.above, by_edge, size)
 
 
 class FragmentGrammar(SpanGrammar):
@@ -194,9 +194,9 @@ class FragmentGrammar(SpanGrammar):
     def description(self) -> list[str]:
         lines = super().description()
         if self.fragments is not None:
-            known = f"{len(self.fragments.vocabulary):,} words known"
+            words = f"{len(self.fragments.vocabulary):,} words known"
             n_weights = f"{self.fragments.n_weights:,} of them with weights other than zero"
-            lines.append(f"  {len(self.fragments):,} features of fragments, {n_weights}, {known}")
+            lines.append(f"  {len(self.fragments):,} features of fragments, {n_weights}, {words}")
         return lines
 
     def to_fields(self) -> tuple[int, dict[str, Any]]:
