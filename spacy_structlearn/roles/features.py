@@ -33,12 +33,9 @@ PREDICATE_FEATURES = (
     *("above", "subcat", "voice", "particle", "before", "after", "after_phrase", "preposition"),
 )
 """Features of a predicate alone, for its identification and its sense."""
-OF_WORD_CLASSES = (
-    *("head_class", "content_class", "predicate_class"),
-    *("content_class_8", "content_class_10"),
-)
+OF_WORD_CLASSES = ("content_class", "content_class_8", "content_class_10")
 """Features of the classes of words; None without classes."""
-OF_SPELLING = ("head_form", "content_form")
+OF_SPELLING = ("content_form",)
 """Features of the spelling of words."""
 OF_LOWER_CASE = (
     *("head_lower", "first_word_lower", "last_word_lower", "content_lower"),
@@ -82,9 +79,9 @@ def features(
     first_word, first_tag, last_word, last_tag, head_tag.
     content, content_tag: the word that carries the content: the noun of a prepositional phrase, the
         main verb of a clause (Surdeanu et al. 2003).
-    head_class, content_class: the classes of these words; None without classes.
+    content_class: its class; None without classes.
     content_class_8, content_class_10: coarser classes, the first 8 or 10 turns to `content_class`.
-    head_form, content_form: the shapes and endings of these words (`shape_signature`).
+    content_form: its shape and ending (`shape_signature`).
     left, left_head, right, right_head: labels and head words of the sisters.
     parent, parent_head.
     governor: the nearest clause or verb phrase above (Gildea & Jurafsky 2002).
@@ -97,10 +94,11 @@ def features(
     frame: the noun phrases among the candidates around the predicate, with the node in its place,
         "np_v_[NP]_np" (Xue & Palmer 2004).
 
-    Of the predicate: predicate_tag; predicate_class; particle, in lower case.
+    Of the predicate: predicate_tag; particle, in lower case.
     """
+    _check(names, (*FEATURES, *OF_WORD_CLASSES, *OF_SPELLING, *OF_LOWER_CASE, ROLESET))
     leaves, owners = nodes.predicates(sites.predicates), sites.owners
-    of_predicates = _OF_PREDICATES | {"lemma": _lemmas(lemmatize or lower)}
+    of_predicates = _of_predicates(lemmatize or lower)
     columns: dict[str, Coded] = {}
     if not _OF_PATHS.keys().isdisjoint(names):
         paths = _path(nodes, sites)
@@ -113,12 +111,15 @@ def features(
             columns[name] = _OF_PAIRS[name](nodes, sites)
         elif name == ROLESET:
             columns[name] = Coded.of(rolesets or [None] * len(leaves)).at(owners)
-        elif name in of_predicates:
-            columns[name] = of_predicates[name](nodes, leaves).at(owners)
         else:
-            known = (*FEATURES, *OF_WORD_CLASSES, *OF_SPELLING, *OF_LOWER_CASE, ROLESET)
-            raise StructlearnError("SL132", name=name, known=", ".join(known))
+            columns[name] = of_predicates[name](nodes, leaves).at(owners)
     return columns
+
+
+def _check(names: Sequence[str], known: Sequence[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise StructlearnError("SL132", name=name, known=", ".join(known))
 
 
 # Features of nodes.
@@ -138,41 +139,43 @@ def _coarse_class(nodes: RoleTrees, tokens: Nodes, depth: int) -> Coded:
     return nodes.word_classes.map(lambda path: path[: depth + 1]).at(tokens)
 
 
-# n: the trees. a: numbers of nodes.
-_OF_NODES: Mapping[str, Callable[[RoleTrees, Nodes], Coded]] = {
-    "phrase": _label,
-    "head": lambda n, a: n.words.at(n.heads[a]),
-    "head_tag": lambda n, a: n.tags.at(n.heads[a]),
-    "first_word": lambda n, a: n.words.at(n.starts[a]),
-    "first_tag": lambda n, a: n.tags.at(n.starts[a]),
-    "last_word": lambda n, a: n.words.at(n.stops[a] - 1),
-    "last_tag": lambda n, a: n.tags.at(n.stops[a] - 1),
-    "content": lambda n, a: n.words.at(n.contents[a]),
-    "content_tag": lambda n, a: n.tags.at(n.contents[a]),
-    "left": lambda n, a: _label(n, n.left[a]),
-    "left_head": lambda n, a: n.words.at(n.heads[n.left[a]]),
-    "right": lambda n, a: _label(n, n.right[a]),
-    "right_head": lambda n, a: n.words.at(n.heads[n.right[a]]),
-    "parent": lambda n, a: _label(n, n.parents[a]),
-    "parent_head": lambda n, a: n.words.at(n.heads[n.parents[a]]),
-    "governor": _governor,
-    "head_class": lambda n, a: n.word_classes.at(n.heads[a]),
-    "content_class": lambda n, a: n.word_classes.at(n.contents[a]),
-    "content_class_8": lambda n, a: _coarse_class(n, n.contents[a], 8),
-    "content_class_10": lambda n, a: _coarse_class(n, n.contents[a], 10),
-    "head_form": lambda n, a: n.forms.at(n.heads[a]),
-    "content_form": lambda n, a: n.forms.at(n.contents[a]),
-    "head_lower": lambda n, a: n.lower.at(n.heads[a]),
-    "first_word_lower": lambda n, a: n.lower.at(n.starts[a]),
-    "last_word_lower": lambda n, a: n.lower.at(n.stops[a] - 1),
-    "content_lower": lambda n, a: n.lower.at(n.contents[a]),
-    "left_head_lower": lambda n, a: n.lower.at(n.heads[n.left[a]]),
-    "right_head_lower": lambda n, a: n.lower.at(n.heads[n.right[a]]),
-    "parent_head_lower": lambda n, a: n.lower.at(n.heads[n.parents[a]]),
+Feature = Callable[[RoleTrees, Nodes], Coded]
+# Words of nodes. n: the trees. a: numbers of nodes.
+_WORDS: Mapping[str, Callable[[RoleTrees, Nodes], Nodes]] = {
+    "head": lambda n, a: n.heads[a],
+    "first_word": lambda n, a: n.starts[a],
+    "last_word": lambda n, a: n.stops[a] - 1,
+    "content": lambda n, a: n.contents[a],
+    "left_head": lambda n, a: n.heads[n.left[a]],
+    "right_head": lambda n, a: n.heads[n.right[a]],
+    "parent_head": lambda n, a: n.heads[n.parents[a]],
 }
 
 
-# Features of predicates, whose nodes are leaves: one value for all nodes of a site.
+def _of_word(word: str, column: str) -> Feature:
+    return lambda nodes, numbers: getattr(nodes, column).at(_WORDS[word](nodes, numbers))
+
+
+_OF_NODES: Mapping[str, Feature] = {
+    "phrase": _label,
+    "left": lambda n, a: _label(n, n.left[a]),
+    "right": lambda n, a: _label(n, n.right[a]),
+    "parent": lambda n, a: _label(n, n.parents[a]),
+    "governor": _governor,
+    **{word: _of_word(word, "words") for word in _WORDS},
+    **{f"{word}_lower": _of_word(word, "lower") for word in _WORDS},
+    "head_tag": _of_word("head", "tags"),
+    "first_tag": _of_word("first_word", "tags"),
+    "last_tag": _of_word("last_word", "tags"),
+    "content_tag": _of_word("content", "tags"),
+    "content_class": _of_word("content", "word_classes"),
+    "content_class_8": lambda n, a: _coarse_class(n, n.contents[a], 8),
+    "content_class_10": lambda n, a: _coarse_class(n, n.contents[a], 10),
+    "content_form": _of_word("content", "forms"),
+}
+
+
+# Features of predicates, whose nodes are leaves.
 def _subcat(nodes: RoleTrees, leaves: Nodes) -> Coded:
     parents, owners = np.unique(nodes.parents[leaves], return_inverse=True)
     labels = map(nodes.names.__getitem__, nodes.labels[nodes.children_of(parents)].tolist())
@@ -228,16 +231,46 @@ def _particle(nodes: RoleTrees, leaves: Nodes) -> Coded:
     return nodes.lower.at(nodes.starts[_next(nodes, leaves, wanted)])
 
 
-_OF_PREDICATES: dict[str, Callable[[RoleTrees, Nodes], Coded]] = {
-    "subcat": _subcat,
-    "voice": _voice,
-    "predicate_tag": _label,
-    "predicate_class": lambda nodes, leaves: nodes.word_classes.at(nodes.starts[leaves]),
-    "particle": _particle,
-}
+def _neighbours(nodes: RoleTrees, leaves: Nodes, step: int) -> Nodes:
+    """Return the tokens next to leaves in the same tree, -1 for none."""
+    tokens = nodes.starts[leaves]
+    neighbours = np.clip(tokens + step, 0, max(len(nodes.leaves) - 1, 0))
+    same_tree = nodes.tree_ids[neighbours] == nodes.tree_ids[tokens]
+    return np.where((neighbours != tokens) & same_tree, neighbours, -1)
 
 
-def _lemmas(base: Lemmatizer) -> Callable[[RoleTrees, Nodes], Coded]:
+def _above(nodes: RoleTrees, leaves: Nodes) -> Coded:
+    """Return the label above the phrase of the token, or above its chain of phrases."""
+    every = np.arange(len(nodes) + 1)
+    same = nodes.labels[nodes.parents] == nodes.labels
+    tops = followed(np.where(same & (every < len(nodes)), nodes.parents, every))
+    return _label(nodes, nodes.parents[tops[nodes.parents[leaves]]])
+
+
+def _before(nodes: RoleTrees, leaves: Nodes) -> Coded:
+    tokens = nodes.starts[leaves]
+    near = sisters(nodes, tokens)
+    fits = nodes.stops[near.nodes] <= tokens[near.owners]
+    fits &= nodes.is_one_of(near.nodes, nodes.classes.noun_phrases)
+    near = near.at(np.flatnonzero(fits))
+    order = np.argsort(nodes.stops[near.nodes], kind="stable")
+    nearest = np.full(len(tokens), -1)
+    nearest[near.owners[order]] = near.nodes[order]  # numpy keeps the last of several
+    return nodes.lower.at(nodes.heads[nearest])
+
+
+def _after(nodes: RoleTrees, leaves: Nodes) -> Nodes:
+    """Return the next phrase to the right under the same node."""
+    return _next(nodes, leaves, nodes.n_children > 0)
+
+
+def _preposition(nodes: RoleTrees, leaves: Nodes) -> Coded:
+    wanted = nodes.n_children > 0
+    wanted &= nodes.is_one_of(np.arange(len(wanted)), nodes.classes.preposition_phrases)
+    return nodes.lower.at(nodes.heads[_next(nodes, leaves, wanted)])
+
+
+def _of_predicates(base: Lemmatizer) -> Mapping[str, Feature]:
     def lemmas(nodes: RoleTrees, leaves: Nodes) -> Coded:
         n = len(nodes.names)
         pairs = nodes.words.codes[nodes.starts[leaves]] * n + nodes.labels[leaves]
@@ -246,7 +279,23 @@ def _lemmas(base: Lemmatizer) -> Callable[[RoleTrees, Nodes], Coded]:
         bases = [base(nodes.words.texts[word], nodes.names[tag]) for word, tag in forms]
         return Coded([*bases, None], codes)
 
-    return lemmas
+    return {
+        "word": lambda n, a: n.lower.at(n.starts[a]),
+        "lemma": lemmas,
+        "predicate_tag": _label,
+        "previous": lambda n, a: n.lower.at(_neighbours(n, a, -1)),
+        "previous_tag": lambda n, a: n.tags.at(_neighbours(n, a, -1)),
+        "next": lambda n, a: n.lower.at(_neighbours(n, a, 1)),
+        "next_tag": lambda n, a: n.tags.at(_neighbours(n, a, 1)),
+        "above": _above,
+        "subcat": _subcat,
+        "voice": _voice,
+        "particle": _particle,
+        "before": _before,
+        "after": lambda n, a: n.lower.at(n.heads[_after(n, a)]),
+        "after_phrase": lambda n, a: _label(n, _after(n, a)),
+        "preposition": _preposition,
+    }
 
 
 # Features of pairs of a node and a predicate.
@@ -349,67 +398,7 @@ def predicate_features(
 
     Raises StructlearnError if a token is not in the tree or a name is unknown.
     """
-    tokens = np.asarray(tokens, dtype=np.intp)
+    _check(names, PREDICATE_FEATURES)
     leaves = nodes.predicates(tokens)
-    of_predicates = _OF_PREDICATES | {"lemma": _lemmas(lemmatize or lower)}
-    columns: dict[str, Coded] = {}
-    for name in names:
-        if name not in PREDICATE_FEATURES:
-            raise StructlearnError("SL132", name=name, known=", ".join(PREDICATE_FEATURES))
-        if name in of_predicates:
-            columns[name] = of_predicates[name](nodes, leaves)
-        else:
-            columns[name] = _OF_TOKENS[name](nodes, tokens)
-    return columns
-
-
-def _neighbours(nodes: RoleTrees, tokens: Nodes, step: int) -> Nodes:
-    """Return the tokens next to others in the same tree, -1 for none."""
-    neighbours = np.clip(tokens + step, 0, max(len(nodes.leaves) - 1, 0))
-    same_tree = nodes.tree_ids[neighbours] == nodes.tree_ids[tokens]
-    return np.where((neighbours != tokens) & same_tree, neighbours, -1)
-
-
-def _above(nodes: RoleTrees, tokens: Nodes) -> Coded:
-    """Return the label above the phrase of the token, or above its chain of phrases."""
-    every = np.arange(len(nodes) + 1)
-    same = nodes.labels[nodes.parents] == nodes.labels
-    tops = followed(np.where(same & (every < len(nodes)), nodes.parents, every))
-    phrases = nodes.parents[nodes.leaves[tokens]]
-    return _label(nodes, nodes.parents[tops[phrases]])
-
-
-def _before(nodes: RoleTrees, tokens: Nodes) -> Coded:
-    near = sisters(nodes, tokens)
-    fits = nodes.stops[near.nodes] <= tokens[near.owners]
-    fits &= nodes.is_one_of(near.nodes, nodes.classes.noun_phrases)
-    near = near.at(np.flatnonzero(fits))
-    order = np.argsort(nodes.stops[near.nodes], kind="stable")
-    nearest = np.full(len(tokens), -1)
-    nearest[near.owners[order]] = near.nodes[order]  # numpy keeps the last of several
-    return nodes.lower.at(nodes.heads[nearest])
-
-
-def _after(nodes: RoleTrees, tokens: Nodes) -> Nodes:
-    """Return the next phrase to the right under the same node."""
-    return _next(nodes, nodes.leaves[tokens], nodes.n_children > 0)
-
-
-def _preposition(nodes: RoleTrees, tokens: Nodes) -> Coded:
-    wanted = nodes.n_children > 0
-    wanted &= nodes.is_one_of(np.arange(len(wanted)), nodes.classes.preposition_phrases)
-    return nodes.lower.at(nodes.heads[_next(nodes, nodes.leaves[tokens], wanted)])
-
-
-_OF_TOKENS: Mapping[str, Callable[[RoleTrees, Nodes], Coded]] = {
-    "word": lambda nodes, tokens: nodes.lower.at(tokens),
-    "previous": lambda nodes, tokens: nodes.lower.at(_neighbours(nodes, tokens, -1)),
-    "previous_tag": lambda nodes, tokens: nodes.tags.at(_neighbours(nodes, tokens, -1)),
-    "next": lambda nodes, tokens: nodes.lower.at(_neighbours(nodes, tokens, 1)),
-    "next_tag": lambda nodes, tokens: nodes.tags.at(_neighbours(nodes, tokens, 1)),
-    "above": _above,
-    "before": _before,
-    "after": lambda nodes, tokens: nodes.lower.at(nodes.heads[_after(nodes, tokens)]),
-    "after_phrase": lambda nodes, tokens: _label(nodes, _after(nodes, tokens)),
-    "preposition": _preposition,
-}
+    of_predicates = _of_predicates(lemmatize or lower)
+    return {name: of_predicates[name](nodes, leaves) for name in names}
