@@ -10,27 +10,32 @@ import numpy as np
 
 from ..arrays import Coded, cumulative
 from ..errors import StructlearnError
-from ..trees.heads import COLLINS, HeadRules
+from ..trees.heads import COLLINS
 from ..trees.nodes import Brackets
 from ..trees.normalize import strip_function
 from ..trees.placed import PlacedNode
 from ..trees.tree import Span, Tree
-from .sites import NOUN, PENN, VERB, Place, Site, SiteLabels, SiteNodes, is_phrase
+from .sites import (
+    NOUN,
+    NOUN_PHRASES,
+    PREPOSITION_PHRASES,
+    VERB,
+    VERB_PHRASES,
+    Place,
+    Site,
+    are_light,
+    is_phrase,
+    places_of,
+)
 
 
-def reattach(
-    tree: Tree,
-    attachments: Iterable[Site | tuple[int, int, str]],
-    rules: HeadRules = COLLINS,
-    labels: SiteLabels = PENN,
-) -> Tree:
+def reattach(tree: Tree, attachments: Iterable[Site | tuple[int, int, str]]) -> Tree:
     """Return the tree with other attachments of prepositional phrases.
 
     attachments: sites, or (start, end, label) for a prepositional phrase of exactly these tokens.
         "V": attach it to the verb, as a child of the verb phrase after the object. "N": attach it
         to the noun, as a child of a new noun phrase over the object, or of the object if that ends
         in a prepositional phrase. For a phrase given twice the last one counts.
-    rules, labels: as for `sites`.
 
     A phrase is not moved without a verb and an object, across another phrase (other than
     punctuation and traces), or if it is coordinated with a sister. A noun phrase left with a noun
@@ -44,7 +49,7 @@ def reattach(
             raise StructlearnError("SL120", start=start, end=end, label=label)
         wanted[start, end] = label
     # A move can enable another one, so search again after each.
-    while wanted and (moved := _first_move(SiteNodes(tree, rules, labels), wanted)) is not None:
+    while wanted and (moved := _first_move(tree, wanted)) is not None:
         tree = moved
     return tree
 
@@ -84,56 +89,50 @@ def reattach_all(brackets: Brackets, moves: Iterable[tuple[int, int, int, str]])
     return brackets._replace(labels=Coded.of(labels), starts=np.array(starts), ends=np.array(ends))
 
 
-def is_attached(
-    spans: Sequence[tuple[str, int, int]],
-    start: int,
-    end: int,
-    label: str,
-    labels: SiteLabels = PENN,
-) -> bool:
+def is_attached(spans: Sequence[Span], start: int, end: int, label: str) -> bool:
     """Whether `reattach` certainly leaves a prepositional phrase where it is, without a Tree.
 
     spans: (label, start, end) of the tree, in pre-order.
     """
-    wanted = labels.noun_phrases if label == NOUN else labels.verb_phrases
+    wanted = NOUN_PHRASES if label == NOUN else VERB_PHRASES
     for place, (name, first, last) in enumerate(spans):
         here = first == start and last == end
-        if here and strip_function(name) in labels.preposition_phrases:
+        if here and strip_function(name) in PREPOSITION_PHRASES:
             above = next((n for n, _, behind in spans[place - 1 :: -1] if behind >= end), "")
             if not place or strip_function(above) not in wanted:
                 return False
     return True
 
 
-def _first_move(nodes: SiteNodes, wanted: dict[tuple[int, int], str]) -> Tree | None:
+def _first_move(tree: Tree, wanted: dict[tuple[int, int], str]) -> Tree | None:
     """Return the tree after the first wanted and possible move, or None."""
-    for place in chain.from_iterable(nodes.places()):
+    for place in chain.from_iterable(places_of(tree)):
         label = wanted.get(place.phrase.bracket[1:], place.label)
         if label != place.label:
-            moved = (_to_noun if label == NOUN else _to_verb)(nodes, place)
+            moved = (_to_noun if label == NOUN else _to_verb)(place)
             if moved is not None:
                 return moved
     return None
 
 
-def _to_verb(nodes: SiteNodes, place: Place) -> Tree | None:
+def _to_verb(place: Place) -> Tree | None:
     """Move a prepositional phrase out of the object, to the right of it."""
     # From the parent of the phrase up to the sister of the verb.
     _, lowest, *upper = _path(place.phrase, place.verb.parent)
     left, right = place.phrase.around()
     moved = [place.phrase.tree, *right]
-    if not nodes.are_light(*right):
+    if not are_light(*right):
         return None
-    while left and nodes.are_light(left[-1]):
+    while left and are_light(left[-1]):
         moved.insert(0, left.pop())
     if not left or place.noun.start > place.phrase.start:
         return None
-    if left[-1].label in nodes.rules.coordinators:
+    if left[-1].label in COLLINS.coordinators:
         return None
     rest = _collapsed(lowest.tree.label, left)
     for node in upper:
         left, right = lowest.around()
-        if not nodes.are_light(*right):
+        if not are_light(*right):
             return None
         moved += right
         lowest, rest = node, _collapsed(node.tree.label, [*left, rest])
@@ -141,7 +140,7 @@ def _to_verb(nodes: SiteNodes, place: Place) -> Tree | None:
     return _replaced(place.verb.parent, [*left, rest, *moved, *right])
 
 
-def _to_noun(nodes: SiteNodes, place: Place) -> Tree | None:
+def _to_noun(place: Place) -> Tree | None:
     """Move a prepositional phrase from the right of the object into it."""
     phrases = _path(place.object, place.verb.parent)
     if any(phrase.around()[1] for phrase in phrases[:-1]):
@@ -149,13 +148,13 @@ def _to_noun(nodes: SiteNodes, place: Place) -> Tree | None:
     left, right = phrases[-1].around()
     distance = place.phrase.rank - phrases[-1].rank
     between, right = right[: distance - 1], right[distance:]
-    if not nodes.are_light(*between):
+    if not are_light(*between):
         return None
-    behind = next((sister for sister in right if not nodes.are_light(sister)), None)
-    if behind is not None and behind.label in nodes.rules.coordinators:
+    behind = next((sister for sister in right if not are_light(sister)), None)
+    if behind is not None and behind.label in COLLINS.coordinators:
         return None
     children: Sequence[Tree] = place.object.tree.children
-    if not is_phrase(place.object.children[-1], nodes.labels.preposition_phrases):
+    if not is_phrase(place.object.children[-1], PREPOSITION_PHRASES):
         children = [Tree(place.object.label, children)]
     new = Tree(place.object.tree.label, [*children, *between, place.phrase.tree])
     for lower, upper in pairwise(phrases):

@@ -25,8 +25,12 @@ from ..attachment.associations import Associations
 from ..attachment.chains import alternatives, decided
 from ..attachment.sites import (
     NOUN,
-    PENN,
+    NOUN_PHRASES,
+    PREPOSITION_PHRASES,
+    PREPOSITIONS,
     VERB,
+    VERB_PHRASES,
+    VERBS,
     Lemmatizer,
     Quadruple,
     Site,
@@ -139,9 +143,8 @@ class PPAttacher(BatchTrainable):
     # --- training -----------------------------------------------------------------------------
     @property
     def annotation(self) -> str:
-        phrases = ("verb_phrases", "noun_phrases", "preposition_phrases")
-        labels = ", ".join(", ".join(sorted(getattr(PENN, name))) for name in phrases)
-        verbs, prepositions = (", ".join(sorted(tags)) for tags in (PENN.verbs, PENN.prepositions))
+        labels = ", ".join((*VERB_PHRASES, *NOUN_PHRASES, *PREPOSITION_PHRASES))
+        verbs, prepositions = (", ".join(sorted(tags)) for tags in (VERBS, PREPOSITIONS))
         return (
             f"attachments in {super().annotation} (in a treebank, they are found by the labels "
             f"{labels}, the tags {verbs} of verbs, and {prepositions} of prepositions)"

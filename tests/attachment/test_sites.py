@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from spacy_structlearn.attachment import reattach
 from spacy_structlearn.attachment.sites import (
     Site,
-    SiteLabels,
     normalized,
     quadruple,
     sites,
@@ -18,7 +17,6 @@ from spacy_structlearn.attachment.sites import (
 )
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.trees.brackets import parse_tree
-from spacy_structlearn.trees.heads import LEFTMOST, HeadRules, by_priority
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
 
@@ -107,24 +105,6 @@ def test_nested_sites_are_in_the_order_of_their_prepositions():
         " (PP (IN with) (NP (NNS forks)))))) ) (PP (IN at) (NP (NN home)))))"
     )
     assert found(text) == ["eating pizza with forks V", "saw men at home V"]
-
-
-def test_other_treebanks_and_head_rules():
-    labels = SiteLabels(
-        verb_phrases=frozenset({"VG"}),
-        noun_phrases=frozenset({"NG"}),
-        preposition_phrases=frozenset({"PG"}),
-        verbs=frozenset({"v"}),
-        prepositions=frozenset({"p"}),
-    )
-    text = "(VG (v iss) (NG (d die) (n Torte)) (PG (p mit) (NG (d der) (n Gabel))))"
-    rules = HeadRules({"NG": [*by_priority("right", "n"), *by_priority("left", "NG")]})
-    assert found(text, rules=rules, labels=labels) == ["iss Torte mit Gabel V"]
-    assert found(text, rules=LEFTMOST, labels=labels) == ["iss die mit der V"]
-    assert found(text) == []
-    tree = parse_tree(text)
-    moved = reattach(tree, [(3, 6, "N")], rules, labels)
-    assert [site.label for site in sites(moved, rules, labels)] == ["N"]
 
 
 # --- sites without a tree -------------------------------------------------------------------------

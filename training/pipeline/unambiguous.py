@@ -13,10 +13,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from spacy_structlearn.attachment.sites import (
+    FINITE,
     NOUN,
-    PENN,
+    PARTICLES,
+    PREPOSITIONS,
+    PRONOUNS,
     VERB,
-    SiteLabels,
+    VERBS,
     chunk_head,
     joined_chunks,
 )
@@ -38,47 +41,45 @@ class Head(NamedTuple):
     object: int = -1
 
 
-def unambiguous_heads(
-    tags: Sequence[str], chunks: Iterable[tuple[int, int]], labels: SiteLabels = PENN
-) -> Iterator[Head]:
+def unambiguous_heads(tags: Sequence[str], chunks: Iterable[tuple[int, int]]) -> Iterator[Head]:
     """Iterate over the verbs and nouns of a sentence that do not compete for a phrase.
 
     tags, chunks: as for `sites.sites_from_chunks`.
     A noun competes if it is the object of a verb, or if there is a verb among the `WINDOW` words
     before its chunk; a verb competes with its object, unless that is a pronoun.
     """
-    phrases = joined_chunks(tags, chunks, labels)
+    phrases = joined_chunks(tags, chunks)
     ends = dict(phrases)
     last_verb, passed = -1, 0
 
     def behind(index: int, *, has_verb: bool = True) -> tuple[int, int]:
         """Return the words P and N2 of the phrase that begins at this word, or -1 twice."""
         end = ends.get(index + 1)
-        if end is None or tags[index] not in labels.prepositions:
+        if end is None or tags[index] not in PREPOSITIONS:
             return -1, -1
         # With a verb before it, this is a conjunction, and the chunk is a subject.
-        if has_verb and end < len(tags) and tags[end] in labels.finite:
+        if has_verb and end < len(tags) and tags[end] in FINITE:
             return -1, -1
-        return index, chunk_head(tags, index + 1, end, labels)
+        return index, chunk_head(tags, index + 1, end)
 
     for start, end in phrases:
         for index in range(passed, start):
-            if tags[index] in labels.verbs:
+            if tags[index] in VERBS:
                 last_verb = index
         passed = start
         verb = start - 1
-        while verb >= 0 and tags[verb] in labels.particles:
+        while verb >= 0 and tags[verb] in PARTICLES:
             verb -= 1
-        head = chunk_head(tags, start, end, labels)
-        if verb >= 0 and tags[verb] in labels.verbs:
-            if tags[head] in labels.pronouns:
+        head = chunk_head(tags, start, end)
+        if verb >= 0 and tags[verb] in VERBS:
+            if tags[head] in PRONOUNS:
                 yield Head(VERB, verb, *behind(end))
-        elif tags[head] not in labels.pronouns and (last_verb < 0 or start - last_verb > WINDOW):
+        elif tags[head] not in PRONOUNS and (last_verb < 0 or start - last_verb > WINDOW):
             yield Head(NOUN, head, *behind(end, has_verb=last_verb >= 0))
     for verb, tag in enumerate(tags):
-        if tag in labels.verbs:
+        if tag in VERBS:
             after = verb + 1
-            while after < len(tags) and tags[after] in labels.particles:
+            while after < len(tags) and tags[after] in PARTICLES:
                 after += 1
             if after not in ends:
                 yield Head(VERB, verb, *behind(after))
