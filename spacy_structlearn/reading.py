@@ -53,18 +53,14 @@ def check_regular(path: Place) -> None:
 def check_folder(folder: Path) -> None:
     """Raise StructlearnError for a pipe, a device, a socket or a broken link below a folder.
 
-    Broken links whose name begins with a dot are ignored: editors make them.
+    Links to folders are not followed. Broken links whose name begins with a dot are ignored:
+    editors make them.
     """
-    for path in _below(folder):
-        check_regular(path)
-        if path.is_symlink() and not path.exists() and not path.name.startswith("."):
-            raise StructlearnError("SL057", path=path)
-
-
-def _below(folder: Path) -> Iterator[Path]:
-    """Iterate over everything below a folder; links to folders are not followed."""
     for parent, folders, files in os.walk(folder):
-        yield from (Path(parent, name) for name in sorted([*folders, *files]))
+        for path in (Path(parent, name) for name in sorted([*folders, *files])):
+            check_regular(path)
+            if path.is_symlink() and not path.exists() and not path.name.startswith("."):
+                raise StructlearnError("SL057", path=path)
 
 
 def read_bytes(path: Place) -> bytes:
@@ -74,15 +70,6 @@ def read_bytes(path: Place) -> bytes:
     """
     check_regular(path)
     return Path(path).read_bytes()
-
-
-@contextmanager
-def nested_sections(path: Place) -> Iterator[None]:
-    """Convert the RecursionError in reading a config to a StructlearnError."""
-    try:
-        yield
-    except RecursionError:
-        raise StructlearnError("SL056", path=os.fspath(path)) from None
 
 
 # --- compressed files and lines -------------------------------------------------------------------

@@ -26,7 +26,6 @@ from tqdm import tqdm
 
 from ...cleanup import ensured, remove, unfinished
 from ...errors import StructlearnError
-from ...reading import nested_sections
 from ..doc_arrays import SET_BY_COMPONENTS
 from ..readers import with_gold_tokens
 from ..sentence_splitter import SentenceSplitter
@@ -53,8 +52,10 @@ def train(
     """
     if output is not None:
         output = _replaceable(Path(output))
-    with nested_sections(config_path):
+    try:
         config = load_config(config_path, overrides=overrides or {}, interpolate=False)
+    except RecursionError:  # sections in sections
+        raise StructlearnError("SL056", path=str(config_path)) from None
     if "training" not in config:
         raise StructlearnError("SL015", path=config_path)
     nlp = init_nlp(config)
