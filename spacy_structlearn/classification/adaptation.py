@@ -246,12 +246,10 @@ def _weights_at(
     model: LogLinear, keys: NDArray[np.uint64], labels: Sequence[str]
 ) -> NDArray[np.float64]:
     """Return the weights of these keys and labels, float64 (n, n_labels); 0 where it has none."""
-    places, columns = (
-        KeyIndex(model.keys).find(keys),
-        [labels.index(label) for label in model.labels],
-    )
+    rows = KeyIndex(model.keys).find(keys)
+    columns = [labels.index(label) for label in model.labels]
     weights = np.zeros((len(keys), len(labels)))
-    weights[np.ix_(places >= 0, columns)] = model.weights[places[places >= 0]]
+    weights[np.ix_(rows >= 0, columns)] = model.weights[rows[rows >= 0]]
     weights[np.ix_(keys == _BIAS_KEY, columns)] = model.bias
     return weights
 

@@ -60,12 +60,12 @@ def pooled(probabilities: ArrayLike, weights: ArrayLike) -> NDArray[np.float64]:
 
 def _inputs(probabilities: ArrayLike) -> NDArray[np.float64]:
     """Return a column of ones, and the clipped log-odds."""
-    found = np.asarray(probabilities, dtype=np.float64)
-    if found.ndim != 2 or not ((found >= 0) & (found <= 1)).all():
+    table = np.asarray(probabilities, dtype=np.float64)
+    if table.ndim != 2 or not ((table >= 0) & (table <= 1)).all():
         raise StructlearnError("SL540", problem="what is no table of probabilities")
     with np.errstate(divide="ignore"):
-        log_odds = np.log(found) - np.log1p(-found)
-    return np.hstack([np.ones((len(found), 1)), np.clip(log_odds, -LARGEST, LARGEST)])
+        log_odds = np.log(table) - np.log1p(-table)
+    return np.hstack([np.ones((len(table), 1)), np.clip(log_odds, -LARGEST, LARGEST)])
 
 
 def _logistic(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -76,10 +76,10 @@ class Stages(Stored):
         threshold: one for all stages, or by the names of stages, 0 for others.
         Raises StructlearnError for an unknown stage or dtype.
         """
-        own = threshold if isinstance(threshold, Mapping) else dict.fromkeys(self, threshold)
-        for stage in own:
+        least = threshold if isinstance(threshold, Mapping) else dict.fromkeys(self, threshold)
+        for stage in least:
             self[stage]  # raises
-        return Stages({stage: self[stage].compact(dtype, own.get(stage, 0.0)) for stage in self})
+        return Stages({stage: self[stage].compact(dtype, least.get(stage, 0.0)) for stage in self})
 
     def describe(self) -> str:
         """Return a description of each stage."""

@@ -143,9 +143,9 @@ class StagesTrainer(Trainer[StagesSettings]):
         return Stages(self._classifiers)
 
     def data_digest(self) -> bytes:
-        known = [(stage, found.labels) for stage, found in self._classifiers.items()]
-        own = [(stage, trainer.identity()) for stage, trainer in self._in_order().items()]
-        return array_digest(known, own)
+        labels = [(stage, part.labels) for stage, part in self._classifiers.items()]
+        trainers = [(stage, part.identity()) for stage, part in self._in_order().items()]
+        return array_digest(labels, trainers)
 
     def state(self) -> dict[str, Any]:
         return {

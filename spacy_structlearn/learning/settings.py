@@ -331,13 +331,13 @@ def _numbers(value: Any) -> list[float]:
 def _limits(metadata: Mapping[str, Any], *, sentence: bool = True) -> list[str]:
     """Return the bounds of a setting in words."""
     bounds = metadata.get("bounds", {})
-    found = []
+    limits = []
     if bounds.get("choices"):
-        found.append("one of " + ", ".join(map(repr, bounds["choices"])))
+        limits.append("one of " + ", ".join(map(repr, bounds["choices"])))
     words = [f"{word} {bounds[name]}" for name, (_, word) in _BOUNDS.items() if name in bounds]
     if words:
-        found.append(" and ".join(words))
-    return [f"{text[0].upper()}{text[1:]}." for text in found] if sentence else found
+        limits.append(" and ".join(words))
+    return [f"{text[0].upper()}{text[1:]}." for text in limits] if sentence else limits
 
 
 def _identity(value: Any) -> Any:

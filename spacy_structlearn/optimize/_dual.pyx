@@ -11,6 +11,8 @@ from libc.stdint cimport int32_t, int64_t
 
 import numpy as np
 
+from spacy_structlearn.kernels.checks cimport check, check_ids, check_starts
+
 
 def squared_norms(
     const int64_t[::1] indptr, const int32_t[::1] indices, const double[::1] data,
@@ -45,10 +47,11 @@ def epoch(
     Raises ValueError for arrays that do not fit together.
     """
     _check_rows(indptr, indices, data, w.shape[0])
-    if not norms.shape[0] == alpha.shape[0] == indptr.shape[0] - 1:
-        raise ValueError("each row must have a norm and an alpha")
-    if order.shape[0] and (np.min(order) < 0 or np.max(order) >= alpha.shape[0]):
-        raise ValueError("order must be of rows")
+    check(
+        norms.shape[0] == alpha.shape[0] == indptr.shape[0] - 1,
+        "each row must have a norm and an alpha",
+    )
+    check_ids(order, 0, alpha.shape[0], "order must be of rows")
     cdef Py_ssize_t n = indptr.shape[0] - 1, n_steps = order.shape[0], k, i, p
     cdef double score, curvature, new, change, gap = 0.0
     with nogil:
@@ -88,12 +91,10 @@ cdef double _root(double b, double q) noexcept nogil:
     return x
 
 
-def _check_rows(indptr, indices, data, n_columns):
-    # The loops above trust them.
-    n = len(indptr) - 1
-    if n < 0 or indptr[0] != 0 or not indptr[n] == len(indices) == len(data):
-        raise ValueError("indptr, indices and data do not fit together")
-    if np.less(indptr[1:], indptr[:len(indptr) - 1]).any():
-        raise ValueError("indptr must not fall")
-    if len(indices) and (np.min(indices) < 0 or np.max(indices) >= n_columns):
-        raise ValueError("indices must be of columns")
+cdef int _check_rows(
+    const int64_t[::1] indptr, const int32_t[::1] indices, const double[::1] data,
+    Py_ssize_t n_columns,
+) except -1:
+    check_starts(indptr, indices.shape[0])
+    check(data.shape[0] == indices.shape[0], "there must be a column for each number")
+    return check_ids(indices, 0, n_columns, "indices must be of columns")

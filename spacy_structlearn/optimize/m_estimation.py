@@ -35,9 +35,7 @@ from .resumable import Resumable
 if TYPE_CHECKING:
     import scipy.sparse
 
-_LARGEST_EXPONENT = (
-    700.0  # exp of more is infinite; floats end at 709.8, which leaves some for sums
-)
+_LARGEST_EXPONENT = 700.0  # exp of more counts as infinite; 709.8 is, and sums need some room
 
 
 class MEstimationObjective:
@@ -88,9 +86,6 @@ class MEstimationObjective:
             value += dot(w, w) / (2.0 * self.c)
             gradient += w / self.c
         return value, gradient
-
-    def close(self) -> None:
-        """Do nothing."""
 
     def is_recession_direction(self, w: Vector) -> bool:
         """Whether l(tw) without regulariser falls without bound as t grows.

@@ -76,7 +76,7 @@ def test_what_is_no_weight_is_kept(kept):
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradient_of_a_centred_prior(kind, chain):
     objective, _ = make(kind=kind, **CHAINS[chain])
-    objective.center = random_theta(objective, seed=5)
+    objective.set_prior(objective.l2, random_theta(objective, seed=5))
     check_gradient(objective)
 
 
@@ -87,7 +87,7 @@ def test_value_of_a_centred_prior(kind, shards):
     theta, center = random_theta(objective), random_theta(objective, seed=5)
     loss, slope = objective.value_and_grad(theta)
     centred = kind(objective.model, *data, l2=0.7, shards=shards)
-    centred.center = center
+    centred.set_prior(centred.l2, center)
     for _ in range(2):
         value, gradient = centred.value_and_grad(theta)
         assert value == pytest.approx(loss + 0.35 * ((theta - center) ** 2).sum())

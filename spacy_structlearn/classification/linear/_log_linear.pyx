@@ -13,7 +13,9 @@ from libc.string cimport memset
 
 import numpy as np
 
-from spacy_structlearn.kernels.checks cimport check_ids, check_starts
+from spacy_structlearn.kernels.checks cimport (
+    check, check_ids, check_shape, check_starts, check_table,
+)
 from spacy_structlearn.kernels.hashing cimport extend
 from spacy_structlearn.kernels.index cimport KeyIndex
 from spacy_structlearn.kernels.prefetch cimport PREFETCH
@@ -42,15 +44,13 @@ cdef class Instances:
         const double[::1] counts, const double[:, :, ::1] given,
     ):
         cdef Py_ssize_t n_labels = max(given.shape[1], 2)
-        if not (features.shape[0] == labels.shape[0] == counts.shape[0] == given.shape[0]):
-            raise ValueError("there must be features, a label, a count and scores of each instance")
-        if given.shape[1] == 0:
-            raise ValueError("there must be a column")
-        _check_features(features, n_features)
-        cdef Py_ssize_t i
-        for i in range(labels.shape[0]):
-            if not 0 <= labels[i] < n_labels:
-                raise ValueError("there is no such label")
+        check(
+            features.shape[0] == labels.shape[0] == counts.shape[0] == given.shape[0],
+            "there must be features, a label, a count and scores of each instance",
+        )
+        check(given.shape[1] > 0, "there must be a column")
+        check_table(features, -1, n_features, "there is no such feature")
+        check_ids(labels, 0, n_labels, "there is no such label")
         self.features = features
         self.labels = labels
         self.counts = counts
@@ -69,12 +69,15 @@ cdef class Instances:
         cdef Py_ssize_t n_columns = self.given.shape[1], n_given = self.given.shape[2]
         cdef Py_ssize_t n_templates = self.features.shape[1], i, k, c
         cdef double value = 0.0
-        if weights.shape[0] != self.n_features or weights.shape[1] != n_columns:
-            raise ValueError("weights must be of shape (n_features, n_columns)")
-        if gradient.shape[0] != self.n_features or gradient.shape[1] != n_columns:
-            raise ValueError("gradient must have the shape of weights")
-        if not (coefficients.shape[0] == coefficient_gradient.shape[0] == n_given):
-            raise ValueError("there must be a coefficient of each given score")
+        check(
+            weights.shape[0] == gradient.shape[0] == self.n_features
+            and weights.shape[1] == gradient.shape[1] == n_columns,
+            "weights and gradient must be of shape (n_features, n_columns)",
+        )
+        check(
+            coefficients.shape[0] == coefficient_gradient.shape[0] == n_given,
+            "there must be a coefficient of each given score",
+        )
         gradient[:, :] = 0.0
         coefficient_gradient[:] = 0.0
         cdef double[::1] scores = np.empty(n_columns)
@@ -125,10 +128,11 @@ def add_scores_of_values(
     cdef Py_ssize_t n_templates = seeds.shape[0], n_columns = weights.shape[1], i, k, j, c
     cdef uint64_t key
     cdef int32_t row
-    if out.shape[0] != values.shape[0] or out.shape[1] != n_columns:
-        raise ValueError("out must be of shape (n, n_columns)")
-    if starts.shape[0] != n_templates + 1 or len(index) != weights.shape[0]:
-        raise ValueError("there must be columns of each template and weights of each key")
+    check_shape(out, values.shape[0], n_columns)
+    check(
+        starts.shape[0] == n_templates + 1 and len(index) == weights.shape[0],
+        "there must be columns of each template and weights of each key",
+    )
     check_starts(starts, columns.shape[0])
     check_ids(columns, 0, values.shape[1], "there is no such column")
     cdef uint64_t[::1] keys = np.empty(n_templates, dtype=np.uint64)
@@ -163,9 +167,8 @@ def add_scores(
     (n_features, n_columns).
     """
     cdef Py_ssize_t i, k, c, n_columns = weights.shape[1]
-    if out.shape[0] != features.shape[0] or out.shape[1] != n_columns:
-        raise ValueError("out must be of shape (n, n_columns)")
-    _check_features(features, weights.shape[0])
+    check_shape(out, features.shape[0], n_columns)
+    check_table(features, -1, weights.shape[0], "there is no such feature")
     with nogil:
         for i in range(features.shape[0]):
             for k in range(features.shape[1]):
@@ -206,12 +209,3 @@ cdef inline double _softmax(double* scores, Py_ssize_t n, int32_t label) noexcep
         scores[c] /= total
     scores[label] -= 1.0
     return loss
-
-
-cdef int _check_features(const int32_t[:, ::1] features, Py_ssize_t n_features) except -1:
-    cdef Py_ssize_t i, k
-    for i in range(features.shape[0]):
-        for k in range(features.shape[1]):
-            if not -1 <= features[i, k] < n_features:
-                raise ValueError("there is no such feature")
-    return 0

@@ -180,13 +180,13 @@ class LogLinear(Classifier):
             raise StructlearnError("SL523", dtype=storage)
         weights = rounded.astype("float64" if storage == "float64" else "float32")
         weights[np.abs(weights) <= threshold] = 0
-        kept = weights.any(axis=1)
-        keys = self.keys[kept]
+        used = weights.any(axis=1)
+        keys = self.keys[used]
         known = set(keys.tolist())
         single = {key for key, name in self.names.items() if "|" not in name}
         return self.replaced(
             keys=keys,
-            weights=weights[kept],
+            weights=weights[used],
             base=None if self.base is None else self.base.compact(),
             names={key: self.names[key] for key in sorted(known & single)},
             storage=storage,

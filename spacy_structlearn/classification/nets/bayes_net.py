@@ -82,12 +82,7 @@ class BayesNet(Classifier):
         return sum(len(keys) for keys in self.tables.keys)
 
     def fit(
-        self,
-        rows: Rows,
-        labels: Sequence[str],
-        *,
-        progress: Progress | None = None,
-        **further: Any,
+        self, rows: Rows, labels: Sequence[str], *, progress: Progress | None = None, **further: Any
     ) -> BayesNet:
         """Learn from labelled rows; returns the network itself.
 
@@ -103,8 +98,8 @@ class BayesNet(Classifier):
         if dev is None:
             instances = CountedInstances.left_out(counts)
         else:
-            own = label_ids_of(dev.labels, labels)
-            instances = CountedInstances(counts, dev.table.symbols, own)
+            label_ids = label_ids_of(dev.labels, labels)
+            instances = CountedInstances(counts, dev.table.symbols, label_ids)
         parents, steps = self._choose(instances, progress)
         d = self._fit(instances, parents)
         if self.settings.recount and dev is not None:

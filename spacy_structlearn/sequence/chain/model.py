@@ -302,11 +302,11 @@ class ChainModel(Stored):
         if not np.isfinite(weights).all():
             raise StructlearnError("SL208", dtype=storage)
         weights[np.abs(weights) <= threshold] = 0
-        kept = weights.any(axis=1)
-        keys = self.keys[kept]
+        used = weights.any(axis=1)
+        keys = self.keys[used]
         return self.replaced(
             keys=keys,
-            weights=weights[kept],
+            weights=weights[used],
             transitions=self.transitions.copy(),
             names=self.names
             and {key: self.names[key] for key in keys.tolist() if key in self.names},
@@ -400,7 +400,7 @@ class ChainModel(Stored):
 
     @classmethod
     def from_fields(cls, version: int, fields: dict[str, Any]) -> ChainModel:
-        return cls(**storage.arguments(version, fields))
+        return super().from_fields(version, storage.arguments(version, fields))
 
     def __repr__(self) -> str:
         return (

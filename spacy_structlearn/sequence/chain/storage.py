@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ...learning.annotations import fitting
 from ...serialization import nested
 from ...words.classes import WordClasses
-from ..layout.data import AnyFloats, Floats, Ids, Mask, Symbols
+from ..layout.data import AnyFloats, Mask, Symbols
 from ..layout.features import Templates
 
 if TYPE_CHECKING:
@@ -85,27 +85,19 @@ def arguments(version: int, fields: dict[str, Any]) -> dict[str, Any]:
 
 def _arguments(
     *,
-    labels: list[str],
     templates: list[str],
     keys: Symbols,
     present: NDArray[np.uint8],
     weights: AnyFloats,
-    transitions: Floats,
     in_memory: Literal["float32", "float64"],
     n_columns: int,
-    states: Ids,
-    unknown: Floats | None,
-    initial: Floats,
-    final: Floats,
-    encoding: str,
     named_keys: Symbols,
     names: list[str],
     classes: NDArray[np.uint8] | None,
-    vocabularies: dict[str, Symbols] | None = None,
-    locally_normalized: bool = False,
     key_bits: int = 64,
-    margin: float | None = None,
+    **others: Any,
 ) -> dict[str, Any]:
+    """Return the arguments. others: those that are stored as they are."""
     n_weights = len(keys) * n_columns
     if present.shape != ((n_weights + 7) // 8,):
         raise ValueError("its bit mask has the wrong length")
@@ -114,22 +106,12 @@ def _arguments(
         raise ValueError("its weights do not fit its bit mask")
     full = np.zeros(n_weights, dtype=in_memory)
     full[mask] = weights
-    return {
-        "labels": labels,
+    return others | {
         "templates": Templates(templates, key_bits),
         "keys": keys,
         "weights": full.reshape(len(keys), n_columns),
-        "transitions": transitions,
-        "states": states,
-        "unknown": unknown,
-        "initial": initial,
-        "final": final,
-        "encoding": encoding,
         "names": dict(zip(named_keys.tolist(), names, strict=True)),
         "classes": None if classes is None else WordClasses.from_bytes(classes.tobytes()),
-        "vocabularies": vocabularies,
-        "locally_normalized": locally_normalized,
-        "margin": margin,
         "storage": weights.dtype.name,
     }
 

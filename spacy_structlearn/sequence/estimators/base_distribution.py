@@ -34,12 +34,7 @@ from ...kernels.index import number_keys
 from ..chain import _chain
 from ..chain.decode import state_scores
 from ..chain.model import ChainModel
-from ..chain.states import (
-    START,
-    count_transitions,
-    pair_chain,
-    previous_labels,
-)
+from ..chain.states import START, count_transitions, pair_chain, previous_labels
 from ..layout.data import Floats, Ids, Ints, Mask, Symbols
 from ..layout.features import UNKNOWN, Templates
 from .emissions import Emission, Reader, Reading, number_codes, row_keys, select_columns, together

@@ -172,8 +172,8 @@ class ChainShard:
 
     def _count_gold(self, cells: Ids, counts: Floats) -> NDArray[np.number]:
         """Add the cells of the gold paths to `counts`; returns the counts of transitions."""
-        places = self._state_ids if self._labels_of_states is None else self._label_ids
-        np.add.at(counts, (cells, places[:, None]), 1.0)
+        columns = self._state_ids if self._labels_of_states is None else self._label_ids
+        np.add.at(counts, (cells, columns[:, None]), 1.0)
         return count_transitions(self._offsets, self._state_ids, len(self.model.states))
 
     def _expected_counts(self, theta: Floats, gradient: Floats) -> float:
@@ -228,12 +228,13 @@ class ChainLikelihood:
         data are supported. Predicates stay fixed; `locally_normalized` of the model is set.
     columns: uint64 (n_tokens, n_columns); offsets: int64 (n_sentences + 1); see `Templates`.
     label_ids: integers (n_tokens), the gold labels.
-    l2: strength of the prior, 0 or more. It may be changed at any time.
+    l2: strength of the prior, 0 or more; `set_prior` may change it at any time.
     shards: number of parts of the data.
     threads: number of threads. They work on different shards, with identical results, or share the
         sentences of a single shard, with results that differ by rounding errors.
     `Numbering` defines the parameter vector, with predicates in the order of the shards. Not
     thread-safe.
+    Attributes: l2; center, float64 (n_parameters), the mean of the prior, at first zeros.
     Raises StructlearnError if the data do not fit together, or to the model.
     """
 
@@ -257,8 +258,7 @@ class ChainLikelihood:
         if model.unknown is not None:
             problem = "weights of unknown predicates cannot be trained by conditional likelihood"
             raise StructlearnError("SL206", problem=problem)
-        self._engine: Engine | None = None
-        self.l2 = l2
+        self.l2 = float(l2)
         self.model = model
         self.model.locally_normalized = self.locally_normalized
         self._threads, self._n_shards = threads, shards
@@ -270,28 +270,8 @@ class ChainLikelihood:
         if others:
             rows, _ = _number(np.concatenate([rows, *others]))
         self._numbering = Numbering(model, rows)
-        self._center = np.zeros(self._numbering.n_parameters)
-        self._engine = self._numbered(folded)
-
-    @property
-    def l2(self) -> float:
-        """Strength of the prior."""
-        return self._l2
-
-    @l2.setter
-    def l2(self, l2: float) -> None:
-        self._l2 = float(l2)
-        self._update_prior()
-
-    @property
-    def center(self) -> Floats:
-        """Mean of the prior, float64 (n_parameters); by default zeros."""
-        return self._center
-
-    @center.setter
-    def center(self, center: Floats) -> None:
-        self._center = center
-        self._update_prior()
+        self.center = np.zeros(self._numbering.n_parameters)
+        self._engine: Engine | None = self._numbered(folded)
 
     @property
     def n_parameters(self) -> int:
@@ -304,6 +284,12 @@ class ChainLikelihood:
         if self._engine is None:
             self._engine = self._numbered(self._folded())
         return self._engine
+
+    def set_prior(self, l2: float, center: Floats) -> None:
+        """Set the strength and the mean of the prior."""
+        self.l2, self.center = float(l2), center
+        if self._engine is not None:
+            self._engine.map(methodcaller("set_prior", self.l2, self.center))
 
     def add(self, columns: Symbols, offsets: Ints, label_ids: AnyInts) -> None:
         """Extend the data; features that it does not share with the model stay unsupported.
@@ -349,10 +335,6 @@ class ChainLikelihood:
             self._engine.close()
             self._engine = None
 
-    def _update_prior(self) -> None:
-        if self._engine is not None:
-            self._engine.map(methodcaller("set_prior", self._l2, self._center))
-
     def _folded(self) -> Engine:
         """Shards of all data, which cannot be asked for the loss yet."""
         threads = self._threads if self._n_shards == 1 else 1
@@ -368,7 +350,7 @@ class ChainLikelihood:
     def _numbered(self, folded: Engine) -> Engine:
         """The same, with the numbering of parameters and the prior."""
         folded.map(methodcaller("number", self._numbering))
-        folded.map(methodcaller("set_prior", self._l2, self._center))
+        folded.map(methodcaller("set_prior", self.l2, self.center))
         return folded
 
     def _check(self, columns: Symbols, offsets: Ints, label_ids: AnyInts) -> LabelledSentences:

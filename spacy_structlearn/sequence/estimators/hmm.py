@@ -24,16 +24,7 @@ from ...serialization import nested
 from ..chain.decode import state_scores
 from ..chain.model import ChainModel
 from ..chain.states import check_label_ids, count_trigrams, legal_trigrams
-from ..layout.data import (
-    AnyInts,
-    Floats,
-    Ids,
-    Ints,
-    Parts,
-    SequenceData,
-    Symbols,
-    concatenate,
-)
+from ..layout.data import AnyInts, Floats, Ids, Ints, Parts, SequenceData, Symbols, concatenate
 from ..layout.features import UNKNOWN, Templates
 from .base_distribution import BaseDistribution
 from .emissions import Emission, counted_emissions

@@ -28,7 +28,6 @@ from ...errors import StructlearnError
 from ...learning.training import Trainer, array_digest
 from ...optimize.lbfgs import LBFGS, norm
 from ...optimize.m_estimation import DualCoordinateDescent, MEstimationObjective
-from ...parallel.shards import Engine
 from ...serialization import nested
 from ..chain.model import ChainModel
 from ..chain.states import START, check_label_ids, transition_places
@@ -362,7 +361,6 @@ class Minimization:
         self._statistics = statistics
         self._max_iterations = settings.max_iterations
         self._objective = MEstimationObjective(statistics.counts, statistics.expectations, c=c)
-        self._engine = Engine([self._objective])
         self._optimizer: LBFGS | DualCoordinateDescent
         if c is None:
             self._optimizer = LBFGS(
@@ -406,7 +404,7 @@ class Minimization:
         """
         if norm(w) > _LARGEST_WEIGHT:
             return np.inf, np.full(len(w), np.nan)
-        return self._engine.value_and_grad(w)
+        return self._objective.value_and_grad(w)
 
     def run(self) -> Floats:
         """Make all remaining iterations; returns the weights."""

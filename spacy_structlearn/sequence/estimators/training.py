@@ -219,7 +219,7 @@ class LikelihoodTrainer(Trainer[Any]):
         )
         start = self._begun.parameters()
         if self._centered:
-            self._begun.center = start
+            self._begun.set_prior(settings.l2, start)
         self._start(start)
 
     def _start(self, x: Floats) -> None:

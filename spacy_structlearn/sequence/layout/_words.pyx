@@ -52,43 +52,43 @@ def flags(list words, uint64_t[::1] out):
     cdef Py_ssize_t n = len(words), i, k, size
     cdef Py_ssize_t upper, lower, digits, others
     cdef Py_UCS4 c
-    cdef uint64_t found
+    cdef uint64_t bits
     cdef str word
     check(out.shape[0] == n, "out must be as long as words")
     for i in range(n):
         word = words[i]
         size = len(word)
         upper = lower = digits = others = 0
-        found = 0
+        bits = 0
         for k in range(size):
             c = PyUnicode_READ_CHAR(word, k)
             if Py_UNICODE_ISUPPER(c):
                 upper += 1
-                found |= 4 if k == 0 else 16
+                bits |= 4 if k == 0 else 16
             elif Py_UNICODE_ISLOWER(c):
                 lower += 1
             elif Py_UNICODE_ISDECIMAL(c):
                 digits += 1
                 if k == size - 1:
-                    found |= 512
+                    bits |= 512
             elif not Py_UNICODE_ISALNUM(c):
                 others += 1
                 if c == u"-":
-                    found |= 2
+                    bits |= 2
                 elif c == u"." and k < size - 1:
-                    found |= 64
+                    bits |= 64
                 elif c == u"@":
-                    found |= 128
+                    bits |= 128
                 elif c == u"/":
-                    found |= 256
+                    bits |= 256
                 elif c == u"'" or c == u"\u2019":
-                    found |= 2048
+                    bits |= 2048
         if digits:
-            found |= 1
+            bits |= 1
         if upper > 1 and not lower:
-            found |= 8
+            bits |= 8
         if others == size:
-            found |= 32
+            bits |= 32
         if lower:
-            found |= 1024
-        out[i] = found
+            bits |= 1024
+        out[i] = bits

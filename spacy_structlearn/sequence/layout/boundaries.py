@@ -128,8 +128,8 @@ class Layout:
 
     def column(self, name: str) -> Symbols:
         """One of `COLUMNS`, uint64 (n); symbols of one column are not those of another one."""
-        known = {"GAP": self.gaps, "KIND": self.kinds}
-        values = known[name] if name in known else getattr(self, f"_{name.lower()}")()
+        columns = {"GAP": self.gaps, "KIND": self.kinds}
+        values = columns[name] if name in columns else getattr(self, f"_{name.lower()}")()
         return np.asarray(values).astype(np.uint64)
 
     @cached_property

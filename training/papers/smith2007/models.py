@@ -165,7 +165,7 @@ def _prepare_likelihood(features: str, method: str, data: Data, limits: Limits) 
     objective = settings.objective_kind(model, closed, data.offsets, data.label_ids, l2=0.0)
 
     def fit(c: float | None) -> tuple[ChainModel, int]:
-        objective.l2 = l2_of(c)
+        objective.set_prior(l2_of(c), objective.center)
         optimizer = minimized(objective.value_and_grad, objective.n_parameters, limits)
         objective.write(optimizer.x)
         return model, optimizer.n_iterations
