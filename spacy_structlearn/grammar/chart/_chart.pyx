@@ -15,9 +15,8 @@ made.
 All scores are float32, and each cell, after the first pass each node, has a power of two: its
 largest inside score is between 1 and 2, and its outside scores have the power with which inside
 times outside over the score of the sentence is the posterior. So nothing overflows or vanishes at
-any length. States that are 2**80 times smaller than the best of their cell, or 2**64 times smaller
-than the best of their node, are set to zero, and so are splits whose two sides, multiplied, are
-2**126 times smaller than those of the best split.
+any length. States that are 2**80 times smaller than the best of their cell or node are set to zero,
+and so are splits whose two sides, multiplied, are 2**126 times smaller than those of the best split.
 """
 
 from libc.math cimport INFINITY, log

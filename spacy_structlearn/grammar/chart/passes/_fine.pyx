@@ -20,6 +20,7 @@ from spacy_structlearn.grammar.chart.passes._structures cimport (
     NOTHING,
     OUT_OF_MEMORY,
     PARSED,
+    TINY,
     UNPARSED,
     Coarse,
     Entry,
@@ -52,8 +53,8 @@ from spacy_structlearn.kernels.vectors cimport (
 )
 
 cdef double FLOOR = 1e-30  # of posteriors, before their logarithm is taken
-# 2**-64, the least score in a vector. Outside scores are at most 2**64, so that float32 holds their
-# products with weights up to 2**58.
+# 2**-64, the least score in a vector in training; in the parser TINY, except over single words.
+# Outside scores are at most 2**64, so that float32 holds their products with weights up to 2**58.
 cdef float LEAST = 5.421010862427522e-20
 
 
@@ -401,10 +402,11 @@ cdef inline const float* unary_row(const Fine* g, int rule, int x, int n, float*
     return block
 
 
-cdef inline int scaled(float* v, int n, const uint64_t* mask, int power) noexcept nogil:
+cdef inline int scaled(float* v, int n, const uint64_t* mask, int power, float least) noexcept nogil:
     """Scale the largest score of a node to between 1 and 2. Returns its power of two.
 
-    mask: of its substates, or NULL. power: before. Nodes of zeros have NOTHING.
+    mask: of its substates, or NULL. power: before; nodes of zeros have NOTHING. least: scaled scores
+    below this are set to zero.
     """
     cdef float largest = 0.0, second = 0.0, third = 0.0, fourth = 0.0, factor
     cdef int x, e
@@ -428,7 +430,7 @@ cdef inline int scaled(float* v, int n, const uint64_t* mask, int power) noexcep
     e = exponent_of(largest)
     factor = power_of_two(-e)
     for x in range(n):
-        v[x] = v[x] * factor if v[x] * factor >= LEAST else 0.0
+        v[x] = v[x] * factor if v[x] * factor >= least else 0.0
     return power + e
 
 
@@ -436,7 +438,8 @@ cdef inline uint64_t* mask_of(const Work* w, int item) noexcept nogil:
     return NULL if w.masks == NULL else w.masks + item
 
 
-cdef inline void enter_word(const Fine* g, Work* w, int item, const float* lexicon, int stride) noexcept nogil:
+cdef inline void enter_word(const Fine* g, Work* w, int item, const float* lexicon, int stride,
+                            float least) noexcept nogil:
     """Set the inside scores of a tag to those of its word."""
     cdef Forest* f = &w.f
     cdef int t = f.item_symbol[item]
@@ -446,7 +449,7 @@ cdef inline void enter_word(const Fine* g, Work* w, int item, const float* lexic
     else:
         scores = lexicon + <Py_ssize_t>f.cell_i[f.item_cell[item]] * stride + g.offsets[t]
     memcpy(w.inside1 + f.item_offset[item], scores, g.n[t] * 4)
-    f.upper_e[item] = scaled(w.inside1 + f.item_offset[item], g.n[t], mask_of(w, item), 0)
+    f.upper_e[item] = scaled(w.inside1 + f.item_offset[item], g.n[t], mask_of(w, item), 0, least)
 
 
 cdef void copy_between(const Coarse* c, const Work* w, int first, int end, float* out,
@@ -572,7 +575,7 @@ cdef float inside_fine(const Coarse* c, const Fine* g, Work* w, const float* lex
     cdef Forest* f = &w.f
     cdef int cell, x, e, n, parent, child, rule, na, nb, nc, item, first, end, first_unary, power
     cdef bint dense
-    cdef float z = 0.0, factor
+    cdef float z = 0.0, factor, least = LEAST
     cdef int32_t* has_unary = w.lower_number  # reserved by the layout
     cdef const Pair* pairs
     cdef const float* b
@@ -582,10 +585,12 @@ cdef float inside_fine(const Coarse* c, const Fine* g, Work* w, const float* lex
     for item in range(f.n_items):
         f.lower_e[item] = f.upper_e[item] = NOTHING
     for cell in range(f.n_cells):
+        if w.masks == NULL:
+            least = TINY if f.cell_j[cell] > f.cell_i[cell] + 1 else 0.0
         first = f.cell_item[cell]
         end = f.cell_item[cell + 1]
         while first < end and f.item_symbol[first] < c.n_tags:
-            enter_word(g, w, first, lexicon, stride)
+            enter_word(g, w, first, lexicon, stride, least)
             first += 1
         # The largest power of two of the children of each lower node.
         for x in range(f.cell_group[cell], f.cell_group[cell + 1]):
@@ -642,7 +647,7 @@ cdef float inside_fine(const Coarse* c, const Fine* g, Work* w, const float* lex
         for item in range(first, end):
             if f.lower_e[item] != NOTHING:
                 f.lower_e[item] = scaled(w.inside0 + f.item_offset[item], g.n[f.item_symbol[item]],
-                                         mask_of(w, item), f.lower_e[item])
+                                         mask_of(w, item), f.lower_e[item], least)
             has_unary[item] = 0
             if is_whole(c, w, item):
                 f.upper_e[item] = f.lower_e[item]
@@ -661,7 +666,7 @@ cdef float inside_fine(const Coarse* c, const Fine* g, Work* w, const float* lex
         for item in range(first, end):
             if has_unary[item]:
                 f.upper_e[item] = scaled(w.inside1 + f.item_offset[item], g.n[f.item_symbol[item]],
-                                         mask_of(w, item), f.upper_e[item])
+                                         mask_of(w, item), f.upper_e[item], least)
     w.z_e = NOTHING
     for x in range(f.n_roots):
         w.z_e = max(w.z_e, f.upper_e[f.root_item[x]])
