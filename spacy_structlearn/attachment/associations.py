@@ -73,13 +73,13 @@ class Associations(Stored):
         def count(seed: int, first: Symbols, second: Symbols, n: Symbols, least: int = 1) -> None:
             distinct, numbers = np.unique(_keys(seed, first, second), return_inverse=True)
             totals = np.bincount(numbers, n, minlength=len(distinct))
-            kept = totals >= least
-            keys.append(distinct[kept])
-            counts.append(np.rint(_STEPS * np.log2(1 + totals[kept])).clip(0, 255))
+            frequent = totals >= least
+            keys.append(distinct[frequent])
+            counts.append(np.rint(_STEPS * np.log2(1 + totals[frequent])).clip(0, 255))
 
         for label, (seed, object_seed) in _SEEDS.items():
-            own = [(*words, n) for (name, *words), n in phrases.items() if name == label]
-            rows = np.array(own, dtype=np.uint64).reshape(-1, 4)
+            counted = [(*words, n) for (name, *words), n in phrases.items() if name == label]
+            rows = np.array(counted, dtype=np.uint64).reshape(-1, 4)
             _, numbers = np.unique(rows[:, 0], return_inverse=True)
             frequent = np.bincount(numbers, rows[:, 3])[numbers] >= min_word_count
             has = rows[:, 1] != _ANY

@@ -10,6 +10,7 @@ with asthma" belongs to the verb, the next phrase can only belong to the verb an
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 from .sites import NOUN, VERB, Site, opened
 
@@ -27,18 +28,16 @@ def decided(chain: Sequence[Site], odds: Sequence[float]) -> list[tuple[Site, fl
 
     odds: for each of the `alternatives`, the odds of the noun against the verb.
     """
-    found: list[tuple[Site, float]] = []
+    decisions: list[tuple[Site, float]] = []
+    every = zip(alternatives(chain), odds, strict=True)
     reachable = [chain[0].noun] if chain else []
-    first = 0
-    for place, site in enumerate(chain):
-        nouns = [chain[0].noun, *(before.object for before in chain[:place])]
-        own = dict(zip(nouns, odds[first : first + place + 1], strict=True))
-        first += place + 1
-        total = 1.0 + sum(own[noun] for noun in reachable)
+    for place, site in enumerate(chain, 1):
+        odds_of = {alternative.noun: odd for alternative, odd in islice(every, place)}
+        total = 1.0 + sum(odds_of[noun] for noun in reachable)
         # Of equal nouns the nearest.
-        noun = max(reversed(reachable), key=own.__getitem__)
-        label, odd = (NOUN, own[noun]) if own[noun] > 1 else (VERB, 1.0)
+        noun = max(reversed(reachable), key=odds_of.__getitem__)
+        label, odd = (NOUN, odds_of[noun]) if odds_of[noun] > 1 else (VERB, 1.0)
         site = site._replace(noun=noun, label=label)
-        found.append((site, odd / total))
+        decisions.append((site, odd / total))
         reachable = opened(reachable, site)
-    return found
+    return decisions

@@ -306,10 +306,10 @@ def chains_from_chunks(tags: Sequence[str], chunks: Iterable[tuple[int, int]]) -
     """Return the chains found by tags and chunks: a site, and one for each preposition and chunk
     that follow. The noun of a later site is the last word before its preposition that could be one.
     """
-    found: list[list[Site]] = []
+    result: list[list[Site]] = []
     verb = -1  # that of the chain so far, -1 for none
     for (start, stop), (begin, end) in pairwise(joined_chunks(tags, chunks)):
-        continued = bool(found) and verb >= 0 and found[-1][-1].end == stop
+        continued = bool(result) and verb >= 0 and result[-1][-1].end == stop
         if not continued:
             verb = start - 1
             while verb >= 0 and tags[verb] in PARTICLES:
@@ -322,10 +322,10 @@ def chains_from_chunks(tags: Sequence[str], chunks: Iterable[tuple[int, int]]) -
         noun, last = chunk_head(tags, start, stop), chunk_head(tags, begin, end)
         site = Site(verb, noun, stop, last, stop, end, "")
         if continued:
-            found[-1].append(site)
+            result[-1].append(site)
         else:
-            found.append([site])
-    return found
+            result.append([site])
+    return result
 
 
 def joined_chunks(tags: Sequence[str], chunks: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

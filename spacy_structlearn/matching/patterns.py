@@ -141,8 +141,7 @@ def _attributes(number: int, given: object) -> Attributes:
             if test is None:
                 raise _error(number, f"{name} is {value!r}; give {_choices(name)}")
             attributes.append((name, test))
-    # LABEL first, which leaves the fewest nodes.
-    return tuple(sorted(attributes, key=lambda attribute: attribute[0] != LABEL))
+    return tuple(attributes)
 
 
 def _is_number(name: str) -> bool:

@@ -180,9 +180,9 @@ class _Join:
                 further = self.parts[other].count(nodes)
                 if pattern.nodes[other].negated:
                     further = further == 0
-                kept = np.flatnonzero(further)
-                products = counts[kept] * further[kept].astype(np.float64)
-                nodes, counts = nodes[kept], np.minimum(products, MOST).astype(np.int64)
+                rows = np.flatnonzero(further)
+                products = counts[rows] * further[rows].astype(np.float64)
+                nodes, counts = nodes[rows], np.minimum(products, MOST).astype(np.int64)
             self.parts[number] = _Part(forest, node.relation, nodes, counts)
         self.roots = self.parts[0]
 

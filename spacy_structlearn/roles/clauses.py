@@ -52,10 +52,10 @@ def find_clauses(tree: Tree, arguments: Arguments = lambda verb: ()) -> list[Pla
     arguments: returns the arguments of a verb, in words, given its word; none if it has no frame.
     """
     words = [word.lower() for word in tree.words()]
-    found = [
+    clauses = [
         clause for node in placed_nodes(tree) for clause in _clauses_of(words, node, arguments)
     ]
-    return sorted(found, key=lambda c: (c.bracket[1], -c.bracket[2], c.verb))
+    return sorted(clauses, key=lambda c: (c.bracket[1], -c.bracket[2], c.verb))
 
 
 class _Head(NamedTuple):
@@ -65,7 +65,7 @@ class _Head(NamedTuple):
 
     verb: PlacedNode
     auxiliaries: tuple[PlacedNode, ...]
-    own: list[PlacedNode]
+    after: list[PlacedNode]
     shared: list[PlacedNode]
 
 
@@ -94,7 +94,7 @@ def _clause(
     if asked and question is not None and question.label == "WHNP":
         subject, question = question, None
     passive = _is_passive(words, head, subject, roles)
-    rest = [part for part in head.own if part is not subject and not roles.is_modifier(part)]
+    rest = [part for part in head.after if part is not subject and not roles.is_modifier(part)]
     objects = [part for part in rest if part.label in ENGLISH.noun_phrases]
     complements = [part for part in rest if part.label in CLAUSES]
     for part in head.shared:
@@ -167,17 +167,19 @@ def _heads(clause: PlacedNode) -> Iterator[_Head]:
         groups = _conjuncts(phrase)
         after = _after(phrase, groups[-1][-1])
         for *before, last in groups:
-            own = (*auxiliaries, *before)
+            before = [*auxiliaries, *before]
             if last.tree.is_leaf:
-                yield _Head(last, own, after, shared)
+                yield _Head(last, tuple(before), after, shared)
             elif _verbal(last):
-                stack.append((last, own, [*after, *shared] if len(groups) > 1 else shared))
+                stack.append(
+                    (last, tuple(before), [*after, *shared] if len(groups) > 1 else shared)
+                )
             else:  # its verb has another tag
                 verb, above = last, last
                 while not verb.tree.is_leaf and verb.label not in CLAUSES:
                     above, verb = verb, verb.children[COLLINS.head_child(verb.tree)]
                 if verb.tree.is_leaf:  # or else it is the verb of the inner clause
-                    yield _Head(verb, own, _after(above, verb), shared)
+                    yield _Head(verb, tuple(before), _after(above, verb), shared)
 
 
 def _child(node: PlacedNode, *labels: str) -> PlacedNode | None:

@@ -72,10 +72,6 @@ class RoleTrees(TreeNodes):
         """Return the label of a node."""
         return self.names[self.labels[node]]
 
-    def span(self, node: int) -> tuple[int, int]:
-        """Return (start, end) in tokens."""
-        return int(self.starts[node]), int(self.stops[node])
-
     def is_one_of(self, nodes: Nodes, labels: Collection[str]) -> NDArray[np.bool_]:
         """Return whether each node has one of the labels."""
         wanted = np.array([name in labels for name in self.names])
@@ -193,8 +189,8 @@ class ArgumentNodes(NamedTuple):
         sites = list(sites)
         return cls(
             np.array([predicate for predicate, _ in sites], dtype=np.intp),
-            np.array([len(own) for _, own in sites], dtype=np.intp),
-            np.array([node for _, own in sites for node in own], dtype=np.intp),
+            np.array([len(nodes) for _, nodes in sites], dtype=np.intp),
+            np.array([node for _, nodes in sites for node in nodes], dtype=np.intp),
         )
 
     @property

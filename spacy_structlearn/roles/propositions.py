@@ -189,7 +189,7 @@ def parse_bits(tree: Tree) -> list[str]:
 
 
 def _arguments(column: Sequence[str], path: str, line: int) -> tuple[Argument, ...]:
-    found: list[Argument] = []
+    arguments: list[Argument] = []
     label, start = "", 0
     for token, cell in enumerate(column):
         if cell == "*":
@@ -200,11 +200,11 @@ def _arguments(column: Sequence[str], path: str, line: int) -> tuple[Argument, .
         if opened:
             label, start = intern(opened[0]), token
         if closed:
-            found.append(Argument(label, start, token + 1))
+            arguments.append(Argument(label, start, token + 1))
             label = ""
     if label:
         _fail(path, line + len(column) - 1, f"the sentence ends inside the argument {label}")
-    return tuple(found)
+    return tuple(arguments)
 
 
 # --- the labels of the rules ----------------------------------------------------------------------

@@ -32,7 +32,7 @@ def test_gold_roles_in_another_tree():
     nodes = nodes_of(text)
     arguments = [Argument("ARG0", 0, 1), Argument("R-ARG1", 2, 5)]
     own = below(nodes, 1)
-    spans = [nodes.span(node) for node in own]
+    spans = [(nodes.starts[node], nodes.stops[node]) for node in own]
     roles = dict(zip(spans, gold_roles(nodes, arguments, own), strict=True))
     assert roles.pop((0, 1)) == "ARG0"
     assert roles == dict.fromkeys([(2, 3), (3, 5), (3, 4), (4, 5)])
@@ -103,7 +103,7 @@ def test_candidates_of_any_tree(tree, data):
     assert found == sorted(set(found))
     for node in found:
         assert not nodes.starts[node] <= predicate < nodes.stops[node]
-        assert nodes.node(*nodes.span(node)) == node
+        assert nodes.node(nodes.starts[node], nodes.stops[node]) == node
 
 
 @settings(max_examples=30)
