@@ -83,8 +83,7 @@ cdef int advance(const isbn_t *net, const sentence_t *s, int t, work_t *w) noexc
     cdef const state_t *below = NULL
     cdef step_t *step = w.steps + t
     cdef int move = s.moves[t], label = -1, word = state.n_words, legal
-    cdef leaf_t leaf
-    leaf.tag = leaf.item = leaf.signature = -1
+    cdef leaf_t leaf = leaf_t(-1, -1, -1)
     if state.below >= 0:
         below = w.states + state.below
     legal = legal_moves(net, state, below)
@@ -103,9 +102,7 @@ cdef int advance(const isbn_t *net, const sentence_t *s, int t, work_t *w) noexc
     elif move == SHIFT:
         if word >= s.n_words:
             return 0
-        leaf.tag = s.tags[word]
-        leaf.item = s.items[word]
-        leaf.signature = s.signatures[word]
+        leaf = leaf_t(s.tags[word], s.items[word], s.signatures[word])
         step.n_decisions = 3
         step.decisions[1].block = tag_block(net)
         step.decisions[1].chosen = leaf.tag
@@ -236,19 +233,12 @@ cdef void backward(const isbn_t *net, const sentence_t *s, work_t *w, double sca
                 vecmat(w.d_read + related * wide, net.recurrent + tau * wide * wide, h, n, n)
 
 
-cdef struct arrays_t:
-    # The derivations of many sentences; `all`: as if they were one
-    const int64_t *offsets
-    const int64_t *word_offsets
-    sentence_t all
-
-
-cdef object view(arrays_t *out, Network network, const double[::1] weights,
+cdef object view(sentence_t *out, Network network, const double[::1] weights,
                  const int64_t[::1] offsets, const int64_t[::1] word_offsets,
                  const int8_t[::1] moves, const int32_t[::1] labels, const int32_t[::1] tags,
                  const int32_t[::1] items, const int32_t[::1] signatures,
                  const int64_t[::1] sentences):
-    """Set `out` to these arrays. Raises SL641 if an index of these sentences is out of range."""
+    """Set `out` to all sentences as one. Raises SL641 if an index of some is out of range."""
     cdef int64_t i, k, number, n_sentences = offsets.shape[0] - 1, n_words = tags.shape[0]
     cdef const isbn_t *net = &network.net
     cdef const char *problem = NULL
@@ -278,19 +268,19 @@ cdef object view(arrays_t *out, Network network, const double[::1] weights,
     if problem != NULL:
         raise StructlearnError("SL641", problem=problem.decode())
     # An empty view has no first element to point to.
-    memset(out, 0, sizeof(arrays_t))
-    out.offsets, out.word_offsets = &offsets[0], &word_offsets[0]
+    memset(out, 0, sizeof(sentence_t))
     if moves.shape[0]:
-        out.all.moves, out.all.labels = &moves[0], &labels[0]
+        out.moves, out.labels = &moves[0], &labels[0]
     if n_words:
-        out.all.tags, out.all.items, out.all.signatures = &tags[0], &items[0], &signatures[0]
+        out.tags, out.items, out.signatures = &tags[0], &items[0], &signatures[0]
 
 
-cdef sentence_t sentence(const arrays_t *a, int64_t number) noexcept nogil:
-    cdef sentence_t s = a.all
-    cdef int64_t first = a.offsets[number], word = a.word_offsets[number]
-    s.n_moves = <int> (a.offsets[number + 1] - first)
-    s.n_words = <int> (a.word_offsets[number + 1] - word)
+cdef sentence_t sentence(sentence_t s, const int64_t[::1] offsets,
+                         const int64_t[::1] word_offsets, int64_t number) noexcept nogil:
+    """Return one sentence of all."""
+    cdef int64_t first = offsets[number], word = word_offsets[number]
+    s.n_moves = <int> (offsets[number + 1] - first)
+    s.n_words = <int> (word_offsets[number + 1] - word)
     s.number = <uint64_t> number
     s.moves, s.labels = s.moves + first, s.labels + first
     s.tags, s.items, s.signatures = s.tags + word, s.items + word, s.signatures + word
@@ -375,20 +365,19 @@ cdef class Network:
         legal.
         """
         cdef isbn_t net = self.net
-        cdef arrays_t arrays
-        cdef sentence_t s
+        cdef sentence_t every, s
         cdef work_t w
         cdef int wrong = -1
         cdef int64_t i, n = net.n, m = 1, n_probs = 0
         cdef double[::1] out = np.empty(sentences.shape[0])
-        view(&arrays, self, weights, offsets, word_offsets, moves, labels, tags, items, signatures,
+        view(&every, self, weights, offsets, word_offsets, moves, labels, tags, items, signatures,
              sentences)
         if gradient is not None and gradient.shape[0] != self.n_weights:
             raise StructlearnError("SL641", problem="a gradient of the wrong size")
         if not 0 <= dropout < 1:
             raise StructlearnError("SL641", problem=f"a dropout of {dropout}")
         for i in range(sentences.shape[0]):
-            s = sentence(&arrays, sentences[i])
+            s = sentence(every, offsets, word_offsets, sentences[i])
             m = max(m, s.n_moves + 1)
             n_probs = max(n_probs, n_probs_of(&net, &s))
         cdef char[::1] states = np.empty(m * sizeof(state_t), dtype=np.int8)
@@ -410,7 +399,7 @@ cdef class Network:
         set_weights(&net, &weights[0])
         with nogil:
             for i in range(sentences.shape[0]):
-                s = sentence(&arrays, sentences[i])
+                s = sentence(every, offsets, word_offsets, sentences[i])
                 out[i] = forward(&net, &s, &w, &wrong)
                 if wrong >= 0:
                     break

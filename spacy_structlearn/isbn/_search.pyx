@@ -200,16 +200,13 @@ cdef inline int comes_before(const entry_t *a, const entry_t *b) noexcept nogil:
 cdef int push(workspace_t *r, double score, double exact, int kind, int node,
               int value) except -1 nogil:
     """Add an entry."""
-    cdef entry_t entry
-    cdef int64_t place, above, capacity
+    cdef entry_t entry = entry_t(score, exact, r.order, node, value, kind)
+    cdef int64_t place = r.n_heap, above, capacity
     if r.n_heap == r.heap_capacity:
         capacity = max(2 * r.heap_capacity, <int64_t> FIRST_CAPACITY)
         resize(<void **> &r.heap, capacity, sizeof(entry_t))
         r.heap_capacity = capacity
-    entry.score, entry.exact, entry.order = score, exact, r.order
-    entry.kind, entry.node, entry.value = kind, node, value
     r.order += 1
-    place = r.n_heap
     r.n_heap += 1
     while place > 0:
         above = (place - 1) >> 1
@@ -242,12 +239,14 @@ cdef entry_t pop(workspace_t *r) noexcept nogil:
 
 
 # --- states and means ----------------------------------------------------------------------------
+cdef inline const state_t *state_below(search_t *s, int number) noexcept nogil:
+    """Return the state of the node below the top, or NULL."""
+    cdef int below = s.workspace.nodes[number].state.below
+    return &s.workspace.nodes[below].state if below >= 0 else NULL
+
+
 cdef inline int legal_here(search_t *s, int number) noexcept nogil:
-    cdef const state_t *below = NULL
-    cdef const state_t *state = &s.workspace.nodes[number].state
-    if state.below >= 0:
-        below = &s.workspace.nodes[state.below].state
-    return legal_moves(&s.net, state, below)
+    return legal_moves(&s.net, &s.workspace.nodes[number].state, state_below(s, number))
 
 
 cdef int follow(search_t *s, int parent, double score, int move, int label,
@@ -255,18 +254,11 @@ cdef int follow(search_t *s, int parent, double score, int move, int label,
     """Add the node after a move. Returns its number."""
     cdef workspace_t *r = s.workspace
     cdef int number = new_node(r, parent, score)
-    cdef state_t *state
-    cdef const state_t *below = NULL
-    cdef leaf_t leaf
-    leaf.tag = leaf.item = leaf.signature = -1
+    cdef leaf_t leaf = leaf_t(-1, -1, -1)
     if candidate >= 0:
-        leaf.tag, leaf.item = s.tags[candidate], s.items[candidate]
-        leaf.signature = s.signatures[candidate]
-    state = &r.nodes[parent].state
-    if state.below >= 0:
-        below = &r.nodes[state.below].state
-    next_state(state, parent, &r.nodes[number].state, number, below, move, label, leaf,
-               s.net.n_labels)
+        leaf = leaf_t(s.tags[candidate], s.items[candidate], s.signatures[candidate])
+    next_state(&r.nodes[parent].state, parent, &r.nodes[number].state, number,
+               state_below(s, parent), move, label, leaf, s.net.n_labels)
     r.nodes[number].candidate = candidate
     return number
 
@@ -376,7 +368,7 @@ cdef int expand(search_t *s, int number) except -1 nogil:
         elif move == PROJECT:
             push(r, exact, exact, PROJECT_ANY, number, 0)
         elif (move == MODIFY or word == s.n_words
-                or r.nodes[r.nodes[number].state.below].state.symbol != s.net.n_labels):
+                or state_below(s, number).symbol != s.net.n_labels):
             # Attaching to the root ends the derivation.
             push(r, exact, exact, MAKE, number, move)
     return 0
@@ -457,7 +449,7 @@ cdef int take(search_t *s, const entry_t *entry) except -1 nogil:
         parent = r.nodes[number].parent
     elif s.only_ends and not (
         entry.kind == MAKE and move == ATTACH
-        and r.nodes[r.nodes[parent].state.below].state.symbol == s.net.n_labels
+        and state_below(s, parent).symbol == s.net.n_labels
     ):
         return 0
     if entry.kind == OPEN:

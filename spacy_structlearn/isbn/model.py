@@ -14,6 +14,7 @@ bias; outputs, the W; output_bias, the b.
 from __future__ import annotations
 
 from math import prod
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,6 +50,7 @@ class ISBN(Stored):
     Raises StructlearnError if the parts are inconsistent, or out of the bounds of `ISBNSettings`.
     """
 
+    top_label = property(attrgetter("symbols.top_label"))
     kind = "isbn"
     passed = ("SL405",)
     derivations = True
@@ -150,11 +152,6 @@ class ISBN(Stored):
     def is_empty(self) -> bool:
         """Whether there are no symbols."""
         return not self.symbols.tags
-
-    @property
-    def top_label(self) -> str:
-        """The label most often right below the root."""
-        return self.symbols.top_label
 
     @property
     def n_weights(self) -> int:

@@ -417,17 +417,12 @@ class MEstimatedGrammarTrainer(StagedTrainer[MEstimatedGrammarSettings]):
     def state(self) -> dict[str, Any]:
         """Return the state, without statistics and forests, which are computed again."""
         parts = {"dual": self._dual, "optimizer": self._optimizer}
-        return (
-            super().state()
-            | {
-                name: None if part is None else serialization.nested(part.to_bytes())
-                for name, part in parts.items()
-            }
-            | {
-                "weights": None if self._weights is None else self._weights.values,
-                "n_forests": self._folds.n_parsed,
-            }
-        )
+        stored: dict[str, Any] = {
+            name: None if part is None else serialization.nested(part.to_bytes())
+            for name, part in parts.items()
+        }
+        stored["weights"] = None if self._weights is None else self._weights.values
+        return super().state() | stored | {"n_forests": self._folds.n_parsed}
 
     def restore(self, state: dict[str, Any]) -> bool | None:
         self.begin()
