@@ -1,4 +1,4 @@
-"""How often features of fragments are expected: against random trees, sums, and counts."""
+"""How often features of fragments are expected: against all trees, random trees, and counts."""
 
 from bisect import bisect
 from collections import Counter

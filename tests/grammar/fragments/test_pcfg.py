@@ -1,4 +1,4 @@
-"""PCFGs as distributions of trees: expectations against enumeration, samples and closed forms."""
+"""PCFGs as distributions of trees: inside values and expectations against closed forms."""
 
 from dataclasses import replace
 
@@ -14,16 +14,15 @@ from spacy_structlearn.grammar.treebank.data import BINARIZATIONS, binarize
 
 
 # --- grammars ------------------------------------------------------------------------------------
-def by_hand(binary, unary, root, tags="ab", phrases="SXY", intermediates="", **more):
+def by_hand(binary, unary, root, tags="ab", phrases="SXY"):
     """By names, with the probabilities as they are given."""
-    grammar = grammar_from(tags, phrases, binary, unary, root, {}, intermediates, **more)
-    found = PCFG.of(grammar)
+    grammar = grammar_from(tags, phrases, binary, unary, root, {})
+    pcfg = PCFG.of(grammar)
     names, rows = grammar.symbols.names, {**binary, **unary, **root}
-
-    spelt = [[names[x] for x in rule if x >= 0] for rule in found.rules.tolist()]
+    spelt = [[names[x] for x in rule if x >= 0] for rule in pcfg.rules.tolist()]
     exact = np.array([rows[" -> ".join([top, " ".join(rest)])] for top, *rest in spelt])
     top = np.array([root.get(name, 0.0) for name in names])
-    return replace(found, p=exact, root=top)
+    return replace(pcfg, p=exact, root=top)
 
 
 def branching(p, stop=None):
