@@ -35,7 +35,6 @@ ALLOWED = {
     "learning/training.py": {"import_module"},
     "pipeline/architectures.py": {"import_module"},
     # Between processes of one run, which have started one another; never from a file of a user.
-    "cli/common/ray.py": {"pickle"},
     "cli/common/parts.py": {"pickle"},
 }
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import closing, nullcontext
+from collections.abc import Iterable
+from contextlib import nullcontext
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -21,23 +21,22 @@ import typer
 from typer.core import TyperCommand
 
 from ..errors import StructlearnError
-from .common.files import STANDARD, alone, write_text, written
+from .common.files import STANDARD, alone, write_text
 from .common.parts import (
     ENDINGS,
     OUTPUTS,
-    Chunk,
     ChunkParser,
     Output,
-    chunks,
+    Parse,
     parse_in_processes,
-    write_chunks,
+    write_parts,
 )
 from .common.pipelines import HELP, load
 from .common.terminal import echo
 from .common.texts import Cutting, Input, Part, Shard, Unit, counted, read, sources
 
 if TYPE_CHECKING:
-    from spacy.language import Language
+    pass
 
 SETTINGS = "structlearn-apply.json"  # file in the output folder with the settings of its parts
 
@@ -136,22 +135,27 @@ def apply_cli(
         raise typer.BadParameter(f"OUTPUT must end in .spacy or .jsonl, or be a folder: {output}")
     if ray and (single or source == STANDARD):
         raise typer.BadParameter("--ray needs a file or a folder as INPUT, and a folder as OUTPUT")
+    if ray and chosen != (0, 1):
+        raise typer.BadParameter("--ray shares the work itself: leave out --shard")
     if ray:
         # Other machines have another working directory.
         source, output = os.path.abspath(source), os.path.abspath(output)
         model = os.path.abspath(model) if Path(model).exists() else model
     found = sources(source, output, input_format)
     nlp = load(model)
-    making: dict[str, Any] = {"format": format, "batch_size": batch_size, "force": force}
     target = Path(output)
     lock = target.with_name(f".{target.name}.lock")
     if not single:
         lock = target / f".shard-{chosen[0] + 1}-of-{chosen[1]}.lock"
+    parse: Parse = ChunkParser(model, nlp).parse_all
+    if n_process is not None and n_process > 1:
+        parse = partial(parse_in_processes, model=model, number=n_process)
+    parts: Iterable[Part]
     with nullcontext() if output == STANDARD else alone(target, lock):
         if single:
             texts = (read(path, input_format, unit, nlp.max_length) for _, path, _ in found)
-            parts: Iterable[Part] = [(output, chain.from_iterable(texts))]
-            done = write_parts(nlp, parts, model=model, n_process=n_process or 1, **making)
+            parts = [(output, chain.from_iterable(texts))]
+            done = write_parts(parts, format, parse, batch_size=batch_size, force=force)
         else:
             cutting = Cutting(Path(output), ENDINGS[format], input_format, unit, part_size, chosen)
             settings = {"format": format.value, "unit": unit.value, "part_size": part_size}
@@ -160,62 +164,16 @@ def apply_cli(
             if ray:
                 from .common.ray import Parsing, write_parts_by_ray
 
-                parsing = Parsing(model, cutting, nlp.max_length, **making)
+                parsing = Parsing(model, cutting, format, batch_size, force)
                 address = None if ray == FOUND else ray
                 done = write_parts_by_ray(found, parsing, address=address, n_process=n_process)
             else:
                 parts = cutting.parts(found, nlp.max_length)
-                done = write_parts(nlp, parts, model=model, n_process=n_process or 1, **making)
+                done = write_parts(parts, format, parse, batch_size=batch_size, force=force)
     if output != STANDARD:
         there = f", {counted(done['skipped'], 'file')} there already" if done["skipped"] else ""
         files = counted(done["written"], "file")
         echo(f"{output}: {counted(done['texts'], 'text')}, {files} written{there}", error=True)
-
-
-def write_parts(
-    nlp: Language,
-    parts: Iterable[Part],
-    format: Output,
-    *,
-    model: str | None = None,
-    n_process: int = 1,
-    batch_size: int = 256,
-    force: bool = False,
-) -> Counter[str]:
-    """Parse each part, and write it when it is complete. Skip existing parts unless `force`.
-
-    model: The pipeline that other processes load.
-
-    Returns the numbers of `texts`, and of files `written` and `skipped`.
-    Raises StructlearnError if a process dies.
-    """
-    from tqdm import tqdm
-
-    done: Counter[str] = Counter()
-
-    def wanted() -> Iterator[Chunk]:
-        for target, texts in parts:
-            if target != STANDARD and Path(target).exists() and not force:
-                done["skipped"] += 1
-            else:
-                yield from chunks(target, texts, batch_size)
-
-    if n_process == 1:
-        parser = ChunkParser(model, nlp)
-        parsed: Generator[tuple[Chunk, bytes], None, None] = (
-            (chunk, parser.parse(chunk, format)) for chunk in wanted()
-        )
-    else:
-        parsed = parse_in_processes(wanted(), model, format, n_process)
-    # None: no progress bar if standard error is not a terminal.
-    with closing(parsed), tqdm(unit=" texts", disable=None) as progress:
-        for first in parsed:
-            with written(first[0].target) as file:
-                for number in write_chunks(file, chain([first], parsed), format):
-                    done["texts"] += number
-                    progress.update(number)
-            done["written"] += 1
-    return done
 
 
 def _shard(text: str) -> Shard:

@@ -55,7 +55,7 @@ def test_processes_end_with_the_one_that_started_them(model, tmp_path):
         "from spacy_structlearn.cli.common.texts import Text\n"
         "if __name__ == '__main__':\n"
         "    some = chunks('x', [Text('Run!', {})] * 9, 1)\n"
-        "    results = parse_in_processes(some, sys.argv[1], Output.jsonl, 1)\n"
+        "    results = parse_in_processes(some, Output.jsonl, model=sys.argv[1], number=1)\n"
         "    next(results)\n"
         "    (process,) = multiprocessing.active_children()\n"
         "    print(process.pid, flush=True)\n"
@@ -87,7 +87,7 @@ def is_zombie(pid):
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
 def test_processes_leave_signals_to_the_first_one(model):
     some = chunks("x", [Text("Run!", {})] * 9, 1)
-    with closing(parse_in_processes(some, model, Output.jsonl, 1)) as results:
+    with closing(parse_in_processes(some, Output.jsonl, model=model, number=1)) as results:
         next(results)
         (process,) = multiprocessing.active_children()
         lines = Path(f"/proc/{process.pid}/status").read_text("utf8").splitlines()

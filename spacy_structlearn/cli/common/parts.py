@@ -11,21 +11,23 @@ import multiprocessing
 import os
 import pickle
 import signal
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from enum import Enum
 from functools import cache
-from itertools import islice
+from itertools import chain, islice
+from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
 from ...errors import StructlearnError
+from .files import STANDARD, written
 from .pipelines import load
 from .terminal import echo, guard_errors
-from .texts import Text
+from .texts import Part, Text
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -110,6 +112,13 @@ class ChunkParser:
         self.model = model
         self.nlp = nlp or load(model)
 
+    def parse_all(
+        self, chunks: Iterable[Chunk], format: Output
+    ) -> Generator[tuple[Chunk, bytes], None, None]:
+        """Yield chunks in order with their results."""
+        for chunk in chunks:
+            yield chunk, self.parse(chunk, format)
+
     def parse(self, chunk: Chunk, format: Output) -> bytes:
         """Return lines of JSON or the bytes of a DocBin."""
         import srsly
@@ -139,8 +148,17 @@ class ChunkParser:
         return "".join(lines).encode("utf8")
 
 
+class Parse(Protocol):
+    """A function that yields chunks in order with their results."""
+
+    def __call__(
+        self, chunks: Iterable[Chunk], format: Output
+    ) -> Generator[tuple[Chunk, bytes], None, None]:
+        """Parse chunks."""
+
+
 def parse_in_processes(
-    chunks: Iterable[Chunk], model: str | None, format: Output, number: int
+    chunks: Iterable[Chunk], format: Output, *, model: str | None, number: int
 ) -> Generator[tuple[Chunk, bytes], None, None]:
     """Parse chunks in several processes, and yield them in order with their results.
 
@@ -231,6 +249,37 @@ def portable(error: Exception) -> Exception:
         return pickle.loads(pickle.dumps(error))
     except Exception:  # the class may raise anything
         return RuntimeError(f"{type(error).__name__}: {error}")
+
+
+def write_parts(
+    parts: Iterable[Part], format: Output, parse: Parse, *, batch_size: int, force: bool
+) -> Counter[str]:
+    """Parse each part, and write it when it is complete. Skip existing parts unless `force`.
+
+    parse: function from chunks and the format to the chunks with their results.
+    Returns the numbers of `texts`, and of files `written` and `skipped`.
+    Raises StructlearnError if a process dies.
+    """
+    from tqdm import tqdm
+
+    done: Counter[str] = Counter()
+
+    def wanted() -> Iterator[Chunk]:
+        for target, texts in parts:
+            if target != STANDARD and Path(target).exists() and not force:
+                done["skipped"] += 1
+            else:
+                yield from chunks(target, texts, batch_size)
+
+    # None: no progress bar if standard error is not a terminal.
+    with closing(parse(wanted(), format)) as parsed, tqdm(unit=" texts", disable=None) as progress:
+        for first in parsed:
+            with written(first[0].target) as file:
+                for number in write_chunks(file, chain([first], parsed), format):
+                    done["texts"] += number
+                    progress.update(number)
+            done["written"] += 1
+    return done
 
 
 def write_chunks(
