@@ -338,8 +338,6 @@ MESSAGES = {
     "the start.",
     # --- SL4xx: grammars ----------------------------------------------------------------------
     "SL401": "There is no binarization {value!r}. Choose one of {known}.",
-    "SL402": "Cannot merge {number} sets of trees. Give at least one, all encoded with the same "
-    "binarization and root label.",
     "SL403": "The parts of a latent grammar do not match: {problem}.",
     "SL404": "Probabilities cannot be stored as {value!r}. Choose one of {known}.",
     "SL405": "No {kind} function is registered as {name!r}; registered are: {known}. Import the "
@@ -367,7 +365,7 @@ MESSAGES = {
     'by |, or write "bias".',
     "SL431": "The template {text!r} is given twice. Remove one.",
     "SL433": "The parts of a span grammar do not match: {problem}.",
-    "SL434": "A span grammar cannot be trained on {problem}. Give at least two trees.",
+    "SL434": "A grammar cannot be trained on {problem}. Give at least two trees.",
     "SL440": "The grammar does not define a distribution of trees: {problem}. Use a generative "
     "grammar learned from trees.",
     "SL441": "{text!r} is not a template of features of fragments: {problem}. Begin with RULE, "

@@ -94,7 +94,7 @@ def blocks(level: Level, share: float = 0.0) -> Blocks:
     places, values = level.entries
     offsets = level.binary_offsets
     sizes = np.diff(offsets)
-    rule, substates = level.entry_substates
+    rule, substates = level.entry_substates()
     local, parent = places - offsets[rule], substates[:, 0]
     pair = substates[:, 1] * level.substates[level.rules.binary[rule, 2]] + substates[:, 2]
     entries: tuple[NDArray[Any], ...] = (rule, parent, pair, values)
@@ -249,7 +249,7 @@ def _columns(matrix: Floats, width: int) -> Floats:
 
 def _blocks(level: Level) -> NDArray[np.float32]:
     """Return the block of each binary rule, padded to 2 x 2 x 2, float32 (rules, 8)."""
-    rule, substates = level.entry_substates
+    rule, substates = level.entry_substates()
     values = np.zeros((len(level.rules.binary), 2, 2, 2), dtype=np.float32)
     values[(rule, *substates.T)] = level.entries.values
     return values.reshape(-1, 8)

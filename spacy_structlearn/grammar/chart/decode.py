@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,12 +36,15 @@ from numpy.typing import NDArray
 from ...errors import StructlearnError
 from ...parallel.batches import Workspaces, in_batches
 from ...trees.parse import GivenTag, Parse, calibrate, tag_shares
-from ..latent.model import LatentGrammar, ScoredGrammar
+from ..latent.model import LatentGrammar
 from ..treebank._lexicon import prefer_tags
 from . import _chart
 from .compiled import SHARE, compile_grammar, is_factored
 from .constraints import Compiler, Constraint, Limited, limit_tags
 from .hypergraph import Floats, Hypergraphs, Refinement, Scorer, together
+
+if TYPE_CHECKING:
+    from ..spans.model import SpanGrammar
 
 LABELLED_RECALL = "labelled_recall"
 DECODERS = ("viterbi", "max_rule_sum", "max_rule_product", "variational", LABELLED_RECALL)
@@ -57,7 +60,7 @@ _BATCH_WORDS = 2000
 class ChartParser:
     """Parses with latent grammars of one treebank.
 
-    grammars: a LatentGrammar, several of them, or a ScoredGrammar, which brings its scorers, its
+    grammars: a LatentGrammar, several of them, or a SpanGrammar, which brings its scorers, its
         weight and its temperature along.
     decoder: one of `DECODERS`.
     levels: levels of the (first) grammar that make the cascade, from 0 to its depth. With level 1,
@@ -80,7 +83,7 @@ class ChartParser:
 
     def __init__(
         self,
-        grammars: LatentGrammar | ScoredGrammar | Sequence[LatentGrammar],
+        grammars: LatentGrammar | SpanGrammar | Sequence[LatentGrammar],
         *,
         decoder: str = "max_rule_product",
         levels: Sequence[int] | None = None,

@@ -16,7 +16,6 @@ the pair. Rare words share the parameters of their signatures with unknown words
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -417,18 +416,6 @@ def without_backoff(grammar: LatentGrammar) -> LatentGrammar:
     words = [
         LexiconLevel(level.own, lexicon.backoff.expand(level.rows)) for level in lexicon.levels
     ]
-    whole = lexicon.with_levels(
-        lexicon.tag_substates, words, Backoff(lexicon.backoff.parents, weights)
-    )
+    backoff = Backoff(lexicon.backoff.parents, weights)
+    whole = replace(lexicon, levels=words, backoff=backoff)
     return grammar.replaced(lexicon=whole, storage="float32")
-
-
-def with_levels(
-    grammar: LatentGrammar, levels: Sequence[Level], words: Sequence[LexiconLevel]
-) -> LatentGrammar:
-    """The grammar with other levels of the same symbols."""
-    n_tags = grammar.symbols.n_tags
-    substates = [level.substates[:n_tags] for level in levels]
-    return grammar.replaced(
-        levels=list(levels), lexicon=grammar.lexicon.with_levels(substates, words)
-    )

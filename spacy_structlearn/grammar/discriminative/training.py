@@ -42,7 +42,6 @@ from .objective import (
     level_weights,
     parameterization_of,
     terminals_of,
-    with_levels,
     without_backoff,
 )
 from .settings import ConditionalGrammarSettings
@@ -155,7 +154,7 @@ class ConditionalGrammarTrainer(StagedTrainer[ConditionalGrammarSettings]):
         for number, theta in self.trained.items():
             parameters = parameterization_of(grammar, number, self.settings.base)
             levels[number], words[number] = parameters.refined(theta)
-        return with_levels(grammar, levels, words)
+        return grammar.with_levels(levels, words)
 
     @property
     def trained(self) -> dict[int, NDArray[np.float64]]:

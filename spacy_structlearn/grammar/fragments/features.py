@@ -27,12 +27,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...arrays import cumulative
+from ...arrays import cumulative, followed
 from ...errors import StructlearnError
 from ...kernels.index import mix_pairs
 from ..chart.hypergraph import Hypergraphs, Mask
 from ..spans.word_attributes import WORD_ATTRIBUTE, WordAttributes, hash_of
-from ..treebank.data import TreebankData, path_ends
+from ..treebank.data import TreebankData
 from ..treebank.symbols import Symbols
 from .annotation import with_ancestors, with_edge_tags
 
@@ -238,7 +238,7 @@ def _relations(data: TreebankData) -> NDArray[np.int32]:
         sister[child[both]] = data.symbol[other[both]]
     between = data.symbol >= last
     # The top of the phrase that a node is part of.
-    phrase = path_ends(np.where(between, above, nodes))
+    phrase = followed(np.where(between, above, nodes))
     over = phrase[above[phrase]]  # meaningless for the top of a tree, see `root`
     root = above[phrase] < 0
     label = np.where(data.symbol[phrase] < n_tags, 0, data.symbol[phrase] - n_tags + 1)

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import splu
 
 from ...errors import StructlearnError
-from ..latent.model import LatentGrammar, Level
-from ..treebank.storage import Entries
+from ..latent.model import LatentGrammar
 from ..treebank.symbols import Symbols
 
 _SUBSTITUTIONS = 16  # before Newton's method, whose steps are far more expensive
@@ -61,25 +60,19 @@ class PCFG:
     @classmethod
     def of(cls, grammar: LatentGrammar, level: int = -1) -> PCFG:
         """Take the rules other than zero of grammar.levels[level], in the order of its arrays."""
-        source, symbols, rules = grammar.levels[level], grammar.symbols, grammar.rules
+        source, symbols = grammar.levels[level], grammar.symbols
         symbol = np.repeat(np.arange(symbols.size, dtype=np.int32), source.substates)
-        root, places = np.zeros(source.size), np.arange(len(source.root))
-        tops, _ = _states(places, source.root_offsets, rules.root[:, None], source)
-        root[tops[:, 0]] = source.root
-        parts = (
-            (source.entries, source.binary_offsets, rules.binary),
-            (Entries.of(source.unary), source.unary_offsets, rules.unary),
-        )
-        (binary, of_binary), (unary, of_unary) = (
-            _states(entries.places, offsets, coarse, source) for entries, offsets, coarse in parts
-        )
+        (of_binary, binary), (of_unary, unary) = map(source.entry_states, ("binary", "unary"))
+        values = np.append(source.entries.values, source.unary[source.unary != 0])
         return cls(
             symbols,
             symbol,
-            np.concatenate([binary, np.pad(unary, ((0, 0), (0, 1)), constant_values=-1)]),
-            np.concatenate([of_binary, of_unary]),
-            np.concatenate([entries.values for entries, _, _ in parts]).astype(np.float64),
-            root,
+            np.concatenate([binary, np.pad(unary, ((0, 0), (0, 1)), constant_values=-1)]).astype(
+                np.int32
+            ),
+            np.append(of_binary, of_unary).astype(np.int32),
+            values.astype(np.float64),
+            source.root_vector(),
             (symbol < symbols.n_tags).astype(np.float64),
         )
 
@@ -348,27 +341,6 @@ class Expectations:
         spread = _solve(self._along(side).T, sources)
         assert spread is not None  # as in `corner`
         return np.concatenate([spread[:, :-1] @ corner, spread[:, -1:]], axis=1)
-
-
-def _states(
-    places: NDArray[np.integer],
-    offsets: NDArray[np.int64],
-    rules: NDArray[np.int32],
-    level: Level,
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return the states, int32 (E, k), and the coarse rule, int32 (E), of places in a level.
-
-    offsets: where the block of each rule begins.
-    rules: int32 (R, k), the coarse rules.
-    """
-    rule = np.searchsorted(offsets, places, side="right") - 1
-    rest = places - offsets[rule]
-    states = np.empty((len(places), rules.shape[1]), dtype=np.int32)
-    for column in range(rules.shape[1])[::-1]:
-        symbol = rules[rule, column]
-        rest, substate = np.divmod(rest, level.substates[symbol])
-        states[:, column] = level.offsets[symbol] + substate
-    return states, rule.astype(np.int32)
 
 
 def _matrix(

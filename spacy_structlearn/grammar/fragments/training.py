@@ -279,7 +279,7 @@ class MEstimatedGrammarTrainer(StagedTrainer[MEstimatedGrammarSettings]):
     def begin(self) -> None:
         """Begin with the training of q0."""
         super().begin()
-        self._trees: list[Tree] = []
+        self._gold: list[Tree] = []
         self._words: list[list[str]] = []
         self._statistics: FragmentStatistics | None = None
         self._dual: DualCoordinateDescent | None = None
@@ -351,8 +351,8 @@ class MEstimatedGrammarTrainer(StagedTrainer[MEstimatedGrammarSettings]):
 
     def _make_forests(self, folds: int) -> None:
         """Parse the first `folds` folds, except those that have been parsed."""
-        if not self._trees:
-            self._trees = [to_tree(self._data, number) for number in range(self._data.n_trees)]
+        if not self._gold:
+            self._gold = [to_tree(self._data, number) for number in range(self._data.n_trees)]
             self._words = self._data.sentences
         assert self._first is not None
         self._folds.parse(
@@ -360,7 +360,7 @@ class MEstimatedGrammarTrainer(StagedTrainer[MEstimatedGrammarSettings]):
             self._grammar_of,
             self._first,
             self._words,
-            self._trees,
+            self._gold,
             self.settings,
             self.report,
         )
@@ -370,7 +370,7 @@ class MEstimatedGrammarTrainer(StagedTrainer[MEstimatedGrammarSettings]):
         """Return the grammar that parses a fold: of the other folds, if there are any."""
         if len(self._folds) < 2:
             return super().parameters()
-        trainer = trainer_of_one(self.grammar_settings, [self._folds.rest(fold, self._trees)])
+        trainer = trainer_of_one(self.grammar_settings, [self._folds.rest(fold, self._gold)])
         trainer.on_iteration = lambda _, phase, i, value: self.report(fold + 1, phase, i, value)
         while trainer.step():
             pass
@@ -408,7 +408,7 @@ class MEstimatedGrammarTrainer(StagedTrainer[MEstimatedGrammarSettings]):
     def close(self) -> None:
         """Free what only training needs."""
         super().close()
-        self._statistics, self._trees, self._words = None, [], []
+        self._statistics, self._gold, self._words = None, [], []
         if self._objective is not None:
             self._objective.close()
             self._objective = None

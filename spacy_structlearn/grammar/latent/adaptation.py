@@ -67,7 +67,7 @@ class AdaptationTrainer(TreebankTrainer[LatentGrammarSettings]):
     def begin(self) -> None:
         """Add the symbols and rules of the trees to the grammar."""
         symbols = united_symbols([self._origin.symbols, self._data.symbols])
-        self._trees = data = self._data.renumbered(symbols)
+        self._wide = data = self._data.renumbered(symbols)
         self._old, numbers = widened(self._origin, data)
         lexicon = self._old.lexicon
         ids = form_ids(lexicon, data)
@@ -78,7 +78,7 @@ class AdaptationTrainer(TreebankTrainer[LatentGrammarSettings]):
 
     def iterate(self) -> bool:
         """Run one iteration of EM in each level. Returns False after the last one."""
-        derivations = TreebankDerivations(self._trees, self.settings.threads, self.settings.shards)
+        derivations = TreebankDerivations(self._wide, self.settings.threads, self.settings.shards)
         self.value = 0.0
         try:
             for level in self._levels:
@@ -96,7 +96,7 @@ class AdaptationTrainer(TreebankTrainer[LatentGrammarSettings]):
         # P(U | T_x) = P(T_x | U) / c(T_x), which shows the number of the old trees.
         rows = self._old.lexicon.levels[0].rows
         share = float(rows[-1] @ self._levels[0].weight[: rows.shape[1]])
-        adapter = LexiconAdapter(self.settings, self._old.lexicon, self._trees, share)
+        adapter = LexiconAdapter(self.settings, self._old.lexicon, self._wide, share)
         lexicon = adapter.lexicon(list(zip(*words, strict=True)))
         learned = self._old.replaced(levels=levels, lexicon=lexicon)
         storage = learned.storage
@@ -285,16 +285,15 @@ def uses(level: Level) -> Vector:
 
     The sum over depths of the expected number at this depth. Probabilities are normalized first.
     """
-    unaries, rules = Entries.of(level.unary), level.rules
-    parent, left, right = _axes(level, level.entries.places, level.binary_offsets, rules.binary)
-    top, child = _axes(level, unaries.places, level.unary_offsets, rules.unary)
+    parent, left, right = level.entry_states()[1].T
+    top, child = level.entry_states("unary")[1].T
     parents, children = np.concatenate([parent, parent, top]), np.concatenate([left, right, child])
-    binary, unary = level.entries.values.astype(np.float64), unaries.values
+    binary, unary = level.entries.values.astype(np.float64), level.unary[level.unary != 0]
     total = np.bincount(np.append(parent, top), np.append(binary, unary), level.size)
     values = np.concatenate([binary, binary, unary]) / total[parents]
     step = csr_array((values, (children, parents)), (level.size, level.size))
     now = np.zeros(level.size)
-    now[substate_columns(rules.root, level.substates)[1]] = level.root / level.root.sum()
+    now[level.root_states] = level.root / level.root.sum()
     used = now.copy()
     for _ in range(_DEEPEST):
         now = step @ now
@@ -325,19 +324,3 @@ def _moved(entries: Entries, starts: NDArray[np.int64], to: NDArray[np.int64]) -
     places = entries.places + np.repeat(to - starts[:-1], n_entries)
     stay = np.repeat(to >= 0, n_entries)
     return Entries(places[stay], entries.values[stay])
-
-
-def _axes(
-    level: Level,
-    places: NDArray[np.int64],
-    offsets: NDArray[np.int64],
-    rules: NDArray[np.int32],
-) -> list[NDArray[np.int64]]:
-    """The substates of entries, among those of all symbols, in the order of the rule."""
-    rule = np.searchsorted(offsets, places, side="right") - 1
-    rest, axes = places - offsets[rule], []
-    for symbols in rules.T[::-1]:
-        symbol = symbols[rule]
-        rest, substate = np.divmod(rest, level.substates[symbol])
-        axes.append(level.offsets[symbol] + substate)
-    return axes[::-1]

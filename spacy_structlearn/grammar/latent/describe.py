@@ -11,13 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import nlargest
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .em import sums_by_parent
-from .model import LatentGrammar, ScoredGrammar
+from .model import LatentGrammar
 
-Grammar = LatentGrammar | ScoredGrammar
+if TYPE_CHECKING:
+    from ..spans.model import SpanGrammar
+
+    Grammar = LatentGrammar | SpanGrammar
 SMALLEST = 1e-4  # less probable words are not shown, unless all words are
 _LARGEST = 1.001  # of probabilities, with rounding errors of float32
 _ROUNDED = 0.1  # by which storage and pruning may change a sum of probabilities
@@ -119,18 +123,13 @@ def _productions(grammar: LatentGrammar, phrase: int, top: int) -> Iterator[Subc
     by_subcategory: list[list[tuple[float, str]]] = [
         [] for _ in range(int(level.substates[phrase]))
     ]
-    blocks = (
-        (symbols[rule, 1:], block_of(rule))
-        for symbols, block_of in (
-            (rules.binary, level.binary_block),
-            (rules.unary, level.unary_block),
-        )
-        for rule in np.flatnonzero(symbols[:, 0] == phrase).tolist()
-    )
-    for children, block in blocks:
-        for place in np.argwhere(block > 0):
-            parts = zip(children.tolist(), place[1:].tolist(), strict=True)
-            text = " ".join(f"{names[child]}-{index}" for child, index in parts)
-            by_subcategory[place[0]].append((float(block[tuple(place)]), text))
+    weights = {"binary": level.entries.values, "unary": level.unary[level.unary != 0]}
+    for kind, values in weights.items():
+        rule, substates = level.entry_substates(kind)
+        symbols = getattr(rules, kind)[rule]
+        for i in np.flatnonzero(symbols[:, 0] == phrase).tolist():
+            children = zip(symbols[i, 1:].tolist(), substates[i, 1:].tolist(), strict=True)
+            text = " ".join(f"{names[child]}-{index}" for child, index in children)
+            by_subcategory[substates[i, 0]].append((float(values[i]), text))
     for index, pairs in enumerate(by_subcategory):
         yield f"{names[phrase]}-{index}", nlargest(top, pairs)

@@ -149,14 +149,10 @@ class TreeShard:
 
     def scores_of(self, symbol: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """See `TreebankDerivations`."""
-        places = self.places_of(symbol)
-        return self.inside[places], self.outside[places]
-
-    def places_of(self, symbol: int) -> NDArray[np.int64]:
-        """Indexes of the scores of all nodes of a symbol, int64 (n_nodes, n_substates)."""
         nodes, starts = self._by_symbol.nodes, self._by_symbol.starts
         begin = self.node_offsets[nodes[starts[symbol] : starts[symbol + 1]]]
-        return begin[:, None] + np.arange(self._substates[symbol])
+        places = begin[:, None] + np.arange(self._substates[symbol])
+        return self.inside[places], self.outside[places]
 
     def _lay_out(self, substates: NDArray[np.int32]) -> None:
         self._substates = substates

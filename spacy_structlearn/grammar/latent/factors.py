@@ -40,10 +40,6 @@ class Factors(NamedTuple):
     left: Floats
     right: Floats
 
-    def product(self) -> Floats:
-        """The probabilities of all rules, float32 (nonterminal states, states, states)."""
-        return np.einsum("ar,br,cr->abc", self.parent, self.left, self.right)
-
 
 def decompose(
     level: Level, n_tags: int, *, rank: int = RANK, iterations: int = ITERATIONS, seed: int = 0
@@ -56,8 +52,7 @@ def decompose(
     """
     n_tag_states, n_states = int(level.offsets[n_tags]), level.size
     rng = np.random.default_rng(seed)
-    rule, substates = level.entry_substates
-    states = level.offsets[level.rules.binary[rule]] + substates
+    _, states = level.entry_states()
     values = level.entries.values.astype(np.float64)
     uses = _uses(level, states, values)
     # States that no tree uses have rules, too.

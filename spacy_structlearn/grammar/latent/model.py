@@ -10,9 +10,10 @@ probabilities only, with either a bit mask of their positions or the gaps betwee
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +33,7 @@ from ..treebank.storage import (
     sparse,
     unpack,
 )
-from ..treebank.symbols import Rules, Symbols
+from ..treebank.symbols import Rules, Symbols, substate_columns
 
 MAX_SUBSTATES = 1 << 10
 
@@ -127,31 +128,38 @@ class Level:
         assert self._binary is not None
         return Entries.of(self._binary)
 
+    def entry_substates(self, kind: str = "binary") -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Of each nonzero probability of "binary" or "unary" rules the rule, int64 (E), and the
+        substates of the parent and its children in their symbols, int64 (E, 3 or 2)."""
+        rules, offsets = getattr(self.rules, kind), getattr(self, f"{kind}_offsets")
+        places = self.entries.places if kind == "binary" else np.flatnonzero(self.unary)
+        rule = np.repeat(np.arange(len(rules)), np.diff(np.searchsorted(places, offsets)))
+        rest, columns = places - offsets[rule], []
+        for sizes in self.substates[rules[rule, 1:]].astype(np.int64).T[::-1]:
+            rest, column = np.divmod(rest, sizes)
+            columns.append(column)
+        return rule, np.column_stack([rest, *columns[::-1]])
+
+    def entry_states(self, kind: str = "binary") -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The same, with the substates among those of all symbols."""
+        rule, substates = self.entry_substates(kind)
+        return rule, self.offsets[getattr(self.rules, kind)[rule]] + substates
+
     @property
-    def entry_substates(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Of each of `entries` the rule, int64 (E), and the substates of parent, left and right
-        child, int64 (E, 3)."""
-        places, offsets = self.entries.places, self.binary_offsets
-        rule = np.repeat(np.arange(len(offsets) - 1), np.diff(np.searchsorted(places, offsets)))
-        left, right = self.substates[self.rules.binary[rule, 1:]].astype(np.int64).T
-        local = places - offsets[rule]
-        return rule, np.column_stack(
-            [local // (left * right), local // right % left, local % right]
-        )
+    def root_states(self) -> NDArray[np.int64]:
+        """The substates of the root rules among those of all symbols, as `root`."""
+        return substate_columns(self.rules.root, self.substates)[1]
 
     def unary_matrix(self) -> NDArray[np.float64]:
         """P(A_x -> B_y) of all pairs of substates, float64 (size, size)."""
         full = np.zeros((self.size, self.size))
-        for rule, symbols in enumerate(self.rules.unary.tolist()):
-            rows, columns = (slice(*self.offsets[x : x + 2].tolist()) for x in symbols)
-            full[rows, columns] = self.unary_block(rule)
+        full[tuple(self.entry_states("unary")[1].T)] = self.unary[self.unary != 0]
         return full
 
     def root_vector(self) -> NDArray[np.float64]:
         """P(ROOT -> A_x) of all substates, float64 (size)."""
         full = np.zeros(self.size)
-        for rule, top in enumerate(self.rules.root.tolist()):
-            full[slice(*self.offsets[top : top + 2].tolist())] = self.root_block(rule)
+        full[self.root_states] = self.root
         return full
 
     def binary_block(self, rule: int) -> NDArray[np.float32]:
@@ -317,11 +325,6 @@ class LatentGrammar(Stored):
             return symbols.root
         return symbols.names[max(probabilities, key=probabilities.__getitem__)]
 
-    @property
-    def n_productions(self) -> int:
-        """Number of refined productions of the last level with nonzero probability."""
-        return self.levels[-1].n_productions if self.levels else 0
-
     def truncated(self, n_levels: int) -> LatentGrammar:
         """The grammar after n_levels - 1 rounds of training: its first levels, without members."""
         return self._first(min(n_levels, self.depth + 1), 0)
@@ -331,9 +334,16 @@ class LatentGrammar(Stored):
         return self._first(self.depth + number, number - 1)
 
     def _first(self, n_levels: int, members: int) -> LatentGrammar:
-        words = self.lexicon
-        lexicon = words.with_levels(words.tag_substates[:n_levels], words.levels[:n_levels])
-        return self.replaced(levels=self.levels[:n_levels], lexicon=lexicon, members=members)
+        words = self.lexicon.levels[:n_levels]
+        return self.with_levels(self.levels[:n_levels], words, members=members)
+
+    def with_levels(
+        self, levels: Sequence[Level], words: Sequence[LexiconLevel], **changes: Any
+    ) -> LatentGrammar:
+        """The grammar with other levels of the same symbols, rules and words, and other changes."""
+        substates = [level.substates[: self.symbols.n_tags] for level in levels]
+        lexicon = replace(self.lexicon, tag_substates=substates, levels=words)
+        return self.replaced(levels=levels, lexicon=lexicon, **changes)
 
     def without_words(self, words: Container[str]) -> LatentGrammar:
         """A grammar in which these words are unknown, for example because they are private."""
@@ -362,8 +372,7 @@ class LatentGrammar(Stored):
             LexiconLevel(*(rounded(array, storage) for array in level))
             for level in self.lexicon.levels
         ]
-        lexicon = self.lexicon.with_levels(self.lexicon.tag_substates, words)
-        return self.replaced(levels=levels, lexicon=lexicon, storage=storage)
+        return self.with_levels(levels, words, storage=storage)
 
     def to_fields(self) -> tuple[int, dict[str, Any]]:
         """See `Stored`; `storage` says how probabilities are written."""
@@ -405,22 +414,11 @@ class LatentGrammar(Stored):
         intermediates = tuple(fields.pop("intermediates").tolist())
         symbols = Symbols(tuple(tags), tuple(phrases), intermediates, root)
         rules = Rules(*(fields.pop(name) for name in ("binary", "unary", "root")))
-        # Checked first, since nothing else would notice an index out of range.
-        problem = rules.problem(symbols)
-        if problem:
-            raise ValueError(problem)
         levels = [Level.from_fields(rules, symbols.size, stored) for stored in fields.pop("levels")]
         tag_substates = [level.substates[: symbols.n_tags] for level in levels]
-        words = Lexicon.from_fields(fields.pop("lexicon"), symbols.n_tags, tag_substates, dense)
+        words = Lexicon.from_fields(fields.pop("lexicon"), tag_substates, dense)
         chains = {(chain[0], chain[1]): tuple(chain[2:]) for chain in fields.pop("chains")}
         return cls(symbols, rules, levels, words, chains, **fields)
-
-    def __repr__(self) -> str:
-        return (
-            f"<LatentGrammar: {self.symbols.size} symbols, {len(self.levels)} levels, "
-            f"{self.levels[-1].size if self.levels else 0} substates, "
-            f"{self.n_productions} productions, {len(self.lexicon.words)} words>"
-        )
 
     def _problem(self) -> str | None:
         symbols = self.symbols
@@ -459,24 +457,6 @@ class LatentGrammar(Stored):
         return self.lexicon.problem([level.substates[:first] for level in self.levels])
 
 
-class ScoredGrammar(Protocol):
-    """A latent grammar whose trees are scored again, such as `spans.model.SpanGrammar`."""
-
-    grammar: LatentGrammar
-    is_empty: bool
-    symbols: Symbols
-    weight: float
-    temperature: float
-
-    def scorers(self) -> list[Any]:
-        """Return the `hypergraph.Scorer`s that are stored with the grammar."""
-        ...
-
-    def description(self) -> list[str]:
-        """Return lines on what scores the trees."""
-        ...
-
-
 def product(grammars: Sequence[LatentGrammar]) -> LatentGrammar:
     """Combine grammars of the same trees: all levels of the first, the last ones of the others.
 
@@ -492,10 +472,4 @@ def product(grammars: Sequence[LatentGrammar]) -> LatentGrammar:
         arrays = (last.entries, last.unary, last.root)
         levels.append(Level(first.rules, last.substates, np.zeros_like(last.ancestors), *arrays))
         words.append(other.lexicon.levels[other.depth])
-    n_tags = first.symbols.n_tags
-    tag_substates = [level.substates[:n_tags] for level in levels]
-    return first.replaced(
-        levels=levels,
-        lexicon=first.lexicon.with_levels(tag_substates, words),
-        members=first.members + len(grammars) - 1,
-    )
+    return first.with_levels(levels, words, members=first.members + len(grammars) - 1)

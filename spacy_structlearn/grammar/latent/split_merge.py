@@ -171,22 +171,16 @@ class Merging:
         flat: NDArray,
         rules: NDArray[np.int32],
         offsets: NDArray[np.int64],
-        shares: NDArray[np.float32] | None = None,
     ) -> NDArray[np.float32]:
         """Add up blocks of rules over merged substates.
 
         flat: the blocks, one after another.
         rules: int32 (n, k), the symbols of the axes of each block.
         offsets: int64 (n + 1), where blocks begin.
-        shares: float32 (level.size), weights of parents, so that sums over them are means.
         """
-        level, begin = self.level, self.level.offsets
         blocks = [np.empty(0, np.float32)]
         for symbols, (first, last) in zip(rules.tolist(), pairwise(offsets.tolist()), strict=True):
-            block = flat[first:last].reshape(level.substates[symbols])
-            if shares is not None and self._starts[symbols[0]] is not None:
-                of_parent = shares[begin[symbols[0]] : begin[symbols[0] + 1]]
-                block = block * of_parent.reshape(-1, *[1] * (block.ndim - 1))
+            block = flat[first:last].reshape(self.level.substates[symbols])
             for axis, symbol in enumerate(symbols):
                 starts = self._starts[symbol]
                 if starts is not None:

@@ -11,9 +11,9 @@ A `StagedTrainer` trains such grammars one after another; each of their members 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -23,7 +23,7 @@ from ...errors import StructlearnError
 from ...learning.training import Trainer
 from ...serialization import nested
 from ...trees.tree import Tree
-from ..treebank.data import TreebankData, binarize, concatenate
+from ..treebank.data import TreebankData, binarize
 from ..treebank.settings import Trees
 from .model import LatentGrammar, product
 from .settings import LatentGrammarSettings
@@ -33,14 +33,21 @@ TrainerOfOne = Callable[[LatentGrammarSettings, Trees], Trainer[Any]]
 """Returns the trainer of a single grammar."""
 
 
+def training_trees(data: Iterable[Any]) -> list[Tree]:
+    """The trees of training data. Raises StructlearnError for anything else."""
+    trees: list[Tree] = []
+    for item in data:
+        for tree in [item] if isinstance(item, Tree) or not isinstance(item, Iterable) else item:
+            if not isinstance(tree, Tree):
+                kind = type(tree).__name__
+                raise StructlearnError("SL434", problem=f"something of the type {kind}")
+            trees.append(tree)
+    return trees
+
+
 def encode(settings: LatentGrammarSettings, data: Trees) -> TreebankData:
     """Encode all trees of `data` as arrays."""
-    parts = [part for part in data if isinstance(part, TreebankData)]
-    others = (part for part in data if not isinstance(part, TreebankData))
-    trees = [tree for part in others for tree in ([part] if isinstance(part, Tree) else part)]
-    if trees or not parts:
-        parts.append(binarize(trees, settings.binarization, settings.root))
-    return concatenate(parts)
+    return binarize(training_trees(data), settings.binarization, settings.root)
 
 
 class TreebankTrainer(Trainer[S]):
@@ -49,10 +56,9 @@ class TreebankTrainer(Trainer[S]):
     Training starts again when trees are added, since they may contain new rules.
     """
 
-    _data: TreebankData
-
     def __init__(self, settings: S, data: Trees):
         super().__init__(settings)
+        self._trees: list[Tree] = []
         self.add(data)
 
     @property
@@ -66,16 +72,19 @@ class TreebankTrainer(Trainer[S]):
 
     def _add(self, data: Trees) -> None:
         """Extend the treebank, and start again. Raises StructlearnError if there are no trees."""
-        before = [self._data] if hasattr(self, "_data") else []
-        self._data = encode(self.grammar_settings, [*before, *data])
-        if not self._data.n_trees:
+        self._trees = [*self._trees, *training_trees(data)]
+        if not self._trees:
             raise StructlearnError("SL407")
+        self.__dict__.pop("_data", None)
         self.close()
         self.begin()
         self.value, self.n_iterations = 0.0, 0
 
+    @cached_property
+    def _data(self) -> TreebankData:
+        return encode(self.grammar_settings, self._trees)
+
     def data_digest(self) -> bytes:
-        """A hash of the trees."""
         return self._data.digest()
 
 
@@ -102,7 +111,7 @@ class StagedTrainer(TreebankTrainer[S]):
 
     def plan(self, number: int) -> tuple[LatentGrammarSettings, Trees]:
         """Return the settings and the trees of a grammar, by its number."""
-        return self.grammar_settings, [self._data]
+        return self.grammar_settings, self._trees
 
     def report_stage(self, number: int, *parts: Any) -> None:
         """Report on the training of a grammar. parts: see `learning.training.Callback`."""

@@ -48,7 +48,6 @@ cdef class SpanHasher:
     bits: binary logarithm of the number of places.
     """
 
-    cdef readonly object arrays
     cdef const uint64_t[::1] seeds, symbols
     cdef const int32_t[::1] starts, lengths
     cdef const int32_t[:, ::1] terms
@@ -57,9 +56,6 @@ cdef class SpanHasher:
     cdef readonly Py_ssize_t width
 
     def __init__(self, seeds, n_span, starts, terms, lengths, shape_column, symbols, n_tags, bits):
-        self.arrays = (
-            seeds, n_span, starts, terms, lengths, shape_column, symbols, n_tags, bits
-        )
         self.seeds, self.starts, self.terms, self.lengths = seeds, starts, terms, lengths
         self.symbols = symbols
         self.n_span, self.n_tags, self.bits = n_span, n_tags, bits
@@ -74,9 +70,6 @@ cdef class SpanHasher:
         _check_offsets(starts, len(terms))
         if terms.shape[1] != 3 or shape_column < 0 or min(terms[:, 0], default=0) < SHAPE:
             raise ValueError("the terms must have three numbers and no negative columns")
-
-    def __reduce__(self):
-        return SpanHasher, self.arrays
 
     def places(
         self, const uint64_t[:, ::1] words, const int64_t[::1] word_offsets,

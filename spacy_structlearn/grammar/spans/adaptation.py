@@ -20,21 +20,20 @@ from numpy.typing import NDArray
 
 from ... import serialization
 from ...errors import StructlearnError
-from ...learning.training import Trainer, array_digest
+from ...learning.training import array_digest
 from ...optimize.lbfgs import LBFGS
-from ...trees.tree import Tree
 from ..chart.hypergraph import Floats
 from ..latent.adaptation import AdaptationTrainer
 from ..latent.model import LatentGrammar
+from ..latent.stages import TreebankTrainer
+from ..treebank.settings import Trees
 from ..treebank.symbols import renumbering
 from . import _features as _span_features
 from .features import LinearScorer, SpanWeights
 from .forests import (
-    Data,
     Folds,
     TrainingForests,
     conditional_loss,
-    training_trees,
 )
 from .model import SpanGrammar
 from .settings import SpanGrammarSettings
@@ -48,7 +47,7 @@ TREES, STRENGTH = 1000.0, 30.0
 L2 = 1.0
 
 
-class SpanGrammarAdapter(Trainer[SpanGrammarSettings]):
+class SpanGrammarAdapter(TreebankTrainer[SpanGrammarSettings]):
     """Adapts the grammar, parses the folds, then minimises f. A step is one of these three, or one
     iteration of L-BFGS.
 
@@ -59,22 +58,17 @@ class SpanGrammarAdapter(Trainer[SpanGrammarSettings]):
         self,
         settings: SpanGrammarSettings,
         parameters: SpanGrammar,
-        data: Data,
+        data: Trees,
         *,
         strength: float,
     ):
-        super().__init__(settings)
         self._origin, self._strength = parameters, strength
-        self._trees: list[Tree] = []
-        self.add(data)
+        super().__init__(settings, data)
 
-    def _add(self, data: Data) -> None:
-        """Take trees, and start again."""
-        self._trees += training_trees(data)
+    def begin(self) -> None:
         self._grammar: LatentGrammar | None = None
         self._objective: _Objective | None = None
         self._optimizer: LBFGS | None = None
-        self.n_iterations = 0
 
     def iterate(self) -> bool:
         """Adapt the grammar, parse, or make an iteration of L-BFGS."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -370,14 +370,9 @@ class LinearScorer:
         self._tags = np.array([hash_of(f"{_TAG}={tag}") for tag in tags], dtype=np.uint64)
         self._dense = weights.dense()
 
-    @property
-    def weights(self) -> SpanWeights:
-        """The current weights."""
-        return self._model
-
     def scores(self, sentences: Sentences, graphs: Hypergraphs) -> Floats:
         """Return the score of each item, float64 (I)."""
-        return self._sums(self.places(sentences, graphs))
+        return self.sums(self.places(sentences, graphs))
 
     def places(self, sentences: Sentences, graphs: Hypergraphs) -> NDArray[np.int32]:
         """Return the places of the weights of each item's features, int32 (I, n); -1 for none.
@@ -395,7 +390,8 @@ class LinearScorer:
             words[:, self._attributes.index(_TAG)] = self._tags[tags]
         return self._hasher.places(words, offsets, items, graphs.item_offsets)
 
-    def _sums(self, places: NDArray[np.int32]) -> Floats:
+    def sums(self, places: NDArray[np.int32]) -> Floats:
+        """Return the sum of the weights at the places of each item, float64 (I)."""
         return _span_features.sums(places, self._dense)
 
 
@@ -413,7 +409,6 @@ class LinearLearner(LinearScorer):
         self._table = np.zeros((weights.buckets, 4), dtype=np.float32)
         self._table[:, 0] = self._dense
         self._rates = np.zeros(1)
-        self._touched: list[NDArray[np.int32]] = []
 
     @property
     def weights(self) -> SpanWeights:
@@ -421,25 +416,16 @@ class LinearLearner(LinearScorer):
         weights = _span_features.current_weights(self._table, *self._schedule())
         return self._model.with_weights(weights)
 
-    def begin_update(
-        self, sentences: Sentences, graphs: Hypergraphs
-    ) -> tuple[Floats, Callable[[Floats], None]]:
-        """Return scores, and a function that takes the gradient of the loss, float64 (I)."""
-        places = self.places(sentences, graphs)
+    def update(self, places: NDArray[np.int32], gradient: Floats, rate_factor: float) -> None:
+        """Make a step of AdaGrad.
 
-        def backprop(gradient: Floats) -> None:
-            gradient = np.ascontiguousarray(gradient, dtype=np.float64)
-            self._touched.append(_span_features.accumulate(places, gradient, self._table))
-
-        return self._sums(places), backprop
-
-    def finish_update(self, learn_rate_factor: float = 1.0) -> None:
-        """Do one step of AdaGrad. learn_rate_factor: multiplies the learning rate."""
-        rate = self._features.learn_rate * learn_rate_factor
+        places: as `places` returns them. gradient: of the loss by the score of each item, float64
+        (I). rate_factor: multiplies the learning rate.
+        """
+        touched = _span_features.accumulate(places, gradient, self._table)
+        rate = self._features.learn_rate * rate_factor
         self._rates = np.append(self._rates, self._rates[-1] + rate)
-        for touched in self._touched:
-            _span_features.step(touched, self._table, *self._schedule())
-        self._touched = []
+        _span_features.step(touched, self._table, *self._schedule())
 
     def state(self) -> dict[str, Any]:
         """Return the weights and the state of AdaGrad between two steps."""
@@ -458,12 +444,11 @@ class LinearLearner(LinearScorer):
         in_range = not len(places) or 0 <= places.min() <= places.max() < len(self._dense)
         if not (sound and in_range and rates.ndim == 1 and len(rates)):
             raise ValueError("the state is not that of a scorer of spans")
-        self._touched = []
         self._table = np.zeros((self._model.buckets, 4), dtype=np.float32)
         self._table[places] = table
         self._rates = rates
 
-    def _sums(self, places: NDArray[np.int32]) -> Floats:
+    def sums(self, places: NDArray[np.int32]) -> Floats:
         return _span_features.current_sums(places, self._table, *self._schedule())
 
     def _schedule(self) -> tuple[Floats, float, float]:

@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import StructlearnError
 from ...learning.training import Callback
 from ...trees.tree import Tree
 from ..chart.decode import THRESHOLDS, ChartParser
 from ..chart.hypergraph import Floats, Hypergraphs, Mask
 from ..latent.model import LatentGrammar
-from ..treebank.data import TreebankData, to_tree
 from ..treebank.symbols import renumbering
 from .model import SpanGrammar
 from .settings import REPORTS, ForestSettings
-
-Data = Sequence[Tree | Sequence[Tree] | TreebankData]
-
-
-def training_trees(data: Iterable[Any]) -> list[Tree]:
-    """Collect the trees of training data."""
-    trees: list[Tree] = []
-    for item in data:
-        if isinstance(item, TreebankData):
-            trees += [to_tree(item, number) for number in range(item.n_trees)]
-            continue
-        for tree in [item] if isinstance(item, Tree) or not isinstance(item, Iterable) else item:
-            if not isinstance(tree, Tree):
-                kind = type(tree).__name__
-                raise StructlearnError("SL434", problem=f"something of the type {kind}")
-            trees.append(tree)
-    return trees
 
 
 def conditional_loss(

@@ -24,8 +24,7 @@ class SpanGrammar(Stored):
 
     grammar: parses first.
     weight: of the logarithm of the grammar's variational distribution.
-    features: weights of features of spans. None: no such features. A network that scores spans is
-        not stored here.
+    features: weights of features of spans. None: no such features.
     temperature: posteriors of brackets are raised to the power of one over it, as a calibration, in
         place of the grammar's temperature.
 

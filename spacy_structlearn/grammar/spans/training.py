@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from ...errors import StructlearnError
 from ...learning.training import Trainer, array_digest
-from ...trees.tree import Tree
 from ..discriminative.training import trainer_of_one
 from ..latent import training as latent
 from ..latent.settings import LatentGrammarSettings
@@ -31,11 +30,9 @@ from ..treebank.settings import Trees
 from .adaptation import SpanGrammarAdapter
 from .features import LinearLearner, SpanWeights
 from .forests import (
-    Data,
     Folds,
     TrainingForests,
     conditional_loss,
-    training_trees,
 )
 from .model import SpanGrammar
 from .settings import REPORTS, SpanGrammarSettings
@@ -69,19 +66,17 @@ def learn_rate_factor(update: int, total: int) -> float:
 
 
 def initialize(
-    settings: SpanGrammarSettings, data: Data, labels: Sequence[str] = (), previous: Any = None
+    settings: SpanGrammarSettings, data: Trees, labels: Sequence[str] = (), previous: Any = None
 ) -> SpanGrammar:
     """Return the treebank grammar, without scores of spans; `labels`, `previous`: not used."""
-    grammar = latent.initialize(settings.base, [training_trees(data)])
+    grammar = latent.initialize(settings.base, data)
     return SpanGrammar(grammar, settings.weight)
 
 
-def trainer(settings: SpanGrammarSettings, parameters: Any, data: Data) -> Trainer[Any]:
+def trainer(settings: SpanGrammarSettings, parameters: Any, data: Trees) -> Trainer[Any]:
     """Return a trainer that starts from scratch, whatever `parameters` are.
 
-    data: trees, lists of trees, or encoded trees. Collapsed unaries of encoded trees are restored
-    as the most frequent chain.
-    Raises StructlearnError for anything else.
+    Raises StructlearnError if `data` has anything but trees and lists of trees.
     """
     return SpanGrammarTrainer(settings, data)
 
@@ -89,7 +84,7 @@ def trainer(settings: SpanGrammarSettings, parameters: Any, data: Data) -> Train
 def adapter(
     settings: SpanGrammarSettings,
     parameters: SpanGrammar,
-    data: Data,
+    data: Trees,
     labels: Sequence[str] = (),
     *,
     strength: float,
@@ -118,24 +113,19 @@ class SpanGrammarTrainer(StagedTrainer[SpanGrammarSettings]):
 
     saved = ("weight", "squares", "batch", "loss", "losses")
 
-    def __init__(self, settings: SpanGrammarSettings, data: Data):
-        self._trees: list[Tree] = []
+    def __init__(self, settings: SpanGrammarSettings, data: Trees):
         super().__init__(settings, data, trainer_of_one)
 
-    def _add(self, data: Data) -> None:
-        """Take trees. These may have rules that the grammar lacks, so training begins again."""
-        self._trees += training_trees(data)
+    def begin(self) -> None:
+        super().begin()
         self._words = [tree.words() for tree in self._trees]
         self._folds = Folds(len(self._trees), self.settings.folds)
-        self.begin()
         self._forests: TrainingForests | None = None
         self._scorer: LinearLearner | None = None
         self.weight, self.squares = float(self.settings.weight), 0.0
         self.batch, self.loss = 0, 0.0
         self.losses: list[float] = []
         self.left_out = 0
-        self.value = 0.0
-        self.n_iterations = 0
 
     def iterate(self) -> bool:
         """Train a round of a grammar, parse a fold, or train an epoch.
@@ -178,7 +168,7 @@ class SpanGrammarTrainer(StagedTrainer[SpanGrammarSettings]):
 
     def plan(self, number: int) -> tuple[LatentGrammarSettings, Trees]:
         if not number:
-            return self.settings.base, [self._trees]
+            return self.settings.base, self._trees
         return self.settings.fold_base, [self._folds.rest(number - 1, self._trees)]
 
     def report_stage(self, number: int, *parts: Any) -> None:
@@ -240,12 +230,12 @@ class SpanGrammarTrainer(StagedTrainer[SpanGrammarSettings]):
         graphs, target = forests.select(chosen)
         numbers = forests.numbers[chosen].tolist()
         words = [self._words[number] for number in numbers]
-        scores, backprop = self._scorer.begin_update(words, graphs)
+        places = self._scorer.places(words, graphs)
+        scores = self._scorer.sums(places)
         losses, gradient, by_weight = conditional_loss(graphs, target, scores, self.weight)
         gradient[np.abs(gradient) < NEGLIGIBLE] = 0.0
         gradient /= len(chosen)
-        backprop(gradient)
-        self._scorer.finish_update(factor)
+        self._scorer.update(places, gradient, factor)
         if settings.fit_weight:
             slope = by_weight / len(chosen)
             self.squares += slope * slope

@@ -47,7 +47,8 @@ class WordAttributes:
         """Return the hashes of all words, uint64 (n_words, n_attributes), in a new array."""
         with self._lock:
             if len(self._index) > _CACHE_SIZE:
-                self._forget()
+                self._index.clear()
+                self._table = self._table[:0].copy()
             index = self._index
             new = []
             for sentence in sentences:
@@ -60,10 +61,6 @@ class WordAttributes:
                 self._table = np.concatenate([self._table, rows])
             ids = [index[word] for sentence in sentences for word in sentence]
             return self._table[ids] if ids else self._table[:0]
-
-    def _forget(self) -> None:
-        self._index.clear()
-        self._table = self._table[:0].copy()
 
     def _of(self, word: str) -> list[int]:
         lower = "".join("0" if c.isdigit() else c for c in word.lower())

@@ -11,7 +11,7 @@ them and removed from the output.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -19,7 +19,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ...arrays import cumulative
+from ...arrays import cumulative, followed
 from ...errors import StructlearnError
 from ...learning.training import array_digest
 from ...trees.tree import Tree
@@ -30,7 +30,6 @@ from .symbols import (
     distinct_rows,
     numbered_symbols,
     renumbering,
-    united_symbols,
 )
 
 BINARIZATIONS = ("right", "left")
@@ -146,7 +145,7 @@ class TreebankData:
         word -= np.repeat(word[self.offsets[:-1]], np.diff(self.offsets))
         below = np.where(self.is_word, nodes, self.left)
         last = np.where(self.is_binary, self.right, below)
-        return word[path_ends(below)], word[path_ends(last)] + 1
+        return word[followed(below)], word[followed(last)] + 1
 
     @cached_property
     def sentences(self) -> list[list[str]]:
@@ -175,15 +174,6 @@ class TreebankData:
         return {pair: best[pair][2] for pair in sorted(best) if best[pair][2]}
 
 
-def path_ends(step: NDArray[np.integer]) -> NDArray[np.integer]:
-    """Follow pointers to the end of each path, which points to itself, by pointer doubling."""
-    while True:
-        further = step[step]
-        if np.array_equal(further, step):
-            return step
-        step = further
-
-
 def binarize(trees: Iterable[Tree], binarization: str = "right", root: str = ROOT) -> TreebankData:
     """Encode normalized trees, see `trees.normalize`.
 
@@ -198,47 +188,6 @@ def binarize(trees: Iterable[Tree], binarization: str = "right", root: str = ROO
     for tree in trees:
         encoder.add(tree)
     return encoder.finish()
-
-
-def concatenate(parts: Sequence[TreebankData]) -> TreebankData:
-    """Join treebanks; symbols, rules, forms and pairs are renumbered.
-
-    Raises StructlearnError if the parts differ in binarization or root, or if there are none.
-    """
-    if len({(part.binarization, part.symbols.root) for part in parts}) != 1:
-        raise StructlearnError("SL402", number=len(parts))
-    if len(parts) == 1:
-        return parts[0]
-    first = parts[0]
-    symbols = united_symbols([part.symbols for part in parts])
-    forms: dict[tuple[str, bool], int] = {}
-    nodes, words = [], []
-    counts: Counter[tuple[int, int, tuple[int, ...]]] = Counter()
-    for part in parts:
-        to = renumbering(part.symbols, symbols)
-        forms_of_part = zip(part.forms, part.initial.tolist(), strict=True)
-        numbers = [forms.setdefault(form, len(forms)) for form in forms_of_part]
-        nodes.append(to[part.symbol])
-        form = np.full(part.n_nodes, -1, dtype=np.int32)
-        form[part.is_word] = np.array(numbers, dtype=np.int32)[
-            part.pairs[part.production[part.is_word], 1]
-        ]
-        words.append(form)
-        for (top, bottom, between), count in part.chain_counts.items():
-            counts[int(to[top]), int(to[bottom]), tuple(to[list(between)].tolist())] += count
-    shifts = np.cumsum([0, *(part.n_nodes for part in parts)])
-    shifted = list(zip(parts, shifts[:-1].tolist(), strict=True))
-    return _number(
-        symbols,
-        np.concatenate(nodes),
-        np.concatenate([np.where(p.left < 0, -1, p.left + s) for p, s in shifted]),
-        np.concatenate([np.where(p.right < 0, -1, p.right + s) for p, s in shifted]),
-        np.concatenate(words),
-        np.concatenate([[0], *(part.offsets[1:] + shift for part, shift in shifted)]),
-        list(forms),
-        counts,
-        first.binarization,
-    )
 
 
 def restore(
@@ -373,61 +322,38 @@ class _Encoder:
             (index[top], index[bottom], tuple(index[label] for label in between)): count
             for (top, bottom, between), count in self.chains.items()
         }
+        symbol = to[np.array(self.symbol, dtype=np.int64)]
         left, right, form, offsets = (
             np.array(numbers, np.int64)
             for numbers in (self.left, self.right, self.form, self.offsets)
         )
-        return _number(
+        # Rules and pairs are numbered in ascending order.
+        word, binary = left < 0, right >= 0
+        unary = ~word & ~binary
+        production = np.empty(len(symbol), dtype=np.int32)
+        columns = np.stack([symbol[left[binary]], symbol[right[binary]], symbol[binary]], axis=1)
+        binaries, production[binary] = distinct_rows(columns, symbols.size)
+        columns = np.stack([symbol[left[unary]], symbol[unary]], axis=1)
+        unaries, production[unary] = distinct_rows(columns, symbols.size)
+        columns = np.stack([symbol[word], form[word]], axis=1)
+        pairs, production[word] = distinct_rows(columns, max(len(self.forms), 1))
+        roots, root = np.unique(symbol[offsets[1:] - 1], return_inverse=True)
+        return TreebankData(
             symbols,
-            to[np.array(self.symbol, dtype=np.int64)],
-            left,
-            right,
-            form,
+            Rules(
+                np.ascontiguousarray(binaries[:, [2, 0, 1]]),
+                np.ascontiguousarray(unaries[:, ::-1]),
+                roots.astype(np.int32),
+            ),
+            symbol.astype(np.int32),
+            left.astype(np.int32),
+            right.astype(np.int32),
+            production,
             offsets,
-            list(self.forms),
-            chains,
+            root.astype(np.int32),
+            tuple(text for text, _ in self.forms),
+            np.array([initial for _, initial in self.forms], dtype=np.bool_),
+            pairs,
+            dict(sorted(chains.items())),
             self.binarization,
         )
-
-
-def _number(
-    symbols: Symbols,
-    symbol: NDArray[np.integer],
-    left: NDArray[np.integer],
-    right: NDArray[np.integer],
-    form: NDArray[np.integer],
-    offsets: NDArray[np.integer],
-    forms: list[tuple[str, bool]],
-    chain_counts: Mapping[tuple[int, int, tuple[int, ...]], int],
-    binarization: str,
-) -> TreebankData:
-    """Number the productions of nodes, with rules and pairs in ascending order."""
-    word, binary = left < 0, right >= 0
-    unary = ~word & ~binary
-    production = np.empty(len(symbol), dtype=np.int32)
-    columns = np.stack([symbol[left[binary]], symbol[right[binary]], symbol[binary]], axis=1)
-    binaries, production[binary] = distinct_rows(columns, symbols.size)
-    columns = np.stack([symbol[left[unary]], symbol[unary]], axis=1)
-    unaries, production[unary] = distinct_rows(columns, symbols.size)
-    columns = np.stack([symbol[word], form[word]], axis=1)
-    pairs, production[word] = distinct_rows(columns, max(len(forms), 1))
-    roots, root = np.unique(symbol[offsets[1:] - 1], return_inverse=True)
-    return TreebankData(
-        symbols,
-        Rules(
-            np.ascontiguousarray(binaries[:, [2, 0, 1]]),
-            np.ascontiguousarray(unaries[:, ::-1]),
-            roots.astype(np.int32),
-        ),
-        symbol.astype(np.int32),
-        left.astype(np.int32),
-        right.astype(np.int32),
-        production,
-        offsets.astype(np.int64),
-        root.astype(np.int32),
-        tuple(text for text, _ in forms),
-        np.array([initial for _, initial in forms], dtype=np.bool_),
-        pairs,
-        dict(sorted(chain_counts.items())),
-        binarization,
-    )

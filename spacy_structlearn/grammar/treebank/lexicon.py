@@ -223,16 +223,6 @@ class Lexicon:
             levels=levels,
         )
 
-    def with_levels(
-        self,
-        substates: Sequence[NDArray],
-        levels: Sequence[LexiconLevel],
-        backoff: Backoff | None = None,
-    ) -> Lexicon:
-        """The lexicon of the same words with other levels, by default with the same `backoff`."""
-        backoff = self.backoff if backoff is None else backoff
-        return replace(self, tag_substates=substates, levels=levels, backoff=backoff)
-
     def to_fields(self, sparse: Callable[[NDArray[np.float32]], Any]) -> dict[str, Any]:
         """The fields to store; `sparse` packs the probabilities of a level."""
         return {
@@ -257,7 +247,6 @@ class Lexicon:
     def from_fields(
         cls,
         fields: dict[str, Any],
-        n_tags: int,
         tag_substates: Sequence[NDArray[np.int32]],
         dense: Callable[[dict[str, Any], int], NDArray[np.float32]],
     ) -> Lexicon:
@@ -277,11 +266,7 @@ class Lexicon:
             if fields[name].dtype != dtype:
                 raise TypeError(f"{name} of the wrong type")
         tags = fields["pair_tags"].astype(np.int32)
-        if len(tags) and tags.max() >= n_tags:
-            raise ValueError("a word with an unknown tag")
         weights = fields["pair_weights"]
-        if weights.shape != tags.shape:
-            raise ValueError("pairs of words and tags without a weight each")
         levels = []
         for stored, substates in zip(fields["levels"], tag_substates, strict=True):
             width = int(substates.sum())

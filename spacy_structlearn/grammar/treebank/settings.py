@@ -9,10 +9,9 @@ from typing import Any
 from ...learning.settings import Settings, setting
 from ...trees.tree import Tree
 from ...words.signatures import spelling_constraints
-from .data import TreebankData
 
-Trees = Sequence[Tree | Sequence[Tree] | TreebankData]
-"""Training data: normalized trees, lists of them, or encoded treebanks."""
+Trees = Sequence[Tree | Sequence[Tree]]
+"""Training data: normalized trees, or lists of them."""
 
 
 @dataclass(frozen=True, kw_only=True)

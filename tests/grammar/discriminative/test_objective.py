@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from grammar import treebanks
 from grammar.numpy_forest import (
     at_level,
     generative_weights,
@@ -21,7 +22,6 @@ from spacy_structlearn.grammar.discriminative.objective import (
     Parts,
     TerminalMap,
     parameterization_of,
-    with_levels,
     without_backoff,
 )
 from spacy_structlearn.grammar.discriminative.settings import BASES
@@ -133,7 +133,7 @@ def test_without_backoff_words_score_the_same(kind):
             **settings[kind],
             root="R",
         )
-    ).trainer(None, [learned("toy")[0]])
+    ).trainer(None, treebanks.toy())
     while trainer.step():
         pass
     grammar = trainer.parameters()
@@ -209,8 +209,7 @@ def test_parameters_there_and_back(kind, base):
         np.testing.assert_allclose(found, base_of * np.exp(part), rtol=1e-5)
         assert not part[base_of == 0].any()
     level, words = parameters.refined(theta)
-    whole = with_levels(
-        grammar,
+    whole = grammar.with_levels(
         [grammar.levels[0], level, grammar.levels[2]],
         [grammar.lexicon.levels[0], words, grammar.lexicon.levels[2]],
     )

@@ -20,7 +20,6 @@ from spacy_structlearn.grammar.discriminative.settings import (
     ConditionalGrammarSettings,
 )
 from spacy_structlearn.grammar.discriminative.training import Objectives, copied
-from spacy_structlearn.grammar.latent.stages import encode
 from spacy_structlearn.pipeline.architectures import estimator as learner
 
 BRIEF = SETTINGS["simple"].part(
@@ -38,14 +37,9 @@ BRIEF = SETTINGS["simple"].part(
 )
 
 
-@cache
-def data():
-    return encode(BRIEF, [treebanks.toy()])
-
-
 def run(settings, state=None, stop=None):
     """A trainer that has done all, or all before the callback numbered `stop`; and the calls."""
-    trainer = learner(settings).trainer(None, [data()])
+    trainer = learner(settings).trainer(None, treebanks.toy())
     calls, states = [], []
 
     def callback(*call):
@@ -97,7 +91,7 @@ def test_each_level_is_trained():
         assert record.nonzero <= record.parameters
         assert -record.value <= record.log_likelihood < 0
         assert record.left_out == 0
-        assert record.forests.sentences == data().n_trees
+        assert record.forests.sentences == len(treebanks.toy())
     likelihoods = [record.log_likelihood for record in trainer.records]
     assert likelihoods == sorted(likelihoods)
     whole = trainer.parameters()

@@ -36,8 +36,10 @@ def learned(rounds=0, binarization="right"):
         grammar = treebank_grammar(data)
     else:
         short = {"split_iterations": 5, "merge_iterations": 2, "smooth_iterations": 2}
-        settings = LatentGrammarSettings(rounds=rounds, merge_fraction=0.3, root="R", **short)
-        grammar = treebanks.learned(settings, data)
+        settings = LatentGrammarSettings(
+            rounds=rounds, merge_fraction=0.3, root="R", binarization=binarization, **short
+        )
+        grammar = treebanks.learned(settings, toy() + ODD)
         assert grammar.levels[grammar.depth].size > grammar.symbols.size
     return grammar, data, FragmentStatistics(FEATURES, grammar, data)
 

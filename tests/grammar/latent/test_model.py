@@ -66,12 +66,8 @@ def weighted(grammar, factor, storage):
     level = Level(last.rules, last.substates, last.ancestors, *arrays)
     words = grammar.lexicon.levels[-1]
     words = LexiconLevel(words.own * factor, words.rows * factor)
-    n_tags = grammar.symbols.n_tags
-    levels = [*grammar.levels[:-1], level]
-    substates = [level.substates[:n_tags] for level in levels]
-    lexicon = grammar.lexicon.with_levels(substates, [*grammar.lexicon.levels[:-1], words])
-    parts = (grammar.symbols, grammar.rules, levels, lexicon, grammar.chains)
-    return LatentGrammar(*parts).compact(1e-6, storage)
+    levels, words = [*grammar.levels[:-1], level], [*grammar.lexicon.levels[:-1], words]
+    return grammar.with_levels(levels, words).compact(1e-6, storage)
 
 
 @pytest.mark.parametrize("storage", STORAGES)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
-from spacy_structlearn.grammar.latent.stages import encode
 from spacy_structlearn.grammar.spans import forests as span_forests
 from spacy_structlearn.grammar.spans.forests import conditional_loss
 from spacy_structlearn.grammar.spans.model import SpanGrammar
@@ -194,10 +193,8 @@ def test_data_of_all_kinds():
     trees = list(sample()[:6])
     estimator = settings(fit_weight=True)
     expected = learner(estimator).trainer(None, trees).to_bytes()
-    encoded = encode(estimator.base, trees)
     for data in ([trees], [tuple(trees[:2]), *trees[2:]]):
         assert learner(estimator).trainer(None, data).to_bytes() == expected
-    assert learner(estimator).trainer(None, [encoded]).to_bytes() == expected
     initial = learner(estimator).initialize([trees])
     assert initial == SpanGrammar(learner(SHORT).initialize(trees))
 

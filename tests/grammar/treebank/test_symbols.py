@@ -3,7 +3,7 @@ import pytest
 from grammar import treebanks
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.grammar.treebank.data import binarize, concatenate, restore, to_tree
+from spacy_structlearn.grammar.treebank.data import binarize, restore, to_tree
 from spacy_structlearn.grammar.treebank.symbols import united_rules, united_symbols
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.tree import Tree
@@ -92,25 +92,11 @@ def test_restore_says_where_a_bracket_is_from():
 
 
 @pytest.mark.parametrize("binarization", ["right", "left"])
-def test_concatenated_parts_are_the_whole(binarization):
-    trees = treebanks.sample() + treebanks.trees("(TOP (Z (Y (NP (Q q) (Q r) (Q s)))))")
-    parts = [binarize(trees[i::7], binarization) for i in range(7)]
-    together = concatenate(parts)
-    again = [tree for i in range(7) for tree in trees[i::7]]
-    whole = binarize(again, binarization)
-    assert together.symbols == whole.symbols
-    assert together.rules == whole.rules
-    assert together.chains == whole.chains
-    assert together.forms == whole.forms
-    for name in ("symbol", "left", "right", "production", "offsets", "roots", "pairs", "initial"):
-        assert np.array_equal(getattr(together, name), getattr(whole, name)), name
-
-
-@pytest.mark.parametrize("binarization", ["right", "left"])
 def test_two_treebanks_over_the_symbols_of_both(binarization):
     strange = "(TOP (AA (Z (BB (Y (NP (Q q) (Q r) (Q s))))) (NP (AB t))))"
-    parts = [binarize(t, binarization) for t in (treebanks.sample(), treebanks.trees(strange))]
-    together = concatenate(parts)
+    both = treebanks.sample(), treebanks.trees(strange)
+    parts = [binarize(trees, binarization) for trees in both]
+    together = binarize([*both[0], *both[1]], binarization)
     symbols = united_symbols([part.symbols for part in parts])
     assert symbols == together.symbols
     wide = [part.renumbered(symbols) for part in parts]
@@ -125,14 +111,9 @@ def test_two_treebanks_over_the_symbols_of_both(binarization):
         assert [every[i] for i in found] == [*map(tuple, own), *part.rules.root.tolist()]
 
 
-def test_parts_that_differ_are_refused():
-    tree = treebanks.toy()[:1]
-    with pytest.raises(StructlearnError, match="SL402"):
-        concatenate([binarize(tree, "right"), binarize(tree, "left")])
-    with pytest.raises(StructlearnError, match="SL402"):
-        concatenate([])
+def test_an_unknown_binarization():
     with pytest.raises(StructlearnError, match="SL401"):
-        binarize(tree, "up")
+        binarize(treebanks.toy()[:1], "up")
 
 
 def test_no_trees():
