@@ -9,7 +9,6 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.treebank._lexicon import word_scores
 from spacy_structlearn.isbn._network import Network
 from spacy_structlearn.isbn._search import Searcher, Workspace
-from spacy_structlearn.matching._forest import build
 from spacy_structlearn.matching.patterns import compiled
 from spacy_structlearn.matching.tregex import MOST_ALTERNATIVES, MOST_DEPTH, parsed
 from spacy_structlearn.optimize._dual import epoch
@@ -18,6 +17,7 @@ from spacy_structlearn.sequence.chain._chain import Chain, best_paths
 from spacy_structlearn.sequence.chain._segments import nest
 from spacy_structlearn.sequence.chain.model import ChainModel
 from spacy_structlearn.serialization import pack, unpack
+from spacy_structlearn.trees._nodes import build
 from spacy_structlearn.words._classes import exchange
 from spacy_structlearn.words.classes import derive_columns
 
@@ -52,7 +52,7 @@ DUAL = {
 }
 SIZES = {"state_size": 2, "n_labels": 2, "n_tags": 1, "item_offsets": ints(0, 1)}
 ARGUMENTS = {"sizes": longs(1), "starts": longs(0), "ends": longs(1), "scores": doubles(1)}
-FOREST = {"offsets": longs(0, 1), "starts": ints(0), "ends": ints(1)}
+FOREST = {"offsets": longs(0, 1), "starts": ints(0), "ends": ints(1), "tags": True}
 
 
 def kernel(function):
