@@ -30,7 +30,7 @@ from ..learning.training import array_digest
 from ..optimize.lbfgs import LBFGS
 from ..serialization import nested
 from .features import ClassificationData, LabelledTable, symbol, tuple_keys
-from .linear.conditional import BIAS, MEMORY, LogLinearLikelihood, Sample, base_scores, feature_keys
+from .linear.conditional import BIAS, LogLinearLikelihood, Sample, base_scores, feature_keys
 from .linear.log_linear import LogLinear
 from .nets import witten_bell
 from .nets.bayes_net import BayesNet, whole
@@ -200,12 +200,8 @@ class LogLinearAdapter(ClassifierAdapter[LogLinearSettings]):
             strength=self._strength,
         )
         begin = _in_columns(_weights_at(current, self._keys, self.labels))
-        self._optimizer = LBFGS(
-            self._likelihood.parameters(begin, current.coefficients),
-            gradient_tolerance=self.settings.tolerance,
-            value_tolerance=0.0,
-            memory=MEMORY,
-        )
+        tolerance = self.settings.tolerance
+        self._optimizer = self._likelihood.optimizer(begin, current.coefficients, tolerance)
 
     def iterate(self) -> bool:
         more = self._optimizer.step(self._likelihood.value_and_grad)

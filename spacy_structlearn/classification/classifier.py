@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -13,7 +13,6 @@ from ..learning.stored import Stored
 from .features import ClassificationData, Labelled, Rows, Table, checked_labels
 
 C = TypeVar("C", bound="Classifier")
-Progress: TypeAlias = "Callable[[str], object]"
 
 
 class Classifier(Stored):

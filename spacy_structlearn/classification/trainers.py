@@ -16,7 +16,7 @@ from ..kernels.index import KeyIndex
 from ..learning.training import Trainer, array_digest
 from ..optimize.lbfgs import LBFGS
 from ..serialization import nested
-from .classifier import Progress, labelled
+from .classifier import labelled
 from .features import (
     MISSING,
     ClassificationData,
@@ -28,7 +28,7 @@ from .features import (
     sorted_rows,
 )
 from .linear.conditional import BIAS, Estimate, LogLinearLikelihood, Template, Workshop
-from .linear.log_linear import LogLinear, TemplateStep, template_name
+from .linear.log_linear import LogLinear, TemplateStep
 from .nets.bayes_net import BayesNet
 from .settings import SEARCH_L2, BayesNetSettings, ClassifierSettings, LogLinearSettings
 
@@ -121,7 +121,6 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
     select.
 
     dev: data to select on. None: a tenth of the data, which is added again at the end.
-    progress: called with a line of text after each selection.
     """
 
     def __init__(
@@ -131,10 +130,8 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
         data: Sequence[ClassificationData],
         *,
         dev: ClassificationData | None = None,
-        progress: Progress | None = None,
     ):
         self._dev = dev
-        self._progress = progress
         self._phase = "new"
         self._previous: KeyedWeights | None = None
         self.steps: list[TemplateStep]
@@ -332,7 +329,6 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
         self._estimate = best
         template, accuracy = best.templates[-1], best.right / total
         self.steps.append(TemplateStep(template, accuracy, best.log_likelihood, len(candidates)))
-        self._tell(template_name(template), f", best of {len(candidates)}")
         return True
 
     def _choose_l2(self) -> None:
@@ -345,7 +341,6 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
                 best, self.l2 = estimate, l2
         assert best is not None
         self._estimate = best
-        self._tell(f"l2 {self.l2:g}")
 
     def _begin_last(self) -> None:
         """Prepare the estimation of the selected model on all data."""
@@ -365,7 +360,9 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
                 begin[places >= 0] = weights[places[places >= 0]]
             self._estimate = self._estimate._replace(weights=begin)
         self._likelihood = self._workshop.likelihood(chosen.templates, self.l2)
-        self._optimizer = self._workshop.optimizer(self._likelihood, self._estimate)
+        begin, coefficients = self._estimate.weights, self._estimate.coefficients
+        tolerance = self.settings.tolerance
+        self._optimizer = self._likelihood.optimizer(begin, coefficients, tolerance)
 
     def _use_all(self) -> None:
         """Continue with all data; a base keeps its structure."""
@@ -385,15 +382,6 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
         if self._likelihood is None or self._optimizer is None:
             return self._estimate.weights, self._estimate.coefficients
         return self._likelihood.unpack(self._optimizer.x)
-
-    def _tell(self, choice: str, more: str = "") -> None:
-        if self._progress is not None:
-            model = self._estimate
-            accuracy = model.right / float(self._workshop.dev.counts.sum())
-            self._progress(
-                f"{choice}: accuracy {accuracy:.4f}, log-likelihood "
-                f"{model.log_likelihood:.1f}{more}"
-            )
 
 
 def _in_order(template: Iterable[str], variables: tuple[str, ...]) -> Template:
@@ -428,8 +416,6 @@ def fit(
     settings: BayesNetSettings | LogLinearSettings,
     rows: Rows,
     labels: Sequence[str],
-    *,
-    progress: Progress | None = None,
     **further: Any,
 ) -> Any:
     """Return a classifier of labelled rows; a log-linear model has the names of its conjunctions.
@@ -440,14 +426,13 @@ def fit(
 
     rows, labels: the training data, and the label of each row.
     further: `dev`, `variables` and `known_labels`, see `classifier.labelled`.
-    progress: called with a line of text after each step of a search.
     Raises StructlearnError if the arguments do not fit together or with the settings.
     """
     if isinstance(settings, BayesNetSettings):
-        return BayesNet(settings).fit(rows, labels, progress=progress, **further)
+        return BayesNet(settings).fit(rows, labels, **further)
     train, dev, labels = labelled(rows, labels, **further)
     untrained = LogLinear(settings, labels, train.table.variables)
-    trainer = LogLinearTrainer(settings, untrained, [train], dev=dev, progress=progress)
+    trainer = LogLinearTrainer(settings, untrained, [train], dev=dev)
     while trainer.step():
         pass
     return trainer.learned()

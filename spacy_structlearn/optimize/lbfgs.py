@@ -10,7 +10,7 @@ contains the whole state, so that a resumed run has the same iterates, bit for b
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -216,9 +216,6 @@ class LBFGS(Resumable):
                 self.status = "value"
 
 
-Optimizer = TypeVar("Optimizer", bound=LBFGS)
-
-
 class Point(NamedTuple):
     """A point on the line, with its value, slope and gradient."""
 
@@ -244,7 +241,7 @@ def minimize(
     return run(LBFGS(x0, **settings), value_and_grad, max_iterations)
 
 
-def run(optimizer: Optimizer, value_and_grad: ValueAndGradient, max_iterations: int) -> Optimizer:
+def run(optimizer: LBFGS, value_and_grad: ValueAndGradient, max_iterations: int) -> LBFGS:
     """Run an optimizer like `minimize`, and return it."""
     while optimizer.n_iterations < max_iterations and optimizer.step(value_and_grad):
         pass

@@ -28,7 +28,7 @@ BIAS: Template = ()
 """The template of the constant feature."""
 
 _LOWEST = -100.0  # smallest log-probability of a base model
-MEMORY = 6  # of L-BFGS; more would cost more time than it saves
+_MEMORY = 6  # of L-BFGS; more would cost more time than it saves
 
 
 class LogLinearLikelihood:
@@ -120,6 +120,13 @@ class LogLinearLikelihood:
         """Return theta for weights, float64 (n_features, n_columns), and coefficients."""
         moved = (weights - self.centre) / self.scale
         return np.concatenate([moved.reshape(-1), coefficients / self.given_scale])
+
+    def optimizer(
+        self, weights: NDArray[np.float64], coefficients: NDArray[np.float64], tolerance: float
+    ) -> LBFGS:
+        """Return L-BFGS that starts there."""
+        begin = self.parameters(weights, coefficients)
+        return LBFGS(begin, gradient_tolerance=tolerance, value_tolerance=0.0, memory=_MEMORY)
 
     def unpack(self, theta: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the weights and coefficients, the inverse of `parameters`."""
@@ -274,21 +281,14 @@ class Workshop:
             weights=np.concatenate([estimate.weights, fresh]),
         )
 
-    def optimizer(
-        self, likelihood: LogLinearLikelihood, estimate: Estimate, tolerance: float | None = None
-    ) -> LBFGS:
-        """Return L-BFGS at the weights of a model. tolerance: None: that of the settings."""
-        return LBFGS(
-            likelihood.parameters(estimate.weights, estimate.coefficients),
-            gradient_tolerance=self.settings.tolerance if tolerance is None else tolerance,
-            value_tolerance=0.0,
-            memory=MEMORY,
-        )
-
     def fitted(self, estimate: Estimate, l2: float, tolerance: float | None = None) -> Estimate:
-        """Return the model at the optimum, with its quality on the development data."""
+        """Return the model at the optimum, with its quality on the development data.
+
+        tolerance: None: that of the settings.
+        """
         likelihood = self.likelihood(estimate.templates, l2)
-        optimizer = self.optimizer(likelihood, estimate, tolerance)
+        tolerance = self.settings.tolerance if tolerance is None else tolerance
+        optimizer = likelihood.optimizer(estimate.weights, estimate.coefficients, tolerance)
         run(optimizer, likelihood.value_and_grad, self.settings.max_iterations)
         weights, coefficients = likelihood.unpack(optimizer.x)
         estimate = Estimate(estimate.templates, weights, coefficients, optimizer.value or 0.0)

@@ -19,7 +19,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from ...errors import StructlearnError
 from ...optimize.lbfgs import minimize
-from ..classifier import Classifier, Progress, labelled
+from ..classifier import Classifier, labelled
 from ..features import Rows, Table, concatenate, is_by_name, label_ids_of, symbol
 from ..settings import BayesNetSettings
 from . import structure, witten_bell
@@ -81,14 +81,11 @@ class BayesNet(Classifier):
         """How many tuples of values have a count."""
         return sum(len(keys) for keys in self.tables.keys)
 
-    def fit(
-        self, rows: Rows, labels: Sequence[str], *, progress: Progress | None = None, **further: Any
-    ) -> BayesNet:
+    def fit(self, rows: Rows, labels: Sequence[str], **further: Any) -> BayesNet:
         """Learn from labelled rows; returns the network itself.
 
         rows, labels: the training data, and the label of each row.
         further: `dev`, `variables` and `known_labels`, see `classifier.labelled`.
-        progress: called with a line of text after each step of a search.
         Raises StructlearnError if the arguments do not fit together or with the settings.
         """
         train, dev, labels = labelled(rows, labels, **further)
@@ -100,7 +97,7 @@ class BayesNet(Classifier):
         else:
             label_ids = label_ids_of(dev.labels, labels)
             instances = CountedInstances(counts, dev.table.symbols, label_ids)
-        parents, steps = self._choose(instances, progress)
+        parents, steps = self._choose(instances)
         d = self._fit(instances, parents)
         if self.settings.recount and dev is not None:
             both = concatenate([train, dev])
@@ -239,9 +236,7 @@ class BayesNet(Classifier):
         parents = "; ".join(structure.as_text(v, of) for v, of in self.parents.items())
         return f"<BayesNet: {len(self.labels)} labels, {parents or 'no variables'}>"
 
-    def _choose(
-        self, instances: CountedInstances, progress: Progress | None
-    ) -> tuple[Parents, list[PlacementStep]]:
+    def _choose(self, instances: CountedInstances) -> tuple[Parents, list[PlacementStep]]:
         """Return the structure, and the steps of a search."""
         variables = instances.counts.table.variables
         settings = self.settings
@@ -250,7 +245,7 @@ class BayesNet(Classifier):
         if isinstance(settings.structure, Mapping):
             return structure.ordered(settings.structure, variables), []
         search = structure.greedy if settings.structure == "search" else structure.exhaustive
-        return search(instances, settings, progress)
+        return search(instances, settings)
 
     def _families(
         self, instances: CountedInstances, parents: Parents

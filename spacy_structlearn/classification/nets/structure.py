@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import StructlearnError
-from ..classifier import Progress
 from ..settings import BayesNetSettings
 from .counts import Cache, CountedInstances, Subset
 from .witten_bell import TIE, best_labels, family, probabilities
@@ -138,7 +137,7 @@ def ordered(structure: Mapping[str, Sequence[str]], variables: Sequence[str]) ->
 
 
 def greedy(
-    instances: CountedInstances, settings: BayesNetSettings, progress: Progress | None = None
+    instances: CountedInstances, settings: BayesNetSettings
 ) -> tuple[Parents, list[PlacementStep]]:
     """Place one variable at a time, as long as the accuracy increases.
 
@@ -160,7 +159,6 @@ def greedy(
         placed[best[0]] = best[1]
         scores = scores + evaluator.scores(*best)
         steps.append(evaluator.step(*best, scores, n_candidates))
-        _report(progress, steps[-1])
     return evaluator.named(placed), steps
 
 
@@ -187,7 +185,7 @@ def _best_candidate(
 
 
 def exhaustive(
-    instances: CountedInstances, settings: BayesNetSettings, progress: Progress | None = None
+    instances: CountedInstances, settings: BayesNetSettings
 ) -> tuple[Parents, list[PlacementStep]]:
     """Return the best of all acyclic structures; see `greedy` for the arguments and the result.
 
@@ -227,7 +225,6 @@ def exhaustive(
     for variable in map(evaluator.variables.index, parents):
         scores = scores + evaluator.scores(variable, best[variable])
         steps.append(evaluator.step(variable, best[variable], scores, 0))
-        _report(progress, steps[-1])
     return parents, steps
 
 
@@ -275,11 +272,6 @@ def subsets(places: Sequence[int], most: int) -> Iterator[Subset]:
     """Yield all sets of at most `most` places, the smaller ones first."""
     for size in range(min(most, len(places)) + 1):
         yield from combinations(places, size)
-
-
-def _report(progress: Progress | None, step: PlacementStep) -> None:
-    if progress is not None:
-        progress(f"{as_text(step.variable, step.parents)}: {100 * step.accuracy:.2f} % right")
 
 
 def as_text(variable: str | None, parents: Sequence[str]) -> str:

@@ -135,13 +135,6 @@ cdef int _check_scores(
     return check(scores.shape[1] == chain.n_states, "scores must have one column for each state")
 
 
-cdef Py_ssize_t _longest(const int64_t[::1] offsets) noexcept nogil:
-    cdef Py_ssize_t s, longest = 0
-    for s in range(offsets.shape[0] - 1):
-        longest = max(longest, <Py_ssize_t>(offsets[s + 1] - offsets[s]))
-    return longest
-
-
 # --- forward-backward -----------------------------------------------------------------------------
 
 
@@ -178,7 +171,7 @@ def forward_backward(
         expectations[:, :] = 0.0
     if n == 0:
         return 0.0
-    cdef ChainWorkspace space = ChainWorkspace(chain, _longest(offsets))
+    cdef ChainWorkspace space = ChainWorkspace(chain, np.diff(offsets).max())
     with nogil:
         for s in range(offsets.shape[0] - 1):
             if offsets[s + 1] > offsets[s]:
@@ -547,7 +540,7 @@ def viterbi(
     check(out.shape[0] == scores.shape[0], "out must be as long as scores")
     if out.shape[0] == 0:
         return 0.0
-    cdef double[:, ::1] best = np.empty((_longest(offsets), n_states))
+    cdef double[:, ::1] best = np.empty((np.diff(offsets).max(), n_states))
     with nogil:
         for s in range(offsets.shape[0] - 1):
             begin = offsets[s]
@@ -882,7 +875,7 @@ def expected_counts(
     expectations[:, :] = 0.0
     if n == 0:
         return 0.0
-    longest = _longest(offsets)
+    longest = np.diff(offsets).max()
     cdef ChainWorkspace space = ChainWorkspace(chain, longest)
     cdef double[:, ::1] sums = np.empty((longest, width))
     cdef double[:, ::1] scores = sums if labels is None else np.empty((longest, n_states))
