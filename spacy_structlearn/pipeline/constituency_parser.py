@@ -33,7 +33,14 @@ from ..learning.settings import MAX_PARTS, setting
 from ..trees.parse import GivenTag, Parse, fit_temperature
 from ..trees.tree import Tree
 from . import extensions
-from .doc_arrays import Tokens, distinct_words, gold_trees, has_gold_tokens, read_tokens
+from .doc_arrays import (
+    Tokens,
+    distinct_words,
+    gold_trees,
+    has_gold_tokens,
+    is_tagged,
+    read_tokens,
+)
 from .extensions import OF_SPANS_AND_TOKENS, set_spans
 from .extensions.brackets import CUT
 from .extensions.constraints import Constraints, by_sentence, read_constraints
@@ -167,7 +174,7 @@ class ConstituencyParser(BatchTrainable):
         doc = example.reference
         if CONSTITUENTS not in doc.spans:
             return None
-        if CONSTITUENT_TAGS not in doc.spans and not doc.has_annotation("TAG") and len(doc):
+        if not is_tagged(doc) and len(doc):
             raise StructlearnError("SL022", component=self.name, text=doc.text[:40])
         return [tree for _, tree in gold_trees(doc, self.name)] or None
 

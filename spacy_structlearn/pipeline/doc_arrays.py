@@ -47,7 +47,7 @@ from .extensions.brackets import (
     sentences,
     tree,
 )
-from .extensions.span_groups import aligned_group, lower_bound, scored_group
+from .extensions.span_groups import aligned_group, lower_bound, scored_group, spans_from
 
 logger = logging.getLogger("spacy_structlearn")
 
@@ -245,6 +245,19 @@ def warn_of_other_tags(component: str, doc: Doc, *, of_trees: bool) -> bool:
 
 
 # --- trees ----------------------------------------------------------------------------------------
+def is_tagged(doc: Doc) -> bool:
+    """Check whether a Doc has tags, by the parser or by a tagger."""
+    return CONSTITUENT_TAGS in doc.spans or doc.has_annotation("TAG")
+
+
+def missing_for_trees(doc: Doc) -> str | None:
+    """Name what a Doc lacks, trees or their tags; None if nothing is missing."""
+    trees = f'doc.spans["{CONSTITUENTS}"]'
+    if CONSTITUENTS not in doc.spans:
+        return trees
+    return None if is_tagged(doc) or not doc.spans[CONSTITUENTS] else f"token.tag_ next to {trees}"
+
+
 class Spans(NamedTuple):
     """Spans of some Docs. labels: ids, uint64 (n). starts, ends: int64, in tokens of all Docs."""
 
@@ -450,11 +463,9 @@ def _gold_tree(sentence: Span) -> Tree | None:
         return None
     group = doc.spans[CONSTITUENTS]
     # Starts at the largest bracket that begins in the sentence.
-    for index in range(lower_bound(group, sentence.start, len(doc)), len(group)):
-        if group[index].start >= sentence.end:
-            break
-        if group[index].end > sentence.end:
-            return None
+    first = lower_bound(group, sentence.start, len(doc))
+    if any(bracket.end > sentence.end for bracket in spans_from(group, first, sentence.end)):
+        return None
     try:
         top = tree(sentence)
     except StructlearnError:

@@ -42,13 +42,13 @@ from ..attachment.sites import (
 )
 from ..classification.features import ClassificationData, Table
 from ..errors import StructlearnError
-from ..groups import CONSTITUENT_TAGS, CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS
+from ..groups import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS
 from ..learning.settings import setting
 from ..words.classes import MAX_DEPTH, WordClasses
 from . import extensions
-from .doc_arrays import form_ids, warn_of_other_tags
+from .doc_arrays import form_ids, missing_for_trees, warn_of_other_tags
 from .extensions import set_spans, site_spans
-from .extensions.span_groups import PP_ROLES, PP_SITE
+from .extensions.span_groups import PP_ROLES, PP_SITE, words_of
 from .scorers import pp_attachment_score
 from .training.batch_trainable import BatchTrainable
 from .training.factories import ComponentSettings, factory
@@ -233,8 +233,8 @@ class PPAttacher(BatchTrainable):
 
     def _of_label(self, probabilities: NDArray[np.float64], label: str) -> NDArray[np.float64]:
         """Get the probability of a label, which may not occur in the training data."""
-        columns = [place for place, known in enumerate(self.parameters.labels) if known == label]
-        return probabilities[:, columns].sum(axis=1).clip(_LEAST)
+        is_label = [own == label for own in self.parameters.labels]
+        return probabilities[:, is_label].sum(axis=1).clip(_LEAST)
 
     def _probabilities(
         self, docs: Sequence[Doc], all_sites: Sequence[Sequence[Site]]
@@ -344,12 +344,9 @@ def context(doc: Doc, verb: int, noun: int, preposition: int) -> Context:
 def _missing(doc: Doc, source: str) -> str | None:
     """Name the annotation that `source` needs and the Doc lacks; None if nothing is missing."""
     tree, chunks, tags = f'doc.spans["{CONSTITUENTS}"]', f'doc.spans["{NP_CHUNKS}"]', "token.tag_"
-    if source != NP_CHUNKS and CONSTITUENTS in doc.spans:
+    if source == CONSTITUENTS or (source != NP_CHUNKS and CONSTITUENTS in doc.spans):
         # Without tags no word is a verb, so there would be no sites.
-        tagged = CONSTITUENT_TAGS in doc.spans or doc.has_annotation("TAG")
-        return None if tagged or not doc.spans[CONSTITUENTS] else f"{tags} next to {tree}"
-    if source == CONSTITUENTS:
-        return tree
+        return missing_for_trees(doc)
     if NP_CHUNKS not in doc.spans:
         return chunks if source == NP_CHUNKS else f"{tree}, or {chunks} and {tags}"
     return None if doc.has_annotation("TAG") else f"{tags} next to {chunks}"
@@ -359,13 +356,13 @@ def _of_trees(doc: Doc, function: Callable) -> Iterator[tuple[list[int], Any]]:
     for piece in extensions.brackets.pieces(doc):
         tree = extensions.tree(piece)
         if tree is not None:
-            yield [token.i for token in piece if not token.is_space], function(tree)
+            yield words_of(piece), function(tree)
 
 
 def _of_chunks(doc: Doc, function: Callable) -> Iterator[tuple[list[int], Any]]:
     chunks = [(chunk.start, chunk.end) for chunk in extensions.np_chunks(doc)]
     for sentence in extensions.sentences(doc):
-        positions = [token.i for token in sentence if not token.is_space]
+        positions = words_of(sentence)
         begin, end = (bisect_left(chunks, (i,)) for i in (sentence.start, sentence.end))
         # A chunk may consist of white space, or cross the end of the sentence.
         places = (chunk for chunk in chunks[begin:end] if chunk[1] <= sentence.end)
@@ -374,19 +371,13 @@ def _of_chunks(doc: Doc, function: Callable) -> Iterator[tuple[list[int], Any]]:
         yield positions, function([doc[i].tag_ for i in positions], inside)
 
 
-def _shifted(found: Iterable[Site], positions: Sequence[int]) -> list[Site]:
+def _shifted(over_words: Iterable[Site], positions: Sequence[int]) -> list[Site]:
     """Convert sites over words to ones over tokens. positions: the token of each word."""
     return [
-        Site(
-            positions[site.verb],
-            positions[site.noun],
-            positions[site.preposition],
-            positions[site.object],
-            positions[site.start],
-            positions[site.end - 1] + 1,
-            site.label,
+        Site._make(
+            [*(positions[word] for word in site[:5]), positions[site.end - 1] + 1, site.label]
         )
-        for site in found
+        for site in over_words
     ]
 
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from itertools import compress
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from spacy.tokens import Doc
 from spacy.training import Example
@@ -23,6 +23,8 @@ from ..evaluation.srl import RoleScore, TokenFrame, score_token_roles
 from ..groups import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS, SRL
 from ..roles.propositions import PREDICATE
 from .extensions import Frame, aligned_group, constituent_tags, frames, pp_attachments, sentences
+
+T = TypeVar("T")
 
 
 def make_np_chunk_scorer() -> Callable[..., dict[str, Any]]:
@@ -38,11 +40,7 @@ def np_chunk_score(
     The scores equal conlleval's on gold tokens. On predicted tokens, a chunk is right if it covers
     the same characters other than white space.
     """
-    gold, predicted = [], []
-    for example in examples:
-        if spans_key in example.reference.spans:
-            gold.append(_labelled_spans(example.reference, spans_key))
-            predicted.append(_labelled_spans(example.predicted, spans_key))
+    gold, predicted = _sides(examples, spans_key, lambda doc: _labelled_spans(doc, spans_key))
     names = [f"np_chunk_{measure}" for measure in ("p", "r", "f", "per_type")]
     if not gold:
         return dict.fromkeys(names)
@@ -50,6 +48,14 @@ def np_chunk_score(
     per_type = _per_type(scores)
     values = dict(zip(names, (*_fractions(scores), per_type), strict=True))
     return values | _of_spans(spans_key, scores, per_type)
+
+
+def _sides(
+    examples: Iterable[Example], key: str, read: Callable[[Doc], T]
+) -> tuple[list[T], list[T]]:
+    """Read the gold and the predicted annotation of the examples whose reference has this group."""
+    docs = [(e.reference, e.predicted) for e in examples if key in e.reference.spans]
+    return [read(gold) for gold, _ in docs], [read(predicted) for _, predicted in docs]
 
 
 def _fractions(prf: PRF) -> tuple[float, float, float]:
@@ -71,7 +77,11 @@ def _of_spans(key: str, scores: PRF, per_type: dict[str, Any]) -> dict[str, Any]
 
 def _labelled_spans(doc: Doc, key: str) -> tuple[list[str], list[tuple[str, int, int]]]:
     group = aligned_group(doc, key) or ()
-    return [token.text for token in doc], [(s.label_, s.start, s.end) for s in group]
+    return _words(doc), [(s.label_, s.start, s.end) for s in group]
+
+
+def _words(doc: Doc) -> list[str]:
+    return [token.text for token in doc]
 
 
 # --- constituents ---------------------------------------------------------------------------------
@@ -198,11 +208,7 @@ def pp_attachment_score(examples: Iterable[Example], **cfg: Any) -> dict[str, An
     p, r, f: precision, recall and F1 of prepositions with labels.
     per_prep: these scores and the number of gold sites `n` for each preposition in lower case.
     """
-    gold, predicted = [], []
-    for example in examples:
-        if PP_ATTACHMENTS in example.reference.spans:
-            gold.append(_attachments(example.reference))
-            predicted.append(_attachments(example.predicted))
+    gold, predicted = _sides(examples, PP_ATTACHMENTS, _attachments)
     names = [f"pp_attachment_{name}" for name in ("acc", "p", "r", "f", "per_prep")]
     if not gold:
         return dict.fromkeys(names)
@@ -230,8 +236,8 @@ def _measures(attached: PRF, n_shared: int) -> dict[str, float]:
 def _attachments(doc: Doc) -> tuple[list[str], list[tuple[str, str, int]]]:
     """Get the words, and preposition, label and token of each attachment."""
     # Not `lower_`, which is empty in a Doc with a bare Vocab.
-    found = [(a.prep.text.lower(), a.label, a.prep.i) for a in pp_attachments(doc)]
-    return [token.text for token in doc], found
+    attachments = [(a.prep.text.lower(), a.label, a.prep.i) for a in pp_attachments(doc)]
+    return _words(doc), attachments
 
 
 def _prepositions(docs: list, labels: bool) -> list[tuple[list[str], list[Span]]]:
@@ -276,20 +282,14 @@ def srl_score(
     verbs_p, verbs_r, verbs_f, others_p, others_r, others_f: arguments of verbs, and of other
         predicates, if there are `verb_tags`.
     """
-    gold, predicted = [], []
-    for example in examples:
-        if SRL not in example.reference.spans:
-            continue
-        wanted, given = _placed_frames(example.reference), _placed_frames(example.predicted)
-        if predicate_tags is not None:
-            # Predicates without a tag are kept.
-            counted = {"", *predicate_tags}
+    gold, predicted = _sides(examples, SRL, _placed_frames)
+    if predicate_tags is not None:
+        # Predicates without a tag are kept.
+        counted = {"", *predicate_tags}
+        for (_, wanted), (_, given) in zip(gold, predicted, strict=True):
             out = {p for p, frame in wanted if frame.predicate[0].tag_ not in counted}
-            wanted, given = (
-                [pair for pair in side if pair[0] not in out] for side in (wanted, given)
-            )
-        gold.append((example.reference, wanted))
-        predicted.append((example.predicted, given))
+            for side in (wanted, given):
+                side[:] = [pair for pair in side if pair[0] not in out]
     names = ["p", "r", "f", "id_p", "id_r", "id_f", "label_acc"]
     names += ["predicate_p", "predicate_r", "predicate_f", "sense_acc", "per_type"]
     if verb_tags is not None:
@@ -335,39 +335,29 @@ def _of_kind(
 
     A predicted word that is no gold word has its own tag.
     """
-    kept: list[list[DocFrames]] = [[], []]
+    sides: list[list[DocFrames]] = [[], []]
     for (reference, wanted), (doc, given) in zip(gold, predicted, strict=True):
-        texts = [token.text for token in reference]
-        words = [(token.tag_, token.i, token.i + 1) for token in reference]
-        tags = {(start, end): tag for tag, start, end in character_spans(texts, words)}
-        for part, side in zip(kept, ((reference, wanted), (doc, given)), strict=True):
-            part.append(
-                (
-                    side[0],
-                    [
-                        (place, frame)
-                        for place, frame in side[1]
-                        if (tags.get(place, frame.predicate[0].tag_) in verb_tags) == of_verbs
-                    ],
-                )
-            )
-    return kept
+        tags = _tagged(_words(reference), [], [token.tag_ for token in reference])
+        for part, of_doc, pairs in zip(sides, (reference, doc), (wanted, given), strict=True):
+            own_tags = [tags.get(place, frame.predicate[0].tag_) for place, frame in pairs]
+            chosen = [(tag in verb_tags) == of_verbs for tag in own_tags]
+            part.append((of_doc, list(compress(pairs, chosen))))
+    return sides
 
 
-def _placed_frames(doc: Doc) -> list[PlacedFrame]:
+def _placed_frames(doc: Doc) -> DocFrames:
     """Get the frames of `doc`, except those of white space."""
-    found = [(frame, frame.predicate.start, frame.predicate.start + 1) for frame in frames(doc)]
-    placed = character_spans([token.text for token in doc], found)
-    return [((start, end), frame) for frame, start, end in placed]
+    spans = [(frame, frame.predicate.start, frame.predicate.start + 1) for frame in frames(doc)]
+    placed = character_spans(_words(doc), spans)
+    return doc, [((start, end), frame) for frame, start, end in placed]
 
 
 def _token_frames(doc: Doc, pairs: list[PlacedFrame]) -> tuple[list[str], list[TokenFrame]]:
     """Convert a document for `score_token_roles`."""
-    found: list[TokenFrame] = [
+    return _words(doc), [
         (frame.predicate.start, [(a.label, a.span.start, a.span.end) for a in frame.arguments])
         for _, frame in pairs
     ]
-    return [token.text for token in doc], found
 
 
 def _sense_accuracy(

@@ -24,7 +24,7 @@ from spacy.training import Example, validate_get_examples
 from ..classification.calibration import fit_pool
 from ..classification.features import ClassificationData
 from ..errors import StructlearnError
-from ..groups import CONSTITUENT_TAGS, CONSTITUENTS, SRL
+from ..groups import CONSTITUENTS, SRL
 from ..learning.settings import setting
 from ..reading import uncollected
 from ..roles.propositions import (
@@ -41,9 +41,17 @@ from ..trees.heads import COLLINS, HeadRules
 from ..trees.nodes import Brackets
 from ..words.lemmas import Lemmatizer, lemma, lower
 from . import extensions
-from .doc_arrays import PENN_TAGS, DocTrees, gold_trees, has_gold_tokens, warn_of_other_tags
+from .doc_arrays import (
+    PENN_TAGS,
+    DocTrees,
+    gold_trees,
+    has_gold_tokens,
+    is_tagged,
+    missing_for_trees,
+    warn_of_other_tags,
+)
 from .extensions import Frame, constituent_tags, frame_spans, frames, set_spans
-from .extensions.span_groups import scored_group
+from .extensions.span_groups import scored_group, words_of
 from .scorers import srl_score
 from .srl_stages import IDENTIFICATION, ROLES, STAGES, FrameFinder, GoldFrame
 from .training.batch_trainable import BatchTrainable
@@ -207,7 +215,7 @@ class SRLLabeler(BatchTrainable):
         gold: list[GoldFrame | None] = []  # of each word
         pairs = gold_trees(doc, self.name)
         for sentence, _ in pairs:
-            positions = [token.i for token in sentence if not token.is_space]
+            positions = words_of(sentence)
             first = len(gold)
             for frame in map(of_tokens.get, positions):
                 arguments = _in_words(frame, positions, first) if frame else []
@@ -262,9 +270,7 @@ class SRLLabeler(BatchTrainable):
         counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
         for frame in frames:
             if frame.roleset:
-                token = frame.predicate[0]
-                (tag,) = constituent_tags(token.doc, [token.i])
-                base = (self.lemmatizer or lower)(token.text, tag)
+                _, base = self._tag_and_lemma(frame)
                 counts[base, frame.roleset.rpartition(".")[-1]][frame.roleset] += 1
         rolesets: dict[str, dict[str, str]] = {}
         for (base, number), names in sorted(counts.items()):
@@ -278,16 +284,17 @@ class SRLLabeler(BatchTrainable):
 
         Tags of fewer than one in a hundred are left out: most are errors of a tagger.
         """
-        found, wanted = [], self.tags
-        for frame in frames:
-            token = frame.predicate[0]
-            (tag,) = constituent_tags(token.doc, [token.i])
-            if tag not in wanted:
-                found.append((tag, (self.lemmatizer or lower)(token.text, tag)))
-        counts = Counter(tag for tag, _ in found)
-        tags = {tag for tag, n in counts.items() if n >= RARE_TAGS * len(found)}
-        lemmas = {base for tag, base in found if tag in tags}
+        verbs = self.tags
+        others = [pair for pair in map(self._tag_and_lemma, frames) if pair[0] not in verbs]
+        counts = Counter(tag for tag, _ in others)
+        tags = {tag for tag, n in counts.items() if n >= RARE_TAGS * len(others)}
+        lemmas = {base for tag, base in others if tag in tags}
         return {"tags": sorted(tags), "lemmas": sorted(lemmas)}
+
+    def _tag_and_lemma(self, frame: Frame) -> tuple[str, str]:
+        token = frame.predicate[0]
+        (tag,) = constituent_tags(token.doc, [token.i])
+        return tag, (self.lemmatizer or lower)(token.text, tag)
 
     def _strings(self) -> Iterable[str]:
         yield PREDICATE
@@ -397,13 +404,9 @@ class SRLLabeler(BatchTrainable):
 
     def _check(self, doc: Doc) -> None:
         """Raise StructlearnError for a Doc without trees, or without tags."""
-        missing = f'doc.spans["{CONSTITUENTS}"]'
-        if CONSTITUENTS in doc.spans:
-            tagged = CONSTITUENT_TAGS in doc.spans or doc.has_annotation("TAG")
-            if tagged or not doc.spans[CONSTITUENTS]:
-                return
-            missing = f"token.tag_ next to {missing}"
-        raise StructlearnError("SL026", component=self.name, missing=missing, text=doc.text[:40])
+        if missing := missing_for_trees(doc):
+            text = doc.text[:40]
+            raise StructlearnError("SL026", component=self.name, missing=missing, text=text)
 
     def set_annotations(self, docs: Sequence[Doc], readings: Sequence[FrameReading]) -> None:
         """Write the frames of each Doc to its span group, replacing existing ones."""
@@ -414,8 +417,7 @@ class SRLLabeler(BatchTrainable):
 def _annotated(example: Example) -> Doc:
     """Get a Doc with the gold frames and, if the predicted Doc has any, with predicted trees."""
     predicted, reference = example.predicted, example.reference
-    tagged = CONSTITUENT_TAGS in predicted.spans or predicted.has_annotation("TAG")
-    parsed = CONSTITUENTS in predicted.spans and tagged and has_gold_tokens(example)
+    parsed = CONSTITUENTS in predicted.spans and is_tagged(predicted) and has_gold_tokens(example)
     if SRL not in reference.spans or not parsed:
         return reference
     doc = predicted.copy()

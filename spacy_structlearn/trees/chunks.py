@@ -29,6 +29,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .labels import labels_of
+from .placed import PlacedNode, placed_nodes
 from .tree import Tree
 
 
@@ -67,98 +68,95 @@ def base_noun_phrases(tree: Tree, labels: ChunkLabels = PENN) -> list[tuple[int,
     Each is (start, end) in tokens, end exclusive. labels: the labels of the treebank. The rules are
     at the top of this module.
     """
-    sizes, complex_nodes = _measure(tree, labels)
+    nodes = placed_nodes(tree)
+    complex_nodes = _complex_nodes(nodes, labels)
     chunks: list[tuple[int, int]] = []
-    # Phrases to search, the leftmost on top: (node, its first token, whether in a noun phrase).
-    stack = [(tree, 0, False)]
+    # Phrases to search, the leftmost on top: the node, and whether it is in a noun phrase.
+    stack = [(nodes[0], False)]
     while stack:
-        node, start, inside = stack.pop()
+        node, inside = stack.pop()
         if node.word is not None:
             if node.label in labels.possessives:
-                chunks.append((start, start + 1))
+                chunks.append((node.start, node.end))
             continue
         nominal = node.label in labels.noun_phrases or node.label in labels.parts
-        children = _children(node, complex_nodes, labels) if nominal else list(node.children)
-        starts = [start]
-        for child in children:
-            starts.append(starts[-1] + sizes[id(child)])
+        children = _children(node, complex_nodes, labels) if nominal else node.children
         first = stop = 0
         if node.label in labels.noun_phrases or (nominal and not inside):
             stop = _end_of_chunk(children, complex_nodes, labels)
             first = _begin_of_chunk(children[:stop], complex_nodes, labels)
-            begin = starts[first]
-            if first and _possessive(children[first - 1], labels):
-                begin -= 1
             if first < stop:
-                chunks.append((begin, starts[stop]))
-        searched = list(zip(children, starts, strict=False))
-        stack.extend((child, at, nominal) for child, at in searched[:first] + searched[stop:])
+                begin = children[first].start
+                if first and _possessive(children[first - 1], labels):
+                    begin -= 1
+                chunks.append((begin, children[stop - 1].end))
+        stack.extend((child, nominal) for child in children[:first] + children[stop:])
     return _without_overlap(chunks)
 
 
-def _measure(tree: Tree, labels: ChunkLabels) -> tuple[dict[int, int], set[int]]:
-    """Return the number of tokens of each node, and the complex nodes, which are or contain a noun
-    phrase or clause, both by the id of the node.
-    """
+def _complex_nodes(nodes: list[PlacedNode], labels: ChunkLabels) -> set[PlacedNode]:
+    """Return the nodes of a tree that are or contain a noun phrase or clause."""
     breaking = labels.noun_phrases | labels.clauses
-    sizes: dict[int, int] = {}
-    complex_nodes: set[int] = set()
-    joined: set[int] = set()  # phrases that are one word split at its hyphens
-    for node in reversed(list(tree.subtrees())):
-        key = id(node)
-        if node.word is not None:
-            sizes[key] = 1
-            continue
+    complex_nodes: set[PlacedNode] = set()
+    joined: set[PlacedNode] = set()  # phrases that are one word split at its hyphens
+    for node in reversed(nodes):
         children = node.children
-        sizes[key] = sum(sizes[id(child)] for child in children)
+        if node.word is not None:
+            continue
         if node.label not in labels.noun_phrases and (
             any(child.label in labels.hyphens for child in children)
-            or (len(children) == 1 and id(children[0]) in joined)
+            or (len(children) == 1 and children[0] in joined)
         ):
-            joined.add(key)
-        elif node.label in breaking or any(id(child) in complex_nodes for child in children):
-            complex_nodes.add(key)
-    return sizes, complex_nodes
+            joined.add(node)
+        elif node.label in breaking or any(child in complex_nodes for child in children):
+            complex_nodes.add(node)
+    return complex_nodes
 
 
-def _children(node: Tree, complex_nodes: set[int], labels: ChunkLabels) -> list[Tree]:
+def _children(
+    node: PlacedNode, complex_nodes: set[PlacedNode], labels: ChunkLabels
+) -> list[PlacedNode]:
     """Return the children, where complex parts are replaced by their children (rule 6)."""
-    children: list[Tree] = []
+    children: list[PlacedNode] = []
     stack = list(reversed(node.children))
     while stack:
         child = stack.pop()
-        if id(child) in complex_nodes and child.label in labels.parts:
+        if child in complex_nodes and child.label in labels.parts:
             stack.extend(reversed(child.children))
         else:
             children.append(child)
     return children
 
 
-def _end_of_chunk(children: list[Tree], complex_nodes: set[int], labels: ChunkLabels) -> int:
+def _end_of_chunk(
+    children: list[PlacedNode], complex_nodes: set[PlacedNode], labels: ChunkLabels
+) -> int:
     """Return the number of children up to the head and the words after it; 0 without a head
     (rules 1 to 3).
     """
     outside = labels.separators | labels.possessives
     heads = labels.heads | labels.parts
     for i in reversed(range(len(children))):
-        if children[i].label in heads and id(children[i]) not in complex_nodes:
+        if children[i].label in heads and children[i] not in complex_nodes:
             stop = i + 1
             while stop < len(children) and _is_word(children[stop], outside):
                 stop += 1
             return stop
-    if all(id(child) not in complex_nodes or _possessive(child, labels) for child in children):
+    if all(child not in complex_nodes or _possessive(child, labels) for child in children):
         for i in reversed(range(len(children))):
-            if id(children[i]) in complex_nodes:
+            if children[i] in complex_nodes:
                 return 0
             if _is_word(children[i], outside) or children[i].label in labels.modifiers:
                 return i + 1
     return 0
 
 
-def _begin_of_chunk(children: list[Tree], complex_nodes: set[int], labels: ChunkLabels) -> int:
+def _begin_of_chunk(
+    children: list[PlacedNode], complex_nodes: set[PlacedNode], labels: ChunkLabels
+) -> int:
     """Return the index after the last complex child or after opening brackets (rules 4 and 5)."""
     for i in reversed(range(len(children))):
-        if id(children[i]) in complex_nodes:
+        if children[i] in complex_nodes:
             return i + 1
     first = 0
     while first < len(children) and children[first].label in labels.openers:
@@ -166,11 +164,11 @@ def _begin_of_chunk(children: list[Tree], complex_nodes: set[int], labels: Chunk
     return first
 
 
-def _is_word(node: Tree, outside: frozenset[str]) -> bool:
+def _is_word(node: PlacedNode, outside: frozenset[str]) -> bool:
     return node.word is not None and node.label not in outside
 
 
-def _possessive(node: Tree, labels: ChunkLabels) -> bool:
+def _possessive(node: PlacedNode, labels: ChunkLabels) -> bool:
     """Whether the phrase ends in a possessive marker."""
     while node.children:
         node = node.children[-1]
@@ -179,8 +177,8 @@ def _possessive(node: Tree, labels: ChunkLabels) -> bool:
 
 def _without_overlap(chunks: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Sort chunks, and drop single possessive markers that begin a chunk."""
-    kept: list[tuple[int, int]] = []
+    apart: list[tuple[int, int]] = []
     for start, end in sorted(chunks, key=lambda chunk: (chunk[0], -chunk[1])):
-        if not kept or start >= kept[-1][1]:
-            kept.append((start, end))
-    return kept
+        if not apart or start >= apart[-1][1]:
+            apart.append((start, end))
+    return apart

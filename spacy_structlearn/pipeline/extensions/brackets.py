@@ -16,7 +16,7 @@ from spacy.tokens import Doc, Span, SpanGroup
 from ...errors import NonConstituentException
 from ...groups import CONSTITUENT_TAGS, CONSTITUENTS, PARSE_FAILURES
 from ...trees.tree import Tree
-from .span_groups import aligned_group, group_scores, lower_bound
+from .span_groups import aligned_group, group_scores, lower_bound, spans_from, words_of
 
 ROOT = "TOP"  # the label above the tree, as in `trees.normalize`
 CUT = "cut"  # label in `doc._.parse_failures` of a sentence that was parsed in pieces
@@ -184,14 +184,11 @@ def constituent_tags(doc: Doc, positions: Sequence[int]) -> list[str]:
 
     positions: indices of tokens, ascending.
     """
-    tags = {}
+    tags: dict[int, str] = {}
     group = aligned_group(doc, CONSTITUENT_TAGS)
     if group is not None and len(positions):
-        for index in range(lower_bound(group, positions[0], positions[0] + 1), len(group)):
-            tag = group[index]
-            if tag.start > positions[-1]:
-                break
-            tags[tag.start] = tag.label_
+        first = lower_bound(group, positions[0], positions[0] + 1)
+        tags = {tag.start: tag.label_ for tag in spans_from(group, first, positions[-1] + 1)}
     return [tags.get(i) or doc[i].tag_ or UNKNOWN_TAG for i in positions]
 
 
@@ -256,15 +253,12 @@ def _escaped(text: str) -> str:
 
 
 def _tree(node: _Constituent, escape: Callable[[str], str] = str) -> Tree:
-    positions = [i for i in range(node.start, node.end) if not node.doc[i].is_space]
+    positions = words_of(node.doc[node.start : node.end])
     words = [escape(node.doc[i].text) for i in positions]
     tags = [escape(tag) for tag in constituent_tags(node.doc, positions)]
     spans = []
-    for index in range(node.first, len(node.group)):
-        bracket = node.group[index]
-        if bracket.start >= node.end:
-            break
-        start, end = (bisect_left(positions, place) for place in (bracket.start, bracket.end))
+    for bracket in spans_from(node.group, node.first, node.end):
+        start, end = (bisect_left(positions, token) for token in (bracket.start, bracket.end))
         spans.append((bracket.label_, start, end))
     if node.first == node.last and len(words) > 1:
         spans.insert(0, (ROOT, 0, len(words)))

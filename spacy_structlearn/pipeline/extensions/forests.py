@@ -32,7 +32,14 @@ from ..doc_arrays import (
     read_brackets,
     read_tokens,
 )
-from .span_groups import STORED_SPAN, aligned_group, lower_bound, stored_groups, stored_spans
+from .span_groups import (
+    STORED_SPAN,
+    aligned_group,
+    lower_bound,
+    spans_from,
+    stored_groups,
+    stored_spans,
+)
 
 TOKENS = 2**16  # how many are in a forest, except if there are more in one Doc
 
@@ -90,11 +97,8 @@ def doc_forest(
                 found += [(s.label, first + s.start, first + s.end) for s in group]
             elif len(tokens.positions):
                 begin, last = tokens.positions[[0, -1]].tolist()
-                for index in range(lower_bound(group, begin, len(doc)), len(group)):
-                    own = group[index]
-                    if own.start > last:
-                        break
-                    found.append((own.label, own.start, own.end))
+                inside = spans_from(group, lower_bound(group, begin, len(doc)), last + 1)
+                found += [(s.label, s.start, s.end) for s in inside]
         return Spans.of(found)
 
     def column(name: str) -> Coded:

@@ -19,6 +19,7 @@ from ...matching.search import count, matches
 from ...matching.tregex import parsed
 from ...trees.heads import HeadRules
 from .forests import DocForest, StoredForests, doc_forest, doc_forests
+from .span_groups import bounds
 
 PatternType: TypeAlias = "str | Sequence[Mapping[str, Any]]"
 OnMatch: TypeAlias = "Callable[[ConstituentMatcher, Doc, int, list[tuple[int, list[Span]]]], Any]"
@@ -109,10 +110,8 @@ class ConstituentMatcher:
         is not negated, in the order of the pattern, with the label of the node.
         Raises StructlearnError if the Doc has no trees.
         """
-        if isinstance(doclike, Span):
-            doc, span, start, end = doclike.doc, doclike, doclike.start, doclike.end
-        else:
-            doc, span, start, end = doclike, None, 0, len(doclike)
+        doc, start, end = bounds(doclike)
+        span = doclike if isinstance(doclike, Span) else None
         found = [
             (key, [Span(doc, begin, stop, label=label) for label, begin, stop in nodes])
             for _, key, nodes in self._matches(doc_forest([doc], self._names(), self._rules, span))

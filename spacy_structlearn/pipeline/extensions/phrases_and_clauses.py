@@ -6,10 +6,10 @@ The rules that find clauses are in `roles.clauses`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from spacy.tokens import Doc, Span, Token
+from spacy.tokens import Doc, Span, SpanGroup, Token
 
 from ...errors import StructlearnError
 from ...groups import CONSTITUENTS
@@ -18,7 +18,7 @@ from ...roles.propositions import Argument
 from ...trees.tree import Span as Bracket
 from .brackets import sentences, tree
 from .roles import srl
-from .span_groups import aligned_group, lower_bound
+from .span_groups import aligned_group, bounds, lower_bound, spans_from, words_of
 
 ALL, MAXIMAL, MINIMAL = "all", "maximal", "minimal"
 
@@ -37,35 +37,23 @@ def phrases(part: Doc | Span, *labels: str, which: str = ALL) -> tuple[Span, ...
     """
     if which not in (ALL, MAXIMAL, MINIMAL):
         raise StructlearnError("SL180", value=which, known=", ".join((ALL, MAXIMAL, MINIMAL)))
-    found = list(dict.fromkeys(_labelled(part, frozenset(labels))))
+    spans = list(dict.fromkeys(_labelled(part, frozenset(labels))))
     if which == MAXIMAL:
-        end = -1
-        kept = []
-        for span in found:
-            if span.end > end:
-                kept.append(span)
-                end = span.end
-        found = kept
+        ends = accumulate((span.end for span in spans), max, initial=-1)
+        spans = [span for span, end in zip(spans, ends, strict=False) if span.end > end]
     elif which == MINIMAL:
-        last = found[-1:]
-        found = [span for span, after in pairwise(found) if after.start >= span.end] + last
-    return tuple(found)
+        last = spans[-1:]
+        spans = [span for span, after in pairwise(spans) if after.start >= span.end] + last
+    return tuple(spans)
 
 
 def _labelled(part: Doc | Span, labels: frozenset[str]) -> Iterator[Span]:
     """Iterate over the brackets with these labels within a Doc or Span, in pre-order."""
-    doc, start, end = _bounds(part)
-    group = aligned_group(doc, CONSTITUENTS) or ()
-    for index in range(lower_bound(group, start, len(doc)) if group else 0, len(group)):
-        span = group[index]
-        if span.start >= end:
-            break
+    doc, start, end = bounds(part)
+    group = aligned_group(doc, CONSTITUENTS) or SpanGroup(doc)
+    for span in spans_from(group, lower_bound(group, start, len(doc)), end):
         if span.end <= end and (not labels or span.label_ in labels):
             yield span
-
-
-def _bounds(part: Doc | Span) -> tuple[Doc, int, int]:
-    return (part, 0, len(part)) if isinstance(part, Doc) else (part.doc, part.start, part.end)
 
 
 # --- clauses --------------------------------------------------------------------------------------
@@ -109,7 +97,7 @@ def clauses(part: Doc | Span) -> tuple[Clause, ...]:
     Of a Span, get the clauses within it. The trees must have the labels of the Penn Treebank. Empty
     if no parser has run. Raises StructlearnError if the frames are malformed.
     """
-    doc, start, end = _bounds(part)
+    doc, start, end = bounds(part)
     if CONSTITUENTS not in doc.spans or start == end:
         return ()
     whole = isinstance(part, Doc) or not doc.has_annotation("SENT_START")
@@ -127,7 +115,7 @@ def _clauses_of(sentence: Span) -> Iterator[Clause]:
     if top is None:
         return
     doc = sentence.doc
-    tokens = [token.i for token in sentence if not token.is_space]
+    tokens = words_of(sentence)
     words = {token: word for word, token in enumerate(tokens)}
 
     def arguments(verb: int) -> Iterator[Argument]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import repeat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import repeat, takewhile
 from typing import Any
 
 import numpy as np
@@ -212,6 +212,23 @@ def lower_bound(group: SpanGroup, start: int, end: int) -> int:
         return span.start, -span.end
 
     return bisect_left(range(len(group)), (start, -end), key=place)
+
+
+def spans_from(group: SpanGroup, index: int, end: int) -> Iterator[Span]:
+    """Iterate over the spans from an index on that start before `end`; `group` is sorted."""
+    return takewhile(
+        lambda span: span.start < end, map(group.__getitem__, range(index, len(group)))
+    )
+
+
+def bounds(part: Doc | Span) -> tuple[Doc, int, int]:
+    """Get the Doc, and the tokens where the part of it starts and ends."""
+    return (part, 0, len(part)) if isinstance(part, Doc) else (part.doc, part.start, part.end)
+
+
+def words_of(part: Doc | Span) -> list[int]:
+    """Get the indices in the Doc of the tokens that are not white space."""
+    return [token.i for token in part if not token.is_space]
 
 
 # --- stored spans ---------------------------------------------------------------------------------
