@@ -22,6 +22,7 @@ needs_pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes 
 @pytest.fixture
 def small_bounds(monkeypatch):
     monkeypatch.setattr(reading, "EXPANDED", 1 << 20)
+    monkeypatch.setattr(reading, "RATIO", 10)
 
 
 def special(kind, path, monkeypatch):
