@@ -111,7 +111,6 @@ class AdaptationTrainer(TreebankTrainer[LatentGrammarSettings]):
         return {"counts": [list(level.counts) for level in self._levels]}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Set what `state` returned."""
         self._levels = list(map(copy, self._levels))
         for level, (places, values) in zip(self._levels, state["counts"], strict=True):
             counts = np.zeros(int(level.layout.starts[-1]), dtype=np.float32)
@@ -289,8 +288,7 @@ def uses(level: Level) -> Vector:
     top, child = level.entry_states("unary")[1].T
     parents, children = np.concatenate([parent, parent, top]), np.concatenate([left, right, child])
     binary, unary = level.entries.values.astype(np.float64), level.unary[level.unary != 0]
-    total = np.bincount(np.append(parent, top), np.append(binary, unary), level.size)
-    values = np.concatenate([binary, binary, unary]) / total[parents]
+    values = np.concatenate([binary, binary, unary]) / level.sums()[parents]
     step = csr_array((values, (children, parents)), (level.size, level.size))
     now = np.zeros(level.size)
     now[level.root_states] = level.root / level.root.sum()

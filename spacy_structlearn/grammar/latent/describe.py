@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .em import sums_by_parent
 from .model import LatentGrammar
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ def is_conditional(grammar: Grammar) -> bool:
     arrays = (level.entries.values, level.unary, level.root, words.own, words.rows)
     if any(array.max(initial=0) > _LARGEST for array in arrays):
         return True
-    sums, *_ = sums_by_parent(level, level.binary, level.unary)
+    sums = level.sums()
     return bool((np.abs(sums[sums > 0] - 1) > _ROUNDED).any())
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...arrays import cumulative
 from ...errors import StructlearnError
 from ...parallel.shards import Pool, make_engine, split
 from ..treebank.data import TreebankData
@@ -179,7 +180,19 @@ def m_step(
 ) -> Level:
     """Relative frequencies (equation 5); all zeros for a substate that is never used."""
     level = Level.zeros(data.rules, substates, ancestors)
-    total, parents, widths = sums_by_parent(level, counts.binary, counts.unary)
+    parents: list[NDArray[np.int64]] = []
+    widths: list[NDArray[np.int64]] = []
+    sums: list[NDArray[np.float64]] = []
+    for array, rules in ((counts.binary, data.rules.binary), (counts.unary, data.rules.unary)):
+        # A row of a block has the rules of one substate.
+        width = substates[rules[:, 1:]].astype(np.int64).prod(axis=1)
+        widths.append(np.repeat(width, substates[rules[:, 0]]))
+        parents.append(substate_columns(rules[:, 0], substates)[1])
+        starts = cumulative(widths[-1])[:-1]
+        sums.append(
+            np.add.reduceat(array, starts, dtype=np.float64) if len(starts) else np.zeros(0)
+        )
+    total = np.bincount(np.concatenate(parents), np.concatenate(sums), level.size)
     inverse = np.divide(1.0, total, out=np.zeros(level.size), where=total > LEAST)
     blocks = (level.binary, level.unary)
     for values, array, parent, width in zip(blocks, counts, parents, widths, strict=False):
@@ -187,32 +200,6 @@ def m_step(
         values[values < LEAST] = 0
     level.root[:] = counts.root / counts.root.sum()
     return level
-
-
-def sums_by_parent(
-    level: Level, binary: NDArray[np.floating], unary: NDArray[np.floating]
-) -> tuple[NDArray[np.float64], list[NDArray[np.int64]], list[NDArray[np.int64]]]:
-    """Add up values of refined binary and unary rules, in the layout of `level`, by their parents.
-
-    Returns the sums, float64 (level.size), and for both kinds of rules the parent and the length of
-    each row of their blocks.
-    """
-    parents: list[NDArray[np.int64]] = []
-    widths: list[NDArray[np.int64]] = []
-    sums = []
-    for array, rules in ((binary, level.rules.binary), (unary, level.rules.unary)):
-        height = level.substates[rules[:, 0]].astype(np.int64)
-        width = np.repeat(level.substates[rules[:, 1:]].astype(np.int64).prod(axis=1), height)
-        parents.append(substate_columns(rules[:, 0], level.substates)[1])
-        widths.append(width)
-        starts = np.cumsum(width) - width
-        sums.append(
-            np.add.reduceat(array, starts, dtype=np.float64) if len(starts) else np.zeros(0)
-        )
-    total: NDArray[Any] = np.bincount(
-        np.concatenate(parents), np.concatenate(sums), minlength=level.size
-    )
-    return total, parents, widths
 
 
 def treebank_grammar(data: TreebankData, settings: LexiconSettings | None = None) -> LatentGrammar:

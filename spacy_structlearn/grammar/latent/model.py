@@ -145,6 +145,13 @@ class Level:
         rule, substates = self.entry_substates(kind)
         return rule, self.offsets[getattr(self.rules, kind)[rule]] + substates
 
+    def sums(self) -> NDArray[np.float64]:
+        """The sum of the binary and unary rules of each substate, float64 (size)."""
+        parents = [self.entry_states(kind)[1][:, 0] for kind in ("binary", "unary")]
+        values = np.append(self.entries.values, self.unary[self.unary != 0])
+        total: NDArray[Any] = np.bincount(np.concatenate(parents), values, self.size)
+        return total
+
     @property
     def root_states(self) -> NDArray[np.int64]:
         """The substates of the root rules among those of all symbols, as `root`."""
@@ -375,7 +382,6 @@ class LatentGrammar(Stored):
         return self.with_levels(levels, words, storage=storage)
 
     def to_fields(self) -> tuple[int, dict[str, Any]]:
-        """See `Stored`; `storage` says how probabilities are written."""
         store = self.storage
         fields: dict[str, Any] = {
             "tags": self.symbols.tags,

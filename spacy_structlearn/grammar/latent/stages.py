@@ -193,7 +193,6 @@ class StagedTrainer(TreebankTrainer[S]):
         }
 
     def restore(self, state: dict[str, Any]) -> bool | None:
-        """Set what `state` returned."""
         super().restore(state)
         self._grammars = [np.asarray(grammar, dtype=np.uint8) for grammar in state["grammars"]]
         if len(self._grammars) > self.n_grammars:

@@ -228,7 +228,6 @@ class LatentGrammarTrainer(TreebankTrainer[LatentGrammarSettings]):
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Set what `state` returned."""
         stored = [self._read(part) for part in state["levels"]]
         current, fields = None, state["current"]
         if fields is not None:

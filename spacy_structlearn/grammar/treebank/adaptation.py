@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ...arrays import cumulative, ranges
 from ...words.signatures import SIGNATURES, registered
 from .data import TreebankData
-from .estimation import UNSEEN
+from .estimation import UNSEEN, number_signatures, signature_chain
 from .lexicon import Backoff, Lexicon, LexiconLevel
 from .settings import LexiconSettings
 from .symbols import substate_columns
@@ -91,19 +91,12 @@ class LexiconAdapter:
         old = self._old
         function = registered(SIGNATURES, "signature", old.signature)
         numbers = {name: i for i, name in enumerate(old.signatures)}
-        chains, above = {}, []
+        chains: dict[int, tuple[str, ...]] = {}
+        above: list[str | None] = []
         for form in np.flatnonzero(is_new).tolist():
-            chain = tuple(
-                dict.fromkeys(function(data.forms[form], bool(data.initial[form]), index))
-            )
-            chain = chains[form] = chain if settings.hierarchical else chain[:1]
-            if not rare[form]:
-                continue
-            for name, parent in zip(chain, (*chain[1:], None), strict=False):
-                if name in numbers:
-                    break
-                numbers[name] = len(numbers)
-                above.append(parent)
+            chains[form] = signature_chain(function, settings, data, form, index)
+            if rare[form]:
+                above += number_signatures(numbers, chains[form])
         self._signatures = tuple(numbers)
         unknown = len(numbers)
         parents = [unknown if name is None else numbers[name] for name in above]

@@ -25,13 +25,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...arrays import cumulative
-from ...words.signatures import SIGNATURES
+from ...words.signatures import SIGNATURES, Signature
 from .data import TreebankData
 from .lexicon import Backoff, Lexicon, LexiconLevel
 from .settings import LexiconSettings
 from .symbols import substate_columns
 
 UNSEEN = 0.001  # simple lexicon: probability of an unseen signature under every tag
+
+
+def signature_chain(
+    function: Signature,
+    settings: LexiconSettings,
+    data: TreebankData,
+    form: int,
+    known: dict[str, int],
+) -> tuple[str, ...]:
+    """The signatures of a form, from fine to coarse: only the first unless `hierarchical`."""
+    chain = dict.fromkeys(function(data.forms[form], bool(data.initial[form]), known))
+    return tuple(chain) if settings.hierarchical else tuple(chain)[:1]
+
+
+def number_signatures(numbers: dict[str, int], chain: Sequence[str]) -> list[str | None]:
+    """Number the new signatures of a chain. Returns the next coarser one of each of them."""
+    above: list[str | None] = []
+    for name, parent in zip(chain, (*chain[1:], None), strict=False):
+        if name in numbers:
+            break
+        numbers[name] = len(numbers)
+        above.append(parent)
+    return above
 
 
 class LexiconLearner:
@@ -63,20 +86,11 @@ class LexiconLearner:
         function = SIGNATURES.get(settings.signature)
         rows: dict[str, int] = {}
         parents: list[str | None] = []
-
-        def row(text: str, initial: bool) -> int:
-            chain = tuple(dict.fromkeys(function(text, initial, self._index)))
-            chain = chain if settings.hierarchical else chain[:1]
-            for name, parent in zip(chain, (*chain[1:], None), strict=True):
-                if name in rows:
-                    break
-                rows[name] = len(rows)
-                parents.append(parent)
-            return rows[chain[0]] if chain else -1
-
         of_form = np.full(len(data.forms), -1, dtype=np.int64)
         for form in np.unique(data.pairs[rare, 1]).tolist():
-            of_form[form] = row(data.forms[form], bool(data.initial[form]))
+            chain = signature_chain(function, settings, data, form, self._index)
+            parents += number_signatures(rows, chain)
+            of_form[form] = rows[chain[0]] if chain else -1
         backoff = np.full(len(self.words), -1)
         if settings.word_backoff == "signature" and self._smoothed:
             # The signature is that of the word within sentences, if it was ever seen there.

@@ -10,7 +10,7 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
 from spacy_structlearn.grammar.latent.adaptation import uses
-from spacy_structlearn.grammar.latent.em import sums_by_parent, treebank_grammar
+from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.latent.model import product
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.grammar.spans.settings import SpanGrammarSettings
@@ -41,10 +41,6 @@ def adapter(old, data, strength, settings=SETTINGS):
 
 def adapted(*arguments, **more):
     return finish(adapter(*arguments, **more))[0].parameters()
-
-
-def sums(level):
-    return sums_by_parent(level, level.binary, level.unary)[0]
 
 
 def test_uses_in_a_treebank_grammar_are_those_in_the_treebank():
@@ -86,7 +82,7 @@ def test_probabilities_sum_to_one(old):
         found = adapted(old, data, 50)
         assert len(found.levels) == len(old.levels)
         for level in found.levels:
-            total = sums(level)
+            total = level.sums()
             assert total[total > 0] == pytest.approx(1, abs=1e-4)
             assert level.root.sum() == pytest.approx(1, abs=1e-4)
 
