@@ -274,6 +274,11 @@ class Spans(NamedTuple):
         )
 
 
+def ids_of_spans(spans: Iterable[Span], first: int = 0) -> list[tuple[int, int, int]]:
+    """Return (label, start, end) of spans. first: the number of tokens before their Doc."""
+    return [(span.label, first + span.start, first + span.end) for span in spans]
+
+
 CodedIds = Callable[[NDArray[np.uint64]], Coded]
 
 
@@ -341,14 +346,10 @@ class DocTrees:
                 is_joined = [(span.start, span.end) in joined for span in group]
                 rows = np.flatnonzero(~np.array(is_joined, dtype=bool))
                 begins += [first + piece.start for piece in pieces(doc)]
-            own = [(span.label, first + span.start, first + span.end) for span in group]
-            spans += map(own.__getitem__, rows.tolist())
+            spans += map(ids_of_spans(group, first).__getitem__, rows.tolist())
             # Without probabilities, brackets are certain.
             probabilities.append(np.ones(len(rows)) if scores is None else scores[rows])
-            tags += [
-                (tag.label, first + tag.start, first + tag.end)
-                for tag in aligned_group(doc, CONSTITUENT_TAGS) or ()
-            ]
+            tags += ids_of_spans(aligned_group(doc, CONSTITUENT_TAGS) or (), first)
             self.scored[number] = scores is not None
         brackets, coded = Spans.of(spans), coded_ids(docs)
         indices = tokens.indices

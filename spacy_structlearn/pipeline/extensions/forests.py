@@ -29,6 +29,7 @@ from ..doc_arrays import (
     Spans,
     Tokens,
     coded_ids,
+    ids_of_spans,
     read_brackets,
     read_tokens,
 )
@@ -94,11 +95,11 @@ def doc_forest(
                 if key == CONSTITUENTS and len(doc):
                     raise StructlearnError("SL020", text=doc.text[:40])
             elif span is None:
-                found += [(s.label, first + s.start, first + s.end) for s in group]
+                found += ids_of_spans(group, first)
             elif len(tokens.positions):
                 begin, last = tokens.positions[[0, -1]].tolist()
                 inside = spans_from(group, lower_bound(group, begin, len(doc)), last + 1)
-                found += [(s.label, s.start, s.end) for s in inside]
+                found += ids_of_spans(inside)
         return Spans.of(found)
 
     def column(name: str) -> Coded:

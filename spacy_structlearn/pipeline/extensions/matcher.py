@@ -6,8 +6,7 @@ Docs, or the stored Docs of a DocBin, are read as arrays, and many are searched 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from spacy.tokens import Doc, DocBin, Span
 from spacy.util import registry
@@ -26,6 +25,14 @@ OnMatch: TypeAlias = "Callable[[ConstituentMatcher, Doc, int, list[tuple[int, li
 COLLINS = "spacy_structlearn.collins_head_rules.v1"
 
 
+class _Row(NamedTuple):
+    """The patterns of a key, as given and compiled, and what is called with their matches."""
+
+    given: list[PatternType]
+    compiled: list[Pattern]
+    on_match: OnMatch | None
+
+
 class ConstituentMatcher:
     """Finds nodes of trees by their labels and words, and by their relations.
 
@@ -41,23 +48,21 @@ class ConstituentMatcher:
     def __init__(self, vocab: Vocab, *, head_rules: str | HeadRules = COLLINS):
         self.vocab, self.head_rules = vocab, head_rules
         self._rules = _head_rules(head_rules)
-        self._patterns: dict[int, list[PatternType]] = {}
-        self._compiled: dict[int, list[Pattern]] = {}
-        self._callbacks: dict[int, OnMatch | None] = {}
+        self._rows: dict[int, _Row] = {}
 
     def __reduce__(self) -> tuple[object, ...]:
-        patterns = [(key, own, self._callbacks[key]) for key, own in self._patterns.items()]
-        return _restored, (self.vocab, self.head_rules, patterns)
+        rows = [(key, row.given, row.on_match) for key, row in self._rows.items()]
+        return _restored, (self.vocab, self.head_rules, rows)
 
     def __len__(self) -> int:
-        return len(self._patterns)
+        return len(self._rows)
 
     def __contains__(self, key: str | int) -> bool:
         return self.has_key(key)
 
     def has_key(self, key: str | int) -> bool:
         """Check whether there are patterns with this key."""
-        return self._key(key) in self._patterns
+        return self._key(key) in self._rows
 
     def add(
         self, key: str | int, patterns: Iterable[PatternType], *, on_match: OnMatch | None = None
@@ -71,37 +76,33 @@ class ConstituentMatcher:
         if isinstance(patterns, str):
             patterns = [patterns]
         patterns = list(patterns)
-        own = [
+        read = [
             compiled(dicts)
             for pattern in patterns
             for dicts in (parsed(pattern) if isinstance(pattern, str) else [pattern])
         ]
         number = self.vocab.strings.add(key) if isinstance(key, str) else key
-        self._patterns.setdefault(number, []).extend(patterns)
-        self._compiled.setdefault(number, []).extend(own)
-        self._callbacks[number] = on_match
+        before = self._rows.get(number, _Row([], [], None))
+        self._rows[number] = _Row(before.given + patterns, before.compiled + read, on_match)
 
     def remove(self, key: str | int) -> None:
         """Remove the patterns with this key. Raises StructlearnError if the key is unknown."""
         number = self._key(key)
-        if number not in self._patterns:
+        if number not in self._rows:
             strings = self.vocab.strings
             known = ", ".join(
                 strings[own] if own in strings else str(own)  # type: ignore[operator] # of hashes, too
-                for own in self._patterns
+                for own in self._rows
             )
             raise StructlearnError("SL703", key=key, known=known)
-        for table in (self._patterns, self._compiled, self._callbacks):
-            del table[number]
+        del self._rows[number]
 
     def get(
         self, key: str | int, default: Any = None
     ) -> tuple[OnMatch | None, list[PatternType]] | Any:
         """Get the callback and the patterns with this key."""
-        number = self._key(key)
-        if number not in self._patterns:
-            return default
-        return self._callbacks[number], list(self._patterns[number])
+        row = self._rows.get(self._key(key))
+        return default if row is None else (row.on_match, list(row.given))
 
     def __call__(self, doclike: Doc | Span) -> list[tuple[int, list[Span]]]:
         """Find all matches in a Doc, or those that lie within a Span.
@@ -118,7 +119,7 @@ class ConstituentMatcher:
             if all(start <= begin and stop <= end for _, begin, stop in nodes)
         ]
         for number, (key, _) in enumerate(found):
-            if (on_match := self._callbacks[key]) is not None:
+            if (on_match := self._rows[key].on_match) is not None:
                 on_match(self, doc, number, found)
         return found
 
@@ -143,7 +144,7 @@ class ConstituentMatcher:
         Matches are not enumerated, which is faster than `search`. Raises StructlearnError if a Doc
         has no trees.
         """
-        total = dict.fromkeys(self._compiled, 0)
+        total = dict.fromkeys(self._rows, 0)
         keys, patterns = self._all_patterns()
         for trees in self._forests(docs):
             for key, number in zip(keys, count(trees.forest, patterns), strict=True):
@@ -172,23 +173,23 @@ class ConstituentMatcher:
                 yield doc, keys[pattern], nodes[bounds[number] : bounds[number + 1]]
 
     def _all_patterns(self) -> tuple[list[int], list[Pattern]]:
-        keys = [key for key, own in self._compiled.items() for _ in own]
-        return keys, list(chain.from_iterable(self._compiled.values()))
+        pairs = [(key, pattern) for key, row in self._rows.items() for pattern in row.compiled]
+        return [key for key, _ in pairs], [pattern for _, pattern in pairs]
 
     def _names(self) -> list[str]:
         """Return the names of the attributes that patterns read."""
-        return sorted({name for own in self._compiled.values() for p in own for name in p.names})
+        return sorted({name for pattern in self._all_patterns()[1] for name in pattern.names})
 
     def _key(self, key: str | int) -> int:
         return self.vocab.strings[key] if isinstance(key, str) else key
 
 
 def _restored(
-    vocab: Vocab, head_rules: str | HeadRules, patterns: Iterable[tuple]
+    vocab: Vocab, head_rules: str | HeadRules, rows: Iterable[tuple]
 ) -> ConstituentMatcher:
     matcher = ConstituentMatcher(vocab, head_rules=head_rules)
-    for key, own, on_match in patterns:
-        matcher.add(key, own, on_match=on_match)
+    for key, patterns, on_match in rows:
+        matcher.add(key, patterns, on_match=on_match)
     return matcher
 
 
