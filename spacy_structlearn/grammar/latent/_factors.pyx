@@ -34,10 +34,10 @@ def step(const int32_t[:, ::1] entries not None, const float[::1] weights not No
     sizes = [parent.shape[0], left.shape[0], right.shape[0]]
     if n and (np.min(entries) < 0 or (np.max(entries, axis=0) >= sizes).any()):
         raise ValueError("a state without factors")
-    found = [np.zeros((size, rank), np.float32) for size in sizes]
-    cdef float[:, ::1] parents = found[0]
-    cdef float[:, ::1] lefts = found[1]
-    cdef float[:, ::1] rights = found[2]
+    counts = [np.zeros((size, rank), np.float32) for size in sizes]
+    cdef float[:, ::1] parents = counts[0]
+    cdef float[:, ::1] lefts = counts[1]
+    cdef float[:, ::1] rights = counts[2]
     cdef float* to
     with nogil:
         for e in range(n):
@@ -63,4 +63,4 @@ def step(const int32_t[:, ::1] entries not None, const float[::1] weights not No
             to = &rights[entries[e, 2], 0]
             for r in range(rank):
                 to[r] += shares[r]
-    return found
+    return counts

@@ -142,10 +142,10 @@ class Merging:
     @cached_property
     def ancestors(self) -> NDArray[np.int32]:
         """The ancestors of the new substates, see `Level`."""
-        return self.level.ancestors[self.kept]
+        return self.level.ancestors[self.firsts]
 
     @cached_property
-    def kept(self) -> NDArray[np.int64]:
+    def firsts(self) -> NDArray[np.int64]:
         """int64, the first old substate of each new one."""
         begin = np.repeat(self.level.offsets[:-1], self.level.substates)
         same = np.diff(begin, prepend=-1) == 0

@@ -100,7 +100,7 @@ cdef class SpanHasher:
         out = np.full((n_items, width), -1, dtype=np.int32)
         if n_items == 0 or width == 0:
             return out
-        cdef int32_t[:, ::1] found = out
+        cdef int32_t[:, ::1] placed = out
         cdef uint64_t[:, ::1] keys = np.empty((2, width), dtype=np.uint64)
         cdef unsigned char[:, ::1] has = np.empty((2, width), dtype=np.uint8)
         with nogil:
@@ -126,7 +126,7 @@ cdef class SpanHasher:
                     of_symbol = self.symbols[symbol]
                     for t in range(n_templates):
                         if has[kind, t]:
-                            found[i, t] = <int32_t>(mix(keys[kind, t] ^ of_symbol) >> shift)
+                            placed[i, t] = <int32_t>(mix(keys[kind, t] ^ of_symbol) >> shift)
         if not sound:
             raise ValueError("an item has a symbol that is none or is not in its sentence")
         return out
@@ -175,8 +175,8 @@ def sums(const int32_t[:, ::1] places, const real[::1] weights):
     cdef Py_ssize_t i, t
     cdef double total
     _check_places(places, weights.shape[0])
-    found = np.empty(places.shape[0])
-    cdef double[::1] out = found
+    result = np.empty(places.shape[0])
+    cdef double[::1] out = result
     with nogil:
         for i in range(places.shape[0]):
             total = 0.0
@@ -184,7 +184,7 @@ def sums(const int32_t[:, ::1] places, const real[::1] weights):
                 if places[i, t] >= 0:
                     total = total + weights[places[i, t]]
             out[i] = total
-    return found
+    return result
 
 
 def scattered(const int32_t[:, ::1] places, const double[::1] values, Py_ssize_t size):
@@ -193,8 +193,8 @@ def scattered(const int32_t[:, ::1] places, const double[::1] values, Py_ssize_t
     _check_places(places, size)
     if values.shape[0] != places.shape[0]:
         raise ValueError("there must be a value for each row")
-    found = np.zeros(size)
-    cdef double[::1] out = found
+    result = np.zeros(size)
+    cdef double[::1] out = result
     with nogil:
         for i in range(places.shape[0]):
             if values[i] == 0.0:
@@ -202,7 +202,7 @@ def scattered(const int32_t[:, ::1] places, const double[::1] values, Py_ssize_t
             for t in range(places.shape[1]):
                 if places[i, t] >= 0:
                     out[places[i, t]] += values[i]
-    return found
+    return result
 
 
 # --- AdaGrad --------------------------------------------------------------------------------------
@@ -229,12 +229,12 @@ def current_weights(
     """Return all weights after len(rates) - 1 steps, float32 (n)."""
     cdef Py_ssize_t i, now = rates.shape[0] - 1
     _check_table(table, rates)
-    found = np.empty(table.shape[0], dtype=np.float32)
-    cdef float[::1] out = found
+    result = np.empty(table.shape[0], dtype=np.float32)
+    cdef float[::1] out = result
     with nogil:
         for i in range(table.shape[0]):
             out[i] = <float>current(&table[i, 0], &rates[0], now, l1, epsilon)
-    return found
+    return result
 
 
 def current_sums(
@@ -246,8 +246,8 @@ def current_sums(
     cdef double total
     _check_table(table, rates)
     _check_places(places, table.shape[0])
-    found = np.empty(places.shape[0])
-    cdef double[::1] out = found
+    result = np.empty(places.shape[0])
+    cdef double[::1] out = result
     with nogil:
         for i in range(places.shape[0]):
             total = 0.0
@@ -257,7 +257,7 @@ def current_sums(
                         &table[places[i, t], 0], &rates[0], now, l1, epsilon
                     )
             out[i] = total
-    return found
+    return result
 
 
 def accumulate(
@@ -272,8 +272,8 @@ def accumulate(
     _check_places(places, table.shape[0])
     if gradient.shape[0] != places.shape[0] or table.shape[1] != FIELDS:
         raise ValueError("there must be a gradient for each row, and four numbers for each weight")
-    found = np.empty(np.count_nonzero(gradient) * places.shape[1], dtype=np.int32)
-    cdef int32_t[::1] touched = found
+    result = np.empty(np.count_nonzero(gradient) * places.shape[1], dtype=np.int32)
+    cdef int32_t[::1] touched = result
     with nogil:
         for i in range(places.shape[0]):
             if gradient[i] == 0.0:
@@ -286,7 +286,7 @@ def accumulate(
                     touched[n] = places[i, t]
                     n += 1
                 slot[2] += <float>gradient[i]
-    return found[:n].copy()
+    return result[:n].copy()
 
 
 def step(

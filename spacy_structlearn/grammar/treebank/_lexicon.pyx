@@ -26,9 +26,9 @@ def word_scores(
     cdef float* out
     cdef const float* shared
     cdef bint sound = True
-    found = np.empty((n, width), dtype=np.float32)
+    result = np.empty((n, width), dtype=np.float32)
     if n == 0 or width == 0:
-        return found
+        return result
     if (
         backoff_weights.shape[0] != n_words or offsets.shape[0] != n_words + 1
         or columns.shape[0] != values.shape[0]
@@ -36,7 +36,7 @@ def word_scores(
         raise ValueError("the arrays of a lexicon do not fit together")
     if np.min(ids) < 0 or np.max(ids) >= n_words + n_rows:
         raise ValueError("there is no such word")
-    cdef float[:, ::1] scores = found
+    cdef float[:, ::1] scores = result
     with nogil:
         for i in range(n):
             word = ids[i]
@@ -62,7 +62,7 @@ def word_scores(
                 break
     if not sound:
         raise ValueError("an entry of a lexicon is out of range")
-    return found
+    return result
 
 
 def prefer_tags(float[:, ::1] scores not None, const int32_t[::1] substates not None,

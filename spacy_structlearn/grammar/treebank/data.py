@@ -204,15 +204,15 @@ def restore(
     """
     first, last = symbols.n_tags, symbols.n_tags + symbols.n_phrases
     inserted = symbols.inserted_root
-    kept: list[tuple[int, int, int, int]] = []
+    restored: list[tuple[int, int, int, int]] = []
     for source, (symbol, start, end) in enumerate(brackets):
         if not first <= symbol < last or (source == 0 and symbol == inserted):
             continue
-        if kept and kept[-1][1:3] == (start, end):
-            top = kept[-1]
-            kept.extend((label, *top[1:]) for label in chains.get((top[0], symbol), ()))
-        kept.append((symbol, start, end, source))
-    return kept
+        if restored and restored[-1][1:3] == (start, end):
+            top = restored[-1]
+            restored.extend((label, *top[1:]) for label in chains.get((top[0], symbol), ()))
+        restored.append((symbol, start, end, source))
+    return restored
 
 
 def to_tree(

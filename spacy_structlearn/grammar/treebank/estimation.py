@@ -74,7 +74,9 @@ class LexiconLearner:
         counts = np.bincount(word, weights=data.pair_counts, minlength=len(texts)).astype(np.int64)
         self._smoothed = settings.lexicon == "smoothed"
         known = np.ones(len(texts), np.bool_) if self._smoothed else counts >= settings.rare_below
-        self.words = tuple(text for text, kept in zip(texts, known.tolist(), strict=True) if kept)
+        self.words = tuple(
+            text for text, is_known in zip(texts, known.tolist(), strict=True) if is_known
+        )
         self._index = {text: i for i, text in enumerate(self.words)}
         self._number_signatures(data, (counts < settings.rare_below)[word])
         self._last: _PairLayout | None = None

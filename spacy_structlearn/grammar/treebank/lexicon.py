@@ -172,14 +172,12 @@ class Lexicon:
         )
 
     def _look_up(self, word: str, initial: bool, before: int) -> int:
-        number = len(self.words) + len(self.signatures)
         spellings = self._normalize(word, before) if self._normalize is not None else ()
-        known = next((self.index[form] for form in spellings if form in self.index), None)
-        if known is not None:
-            number = known
-        else:
+        number = next((self.index[form] for form in spellings if form in self.index), None)
+        if number is None:
             chain = self._signature(word, initial, self.index)
-            number = next((self._rows[name] for name in chain if name in self._rows), number)
+            unseen = len(self.words) + len(self.signatures)
+            number = next((self._rows[name] for name in chain if name in self._rows), unseen)
         if len(self._unknown) >= _CACHE_SIZE:
             self._unknown.clear()
         self._unknown[word, initial, before] = number
