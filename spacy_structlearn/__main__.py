@@ -1,9 +1,9 @@
 """The console script `structlearn`, which `python -m spacy_structlearn` runs as well.
 
-SIGINT and SIGTERM are handled before anything else is imported. They end the process as soon as a
-kernel that runs returns: unfinished files are removed, a line is printed, and the process dies of
-the signal, which shells report as 130 or 143. No exception is raised, because code that calls back,
-such as the garbage collector, swallows exceptions.
+SIGINT and SIGTERM are handled before anything else is imported. They end the process at once,
+wherever it is: unfinished files are removed, a line is printed, and the process dies of the signal,
+which shells report as 130 or 143. No exception is raised, because code that calls back, such as
+the garbage collector, swallows exceptions.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import suppress
-from threading import Lock
+from threading import Lock, Thread
+from time import sleep
 from types import FrameType
 
 from .cleanup import clean_up
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+PATIENCE = 1.0  # seconds until a signal is handled in another thread
 _leaving = Lock()
 
 
@@ -26,9 +28,8 @@ def main() -> None:
     heard = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
     for number in heard:
         signal.signal(number, _leave)
-    if hasattr(os, "register_at_fork"):
-        # The signals of a forked process are its own.
-        os.register_at_fork(after_in_child=_forget)
+    if os.name == "posix":
+        _watch()
     from .cli import main as run
 
     try:
@@ -53,13 +54,35 @@ def _leave(number: int, frame: FrameType | None = None) -> None:
     with suppress(OSError):  # not print: it may be what was interrupted
         os.write(2, (begin + line).encode())
     if os.name == "posix":
-        # In the first process of a container, only the last line works.
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
+        # In a thread, and in the first process of a container, only the last line works.
+        with suppress(ValueError):
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
     os._exit(128 + number)
 
 
+def _watch() -> None:
+    """Start a thread that ends the process if a kernel delays the handler, which waits for it."""
+    heard, told = os.pipe()
+    os.set_blocking(told, False)
+    signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    # The signals of a forked process are its own.
+    os.register_at_fork(after_in_child=_forget)
+
+    def wait() -> None:
+        while (number := os.read(heard, 1)[0]) not in SIGNALS:
+            pass
+        sleep(PATIENCE)
+        _leave(number)
+        # The handler is at work, but takes too long.
+        sleep(PATIENCE / 2)
+        os._exit(128 + number)
+
+    Thread(target=wait, daemon=True).start()
+
+
 def _forget() -> None:
+    signal.set_wakeup_fd(-1)
     for number in SIGNALS:
         if signal.getsignal(number) == _leave:
             signal.signal(number, signal.SIG_DFL)
