@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Collection, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 SHARE = 0.1
+FEW = 5  # labels that are named in a report
 
 
 def convert_cli(
@@ -72,7 +74,8 @@ def convert_cli(
         raise typer.BadParameter("--dev-share and --dev-names need --dev FILE")
     if dev_share is not None and dev_names is not None:
         raise typer.BadParameter("--dev-share and --dev-names exclude one another")
-    named = list(gold_docs(Vocab(), source, reader, spaces=spaces, props=props))
+    dropped: Counter[tuple[str, str]] = Counter()
+    named = list(gold_docs(Vocab(), source, reader, spaces=spaces, props=props, dropped=dropped))
     if not named:
         raise StructlearnError("SL063", path=source)
     held_out: Collection[str] = ()
@@ -87,6 +90,10 @@ def convert_cli(
     _write([doc for name, doc in named if name not in held_out], output)
     if dev is not None:
         _write([doc for name, doc in named if name in held_out], str(dev))
+    if dropped:
+        few = [f"{a} -> {b} ({n:,})" for (a, b), n in dropped.most_common(FEW)]
+        more = f", and {len(dropped) - FEW} more" if len(dropped) > FEW else ""
+        echo(f"function tags dropped: {', '.join(few)}{more}", error=True)
 
 
 def spread(names: Sequence[str], share: float) -> list[str]:

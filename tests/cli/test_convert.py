@@ -58,13 +58,21 @@ def test_a_lock_that_is_a_link_is_not_followed(run, model, tmp_path):
     assert not (tmp_path / "outside").exists()
 
 
-def test_layers_are_reported_and_function_tags_left_out(run, tmp_path):
+def test_function_tags_and_layers_that_are_not_found_are_reported(run, tmp_path):
     path, out = tmp_path / "german.trees", tmp_path / "german.spacy"
-    path.write_text("(S (NP-SB-1 (ART Der) (NN Hund)) (VVFIN schläft))", encoding="utf8")
-    line = f"{out}: 1 documents, 3 tokens, constituents, np_chunks\n"
-    assert run("convert", path, out) == (0, "", line)
-    (doc,) = docs_of(out)
-    assert [span.label_ for span in doc.spans["constituents"]] == ["S", "NP"]
+    hund = "(NP-SB-1 (ART Der) (NN Hund))"
+    trees = [
+        f"(S {hund} (VVFIN schläft))",
+        f"(S (NP-SB (PPER Er)) (VVFIN sieht) {hund.replace('SB', 'OA')})",
+        *(f"(S-2 (NP-{tag} (PPER Er)) (VVFIN schläft))" for tag in ("A", "B", "C", "D")),
+    ]
+    path.write_text("\n".join(trees), encoding="utf8")
+    code, _, err = run("convert", path, out)
+    assert code == 0
+    layers, dropped = err.splitlines()
+    assert layers == f"{out}: 6 documents, 15 tokens, constituents, np_chunks"
+    named = ", ".join(f"NP-{tag} -> NP (1)" for tag in ("OA", "A", "B", "C"))
+    assert dropped == f"function tags dropped: NP-SB -> NP (2), {named}, and 1 more"
 
 
 def test_a_share_of_the_documents_is_held_out(run, trees, tmp_path):

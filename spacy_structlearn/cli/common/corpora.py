@@ -20,6 +20,8 @@ from ...trees.brackets import readable
 from .files import STANDARD
 
 if TYPE_CHECKING:
+    from collections import Counter
+
     from spacy.language import Language
     from spacy.tokens import Doc
     from spacy.training import Example
@@ -73,12 +75,14 @@ def gold_docs(
     *,
     spaces: Path | None = None,
     props: Path | None = None,
+    dropped: Counter[tuple[str, str]] | None = None,
 ) -> Iterator[tuple[str, Doc]]:
     """Yield the documents of a corpus as (name, gold Doc); `convert` describes the names.
 
     source: A file, a folder whose files are all read, or "-" for standard input.
     reader: None recognizes the format by the content of each file.
     spaces, props: Additional files of a treebank, as for `Treebank.v1`.
+    dropped: Counts the labels of a treebank that lose their function tags, as in `read_treebank`.
     Raises StructlearnError if a file is missing or cannot be read.
     """
     beside = {"spaces": spaces, "props": props}
@@ -87,7 +91,7 @@ def gold_docs(
         with temporary_folder() as folder:
             path = folder / "stdin"
             path.write_bytes(sys.stdin.buffer.read())
-            yield from _read(vocab, path, reader, **beside)
+            yield from _read(vocab, path, reader, dropped, **beside)
     elif Path(source).is_dir():
         folder = Path(source)
         if spaces or props:
@@ -95,9 +99,9 @@ def gold_docs(
         for path in files_of(folder):
             place = path.relative_to(folder)
             name = (place.parent / place.name.partition(".")[0]).as_posix()
-            yield from ((name, doc) for _, doc in _read(vocab, path, reader))
+            yield from ((name, doc) for _, doc in _read(vocab, path, reader, dropped))
     else:
-        yield from _read(vocab, Path(source), reader, **beside)
+        yield from _read(vocab, Path(source), reader, dropped, **beside)
 
 
 def files_of(folder: Path) -> list[Path]:
@@ -117,6 +121,7 @@ def _read(
     vocab: Vocab,
     path: Path,
     reader: Reader | None,
+    dropped: Counter[tuple[str, str]] | None,
     spaces: Path | None = None,
     props: Path | None = None,
 ) -> Iterator[tuple[str, Doc]]:
@@ -129,7 +134,7 @@ def _read(
     if reader is Reader.propbank and props is None:
         reader, props = Reader.treebank, path
     if reader is Reader.treebank:
-        yield from readers.read_treebank(vocab, path, spaces=spaces, props=props)
+        yield from readers.read_treebank(vocab, path, spaces=spaces, props=props, dropped=dropped)
         return
     if spaces or props:
         raise typer.BadParameter("--spaces and --props belong to a treebank")
