@@ -33,9 +33,12 @@ PREDICATE_FEATURES = (
     *("above", "subcat", "voice", "particle", "before", "after", "after_phrase", "preposition"),
 )
 """Features of a predicate alone, for its identification and its sense."""
-OF_WORD_CLASSES = ("content_class", "content_class_8", "content_class_10")
+OF_WORD_CLASSES = (
+    *("head_class", "content_class", "predicate_class"),
+    *("content_class_8", "content_class_10"),
+)
 """Features of the classes of words; None without classes."""
-OF_SPELLING = ("content_form",)
+OF_SPELLING = ("head_form", "content_form")
 """Features of the spelling of words."""
 OF_LOWER_CASE = (
     *("head_lower", "first_word_lower", "last_word_lower", "content_lower"),
@@ -94,7 +97,7 @@ def features(
     frame: the noun phrases among the candidates around the predicate, with the node in its place,
         "np_v_[NP]_np" (Xue & Palmer 2004).
 
-    Of the predicate: predicate_tag; particle, in lower case.
+    Of the predicate: predicate_tag; predicate_class; particle, in lower case.
     """
     _check(names, (*FEATURES, *OF_WORD_CLASSES, *OF_SPELLING, *OF_LOWER_CASE, ROLESET))
     leaves, owners = nodes.predicates(sites.predicates), sites.owners
@@ -168,9 +171,11 @@ _OF_NODES: Mapping[str, Feature] = {
     "first_tag": _of_word("first_word", "tags"),
     "last_tag": _of_word("last_word", "tags"),
     "content_tag": _of_word("content", "tags"),
+    "head_class": _of_word("head", "word_classes"),
     "content_class": _of_word("content", "word_classes"),
     "content_class_8": lambda n, a: _coarse_class(n, n.contents[a], 8),
     "content_class_10": lambda n, a: _coarse_class(n, n.contents[a], 10),
+    "head_form": _of_word("head", "forms"),
     "content_form": _of_word("content", "forms"),
 }
 
@@ -283,6 +288,7 @@ def _of_predicates(base: Lemmatizer) -> Mapping[str, Feature]:
         "word": lambda n, a: n.lower.at(n.starts[a]),
         "lemma": lemmas,
         "predicate_tag": _label,
+        "predicate_class": lambda n, a: n.word_classes.at(n.starts[a]),
         "previous": lambda n, a: n.lower.at(_neighbours(n, a, -1)),
         "previous_tag": lambda n, a: n.tags.at(_neighbours(n, a, -1)),
         "next": lambda n, a: n.lower.at(_neighbours(n, a, 1)),
