@@ -3,7 +3,6 @@
 import io
 import sys
 from functools import lru_cache
-from pathlib import Path
 
 import pytest
 import spacy
