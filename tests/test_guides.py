@@ -100,7 +100,12 @@ def run_shell(text: str) -> str:
     if shell is None:
         pytest.skip("no bash")
     here = str(Path(sys.executable).parent)
-    environment = {**os.environ, "PATH": os.pathsep.join([here, os.environ.get("PATH", "")])}
+    environment = {
+        **os.environ,
+        "PATH": os.pathsep.join([here, os.environ.get("PATH", "")]),
+        # The folder of configs here would hide an editable installation.
+        "PYTHONPATH": str(Path(spacy_structlearn.__file__).parents[1]),
+    }
     run = subprocess.run(
         [shell, "-euo", "pipefail", "-c", text],
         env=environment,
