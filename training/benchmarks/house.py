@@ -238,6 +238,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.before is not None:
         python = arguments.python or arguments.before / ".venv" / "bin" / "python"
+        python = python.absolute()  # processes have a folder of their own; links are kept
         parts = compare(arguments.before, python, arguments.rounds)
     else:
         parts = iter([ci() if arguments.ci else figures()])
