@@ -253,7 +253,7 @@ MESSAGES = {
     "them, or look for a missing closing bracket earlier in the file.",
     "SL130": "{path}, line {line}: {problem}. Write the columns document, sentence number, token "
     "number, word, tag, parse bit, lemma or -, roleset or -, and one for each predicate.",
-    "SL131": "Token {token} is none of the {n} tokens of the trees. Count tokens from 0, with "
+    "SL131": "Token {token} is not one of the {n} tokens of the trees. Count tokens from 0, with "
     "exclusive ends.",
     "SL132": "There is no role feature {name!r}. The features are: {known}.",
     "SL133": "Expected log probabilities for {n} candidates: of no role, shape ({n},), and of "

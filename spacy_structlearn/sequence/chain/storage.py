@@ -98,6 +98,8 @@ def _arguments(
     **others: Any,
 ) -> dict[str, Any]:
     """Return the arguments. others: those that are stored as they are."""
+    if missing := {"states", "unknown", "initial", "final", "encoding"} - others.keys():
+        raise ValueError(f"{min(missing)} is missing")
     n_weights = len(keys) * n_columns
     if present.shape != ((n_weights + 7) // 8,):
         raise ValueError("its bit mask has the wrong length")
