@@ -19,7 +19,9 @@ from training.pipeline import default
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGED = Path(spacy_structlearn.__file__).parent / "data" / "en_structlearn_sm"
-SOURCES = [path for path in ROOT.glob("training/**/*.py") if "work" not in path.relative_to(ROOT).parts]
+SOURCES = [
+    path for path in ROOT.glob("training/**/*.py") if "work" not in path.relative_to(ROOT).parts
+]
 PAGES = [*SOURCES, *ROOT.glob("*.md"), *ROOT.glob("training/**/*.md")]
 
 
