@@ -8,7 +8,16 @@ Records the figures of each part in training/results/reliability.json:
 fuzz        ten million changed inputs of kernels, models, files and pipelines
 corruption  damaged files of pipelines
 kills       killed and resumed trainings
-properties  the property tests of tests/ with random examples: properties.tests and .failed
+races       commands that write to one target at the same time
+jsonl       values in JSONL before and after `apply`
+
+and numbers of tests of tests/, all and failed ones:
+
+properties  with random examples: properties.tests and .failed
+changes     of the input or the pipeline of an `apply`: apply.changes and .stale
+arguments   wrong arguments of public methods: arguments.cases and .unclear
+streams     closed and broken streams, and too little memory: streams.cases and .unclear
+findings    what a review found: findings.tests and .open
 
 All parts take two days on one core. `training.reliability.platforms` runs the tests on other
 Pythons. What random input finds becomes a test: an `@example` of the property test, or a case in
@@ -22,33 +31,44 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from training.common.recording import ROOT, clean_commit, record, show
-from training.reliability import corruption, fuzz, kills, platforms
+from training.reliability import corruption, fuzz, kills, platforms, races
 
 NAME = "reliability"
 PROFILE = "random"  # of hypothesis, in tests/conftest.py
 
 
-def properties() -> dict[str, int]:
-    """Run the tests of hypothesis with random examples. Return the figures."""
+# The marker of the tests of a part, and the names of its figures.
+TESTS = {
+    "properties": ("hypothesis", "properties.tests", "properties.failed"),
+    "changes": ("stale", "apply.changes", "apply.stale"),
+    "arguments": ("arguments", "arguments.cases", "arguments.unclear"),
+    "streams": ("streams", "streams.cases", "streams.unclear"),
+    "findings": ("finding", "findings.tests", "findings.open"),
+}
+
+
+def marked(marker: str, every: str, failed: str) -> dict[str, int]:
+    """Run the tests with a marker, with random examples. Return the figures of these names."""
     with TemporaryDirectory() as folder:
         report = Path(folder) / "tests.xml"
-        command = [sys.executable, "-m", "pytest", "-q", "-m", "hypothesis", f"--junitxml={report}"]
+        command = [sys.executable, "-m", "pytest", "-q", "-m", marker, f"--junitxml={report}"]
         variables = os.environ | {"HYPOTHESIS_PROFILE": PROFILE}
         subprocess.run(command, cwd=ROOT, env=variables, check=False)
         counts = platforms.counts(report)
-    tests, failed = counts["passed"] + counts["failed"], counts["failed"]
-    return {"properties.tests": tests, "properties.failed": failed}
+    return {every: counts["passed"] + counts["failed"], failed: counts["failed"]}
 
 
 PARTS: dict[str, Callable[[], dict]] = {
     "fuzz": fuzz.run,
     "corruption": corruption.run,
     "kills": kills.run,
-    "properties": properties,
+    "races": races.run,
+    **{part: partial(marked, *names) for part, names in TESTS.items()},
 }
 
 

@@ -37,24 +37,21 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping
-from copy import deepcopy
-from functools import partial
 from importlib.machinery import EXTENSION_SUFFIXES
 from multiprocessing import get_context
 from multiprocessing.sharedctypes import Value
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import spacy
 import srsly
+from spacy.language import Language
 
 import spacy_structlearn
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.learning.training import Estimator
 from training.common.recording import ROOT, WORK, git, show
 from training.reliability import kernels, small_pipelines
-from training.reliability.models import Loader, Trainer
+from training.reliability.models import Loader
 from training.reliability.mutations import Choices, Refused
 from training.reliability.texts import Pipelines, readers
 
@@ -84,7 +81,7 @@ Target = Callable[[Choices], None]
 def targets(folder: Path) -> dict[str, Target]:
     """Return the targets by name: GROUP.NAME. They are made anew in each process."""
     folder.mkdir(parents=True, exist_ok=True)
-    trained: dict[str, Any] = {}
+    trained: dict[str, Language] = {}
     made: dict[str, Target] = {}
     with kernels.recording() as recorder:
         small_pipelines.write_corpus(folder)
@@ -97,12 +94,9 @@ def targets(folder: Path) -> dict[str, Target]:
     for module, calls in recorder.all().items():
         made[f"kernels.{module.removeprefix('spacy_structlearn.')}"] = kernels.Kernel(calls)
     for name in small_pipelines.COMPONENTS:  # again, without the recorder
-        nlp, make, states = _trained(name, folder)
-        trained[name] = nlp
+        nlp = trained[name] = _trained(name, folder)
         docs = small_pipelines.input_docs(nlp, folder / "dev.spacy")
         made[f"models.{name}"] = Loader(nlp.get_pipe(nlp.pipe_names[-1]), docs)
-        if states:
-            made[f"models.{name}.trainer"] = Trainer(make, states)
     made |= {f"readers.{name}": reader for name, reader in readers(folder).items()}
     mixed = []
     for names in MIXED:
@@ -116,36 +110,18 @@ def targets(folder: Path) -> dict[str, Target]:
     return made
 
 
-def _trained(name: str, folder: Path) -> tuple[Any, Callable[[], Any], list[bytes]]:
-    """Train a small pipeline, and let it predict.
-
-    Return it, a function that makes the trainer of another training, and states of the trainer.
-    """
+def _trained(name: str, folder: Path) -> Language:
+    """Train a small pipeline, and let it predict."""
     nlp, examples = small_pipelines.initialized(name, folder)
-    component = nlp.get_pipe(nlp.pipe_names[-1])
-    states: list[bytes] = []
-
-    def keep(*_: Any) -> None:
-        states.append(component._training.trainer.to_bytes())
-
-    made: list[Any] = []
-    train = Estimator.trainer
-
-    def noted(estimator: Estimator, parameters: Any, data: Any) -> Any:
-        made[:] = estimator, deepcopy(parameters), list(data)
-        return train(estimator, parameters, data)
-
-    with patch.object(Estimator, "trainer", noted):
-        component.fit(examples, on_iteration=keep)
+    component: Any = nlp.get_pipe(nlp.pipe_names[-1])
+    component.fit(examples)
     docs = small_pipelines.input_docs(nlp, folder / "dev.spacy")
-    for name in ("k_best", "n_best"):
-        if hasattr(component, name):
-            getattr(component, name)(docs[0], 3)
+    for method in ("k_best", "n_best"):
+        if hasattr(component, method):
+            getattr(component, method)(docs[0], 3)
     for _ in nlp.pipe(docs):
         pass
-    # One state of each size, as an approximation of one of each kind.
-    kinds = {len(state) // 1000: state for state in states}
-    return nlp, partial(train, *made), list(kinds.values())[-8:]
+    return nlp
 
 
 def data_of(name: str, number: int) -> bytes:

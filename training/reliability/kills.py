@@ -64,11 +64,11 @@ def run_command(arguments: Sequence[str], folder: Path) -> tuple[float, int]:
 
     def count() -> None:
         steps = Steps(folder)
-        _command(arguments)
+        command(arguments)
         counted.write_text(str(steps.seen), encoding="ascii")
 
     began = time.monotonic()
-    _wait(_fork(count, folder), folder, (0,))
+    _wait(fork(count, folder), folder, (0,))
     return time.monotonic() - began, int(counted.read_text(encoding="ascii"))
 
 
@@ -89,9 +89,9 @@ def kill_command(
             signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-        _command(arguments)
+        command(arguments)
 
-    process = _fork(disturbed, folder)
+    process = fork(disturbed, folder)
     if way == "time":
         time.sleep(moment)
         # The process group, with all child processes.
@@ -99,13 +99,17 @@ def kill_command(
     return _wait(process, folder, (0, *(-number for number in KILLED))) != 0
 
 
-def _command(arguments: Sequence[str]) -> None:
+def command(arguments: Sequence[str]) -> None:
+    """Run a command of `structlearn` in this process. Checkpoints are written at each iteration."""
     training.CHECKPOINT_SECONDS = -1
     cli.app([str(argument) for argument in arguments], standalone_mode=False)
 
 
-def _fork(function: Callable[[], None], folder: Path) -> int:
-    """Call a function in a child process, with its output in a file next to `folder`."""
+def fork(function: Callable[[], None], folder: Path) -> int:
+    """Call a function in a child process, with its output in a file next to `folder`.
+
+    Return the id of the process.
+    """
     process = os.fork()
     if process:
         return process
@@ -124,9 +128,14 @@ def _fork(function: Callable[[], None], folder: Path) -> int:
         os._exit(status)
 
 
+def exit_code(process: int) -> int:
+    """Wait for the end of a process."""
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+
 def _wait(process: int, folder: Path, expected: Iterable[int]) -> int:
     """Return the exit code of a process. Raises RuntimeError if it is another than expected."""
-    status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    status = exit_code(process)
     if status not in expected:
         log = Path(f"{folder}.log").read_text(encoding="utf8", errors="replace")
         raise RuntimeError(f"ended with {status}: {log[-500:]}")
@@ -167,7 +176,9 @@ def train_killed(name: str, work: Path, runs: int = RUNS, kills: int = KILLS) ->
 
 
 def same_files(one: Path, other: Path) -> bool:
-    """Return whether two folders have the same files with the same content."""
+    """Return whether two folders have the same files with the same content, or two files have."""
+    if not (one.is_dir() and other.is_dir()):
+        return one.is_file() and other.is_file() and filecmp.cmp(one, other, shallow=False)
     names = [sorted(p.relative_to(f) for p in f.rglob("*") if p.is_file()) for f in (one, other)]
     return names[0] == names[1] and all(
         filecmp.cmp(one / name, other / name, shallow=False) for name in names[0]
