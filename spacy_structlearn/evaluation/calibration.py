@@ -16,9 +16,8 @@ from ..errors import StructlearnError
 class Bin(NamedTuple):
     """Predictions with similar probabilities.
 
-    low, high: Bounds of the bin; with equal mass, the lowest and the highest probability.
-    probability: The mean probability. accuracy: The fraction that is right.
-    count: Number of predictions.
+    low, high: Bounds of the bin. probability: The mean probability.
+    accuracy: The fraction that is right. count: Number of predictions.
     """
 
     low: float
@@ -28,14 +27,11 @@ class Bin(NamedTuple):
     count: int  # type: ignore[assignment]  # hides tuple.count
 
 
-def reliability(
-    probabilities: ArrayLike, right: ArrayLike, bins: int = 10, *, equal_mass: bool = False
-) -> list[Bin]:
+def reliability(probabilities: ArrayLike, right: ArrayLike, bins: int = 10) -> list[Bin]:
     """Return the nonempty bins in ascending order.
 
     probabilities: Those of the predictions, (n), from 0 to 1. right: (n), bool.
-    bins: Number of bins. They have equal widths, and contain their lower bounds.
-    equal_mass: Whether they have (nearly) equal numbers of predictions instead.
+    bins: Number of bins, which have equal widths and contain their lower bounds.
     Raises StructlearnError for arrays of other shapes or values, or less than one bin.
     """
     probabilities, right = np.asarray(probabilities, dtype=float), np.asarray(right, dtype=bool)
@@ -51,22 +47,18 @@ def reliability(
     edges = np.arange(bins + 1) / bins
     cuts = np.searchsorted(probabilities[order], edges[1:-1])
     table = []
-    for number, part in enumerate(np.array_split(order, bins if equal_mass else cuts)):
+    for low, high, part in zip(edges[:-1], edges[1:], np.split(order, cuts), strict=True):
         if len(part):
-            inside = probabilities[part]
-            low, high = inside[[0, -1]] if equal_mass else edges[number : number + 2]
-            mean, accuracy = float(inside.mean()), float(right[part].mean())
+            mean, accuracy = float(probabilities[part].mean()), float(right[part].mean())
             table.append(Bin(float(low), float(high), mean, accuracy, len(part)))
     return table
 
 
-def expected_calibration_error(
-    probabilities: ArrayLike, right: ArrayLike, bins: int = 10, *, equal_mass: bool = False
-) -> float:
+def expected_calibration_error(probabilities: ArrayLike, right: ArrayLike, bins: int = 10) -> float:
     """Return the mean difference of probability and accuracy over the bins of `reliability`,
     weighted by their counts, from 0 to 1; 0 without predictions.
     """
-    table = reliability(probabilities, right, bins, equal_mass=equal_mass)
+    table = reliability(probabilities, right, bins)
     total = sum(part.count for part in table)
     gaps = sum(abs(part.probability - part.accuracy) * part.count for part in table)
     return gaps / total if total else 0.0

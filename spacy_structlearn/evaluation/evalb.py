@@ -1,12 +1,11 @@
 """Bracket scores of constituency trees (Black et al. 1991), as computed by the program EVALB.
 
 EVALB (Sekine & Collins 1997) with its parameter file COLLINS.prm is the standard for the Penn
-Treebank. It reports labelled precision and recall of brackets, exact match, crossing brackets and
-tagging accuracy, for all sentences and for those of at most 40 words.
+Treebank. Of what it reports, this module has labelled precision and recall of brackets, exact match
+and tagging accuracy, for all sentences and for those of at most 40 words.
 
 In addition to EVALB, there is a strict view, which counts sentences that EVALB drops as missed, and
-an option to delete punctuation by the gold tags, so that no sentence is dropped. Its QUOTE_LABEL,
-which only other parameter files use, is left out.
+an option to delete punctuation by the gold tags, so that no sentence is dropped.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, compress, zip_longest
-from typing import Protocol
 
 from ..errors import StructlearnError
 from ..trees.normalize import strip_function
@@ -36,14 +34,12 @@ class EvalbParameters:
     uncounted: DELETE_LABEL_FOR_LENGTH. Tags that do not count in the length of a sentence (traces).
     equal_labels: EQ_LABEL. Groups of equivalent labels; the first one represents the group.
     separators: Labels of phrases are cut at the first of these characters (`strip_function`).
-    labelled: LABELED. Whether labels are compared.
     """
 
     deleted: frozenset[str] = frozenset()
     uncounted: frozenset[str] = frozenset()
     equal_labels: tuple[tuple[str, ...], ...] = ()
     separators: str = "-="
-    labelled: bool = True
 
     @cached_property
     def _same(self) -> dict[str, str]:
@@ -61,9 +57,7 @@ class EvalbParameters:
     def bracket_label(self, label: str) -> str | None:
         """Return the label under which a phrase is scored, or None if its bracket is deleted."""
         label = self.same(strip_function(label, self.separators))
-        if label in self._deleted_phrases:
-            return None
-        return label if self.labelled else ""
+        return None if label in self._deleted_phrases else label
 
 
 COLLINS = EvalbParameters(
@@ -73,45 +67,14 @@ COLLINS = EvalbParameters(
 )
 
 
-class _Counts(Protocol):
-    """Counts of brackets, of remaining gold words, and of those with the right tag."""
-
-    @property
-    def brackets(self) -> SpanScore: ...
-    @property
-    def words(self) -> int: ...
-    @property
-    def correct_tags(self) -> int: ...
-
-
-class _Percentages:
-    """The figures of one or all sentences, in percent."""
-
-    @property
-    def recall(self: _Counts) -> float:
-        """Percentage of gold brackets that were predicted."""
-        return _percent(self.brackets.correct, self.brackets.gold)
-
-    @property
-    def precision(self: _Counts) -> float:
-        """Percentage of predicted brackets that are gold."""
-        return _percent(self.brackets.correct, self.brackets.predicted)
-
-    @property
-    def tag_accuracy(self: _Counts) -> float:
-        """Percentage of remaining words that have the gold tag."""
-        return _percent(self.correct_tags, self.words)
-
-
 @dataclass(frozen=True)
-class Row(_Percentages):
-    """The scores of one sentence.
+class Row:
+    """The counts of one sentence.
 
     id: Number of the sentence, from 1.
     length: Number of words of the gold tree, with punctuation and without traces.
     status: 0 scored, 1 error (the remaining words differ), 2 skipped (no predicted word remains).
     brackets: Counts of brackets, in total and per label.
-    crossing: Number of predicted brackets that cross a gold bracket, with any labels.
     words: Number of remaining words of the gold tree.
     correct_tags: Number of these words that have the gold tag in the predicted tree.
     """
@@ -120,13 +83,12 @@ class Row(_Percentages):
     length: int
     status: int
     brackets: SpanScore = field(default_factory=SpanScore)
-    crossing: int = 0
     words: int = 0
     correct_tags: int = 0
 
 
 @dataclass(frozen=True)
-class EvalbScore(_Percentages):
+class EvalbScore:
     """The figures of EVALB, in percent as it prints them, and 0 if undefined.
 
     sentences: All sentences with all brackets and words, including dropped ones (see `rows`).
@@ -141,7 +103,7 @@ class EvalbScore(_Percentages):
         """The same score, with errors and unparsed sentences counted as missed.
 
         Their gold brackets are missed, their predicted brackets and tags are wrong, and they are no
-        complete matches. Crossing brackets are still counted in scored sentences only.
+        complete matches.
         """
         return replace(self, counts_failures=True)
 
@@ -171,19 +133,14 @@ class EvalbScore(_Percentages):
         return span_score(correct, predicted, gold)
 
     @property
-    def words(self) -> int:
-        """Number of remaining words."""
-        return sum(row.words for row in self.rows)
+    def recall(self) -> float:
+        """Percentage of gold brackets that were predicted."""
+        return _percent(self.brackets.correct, self.brackets.gold)
 
     @property
-    def correct_tags(self) -> int:
-        """Number of remaining words that have the gold tag."""
-        return sum(row.correct_tags for row in self.rows)
-
-    @property
-    def crossing(self) -> int:
-        """Number of crossing brackets."""
-        return sum(row.crossing for row in self.rows)
+    def precision(self) -> float:
+        """Percentage of predicted brackets that are gold."""
+        return _percent(self.brackets.correct, self.brackets.predicted)
 
     @property
     def f1(self) -> float:
@@ -191,33 +148,24 @@ class EvalbScore(_Percentages):
         return 100 * self.brackets.f1
 
     @property
+    def tag_accuracy(self) -> float:
+        """Percentage of remaining words that have the gold tag."""
+        words = sum(row.words for row in self.rows)
+        return _percent(sum(row.correct_tags for row in self.rows), words)
+
+    @property
     def complete_match(self) -> float:
         """Percentage of sentences whose brackets all match."""
         # A sentence of only punctuation cannot be missed, so `strict` does not count it either.
         strict = sum(row.status != SKIPPED or row.words > 0 for row in self.sentences)
-        scored = [row.brackets for row in self._scored]
+        scored = [row.brackets for row in self.sentences if row.status == SCORED]
         complete = sum(counts.gold == counts.predicted == counts.correct for counts in scored)
         return _percent(complete, strict if self.counts_failures else self.valid)
 
     @property
-    def average_crossing(self) -> float:
-        """Average number of crossing brackets per sentence."""
-        return self.crossing / self.valid if self.valid else 0.0
-
-    @property
-    def no_crossing(self) -> float:
-        """Percentage of sentences without crossing brackets."""
-        return _percent(sum(row.crossing == 0 for row in self._scored), self.valid)
-
-    @property
-    def two_or_less_crossing(self) -> float:
-        """Percentage of sentences with at most two crossing brackets."""
-        return _percent(sum(row.crossing <= 2 for row in self._scored), self.valid)
-
-    @property
     def valid(self) -> int:
         """Number of sentences scored."""
-        return len(self._scored)
+        return sum(row.status == SCORED for row in self.sentences)
 
     @property
     def errors(self) -> int:
@@ -228,10 +176,6 @@ class EvalbScore(_Percentages):
     def skipped(self) -> int:
         """Number of sentences dropped without a predicted word, including unparsed ones."""
         return sum(row.status == SKIPPED for row in self.sentences)
-
-    @cached_property
-    def _scored(self) -> list[Row]:
-        return [row for row in self.sentences if row.status == SCORED]
 
 
 def score_trees(
@@ -307,14 +251,12 @@ def _score(
         length,
         SCORED,
         score_spans([wanted], [given]),
-        _crossing(wanted, given, len(leaves)),
         len(leaves),
         sum(a.label == b.label or same(a.label) == same(b.label) for a, b in pairs),
     )
 
 
 def _kept(leaves: Sequence[Tree], parameters: EvalbParameters) -> list[bool]:
-    """Return whether each leaf is kept, by its own tag."""
     return [leaf.label not in parameters.deleted for leaf in leaves]
 
 
@@ -335,28 +277,6 @@ def _kept_as_in_gold(
             )
     kept = iter(_kept(gold, parameters))
     return [leaf.label not in parameters.uncounted and next(kept) for leaf in others]
-
-
-def _crossing(gold: Sequence[Span], predicted: Iterable[Span], length: int) -> int:
-    """Count the predicted brackets that cross a gold bracket: they overlap, and neither is inside.
-
-    gold: The brackets of one tree in pre-order, over `length` words.
-    """
-    # Gold brackets around a gap between words are nested. If any of them crosses a bracket that
-    # begins or ends in the gap, the innermost does.
-    innermost: list[tuple[int, int]] = []
-    opened = [(0, length)]
-    position = 0
-    for gap in range(length + 1):
-        while len(opened) > 1 and opened[-1][1] <= gap:
-            opened.pop()
-        innermost.append(opened[-1])
-        while position < len(gold) and gold[position][1] == gap:
-            opened.append(gold[position][1:])
-            position += 1
-    return sum(
-        innermost[start][1] < end or innermost[end][0] > start for _, start, end in predicted
-    )
 
 
 def _percent(part: int, whole: int) -> float:

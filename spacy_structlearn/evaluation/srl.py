@@ -9,7 +9,7 @@ C-A without an A before it counts as an A. A reference, R-A, has a label of its 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ..errors import StructlearnError
@@ -21,6 +21,7 @@ Pieces = tuple[tuple[int, int], ...]
 
 _CONTINUATION = "C-"
 _SPLIT = "-DSP"
+_PREDICATE = "V"
 
 
 @dataclass(frozen=True)
@@ -28,13 +29,9 @@ class RoleScore(SpanScore):
     """The figures of CoNLL-2005: a `SpanScore` of the arguments, per label as well.
 
     identification: Score of the arguments by predicate and words, ignoring labels.
-    propositions: Number of gold predicates.
-    perfect: Number of predicates whose predicted arguments are exactly the gold ones.
     """
 
     identification: PRF = field(default_factory=PRF)
-    propositions: int = 0
-    perfect: int = 0
 
     @property
     def classification(self) -> float:
@@ -66,46 +63,32 @@ def joined_arguments(arguments: Iterable[Span]) -> list[tuple[str, Pieces]]:
     return [(label, tuple(pieces)) for label, pieces in joined]
 
 
-def score_roles(
-    gold: Sequence[Iterable[Frame]],
-    predicted: Sequence[Iterable[Frame]],
-    *,
-    excluded: Collection[str] = ("V",),
-) -> RoleScore:
+def score_roles(gold: Sequence[Iterable[Frame]], predicted: Sequence[Iterable[Frame]]) -> RoleScore:
     """Score predicted arguments against gold ones.
 
     gold, predicted: The frames of each sentence, compared by their predicates.
-    excluded: Labels that are not counted.
     Raises StructlearnError if the numbers of sentences differ, or for an empty span.
     """
     check_numbers(gold, predicted, "sentences")
     correct, given, wanted = Counter[str](), Counter[str](), Counter[str]()
-    identified = propositions = perfect = 0
+    identified = 0
     for wanted_frames, given_frames in zip(gold, predicted, strict=True):
-        left, right = _by_predicate(wanted_frames, excluded), _by_predicate(given_frames, excluded)
+        left, right = _by_predicate(wanted_frames), _by_predicate(given_frames)
         for predicate, arguments in left.items():
-            others = right.get(predicate)
-            propositions += 1
-            perfect += others == arguments
+            others = right.get(predicate, Counter())
             wanted.update(label for label, _ in arguments.elements())
-            if others is not None:
-                correct.update(label for label, _ in (arguments & others).elements())
-                identified += (_unlabelled(arguments) & _unlabelled(others)).total()
+            correct.update(label for label, _ in (arguments & others).elements())
+            identified += (_unlabelled(arguments) & _unlabelled(others)).total()
         for arguments in right.values():
             given.update(label for label, _ in arguments.elements())
     score = span_score(correct, given, wanted)
-    identification = PRF(identified, score.predicted, score.gold)
-    return RoleScore(
-        **vars(score), identification=identification, propositions=propositions, perfect=perfect
-    )
+    return RoleScore(**vars(score), identification=PRF(identified, score.predicted, score.gold))
 
 
-def _by_predicate(
-    frames: Iterable[Frame], excluded: Collection[str]
-) -> dict[Hashable, Counter[tuple[str, Pieces]]]:
+def _by_predicate(frames: Iterable[Frame]) -> dict[Hashable, Counter[tuple[str, Pieces]]]:
     counts: dict[Hashable, Counter[tuple[str, Pieces]]] = {}
     for predicate, arguments in frames:
-        counted = [pair for pair in joined_arguments(arguments) if pair[0] not in excluded]
+        counted = [pair for pair in joined_arguments(arguments) if pair[0] != _PREDICATE]
         counts.setdefault(predicate, Counter()).update(counted)
     return counts
 
@@ -120,8 +103,6 @@ TokenFrame = tuple[int, Iterable[Span]]
 def score_token_roles(
     gold: Sequence[tuple[Sequence[str], Iterable[TokenFrame]]],
     predicted: Sequence[tuple[Sequence[str], Iterable[TokenFrame]]],
-    *,
-    excluded: Collection[str] = ("V",),
 ) -> RoleScore:
     """Score documents given as (words, frames), with predicates and arguments in tokens.
 
@@ -133,7 +114,6 @@ def score_token_roles(
     return score_roles(
         [_in_characters(words, frames) for words, frames in gold],
         [_in_characters(words, frames) for words, frames in predicted],
-        excluded=excluded,
     )
 
 

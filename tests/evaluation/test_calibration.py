@@ -42,10 +42,10 @@ def test_all_edges_belong_to_the_bin_above(bins):
     assert {part.count for part in table} == {1}
 
 
-@given(PREDICTIONS, NUMBERS, st.booleans())
-def test_the_bins_hold_everything_in_order(predictions, bins, equal_mass):
+@given(PREDICTIONS, NUMBERS)
+def test_the_bins_hold_everything_in_order(predictions, bins):
     probabilities, right = arrays(predictions)
-    table = reliability(probabilities, right, bins, equal_mass=equal_mass)
+    table = reliability(probabilities, right, bins)
     assert len(table) <= bins
     assert sum(part.count for part in table) == len(predictions)
     total = sum(part.count * part.probability for part in table)
@@ -55,14 +55,11 @@ def test_the_bins_hold_everything_in_order(predictions, bins, equal_mass):
         assert part.low - 1e-9 <= part.probability <= part.high + 1e-9
     for one, other in pairwise(table):
         assert one.high <= other.low
-    if equal_mass and table:
-        counts = [part.count for part in table]
-        assert max(counts) - min(counts) <= 1
 
 
 def test_no_predictions():
     assert reliability([], []) == []
-    assert expected_calibration_error([], [], equal_mass=True) == 0.0
+    assert expected_calibration_error([], []) == 0.0
 
 
 def test_rounding_of_float32_is_no_error():

@@ -94,7 +94,6 @@ def test_all_figures_of_two_sentences():
     assert score.f1 == pytest.approx(4 / 11)
     assert counts(score.identification) == (4, 6, 5)
     assert score.classification == pytest.approx(2 / 4)
-    assert (score.propositions, score.perfect) == (3, 1)
     assert {label: counts(row) for label, row in score.per_label.items()} == {
         "ARG0": (1, 2, 1),
         "ARG1": (1, 1, 3),
@@ -109,13 +108,6 @@ def test_arguments_of_another_predicate_do_not_count():
     score = score_roles([[(0, [("ARG1", 1, 2)])]], [[(3, [("ARG1", 1, 2)])]])
     assert counts(score) == (0, 1, 1)
     assert counts(score.identification) == (0, 1, 1)
-    assert (score.propositions, score.perfect) == (1, 0)
-
-
-def test_what_is_excluded_can_be_chosen():
-    frames = [[(2, pieces("ARG0:0-2 V:2-3 C-V:4-5"))]]
-    assert counts(score_roles(frames, frames, excluded=())) == (2, 2, 2)
-    assert counts(score_roles(frames, frames, excluded=("V", "ARG0"))) == (0, 0, 0)
 
 
 def test_the_empty_score():
@@ -176,7 +168,6 @@ def test_properties(corpus):
         assert sum(getattr(row, name) for row in score.per_label.values()) == getattr(score, name)
     itself = score_roles(gold, gold)
     assert itself.correct == itself.gold == itself.predicted
-    assert itself.perfect == itself.propositions == sum(map(len, gold))
 
 
 @given(CORPORA)

@@ -64,18 +64,18 @@ from tqdm import tqdm
 import spacy_structlearn
 from spacy_structlearn.evaluation.calibration import expected_calibration_error
 from spacy_structlearn.evaluation.prf import PRF, character_spans, score_token_spans
-from spacy_structlearn.evaluation.segments import (
-    Segmented,
-    micro_average,
-    score_segments,
-    standard_error,
-)
 from spacy_structlearn.groups import CONSTITUENTS, NP_CHUNKS
 from spacy_structlearn.pipeline.extensions import aligned_group
 from spacy_structlearn.pipeline.readers import read_treebank
 from training.benchmarks import raw_text_peers
 from training.benchmarks.peers.__main__ import PEERS as INSTALLED
 from training.benchmarks.product import WARM_UP
+from training.benchmarks.segments import (
+    Segmented,
+    micro_average,
+    score_segments,
+    standard_error,
+)
 from training.common.command import bound, options, run_parts
 from training.common.everyday import read_everyday, score_pairs
 from training.common.ewt import treebank, tuning_documents

@@ -22,14 +22,13 @@ from spacy_structlearn.classification import (
 )
 from spacy_structlearn.classification.trainers import fit
 from spacy_structlearn.evaluation.calibration import expected_calibration_error
-from spacy_structlearn.evaluation.classification import score_labels
-from spacy_structlearn.evaluation.mcnemar import mcnemar
 from spacy_structlearn.roles.features import (
     ADDITIONAL,
     FEATURES,
     GILDEA_JURAFSKY,
     ROLESET,
 )
+from training.common.labels import mcnemar, score_labels
 from training.papers.toutanova2006.attachment import MINIMAL_L2, n_of_d, pair_key
 from training.papers.toutanova2006.climb import climb
 from training.papers.toutanova2006.role_items import ARGUMENTS, Corpus, Items

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from .prf import PRF, character_spans, check_documents, score_spans
+from spacy_structlearn.evaluation.prf import PRF, character_spans, check_documents, score_spans
 
 # A text, and spans of its characters as (start, end), end exclusive.
 Segmented = tuple[str, Iterable[tuple[int, int]]]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.evaluation.prf import PRF
-from spacy_structlearn.evaluation.segments import micro_average, score_segments, standard_error
+from training.benchmarks.segments import micro_average, score_segments, standard_error
 
 TEXT = "Notes\n\nWe met. All came.\n\nBye"
 GOLD = [(0, 5), (7, 14), (15, 24), (26, 29)]
