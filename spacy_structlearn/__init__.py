@@ -62,12 +62,21 @@ def load(
 
     exclude = [exclude] if isinstance(exclude, str) else list(exclude)
     folder = directory(name)
-    digests.check(folder, exclude=exclude)
     # spaCy tells arguments that are not given from empty ones.
     given = {"disable": disable, "enable": enable, "exclude": exclude or ()}
     given = {key: value for key, value in given.items() if value != ()}
     where = folder if is_built_in(name) else name
-    return spacy.load(where, vocab=vocab, config=config or {}, **given)
+    while True:
+        held = digests.read(folder)
+        try:
+            digests.check(folder, exclude=exclude)
+            nlp = spacy.load(where, vocab=vocab, config=config or {}, **given)
+        except Exception:
+            if digests.read(folder) == held:
+                raise
+        else:
+            if digests.read(folder) == held:  # not replaced while it was read
+                return nlp
 
 
 def explain(label: str) -> str | None:

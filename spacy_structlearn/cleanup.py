@@ -43,17 +43,6 @@ def clean_up() -> None:
 
 
 @contextmanager
-def unfinished(fresh: Path, target: Path) -> Iterator[Path]:
-    """Provide the path of a new file or folder, which is renamed to `target` at the end.
-
-    It is removed after an error or a signal. An OSError names `target`.
-    """
-    with ensured(partial(remove, fresh)), errors_naming(target, fresh):
-        yield fresh
-        os.replace(fresh, target)
-
-
-@contextmanager
 def errors_naming(target: Path, fresh: Path) -> Iterator[None]:
     """Let an OSError name a file that the user knows: `target` in place of `fresh` or of none."""
     try:

@@ -207,8 +207,8 @@ MESSAGES = {
     "needs documents of several sentences, with their spaces.",
     "SL097": "The pipeline has no component {component!r} that `structlearn adapt` can train. "
     "Choose from: {names}.",
-    "SL098": "{path} is being written by another `structlearn apply`. Wait until it ends, or "
-    "choose another output. To share the work, give each process its own --shard.",
+    "SL098": "{path} is being written by {process}. Wait until it ends, or choose another output. "
+    "To share the work of `structlearn apply`, give each process its own --shard.",
     "SL099": "{path} is {kind}, where a file is expected. Remove it, or copy or download the "
     "files again.",
     "SL057": "{path} is a link that leads out of its folder, in a circle, or nowhere. Replace it "

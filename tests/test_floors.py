@@ -20,6 +20,7 @@ FLOORS = {
     "arrays": 1,
     "reading": 1,
     "serialization": 1,
+    "writing": 2,
     "optimize": 2,
     "trees": 2,
     "matching": 3,

@@ -9,6 +9,7 @@ import spacy
 import spacy_structlearn
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline.storage import digests
+from spacy_structlearn.pipeline.training import fitting
 
 
 @pytest.fixture(scope="module")
@@ -64,3 +65,18 @@ def test_a_damaged_file_is_found_unless_it_is_not_loaded(saved, tmp_path):
 def test_no_such_pipeline():
     with pytest.raises(OSError, match="E050"):
         spacy_structlearn.load("en_nowhere")
+
+
+def test_a_pipeline_that_is_replaced_while_it_is_read_is_read_again(tmp_path, monkeypatch):
+    old, new = (spacy.blank(language) for language in ("en", "de"))
+    fitting.save(old, tmp_path / "model")
+    load = spacy.load
+
+    def replace(*arguments, **options):
+        monkeypatch.setattr(spacy, "load", load)
+        nlp = load(*arguments, **options)
+        fitting.save(new, tmp_path / "model")
+        return nlp
+
+    monkeypatch.setattr(spacy, "load", replace)
+    assert spacy_structlearn.load(tmp_path / "model").lang == "de"

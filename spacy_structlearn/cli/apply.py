@@ -21,7 +21,8 @@ import typer
 from typer.core import TyperCommand
 
 from ..errors import StructlearnError
-from .common.files import STANDARD, alone, write_text
+from ..writing import locked
+from .common.files import STANDARD, write_text
 from .common.parts import (
     ENDINGS,
     OUTPUTS,
@@ -144,14 +145,14 @@ def apply_cli(
     found = sources(source, output, input_format)
     nlp = load(model)
     target = Path(output)
-    lock = target.with_name(f".{target.name}.lock")
+    lock = None
     if not single:
         lock = target / f".shard-{chosen[0] + 1}-of-{chosen[1]}.lock"
     parse: Parse = ChunkParser(model, nlp).parse_all
     if n_process is not None and n_process > 1:
         parse = partial(parse_in_processes, model=model, number=n_process)
     parts: Iterable[Part]
-    with nullcontext() if output == STANDARD else alone(target, lock):
+    with nullcontext() if output == STANDARD else locked(target, lock):
         if single:
             texts = (read(path, input_format, unit, nlp.max_length) for _, path, _ in found)
             parts = [(output, chain.from_iterable(texts))]
@@ -204,4 +205,4 @@ def _check_settings(output: Path, settings: dict[str, Any], *, force: bool) -> N
                 raise StructlearnError(
                     "SL068", path=output, setting=setting, found=found, value=value
                 )
-    write_text(path, srsly.json_dumps(settings, indent=2) + "\n")
+    write_text(path, srsly.json_dumps(settings, indent=2) + "\n", lock=False)

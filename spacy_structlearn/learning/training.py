@@ -18,10 +18,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from ..cleanup import unfinished
 from ..errors import StructlearnError
 from ..reading import read_bytes
 from ..serialization import DAMAGE, flag, nested, pack, reading, restore, unpack
+from ..writing import write_bytes
 from .settings import Settings
 
 CHECKPOINT_SECONDS = 30
@@ -289,11 +289,3 @@ def array_digest(*parts: Any) -> bytes:
         else:
             digest.update(part if isinstance(part, bytes) else repr(part).encode())
     return digest.digest()
-
-
-def write_bytes(path: Path, data: bytes) -> None:
-    """Write a new file and rename it to `path`, so that it is never incomplete."""
-    fresh = path.with_name(f"{path.name}.new")
-    fresh.unlink(missing_ok=True)  # a link there would be written through
-    with unfinished(fresh, path):
-        fresh.write_bytes(data)

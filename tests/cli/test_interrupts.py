@@ -9,8 +9,7 @@ from functools import partial
 import pytest
 from cli.toys import left
 
-from spacy_structlearn.cli.common.files import alone
-from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.writing import locked
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 SCRIPT = """
@@ -73,30 +72,10 @@ def test_a_signal_ends_a_command_at_once(tmp_path, number, work):
     assert left(tmp_path) == {"target": b"before"}
 
 
-def test_one_at_a_time(tmp_path):
-    target, lock = tmp_path / "out", tmp_path / "out" / ".lock"
-    for _ in range(2):
-        with alone(target, lock):
-            refused = pytest.raises(StructlearnError, match=r"SL098.*out is being written")
-            with refused, alone(target, lock):
-                pytest.fail("two at a time")
-            assert lock.exists()
-        assert not lock.exists()
-
-
-@posix
-def test_the_lock_of_a_killed_process_is_no_obstacle(tmp_path):
-    lock = tmp_path / ".lock"
-    lock.touch()
-    with alone(tmp_path, lock):
-        pass
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_second_apply_is_refused(run, model, tmp_path):
     (tmp_path / "texts.txt").write_text("Run!", encoding="utf8")
     apply = ["apply", model, tmp_path / "texts.txt", tmp_path / "out"]
-    with alone(tmp_path / "out", tmp_path / "out" / ".shard-1-of-2.lock"):
+    with locked(tmp_path / "out", tmp_path / "out" / ".shard-1-of-2.lock"):
         code, _, err = run(*apply, "--shard", "1/2")
         assert (code, err.count("\n")) == (1, 1)
         assert "SL098" in err

@@ -92,7 +92,7 @@ def test_a_failure_while_saving_leaves_the_old_pipeline_alone(fitted, tmp_path, 
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
-@pytest.mark.parametrize("before", [(), ("a/b",), (".b.new/half", ".b.old/half")])
+@pytest.mark.parametrize("before", [(), ("a/b",), (".b.0123456789abcdef.new/half",)])
 def test_where_there_is_no_pipeline_yet(fitted, tmp_path, monkeypatch, before):
     """Nothing, an empty folder, or what a run that was killed has left."""
     monkeypatch.chdir(tmp_path)

@@ -24,8 +24,8 @@ from spacy.training import Example
 from spacy.util import load_config
 
 from spacy_structlearn.groups import NP_CHUNKS
-from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.pipeline.readers import create_conll_chunks_reader, to_example
+from spacy_structlearn.writing import write_bytes
 from training.common.command import options, run_parts
 from training.common.scoring import bootstrap_error, under
 from training.pipeline import default

@@ -20,10 +20,10 @@ from spacy.util import load_config, load_model_from_config
 from spacy.vocab import Vocab
 
 from spacy_structlearn.groups import CONSTITUENT_TAGS, CONSTITUENTS, TAG_CANDIDATES
-from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.pipeline.extensions import constituent_tags, set_spans
 from spacy_structlearn.pipeline.readers import to_example, with_norms
 from spacy_structlearn.pipeline.training.cross_prediction import predict_fold
+from spacy_structlearn.writing import write_bytes
 
 
 def jackknife(

@@ -17,9 +17,9 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.grammar.treebank.settings import LexiconSettings
-from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.pipeline.architectures import empty_parameters, estimator
 from spacy_structlearn.trees.tree import Tree
+from spacy_structlearn.writing import write_bytes
 from training.common.process import in_process
 from training.common.recording import peak_mb
 from training.common.treebanks import TREES

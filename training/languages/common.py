@@ -22,12 +22,12 @@ from spacy.util import load_config
 
 from spacy_structlearn.evaluation.evalb import EvalbParameters, EvalbScore, score_trees
 from spacy_structlearn.grammar.spans.features import SPAN_TEMPLATES
-from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.pipeline.readers import create_treebank_reader, read_treebank
 from spacy_structlearn.pipeline.training import fitting
 from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
+from spacy_structlearn.writing import write_bytes
 from training.common.command import options
 from training.common.jackknife import write_docs
 from training.common.recording import WORK, clean_commit, machine, record, show

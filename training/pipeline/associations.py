@@ -26,8 +26,8 @@ import spacy_structlearn
 from spacy_structlearn.attachment.associations import Associations, Phrase
 from spacy_structlearn.attachment.sites import NOUN, VERB, normalized
 from spacy_structlearn.classification.features import MISSING, symbol
-from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.words.lemmas import lemma
+from spacy_structlearn.writing import write_bytes
 from training.common.command import options
 from training.pipeline.unambiguous import unambiguous_heads
 

@@ -33,9 +33,9 @@ from spacy_structlearn.grammar.latent.model import LatentGrammar
 from spacy_structlearn.grammar.spans.model import SpanGrammar
 from spacy_structlearn.groups import CONSTITUENTS, NP_CHUNKS
 from spacy_structlearn.isbn.model import ISBN
-from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.pipeline.extensions import Frame, group_scores
 from spacy_structlearn.sequence.chain.model import ChainModel
+from spacy_structlearn.writing import write_bytes
 from training.common.recording import machine
 
 L = TypeVar("L")

@@ -23,13 +23,13 @@ import numpy as np
 from spacy.lang.en import English
 from tqdm import tqdm
 
-from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.pipeline.doc_arrays import form_ids
 from spacy_structlearn.pipeline.readers import read_conll_columns
 from spacy_structlearn.pipeline.tokenizers import make_english_tokenizer
 from spacy_structlearn.trees.brackets import read_trees, unescape
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.words.classes import FORMS, WordClasses, learn
+from spacy_structlearn.writing import write_bytes
 from training.common.command import options
 
 FILES = {

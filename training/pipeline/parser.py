@@ -20,9 +20,9 @@ import spacy
 from spacy.language import Language
 from spacy.training import Example
 
-from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.pipeline.readers import create_treebank_reader
 from spacy_structlearn.pipeline.training import fitting
+from spacy_structlearn.writing import write_bytes
 from training.common.command import options
 from training.common.ewt import treebank, tuning_documents
 from training.common.recording import ROOT

@@ -25,10 +25,10 @@ from tqdm import tqdm
 
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.groups import PARSE_FAILURES
-from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.trees.brackets import load_trees
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
+from spacy_structlearn.writing import write_bytes
 from training.common.kept import LEXICON, model_at
 
 RAW_TEXT = "raw_text"  # the corpus, and the folder of the stages

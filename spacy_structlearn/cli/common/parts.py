@@ -274,7 +274,7 @@ def write_parts(
     # None: no progress bar if standard error is not a terminal.
     with closing(parse(wanted(), format)) as parsed, tqdm(unit=" texts", disable=None) as progress:
         for first in parsed:
-            with written(first[0].target) as file:
+            with written(first[0].target, lock=False) as file:
                 for number in write_chunks(file, chain([first], parsed), format):
                     done["texts"] += number
                     progress.update(number)

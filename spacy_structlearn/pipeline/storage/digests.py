@@ -51,7 +51,7 @@ def check(folder: Path, *, exclude: Collection[str] = ()) -> None:
     # Other folders may be large.
     if any(os.path.lexists(folder / name) for name in ("config.cfg", META)):
         check_folder(folder)
-    held = _read(folder / DIGESTS)
+    held = read(folder)
     _compare(folder, held, exclude, folder / DIGESTS)
     if not held:
         return
@@ -77,7 +77,7 @@ def check_component(folder: Path, *, exclude: Collection[str] = ()) -> bool:
     `check`.
     """
     around = folder.parent / DIGESTS
-    pipeline = _read(around)
+    pipeline = read(folder.parent)
     inside = f"{folder.name}/"
     files = {n.removeprefix(inside): d for n, d in pipeline.items() if n.startswith(inside)}
     if files:
@@ -93,7 +93,7 @@ def forget(folder: Path, component: str) -> None:
     Other files with that name are left alone.
     """
     with suppress(StructlearnError):
-        if any(name.startswith(f"{component}/") for name in _read(folder / DIGESTS)):
+        if any(name.startswith(f"{component}/") for name in read(folder)):
             (folder / DIGESTS).unlink(missing_ok=True)
 
 
@@ -109,8 +109,9 @@ def remove_links(folder: Path) -> None:
             path.unlink()
 
 
-def _read(file: Path) -> dict[str, str]:
-    """Read the digests of the files; empty if there is no such file."""
+def read(folder: Path) -> dict[str, str]:
+    """Read the digests of the files of a pipeline; empty if there are none."""
+    file = folder / DIGESTS
     check_regular(file)
     if not os.path.lexists(file):
         return {}

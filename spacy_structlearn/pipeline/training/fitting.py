@@ -7,9 +7,8 @@ times faster and, without early stopping, ends at the same parameters.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterable, Iterator
-from errno import ELOOP
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -24,8 +23,8 @@ from spacy.training.initialize import init_nlp
 from spacy.util import load_config, registry, resolve_dot_names
 from tqdm import tqdm
 
-from ...cleanup import ensured, remove, unfinished
 from ...errors import StructlearnError
+from ...writing import locked, replaced, resolved, tidy
 from ..doc_arrays import SET_BY_COMPONENTS
 from ..readers import with_gold_tokens
 from ..sentence_splitter import SentenceSplitter
@@ -50,10 +49,15 @@ def train(
     StructlearnError if a component to be trained is not of this package, if `output` exists and is
     not a pipeline, if the config has no [training], and for a damaged checkpoint.
     """
-    if output is not None:
-        output = _replaceable(Path(output))
+    with nullcontext() if output is None else _locked(output) as place:
+        return _train(config_path, place, overrides or {}, progress)
+
+
+def _train(
+    config_path: Path, output: Path | None, overrides: dict[str, Any], progress: bool
+) -> Language:
     try:
-        config = load_config(config_path, overrides=overrides or {}, interpolate=False)
+        config = load_config(config_path, overrides=overrides, interpolate=False)
     except RecursionError:  # sections in sections
         raise StructlearnError("SL056", path=str(config_path)) from None
     if "training" not in config:
@@ -73,7 +77,7 @@ def train(
         **{f"{name}_loss": value for name, value in losses.items()},
     }
     if output is not None:
-        save(nlp, output)
+        _save(nlp, output, {})
         for name in losses:
             _checkpoint(output, name).unlink(missing_ok=True)
     return nlp
@@ -104,7 +108,19 @@ def adapt(
     Raises StructlearnError for an unknown component and if one cannot learn on, if there is no gold
     annotation, and if `output` exists and is not a pipeline.
     """
-    output = _replaceable(Path(output))
+    with _locked(output) as place:
+        return _adapt(nlp, docs, place, components, reinitialise, source, progress)
+
+
+def _adapt(
+    nlp: Language,
+    docs: Iterable[Doc],
+    output: Path,
+    components: Collection[str] | None,
+    reinitialise: Collection[str],
+    source: object,
+    progress: bool,
+) -> list[str]:
     ours = {name: of for name, of in nlp.pipeline if isinstance(of, BatchTrainable)}
     named = {*(components or ()), *reinitialise}
     for name in sorted(named.difference(ours)):
@@ -126,7 +142,7 @@ def adapt(
         nlp.meta.pop(measured, None)
     old = "{lang}_{name} {version}".format(**nlp.meta)
     nlp.meta.update(performance={}, notes=f"Adapted from {old}: {', '.join(lessons)}.")
-    save(nlp, output)
+    _save(nlp, output, {})
     return list(lessons)
 
 
@@ -204,8 +220,8 @@ def _fit(
     for name, component in trained.items():
         checkpoint = None
         if checkpoints is not None:
-            checkpoints.parent.mkdir(parents=True, exist_ok=True)
             checkpoint = _checkpoint(checkpoints, name)
+            tidy(checkpoint)
         losses[name] = _fit_component(
             name,
             component,
@@ -253,55 +269,38 @@ def _without_threads(section: Any) -> Any:
 
 
 def save(nlp: Language, output: Path, *, extra: dict[str, str] | None = None) -> None:
-    """Write the pipeline next to `output`, then rename it, so that nothing is left half-written.
+    """Write the pipeline as a whole: after an error or a signal, `output` is as it was before.
 
-    Digests of the files are saved too, by which damage is found later. After an error or a signal,
-    `output` is as it was before.
+    Digests of the files are saved too, by which damage is found later.
     extra: further text files, by name.
-    Raises StructlearnError if `output` exists and is not a pipeline.
+    Raises StructlearnError if `output` exists and is not a pipeline, and if another process is
+    writing it.
     """
-    output = _replaceable(Path(output))
-    output.parent.mkdir(parents=True, exist_ok=True)
-    fresh = output.with_name(f".{output.name}.new")
-    # Killed processes may have left something.
-    remove(fresh)
-    remove(_old(output))
-    with ensured(partial(_settle, output)), unfinished(fresh, output):
+    with _locked(output) as place:
+        _save(nlp, place, extra or {})
+
+
+def _save(nlp: Language, output: Path, extra: dict[str, str]) -> None:
+    with replaced(_replaceable(output)) as fresh:
         nlp.to_disk(fresh)
-        for name, text in (extra or {}).items():
+        for name, text in extra.items():
             (fresh / name).write_text(text, encoding="utf8")
         digests.write(fresh)
-        if output.exists():
-            output.rename(_old(output))
 
 
-def _settle(output: Path) -> None:
-    """Remove the old pipeline if there is a new one, and move it back otherwise."""
-    if not output.exists() and _old(output).exists():
-        _old(output).rename(output)
-    remove(_old(output))
-
-
-def _old(output: Path) -> Path:
-    """Get the path of the old pipeline while it is being replaced."""
-    return output.with_name(f".{output.name}.old")
-
-
-def _is_pipeline(folder: Path) -> bool:
-    """Return whether a folder has the files by which a pipeline is known."""
-    return all((folder / name).is_file() for name in ("meta.json", "config.cfg"))
+@contextmanager
+def _locked(output: Path) -> Iterator[Path]:
+    """Hold the lock of the directory of a pipeline, and provide its path without links."""
+    output = resolved(Path(output))
+    _replaceable(output)
+    with locked(output):
+        yield _replaceable(output)
 
 
 def _replaceable(output: Path) -> Path:
     """Raise StructlearnError unless `output` is a pipeline, an empty directory or missing."""
-    try:
-        output = output.resolve()
-    except RuntimeError:  # before Python 3.13
-        raise OSError(ELOOP, os.strerror(ELOOP), str(output)) from None
-    # The old pipeline, if `save` was killed after it had moved it away.
-    if not output.exists() and _is_pipeline(_old(output)):
-        _old(output).rename(output)
+    pipeline = all((output / name).is_file() for name in ("meta.json", "config.cfg"))
     empty = output.is_dir() and not any(output.iterdir())
-    if output.exists() and not empty and not _is_pipeline(output):
+    if output.exists() and not empty and not pipeline:
         raise StructlearnError("SL014", path=output)
     return output

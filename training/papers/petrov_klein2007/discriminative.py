@@ -26,8 +26,8 @@ from spacy_structlearn.grammar.latent.model import LatentGrammar
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.grammar.latent.stages import encode
 from spacy_structlearn.grammar.treebank.data import TreebankData
-from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.trees.tree import Tree
+from spacy_structlearn.writing import write_bytes
 from training.common import kept
 from training.common.kept import SEEDS, TABLE1, WSJ
 from training.common.process import in_process

@@ -15,7 +15,7 @@ from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.latent.model import LatentGrammar
 from spacy_structlearn.grammar.treebank.data import binarize
-from spacy_structlearn.learning.training import write_bytes
+from spacy_structlearn.writing import write_bytes
 from training.common.kept import EWT, LEXICON, ROUNDS, SEEDS, WSJ, Run
 from training.common.parsers import latent_of
 from training.common.scoring import (

@@ -30,8 +30,8 @@ from typing import Any
 import srsly
 from tqdm import tqdm
 
-from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.sequence.chain.model import ChainModel
+from spacy_structlearn.writing import write_bytes
 from training.common.command import options, run_parts
 from training.papers.smith2007 import models, report, sampled, times
 from training.papers.smith2007.models import Grid

@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.evaluation.conlleval import ConllEval, conlleval
-from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.optimize.lbfgs import LBFGS, ValueAndGradient
 from spacy_structlearn.sequence.chain.decode import viterbi
 from spacy_structlearn.sequence.chain.model import ChainModel
@@ -41,6 +40,7 @@ from spacy_structlearn.sequence.settings import (
     MEstimationSettings,
     PseudoLikelihoodSettings,
 )
+from spacy_structlearn.writing import write_bytes
 from training.common.conll2000 import Sentence, ours_data, read
 
 N_TUNING = 900

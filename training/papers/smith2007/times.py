@@ -23,11 +23,11 @@ from unittest import mock
 import numpy as np
 import srsly
 
-from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.optimize.m_estimation import MEstimationObjective
 from spacy_structlearn.sequence.estimators.base_distribution import BaseDistribution
 from spacy_structlearn.sequence.estimators.m_estimation import ChainStatistics, Minimization
 from spacy_structlearn.sequence.settings import MEstimationSettings
+from spacy_structlearn.writing import write_bytes
 from training.benchmarks.peers.others import predicates
 from training.common.conll2000 import Sentence
 from training.common.process import in_process
