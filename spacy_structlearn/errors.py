@@ -382,14 +382,9 @@ MESSAGES = {
     "SL506": "Expected a table, but {what} is {found}. Give rows, each a list of values, or a "
     "dict from column names to lists of values.",
     "SL507": "The development data must be a pair of rows and labels, not {found}.",
-    "SL508": "The labels given in advance must be strings, not {found}.",
     "SL510": "The Bayes net is empty or has no labels. Fit it, or load a fitted one first.",
     "SL511": "The structure does not define a Bayes net: {problem}. Map each variable that is "
     "used to the list of its parents, without the class, and omit the others.",
-    "SL512": "{variables} variables have more than {most} structures, too many to try all. Use "
-    'structure "search", fewer variables, or a lower max_parents.',
-    "SL514": "The counts cannot be taken from the training and the development data, because "
-    "there are no development data. Give dev, or omit recount.",
     "SL515": "The training instances of the Bayes net are not stored with it. Ask for "
     "leave-one-out probabilities directly after fit, before the net is saved or made compact.",
     "SL522": "The log-linear model has no labels. Train it, or load a trained one.",

@@ -111,7 +111,7 @@ class MergedCounts(JointCounts):
         for name, node, contexts in zip(names, self._old.nodes, self._old.contexts, strict=True):
             levels = tuple(instances.level(context, node) for context in contexts)
             family = witten_bell.Family(instances.uniform(node), levels)
-            scores += np.log(witten_bell.probabilities(family, self._net.d.get(name)))
+            scores += np.log(witten_bell.probabilities(family, self._net.d[name]))
         return scores
 
     def _added(self, subset: Subset) -> NDArray[np.float64]:
@@ -193,8 +193,7 @@ class LogLinearAdapter(ClassifierAdapter[LogLinearSettings]):
             sample.label_ids,
             sample.counts,
             sample.given,
-            l2=np.full(n_labels, self._old.l2),
-            given_l2=self._old.l2,
+            l2=self._old.l2,
             centre=_in_columns(_weights_at(self._old, self._keys, self.labels)),
             given_centre=self._old.coefficients,
             strength=self._strength,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -13,6 +13,26 @@ from ..learning.stored import Stored
 from .features import ClassificationData, Labelled, Rows, Table, checked_labels
 
 C = TypeVar("C", bound="Classifier")
+
+
+class Step(NamedTuple):
+    """A step of a search.
+
+    variables: those of the added template, or the added variable and its parents.
+    accuracy: fraction of the evaluation instances that are right after the step.
+    log_likelihood: sum of log P(y | x) over them, in nats. n_candidates: number of models compared.
+    """
+
+    variables: tuple[str, ...]
+    accuracy: float
+    log_likelihood: float
+    n_candidates: int
+
+    @classmethod
+    def of(cls, stored: Sequence[Any]) -> Step:
+        """Return a step from a list of its parts. Raises an error in `DAMAGE` if it is none."""
+        variables, *figures = stored
+        return cls(tuple(variables), *figures)
 
 
 class Classifier(Stored):
@@ -56,7 +76,7 @@ def labelled(
     rows, labels: the training data; see `features.Table.of`.
     dev: rows and labels to select on. None, or no rows: None is returned.
     variables: their names; None: those of the rows.
-    known_labels: labels, in addition to those in `labels` and `dev`.
+    known_labels: further labels.
     Raises StructlearnError if the arguments do not fit together.
     """
     table = Table.of(rows, variables)
@@ -69,13 +89,7 @@ def labelled(
             raise StructlearnError("SL507", found=found)
         dev_table = Table.of(dev[0], table.variables)
         held_out = ClassificationData(dev_table, checked_labels(dev[1], len(dev_table)))
-    if isinstance(known_labels, str) or not isinstance(known_labels, Iterable):
-        raise StructlearnError("SL508", found=repr(known_labels))
-    known = set(train.labels if held_out is None else train.labels + held_out.labels)
-    for label in known_labels:
-        if not isinstance(label, str):
-            raise StructlearnError("SL508", found=repr(label))
-        known.add(str.__str__(label))
-    if held_out is not None and not held_out.labels:
-        held_out = None
+        if not held_out.labels:
+            held_out = None
+    known = {*known_labels, *train.labels, *(held_out.labels if held_out else ())}
     return train, held_out, tuple(sorted(known))

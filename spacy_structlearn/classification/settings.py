@@ -19,6 +19,11 @@ SEARCH_L2 = 1.0
 """The value of l2 during a template search, if l2 is still to be chosen."""
 
 
+def _known(kind: type[Settings], stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return stored settings without those that the learner no longer has."""
+    return {part.name: stored[part.name] for part in fields(kind) if part.name in stored}
+
+
 @dataclass(frozen=True, kw_only=True)
 class ClassifierSettings(Settings):
     """Settings that all classifiers share."""
@@ -26,14 +31,6 @@ class ClassifierSettings(Settings):
     strengths: ClassVar[tuple[float, ...]] = (1.0, 0.3, 3.0, 10.0)
     """Strengths of the prior to choose from when a model learns on; the first is the default."""
 
-    min_gain: float = setting(
-        0.0, help="Minimum gain in accuracy (0 to 1) for a step of the search."
-    )
-    recount: bool = setting(
-        False,
-        exposed=False,
-        help="Train again on all data, development data included, after selection.",
-    )
     classes: Path | None = setting(
         None,
         identity=False,
@@ -67,10 +64,9 @@ class BayesNetSettings(ClassifierSettings):
 
     structure: str | Mapping[str, Sequence[str]] = setting(
         "search",
-        choices=("naive", "search", "exhaustive"),
-        help='"naive": the label is the only parent. "search": greedy search. "exhaustive": all '
-        "structures, for few variables. Or the parents of each variable; the label is always "
-        "a parent and not listed.",
+        choices=("naive", "search"),
+        help='"naive": the label is the only parent. "search": greedy search. Or the parents of '
+        "each variable; the label is always a parent and not listed.",
     )
     fit_d: str | None = setting(
         "conditional",
@@ -90,12 +86,11 @@ class BayesNetSettings(ClassifierSettings):
     max_parents: int = setting(
         3, ge=1, help="Maximum number of parents of a variable in a search, including the label."
     )
-    l2: float = core.l2(1.0, "logarithms of d,")
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> BayesNetSettings:
         """Return the settings from what `stored` returned."""
-        values = dict(stored)
+        values = _known(cls, stored)
         if isinstance(values["structure"], list):
             values["structure"] = dict(values["structure"])
         return cls(**values)
@@ -121,15 +116,6 @@ class LogLinearSettings(ClassifierSettings):
         more='A list of values to select from, or "search" for the usual values.',
         choices=("search",),
     )
-    l2_per_label: Mapping[str, float] | None = setting(
-        None, ge=0, help="Values of l2 for the weights of some labels."
-    )
-    max_conjunction: int = setting(
-        3, ge=1, help="Maximum number of variables of a template in a search."
-    )
-    max_templates: int | None = setting(
-        None, ge=0, help="Maximum number of templates in a search. None: no limit."
-    )
     min_count: int = setting(1, ge=1, help="Minimum number of training instances with a feature.")
     nested: bool = setting(
         True,
@@ -153,12 +139,6 @@ class LogLinearSettings(ClassifierSettings):
         help="Training ends when no scaled derivative exceeds this (times the largest parameter if "
         "that is above 1).",
     )
-    search_tolerance: float | None = setting(
-        None,
-        ge=0,
-        help="Tolerance for models compared in a search; 1e-3 is several times faster. None: the "
-        "same as tolerance.",
-    )
 
     def constraints(self) -> Iterable[tuple[str, str, Any]]:
         if not isinstance(self.templates, str):
@@ -173,7 +153,8 @@ class LogLinearSettings(ClassifierSettings):
     def of(cls, stored: Mapping[str, Any]) -> LogLinearSettings:
         """Return the settings from what `stored` returned."""
         base = stored.get("base")
-        return cls(**{**stored, "base": None if base is None else BayesNetSettings.of(base)})
+        base = None if base is None else BayesNetSettings.of(base)
+        return cls(**_known(cls, stored) | {"base": base})
 
     def without_classes(self) -> LogLinearSettings:
         base = None if self.base is None else self.base.without_classes()

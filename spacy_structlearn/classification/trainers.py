@@ -16,7 +16,7 @@ from ..kernels.index import KeyIndex
 from ..learning.training import Trainer, array_digest
 from ..optimize.lbfgs import LBFGS
 from ..serialization import nested
-from .classifier import labelled
+from .classifier import Step, labelled
 from .features import (
     MISSING,
     ClassificationData,
@@ -28,7 +28,7 @@ from .features import (
     sorted_rows,
 )
 from .linear.conditional import BIAS, Estimate, LogLinearLikelihood, Template, Workshop
-from .linear.log_linear import LogLinear, TemplateStep
+from .linear.log_linear import LogLinear
 from .nets.bayes_net import BayesNet
 from .settings import SEARCH_L2, BayesNetSettings, ClassifierSettings, LogLinearSettings
 
@@ -36,6 +36,8 @@ S = TypeVar("S", bound=ClassifierSettings)
 KeyedWeights = tuple[NDArray[np.uint64], NDArray[np.float64]]
 
 PHASES = ("new", "search", "l2", "last", "done")
+MAX_CONJUNCTION = 3
+"""The maximum number of variables of a template in a search."""
 _HELD_OUT = 10  # one in ten training instances is held out if there are no development data
 
 
@@ -134,7 +136,7 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
         self._dev = dev
         self._phase = "new"
         self._previous: KeyedWeights | None = None
-        self.steps: list[TemplateStep]
+        self.steps: list[Step]
         self._estimate: Estimate  # from the first step on
         self._optimizer: LBFGS | None
         self._workshop: Workshop
@@ -206,7 +208,7 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
 
     def restore(self, state: dict[str, Any]) -> None:
         phase, estimate, optimizer = state["phase"], state["estimate"], state["optimizer"]
-        steps = [TemplateStep(tuple(name), *rest) for name, *rest in state["steps"]]
+        steps = list(map(Step.of, state["steps"]))
         l2, previous = float(state["l2"]), state["previous"]
         if phase not in PHASES or (phase == "new") != (estimate is None):
             raise ValueError("a phase that there is not")
@@ -242,16 +244,12 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
         if settings.needs_dev and dev is None:
             self._all = train
             train, dev = _hold_out(*train)
-        elif settings.recount and dev is not None:
-            both = Table.concatenate([train[0], dev[0]])
-            self._all = sorted_rows(both, np.concatenate([train[1], dev[1]]))
         self._workshop = Workshop(settings, self.labels, train, dev)
         self._estimate = self._workshop.start
         if len(self.labels) < 2 or not len(train[0]):
             self._phase = "done"
         elif settings.templates == "search":
-            tolerance = settings.search_tolerance
-            self._estimate = self._workshop.fitted(self._estimate, self.l2, tolerance)
+            self._estimate = self._workshop.fitted(self._estimate, self.l2)
             self._phase = "search"
         else:
             for template in self._fixed_templates():
@@ -288,11 +286,11 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
 
     def _candidates(self) -> list[Template]:
         """Return the templates that may be added, in the order in which they became possible."""
-        taken, largest = self._estimate.templates, self.settings.max_conjunction
+        taken = self._estimate.templates
         if self.settings.nested:
             candidates: list[Template] = [(variable,) for variable in self.variables]
             for template in taken:
-                if len(template) < largest:
+                if len(template) < MAX_CONJUNCTION:
                     rest = [variable for variable in self.variables if variable not in template]
                     candidates += [_in_order((*template, other), self.variables) for other in rest]
         else:
@@ -301,34 +299,26 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
                 _in_order((variable, *parents), self.variables)
                 for variable in self.variables
                 if variable not in placed
-                for size in range(largest)
+                for size in range(MAX_CONJUNCTION)
                 for parents in combinations(placed, size)
             ]
         return [template for template in dict.fromkeys(candidates) if template not in taken]
 
     def _extend(self) -> bool:
         """Make a step of the search. Returns False if no candidate is better."""
-        settings, before, workshop = self.settings, self._estimate, self._workshop
-        limit = settings.max_templates
-        candidates = self._candidates()
-        if not candidates or (limit is not None and len(before.templates) >= limit):
+        before, workshop, candidates = self._estimate, self._workshop, self._candidates()
+        if not candidates:
             return False
         # Of equal models that with the smallest template is best, and of these the first.
         best = max(
-            (
-                workshop.fitted(
-                    workshop.extended(before, template), self.l2, settings.search_tolerance
-                )
-                for template in candidates
-            ),
+            (workshop.fitted(workshop.extended(before, t), self.l2) for t in candidates),
             key=lambda model: (*model.quality, -len(model.templates[-1])),
         )
-        total = float(workshop.dev.counts.sum())
-        if not best.right - before.right > settings.min_gain * total:
+        if not best.right > before.right:
             return False
         self._estimate = best
-        template, accuracy = best.templates[-1], best.right / total
-        self.steps.append(TemplateStep(template, accuracy, best.log_likelihood, len(candidates)))
+        template, accuracy = best.templates[-1], best.right / float(workshop.dev.counts.sum())
+        self.steps.append(Step(template, accuracy, best.log_likelihood, len(candidates)))
         return True
 
     def _choose_l2(self) -> None:

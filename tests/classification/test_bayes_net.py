@@ -85,45 +85,26 @@ def test_log_joint_is_that_of_the_slow_net(table, others, structure, smoothing, 
     np.testing.assert_allclose(probabilities, np.exp(found) / np.exp(found).sum(1, keepdims=True))
 
 
-def test_counting_on_train_and_dev():
-    structure = {"p": (), "v": ("p",)}
-    one = bayes_net(structure).fit(*TRAIN, dev=DEV, variables=NAMES)
-    both = bayes_net(structure, recount=True).fit(*TRAIN, dev=DEV, variables=NAMES)
-    for name, d in one.d.items():
-        np.testing.assert_array_equal(both.d[name], d)
-    rows, labels = TRAIN[0] + DEV[0], TRAIN[1] + DEV[1]
-    slow, places = SlowNet(rows, labels), {2: (), 0: (2,)}
-    d = {None: one.d[None], 2: one.d["p"], 0: one.d["v"]}
-    expected = [
-        [slow.log_joint(row, label, places, d) for label in both.labels] for row in rows[:9]
-    ]
-    np.testing.assert_allclose(both.log_joint(rows[:9]), expected, rtol=1e-9)
-    assert both.log_joint_left_out().shape == (400, 3)
-
-
 @pytest.mark.parametrize("dev", [DEV, None], ids=["dev", "left out"])
 @pytest.mark.parametrize("fit_d", ["joint", "conditional"])
 def test_fitted_d_are_better(dev, fit_d):
-    """In what they are fitted to, and many are as good as one; the prior keeps them near 1."""
+    """In what they are fitted to, and many are as good as one."""
     values = {}
-    for chosen, n_d, variance in product((None, fit_d), ("one", "many"), (100.0, 1e-6)):
-        net = bayes_net("naive", fit_d=chosen, n_d=n_d, l2=1 / variance)
+    for chosen, n_d in product((None, fit_d), ("one", "many")):
+        net = bayes_net("naive", fit_d=chosen, n_d=n_d)
         net.fit(*TRAIN, dev=dev, variables=NAMES)
         rows, labels = dev or TRAIN
         scores = net.log_joint(rows) if dev else net.log_joint_left_out()
         own = own_scores(scores, labels, net.labels)
         if fit_d == "conditional":
             own = own - np.log(np.exp(scores).sum(axis=1))
-        values[chosen, n_d, variance] = own.sum()
+        values[chosen, n_d] = own.sum()
         d = np.concatenate(list(net.d.values()))
         assert len(d) == 1 + 3 * 2
         assert (len(set(d.tolist())) == 1) == (n_d == "one" or chosen is None)
-        if variance < 1 or chosen is None:
-            np.testing.assert_allclose(d, 1.0, rtol=1e-3)
-    unfitted = values[None, "one", 100.0]
-    assert values[fit_d, "one", 100.0] > unfitted + 0.1
-    assert values[fit_d, "many", 100.0] > values[fit_d, "one", 100.0]
-    assert values[fit_d, "many", 1e-6] == pytest.approx(unfitted, rel=1e-3)
+        if chosen is None:
+            np.testing.assert_array_equal(d, 1.0)
+    assert values[fit_d, "many"] > values[fit_d, "one"] > values[None, "one"]
 
 
 def test_rows_may_be_given_in_any_way(net):
@@ -147,7 +128,7 @@ def test_rows_may_be_given_in_any_way(net):
     )
 
 
-@pytest.mark.parametrize("structure", ["naive", "search", "exhaustive"])
+@pytest.mark.parametrize("structure", ["naive", "search"])
 @pytest.mark.parametrize("smoothing", ["witten_bell", "uniform"])
 @pytest.mark.parametrize(
     ("rows", "labels"),
@@ -224,12 +205,10 @@ def test_bad_data():
         assert code_of(fit, TRAIN[0], bad) == "SL504"
     assert code_of(fit, *TRAIN, dev=(DEV[0], range(len(DEV[1])))) == "SL504"
     assert code_of(fit, *TRAIN, dev=DEV[:1]) == "SL507"
-    assert code_of(fit, *TRAIN, known_labels=[1]) == "SL508"
     assert code_of(fit, None, TRAIN[1]) == "SL506"
     assert code_of(fit, [("a",)], ["N"], variables=("\x1e",)) == "SL501"
     assert code_of(fit, *TRAIN, dev=([("a",)], ["N"])) == "SL502"
     assert code_of(fit, *TRAIN, variables=("a", "b")) == "SL502"
-    assert code_of(bayes_net(recount=True).fit, *TRAIN) == "SL514"
     assert code_of(bayes_net({"q": ()}).fit, *TRAIN) == "SL511"
     assert code_of(log_linear([("z",)]).fit, *TRAIN) == "SL503"
     assert code_of(BayesNet().predict, [("a",)]) == "SL510"

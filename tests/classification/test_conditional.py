@@ -17,8 +17,10 @@ from spacy_structlearn.classification.linear.conditional import (
 )
 from spacy_structlearn.kernels.index import KeyIndex
 
+L2 = 0.7
 
-def random_likelihood(seed, n_labels, *, l2, given_l2=0.7, n_given=1, **centres):
+
+def random_likelihood(seed, n_labels, n_given=1, **centres):
     rng = np.random.default_rng(seed)
     n, n_features = 30, 7
     arrays = (
@@ -28,20 +30,16 @@ def random_likelihood(seed, n_labels, *, l2, given_l2=0.7, n_given=1, **centres)
         rng.integers(1, 4, n).astype(np.float64),
         rng.normal(size=(n, n_labels, n_given)),
     )
-    return arrays, LogLinearLikelihood(*arrays, l2=np.array(l2), given_l2=given_l2, **centres)
+    return arrays, LogLinearLikelihood(*arrays, l2=L2, **centres)
 
 
-def penalised(arrays, l2, given_l2, weights, coefficients):
+def penalised(arrays, l2, weights, coefficients):
     """f as the module states it, from the weights of each label."""
     features, _, labels, counts, given = arrays
     padded = np.concatenate([weights, np.zeros((1, weights.shape[1]))])
     log_proba = log_softmax(padded[features].sum(axis=1) + given @ coefficients)
     value = -counts @ log_proba[np.arange(len(labels)), labels]
-    value += (np.array(l2) * weights**2).sum() / 2
-    return value + given_l2 * ((coefficients - 1) ** 2).sum() / 2
-
-
-L2 = {2: [0.5, 2.0], 3: [0.5, 2.0, 1.0]}
+    return value + l2 * ((weights**2).sum() + ((coefficients - 1) ** 2).sum()) / 2
 
 
 def centres(n_labels):
@@ -56,7 +54,7 @@ def centres(n_labels):
 @pytest.mark.parametrize("n_labels", [2, 3])
 def test_gradient_is_that_of_finite_differences(n_labels, centred):
     means = centres(n_labels) if centred else {}
-    _, likelihood = random_likelihood(3, n_labels, l2=L2[n_labels], **means)
+    _, likelihood = random_likelihood(3, n_labels, **means)
     theta = np.random.default_rng(4).normal(size=likelihood.scale.size + 1)
     _, gradient = likelihood.value_and_grad(theta)
     for i in range(len(theta)):
@@ -68,10 +66,10 @@ def test_gradient_is_that_of_finite_differences(n_labels, centred):
 
 @pytest.mark.parametrize("n_labels", [2, 3])
 def test_value_is_f_of_the_weights_of_all_labels(n_labels):
-    arrays, likelihood = random_likelihood(8, n_labels, l2=L2[n_labels])
+    arrays, likelihood = random_likelihood(8, n_labels)
     theta = np.random.default_rng(9).normal(size=likelihood.scale.size + 1)
     weights, coefficients = likelihood.unpack(theta)
-    expected = penalised(arrays, L2[n_labels], 0.7, likelihood.of_labels(weights), coefficients)
+    expected = penalised(arrays, L2, likelihood.of_labels(weights), coefficients)
     assert likelihood.value_and_grad(theta)[0] == pytest.approx(expected, rel=1e-12)
     np.testing.assert_allclose(likelihood.parameters(weights, coefficients), theta)
 
@@ -79,15 +77,15 @@ def test_value_is_f_of_the_weights_of_all_labels(n_labels):
 @pytest.mark.parametrize("n_labels", [2, 3])
 def test_value_is_f_with_the_old_weights_as_centre(n_labels):
     means = centres(n_labels)
-    arrays, likelihood = random_likelihood(8, n_labels, l2=L2[n_labels], **means)
+    arrays, likelihood = random_likelihood(8, n_labels, **means)
     theta = np.random.default_rng(9).normal(size=likelihood.scale.size + 1)
     weights, coefficients = likelihood.unpack(theta)
     # The bound of the second derivative, of which there is none for a new feature.
-    l2 = np.array([0.4] if n_labels == 2 else L2[3])
+    l2 = L2 / 2 if n_labels == 2 else L2
     counts = np.array([arrays[3] @ (arrays[0] == j).sum(axis=1) for j in range(7)])
     l2 = 3.0 * (l2 + 0.25 * np.where(np.arange(7) == 2, 0, counts)[:, None])
-    np.testing.assert_allclose(likelihood.l2, l2)
-    expected = penalised(arrays, 0.0, 0.0, likelihood.of_labels(weights), coefficients)
+    np.testing.assert_allclose(likelihood.l2, np.broadcast_to(l2, likelihood.l2.shape))
+    expected = penalised(arrays, 0.0, likelihood.of_labels(weights), coefficients)
     expected += (l2 * (weights - means["centre"]) ** 2).sum() / 2
     expected += (likelihood.given_l2 * (coefficients - 0.4) ** 2).sum() / 2
     assert likelihood.value_and_grad(theta)[0] == pytest.approx(expected, rel=1e-12)
@@ -117,7 +115,7 @@ def workshop(settings, n_labels=2, dev=True):
 @pytest.mark.parametrize("base", [None, BayesNetSettings(structure="naive")])
 @pytest.mark.parametrize("n_labels", [2, 3])
 def test_warm_and_cold_starts_reach_the_same_optimum(n_labels, base):
-    settings = LogLinearSettings(tolerance=1e-9, base=base, l2_per_label={"y0": 3.0})
+    settings = LogLinearSettings(tolerance=1e-9, base=base)
     shop = workshop(settings, n_labels)
     warm = shop.fitted(shop.fitted(shop.start, 5.0), 0.5)
     for template in (("a",), ("a", "b"), ("c",)):

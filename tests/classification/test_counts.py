@@ -68,7 +68,6 @@ NETWORK = {
     "uniform": np.full(1, 1 / 3),
     "symbols": np.array([7, 9], np.uint64),
     "n_columns": 1,
-    "uniform_weight": -1.0,
 }
 
 

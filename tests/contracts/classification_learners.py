@@ -44,20 +44,18 @@ def case(name, settings, *changes):
 
 
 NET = BayesNetSettings()
-SEARCHED = LogLinearSettings(l2=[0.5, 5.0], max_templates=2, search_tolerance=1e-3)
+SEARCHED = LogLinearSettings(l2=[0.5, 5.0], tolerance=1e-3)
 PAIRS = LogLinearSettings(templates=[["a", "b"], ["c"]], l2=0.3, max_iterations=9)
-STACKED = LogLinearSettings(
-    templates="single", l2="search", l2_per_label={"A0": 2.0}, base=BayesNetSettings(max_parents=2)
-)
+STACKED = LogLinearSettings(templates="single", l2="search", base=BayesNetSettings(max_parents=2))
 STAGES = StagesSettings(
     stages={"finding": BayesNetSettings(structure={"q": [], "p": ["q"]}), "roles": SEARCHED},
     order=["finding", "roles"],
 )
 
 CASES = [
-    case("bayes_net", NET, {"n_d": "one"}, {"l2": 2.0}, {"structure": "naive"}),
-    case("bayes_net_uniform", BayesNetSettings(smoothing="uniform"), {"min_gain": 0.1}),
-    case("log_linear_search", SEARCHED, {"l2": [0.5]}, {"max_conjunction": 2}),
+    case("bayes_net", NET, {"n_d": "one"}, {"structure": "naive"}),
+    case("bayes_net_uniform", BayesNetSettings(smoothing="uniform"), {"max_parents": 2}),
+    case("log_linear_search", SEARCHED, {"l2": [0.5]}, {"nested": False}),
     case("log_linear_pairs", PAIRS, {"templates": "pairs"}, {"min_count": 2}),
     case("log_linear_stacked", STACKED, {"base": None}, {"base": NET}),
     Case(

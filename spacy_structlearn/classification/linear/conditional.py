@@ -37,16 +37,15 @@ class LogLinearLikelihood:
     features: int32 (n, n_templates), numbers below n_features, -1 for none.
     label_ids: int32 (n). counts: float64 (n), how often each row occurs.
     given: float64 (n, n_labels, n_given), scores with a coefficient.
-    l2: float64 (n_labels), for the weights of each label. given_l2: for the coefficients.
+    l2: of the weights and the coefficients.
     centre, given_centre: the means of the priors, of the shapes of `unpack`.
     strength: a multiple of l2 and, for features whose centre is not 0, of the bound of the second
         derivative: a prior that stands for earlier data. None: the prior is l2.
 
     For two labels a and b, only u = w_a - w_b matters for the likelihood. The weights with this
-    difference and the smallest penalty are w_a = l2_b u / (l2_a + l2_b) and w_b = w_a - u, so there
-    is one column of weights, u, with l2_a l2_b / (l2_a + l2_b). The parameters are weights, less
-    their centre, divided by `scale`, one over the root of an upper bound of the second derivative
-    of f.
+    difference and the smallest penalty are u / 2 and -u / 2, so there is one column of weights, u,
+    with l2 / 2. The parameters are weights, less their centre, divided by `scale`, one over the
+    root of an upper bound of the second derivative of f.
     """
 
     def __init__(
@@ -57,34 +56,27 @@ class LogLinearLikelihood:
         counts: NDArray[np.float64],
         given: NDArray[np.float64],
         *,
-        l2: NDArray[np.float64],
-        given_l2: float,
+        l2: float,
         centre: NDArray[np.float64] | float = 0.0,
         given_centre: NDArray[np.float64] | float = 1.0,
         strength: float | None = None,
     ):
-        n_labels = len(l2)
+        n_labels = given.shape[1]
         self.n_columns = n_labels if n_labels > 2 else 1
-        self._shares = np.ones(1)
-        bound = (n_labels - 1) / n_labels**2
-        if n_labels == 2:
-            total = l2.sum()
-            share = l2[1] / total if total > 0 else 0.5
-            self._shares = np.array([share, share - 1.0])
-            l2 = np.array([l2[0] * share])
-            given = given[:, :1] - given[:, 1:]
-        elif n_labels > 2:
-            bound = 0.25  # of p (1 - p)
-        self.l2: NDArray[np.float64] = l2[: self.n_columns]
-        self.given_l2: NDArray[np.float64] | float = given_l2
+        self.l2: NDArray[np.float64] | float = l2 / 2.0 if n_labels == 2 else l2
+        self.given_l2: NDArray[np.float64] | float = l2
         self.centre, self.given_centre = centre, given_centre
-        given = np.ascontiguousarray(given[:, : self.n_columns])
+        self._is_binary = n_labels == 2
+        if n_labels == 2:
+            given = given[:, :1] - given[:, 1:]
+        bound = (n_labels - 1) / n_labels**2 if n_labels < 3 else 0.25  # of p (1 - p)
+        given = np.ascontiguousarray(given)
         self._instances = Instances(features, n_features, label_ids, counts, given)
         occurrences = np.zeros(n_features)
         for column in features.T:
             known = column >= 0
             occurrences += np.bincount(column[known], counts[known], minlength=n_features)
-        curvature = self.l2 + bound * occurrences[:, None]
+        curvature = np.tile(self.l2 + bound * occurrences[:, None], self.n_columns)
         # Without prior and rows, the weight of a feature does not change.
         self.scale = 1.0 / np.sqrt(np.where(curvature > 0, curvature, 1.0))
         if strength is not None:
@@ -136,7 +128,7 @@ class LogLinearLikelihood:
 
     def of_labels(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the weights of each label, float64 (n_features, n_labels)."""
-        return weights * self._shares
+        return weights * np.array([0.5, -0.5]) if self._is_binary else weights
 
 
 class Sample(NamedTuple):
@@ -216,7 +208,7 @@ class Workshop:
         dev_given = np.empty((len(dev[0]), *given.shape[1:]))
         if settings.base is not None and len(labels) > 1 and len(train[0]):
             given_structure = {} if structure is None else {"structure": structure}
-            net_settings = settings.base.part(BayesNetSettings, recount=False, **given_structure)
+            net_settings = settings.base.part(BayesNetSettings, **given_structure)
             (rows, names), held_out = (
                 (table, [labels[label] for label in label_ids]) for table, label_ids in (train, dev)
             )
@@ -262,15 +254,13 @@ class Workshop:
     def likelihood(self, templates: Sequence[Template], l2: float) -> LogLinearLikelihood:
         """Return the objective of a model with the bias and these templates."""
         columns = self.columns(templates)
-        per_label = self.settings.l2_per_label or {}
         return LogLinearLikelihood(
             _side_by_side(columns, "train"),
             sum(len(column.keys) for column in columns),
             self.train.label_ids,
             self.train.counts,
             self.train.given,
-            l2=np.array([per_label.get(label, l2) for label in self.labels], dtype=np.float64),
-            given_l2=l2,
+            l2=l2,
         )
 
     def extended(self, estimate: Estimate, template: Template) -> Estimate:
@@ -281,13 +271,9 @@ class Workshop:
             weights=np.concatenate([estimate.weights, fresh]),
         )
 
-    def fitted(self, estimate: Estimate, l2: float, tolerance: float | None = None) -> Estimate:
-        """Return the model at the optimum, with its quality on the development data.
-
-        tolerance: None: that of the settings.
-        """
-        likelihood = self.likelihood(estimate.templates, l2)
-        tolerance = self.settings.tolerance if tolerance is None else tolerance
+    def fitted(self, estimate: Estimate, l2: float) -> Estimate:
+        """Return the model at the optimum, with its quality on the development data."""
+        likelihood, tolerance = self.likelihood(estimate.templates, l2), self.settings.tolerance
         optimizer = likelihood.optimizer(estimate.weights, estimate.coefficients, tolerance)
         run(optimizer, likelihood.value_and_grad, self.settings.max_iterations)
         weights, coefficients = likelihood.unpack(optimizer.x)

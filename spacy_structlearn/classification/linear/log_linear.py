@@ -9,7 +9,7 @@ template, the probability of a label is
 and the weights minimise the penalised conditional likelihood, where l2 is one over the variance of
 the Gaussian prior,
 
-    f(w) = - sum_i log P(y_i | x_i) + sum_y l2_y |w_y|^2 / 2.
+    f(w) = - sum_i log P(y_i | x_i) + l2 |w|^2 / 2.
 
 The constant b is penalised like other features; it gives a row of unknown values the frequencies of
 the labels. The term in brackets stacks the model on a Bayesian network. Its coefficient is learned
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from textwrap import wrap
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -29,7 +29,7 @@ from ...errors import StructlearnError
 from ...kernels.index import KeyIndex
 from ...learning.weights import Feature, strongest
 from ...serialization import nested
-from ..classifier import Classifier
+from ..classifier import Classifier, Step
 from ..features import Rows, Table, is_by_name
 from ..nets.bayes_net import BayesNet
 from ..settings import LogLinearSettings
@@ -39,18 +39,6 @@ from .conditional import Template, base_scores, log_softmax, template_columns
 _DENSE, _SPARSE = 1, 2  # format versions, by how weights are stored
 _SPARSE_OVERHEAD = 64  # maximum number of bytes for the name of an array
 _WEIGHT_DTYPES = ("float16", "float32", "float64")
-
-
-class TemplateStep(NamedTuple):
-    """One step of the search: the added template, and the quality on the development data.
-
-    log_likelihood: in nats. n_fits: number of models estimated in this step.
-    """
-
-    template: Template
-    accuracy: float
-    log_likelihood: float
-    n_fits: int
 
 
 def template_name(template: Template) -> str:
@@ -85,7 +73,7 @@ class LogLinear(Classifier):
         coefficients: NDArray[np.float64] | None = None,
         base: BayesNet | None = None,
         l2: float = 0.0,
-        steps: Sequence[TemplateStep] = (),
+        steps: Sequence[Step] = (),
         names: Mapping[int, str] | None = None,
         storage: str = "float64",
     ):
@@ -153,8 +141,8 @@ class LogLinear(Classifier):
         ]
         for step in self.steps:
             quality = f"accuracy {step.accuracy:.4f}, log-likelihood {step.log_likelihood:.1f}"
-            lines.append(f"  {template_name(step.template)}: {quality}")
-        searched = {step.template for step in self.steps}
+            lines.append(f"  {template_name(step.variables)}: {quality}")
+        searched = {step.variables for step in self.steps}
         given = [template_name(t) for t in self.templates if t not in searched]
         lines += wrap(", ".join(given), 100, initial_indent="  ", subsequent_indent="  ")
         if self.base is not None:
@@ -263,7 +251,7 @@ class LogLinear(Classifier):
             "templates": tuple(map(tuple, fields["templates"])),
             "weights": weights,
             "base": base,
-            "steps": [TemplateStep(tuple(name), *rest) for name, *rest in fields["steps"]],
+            "steps": list(map(Step.of, fields["steps"])),
             "names": dict(zip(named_keys.tolist(), fields["names"], strict=True)),
             "storage": storage,
         }

@@ -28,7 +28,6 @@ cdef class BayesNetKernel:
     `uniform` (float64). A level has the numbers of the sets of its context and of the context with
     the value (int32), its d (float64), and the number of different values in each of the context's
     values in `distinct` (float64), from distinct_starts on.
-    uniform_weight: the weight of 1 / V in the ablation; negative for Witten-Bell.
     symbols: uint64 (L), of the labels.
     Raises ValueError if the arrays do not fit together.
     """
@@ -37,13 +36,12 @@ cdef class BayesNetKernel:
     cdef const int32_t[::1] columns, column_starts, table_starts, context_sets, event_sets
     cdef const int64_t[::1] starts, distinct_starts
     cdef const double[::1] counts, distinct, d, uniform
-    cdef double uniform_weight
     cdef KeyIndex index
     cdef readonly Py_ssize_t n_columns
 
     def __init__(
         self, keys, counts, starts, seeds, columns, column_starts, table_starts, context_sets,
-        event_sets, distinct, distinct_starts, d, uniform, symbols, n_columns, uniform_weight,
+        event_sets, distinct, distinct_starts, d, uniform, symbols, n_columns,
     ):
         cdef Py_ssize_t i, s, width
         cdef Py_ssize_t n_sets = len(seeds), n_levels = len(context_sets)
@@ -65,7 +63,7 @@ cdef class BayesNetKernel:
         self.table_starts, self.context_sets = table_starts, context_sets
         self.event_sets, self.distinct, self.distinct_starts = event_sets, distinct, distinct_starts
         self.d, self.uniform, self.symbols = d, uniform, symbols
-        self.n_columns, self.uniform_weight = n_columns, uniform_weight
+        self.n_columns = n_columns
         for s in range(n_sets):
             for i in range(self.column_starts[s], self.column_starts[s + 1]):
                 width = n_columns + 1 if i + 1 == self.column_starts[s + 1] else n_columns
@@ -137,11 +135,8 @@ cdef class BayesNetKernel:
             event = places[self.event_sets[level], y]
             count = self.counts[context]
             relative = self.counts[event] / count if event >= 0 else 0.0
-            if self.uniform_weight >= 0:
-                p = (1.0 - self.uniform_weight) * relative + self.uniform_weight * p
-            else:
-                ratio = self.distinct[self.distinct_starts[level] + context - self.starts[s]] / count
-                p = p + (relative - p) / (1.0 + self.d[level] * ratio)
+            ratio = self.distinct[self.distinct_starts[level] + context - self.starts[s]] / count
+            p = p + (relative - p) / (1.0 + self.d[level] * ratio)
         return p if p > MIN_PROBABILITY else MIN_PROBABILITY
 
 

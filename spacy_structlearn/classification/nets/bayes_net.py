@@ -19,15 +19,16 @@ from numpy.typing import DTypeLike, NDArray
 
 from ...errors import StructlearnError
 from ...optimize.lbfgs import minimize
-from ..classifier import Classifier, labelled
-from ..features import Rows, Table, concatenate, is_by_name, label_ids_of, symbol
+from ..classifier import Classifier, Step, labelled
+from ..features import Rows, Table, is_by_name, label_ids_of, symbol
 from ..settings import BayesNetSettings
 from . import structure, witten_bell
 from ._counts import BayesNetKernel
 from .counts import CountedInstances, JointCounts, Subset, join, seed_of
-from .structure import Parents, PlacementStep
+from .structure import Parents
 
 _MAX_ITERATIONS = 200
+_L2 = 1.0  # of the logarithms of d
 
 D = dict[str | None, NDArray[np.float64]]
 
@@ -35,14 +36,14 @@ D = dict[str | None, NDArray[np.float64]]
 class BayesNet(Classifier):
     """A Bayesian network over nominal variables and a class, which is a parent of every variable.
 
-    `fit` chooses the structure and the d on `dev`, which `recount` requires, or on the training
-    data, with each instance left out of its own counts.
+    `fit` chooses the structure and the d on `dev`, or on the training data, with each instance left
+    out of its own counts.
 
     settings: None: the defaults. All other arguments are learned by `fit`.
     labels, variables: see `Classifier`.
     parents: of each variable that is used, without the class, in order of placement.
     d: of each table, float64 (n_levels), from the empty to the full context. The class has the name
-        None. Empty with the smoothing "uniform".
+        None.
     steps: of the search, beginning with the class alone; empty without a search.
     tables: the counts.
     """
@@ -58,7 +59,7 @@ class BayesNet(Classifier):
         variables: Sequence[str] = (),
         parents: Mapping[str, Sequence[str]] | None = None,
         d: Mapping[str | None, NDArray[np.float64]] | None = None,
-        steps: Sequence[PlacementStep] = (),
+        steps: Sequence[Step] = (),
         tables: Tables | None = None,
     ):
         self.settings = (settings or BayesNetSettings()).without_classes()
@@ -89,8 +90,6 @@ class BayesNet(Classifier):
         Raises StructlearnError if the arguments do not fit together or with the settings.
         """
         train, dev, labels = labelled(rows, labels, **further)
-        if self.settings.recount and dev is None:
-            raise StructlearnError("SL514")
         counts = JointCounts(train.table, label_ids_of(train.labels, labels), labels)
         if dev is None:
             instances = CountedInstances.left_out(counts)
@@ -99,9 +98,6 @@ class BayesNet(Classifier):
             instances = CountedInstances(counts, dev.table.symbols, label_ids)
         parents, steps = self._choose(instances)
         d = self._fit(instances, parents)
-        if self.settings.recount and dev is not None:
-            both = concatenate([train, dev])
-            counts = JointCounts(both.table, label_ids_of(both.labels, labels), labels)
         tables = Tables.of(counts, parents, self.settings.smoothing)
         # An earlier fit is only replaced after everything that can fail.
         arguments = self.settings, labels, train.table.variables, parents, d, steps, tables
@@ -132,8 +128,7 @@ class BayesNet(Classifier):
     def log_joint_left_out(self) -> NDArray[np.float64]:
         """Return log P(x_i, y) of the training instances, each left out of the counts.
 
-        float64 (n, n_labels), in the order of `fit`, with `recount` followed by `dev`. A second
-        model can be trained on it.
+        float64 (n, n_labels), in the order of `fit`. A second model can be trained on it.
         Raises StructlearnError if the network was loaded or made compact.
         """
         if self._counts is None:
@@ -141,7 +136,7 @@ class BayesNet(Classifier):
         scores = np.zeros((len(self._counts.table), len(self.labels)))
         instances = CountedInstances.left_out(self._counts)
         for name, table in self._families(instances, self.parents):
-            scores += np.log(witten_bell.probabilities(table, self.d.get(name)))
+            scores += np.log(witten_bell.probabilities(table, self.d[name]))
         return scores
 
     def predict_proba(self, rows: Rows) -> NDArray[np.float64]:
@@ -155,12 +150,11 @@ class BayesNet(Classifier):
 
     def describe(self) -> str:
         """Return a description of the structure, the d, the sizes and the steps of the search."""
-        n_d = sum(len(d) for d in self.d.values())
-        fitted = f"{n_d} d" if self.settings.n_d == "many" else "one d"
+        n_d = sum(len(d) for d in self.d.values()) if self.settings.n_d == "many" else "one"
+        of_d = f"{n_d} d" if self.settings.smoothing == "witten_bell" else "uniform smoothing"
         lines = [
             f"Bayes net: {len(self.labels)} labels, {len(self.parents)} of "
-            f"{len(self.variables)} variables, {self.n_keys} counts, "
-            + (fitted if self.settings.smoothing == "witten_bell" else "uniform smoothing")
+            f"{len(self.variables)} variables, {self.n_keys} counts, {of_d}"
         ]
         heads = ["y", *(structure.as_text(v, parents) for v, parents in self.parents.items())]
         width = max(map(len, heads))
@@ -172,7 +166,8 @@ class BayesNet(Classifier):
         if self.steps:
             lines.append("search:")
         for step in self.steps:
-            head = "y" if step.variable is None else structure.as_text(*step[:2])
+            variable, *parents = step.variables or (None,)
+            head = "y" if variable is None else structure.as_text(variable, parents)
             lines.append(
                 f"  {head:{width}}  {100 * step.accuracy:6.2f} % right, log-likelihood "
                 f"{step.log_likelihood:.1f}, {step.n_candidates} tried"
@@ -224,7 +219,7 @@ class BayesNet(Classifier):
             "settings": BayesNetSettings.of(fields["settings"]),
             "parents": parents,
             "d": dict(zip((None, *parents), d, strict=True)) if d else {},
-            "steps": [PlacementStep(name, tuple(of), *rest) for name, of, *rest in fields["steps"]],
+            "steps": list(map(Step.of, fields["steps"])),
             "tables": tables,
         }
         net = super().from_fields(version, fields)
@@ -236,7 +231,7 @@ class BayesNet(Classifier):
         parents = "; ".join(structure.as_text(v, of) for v, of in self.parents.items())
         return f"<BayesNet: {len(self.labels)} labels, {parents or 'no variables'}>"
 
-    def _choose(self, instances: CountedInstances) -> tuple[Parents, list[PlacementStep]]:
+    def _choose(self, instances: CountedInstances) -> tuple[Parents, list[Step]]:
         """Return the structure, and the steps of a search."""
         variables = instances.counts.table.variables
         settings = self.settings
@@ -244,8 +239,7 @@ class BayesNet(Classifier):
             return dict.fromkeys(variables, ()), []
         if isinstance(settings.structure, Mapping):
             return structure.ordered(settings.structure, variables), []
-        search = structure.greedy if settings.structure == "search" else structure.exhaustive
-        return search(instances, settings)
+        return structure.greedy(instances, settings)
 
     def _families(
         self, instances: CountedInstances, parents: Parents
@@ -258,15 +252,9 @@ class BayesNet(Classifier):
     def _fit(self, instances: CountedInstances, parents: Parents) -> D:
         """Return the d of all tables."""
         settings = self.settings
-        if settings.smoothing == "uniform":
-            return {}
-        if settings.fit_d is None:
-            counts = instances.counts
-            return {
-                name: np.ones(len(witten_bell.contexts(counts, variable, of)))
-                for name, variable, of in _nodes(counts.table.variables, parents)
-            }
         names, families = zip(*self._families(instances, parents), strict=True)
+        if settings.smoothing == "uniform" or settings.fit_d is None:
+            return dict(zip(names, map(witten_bell.ones, families), strict=True))
         assert instances.label_ids is not None
         objective = witten_bell.Objective(
             families,
@@ -274,7 +262,7 @@ class BayesNet(Classifier):
             len(instances.counts.labels),
             conditional=settings.fit_d == "conditional",
             tied=settings.n_d == "one",
-            l2=settings.l2,
+            l2=_L2,
         )
         theta = minimize(objective, np.zeros(objective.n), max_iterations=_MAX_ITERATIONS).x
         return dict(zip(names, objective.split(theta), strict=True))
@@ -389,6 +377,8 @@ class Tables(NamedTuple):
             for context in table
         ]
         distinct = [numbers for table in self.distinct for numbers in table]
+        if smoothing == "uniform":
+            distinct = [self.counts[i] * witten_bell.UNIFORM_RATIO for i, _ in levels]
         all_d = np.concatenate([*d.values()]) if d else np.ones(len(levels))
         if not (np.isfinite(all_d) & (all_d > 0)).all():
             raise ValueError("a d is not finite, or not positive")
@@ -409,7 +399,6 @@ class Tables(NamedTuple):
             1.0 / (np.array(self.n_values, dtype=np.float64) + 1.0),
             np.array([symbol(label) for label in labels], dtype=np.uint64),
             len(self.variables),
-            witten_bell.UNIFORM_WEIGHT if smoothing == "uniform" else -1.0,
         )
 
 

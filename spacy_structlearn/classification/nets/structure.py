@@ -4,47 +4,28 @@ The class is a parent of every variable. The greedy search (Toutanova 2006, sect
 the class alone. A step tries every remaining variable with every small set of placed variables as
 its parents, and adds the best classifier of the evaluation instances, as long as it is better than
 before. All d are 1 during the search, and the tables in the network do not change when a variable
-is added, so a candidate costs one addition and one comparison of scores. The exhaustive search
-tries all acyclic structures in which a variable has one of these sets of parents or is left out.
+is added, so a candidate costs one addition and one comparison of scores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
-from math import comb
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import StructlearnError
+from ..classifier import Step
 from ..settings import BayesNetSettings
 from .counts import Cache, CountedInstances, Subset
-from .witten_bell import TIE, best_labels, family, probabilities
+from .witten_bell import TIE, best_labels, family, ones, probabilities
 
 Parents: TypeAlias = "dict[str, tuple[str, ...]]"
 """The parents of each variable, without the class, in order of placement."""
 Structure: TypeAlias = "dict[int, Subset]"
 """The same by the indices of variables."""
-
-MAX_STRUCTURES = 2_000_000
-"""The maximum number of structures for the exhaustive search."""
-
-
-class PlacementStep(NamedTuple):
-    """A step of a search; the first one is the class alone, with the name None.
-
-    accuracy: fraction of the evaluation instances that are right after the step.
-    log_likelihood: sum of log P(y | x) over them, with all d = 1, in nats.
-    n_candidates: number of structures that were tried in the step.
-    """
-
-    variable: str | None
-    parents: tuple[str, ...]
-    accuracy: float
-    log_likelihood: float
-    n_candidates: int
 
 
 class Evaluator:
@@ -65,8 +46,7 @@ class Evaluator:
 
         def make() -> NDArray[np.float64]:
             table = family(self._instances, variable, parents, self._smoothing)
-            d = None if self._smoothing == "uniform" else np.ones(len(table.levels))
-            p = np.broadcast_to(probabilities(table, d), self._instances.shape)
+            p = np.broadcast_to(probabilities(table, ones(table)), self._instances.shape)
             return np.log(np.ascontiguousarray(p.T))
 
         return self._cache.get((variable, parents), make)
@@ -90,22 +70,10 @@ class Evaluator:
         value = float((scores[self._gold, np.arange(len(self._gold))] - total).sum())
         return round(value, 6)
 
-    def step(
-        self, variable: int | None, parents: Subset, scores: NDArray[np.float64], n_candidates: int
-    ) -> PlacementStep:
+    def step(self, chosen: Subset, scores: NDArray[np.float64], n_candidates: int) -> Step:
         """Return the record of a step with these scores."""
-        return PlacementStep(
-            None if variable is None else self.variables[variable],
-            tuple(self.variables[parent] for parent in parents),
-            self.accuracy(scores),
-            self.log_likelihood(scores),
-            n_candidates,
-        )
-
-    def named(self, structure: Structure) -> Parents:
-        """Return a structure by the names of variables."""
-        names = self.variables
-        return {names[i]: tuple(names[parent] for parent in of) for i, of in structure.items()}
+        names = tuple(self.variables[i] for i in chosen)
+        return Step(names, self.accuracy(scores), self.log_likelihood(scores), n_candidates)
 
 
 def ordered(structure: Mapping[str, Sequence[str]], variables: Sequence[str]) -> Parents:
@@ -136,30 +104,30 @@ def ordered(structure: Mapping[str, Sequence[str]], variables: Sequence[str]) ->
     return result
 
 
-def greedy(
-    instances: CountedInstances, settings: BayesNetSettings
-) -> tuple[Parents, list[PlacementStep]]:
+def greedy(instances: CountedInstances, settings: BayesNetSettings) -> tuple[Parents, list[Step]]:
     """Place one variable at a time, as long as the accuracy increases.
 
     instances: evaluation instances.
     Of equally accurate candidates that with the highest conditional log-likelihood is taken, then
     that with the fewest parents, then the first.
-    Returns the structure and the steps, beginning with the class alone.
+    Returns the structure and the steps, beginning with the class alone; each of the others has the
+    variable and its parents.
     """
     evaluator = Evaluator(instances, settings.smoothing)
     scores = evaluator.prior
-    steps = [evaluator.step(None, (), scores, 1)]
+    steps = [evaluator.step((), scores, 1)]
     placed: Structure = {}
     while len(placed) < len(evaluator.variables):
         best, accuracy, n_candidates = _best_candidate(
             evaluator, scores, placed, settings.max_parents
         )
-        if accuracy - steps[-1].accuracy <= settings.min_gain:
+        if accuracy <= steps[-1].accuracy:
             break
         placed[best[0]] = best[1]
         scores = scores + evaluator.scores(*best)
-        steps.append(evaluator.step(*best, scores, n_candidates))
-    return evaluator.named(placed), steps
+        steps.append(evaluator.step((best[0], *best[1]), scores, n_candidates))
+    names = evaluator.variables
+    return {names[i]: tuple(names[parent] for parent in of) for i, of in placed.items()}, steps
 
 
 def _best_candidate(
@@ -170,7 +138,8 @@ def _best_candidate(
         (variable, parents)
         for variable in range(len(evaluator.variables))
         if variable not in placed
-        for parents in subsets(sorted(placed), max_parents - 1)
+        for size in range(max_parents)
+        for parents in combinations(sorted(placed), size)
     ]
     accuracies = [evaluator.accuracy(scores + evaluator.scores(*one)) for one in candidates]
     highest = max(accuracies)
@@ -182,96 +151,6 @@ def _best_candidate(
 
     # The likelihood costs more than the accuracy, so it is computed only for equal candidates.
     return best[0] if len(best) == 1 else min(best, key=rank), highest, len(candidates)
-
-
-def exhaustive(
-    instances: CountedInstances, settings: BayesNetSettings
-) -> tuple[Parents, list[PlacementStep]]:
-    """Return the best of all acyclic structures; see `greedy` for the arguments and the result.
-
-    The variables must increase the accuracy by more than `min_gain` on average. Of equal structures
-    that with the highest conditional log-likelihood is best, then that with the fewest parents.
-    Raises StructlearnError if there are too many structures.
-    """
-    evaluator, max_parents = Evaluator(instances, settings.smoothing), settings.max_parents
-    n = len(evaluator.variables)
-    # Counted first, because the sets of parents may not fit in memory.
-    n_choices = 1 + sum(comb(n - 1, size) for size in range(min(max_parents, n))) if n else 1
-    if n_choices**n > MAX_STRUCTURES:
-        raise StructlearnError("SL512", most=MAX_STRUCTURES, variables=n)
-    choices = [
-        [*subsets([other for other in range(n) if other != variable], max_parents - 1), None]
-        for variable in range(n)
-    ]
-    best: Structure = {}
-    best_scores, best_value = evaluator.prior, evaluator.accuracy(evaluator.prior)
-    best_rank = None  # computed for equal structures only, because it costs more than the accuracy
-    n_candidates = 0
-    for structure, scores in _structures(evaluator, choices, evaluator.prior):
-        n_candidates += 1
-        value = evaluator.accuracy(scores) - settings.min_gain * len(structure)
-        if value < best_value:
-            continue
-        rank = None
-        if value == best_value:
-            best_rank = best_rank or _rank(evaluator, best, best_scores)
-            rank = _rank(evaluator, structure, scores)
-            if rank >= best_rank:
-                continue
-        best, best_scores, best_value, best_rank = structure, scores, value, rank
-    parents = ordered(evaluator.named(best), evaluator.variables)
-    scores = evaluator.prior
-    steps = [evaluator.step(None, (), scores, n_candidates)]
-    for variable in map(evaluator.variables.index, parents):
-        scores = scores + evaluator.scores(variable, best[variable])
-        steps.append(evaluator.step(variable, best[variable], scores, 0))
-    return parents, steps
-
-
-def _rank(
-    evaluator: Evaluator, structure: Structure, scores: NDArray[np.float64]
-) -> tuple[float, int]:
-    n_parents = sum(1 + len(parents) for parents in structure.values())
-    return -evaluator.log_likelihood(scores), n_parents
-
-
-def _structures(
-    evaluator: Evaluator,
-    choices: Sequence[Sequence[Subset | None]],
-    scores: NDArray[np.float64],
-    chosen: tuple[Subset | None, ...] = (),
-) -> Iterator[tuple[Structure, NDArray[np.float64]]]:
-    """Yield all acyclic structures that begin with `chosen`, one set a variable, with scores."""
-    variable = len(chosen)
-    if variable == len(choices):
-        structure = {i: parents for i, parents in enumerate(chosen) if parents is not None}
-        if all(parent in structure for parents in structure.values() for parent in parents):
-            yield structure, scores
-        return
-    for parents in choices[variable]:
-        if _is_acyclic((*chosen, parents)):
-            added = scores if parents is None else scores + evaluator.scores(variable, parents)
-            yield from _structures(evaluator, choices, added, (*chosen, parents))
-
-
-def _is_acyclic(chosen: Sequence[Subset | None]) -> bool:
-    """Whether the last of these variables, with their parents, is not its own ancestor."""
-    last = len(chosen) - 1
-    open_, reached = list(chosen[last] or ()), set()
-    while open_:
-        variable = open_.pop()
-        if variable == last:
-            return False
-        if variable not in reached and variable < last:
-            reached.add(variable)
-            open_.extend(chosen[variable] or ())
-    return True
-
-
-def subsets(places: Sequence[int], most: int) -> Iterator[Subset]:
-    """Yield all sets of at most `most` places, the smaller ones first."""
-    for size in range(min(most, len(places)) + 1):
-        yield from combinations(places, size)
 
 
 def as_text(variable: str | None, parents: Sequence[str]) -> str:

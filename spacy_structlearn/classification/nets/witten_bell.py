@@ -13,7 +13,8 @@ Training needs the derivatives by theta = log d, from dlambda/dtheta = -lambda (
 dP_k/dtheta_k = -lambda_k (1 - lambda_k) (f / C - P_{k-1}); dP_k/dtheta_j = (1 - lambda_k)
 dP_{k-1}/dtheta_j for j < k.
 
-The ablation of section 4 is 0.9 f / C + 0.1 / V without back-off, and 1 / V in unknown contexts.
+The ablation of section 4 is 0.9 f / C + 0.1 / V without back-off, and 1 / V in unknown contexts:
+the full context alone, with a ratio T / C of 1 / 9 and d = 1.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from numpy.typing import NDArray
 
 from .counts import ContextLevel, CountedInstances, JointCounts, Subset
 
-UNIFORM_WEIGHT = 0.1
-"""The weight of the uniform distribution in the ablation."""
+UNIFORM_RATIO = 1.0 / 9.0
+"""The T / C of the ablation, where lambda is 0.9."""
 
 MIN_PROBABILITY = 1e-300
 """The smallest probability; the product of many factors 1 - lambda can underflow."""
@@ -72,19 +73,25 @@ def family(
     """Return the table of a variable with these parents, for all instances and labels."""
     used = contexts(instances.counts, variable, parents, smoothing)
     levels = tuple(instances.level(context, variable) for context in used)
+    if smoothing == "uniform":
+        levels = tuple(
+            level._replace(ratio=np.where(np.isfinite(level.ratio), UNIFORM_RATIO, np.inf))
+            for level in levels
+        )
     return Family(instances.uniform(variable), levels)
 
 
-def probabilities(table: Family, d: Sequence[float] | Floats | None) -> Floats:
+def ones(table: Family) -> Floats:
+    """Return the d that are not fitted."""
+    return np.ones(len(table.levels))
+
+
+def probabilities(table: Family, d: Sequence[float] | Floats) -> Floats:
     """Return P of the values of all instances with all labels, float64 (n or 1, L or 1).
 
-    d: one for each level; None for the ablation.
+    d: one for each level.
     """
     p = table.uniform
-    if d is None:
-        ratio, relative = table.levels[-1]
-        seen = (1.0 - UNIFORM_WEIGHT) * relative + UNIFORM_WEIGHT * p
-        return np.where(np.isfinite(ratio), seen, p)
     for (ratio, relative), d_k in zip(table.levels, d, strict=True):
         p = p + (relative - p) / (1.0 + d_k * ratio)
     return np.maximum(p, MIN_PROBABILITY)

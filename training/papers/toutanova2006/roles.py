@@ -29,7 +29,7 @@ from spacy_structlearn.roles.features import (
     ROLESET,
 )
 from training.common.labels import mcnemar, score_labels
-from training.papers.toutanova2006.attachment import MINIMAL_L2, n_of_d, pair_key
+from training.papers.toutanova2006.attachment import MINIMAL_L2, n_of_d, pair_key, recounted
 from training.papers.toutanova2006.climb import climb
 from training.papers.toutanova2006.role_items import ARGUMENTS, Corpus, Items
 
@@ -119,7 +119,7 @@ class Report:
         accuracy = score_labels(tune.labels, model.predict(tune.table)).accuracy
         self.set(f"{name}.tune_acc", 100 * accuracy)
         if isinstance(model, BayesNet):
-            self.set(f"{name}.n_d", n_of_d(model) if model.d else 0)
+            self.set(f"{name}.n_d", n_of_d(model) if settings.smoothing == "witten_bell" else 0)
         else:
             self.set(f"{name}.l2", model.l2)
             self.set(f"{name}.n_templates", len(model.templates))
@@ -129,11 +129,9 @@ class Report:
 
     def _again(self, model: Model) -> Model:
         """Fit a model to train and tune with fixed choices."""
-        train, tune, both = self.corpus.train, self.corpus.tune, self.corpus.without_test()
+        both = self.corpus.without_test()
         if isinstance(model, BayesNet):
-            changes = {"structure": model.parents, "recount": True}
-            net = BayesNet(model.settings.part(BayesNetSettings, **changes))
-            return net.fit(train.table, train.labels, dev=(tune.table, tune.labels))
+            return recounted(model, both.table, both.labels)
         tolerance = model.settings.tolerance
         chosen = LogLinearSettings(templates=model.templates, l2=model.l2, tolerance=tolerance)
         return fit(chosen, both.table, both.labels)
@@ -218,7 +216,7 @@ def log_linear(report: Report) -> None:
     settings = LogLinearSettings(templates="search", l2=CORE_L2)
     searched = report.timed("search_s.loglinear", lambda: report.add("core.loglinear", settings))
     report.set("core.loglinear.templates", template_names(searched))
-    report.set("core.loglinear.n_fits", sum(step.n_fits for step in searched.steps))
+    report.set("core.loglinear.n_fits", sum(step.n_candidates for step in searched.steps))
 
 
 def template_names(model: LogLinear) -> list[str]:
