@@ -369,7 +369,7 @@ MESSAGES = {
     "SL440": "The grammar does not define a distribution of trees: {problem}. Use a generative "
     "grammar learned from trees.",
     "SL441": "{text!r} is not a template of features of fragments: {problem}. Begin with RULE, "
-    "LABEL or TAG, and join, by |, PARENT, GRANDPARENT and SIBLING, or terms such as WORD[first].",
+    "LABEL or TAG, and join, by |, PARENT and SIBLING, or terms such as WORD[first].",
     "SL443": "The expectations of a product of {members} grammars have no closed form. Use a "
     "single grammar as the base of M-estimation.",
     # --- SL5xx: classification ----------------------------------------------------------------

@@ -77,7 +77,6 @@ M_ESTIMATED = {
     "min_count": 1,
     "max_iterations": 15,
     "tolerance": 0.0,
-    "folds": 2,
 }
 
 
@@ -171,22 +170,8 @@ CASES = [
             {"l2": 3.0},
             {"scaling": 0.0},
             {"min_count": 2},
-            {"start": "zero"},
             {"grammar": LatentGrammarSettings(rounds=1, **EM)},
         ),
-    ),
-    Case(
-        "m_estimated_grammar_by_conditional_likelihood",
-        MEstimatedGrammarSettings(**M_ESTIMATED, conditional_iterations=12, conditional_l2=0.2),
-        groups,
-        other_groups,
-        changes=({"conditional_l2": 0.4}, {"folds": 3}, {"threshold": 0.1}),
-    ),
-    Case(
-        "grammar_by_conditional_likelihood_alone",
-        MEstimatedGrammarSettings(**M_ESTIMATED, conditional_iterations=12, start="zero"),
-        groups,
-        other_groups,
     ),
 ]
 STORED = [

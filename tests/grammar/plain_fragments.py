@@ -53,25 +53,25 @@ def sites_of(tree, symbols):
 
     def visit(part, relations):
         site = Site(part, relations, len(words))
-        parent, grandparent, _ = relations
+        parent, _ = relations
         for i, child in enumerate(part.children):
             if i:
                 site.split = len(words)
             if child.symbol >= last:
                 sister = part.children[1 - i].symbol
-                visit(child, (parent, grandparent, 1 + sister))
+                visit(child, (parent, 1 + sister))
             else:
                 phrase = part.symbol
                 if phrase >= last:
                     phrase = symbols.intermediates[phrase - last]
-                visit(child, (1 + phrase - n_tags, parent, 0))
+                visit(child, (1 + phrase - n_tags, 0))
         if not part.children:
             words.append(part.word)
             tags.append(part.symbol)
         site.end = len(words)
         found.append(site)
 
-    visit(tree, (0, 0, 0))
+    visit(tree, (0, 0))
     return found, words, tags
 
 
@@ -116,7 +116,7 @@ def key_of(text, site, words, tags, known=frozenset()):
     if part == "RULE":
         key = mix(mix(key, site.left + 2), site.right + 2)
     key ^= hash_of(f"fragment:{text}")
-    for i, name in enumerate(("PARENT", "GRANDPARENT", "SIBLING")):
+    for i, name in enumerate(("PARENT", "SIBLING")):
         if name in terms:
             if name == "SIBLING" and not site.relations[i]:
                 return None

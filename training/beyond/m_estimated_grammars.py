@@ -34,7 +34,7 @@ from tqdm import tqdm
 
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.fragments.settings import MEstimatedGrammarSettings
-from spacy_structlearn.grammar.fragments.training import FragmentObjective, FragmentStatistics
+from spacy_structlearn.grammar.fragments.training import FragmentStatistics
 from spacy_structlearn.grammar.fragments.weights import (
     FragmentGrammar,
     FragmentScorer,
@@ -46,6 +46,7 @@ from spacy_structlearn.grammar.latent.stages import encode
 from spacy_structlearn.grammar.spans.forests import TrainingForests, training_forests
 from spacy_structlearn.grammar.treebank.data import TreebankData, to_tree
 from spacy_structlearn.optimize.lbfgs import LBFGS
+from training.beyond.fragment_likelihood import FragmentObjective
 from training.common.command import bound, options, run_parts
 from training.common.kept import LEXICON, Run, model_at
 from training.common.recording import RESULTS
@@ -60,12 +61,13 @@ BASES = {
 # For each corpus, the parts for training and scoring during selection, and after selection.
 CHOOSING = {"wsj": ("train", "dev"), "ewt": ("fit", "tune")}
 SCORING = {"wsj": ("train", ("dev", "test")), "ewt": ("train", ("dev",))}
-SETTINGS = MEstimatedGrammarSettings()  # with the default number of folds
+SETTINGS = MEstimatedGrammarSettings()
+FOLDS = 5  # each is parsed by a grammar trained on the others
 # Penalties of conditional likelihood: the best of 1 to 100 on WSJ dev, or the default if the best
 # gains less than a standard error.
 PENALTIES = {"xbar": 1.0, "latent": 30.0}
 # Pruning thresholds. At 1e-4, the X-bar grammar prunes too little; at 1e-2, the other too much.
-THRESHOLDS = {"xbar": SETTINGS.threshold, "latent": 1e-4}
+THRESHOLDS = {"xbar": 1e-2, "latent": 1e-4}
 DECODER = "labelled_recall"
 # Variances of the prior by `scaling`. The paper's scaling is 0.
 GRID = {
@@ -132,7 +134,7 @@ class Part:
 
     def forests(self) -> TrainingForests:
         """Return the forests of the training sentences by grammars of the other folds."""
-        n, folds = len(self.trees), SETTINGS.folds
+        n, folds = len(self.trees), FOLDS
         bounds = [n * fold // folds for fold in range(folds + 1)]
         words, gold = self.data.sentences, [to_tree(self.data, i) for i in range(n)]
         whole = self.run.path(self.corpus, self.split, self.settings)
@@ -223,7 +225,6 @@ def conditional(
                 f1 = part.scores(start.with_weights(optimizer.x), [split])[f"{split}_f1"]
                 iterations = {"iterations": optimizer.n_iterations, "loss": loss}
                 curve.append({**iterations, "cpu_s": clock.seconds, "f1": f1})
-    objective.close()
     yield {f"{where}.curve.{split}": curve}
     seconds = {key: part.clock(key).seconds for key in ("forests", "features", "iterations")}
     figures: dict[str, Any] = part.scores(start.with_weights(optimizer.x), splits)

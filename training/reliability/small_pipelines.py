@@ -72,9 +72,7 @@ MODELS: dict[str, dict[str, dict[str, Any]]] = {
         "product": _model("LatentGrammar", **EM, grammars=2),
         "conditional": _model("ConditionalGrammar", **EM, conditional_iterations=2, l1=0.1),
         "span": _model("SpanGrammar", **FOLDED, buckets=2**10, max_iterations=2, batch_size=8),
-        "m_estimated": _model(
-            "MEstimatedGrammar", **FOLDED, max_iterations=3, conditional_iterations=2
-        ),
+        "m_estimated": _model("MEstimatedGrammar", grammar=FOLDED["grammar"], max_iterations=3),
         "isbn": _model("ISBN", **ISBN),
         "isbn_mean_field": _model("ISBN", **ISBN, means="mean_field"),
     },

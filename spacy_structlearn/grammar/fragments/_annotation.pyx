@@ -5,8 +5,8 @@ A state is the context that a feature of a larger fragment looks at: the tags at
 span below a node, as in bottom-up finite tree automata, or its ancestors, as in the annotations of
 Johnson (1998). Edges are copied with their heads (top down) or for each combination of copies of
 their tails (bottom up). This is the intersection of a hypergraph with a deterministic automaton, so
-that derivations correspond one to one. Hypergraphs are as in `_hypergraph`. A state consists of up
-to three numbers, packed into one key.
+that derivations correspond one to one. Hypergraphs are as in `_hypergraph`. A state consists of two
+numbers, packed into one key.
 """
 
 cimport cython
@@ -18,6 +18,7 @@ import numpy as np
 
 from spacy_structlearn.grammar.chart._hypergraph import check_structure
 from spacy_structlearn.kernels.arrays cimport grow
+from spacy_structlearn.kernels.hashing cimport finalize
 
 cdef enum:
     BITS = 20  # of each number in a key
@@ -74,7 +75,6 @@ cdef class _Refinement:
     cdef Edge* edges
     cdef int32_t* table  # hash table of the copies of the present hypergraph, -1 for empty slots
     cdef Py_ssize_t n, size, n_edges, edges_size, begin, slots, table_size
-    cdef int shift
 
     def __dealloc__(self):
         free(self.copies); free(self.edges); free(self.table)
@@ -82,10 +82,8 @@ cdef class _Refinement:
     cdef inline Py_ssize_t slot_of(self, int64_t node, int64_t key) noexcept nogil:
         """The slot of a copy, or the empty slot where it belongs."""
         cdef uint64_t mixed = <uint64_t>key * <uint64_t>0x9E3779B97F4A7C15 + <uint64_t>node
-        cdef Py_ssize_t slot
+        cdef Py_ssize_t slot = <Py_ssize_t>finalize(mixed) & (self.slots - 1)
         cdef const Copy* copy
-        mixed = (mixed ^ (mixed >> 32)) * <uint64_t>0xBF58476D1CE4E5B9
-        slot = <Py_ssize_t>(mixed >> self.shift)
         while self.table[slot] >= 0:
             copy = &self.copies[self.table[slot]]
             if copy.node == node and copy.key == key:
@@ -103,10 +101,6 @@ cdef class _Refinement:
             self.table_size = slots
         memset(self.table, 0xFF, <size_t>slots * 4)
         self.slots = slots
-        self.shift = 64
-        while slots > 1:
-            slots >>= 1
-            self.shift -= 1
         for x in range(self.begin, self.n):
             self.table[self.slot_of(self.copies[x].node, self.copies[x].key)] = <int32_t>x
         return 0
@@ -214,13 +208,13 @@ cdef int from_below(Graph* g, _Refinement c, int32_t n_tags) except -1 nogil:
     return 0
 
 
-cdef int from_above(Graph* g, _Refinement c, const int32_t* above, int32_t first_inner, int place,
-                    int depth, bint sibling) except -1 nogil:
-    """Split nodes by parent, grandparent and sibling."""
+cdef int from_above(Graph* g, _Refinement c, const int32_t* above, int32_t first_inner,
+                    int place) except -1 nogil:
+    """Split nodes by parent and sibling."""
     cdef Py_ssize_t v, e
     cdef int32_t head, phrase, symbol, other
     cdef int32_t[2] below
-    cdef int64_t key, above_key
+    cdef int64_t key
     cdef int t
     cdef const int32_t* tail
     cdef bint root, same
@@ -230,7 +224,6 @@ cdef int from_above(Graph* g, _Refinement c, const int32_t* above, int32_t first
         root = v == g.n_nodes - 1
         phrase = above[g.symbol[v]] if g.symbol[v] >= 0 else 0
         while head >= 0:
-            above_key = c.copies[head].key
             for e in range(g.begins[v], g.begins[v + 1]):
                 if not g.kept[e]:
                     continue
@@ -243,18 +236,15 @@ cdef int from_above(Graph* g, _Refinement c, const int32_t* above, int32_t first
                     if tail[t] < 0:
                         break
                     symbol = g.symbol[tail[t]]
-                    if same:
-                        key = above_key
-                    elif symbol >= first_inner:
-                        key = above_key & ~<int64_t>MASK
-                        other = tail[1 - t]
-                        if sibling and t == place and other >= 0:
-                            key |= 1 + g.symbol[other]
-                    else:
+                    key = c.copies[head].key
+                    if not same and symbol < first_inner:
                         # The child begins a phrase or is a tag.
-                        key = <int64_t>phrase << 2 * BITS if depth >= 1 else 0
-                        if depth >= 2:
-                            key |= (above_key >> 2 * BITS) << BITS
+                        key = <int64_t>phrase << BITS
+                    elif not same:
+                        other = tail[1 - t]
+                        key &= ~<int64_t>MASK
+                        if t == place and other >= 0:
+                            key |= 1 + g.symbol[other]
                     below[t] = c.copy_node(g, tail[t], key)
                 c.copy_edge(g.first_edge + e, head, below[0], below[1])
             head = c.copies[head].next
@@ -264,12 +254,11 @@ cdef int from_above(Graph* g, _Refinement c, const int32_t* above, int32_t first
 def refine(
     const int64_t[::1] node_offsets, const int64_t[::1] edge_offsets, const int32_t[::1] begins,
     const int32_t[:, ::1] tails, const int32_t[::1] made, const int32_t[::1] symbol,
-    int n_tags=0, const int32_t[::1] above=None, int first_inner=0, int place=0, int depth=0,
-    bint sibling=False,
+    int n_tags=0, const int32_t[::1] above=None, int first_inner=0, int place=0,
 ):
-    """Split nodes by parent, grandparent and sibling or, without `above`, by the tags at their ends.
+    """Split nodes by parent and sibling or, without `above`, by the tags at their ends.
 
-    The first five arrays are those of `Hypergraphs`; n_tags, depth and sibling as in `annotation`.
+    The first five arrays are those of `Hypergraphs`; n_tags as in `annotation`.
     symbol: int32 (nodes), the symbol of the item of each node, -1 for none.
     above: int32 (symbols), 1 + the phrase of each symbol, 0 for tags.
     first_inner: the first intermediate symbol.
@@ -277,15 +266,14 @@ def refine(
 
     Returns node_offsets, edge_offsets, begins and tails of the refined hypergraphs, the source of
     each edge, int64 (edges), the source of each node, int64 (nodes), and its state, int32
-    (nodes, 2 or 3). The state of a root is 0.
+    (nodes, 2). The state of a root is 0.
     Raises ValueError for arrays that are not forests, OverflowError for more than int32 nodes or
     edges.
     """
     cdef Py_ssize_t n = node_offsets.shape[0] - 1, x, e, v, to, rank
-    cdef bint down = above is not None
-    cdef int width = 3 if down else 2, t
     cdef int32_t copy
     cdef const Edge* edge
+    cdef bint down = above is not None
     cdef Graph g
     cdef _Refinement c = _Refinement()
     check_structure(node_offsets, edge_offsets, begins, tails)
@@ -310,14 +298,14 @@ def refine(
             keep(&g)
             c.start(&g)
             if down:
-                from_above(&g, c, &above[0], first_inner, place, depth, sibling)
+                from_above(&g, c, &above[0], first_inner, place)
             else:
                 from_below(&g, c, n_tags)
             node_ends[x + 1], edge_ends[x + 1] = c.n, c.n_edges
     # Sort the copies by their nodes and the edges by their heads.
     new_begins = np.zeros(c.n + n, dtype=np.int32)
     new_tails, sources = np.empty((c.n_edges, 2), dtype=np.int32), np.empty(c.n_edges, dtype=np.int64)
-    nodes, states = np.empty(c.n, dtype=np.int64), np.empty((c.n, width), dtype=np.int32)
+    nodes, states = np.empty(c.n, dtype=np.int64), np.empty((c.n, 2), dtype=np.int32)
     cdef int32_t[::1] begin = new_begins, ranks = np.empty(c.n + 1, dtype=np.int32)
     cdef int32_t[::1] places = np.zeros(c.n + 1, dtype=np.int32)  # of the next edge of each node
     cdef int32_t[:, ::1] tail = new_tails, state = states
@@ -330,10 +318,8 @@ def refine(
                 while copy >= 0:
                     ranks[copy] = <int32_t>rank
                     node[rank] = v
-                    for t in range(width):
-                        state[rank, t] = <int32_t>(
-                            c.copies[copy].key >> (BITS * (width - 1 - t)) & MASK
-                        )
+                    state[rank, 0] = <int32_t>(c.copies[copy].key >> BITS)
+                    state[rank, 1] = <int32_t>(c.copies[copy].key & MASK)
                     rank += 1
                     copy = c.copies[copy].next
             for e in range(edge_ends[x], edge_ends[x + 1]):

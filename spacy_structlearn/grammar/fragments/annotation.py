@@ -1,8 +1,8 @@
 """Forests whose nodes are split by their ancestors or by the tags at the ends of their spans.
 
-A feature of a fragment larger than a production, such as one with a parent or grandparent (Johnson
-1998; Smith, Vail & Lafferty 2007, section 4.1.2), belongs to a single edge of a hypergraph only
-after its nodes are split by the context. Each derivation of the source has exactly one derivation
+A feature of a fragment larger than a production, such as one with a parent (Johnson 1998; Smith,
+Vail & Lafferty 2007, section 4.1.2), belongs to a single edge of a hypergraph only after its nodes
+are split by the context. Each derivation of the source has exactly one derivation
 in the refined forest, with the same score, so log Z stays the same.
 """
 
@@ -15,11 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..chart.hypergraph import Hypergraphs
-from ..treebank.data import BINARIZATIONS
 from ..treebank.symbols import Symbols
 from . import _annotation
-
-DEPTHS = (0, 1, 2)
 
 
 class Refined(NamedTuple):
@@ -28,7 +25,7 @@ class Refined(NamedTuple):
     graphs: the refined forests, with the items and scores of the source. Copies of a node are
     consecutive, in the order of the source. Nodes that are part of no tree are dropped.
     edges, nodes: int64 (E) and (N), the source of each edge and node, numbered across sentences.
-    states: int32 (N, k), the context of each node.
+    states: int32 (N, 2), the context of each node, 0 for roots.
     """
 
     graphs: Hypergraphs
@@ -38,43 +35,31 @@ class Refined(NamedTuple):
 
 
 def with_edge_tags(graphs: Hypergraphs, n_tags: int) -> Refined:
-    """Split nodes by the first and the last tag below them.
+    """Split nodes by the first and the last tag below them, which are the states.
 
     n_tags: number of tags, the first symbols.
-    The states, (N, 2), are these two tags, or -1 for roots.
     Raises ValueError if the symbol of a word is not a tag, OverflowError if a sentence has too many
     nodes or edges for int32.
     """
-    refined = _refined(graphs, n_tags)
-    refined.states[refined.graphs.node_offsets[1:] - 1] = -1
-    return refined
+    return _refined(graphs, n_tags)
 
 
-def with_ancestors(
-    graphs: Hypergraphs, symbols: Symbols, binarization: str, *, depth: int, sibling: bool
-) -> Refined:
-    """Split nodes by their parent, grandparent and sibling.
+def with_ancestors(graphs: Hypergraphs, symbols: Symbols, binarization: str) -> Refined:
+    """Split nodes by their parent and sibling.
 
     binarization: "right", where intermediate symbols are the second of two children, or "left".
-    depth: 0, 1 (parents) or 2 (grandparents, too).
-    sibling: whether to split by siblings.
 
-    The states, (N, 3), are parent, grandparent and sibling. The parent is 0 for ROOT and 1 + k for
-    the k-th phrase label; @X has the parent of X. The grandparent is the parent of that phrase. The
-    sibling of an intermediate symbol is 1 + the symbol of its sister; that of others is 0. States
-    of roots and those that are not asked for are 0.
+    The states are parent and sibling. The parent is 0 for ROOT and 1 + k for the k-th phrase label;
+    @X has the parent of X. The sibling of an intermediate symbol is 1 + the symbol of its sister;
+    that of others is 0.
 
-    Raises ValueError for another binarization or depth or if a tag has children, OverflowError as
-    `with_edge_tags` does.
+    Raises ValueError if a tag has children, OverflowError as `with_edge_tags` does.
     """
-    if binarization not in BINARIZATIONS or depth not in DEPTHS:
-        raise ValueError(f"ancestors of depth {depth}, binarization {binarization!r}")
     above = np.zeros(symbols.size, dtype=np.int32)
     last = symbols.n_tags + symbols.n_phrases
     above[symbols.n_tags : last] = 1 + np.arange(symbols.n_phrases)
     above[last:] = 1 + np.array(symbols.intermediates, dtype=np.int32) - symbols.n_tags
-    place = int(binarization == "right")
-    return _refined(graphs, symbols.n_tags, above, last, place, depth, sibling)
+    return _refined(graphs, symbols.n_tags, above, last, int(binarization == "right"))
 
 
 def _refined(graphs: Hypergraphs, *options: Any) -> Refined:

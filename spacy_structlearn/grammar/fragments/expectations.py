@@ -87,7 +87,7 @@ class FragmentExpectations:
         attributes: those of the words that the sites refer to.
         """
         above = None
-        if template.depth or template.sibling:
+        if template.relations:
             above = self._above(template, sites.relations)
         terms: list[_Factor | None] = [above, None, None]
         for name, position in template.words:
@@ -121,9 +121,9 @@ class FragmentExpectations:
 
     def _above(self, template: Template, relations: NDArray[np.int32]) -> _Factor:
         """Return the outside quantities of states with these ancestors."""
-        table = self._annotated(template.depth, template.sibling)
-        columns = [*range(template.depth), *([2] if template.sibling else ())]
-        rows = np.ravel_multi_index(tuple(relations[:, columns].T), table.shape[:-1])
+        table = self._annotated(*(place in template.relations for place in range(2)))
+        columns = relations[:, template.relations]
+        rows = np.ravel_multi_index(tuple(columns.T), table.shape[:-1])
         return table.reshape(-1, table.shape[-1]), rows
 
     def _classes_of(self, name: str) -> tuple[Hashes, Floats]:

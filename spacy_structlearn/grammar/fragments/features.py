@@ -5,7 +5,7 @@ has a closed form (see `pcfg`), so a model of such features can be trained witho
 template names a part of the tree and its context:
 
     RULE, LABEL, TAG        a production of phrases; the label of a phrase or intermediate; a tag
-    PARENT, GRANDPARENT     the phrases above (those above X for @X)
+    PARENT                  the phrase above (that above X for @X)
     SIBLING                 the label of the previous child in a binarised phrase (X -> c @X)
     WORD[first] ...         an attribute of a word at an end of the span ("first", "last"), next to
                             its split ("left", "right") or just outside ("before", "after")
@@ -59,7 +59,8 @@ FRAGMENT_TEMPLATES: tuple[str, ...] = (
 
 POSITIONS = ("first", "last", "left", "right", "before", "after")
 RULE, LABEL, TAG = "RULE", "LABEL", "TAG"
-_RELATIONS = ("PARENT", "GRANDPARENT", "SIBLING")
+RELATIONS = ("PARENT", "SIBLING")
+SIBLING = 1
 _TERM = re.compile(rf"({WORD_ATTRIBUTE}|{TAG})\[({'|'.join(POSITIONS)})\]")
 # The child of a binary production that each position inside the span belongs to.
 _CHILD = {"first": 0, "left": 0, "last": 1, "right": 1}
@@ -72,15 +73,13 @@ class Template:
     """A parsed template.
 
     part: "RULE", "LABEL" or "TAG".
-    depth: number of phrases above that it looks at, 0 to 2.
-    sibling: whether it looks at the sibling.
+    relations: those it looks at, by their places in `RELATIONS`.
     words: attribute and position of each word.
     """
 
     text: str
     part: str
-    depth: int = 0
-    sibling: bool = False
+    relations: tuple[int, ...] = ()
     words: tuple[tuple[str, str], ...] = ()
 
     @classmethod
@@ -91,23 +90,18 @@ class Template:
         in the same child or unsplit span, since then the expectation does not factorise.
         """
         part, *terms = str(text).split("|")
-        relations = [term for term in terms if term in _RELATIONS]
-        matches = [_TERM.fullmatch(term) for term in terms if term not in _RELATIONS]
+        relations = [term for term in terms if term in RELATIONS]
+        matches = [_TERM.fullmatch(term) for term in terms if term not in RELATIONS]
         words = tuple((m[1], m[2]) for m in matches if m is not None)
         sides = [_CHILD.get(position, 2) for _, position in words]
         inside = {position for _, position in words} - {"before", "after"}
         problem = None
         if part not in (RULE, LABEL, TAG) or len(words) < len(matches):
             problem = "it is malformed"
-        elif len(set(relations)) < len(relations) or (
-            "GRANDPARENT" in relations
-            and "PARENT" not in relations[: relations.index("GRANDPARENT")]
-        ):
-            problem = "PARENT comes before GRANDPARENT, each once"
+        elif len(set(relations)) < len(relations):
+            problem = "PARENT and SIBLING occur once"
         elif part == TAG and "SIBLING" in relations:
             problem = "tags have no SIBLING"
-        elif "GRANDPARENT" in relations and "SIBLING" in relations:
-            problem = "SIBLING goes with PARENT at most"
         elif relations and words:
             problem = "it has relations and words"
         elif part != RULE and inside & {"left", "right"}:
@@ -120,8 +114,7 @@ class Template:
             problem = "only tags inside of the span are part of it"
         if problem:
             raise StructlearnError("SL441", text=text, problem=problem)
-        depth = relations.count("PARENT") + relations.count("GRANDPARENT")
-        return cls(str(text), part, depth, "SIBLING" in relations, words)
+        return cls(str(text), part, tuple(sorted(map(RELATIONS.index, relations))), words)
 
     @property
     def binary_only(self) -> bool:
@@ -147,11 +140,8 @@ class FragmentTemplates:
             seen.add(content)
         names = [name for template in self.all for name, _ in template.words if name != TAG]
         self.attributes = tuple(dict.fromkeys(names))
-        self.local = tuple(t for t in self.all if not t.depth and not t.sibling)
-        self.above = tuple(t for t in self.all if t.depth or t.sibling)
-        # The context that any of them looks at.
-        self.depth = max((template.depth for template in self.all), default=0)
-        self.sibling = any(template.sibling for template in self.all)
+        self.local = tuple(t for t in self.all if not t.relations)
+        self.above = tuple(t for t in self.all if t.relations)
         self.tags = any(name == TAG for template in self.all for name, _ in template.words)
 
     @classmethod
@@ -166,7 +156,7 @@ class Sites:
 
     symbol, left, right: int32 (n), the symbols of the production. left is -1 for tags, right unless
     there are two children.
-    relations: int32 (n, 3), parent, grandparent and sibling as in `pcfg.Expectations.annotated`.
+    relations: int32 (n, 2), parent and sibling as in `pcfg.Expectations.annotated`.
     words: int64 (n, 6), the rows of the words at `POSITIONS` in a table of the words of all
     sentences with a boundary before each sentence and one at the end; -1 for none.
     tags: int32 (n, 4), the tags of the first four of these words; -1 for none.
@@ -193,8 +183,8 @@ class Sites:
         if template.part == TAG:
             return np.flatnonzero(self.left < 0)
         has = (self.right if template.binary_only else self.left) >= 0
-        if template.sibling:
-            has &= self.relations[:, 2] > 0
+        if SIBLING in template.relations:
+            has &= self.relations[:, SIBLING] > 0
         return np.flatnonzero(has)
 
     def select(self, rows: NDArray[Any]) -> Sites:
@@ -243,16 +233,15 @@ def _relations(data: TreebankData) -> NDArray[np.int32]:
     root = above[phrase] < 0
     label = np.where(data.symbol[phrase] < n_tags, 0, data.symbol[phrase] - n_tags + 1)
     parent = np.where(root, 0, label[over])
-    grandparent = np.where(root, 0, parent[over])
     sibling = np.where(between, sister + 1, 0)
-    return np.stack([parent, grandparent, sibling], axis=1).astype(np.int32)
+    return np.stack([parent, sibling], axis=1).astype(np.int32)
 
 
 class FragmentForests:
     """Forests refined so that each feature belongs to an edge, and their productions.
 
     graphs: the refined forests. Nodes are split by the tags at the ends of their spans and by their
-    ancestors, as far as the templates look at these.
+    ancestors, if the templates look at these.
     edges: int64 (E), the edge of the original forests.
     sites: the productions, before they are split by ancestors.
     local: int64 (E), the row in `sites` of each edge of `graphs`; -1 if it makes no constituent.
@@ -280,9 +269,7 @@ class FragmentForests:
         rows = np.full(len(edges), -1, dtype=np.int64)
         rows[production] = np.arange(len(production))
         if templates.above:
-            refined = with_ancestors(
-                graphs, symbols, binarization, depth=templates.depth, sibling=templates.sibling
-            )
+            refined = with_ancestors(graphs, symbols, binarization)
             source = refined.edges
             graphs, edges, rows = refined.graphs, edges[source], rows[source]
             made = rows[rows >= 0]
@@ -375,7 +362,7 @@ def _sites_of_edges(
         np.ascontiguousarray(made[:, 0]),
         np.where(has[:, 0], below[:, 0, 0], -1).astype(np.int32),
         np.where(has[:, 1], below[:, 1, 0], -1).astype(np.int32),
-        np.zeros((len(edges), 3), dtype=np.int32),
+        np.zeros((len(edges), 2), dtype=np.int32),
         words,
         tags_at,
     )
@@ -412,7 +399,7 @@ class FeatureHasher:
         """
         rows = sites.of(template)
         keys = sites.parts[template.part][rows] ^ self._seeds[template.text]
-        for column in [*range(template.depth), *([2] if template.sibling else ())]:
+        for column in template.relations:
             keys = _mixed(keys, sites.relations[rows, column])
         for name, position in template.words:
             place = POSITIONS.index(position)

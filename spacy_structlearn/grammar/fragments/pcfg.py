@@ -216,25 +216,19 @@ class Expectations:
         """Return o_A r(A -> B C) or o_A r(A -> B), float64 (R), the expected numbers of rules."""
         return self.outside[self.pcfg.rules[:, 0]] * self.pcfg.p
 
-    def annotated(self, depth: int, sibling: bool) -> NDArray[np.float64]:
-        """Divide `outside` by the ancestors and the sibling of each node.
+    def annotated(self, parent: bool, sibling: bool) -> NDArray[np.float64]:
+        """Divide `outside` by the parent and the sibling of each node.
 
         The parent of a tag or phrase is the phrase of the node above (X for @X); the parent of @X
-        is the parent of X. On these axes 0 is ROOT, which is its own parent, and 1 + k is the k-th
-        phrase label.
+        is the parent of X. It is 0 for ROOT, and 1 + k for the k-th phrase label. The sibling of an
+        intermediate symbol is 1 + the coarse symbol of the other child; that of others is 0.
 
-        depth: 0; 1 for the parent; 2 for the grandparent, too, which excludes `sibling`.
-        sibling: whether to add an axis before the last for the coarse symbol c of the other child
-        of the node above. It is 1 + c for intermediate symbols and 0 for others.
-
-        Returns float64 ([1 + n_phrases, [1 + n_phrases,]] [1 + n_symbols,] n).
+        Returns float64 ([1 + n_phrases,] [1 + n_symbols,] n).
         """
-        nodes = self._below(self.outside[None])[:, 0] if depth else self.outside[None]
-        if depth == 2:
-            return self._below(nodes)
+        nodes = self._by_parent() if parent else self.outside[None]
         if sibling:
             nodes = self._by_sibling(nodes)
-        return nodes if depth else nodes[0]
+        return nodes if parent else nodes[0]
 
     def _outside(self) -> NDArray[np.float64]:
         pcfg = self.pcfg
@@ -250,39 +244,27 @@ class Expectations:
             raise StructlearnError("SL440", problem="its trees have no finite expected size")
         return np.where(reached, np.maximum(outside, 0), 0.0)
 
-    @cached_property
-    def _plain_and_inner(self) -> tuple[scipy.sparse.csr_array, scipy.sparse.csr_array]:
-        """Expected children of states that occur, (n, n): plain symbols, and intermediate ones."""
+    def _by_parent(self) -> NDArray[np.float64]:
+        """Divide `outside` by the phrase of the parent, float64 (1 + n_phrases, n)."""
         pcfg = self.pcfg
         parent, child, weight = pcfg._children(np.ones(pcfg.size))
-        inner, occurs = pcfg.is_intermediate[child], self.outside[parent] > 0
-        plain, other = (
+        is_inner, occurs = pcfg.is_intermediate[child], self.outside[parent] > 0
+        plain, down = (
             _matrix(pcfg.size, parent[rows], child[rows], weight[rows]).tocsr()
-            for rows in (~inner & occurs, inner & occurs)
+            for rows in (~is_inner & occurs, is_inner & occurs)
         )
-        return plain, other
-
-    def _below(self, nodes: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Divide the expected nodes below some nodes by the phrase of these.
-
-        nodes: (G, n), expected nodes of each state, of G kinds; the first kind includes the root.
-        Returns (1 + n_phrases, G, n).
-        """
-        pcfg = self.pcfg
-        plain, down = self._plain_and_inner
-        n_tags, n_phrases = pcfg.symbols.n_tags, pcfg.symbols.n_phrases
-        below = np.zeros((1 + n_phrases, len(nodes), pcfg.size))
-        below[0, 0] = pcfg.root
-        for phrase in range(n_phrases):
-            states = np.flatnonzero(pcfg.phrase_of == n_tags + phrase)
-            below[1 + phrase] = nodes[:, states] @ plain[states]
+        below = np.zeros((1 + pcfg.symbols.n_phrases, pcfg.size))
+        below[0] = pcfg.root
+        for phrase in range(pcfg.symbols.n_phrases):
+            states = np.flatnonzero(pcfg.phrase_of == pcfg.symbols.n_tags + phrase)
+            below[1 + phrase] = self.outside[states] @ plain[states]
         inner = np.flatnonzero(pcfg.is_intermediate)
         if len(inner):
             # Intermediate symbols inherit the context of their parent: below (I - M_inter)^-1.
-            flat, down = below.reshape(-1, pcfg.size), down[:, inner]
-            inherited = _solve(down[inner].T, (flat @ down).T)
+            down = down[:, inner]
+            inherited = _solve(down[inner].T, (below @ down).T)
             assert inherited is not None  # since the system of `outside` has a solution
-            flat[:, inner] = inherited.T
+            below[:, inner] = inherited.T
         return below
 
     def _by_sibling(self, nodes: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -155,14 +155,6 @@ class FragmentPlaces:
         by_site = np.append(_span_features.sums(self.local, weights), 0.0)
         return by_site[self.forests.local] + _span_features.sums(self.above, weights)
 
-    def gradient(self, by_edge: Floats, size: int) -> Floats:
-        """Convert derivatives by scores of edges to derivatives by weights, float64 (size)."""
-        rows = self.forests.local
-        has = rows >= 0
-        by_site = np.bincount(rows[has], by_edge[has], len(self.local)).astype(np.float64)
-        by_weight = _span_features.scattered(self.local, by_site, size)
-        return by_weight + _span_features.scattered(self.above, by_edge, size)
-
 
 class FragmentGrammar(SpanGrammar):
     """A span grammar whose trees are also scored by features of fragments.

@@ -1,7 +1,5 @@
 """Refined forests: against the states of all trees of a forest, read off one by one."""
 
-from itertools import product
-
 import numpy as np
 import pytest
 from grammar.treebanks import toy
@@ -9,13 +7,12 @@ from grammar.treebanks import toy
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.chart.hypergraph import Hypergraphs
 from spacy_structlearn.grammar.fragments import _annotation
-from spacy_structlearn.grammar.fragments.annotation import DEPTHS, with_ancestors, with_edge_tags
+from spacy_structlearn.grammar.fragments.annotation import with_ancestors, with_edge_tags
 from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.spans.model import SpanGrammar
 from spacy_structlearn.grammar.treebank.data import binarize
 from spacy_structlearn.grammar.treebank.symbols import Symbols
 
-ANCESTORS = list(product(DEPTHS, (False, True)))
 SYMBOLS = Symbols(("a", "b"), ("X", "Y"), (2, 3))
 A, B, X, Y, INNER_X, INNER_Y = range(6)
 
@@ -62,10 +59,9 @@ def by_hand():
 
 def test_what_is_in_no_tree_is_left_out():
     source = by_hand()
-    for depth, sibling in ANCESTORS:
-        refined = with_ancestors(source, SYMBOLS, "right", depth=depth, sibling=sibling)
-        assert set(refined.nodes.tolist()) == {0, 1, 3, 4, 7}
-        assert set(refined.edges.tolist()) == {0, 1, 2, 3, 7, 8}
+    refined = with_ancestors(source, SYMBOLS, "right")
+    assert set(refined.nodes.tolist()) == {0, 1, 3, 4, 7}
+    assert set(refined.edges.tolist()) == {0, 1, 2, 3, 7, 8}
     assert with_edge_tags(source, 2).nodes.tolist() == [0, 1, 3, 4, 7]
 
 
@@ -74,14 +70,13 @@ def test_trees_and_their_scores_stay():
     data = binarize(toy(), root="R")
     parser = ChartParser(SpanGrammar(treebank_grammar(data)), thresholds=(0.0,))
     graphs, _ = parser.forests([tree.words() for tree in toy()])
-    options = [{"depth": depth, "sibling": sibling} for depth, sibling in ANCESTORS]
-    refined = [with_ancestors(graphs, data.symbols, "right", **option) for option in options]
-    for forest in [*refined, with_edge_tags(graphs, data.symbols.n_tags)]:
+    refined = with_ancestors(graphs, data.symbols, "right")
+    for forest in [refined, with_edge_tags(graphs, data.symbols.n_tags)]:
         np.testing.assert_array_equal(forest.graphs.scores, graphs.scores[forest.edges])
         pairs = zip(*(x.k_best(x.scores, 500) for x in (forest.graphs, graphs)), strict=True)
         for mine, others in pairs:
             np.testing.assert_allclose([a for a, _ in mine], [b for b, _ in others], atol=1e-9)
-    assert len(refined[-1].edges) > len(graphs.scores)
+    assert len(refined.edges) > len(np.unique(refined.edges))
 
 
 # --- what is refused -----------------------------------------------------------------------------
@@ -92,10 +87,10 @@ def test_symbols_that_do_not_fit():
         with_edge_tags(by_hand(), 1 << 20)
     few = Symbols(("a",), ("X",))
     with pytest.raises(ValueError, match="symbols"):
-        with_ancestors(by_hand(), few, "right", depth=1, sibling=False)
+        with_ancestors(by_hand(), few, "right")
     tags = Symbols(("a", "b", "c", "d", "e"), ("X",))
     with pytest.raises(ValueError, match="phrases"):
-        with_ancestors(by_hand(), tags, "right", depth=1, sibling=False)
+        with_ancestors(by_hand(), tags, "right")
     bad = by_hand()
     bad.items[0, 0] = -2
     with pytest.raises(ValueError, match="symbols"):
@@ -123,7 +118,7 @@ def test_the_kernel_checks_its_arrays(name, value):
     arrays = kernel_arrays()
     bad = {**arrays, name: np.array(value, arrays[name].dtype)}
     above = np.array([0, 0, 1, 2, 1, 2], np.int32)
-    options = {"above": above, "first_inner": 4, "place": 1, "depth": 2, "sibling": True}
+    options = {"above": above, "first_inner": 4, "place": 1}
     _annotation.refine(**arrays, n_tags=2)
     _annotation.refine(**arrays, **options)
     with pytest.raises(ValueError, match=r"must|symbols"):

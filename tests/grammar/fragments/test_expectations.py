@@ -16,7 +16,7 @@ from grammar.treebanks import toy, trees
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.fragments.expectations import FragmentExpectations, Words
 from spacy_structlearn.grammar.fragments.features import BOUNDARY, FeatureHasher, sites_of_trees
-from spacy_structlearn.grammar.fragments.settings import FragmentFeaturesSettings
+from spacy_structlearn.grammar.fragments.settings import MEstimatedGrammarSettings
 from spacy_structlearn.grammar.fragments.training import FragmentStatistics
 from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
@@ -25,7 +25,7 @@ from spacy_structlearn.grammar.treebank.symbols import Rules
 
 N_SAMPLES = 3_000
 NO_WORDS = Words([], np.empty(0, np.int64), (), np.empty((0, 0), np.uint64))
-FEATURES = FragmentFeaturesSettings(templates=ALL, min_count=1)
+FEATURES = MEstimatedGrammarSettings(templates=ALL, min_count=1)
 
 
 @cache
@@ -183,7 +183,7 @@ def test_expectations_are_those_of_all_trees(binarization):
 def test_rules_of_the_treebank_grammar_are_expected_as_counted(binarization):
     grammar, data, _ = learned(0, binarization)
     statistics = FragmentStatistics(
-        FragmentFeaturesSettings(templates=["RULE"], min_count=1), grammar, data
+        MEstimatedGrammarSettings(templates=["RULE"], min_count=1), grammar, data
     )
     mean = statistics.counts.mean(axis=0)
     np.testing.assert_allclose(statistics.expectations, mean, rtol=2e-6)

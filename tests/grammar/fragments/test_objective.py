@@ -8,9 +8,9 @@ from grammar import plain_fragments as plain
 from grammar.fragments.test_features import ALL
 from grammar.fragments.test_weights import EVERY, learned
 
-from spacy_structlearn.grammar.fragments.training import FragmentObjective, shrunk
 from spacy_structlearn.grammar.fragments.weights import FragmentScorer
 from spacy_structlearn.grammar.spans.forests import TrainingForests, training_forests
+from training.beyond.fragment_likelihood import FragmentObjective
 
 
 @cache
@@ -24,8 +24,8 @@ def forests(name="toy", binarization="right", threshold=0.0):
     return found, sentences, FragmentScorer(statistics.weights, data.symbols)
 
 
-def objective(l2=0.1, threads=1, name="toy", binarization="right"):
-    return FragmentObjective(*forests(name, binarization), l2=l2, threads=threads)
+def objective(l2=0.1, name="toy"):
+    return FragmentObjective(*forests(name), l2=l2)
 
 
 def vector(n, seed=0):
@@ -56,7 +56,6 @@ def test_value_against_all_trees(name, binarization):
         losses.append(np.logaddexp.reduce(scores) - score(x, own[(own >= first) & (own < end)]))
     some = TrainingForests(*_selected(parsed, np.array(chosen)))
     found = FragmentObjective(some, sentences, scorer, l2=3.0)
-    assert found.n_edges > len(some.graphs.scores) / 2
     value, _ = found.value_and_grad(w)
     assert value == pytest.approx(np.mean(losses) + 1.5 * w @ w / len(chosen), abs=1e-8)
 
@@ -84,18 +83,3 @@ def test_without_weights_it_is_the_loss_of_the_grammar():
     value, gradient = objective().value_and_grad(np.zeros(len(scorer.weights)))
     assert value == pytest.approx(parsed.loss / len(parsed.numbers), abs=1e-6)
     assert np.abs(gradient).max() > 0.01
-
-
-@pytest.mark.parametrize("factor", [1.0, 30.0])
-def test_weights_to_start_from(factor):
-    found = objective(l2=0.02)
-    down = -found.value_and_grad(np.zeros(len(forests()[2].weights)))[1]
-    weights = (factor * down).astype(np.float32)
-    start = shrunk(found, weights)
-    halvings = [weights.astype(float) / 2**k for k in range(12)]
-    values = [found.value_and_grad(w)[0] for w in halvings]
-    # Along a line the objective is convex.
-    np.testing.assert_array_equal(start, halvings[int(np.argmin(values))])
-    assert (factor == 1.0) == np.array_equal(start, weights)
-    np.testing.assert_array_equal(shrunk(found, -weights), 0)
-    np.testing.assert_array_equal(shrunk(found, 0 * weights), 0)

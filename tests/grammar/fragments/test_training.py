@@ -8,11 +8,7 @@ from grammar.fragments.test_features import ALL, ODD
 from grammar.treebanks import finish, sample, toy
 
 from spacy_structlearn.grammar.chart.decode import ChartParser
-from spacy_structlearn.grammar.fragments.settings import (
-    PASSES,
-    FragmentFeaturesSettings,
-    MEstimatedGrammarSettings,
-)
+from spacy_structlearn.grammar.fragments.settings import PASSES, MEstimatedGrammarSettings
 from spacy_structlearn.grammar.fragments.training import FragmentStatistics
 from spacy_structlearn.grammar.fragments.weights import FragmentGrammar
 from spacy_structlearn.grammar.latent.em import treebank_grammar
@@ -21,16 +17,12 @@ from spacy_structlearn.grammar.treebank.data import binarize
 from spacy_structlearn.pipeline.architectures import estimator as learner
 
 BASE = LatentGrammarSettings(rounds=0, root="R")
-# Few enough features that every phase is over in a moment.
-FEW = FragmentFeaturesSettings(
-    templates=("RULE|PARENT", "LABEL|SUFFIX2[last]", "TAG|WORD[before]"), min_count=1
-)
 
 
 @cache
 def statistics(templates=ALL, min_count=1):
     data = binarize(toy() + ODD, root="R")
-    features = FragmentFeaturesSettings(templates=templates, min_count=min_count)
+    features = MEstimatedGrammarSettings(templates=templates, min_count=min_count)
     return FragmentStatistics(features, treebank_grammar(data), data)
 
 
@@ -96,67 +88,43 @@ def test_rare_features_are_left_out():
 
 
 # --- the trainer ---------------------------------------------------------------------------------
-def settings(**changes):
-    known = {"grammar": BASE, "folds": 3, "conditional_iterations": 13, "conditional_l2": 0.2}
-    known |= {"max_iterations": 25, "tolerance": 0.0, "l2": 1 / 50}
-    return FEW.part(MEstimatedGrammarSettings, **{**known, **changes})
+FEW = MEstimatedGrammarSettings(
+    templates=("RULE|PARENT", "LABEL|SUFFIX2[last]", "TAG|WORD[before]"),
+    min_count=1,
+    grammar=BASE,
+    max_iterations=25,
+    tolerance=0.0,
+    l2=1 / 50,
+)
 
 
-def run(estimator, data=None):
-    """A trainer that has done all, and its calls."""
-    return finish(learner(estimator).trainer(None, [data or toy() + ODD]))
-
-
-@cache
-def done():
-    return run(settings())
-
-
-def test_phases_and_steps():
-    trainer, calls = done()
-    assert not trainer.step()
-    own = [(number, phase) for number, phase, *_ in calls]
-    passes = [call for call in calls if call[1] == "m_estimation"]
-    assert [call[2] for call in passes] == list(range(1, 26))
-    assert {call[0] for call in passes} == {0}
-    assert [n for n, phase in dict.fromkeys(own) if phase == "forests"] == [1, 2, 3]
-    climbed = [call for call in calls if call[1] == "conditional"]
-    assert [call[2] for call in climbed] == list(range(1, 14))
-    assert -trainer.value == climbed[-1][3]
-    values = [-call[3] for call in climbed]
-    assert values == sorted(set(values), reverse=True)
-    # The base, three times passes, three folds, and twice iterations.
-    assert trainer.n_iterations == 1 + 3 + 3 + 2
-    assert len(calls) + trainer.n_iterations - 1 <= settings().n_reports
-
-
-def test_values_of_the_phases():
-    trainer = learner(settings()).trainer(None, [toy() + ODD])
+def test_steps_and_values():
+    trainer = learner(FEW).trainer(None, [toy() + ODD])
     assert trainer.parameters().fragments is None
     trainer.step()
     grammar = trainer.parameters()
     assert grammar == FragmentGrammar(treebank_grammar(binarize(toy() + ODD, root="R")))
     own = FragmentStatistics(FEW, grammar.grammar, binarize(toy() + ODD, root="R"))
     dual = own.optimizer(1 / 50, scaling=0.75, tolerance=0.0)
+    calls = []
+    trainer.on_iteration = lambda *call: calls.append(call)
     for step in range(3):
-        trainer.step()
+        assert trainer.step() == (step < 2)
         dual.run(min(PASSES, 25 - step * PASSES))
         assert trainer.value == dual.value
         assert trainer.parameters().fragments == own.estimate(dual.w, 0.75)
-    estimate = trainer.parameters()
-    for _ in range(3):
-        trainer.step()
-        assert trainer.parameters() == estimate
-        assert trainer.value > 0
-    finish(trainer)
-    assert trainer.parameters() != estimate
+    assert not trainer.step()
+    assert [call[:3] for call in calls] == [(0, "m_estimation", i + 1) for i in range(25)]
+    assert -trainer.value == calls[-1][3]
     assert trainer.parameters().grammar == grammar.grammar
+    # The base, and three times passes.
+    assert trainer.n_iterations == 1 + 3
+    assert len(calls) + trainer.n_iterations - 1 <= FEW.n_reports
 
 
 def test_a_grammar_that_improves():
     gold = [tree for tree in sample() if len(tree.words()) <= 12]
-    estimator = MEstimatedGrammarSettings(threshold=1e-3)
-    trainer, _ = run(estimator, data=gold)
+    trainer, _ = finish(learner(MEstimatedGrammarSettings()).trainer(None, [gold]))
     grammar = trainer.parameters()
     words = [tree.words() for tree in gold]
 

@@ -11,7 +11,7 @@ from grammar.treebanks import sample, toy, trees
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.chart.decode import DECODERS, ChartParser
 from spacy_structlearn.grammar.chart.hypergraph import Hypergraphs
-from spacy_structlearn.grammar.fragments.settings import FragmentFeaturesSettings
+from spacy_structlearn.grammar.fragments.settings import MEstimatedGrammarSettings
 from spacy_structlearn.grammar.fragments.training import FragmentStatistics
 from spacy_structlearn.grammar.fragments.weights import (
     FragmentGrammar,
@@ -23,8 +23,8 @@ from spacy_structlearn.grammar.spans.word_attributes import word_hash
 from spacy_structlearn.grammar.treebank.data import BINARIZATIONS, binarize, restore
 
 FEW = ("RULE", "RULE|PARENT", "LABEL|SUFFIX3[first]")
-SMALL = FragmentFeaturesSettings(templates=FEW, min_count=1, min_word_count=1)
-EVERY = FragmentFeaturesSettings(templates=ALL, min_count=1)
+SMALL = MEstimatedGrammarSettings(templates=FEW, min_count=1, min_word_count=1)
+EVERY = MEstimatedGrammarSettings(templates=ALL, min_count=1)
 
 
 def short():
@@ -125,19 +125,6 @@ def test_features_of_gold_trees_are_those_counted(name, binarization):
             assert dict(zip(columns.tolist(), counts.tolist(), strict=True)) == counted[number]
             compared += 1
     assert compared >= len(gold) * (0.5 if name == "sample" else 1)
-
-
-def test_the_gradient_is_that_of_the_scores():
-    grammar, statistics, data, gold = learned("toy", "right", EVERY)
-    sentences = [tree.words() for tree in gold]
-    graphs, _ = forests_of(grammar, sentences)
-    places = FragmentScorer(statistics.weights, data.symbols).places(sentences, graphs)
-    rng = np.random.default_rng(0)
-    w, by_edge = rng.normal(size=len(statistics.weights)), rng.normal(size=len(places.above))
-    # Scores are linear in the weights.
-    found = places.gradient(by_edge, len(w)) @ w
-    assert found == pytest.approx(places.scores(w) @ by_edge, rel=1e-10)
-    np.testing.assert_allclose(places.scores(w.astype(np.float32)), places.scores(w), atol=1e-5)
 
 
 def test_the_wrong_sentences():
@@ -247,7 +234,7 @@ def test_labels_between_have_the_posterior_of_all_copies_of_a_chain():
     gold = trees("(R (S (X (Y (Z (N a)))) (V b)))", "(R (T (X (Y (Z (N a)))) (V b)))")
     data = binarize(gold, root="R")
     grammar = treebank_grammar(data)
-    features = FragmentFeaturesSettings(templates=["RULE|PARENT"], min_count=1)
+    features = MEstimatedGrammarSettings(templates=["RULE|PARENT"], min_count=1)
     weights = FragmentStatistics(features, grammar, data).weights
     for fragments in (None, weights):
         parser = ChartParser(FragmentGrammar(grammar, fragments=fragments))
