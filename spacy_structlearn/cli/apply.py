@@ -154,7 +154,11 @@ def apply_cli(
     parts: Iterable[Part]
     with nullcontext() if output == STANDARD else locked(target, lock):
         if single:
-            texts = (read(path, input_format, unit, nlp.max_length) for _, path, _ in found)
+            stored = format is Output.docbin
+            texts = (
+                read(path, input_format, unit, nlp.max_length, stored=stored)
+                for _, path, _ in found
+            )
             parts = [(output, chain.from_iterable(texts))]
             done = write_parts(parts, format, parse, batch_size=batch_size, force=force)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -59,9 +60,7 @@ def evaluate_cli(
     again = tuple(f"spans_{key}_" for key in GROUPS)
     scores = {name: value for name, value in scores.items() if not name.startswith(again)}
     if output is not None:
-        import srsly
-
-        write_text(output, srsly.json_dumps(scores, indent=2) + "\n")
+        write_text(output, f"{json.dumps(scores, indent=2)}\n")
     if output != STANDARD:
         print_scores(scores)
 

@@ -16,6 +16,7 @@ import typer
 
 from ..errors import StructlearnError
 from .common.corpora import files_of
+from .common.json_lines import parsed
 from .common.pipelines import HELP, load
 from .common.terminal import echo
 from .common.texts import INPUTS, Unit, check_length, read
@@ -232,12 +233,13 @@ class Search:
     def _of_json(self, path: str) -> Iterator[Doc]:
         """Iterate over texts with trees, as `apply` writes them; parse the others."""
         for number, text in enumerate(read(path, None, self.unit, 2**31), 1):
-            if "trees" not in text.extra:
+            data = parsed(text.line)
+            if "trees" not in data:
                 check_length(text.content, path, number, self.nlp.max_length)
                 yield self.nlp(text.content)
                 continue
             try:
-                yield self._with_trees(str(text.content), text.extra)
+                yield self._with_trees(str(text.content), data)
             except (KeyError, TypeError, ValueError) as error:
                 problem = f"{type(error).__name__}: {error}"
                 raise StructlearnError("SL704", path=path, number=number, problem=problem) from None

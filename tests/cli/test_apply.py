@@ -5,7 +5,7 @@ import json
 
 import pytest
 import spacy
-from cli.toys import TEXT, docs_of, gold_docs, one_line_error
+from cli.toys import TEXT, as_tuples, docs_of, gold_docs, one_line_error
 from spacy.language import Language
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
@@ -66,28 +66,11 @@ def test_standard_input_and_output(run, model):
     assert [json.loads(line)["text"] for line in out.splitlines()] == LINES
 
 
-def test_other_keys_of_jsonl_are_kept(run, model, tmp_path):
-    path = tmp_path / "in.jsonl"
-    path.write_text('{"id": 7, "text": " Run!", "tokens": 5}\n\n{"text": ""}\n', encoding="utf8")
-    out = run("apply", model, path, "-")[1]
-    first, second = map(json.loads, out.splitlines())
-    assert (first["id"], first["text"]) == (7, " Run!")
-    assert first["tokens"][0] == {"start": 1, "end": 4, "tag": "VB"}
-    assert (second["text"], second["tokens"]) == ("", [])
-
-
 USER_DATA = {
     "source": {"letter": [1, 2.5, None]},
     ("._.", "author", None, None): "Ann",
     ("._.", "note", 4, 7): ["old", True],
 }
-
-
-def as_tuples(value):
-    """DocBin reads lists as tuples."""
-    if isinstance(value, dict):
-        return {key: as_tuples(item) for key, item in value.items()}
-    return tuple(map(as_tuples, value)) if isinstance(value, list) else value
 
 
 def test_docs_keep_what_the_pipeline_does_not_set(run, model, tmp_path):

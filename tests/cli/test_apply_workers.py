@@ -54,7 +54,7 @@ def test_processes_end_with_the_one_that_started_them(model, tmp_path):
         "from spacy_structlearn.cli.common.parts import Output, chunks, parse_in_processes\n"
         "from spacy_structlearn.cli.common.texts import Text\n"
         "if __name__ == '__main__':\n"
-        "    some = chunks('x', [Text('Run!', {})] * 9, 1)\n"
+        "    some = chunks('x', [Text('Run!')] * 9, 1)\n"
         "    results = parse_in_processes(some, Output.jsonl, model=sys.argv[1], number=1)\n"
         "    next(results)\n"
         "    (process,) = multiprocessing.active_children()\n"
@@ -86,7 +86,7 @@ def is_zombie(pid):
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
 def test_processes_leave_signals_to_the_first_one(model):
-    some = chunks("x", [Text("Run!", {})] * 9, 1)
+    some = chunks("x", [Text("Run!")] * 9, 1)
     with closing(parse_in_processes(some, Output.jsonl, model=model, number=1)) as results:
         next(results)
         (process,) = multiprocessing.active_children()
@@ -110,11 +110,11 @@ def test_errors_that_cannot_be_sent_are_told():
 
 def test_chunks_say_which_texts_they_have():
     docs = list(gold_docs(Vocab()))
-    texts = [Text(docs[0], {}), Text("Run!", {"id": 2}), Text(docs[1], {"id": 3})]
+    texts = [Text(docs[0]), Text("Run!", '{"text": "Run!"}'), Text(docs[1])]
     first, last = chunks("out.spacy", texts, 2)
     assert (first.is_last, last.is_last) == (False, True)
     assert (first.texts, last.texts) == ([None, "Run!"], [None])
-    assert (first.extras, last.extras) == ([{}, {"id": 2}], [{"id": 3}])
+    assert (first.lines, last.lines) == (["", '{"text": "Run!"}'], [""])
     assert first.place().startswith("texts 1 to 2 of out.spacy ('The old dog")
     assert last.place() == "text 3 of out.spacy ('My sister bought apples .' ...)"
 
@@ -122,7 +122,7 @@ def test_chunks_say_which_texts_they_have():
 def test_a_pipeline_is_loaded_anew_before_its_vocab_has_grown(model, monkeypatch):
     parser = ChunkParser(model)
     first, before = parser.nlp, len(parser.nlp.vocab)
-    (chunk,) = chunks("x", [Text(TEXTS[0], {}), Text(f"The dog {[*range(2000)]}", {})], 2)
+    (chunk,) = chunks("x", [Text(TEXTS[0]), Text(f"The dog {[*range(2000)]}")], 2)
     once = parser.parse(chunk, Output.jsonl)
     # Words are forgotten, but the table that they were in has grown.
     assert len(first.vocab) > before + 1000

@@ -35,6 +35,13 @@ def docs_of(path):
     return list(DocBin().from_disk(path).get_docs(Vocab()))
 
 
+def as_tuples(value):
+    """DocBin reads lists as tuples."""
+    if isinstance(value, dict):
+        return {key: as_tuples(item) for key, item in value.items()}
+    return tuple(map(as_tuples, value)) if isinstance(value, list) else value
+
+
 def left(folder):
     """All files below a folder, hidden ones too, with what is in them."""
     files = (path for path in folder.rglob("*") if path.is_file())

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from .json_lines import dumps
 from .terminal import table
 
 if TYPE_CHECKING:
@@ -36,9 +37,7 @@ def printed(doc: Doc, format: Format, number: int = 0) -> Iterator[str]:
     from ...pipeline.extensions.as_data import as_dict
 
     if format is Format.jsonl:
-        import srsly
-
-        yield srsly.json_dumps(as_dict(doc))
+        yield dumps(as_dict(doc))
         return
     if format is Format.conll:
         of_propbank = CONSTITUENTS in doc.spans or SRL in doc.spans

@@ -21,12 +21,13 @@ from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol
 
 from ...errors import StructlearnError
 from .files import STANDARD, written
+from .json_lines import parsed, with_predictions
 from .pipelines import load
-from .terminal import echo, guard_errors
+from .terminal import guard_errors, warn
 from .texts import Part, Text
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class Chunk(NamedTuple):
     target: str
     texts: list[str | None]  # None for the next Doc of `docs`
     docs: bytes  # a DocBin
-    extras: list[dict[str, Any]]  # additional keys, for JSONL or the user data of a Doc
+    lines: list[str]  # lines of JSON, whose other keys are kept
     is_last: bool  # in the file
     first: int = 1  # number of the first text in the file
 
@@ -93,7 +94,7 @@ def chunks(target: str, texts: Iterable[Text], size: int) -> Iterator[Chunk]:
             target,
             [content if isinstance(content, str) else None for content in contents],
             DocBin(store_user_data=True, docs=docs).to_bytes(),
-            [text.extra for text in batch],
+            [text.line for text in batch],
             is_last,
             first,
         )
@@ -121,11 +122,10 @@ class ChunkParser:
 
     def parse(self, chunk: Chunk, format: Output) -> bytes:
         """Return lines of JSON or the bytes of a DocBin."""
-        import srsly
         from spacy.tokens import DocBin
 
         from ...pipeline.extensions import align
-        from ...pipeline.extensions.as_data import as_dict
+        from ...pipeline.extensions.as_data import LAYERS, as_dict
 
         # This count includes freed words.
         if len(self.nlp.vocab) > WORDS:
@@ -135,16 +135,17 @@ class ChunkParser:
         # The words of these texts are freed, so memory does not grow in a long run.
         with self.nlp.memory_zone():
             docs = self.nlp.pipe(chunk.contents(self.nlp.vocab))
-            pairs = zip(docs, chunk.extras, strict=True)
+            pairs = zip(docs, chunk.lines, strict=True)
             if format is Output.docbin:
                 found = DocBin(store_user_data=True)
-                for doc, extra in pairs:
-                    doc.user_data.update(extra)
+                for doc, line in pairs:
+                    own = parsed(line) if line else {}
+                    doc.user_data.update((key, own[key]) for key in own if key != "text")
                     align(doc)
                     _drop_what_cannot_be_stored(doc)
                     found.add(doc)
                 return found.to_bytes()
-            lines = [f"{srsly.json_dumps({**extra, **as_dict(doc)})}\n" for doc, extra in pairs]
+            lines = [f"{with_predictions(line, as_dict(doc), LAYERS)}\n" for doc, line in pairs]
         return "".join(lines).encode("utf8")
 
 
@@ -315,11 +316,6 @@ def _drop_what_cannot_be_stored(doc: Doc) -> None:
         except (TypeError, ValueError, OverflowError):
             # Values of extensions are stored as ("._.", name, start, end).
             is_extension = isinstance(key, tuple) and len(key) == 4 and key[0] == "._."
-            _warn_of(f"._.{key[1]}" if is_extension else f"user_data[{key!r}]")
+            name = f"._.{key[1]}" if is_extension else f"user_data[{key!r}]"
+            warn(f"not stored, because it is no plain data: {name}")
             del doc.user_data[key]
-
-
-@cache
-def _warn_of(name: str) -> None:
-    """Print a warning, once in a process."""
-    echo(f"structlearn: not stored, because it is no plain data: {name}", error=True)

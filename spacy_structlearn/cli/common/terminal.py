@@ -6,6 +6,7 @@ import re
 import sys
 import traceback
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import IO, Any, TextIO, cast
 
 from ...visible import visible
@@ -24,6 +25,12 @@ def echo(text: object, *, raw: bool = False, error: bool = False) -> None:
     stream = sys.stderr if error else sys.stdout
     shown = str(text) if raw and not stream.isatty() else visible(str(text))
     print(shown, file=stream, flush=True)
+
+
+@cache
+def warn(text: str) -> None:
+    """Print a warning on standard error, once in a process."""
+    echo(f"structlearn: {text}", error=True)
 
 
 def table(rows: Iterable[Sequence[str]], *, header: Sequence[str], **settings: Any) -> None:

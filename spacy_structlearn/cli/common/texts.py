@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from itertools import dropwhile, groupby, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ...errors import StructlearnError
 from ...trees.brackets import readable
 from .corpora import Reader, files_of, gold_docs
 from .files import STANDARD, lines_of, looks_like_a_path
+from .json_lines import parsed
 from .terminal import echo
 
 if TYPE_CHECKING:
@@ -41,10 +40,10 @@ INPUTS = {".txt": Input.text, ".text": Input.text, ".jsonl": Input.jsonl, ".spac
 
 
 class Text(NamedTuple):
-    """A text or a Doc with its tokens, and the other keys of its JSONL line."""
+    """A text or a Doc with its tokens, and the line of JSON that it was read from."""
 
     content: str | Doc
-    extra: dict[str, Any]
+    line: str = ""
 
 
 class Source(NamedTuple):
@@ -54,8 +53,6 @@ class Source(NamedTuple):
     path: str
     name: str  # path relative to the input folder, from which the names of its parts are made
 
-
-_SURROGATE = re.compile(r"\\u[dD]")  # in JSON
 
 TABLES = (".csv", ".tsv", ".json", ".xml", ".html", ".htm")  # made of text, but no plain text
 
@@ -83,10 +80,13 @@ def texts(source: str, unit: Unit, most: int) -> Iterator[str]:
             yield source.encode("utf8", "surrogateescape").decode("utf8").strip()
 
 
-def read(path: str, kind: Input | None, unit: Unit, most: int) -> Iterator[Text]:
+def read(
+    path: str, kind: Input | None, unit: Unit, most: int, *, stored: bool = False
+) -> Iterator[Text]:
     """Yield the texts of a file or of standard input.
 
     kind: None recognizes the format by the file extension. most: Maximum length of a text.
+    stored: whether all keys of JSONL must fit into a DocBin.
     Raises StructlearnError if the file is missing or damaged, or if a text is too long.
     """
     from spacy.vocab import Vocab
@@ -98,12 +98,12 @@ def read(path: str, kind: Input | None, unit: Unit, most: int) -> Iterator[Text]
     kind = kind or _kind(path) or Input.text
     if kind is Input.docbin:
         # A separate vocab, because the Docs are parsed with other vocabs.
-        yield from (Text(doc, {}) for _, doc in gold_docs(Vocab(), path, Reader.docbin))
+        yield from (Text(doc) for _, doc in gold_docs(Vocab(), path, Reader.docbin))
         return
     if kind is Input.jsonl:
-        found = _json_lines(path)
+        found = _json_lines(path, stored)
     else:
-        found = (Text(text, {}) for text in cut(lines_of(path), unit, most))
+        found = (Text(text) for text in cut(lines_of(path), unit, most))
     for number, text in enumerate(found, 1):
         check_length(text.content, path, number, most)
         yield text
@@ -158,7 +158,8 @@ class Cutting(NamedTuple):
     def parts(self, sources: Iterable[Source], most: int) -> Iterator[Part]:
         """Yield the parts of some files. most: Maximum number of characters of a text."""
         for source in sources:
-            number, texts = 0, read(source.path, self.kind, self.unit, most)
+            number, stored = 0, self.ending == ".spacy"
+            texts = read(source.path, self.kind, self.unit, most, stored=stored)
             while found := list(islice(texts, self.size)):
                 # This distributes both large files and many small ones evenly.
                 if (source.place + number) % self.shard[1] == self.shard[0]:
@@ -205,18 +206,10 @@ def _kind(path: str | Path) -> Input | None:
     return INPUTS.get((path.with_suffix("") if path.suffix == ".gz" else path).suffix)
 
 
-def _json_lines(path: str) -> Iterator[Text]:
-    import srsly
-
+def _json_lines(path: str, stored: bool) -> Iterator[Text]:
     for number, line in enumerate(lines_of(path), 1):
-        if not line.strip():
-            continue
-        try:
-            found = srsly.json_loads(line)
-            if _SURROGATE.search(line):
-                json.dumps(found, ensure_ascii=False).encode()  # fails if one has no partner
-        except ValueError as error:
-            raise StructlearnError("SL064", path=path, line=number, problem=error) from None
-        if not isinstance(found, dict) or not isinstance(found.get("text"), str):
-            raise StructlearnError("SL064", path=path, line=number, problem="no text in it")
-        yield Text(found.pop("text"), found)
+        if line.strip():
+            try:
+                yield Text(parsed(line, stored=stored)["text"], line)
+            except ValueError as error:
+                raise StructlearnError("SL064", path=path, line=number, problem=error) from None

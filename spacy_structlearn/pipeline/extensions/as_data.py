@@ -101,6 +101,10 @@ class DocDict(_Always, total=False):
     frames: list[FrameDict]
 
 
+LAYERS = frozenset(DocDict.__required_keys__ | DocDict.__optional_keys__)
+"""All keys that `as_dict` may return."""
+
+
 def as_dict(doc: Doc) -> DocDict:
     """Return the predictions for a Doc as plain data, which `json.dumps` accepts.
 
