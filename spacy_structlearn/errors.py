@@ -294,8 +294,8 @@ MESSAGES = {
     "SL242": "A component uses the word classes of the pipeline in which it was saved, and those "
     "of this pipeline are {problem}. Load the whole pipeline with its vocab. Or save the component "
     "in a pipeline that has the classes: share_classes(nlp.vocab, word_classes(source.vocab)).",
-    "SL216": "Expected the allowed labels, as bool of shape ({n_tokens}, {n_labels}), or one "
-    "label id or -1 for each of {n_tokens} tokens; got {problem}.",
+    "SL216": "Expected the allowed label, 0 to {last} or -1 for any, of each of {n_tokens} tokens; "
+    "got {problem}.",
     "SL217": "A sentence has no possible label sequence. Allow more labels where some are fixed, "
     "and smooth a model that forbids unseen transitions.",
     "SL220": "The objective is {value} with a gradient of shape {shape} at the starting point. "

@@ -179,14 +179,3 @@ def split(offsets: NDArray[np.int64], n: int) -> list[slice]:
     goals = offsets[-1] * np.arange(1, n) / n
     ends = [0, *np.searchsorted(offsets, goals).tolist(), len(offsets) - 1]
     return [slice(a, b) for a, b in pairwise(ends)]
-
-
-def balance(items: Iterable[T], n: int, size: Callable[[T], int]) -> list[list[T]]:
-    """Return the items in n lists of about equal size.
-
-    The largest items come first; each goes to the list with the smallest sum.
-    """
-    lists: list[list[T]] = [[] for _ in range(n)]
-    for item in sorted(items, key=size, reverse=True):
-        min(lists, key=lambda part: sum(map(size, part))).append(item)
-    return lists

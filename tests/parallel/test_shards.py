@@ -17,7 +17,6 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.parallel.shards import (
     Engine,
     Pool,
-    balance,
     split,
 )
 
@@ -151,15 +150,6 @@ def test_slices_cover_all_and_are_about_equal(sizes, n):
     assert all(a.stop == b.start for a, b in pairwise(slices))
     shares = [offsets[part.stop] - offsets[part.start] for part in slices]
     assert max(shares) <= offsets[-1] / n + max(sizes, default=0)
-
-
-@given(st.lists(st.integers(0, 30), max_size=20), st.integers(1, 5))
-def test_lists_are_about_equal(items, n):
-    lists = balance(items, n, lambda item: item)
-    assert len(lists) == n
-    assert sorted(item for chosen in lists for item in chosen) == sorted(items)
-    sums = [sum(chosen) for chosen in lists]
-    assert max(sums) - min(sums) <= max(items, default=0)
 
 
 def test_errors():

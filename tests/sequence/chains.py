@@ -85,7 +85,6 @@ def make_objective(
     l2=0.5,
     kind=ChainLikelihood,
     templates=TEMPLATES,
-    threads=1,
     min_count=1,
     **options,
 ):
@@ -95,7 +94,7 @@ def make_objective(
     columns = columns[:, [COLUMNS.index(name) for name in templates.columns]]
     data = columns, offsets, label_ids
     model = built(*data, labels, templates, min_count, **options)
-    return kind(model, *data, l2=l2, threads=threads), data
+    return kind(model, *data, l2=l2), data
 
 
 def random_theta(objective, seed=0, scale=0.7):
@@ -146,7 +145,7 @@ def numpy_scores(rows, weights):
 
 
 def numpy_forward_backward(scores, transitions, initial=0.0, final=0.0):
-    """log Z, marginals, expected transitions and log beta of one sentence, in log space."""
+    """log Z, marginals and expected transitions of one sentence, in log space."""
     n, n_states = scores.shape
     alpha, beta = np.empty_like(scores), np.zeros_like(scores)
     expectations = np.zeros((n_states, n_states))
@@ -158,7 +157,7 @@ def numpy_forward_backward(scores, transitions, initial=0.0, final=0.0):
     for t in range(n - 1, 0, -1):
         beta[t - 1] = logsumexp(transitions + scores[t] + beta[t], axis=1)
         expectations += np.exp(alpha[t - 1][:, None] + transitions + scores[t] + beta[t] - log_z)
-    return log_z, np.exp(alpha + beta - log_z), expectations, beta
+    return log_z, np.exp(alpha + beta - log_z), expectations
 
 
 def numpy_viterbi(scores, transitions, initial=0.0, final=0.0):

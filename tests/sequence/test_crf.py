@@ -15,7 +15,6 @@ from sequence.chains import (
     built,
     numpy_forward_backward,
     numpy_scores,
-    random_data,
     random_theta,
     sentences,
 )
@@ -35,24 +34,16 @@ from spacy_structlearn.sequence.layout.features import SHA_PEREIRA
     st.sampled_from([RICH_TEMPLATES, TEMPLATES, SHA_PEREIRA, ("bias",), ("ORTH[0]", "TAG[0]"), ()]),
     st.sampled_from(list(CHAINS)),
     st.integers(1, 3),
-    st.integers(1, 3),
     st.integers(0, 100),
 )
-def test_folding_leaves_the_gradient_as_it_is(lengths, templates, chain, min_count, threads, seed):
-    objective, (columns, offsets, label_ids) = make(
-        lengths,
-        seed=seed,
-        min_count=min_count,
-        templates=templates,
-        threads=threads,
-        **CHAINS[chain],
-    )
+def test_folding_leaves_the_gradient_as_it_is(lengths, templates, chain, min_count, seed):
+    options = {"min_count": min_count, "templates": templates, **CHAINS[chain]}
+    objective, (columns, offsets, label_ids) = make(lengths, seed=seed, **options)
     theta = random_theta(objective, seed)
     found = objective.value_and_grad(theta)
     again = objective.value_and_grad(theta)
     assert again[0] == found[0]
     np.testing.assert_array_equal(again[1], found[1])
-    objective.close()
     value, weights, transitions = unfolded(objective, theta, columns, offsets, label_ids)
     assert found[0] == pytest.approx(value)
     # As vectors of parameters.
@@ -75,7 +66,7 @@ def unfolded(objective, theta, columns, offsets, label_ids):
     for s in sentences(offsets):
         if s.start == s.stop:
             continue
-        log_z, marginals, pairs, _ = numpy_forward_backward(
+        log_z, marginals, pairs = numpy_forward_backward(
             scores[s], model.transitions, model.initial, model.final
         )
         right = states[s]
@@ -93,20 +84,6 @@ def unfolded(objective, theta, columns, offsets, label_ids):
     allowed = np.isfinite(model.transitions)
     transitions[allowed] += objective.l2 * model.transitions[allowed]
     return value, weights, np.where(allowed, transitions, -np.inf)
-
-
-def test_added_features_stay_unsupported():
-    objective, _ = make()
-    before = objective.n_parameters
-    columns, offsets, label_ids = random_data([3, 8], seed=9, n_symbols=20)
-    objective.add(columns, offsets, label_ids)
-    theta = random_theta(objective)
-    value, gradient = objective.value_and_grad(theta)
-    assert objective.n_parameters == before == len(gradient)
-    step = np.full(before, 1e-6)
-    above, below = (objective.value_and_grad(theta + sign * step)[0] for sign in (1, -1))
-    assert gradient.sum() == pytest.approx((above - below) / 2e-6, rel=1e-5)
-    assert value > 0
 
 
 def test_likelihood_rises_under_lbfgs_and_ends_where_scipy_does():
@@ -137,9 +114,9 @@ def test_errors():
     with pytest.raises(StructlearnError, match="SL206"):
         ChainLikelihood(with_unknown, *data, l2=1.0)
     with pytest.raises(StructlearnError, match="SL207"):
-        objective.add(data[0], data[1], data[2] + 7)
+        ChainLikelihood(objective.model, data[0], data[1], data[2] + 7, l2=1.0)
     with pytest.raises(StructlearnError, match="SL203"):
-        objective.add(data[0], data[1] + 1, data[2])
+        ChainLikelihood(objective.model, data[0], data[1] + 1, data[2], l2=1.0)
 
 
 @pytest.mark.corpus

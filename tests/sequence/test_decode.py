@@ -66,19 +66,17 @@ def every_sequence(model, columns, offsets, s, allowed=None):
 
 
 @settings(max_examples=30)
-@given(lengths, chains, st.sampled_from([None, "ids", "mask"]))
-def test_labels_chunks_and_probabilities_by_enumeration(lengths, chain, forced_as):
+@given(lengths, chains, st.booleans())
+def test_labels_chunks_and_probabilities_by_enumeration(lengths, chain, is_forced):
     model, columns, offsets = make(lengths, chain)
     rng = np.random.default_rng(chain[-1])
     n_labels = len(model.labels)
     forced = allowed = None
-    if forced_as == "ids":
+    if is_forced:
         forced = rng.integers(-1, n_labels, size=len(columns))
         forced[rng.random(len(columns)) < 0.5] = -1
         allowed = np.array([[i in (-1, y) for y in range(n_labels)] for i in forced])
         allowed = allowed.reshape(-1, n_labels).astype(bool)
-    elif forced_as == "mask":
-        forced = allowed = rng.random((len(columns), n_labels)) < 0.6
     parts = [s for s in sentences(offsets) if s.start < s.stop]
     sequences = [every_sequence(model, columns, offsets, s, allowed) for s in parts]
     if any(np.isneginf(totals).all() for _, totals in sequences):

@@ -21,11 +21,9 @@ from sequence.chains import make_objective as make
 from sequence.test_memm import PLAIN
 
 from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.sequence.estimators.crf import LogPseudoLikelihood
 from spacy_structlearn.sequence.estimators.hmm import close_columns
-from spacy_structlearn.sequence.estimators.pseudolikelihood import (
-    JointPseudoLikelihood,
-    LogPseudoLikelihood,
-)
+from spacy_structlearn.sequence.estimators.pseudolikelihood import JointPseudoLikelihood
 from spacy_structlearn.sequence.layout.features import UNKNOWN
 from spacy_structlearn.sequence.settings import PseudoLikelihoodSettings
 
@@ -37,7 +35,6 @@ def make_joint(
     labels=LABELS[:3],
     seed=0,
     templates=ONE_PLACE,
-    threads=1,
     **options,
 ):
     """A joint objective and its data, whose words and tags are closed."""
@@ -46,7 +43,7 @@ def make_joint(
     data = columns, offsets, label_ids
     model = built(*data, labels, templates, **options)
     model.vocabularies = dict(zip(("ORTH", "TAG"), vocabularies, strict=True))
-    return JointPseudoLikelihood(model, *data, l2=0.5, threads=threads), data
+    return JointPseudoLikelihood(model, *data, l2=0.5), data
 
 
 @pytest.mark.parametrize("labels", [LABELS[:1], LABELS[:3], PLAIN])
@@ -99,27 +96,17 @@ def symbol_loss(model, columns, offsets, label_ids):
     st.sampled_from([LABELS[:3], PLAIN]),
     st.sampled_from([RICH_TEMPLATES, ("bias",), ()]),
     st.sampled_from(list(CHAINS)),
-    st.integers(1, 3),
     st.integers(0, 100),
 )
-def test_loss_of_each_label(lengths, labels, templates, chain, threads, seed):
+def test_loss_of_each_label(lengths, labels, templates, chain, seed):
     # The last label was never seen.
-    objective, data = make(
-        lengths,
-        labels,
-        2,
-        seed,
-        kind=LogPseudoLikelihood,
-        templates=templates,
-        threads=threads,
-        **CHAINS[chain],
-    )
+    options = {"kind": LogPseudoLikelihood, "templates": templates, **CHAINS[chain]}
+    objective, data = make(lengths, labels, 2, seed, **options)
     theta = random_theta(objective, seed)
     objective.write(theta)
     loss = label_loss(objective.model, *data)
     value = objective.value_and_grad(theta)[0]
     assert value == pytest.approx(loss + 0.5 * objective.l2 * theta @ theta)
-    objective.close()
 
 
 @settings(max_examples=30, deadline=None)
@@ -128,19 +115,15 @@ def test_loss_of_each_label(lengths, labels, templates, chain, threads, seed):
     st.sampled_from([LABELS[:3], PLAIN]),
     st.sampled_from(list(CHAINS)),
     st.integers(1, 2),
-    st.integers(1, 3),
     st.integers(0, 100),
 )
-def test_loss_of_each_label_word_and_tag(lengths, labels, chain, min_count, threads, seed):
-    objective, data = make_joint(
-        lengths, labels, seed, min_count=min_count, threads=threads, **CHAINS[chain]
-    )
+def test_loss_of_each_label_word_and_tag(lengths, labels, chain, min_count, seed):
+    objective, data = make_joint(lengths, labels, seed, min_count=min_count, **CHAINS[chain])
     theta = random_theta(objective, seed)
     objective.write(theta)
     loss = label_loss(objective.model, *data) + symbol_loss(objective.model, *data)
     value = objective.value_and_grad(theta)[0]
     assert value == pytest.approx(loss + 0.5 * objective.l2 * theta @ theta)
-    objective.close()
 
 
 def test_errors_of_the_joint_form():

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
-"""Kernel of linear chains: scores, gradient, forward-backward, Viterbi, segments.
+"""Kernel of linear chains: scores, losses and gradients, forward-backward, Viterbi.
 
 Lafferty, McCallum & Pereira (2001), section 3; Sha & Pereira (2003), section 3.1. s_t(y), the score
 of state y at token t, is the sum of the weights of the predicates at t with y. The score of the
@@ -12,7 +12,7 @@ adjacent, so no time is spent on forbidden transitions.
 """
 
 from libc.math cimport exp, fmax, isfinite, log, INFINITY
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint64_t
 from libc.string cimport memset
 
 import numpy as np
@@ -140,17 +140,13 @@ cdef int _check_scores(
 
 def forward_backward(
     Chain chain not None, const double[:, ::1] scores, const int64_t[::1] offsets,
-    double[:, ::1] marginals, double[:, ::1] expectations=None, double[:, ::1] messages=None,
-    uint8_t[::1] in_logs=None,
+    double[:, ::1] marginals, double[:, ::1] expectations=None,
 ):
     """Return the sum of log Z over sentences, and compute marginals of states and pairs of states.
 
     scores: float64 (n_tokens, n_states).
     marginals: float64 (n_tokens, n_states), out: p(y_t = y | x). May be the array `scores`.
     expectations: float64 (n_states, n_states), out: sum of p(y_{t-1} = x, y_t = y | x).
-    messages: float64 (n_tokens, n_states), out: exp(s_t(y)) times the sum over y_{t+1}..y_n of
-        exp(score of the rest), up to a factor for each t. See `segment_probabilities`.
-    in_logs: uint8 (n_sentences), out: 1 if the messages of a sentence are logarithms.
     If a sentence has no allowed path, the sum is -inf and its marginals are zero.
 
     Works on scaled probabilities (Rabiner 1989, section V.A) where this is safe: if the states
@@ -159,13 +155,10 @@ def forward_backward(
     are computed in log space.
     """
     cdef Py_ssize_t n = scores.shape[0], n_states = chain.n_states, s
-    cdef bint with_pairs = expectations is not None, with_messages = messages is not None
+    cdef bint with_pairs = expectations is not None
     cdef double total = 0.0
     _check_scores(chain, scores, offsets)
     check_shape(marginals, n, n_states)
-    if with_messages:
-        check_shape(messages, n, n_states)
-        check(in_logs.shape[0] == offsets.shape[0] - 1, "in_logs must have one for each sentence")
     if with_pairs:
         check_shape(expectations, n_states, n_states)
         expectations[:, :] = 0.0
@@ -180,8 +173,6 @@ def forward_backward(
                     offsets[s + 1] - offsets[s],
                     &marginals[offsets[s], 0],
                     &expectations[0, 0] if with_pairs else NULL,
-                    &messages[offsets[s], 0] if with_messages else NULL,
-                    &in_logs[s] if with_messages else NULL,
                 )
         if with_pairs:
             space.add_pairs(&expectations[0, 0])
@@ -205,27 +196,23 @@ cdef class ChainWorkspace:
         self.work = np.empty(3 * n_states)
 
     cdef double sentence(
-        self, const double* scores, Py_ssize_t n, double* marginals, double* expectations,
-        double* messages, uint8_t* in_logs,
+        self, const double* scores, Py_ssize_t n, double* marginals, double* expectations
     ) noexcept nogil:
         """Return log Z; see `forward_backward`. Pairs go into `pairs` or `expectations`."""
         cdef Py_ssize_t n_states = self.chain.n_states
-        cdef bint safe = self.within_range(scores, n)
         cdef double* pairs = NULL
-        if in_logs != NULL:
-            in_logs[0] = not safe
-        if not safe:
-            return self.logarithmic(scores, n, marginals, expectations, messages)
+        if not self.within_range(scores, n):
+            return self.logarithmic(scores, n, marginals, expectations)
         if expectations != NULL:
             pairs = &self.pairs[0, 0]
         # The compiler specialises the frequent sizes: three labels, and their pairs.
         if n_states == 3 and self.chain.dense:
-            return self.scaled(scores, n, 3, True, marginals, pairs, messages)
+            return self.scaled(scores, n, 3, True, marginals, pairs)
         if n_states == 8 and not self.chain.dense:
-            return self.scaled(scores, n, 8, False, marginals, pairs, messages)
+            return self.scaled(scores, n, 8, False, marginals, pairs)
         if self.chain.dense:
-            return self.scaled(scores, n, n_states, True, marginals, pairs, messages)
-        return self.scaled(scores, n, n_states, False, marginals, pairs, messages)
+            return self.scaled(scores, n, n_states, True, marginals, pairs)
+        return self.scaled(scores, n, n_states, False, marginals, pairs)
 
     cdef void add_pairs(self, double* expectations) noexcept nogil:
         """Add the pairs of the scaled sentences, which lack the factors of transitions."""
@@ -254,7 +241,7 @@ cdef class ChainWorkspace:
 
     cdef inline double scaled(
         self, const double* scores, Py_ssize_t n, Py_ssize_t n_states, bint dense,
-        double* marginals, double* pairs, double* messages,
+        double* marginals, double* pairs,
     ) noexcept nogil:
         """Compute a sentence with scaling. dense: whether all transitions are allowed.
 
@@ -329,9 +316,6 @@ cdef class ChainWorkspace:
             for y in range(n_states):
                 message[y] = psi[y] * beta[y] * value
                 marginals[t * n_states + y] = alpha[y] * beta[y]
-            if messages != NULL:
-                for y in range(n_states):
-                    messages[t * n_states + y] = message[y]
             if t > 0:
                 before = alpha - n_states
                 for x in range(n_states):
@@ -352,8 +336,7 @@ cdef class ChainWorkspace:
         return total
 
     cdef double logarithmic(
-        self, const double* scores, Py_ssize_t n, double* marginals, double* expectations,
-        double* messages,
+        self, const double* scores, Py_ssize_t n, double* marginals, double* expectations
     ) noexcept nogil:
         """Compute a sentence in log space: slow, and right for all scores but nan."""
         cdef Py_ssize_t n_states = self.chain.n_states, t, x, y
@@ -383,8 +366,6 @@ cdef class ChainWorkspace:
             for y in range(n_states):
                 marginals[t * n_states + y] = exp(alpha[t * n_states + y] + beta[y] - total)
                 message[y] = psi[t * n_states + y] + beta[y]
-                if messages != NULL:
-                    messages[t * n_states + y] = message[y]
             if t > 0:
                 for x in range(n_states):
                     for y in range(n_states):
@@ -408,119 +389,6 @@ cdef double _log_sum_exp(const double* terms, Py_ssize_t n) noexcept nogil:
     for i in range(n):
         total += exp(terms[i] - highest)
     return highest + log(total)
-
-
-def segment_probabilities(
-    Chain chain not None, const double[:, ::1] marginals, const double[:, ::1] messages,
-    const uint8_t[::1] in_logs, const int64_t[:, ::1] segments, const uint8_t[:, ::1] goes_on,
-    const int32_t[::1] types, double[::1] out,
-):
-    """Compute the probability that exactly each segment is a chunk of its type.
-
-    marginals, messages, in_logs: from `forward_backward`.
-    segments: int64 (n, 5): first token, the token after the last, type, sentence, and edges: 1 at
-        the start of the sentence, 2 at its end, 3 at both, else 0.
-    goes_on: uint8 (n_states, n_states), 1 if the column's state continues the chunk of the row's.
-    types: int32 (n_states), the type of the chunk that a state belongs to.
-    out: float64 (n).
-
-    Given the input, the states are a Markov chain with p(y_{t+1} = b | y_t = a) proportional to
-    exp(a(a, b)) message_{t+1}(b). A chunk has a first state of its type that does not continue the
-    chunk before, then states that continue it, then a state that does not.
-    """
-    cdef Py_ssize_t i, n = marginals.shape[0], n_states = chain.n_states
-    cdef double[:, ::1] work = np.empty((3, n_states))
-    cdef const int64_t* at
-    check_shape(marginals, n, n_states)
-    check_shape(messages, n, n_states)
-    check(
-        goes_on.shape[0] == goes_on.shape[1] == types.shape[0] == n_states
-        and segments.shape[1] == 5 and segments.shape[0] == out.shape[0],
-        "goes_on, types, segments or out has a wrong shape",
-    )
-    for i in range(segments.shape[0]):
-        at = &segments[i, 0]
-        check(
-            0 <= at[0] < at[1] <= n and 0 <= at[3] < in_logs.shape[0]
-            and (at[0] > 0 or at[4] & 1) and (at[1] < n or at[4] & 2),
-            "a segment is empty or outside its sentence",
-        )
-    with nogil:
-        for i in range(segments.shape[0]):
-            out[i] = _segment_probability(
-                chain, &marginals[0, 0], &messages[0, 0], in_logs[segments[i, 3]], &segments[i, 0],
-                &goes_on[0, 0], &types[0], &work[0, 0], &work[1, 0], &work[2, 0],
-            )
-
-
-cdef double _segment_probability(
-    Chain chain, const double* marginals, const double* messages, bint logs,
-    const int64_t* segment, const uint8_t* goes_on, const int32_t* types, double* here,
-    double* after, double* following,
-) noexcept nogil:
-    cdef Py_ssize_t n_states = chain.n_states, start = segment[0], end = segment[1], t, x, y
-    cdef double probability = 0.0, value
-    cdef double* swap
-    for y in range(n_states):
-        here[y] = 0.0
-        if types[y] == segment[2] and segment[4] & 1:
-            here[y] = marginals[start * n_states + y]
-    if not segment[4] & 1:
-        for x in range(n_states):
-            value = marginals[(start - 1) * n_states + x]
-            if value > 0.0:
-                _next_state(chain, messages, logs, start - 1, x, following)
-                for y in range(chain.low[x], chain.high[x]):
-                    if types[y] == segment[2] and not goes_on[x * n_states + y]:
-                        here[y] += value * following[y]
-    for t in range(start, end - 1):
-        for y in range(n_states):
-            after[y] = 0.0
-        for x in range(n_states):
-            if here[x] > 0.0:
-                _next_state(chain, messages, logs, t, x, following)
-                for y in range(chain.low[x], chain.high[x]):
-                    if goes_on[x * n_states + y]:
-                        after[y] += here[x] * following[y]
-        swap = here
-        here = after
-        after = swap
-    for x in range(n_states):
-        if here[x] > 0.0:
-            if segment[4] & 2:
-                probability += here[x]
-            else:
-                # A sum, because 1 - (the rest) would lose small values.
-                value = 0.0
-                _next_state(chain, messages, logs, end - 1, x, following)
-                for y in range(chain.low[x], chain.high[x]):
-                    if not goes_on[x * n_states + y]:
-                        value += following[y]
-                probability += here[x] * value
-    return probability
-
-
-cdef inline void _next_state(
-    Chain chain, const double* messages, bint logs, Py_ssize_t t, Py_ssize_t state, double* out
-) noexcept nogil:
-    """Compute out[y] = p(y_{t+1} = y | y_t = state, x) of successors; 0 for impossible states."""
-    cdef Py_ssize_t y, n_states = chain.n_states
-    cdef const double* message = messages + (t + 1) * n_states
-    cdef double total = 0.0
-    cdef int32_t low = chain.low[state], high = chain.high[state]
-    if logs:
-        for y in range(low, high):
-            out[y] = chain.transitions[state, y] + message[y]
-        total = _log_sum_exp(out + low, high - low)
-        for y in range(low, high):
-            out[y] = exp(out[y] - total) if isfinite(total) else 0.0
-        return
-    for y in range(low, high):
-        out[y] = chain.factors[state, y] * message[y]
-        total += out[y]
-    if total > 0.0:
-        for y in range(low, high):
-            out[y] /= total
 
 
 # --- the best paths -------------------------------------------------------------------------------
@@ -751,26 +619,24 @@ cdef inline void _expand(
 
 
 def unfold(
-    double[:, :, ::1] counts, const int64_t[::1] first, const int16_t[::1] count,
+    double[:, ::1] counts, const int64_t[::1] first, const int16_t[::1] count,
     const int16_t[::1] column, const int32_t[:, ::1] links, Py_ssize_t begin, Py_ssize_t n_implied,
     const int32_t[::1] labels, Py_ssize_t n_labels, const double[::1] theta, double shrinkage,
     const double[::1] empirical, double[::1] out,
 ):
     """Compute the gradient of the features of one group: the transpose of `fold`.
 
-    counts: float64 (n_parts, n_slots, width), summed over the parts in order, then set to zero.
+    counts: float64 (n_slots, width), then set to zero.
     out: float64; out[j] = count of feature j + shrinkage * theta[j] - empirical[j].
     """
-    cdef Py_ssize_t i, k, c, p, slot, end
-    cdef Py_ssize_t n_parts = counts.shape[0], width = counts.shape[2]
+    cdef Py_ssize_t i, k, c, slot, end, width = counts.shape[1]
     cdef Layout layout
     cdef double* row
     cdef double* other
     layout = _layout(width, labels, n_labels)
     end = _check_group(
-        layout, first, count, column, theta.shape[0], links, begin, n_implied, counts.shape[1]
+        layout, first, count, column, theta.shape[0], links, begin, n_implied, counts.shape[0]
     )
-    check(n_parts > 0, "there must be counts of one part or more")
     check(
         theta.shape[0] == empirical.shape[0] == out.shape[0],
         "theta, empirical and out must be of one length",
@@ -781,17 +647,12 @@ def unfold(
     with nogil:
         # Backwards, so that cells are added to their implied predicates first.
         for slot in range(end - 1, begin - 1, -1):
-            row = &counts[0, slot, 0]
+            row = &counts[slot, 0]
             i = slot - begin - n_implied
             if i >= 0:
-                for p in range(1, n_parts):
-                    other = &counts[p, slot, 0]
-                    for c in range(width):
-                        row[c] += other[c]
-                        other[c] = 0.0
                 for k in range(links.shape[1]):
                     if links[i, k] >= 0:
-                        other = &counts[0, links[i, k], 0]
+                        other = &counts[links[i, k], 0]
                         for c in range(width):
                             other[c] += row[c]
             other = row
@@ -850,18 +711,26 @@ cdef Layout _layout(Py_ssize_t width, const int32_t[::1] labels, Py_ssize_t n_la
 def expected_counts(
     Chain chain not None, const int32_t[:, ::1] cells, const int64_t[::1] offsets,
     const double[:, ::1] weights, const int32_t[::1] labels, double[:, ::1] out,
-    double[:, ::1] expectations,
+    double[:, ::1] expectations, const int32_t[::1] state_ids=None,
+    const int32_t[::1] label_ids=None, const int32_t[:, ::1] table=None, Py_ssize_t start=0,
 ):
-    """Return the sum of log Z, and compute expected counts of cells and pairs of states.
+    """Return the loss of some sentences, and compute its derivatives by cells and transitions.
+
+    The loss is the sum of log Z, or of the normalisers of next states if there are only state_ids,
+    or of - log p(label | all other labels) with the others.
 
     cells: int32 (n_tokens, n_groups), the cells of each token.
     weights: float64 (n_slots, width), by cell and state or, with `labels`, by cell and label.
     labels: int32 (n_states), the label of each state, or None.
     out: float64 (n_slots, width); the counts are added to it.
     expectations: float64 (n_states, n_states), out.
+    state_ids, label_ids: int32 (n_tokens), of the gold labels.
+    table: int32 (n_labels + 1, n_labels), the state of a label after another, or -1; the last row
+        is the start symbol. start: the row of the label before the first token.
     """
     cdef Py_ssize_t n_states = chain.n_states, width = weights.shape[1], n = cells.shape[0], s
     cdef Py_ssize_t n_groups = cells.shape[1]
+    cdef bint whole = state_ids is None, each_label = table is not None
     cdef double total = 0.0
     check_starts(offsets, n)
     check_shape(out, weights.shape[0], width)
@@ -872,6 +741,15 @@ def expected_counts(
     else:
         check(labels.shape[0] == n_states, "there must be a label for each state")
         check_ids(labels, 0, width, "a label is out of range")
+    if not whole:
+        check(state_ids.shape[0] == n, "there must be a state for each token")
+        check_ids(state_ids, 0, n_states, "a state is out of range")
+    if each_label:
+        check(not whole and label_ids.shape[0] == n, "there must be a label for each token")
+        check_ids(label_ids, 0, table.shape[1], "a label is out of range")
+        check(table.shape[0] == table.shape[1] + 1, "the table must have n_labels + 1 rows")
+        check_table(table, -1, n_states, "a state of the table is out of range")
+        check(0 <= start < table.shape[0], "the start is no row of the table")
     expectations[:, :] = 0.0
     if n == 0:
         return 0.0
@@ -879,9 +757,13 @@ def expected_counts(
     cdef ChainWorkspace space = ChainWorkspace(chain, longest)
     cdef double[:, ::1] sums = np.empty((longest, width))
     cdef double[:, ::1] scores = sums if labels is None else np.empty((longest, n_states))
+    # Marginals of states, or derivatives; the marginals replace the scores.
+    cdef double[:, ::1] marginals = scores if whole else np.empty((longest, n_states))
+    cdef double[::1] options = np.empty(table.shape[1] if each_label else 0)
     cdef const int32_t* sentence = &cells[0, 0] if n_groups else NULL
     cdef const double* rows = &weights[0, 0] if n_groups else NULL
     cdef double* counts = &out[0, 0] if n_groups else NULL
+    cdef double* changes
     cdef Py_ssize_t length, n_left, t, y
     with nogil:
         for s in range(offsets.shape[0] - 1):
@@ -900,25 +782,139 @@ def expected_counts(
                 for t in range(length):
                     for y in range(n_states):
                         scores[t, y] = sums[t, labels[y]]
-            # The marginals replace the scores.
-            total += space.sentence(
-                &scores[0, 0], length, &scores[0, 0], &expectations[0, 0], NULL, NULL
-            )
+            if whole:
+                total += space.sentence(
+                    &scores[0, 0], length, &scores[0, 0], &expectations[0, 0]
+                )
+            elif each_label:
+                total += _each_label(
+                    chain, scores, length, &label_ids[offsets[s]], &state_ids[offsets[s]], table,
+                    start, &options[0], marginals, expectations,
+                )
+            else:
+                total += _next_states(
+                    chain, scores, length, &state_ids[offsets[s]], marginals, expectations
+                )
+            changes = &marginals[0, 0]
             if labels is not None:
+                changes = &sums[0, 0]
                 for t in range(length):
                     for y in range(width):
                         sums[t, y] = 0.0
                     for y in range(n_states):
-                        sums[t, labels[y]] += scores[t, y]
+                        sums[t, labels[y]] += marginals[t, y]
             if width == 3:
-                _add_to_cells(sentence, length, n_groups, n_left, counts, 3, &sums[0, 0])
+                _add_to_cells(sentence, length, n_groups, n_left, counts, 3, changes)
             elif width == 8:
-                _add_to_cells(sentence, length, n_groups, n_left, counts, 8, &sums[0, 0])
+                _add_to_cells(sentence, length, n_groups, n_left, counts, 8, changes)
             else:
-                _add_to_cells(sentence, length, n_groups, n_left, counts, width, &sums[0, 0])
+                _add_to_cells(sentence, length, n_groups, n_left, counts, width, changes)
             sentence += length * n_groups
         space.add_pairs(&expectations[0, 0])
     return total
+
+
+cdef double _next_states(
+    Chain chain, const double[:, ::1] scores, Py_ssize_t n, const int32_t* gold,
+    double[:, ::1] marginals, double[:, ::1] pairs,
+) noexcept nogil:
+    """Compute p(y_t | y_{t-1}, x) with the gold state before, McCallum, Freitag & Pereira (2000),
+    section 2. Returns the sum of the logarithms of the normalisers."""
+    cdef Py_ssize_t t, y, low = 0, high = chain.n_states
+    cdef double total = 0.0
+    cdef const double* before = &chain.initial[0]
+    for t in range(n):
+        if t > 0:
+            low, high = chain.low[gold[t - 1]], chain.high[gold[t - 1]]
+            before = &chain.transitions[gold[t - 1], 0]
+        for y in range(chain.n_states):
+            marginals[t, y] = 0.0
+        for y in range(low, high):
+            marginals[t, y] = before[y] + scores[t, y]
+        total += _normalize(&marginals[t, low], high - low)
+        if t > 0:
+            for y in range(low, high):
+                pairs[gold[t - 1], y] += marginals[t, y]
+    return total
+
+
+cdef double _each_label(
+    Chain chain, const double[:, ::1] scores, Py_ssize_t n, const int32_t* labels,
+    const int32_t* states, const int32_t[:, ::1] table, Py_ssize_t start, double* options,
+    double[:, ::1] changes, double[:, ::1] pairs,
+) noexcept nogil:
+    """Return - sum_t log p(c_t | the rest), and its derivatives by scores and transitions.
+
+    Besag (1975); Smith, Vail & Lafferty (2007), section 5. Another label at t changes the states at
+    t and, in a second-order chain, at t + 1, and their transitions; the rest cancels.
+    """
+    cdef Py_ssize_t t, c, y, before
+    cdef int32_t here, after
+    cdef double total = 0.0, right, log_sum, value
+    for t in range(n):
+        for y in range(chain.n_states):
+            changes[t, y] = 0.0
+    for t in range(n):
+        before = labels[t - 1] if t > 0 else start
+        for c in range(table.shape[1]):
+            options[c] = -INFINITY
+            here = table[before, c]
+            if here < 0:
+                continue
+            value = scores[t, here]
+            value += chain.transitions[states[t - 1], here] if t > 0 else chain.initial[here]
+            if t == n - 1:
+                options[c] = value + chain.final[here]
+                continue
+            after = table[c, labels[t + 1]]
+            if after < 0:
+                continue
+            value += chain.transitions[here, after] + scores[t + 1, after]
+            if t + 2 < n:
+                value += chain.transitions[after, states[t + 2]]
+            else:
+                value += chain.final[after]
+            options[c] = value
+        right = options[labels[t]]
+        log_sum = _normalize(options, table.shape[1])
+        # Also if it is nan.
+        if not right > -INFINITY:
+            return INFINITY
+        total += log_sum - right
+        options[labels[t]] -= 1.0
+        for c in range(table.shape[1]):
+            value = options[c]
+            here = table[before, c]
+            # If one option is nan, all are, even where there is no state.
+            if value == 0.0 or here < 0:
+                continue
+            changes[t, here] += value
+            if t > 0:
+                pairs[states[t - 1], here] += value
+            if t == n - 1:
+                continue
+            after = table[c, labels[t + 1]]
+            if after < 0:
+                continue
+            pairs[here, after] += value
+            changes[t + 1, after] += value
+            if t + 2 < n:
+                pairs[after, states[t + 2]] += value
+    return total
+
+
+cdef inline double _normalize(double* scores, Py_ssize_t n) noexcept nogil:
+    """Turn scores into probabilities; return the logarithm of the sum, -inf if all are -inf."""
+    cdef Py_ssize_t j
+    cdef double highest = -INFINITY, total = 0.0
+    for j in range(n):
+        highest = scores[j] if scores[j] > highest else highest
+    for j in range(n):
+        scores[j] = exp(scores[j] - highest) if highest > -INFINITY else 0.0
+        total += scores[j]
+    for j in range(n):
+        scores[j] /= total if total > 0.0 else 1.0
+    return highest + log(total)
 
 
 cdef inline void _score_cells(

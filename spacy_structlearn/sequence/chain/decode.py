@@ -2,25 +2,22 @@
 
 Labels come from the Viterbi algorithm and marginals from forward-backward (Rabiner 1989, sections
 III.A and III.B). The probability of a chunk is that of all label sequences that have exactly this
-chunk (constrained forward-backward: Culotta & McCallum 2004), computed exactly from the backward
-variables of the same pass. Everything is linear in the number of tokens. Pairs of labels as states
-need no other algorithm, since a label sequence is a state sequence.
+chunk (Culotta & McCallum 2004), computed exactly by passes over segments (see `_segments`).
+Everything is linear in the number of tokens. Pairs of labels as states need no other algorithm,
+since a label sequence is a state sequence.
 
 With brackets, such as those of a tree, the result is the best labelling whose chunks cross no
-bracket, and probabilities are those among these labellings (see `_segments`).
+bracket, and probabilities are those among these labellings.
 
-Everywhere `allowed` constrains the labels: bool (n_tokens, n_labels), the labels that each token
-may have, or integers (n_tokens), the label of each token, -1 for any. Results are the best, and
-probabilities those, under the constraints.
+Everywhere `allowed` constrains the labels: integers (n_tokens), the label of each token, -1 for
+any. Results are the best, and probabilities those, under the constraints.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...errors import StructlearnError
 from ..layout.data import AnyInts, Floats, Ids, Ints, Mask, Symbols
@@ -28,7 +25,7 @@ from ..layout.encoding import same_chunk, split_tag
 from . import _chain, _segments
 from .model import ChainModel
 
-Allowed = Mask | AnyInts | None
+Allowed = AnyInts | None
 
 
 @dataclass(frozen=True)
@@ -110,36 +107,27 @@ def decode_with_segments(
     scores, offsets = state_scores(model, columns, offsets, allowed)
     goes_on = np.ascontiguousarray(same[np.ix_(last, last)].view(np.uint8))
     tree = _nested(brackets, offsets)
-    chain, parts = _chain_of(model), (model.initial, model.transitions, model.final)
+    parts = model.initial, model.transitions, model.final
+    segmenter = _segments.Segmenter(*parts, goes_on, model.order == 1)
     if len(tree):
-        segmenter = _segments.Segmenter(*parts, goes_on, model.order == 1)
         state_ids = np.zeros(len(scores), dtype=np.int32)
         _check_possible(segmenter.best(scores, offsets, tree, state_ids))
     else:
-        state_ids = _viterbi(chain, scores, offsets)
+        state_ids = _viterbi(_chain_of(model), scores, offsets)
     label_ids = _labels(model, state_ids)
     starts, ends = _chunk_bounds(types, same, label_ids, offsets)
     chunk_types = types[label_ids[starts]]
     sentence = np.searchsorted(offsets, starts, side="right") - 1
     table = np.column_stack([starts, ends, chunk_types, sentence]).astype(np.int64)
-    probabilities, state_types = np.empty(len(starts)), types[last]
-    if len(tree):
-        begins, totals = _begins(segmenter, scores, offsets, tree)
-        # The same from right to left.
-        back = [np.ascontiguousarray(part.T) for part in (*parts[::-1], goes_on)]
-        mirror = _segments.Segmenter(*back, model.order == 1)
-        tree = _sorted(len(scores) - tree[:, ::-1])
-        from_right, _ = _begins(mirror, scores[::-1], len(scores) - offsets[::-1], tree)
-        passes = scores, begins, np.ascontiguousarray(from_right[::-1]), totals
-        _segments.segment_probabilities(segmenter, *passes, table, state_types, probabilities)
-    else:
-        messages, in_logs = np.empty_like(scores), np.zeros(len(offsets) - 1, dtype=np.uint8)
-        # The marginals replace the scores.
-        _chain.forward_backward(chain, scores, offsets, scores, None, messages, in_logs)
-        edges = (starts == offsets[sentence]) + 2 * (ends == offsets[sentence + 1])
-        table = np.column_stack([table, edges])
-        passed = scores, messages, in_logs
-        _chain.segment_probabilities(chain, *passed, table, goes_on, state_types, probabilities)
+    begins, totals = _begins(segmenter, scores, offsets, tree)
+    # The same from right to left.
+    back = [np.ascontiguousarray(part.T) for part in (*parts[::-1], goes_on)]
+    mirror = _segments.Segmenter(*back, model.order == 1)
+    tree = _sorted(len(scores) - tree[:, ::-1])
+    from_right, _ = _begins(mirror, scores[::-1], len(scores) - offsets[::-1], tree)
+    passes = scores, begins, np.ascontiguousarray(from_right[::-1]), totals
+    probabilities = np.empty(len(starts))
+    _segments.segment_probabilities(segmenter, *passes, table, types[last], probabilities)
     labels = [names[i] for i in chunk_types.tolist()]
     return label_ids, Segments(labels, starts, ends, probabilities)
 
@@ -215,8 +203,7 @@ def state_scores(
     if model.locally_normalized:
         _normalize_locally(model, scores, offsets)
     if allowed is not None:
-        mask = _allowed_mask(allowed, len(columns), len(model.labels))
-        scores[~mask[:, model.states[:, -1]]] = -np.inf
+        scores[~_allowed_states(model, allowed, len(columns))] = -np.inf
     return scores, offsets
 
 
@@ -248,19 +235,16 @@ def _log_totals(scores: Floats, transitions: Floats) -> Floats:
     return totals
 
 
-def _allowed_mask(allowed: Allowed, n_tokens: int, n_labels: int) -> Mask:
-    """Return `allowed` as bool (n_tokens, n_labels); raise StructlearnError if it does not fit."""
-    given: NDArray[Any] = np.asarray(allowed)
-    if given.dtype == np.bool_ and given.shape == (n_tokens, n_labels):
-        return given
+def _allowed_states(model: ChainModel, allowed: AnyInts, n_tokens: int) -> Mask:
+    """Return bool (n_tokens, n_states); raise StructlearnError if `allowed` does not fit."""
+    n_labels, given = len(model.labels), np.asarray(allowed)
     if given.shape != (n_tokens,) or given.dtype.kind not in "iu":
         problem = f"{given.dtype} of shape {given.shape}"
     elif n_tokens and not -1 <= given.min() <= given.max() < n_labels:
         problem = f"ids from {given.min()} to {given.max()}"
     else:
-        ids = given.astype(np.int64)[:, None]
-        return (ids == -1) | (ids == np.arange(n_labels))
-    raise StructlearnError("SL216", n_tokens=n_tokens, n_labels=n_labels, problem=problem)
+        return (given[:, None] == -1) | (given[:, None] == model.states[:, -1])
+    raise StructlearnError("SL216", n_tokens=n_tokens, last=n_labels - 1, problem=problem)
 
 
 def _check_possible(total: float) -> None:

@@ -19,9 +19,9 @@ counts of cells are unfolded. The gradient is the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from operator import attrgetter, methodcaller
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,26 +30,17 @@ from ...errors import StructlearnError
 from ...kernels.index import number_keys
 from ...learning.training import array_digest
 from ...optimize.lbfgs import dot
-from ...parallel.shards import Engine, Pool, balance, make_engine, split
+from ...parallel.shards import make_engine, split
 from ..chain import _chain
 from ..chain.model import ChainModel
-from ..chain.states import check_label_ids, count_transitions
-from ..layout.data import AnyInts, Floats, Ids, Ints, Symbols
+from ..chain.states import START, check_label_ids, count_transitions
+from ..layout.data import AnyFloats, AnyInts, Floats, Ids, Ints, Symbols
 from ..layout.features import Templates
 
 LBFGS_MEMORY = 6  # pairs; each costs 16 bytes a feature, and more than CRFsuite's six gain nothing
 
 LabelledSentences = tuple[Symbols, Ints, Ids]
 """Columns, offsets and label ids."""
-
-
-class Part(NamedTuple):
-    """Sentences of a shard for one thread: the slice of their tokens, their offsets, int64
-    (n_sentences + 1), and their cells, int32 (n_tokens, n_groups)."""
-
-    tokens: slice
-    offsets: Ints
-    cells: Ids
 
 
 class Numbering:
@@ -92,9 +83,8 @@ class Numbering:
 class ChainShard:
     """A part of the sentences of a `ChainLikelihood`, prepared for training.
 
-    Subclasses with other losses override `_partial_loss` and `_count_gold`. `number` and then
-    `set_prior` must be called before the first loss. The weights of the model are not used.
-    Arguments are those of `ChainLikelihood`.
+    `number` and then `set_prior` must be called before the first loss. The weights of the model are
+    not used. Arguments are those of `ChainLikelihood`.
     """
 
     def __init__(
@@ -105,13 +95,11 @@ class ChainShard:
         label_ids: Ids,
         *,
         is_first: bool = True,
-        threads: int = 1,
     ):
         self.model = model
         self.folding = Folding(model, columns, offsets)
         self.is_first = is_first
         self._columns, self._offsets, self._label_ids = columns, offsets, label_ids
-        self._pool = Pool(threads)
         # The labels of states are needed where slots have a column for each label and, with pair
         # features, to sum the columns of labels and pairs in a slot that has one for each state.
         self._width, self._labels, self._labels_of_states = len(model.states), None, None
@@ -125,18 +113,17 @@ class ChainShard:
     def number(self, numbering: Numbering) -> None:
         """Set the numbering of parameter vectors, which all shards share."""
         self.numbering = numbering
-        folding, threads = self.folding, self._pool.threads
+        folding = self.folding
         self._first = numbering.first_of_row[folding.rows]
         self._count = numbering.count_of_row[folding.rows]
         # These are kept: new memory costs as much as arithmetic.
-        n_slots = len(folding.rows)
-        self._weights = _aligned_zeros((n_slots, self._width))
-        self._counts = _aligned_zeros((threads, n_slots, self._width))
-        transitions = self._count_gold(folding.cells, self._counts[0])
+        self._weights, self._counts = (
+            _aligned_zeros(len(folding.rows), self._width) for _ in range(2)
+        )
+        transitions = self._count_gold(folding.cells, self._counts)
         n_weights, n_parameters = len(numbering.column), numbering.n_parameters
         self._empirical, nothing = np.zeros((2, n_parameters))
-        for group in folding.groups:
-            self._unfold(group, nothing, 0.0, nothing, self._empirical)
+        self._unfold(nothing, 0.0, nothing, self._empirical)
         self._empirical[n_weights:] = transitions.reshape(-1)[numbering.transitions]
         # Features that no slot has: of predicates that are not in this data, and of transitions.
         unseen = ~np.isin(numbering.feature_rows(), folding.rows)
@@ -152,23 +139,28 @@ class ChainShard:
     def value_and_grad(self, theta: Floats) -> tuple[float, Floats]:
         """Return the part of f and of the gradient, float64 (n_parameters), at `theta`."""
         gradient = np.empty_like(theta)
-        total = self._expected_counts(theta, gradient) + self._constant
-        return total + 0.5 * self._l2 * dot(theta, theta) - dot(theta, self._target), gradient
+        numbered, n_weights = self.numbering.transitions, len(self.numbering.column)
+        transitions = np.where(np.isneginf(self.model.transitions), -np.inf, 0.0)
+        transitions.reshape(-1)[numbered] = theta[n_weights:]
+        for layout in self._layouts():
+            _chain.fold(theta, *layout, self._weights)
+        chain = _chain.Chain(self.model.initial, transitions, self.model.final)
+        features = self.folding.cells, self._offsets, self._weights, self._labels_of_states
+        pairs = np.empty_like(transitions)
+        loss = _chain.expected_counts(chain, *features, self._counts, pairs, *self._gold())
+        self._unfold(theta, self._l2, self._target, gradient)
+        rest = self._rest
+        gradient[rest] = self._l2 * theta[rest] - self._target[rest]
+        gradient[n_weights:] += pairs.reshape(-1)[numbered]
+        total = loss + self._constant + 0.5 * self._l2 * dot(theta, theta)
+        return total - dot(theta, self._target), gradient
 
     def close(self) -> None:
-        """End the threads."""
-        self._pool.close()
+        """Nothing is open."""
 
-    def _partial_loss(
-        self, part: Part, transitions: Floats, counts: Floats, pairs: Floats
-    ) -> float:
-        """Return the loss of some sentences, without the gold scores: the sum of log Z.
-
-        Adds its derivatives by cells to `counts`, and writes those by `transitions` to `pairs`.
-        """
-        chain = _chain.Chain(self.model.initial, transitions, self.model.final)
-        features = part.cells, part.offsets, self._weights, self._labels_of_states
-        return _chain.expected_counts(chain, *features, counts, pairs)
+    def _gold(self) -> tuple[Any, ...]:
+        """Return the arguments of `_chain.expected_counts` that choose the loss."""
+        return ()
 
     def _count_gold(self, cells: Ids, counts: Floats) -> NDArray[np.number]:
         """Add the cells of the gold paths to `counts`; returns the counts of transitions."""
@@ -176,49 +168,36 @@ class ChainShard:
         np.add.at(counts, (cells, columns[:, None]), 1.0)
         return count_transitions(self._offsets, self._state_ids, len(self.model.states))
 
-    def _expected_counts(self, theta: Floats, gradient: Floats) -> float:
-        """Return the sum of the partial losses, and write the gradient into `gradient`."""
-        folding, numbered = self.folding, self.numbering.transitions
-        n_weights = len(self.numbering.column)
-        transitions = np.where(np.isneginf(self.model.transitions), -np.inf, 0.0)
-        transitions.reshape(-1)[numbered] = theta[n_weights:]
+    def _layouts(self) -> Iterator[tuple]:
+        """Yield the arguments of `_chain.fold` for each group of slots."""
+        features = self._first, self._count, self.numbering.column
+        for group in self.folding.groups:
+            slots = group.links, group.begin, group.n_implied
+            yield *features, *slots, self._labels, len(self.model.labels)
 
-        def fold(groups: Iterable[_Group]) -> None:
-            for group in groups:
-                _chain.fold(theta, *self._layout_of(group), self._weights)
+    def _unfold(self, theta: Floats, shrinkage: float, empirical: Floats, out: Floats) -> None:
+        for layout in self._layouts():
+            _chain.unfold(self._counts, *layout, theta, shrinkage, empirical, out)
 
-        def count(task: tuple[int, slice]) -> tuple[float, Floats]:
-            place, chosen = task
-            tokens, offsets = _inside(self._offsets, chosen)
-            part = Part(tokens, offsets, folding.cells[tokens])
-            pairs = np.empty_like(transitions)
-            return self._partial_loss(part, transitions, self._counts[place], pairs), pairs
 
-        def unfold(groups: Iterable[_Group]) -> None:
-            for group in groups:
-                self._unfold(group, theta, self._l2, self._target, gradient)
+class LocalShard(ChainShard):
+    """Some sentences of a `LocalLikelihood`: each state is predicted from the gold one before."""
 
-        tasks = balance(folding.groups, self._pool.threads, lambda group: group.cost)
-        self._pool.map(fold, tasks)
-        parts = split(self._offsets, self._pool.threads)
-        results = self._pool.map(count, enumerate(parts))
-        self._pool.map(unfold, tasks)
-        rest = self._rest
-        gradient[rest] = self._l2 * theta[rest] - self._target[rest]
-        pairs: Floats = sum((pairs for _, pairs in results), np.zeros_like(transitions))
-        gradient[n_weights:] += pairs.reshape(-1)[numbered]
-        return sum(value for value, _ in results)
+    def _gold(self) -> tuple[Any, ...]:
+        return (self._state_ids,)
 
-    def _layout_of(self, group: _Group) -> tuple:
-        features = (self._first, self._count, self.numbering.column)
-        slots = (group.links, group.begin, group.n_implied)
-        return (*features, *slots, self._labels, len(self.model.labels))
 
-    def _unfold(
-        self, group: _Group, theta: Floats, shrinkage: float, empirical: Floats, out: Floats
-    ) -> None:
-        layout = self._layout_of(group)
-        _chain.unfold(self._counts, *layout, theta, shrinkage, empirical, out)
+class PseudoShard(ChainShard):
+    """Some sentences of a `LogPseudoLikelihood`: each label is predicted from all others."""
+
+    def _gold(self) -> tuple[Any, ...]:
+        model = self.model
+        start = len(model.labels) if model.start == START else model.start
+        return self._state_ids, self._label_ids, model.state_table(), start
+
+    def _count_gold(self, cells: Ids, counts: Floats) -> NDArray[np.number]:
+        """Nothing: the loss already has the gold scores."""
+        return np.zeros_like(self.model.transitions)
 
 
 class ChainLikelihood:
@@ -230,8 +209,7 @@ class ChainLikelihood:
     label_ids: integers (n_tokens), the gold labels.
     l2: strength of the prior, 0 or more; `set_prior` may change it at any time.
     shards: number of parts of the data.
-    threads: number of threads. They work on different shards, with identical results, or share the
-        sentences of a single shard, with results that differ by rounding errors.
+    threads: number of threads, which work on different shards, with identical results.
     `Numbering` defines the parameter vector, with predicates in the order of the shards. Not
     thread-safe.
     Attributes: l2; center, float64 (n_parameters), the mean of the prior, at first zeros.
@@ -258,60 +236,51 @@ class ChainLikelihood:
         if model.unknown is not None:
             problem = "weights of unknown predicates cannot be trained by conditional likelihood"
             raise StructlearnError("SL206", problem=problem)
-        self.l2 = float(l2)
         self.model = model
         self.model.locally_normalized = self.locally_normalized
-        self._threads, self._n_shards = threads, shards
-        self._columns, self._offsets, self._label_ids = self._check(columns, offsets, label_ids)
+        self._data = self._check(columns, offsets, label_ids)
+        columns, offsets, label_ids = self._data
         if model.supported is None or model.supported_transitions is None:
-            model.support(self._columns, self._offsets, self._label_ids)
-        folded = self._folded()
-        rows, *others = folded.map(attrgetter("folding.rows"))
+            model.support(*self._data)
+
+        def make(part: tuple[int, slice]) -> ChainShard:
+            number, chosen = part
+            inside = offsets[chosen.start : chosen.stop + 1]
+            tokens = slice(inside[0], inside[-1])
+            sentences = columns[tokens], inside - inside[0], label_ids[tokens]
+            return self.shard(model, *sentences, is_first=number == 0)
+
+        self._engine = make_engine(make, enumerate(split(offsets, shards)), threads)
+        rows, *others = self._engine.map(attrgetter("folding.rows"))
         if others:
             rows, _ = _number(np.concatenate([rows, *others]))
         self._numbering = Numbering(model, rows)
-        self.center = np.zeros(self._numbering.n_parameters)
-        self._engine: Engine | None = self._numbered(folded)
+        self._engine.map(methodcaller("number", self._numbering))
+        self.set_prior(float(l2), np.zeros(self.n_parameters))
 
     @property
     def n_parameters(self) -> int:
         """Length of a parameter vector."""
         return self._numbering.n_parameters
 
-    @property
-    def engine(self) -> Engine:
-        """All shards."""
-        if self._engine is None:
-            self._engine = self._numbered(self._folded())
-        return self._engine
-
     def set_prior(self, l2: float, center: Floats) -> None:
         """Set the strength and the mean of the prior."""
-        self.l2, self.center = float(l2), center
-        if self._engine is not None:
-            self._engine.map(methodcaller("set_prior", self.l2, self.center))
-
-    def add(self, columns: Symbols, offsets: Ints, label_ids: AnyInts) -> None:
-        """Extend the data; features that it does not share with the model stay unsupported.
-
-        Arguments and errors are those of the constructor.
-        """
-        columns, offsets, label_ids = self._check(columns, offsets, label_ids)
-        self._offsets = np.concatenate([self._offsets, offsets[1:] + self._offsets[-1]])
-        self._columns = np.concatenate([self._columns, columns])
-        self._label_ids = np.concatenate([self._label_ids, label_ids])
-        # Shards are not made before they are needed: data may come in many parts.
-        self.close()
+        self.l2, self.center = l2, center
+        self._engine.map(methodcaller("set_prior", l2, center))
 
     def value_and_grad(self, theta: Floats) -> tuple[float, Floats]:
         """f and its gradient, float64 (n_parameters), at `theta`, float64 (n_parameters)."""
-        return self.engine.value_and_grad(theta)
+        return self._engine.value_and_grad(theta)
 
     def parameters(self) -> Floats:
         """The model's present weights as a parameter vector."""
+        return self.vector(self.model.weights, self.model.transitions)
+
+    def vector(self, weights: AnyFloats, transitions: Floats) -> Floats:
+        """Return the parameter vector of arrays like those of the model."""
         numbering = self._numbering
-        weights = self.model.weights[numbering.feature_rows(), numbering.column]
-        transitions = self.model.transitions.reshape(-1)[numbering.transitions]
+        weights = weights[numbering.feature_rows(), numbering.column]
+        transitions = transitions.reshape(-1)[numbering.transitions]
         return np.concatenate([weights.astype(np.float64, copy=False), transitions])
 
     def write(self, theta: Floats) -> None:
@@ -325,45 +294,45 @@ class ChainLikelihood:
         """Equal for the same data and features, whatever the weights."""
         model, numbering = self.model, self._numbering
         features = numbering.order, numbering.column, numbering.transitions, model.keys
-        data = self._columns, self._offsets, self._label_ids
         texts = model.labels, model.templates.texts, model.templates.key_bits
-        return array_digest(texts, model.states, model.initial, model.final, *features, *data)
+        states = model.states, model.initial, model.final
+        return array_digest(texts, *states, *features, *self._data)
 
     def close(self) -> None:
-        """End the threads and let go of the shards, which are made anew if they are needed."""
-        if self._engine is not None:
-            self._engine.close()
-            self._engine = None
-
-    def _folded(self) -> Engine:
-        """Shards of all data, which cannot be asked for the loss yet."""
-        threads = self._threads if self._n_shards == 1 else 1
-
-        def make(part: tuple[int, slice]) -> ChainShard:
-            number, chosen = part
-            tokens, offsets = _inside(self._offsets, chosen)
-            sentences = self._columns[tokens], offsets, self._label_ids[tokens]
-            return self.shard(self.model, *sentences, is_first=number == 0, threads=threads)
-
-        return make_engine(make, enumerate(split(self._offsets, self._n_shards)), self._threads)
-
-    def _numbered(self, folded: Engine) -> Engine:
-        """The same, with the numbering of parameters and the prior."""
-        folded.map(methodcaller("number", self._numbering))
-        folded.map(methodcaller("set_prior", self.l2, self.center))
-        return folded
+        """End the threads."""
+        self._engine.close()
 
     def _check(self, columns: Symbols, offsets: Ints, label_ids: AnyInts) -> LabelledSentences:
+        """Return the data as the shards want it; raise StructlearnError if it does not fit."""
         columns, offsets = self.model.templates.check(columns, offsets)
         label_ids = check_label_ids(label_ids, len(columns), len(self.model.labels))
         self.model.state_ids(label_ids, offsets)
         return columns, offsets, label_ids
 
 
-def _inside(offsets: Ints, chosen: slice) -> tuple[slice, Ints]:
-    """Return the tokens of some sentences, and their offsets from the first of these tokens."""
-    offsets = offsets[chosen.start : chosen.stop + 1]
-    return slice(offsets[0], offsets[-1]), offsets - offsets[0]
+class LocalLikelihood(ChainLikelihood):
+    """The objective of a maximum entropy Markov model (McCallum, Freitag & Pereira 2000).
+
+    With the state y_t, a label or a pair of labels, and Z a sum over the states that may follow,
+
+        p(y_t | y_{t-1}, x) = exp(s_t(y_t) + a(y_{t-1}, y_t)) / Z_t(y_{t-1})
+
+    In training y_{t-1} is the gold state. In decoding the product of all factors is a chain like
+    any other (`decode.state_scores`).
+    """
+
+    shard = LocalShard
+    locally_normalized: ClassVar[bool] = True
+
+
+class LogPseudoLikelihood(ChainLikelihood):
+    """The objective of pseudolikelihood, - sum_t log p(c_t | all other labels, x) + prior.
+
+    Besag (1975); a baseline of Smith, Vail & Lafferty (2007, section 5; Toutanova et al. 2003).
+    The result is a chain like that of a CRF.
+    """
+
+    shard = PseudoShard
 
 
 class _Group(NamedTuple):
@@ -376,11 +345,6 @@ class _Group(NamedTuple):
     begin: int
     n_implied: int
     links: Ids
-
-    @property
-    def cost(self) -> int:
-        """Number of rows that folding reads."""
-        return self.n_implied + len(self.links) + self.links.size
 
 
 class Folding:
@@ -447,7 +411,7 @@ def _number(rows: Ids) -> tuple[Ids, Ids]:
     return flat[known[firsts]], numbers.reshape(rows.shape)
 
 
-def _aligned_zeros(shape: tuple[int, ...]) -> Floats:
+def _aligned_zeros(*shape: int) -> Floats:
     """Return zeros that start at a cache line, so that a row of eight needs one line, not two."""
     size = int(np.prod(shape))
     memory = np.zeros(size + 8)

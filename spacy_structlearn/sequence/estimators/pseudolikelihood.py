@@ -1,14 +1,7 @@
-"""Pseudolikelihood: each label given all other labels, not sequences as a whole.
+"""The joint form of pseudolikelihood (Smith, Vail & Lafferty 2007, section 5), p(x, tau, y).
 
-Besag (1975); a baseline of Smith, Vail & Lafferty (2007, section 5; Toutanova et al. 2003):
-
-    f(w) = - sum_t log p(c_t | all other labels, x) + l2 |w|^2 / 2
-
-Another label at t changes only the scores of the states and transitions that it touches. The rest
-cancels, so there is a sum over labels at each token and none over sequences. The result is a chain
-model like that of a CRF.
-
-The joint form models words, tags and labels together, p(x, tau, y). It also predicts each symbol,
+Words, tags and labels are modelled together. Next to each label given all others (see
+`crf.LogPseudoLikelihood`), each symbol is predicted,
 
     - sum_t log p(x_t | y) - sum_t log p(tau_t | y)
 
@@ -21,7 +14,6 @@ predicates with the labels of the context.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,46 +24,11 @@ from ...arrays import find_symbols
 from ...errors import StructlearnError
 from ...optimize.lbfgs import dot
 from ..chain.model import ChainModel
-from ..chain.states import START
 from ..layout.data import AnyInts, Floats, Ids, Ints, Symbols
 from ..layout.features import UNKNOWN, check_single_symbols
-from . import _local
-from .crf import ChainLikelihood, ChainShard, LabelledSentences, Numbering, Part
-from .memm import state_lists
+from .crf import ChainLikelihood, LabelledSentences, Numbering, PseudoShard
 
 _BLOCK = 2**22  # probabilities that are in memory at a time
-
-
-class PseudoShard(ChainShard):
-    """Some sentences of a `LogPseudoLikelihood`. Arguments: see `ChainShard`."""
-
-    def __init__(self, model: ChainModel, *sentences: Any, **settings: Any):
-        super().__init__(model, *sentences, **settings)
-        self._table = model.state_table()
-        last, n_states = model.states[:, -1], len(model.states)
-        touched = np.ones((n_states, n_states), dtype=np.bool_)
-        if model.order == 2:
-            before = model.states[:, 0]
-            touched = before[:, None] == before
-            if self._labels is not None:
-                touched |= last[:, None] == last
-        self._touched = state_lists(touched, self._labels_of_states)
-
-    def _partial_loss(
-        self, part: Part, transitions: Floats, counts: Floats, pairs: Floats
-    ) -> float:
-        """- sum of log p(c_t | all other labels, x), and expected less right counts."""
-        model = self.model
-        chain = model.initial, transitions, model.final, part.cells, part.offsets
-        gold = self._label_ids[part.tokens], self._state_ids[part.tokens]
-        start = len(model.labels) if model.start == START else model.start
-        order = model.order == 2, self._labels is not None, self._touched
-        out = self._weights, counts, pairs
-        return _local.each_label(*chain, *gold, self._table, start, *order, *out)
-
-    def _count_gold(self, cells: Ids, counts: Floats) -> NDArray[np.number]:
-        """Nothing: `_partial_loss` is the whole loss."""
-        return np.zeros_like(self.model.transitions)
 
 
 class JointShard(PseudoShard):
@@ -87,10 +44,11 @@ class JointShard(PseudoShard):
         value, gradient = super().value_and_grad(theta)
         for emission in self.emissions:
             table = emission.table(theta)
-            log_sums = partial(emission.log_sums, table)
-            results = self._pool.map(log_sums, emission.blocks(self._pool.threads))
-            counts = sum((counts for _, counts in results), np.zeros_like(table))
-            value += sum(log_sum for log_sum, _ in results)
+            counts = np.zeros_like(table)
+            for block in emission.blocks():
+                log_sum, block_counts = emission.log_sums(table, block)
+                value += log_sum
+                counts += block_counts
             value -= dot(emission.gold, theta[emission.features])
             gradient[emission.features] += counts.reshape(-1)[emission.places] - emission.gold
         return value, gradient
@@ -128,12 +86,6 @@ class JointShard(PseudoShard):
         within = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
         features = numbering.first_of_row[rows][owners] + within
         return owners, features, numbering.column[features]
-
-
-class LogPseudoLikelihood(ChainLikelihood):
-    """The objective of pseudolikelihood. Arguments and errors: see `ChainLikelihood`."""
-
-    shard = PseudoShard
 
 
 class JointPseudoLikelihood(ChainLikelihood):
@@ -215,10 +167,9 @@ class _Emission:
         table[self.places] = theta[self.features]
         return table.reshape(self.n_rows, self.n_symbols)
 
-    def blocks(self, n: int) -> Iterator[slice]:
-        """The contexts in n parts or more, none of them too large."""
-        n_contexts = len(self.n_tokens)
-        size = max(1, min(-(-n_contexts // n), _BLOCK // self.n_symbols))
+    def blocks(self) -> Iterator[slice]:
+        """The contexts in parts that are not too large."""
+        n_contexts, size = len(self.n_tokens), max(1, _BLOCK // self.n_symbols)
         return (slice(i, i + size) for i in range(0, n_contexts, size))
 
     def log_sums(self, table: Floats, block: slice) -> tuple[float, Floats]:

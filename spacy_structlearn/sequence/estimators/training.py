@@ -14,7 +14,7 @@ from ...optimize.lbfgs import LBFGS
 from ...optimize.owlqn import OWLQN
 from ...serialization import nested
 from ..chain.model import ChainModel
-from ..layout.data import Floats, Parts, Symbols, arranged, concatenate
+from ..layout.data import Parts, Symbols, arranged, concatenate
 from ..layout.encoding import tag_set
 from ..layout.features import Templates
 from ..settings import (
@@ -28,11 +28,10 @@ from ..settings import (
     SequenceSettings,
     StochasticCRFSettings,
 )
-from .crf import LBFGS_MEMORY, ChainLikelihood
+from .crf import LBFGS_MEMORY, ChainLikelihood, LocalLikelihood, LogPseudoLikelihood
 from .hmm import HMMTrainer, close_columns
 from .m_estimation import MEstimationTrainer
-from .memm import LocalLikelihood
-from .pseudolikelihood import JointPseudoLikelihood, LogPseudoLikelihood
+from .pseudolikelihood import JointPseudoLikelihood
 from .stochastic_crf import StochasticCRFTrainer
 
 
@@ -107,8 +106,7 @@ def trainer(settings: SequenceSettings, parameters: ChainModel, data: Parts) -> 
         return MEstimationTrainer(settings, parameters, data)
     if isinstance(settings, StochasticCRFSettings):
         return StochasticCRFTrainer(settings, parameters, data)
-    kind = JointTrainer if is_joint(settings) else LikelihoodTrainer
-    return kind(settings, parameters, data)
+    return LikelihoodTrainer(settings, parameters, data)
 
 
 def adapter(
@@ -154,7 +152,8 @@ def is_joint(settings: SequenceSettings) -> bool:
 class LikelihoodTrainer(Trainer[Any]):
     """Minimises the objective of `LikelihoodSettings`.
 
-    With more data the curvature that was learned is forgotten: the objective is a new one.
+    With more data the curvature that was learned is forgotten: the objective is a new one, of the
+    same features.
     centered: whether the mean of the prior is the weights of the model, not 0.
     """
 
@@ -164,87 +163,75 @@ class LikelihoodTrainer(Trainer[Any]):
     def __init__(self, settings: Any, model: ChainModel, data: Parts, *, centered: bool = False):
         super().__init__(settings)
         self._model = model
-        self._centered = centered
+        self._center = (model.weights.copy(), model.transitions.copy()) if centered else None
+        self._data: Parts = ()
         self.add(data)
 
     def _add(self, data: Parts) -> None:
-        sentences = concatenate(data, self._model.labels)
-        if self._objective is None:
-            self._begin(*sentences)
-        else:
-            self._objective.add(*sentences)
-            self._start(self._optimizer.x)
+        self._data = [*self._data, *data]
+        if self._objective is not None:
+            self._objective.write(self._optimizer.x)
+            self._objective.close()
+            self._objective = None
 
     def iterate(self) -> bool:
-        optimizer = self._optimizer
+        objective, optimizer = self._begun(), self._optimizer
         before = optimizer.n_iterations
-        more = optimizer.step(self._begun.value_and_grad)
+        more = optimizer.step(objective.value_and_grad)
         self.n_iterations += optimizer.n_iterations - before
         self.value = optimizer.value or 0.0
         return more and optimizer.n_iterations < self.settings.max_iterations
 
     def parameters(self) -> ChainModel:
         """A copy of the model as it stands, float32, without predicates that have no weight."""
-        self._begun.write(self._optimizer.x)
+        self._begun().write(self._optimizer.x)
         return self._model.compact("float32")
 
     def data_digest(self) -> bytes:
-        center = [self._begun.center] if self._centered else []
-        return array_digest(self._begun.digest(), self._first, *center)
+        objective = self._begun()
+        center = [objective.center] if self._center else []
+        return array_digest(objective.digest(), self._first, *center)
 
     def state(self) -> dict[str, Any]:
         return {"optimizer": nested(self._optimizer.to_bytes())}
 
     def restore(self, state: dict[str, Any]) -> bool | None:
         self._optimizer = type(self._optimizer).from_bytes(state["optimizer"].tobytes())
+        if self.finished:
+            self._objective = self._make_objective()
         return len(self._optimizer.x) == len(self._first)
 
     def close(self) -> None:
-        self._begun.close()
+        if self._objective is not None:
+            self._objective.close()
 
-    @property
     def _begun(self) -> ChainLikelihood:
-        assert self._objective is not None
+        """Return the objective; first of all, make it and begin at the weights of the model."""
+        if self._objective is None:
+            self._objective = self._make_objective()
+            l1 = self.settings.l1
+            of_both = {
+                "memory": LBFGS_MEMORY,
+                "gradient_tolerance": 0.0,
+                "value_tolerance": self.settings.tolerance,
+            }
+            x = self._objective.parameters()
+            self._optimizer = OWLQN(x, l1=l1, **of_both) if l1 else LBFGS(x, **of_both)
+            self._first = self._optimizer.x
         return self._objective
 
-    def _begin(self, *sentences: Any) -> None:
-        """Make the objective, and begin at the weights of the model."""
-        settings = self.settings
-        self._objective = objective_kind(settings)(
-            self._model,
-            *sentences,
-            l2=settings.l2,
-            threads=settings.threads,
-            shards=settings.shards,
-        )
-        start = self._begun.parameters()
-        if self._centered:
-            self._begun.set_prior(settings.l2, start)
-        self._start(start)
-
-    def _start(self, x: Floats) -> None:
-        settings, l1 = self.settings, self.settings.l1
-        of_both = {
-            "memory": LBFGS_MEMORY,
-            "gradient_tolerance": 0.0,
-            "value_tolerance": settings.tolerance,
+    def _make_objective(self) -> ChainLikelihood:
+        settings, data, labels = self.settings, self._data, self._model.labels
+        joint = is_joint(settings)
+        columns, offsets, label_ids = concatenate(arranged(data) if joint else data, labels)
+        if joint:
+            columns = self._model.derive(close_columns(columns)[0])
+        shared: dict[str, Any] = {
+            "l2": settings.l2,
+            "threads": settings.threads,
+            "shards": settings.shards,
         }
-        self._optimizer = OWLQN(x, l1=l1, **of_both) if l1 else LBFGS(x, **of_both)
-        self._first = self._optimizer.x
-
-
-class JointTrainer(LikelihoodTrainer):
-    """Trains the joint form of `PseudoLikelihoodSettings`.
-
-    It keeps its data: which tokens are the first of their types, only all of them together tell.
-    """
-
-    _data: Parts = ()
-
-    def _add(self, data: Parts) -> None:
-        if self._objective is not None:
-            self._objective.write(self._optimizer.x)
-            self._objective.close()
-        self._data = [*self._data, *data]
-        columns, *others = concatenate(arranged(self._data), self._model.labels)
-        self._begin(self._model.derive(close_columns(columns)[0]), *others)
+        objective = objective_kind(settings)(self._model, columns, offsets, label_ids, **shared)
+        if self._center:
+            objective.set_prior(settings.l2, objective.vector(*self._center))
+        return objective

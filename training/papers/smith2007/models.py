@@ -29,7 +29,7 @@ from spacy_structlearn.sequence.chain.decode import viterbi
 from spacy_structlearn.sequence.chain.model import ChainModel
 from spacy_structlearn.sequence.estimators.hmm import close_columns, hidden_markov
 from spacy_structlearn.sequence.estimators.m_estimation import ChainStatistics, Minimization
-from spacy_structlearn.sequence.estimators.training import LBFGS_MEMORY
+from spacy_structlearn.sequence.estimators.training import LBFGS_MEMORY, objective_kind
 from spacy_structlearn.sequence.layout.data import concatenate
 from spacy_structlearn.sequence.layout.encoding import tag_set
 from spacy_structlearn.sequence.layout.features import SHA_PEREIRA
@@ -162,7 +162,7 @@ def _prepare_likelihood(features: str, method: str, data: Data, limits: Limits) 
         encoding=settings.encoding,
     )
     model.vocabularies = dict(zip(model.templates.columns, vocabularies, strict=True))
-    objective = settings.objective_kind(model, closed, data.offsets, data.label_ids, l2=0.0)
+    objective = objective_kind(settings)(model, closed, data.offsets, data.label_ids, l2=0.0)
 
     def fit(c: float | None) -> tuple[ChainModel, int]:
         objective.set_prior(l2_of(c), objective.center)
