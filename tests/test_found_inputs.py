@@ -6,7 +6,6 @@ import spacy
 import srsly
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.grammar.treebank._lexicon import word_scores
 from spacy_structlearn.isbn._network import Network
 from spacy_structlearn.isbn._search import Searcher, Workspace
 from spacy_structlearn.matching.patterns import compiled
@@ -31,15 +30,6 @@ def array(dtype):
 ints, longs, floats, doubles = map(array, (np.int32, np.int64, np.float32, np.float64))
 
 # --- arguments of kernels -------------------------------------------------------------------------
-LEXICON = {
-    "ids": ints(0, 1),
-    "rows": np.ones((2, 3), dtype=np.float32),
-    "backoff_rows": ints(1),
-    "backoff_weights": floats(0.5),
-    "offsets": longs(0, 2),
-    "columns": ints(0, 2),
-    "values": floats(0.1, 0.2),
-}
 DUAL = {
     "indptr": longs(0, 1, 2),
     "indices": ints(0, 1),
@@ -60,19 +50,6 @@ def kernel(function):
 
 
 WRONG = {
-    (kernel(word_scores), "an entry of a lexicon is out of range"): [
-        LEXICON | wrong
-        for wrong in (
-            {"backoff_rows": ints(2)},
-            {"backoff_rows": ints(-(2**31))},
-            {"columns": ints(0, 3)},
-            {"columns": ints(-1, 0)},
-            {"offsets": longs(0, 3)},
-            {"offsets": longs(-1, 2)},
-            {"offsets": longs(2, 0)},
-            {"offsets": longs(0, MOST)},
-        )
-    ],
     (kernel(epoch), "."): [
         DUAL | wrong
         for wrong in (
@@ -119,7 +96,7 @@ def test_arguments_that_do_not_fit(call, match, arguments):
         call(arguments)
 
 
-@pytest.mark.parametrize(("call", "arguments"), [(word_scores, LEXICON), (epoch, DUAL)])
+@pytest.mark.parametrize(("call", "arguments"), [(epoch, DUAL)])
 def test_arguments_that_are_missing(call, arguments):
     call(*arguments.values())
     for name in arguments:

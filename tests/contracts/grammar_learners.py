@@ -67,7 +67,6 @@ FEATURES = {"buckets": 2**10, "min_word_count": 1, "l1_per_sentence": 1e-3}
 SCORED = {
     "grammar": LatentGrammarSettings(rounds=1, **EM),
     "folds": 2,
-    "threshold": 1e-3,
     "max_iterations": 2,
     "batch_size": 2,
 }
@@ -109,7 +108,7 @@ CASES = [
     latent(
         "simple_lexicon",
         LatentGrammarSettings(
-            rounds=1, lexicon="simple", min_word_count=2, tolerance=2e-2, binarization="left", **EM
+            rounds=1, lexicon="simple", min_word_count=2, binarization="left", **EM
         ),
     ),
     latent("product", LatentGrammarSettings(rounds=1, seed=3, grammars=3, **EM), {"seed": 4}),
@@ -118,7 +117,7 @@ CASES = [
         LatentGrammarSettings(root="R"),
         other_trees,
         lambda: other_trees()[1:],
-        changes=({"min_word_count": 1}, {"word_smoothing": 0.5}),
+        changes=({"min_word_count": 1},),
     ),
     latent(
         "conditional_grammar",
@@ -155,7 +154,6 @@ CASES = [
         changes=(
             {"seed": 1},
             {"folds": 3},
-            {"fold_grammars": 2},
             {"l1_per_sentence": 0.0},
             {"templates": ["WORD[first]"]},
             {"grammar": LatentGrammarSettings(rounds=2, **EM)},
@@ -182,11 +180,6 @@ STORED = [
         lambda: learned(rounds=1, grammars=2).compact(1e-4, "float16"),
         {"binarization": "left"},
     ),
-    Model(
-        "log8_latent_grammar",
-        lambda: learned(rounds=1, lexicon="simple").compact(1e-4, "log8"),
-        {"temperature": 0.5},
-    ),
     Model("empty_span_grammar", SpanGrammar.empty, {"weight": 2.0}),
     Model("span_grammar", span_grammar, {"features": None}),
     Model(
@@ -197,7 +190,7 @@ STORED = [
     Model("m_estimated_grammar", m_estimated_grammar, {"weight": 0.5}),
     Model(
         "compact_m_estimated_grammar",
-        lambda: m_estimated_grammar().compact(1e-4, "log8", feature_threshold=1e-3),
+        lambda: m_estimated_grammar().compact(1e-4, "float16", feature_threshold=1e-3),
         {"fragments": None},
     ),
     Model("span_weights", lambda: span_grammar().features, {"spans": ["bias"]}),

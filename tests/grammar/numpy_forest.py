@@ -278,7 +278,7 @@ def numpy_expected_counts(problem, only_gold=False):
 SETTINGS = {
     "smoothed": LexiconSettings(min_word_count=3),
     "simple": LexiconSettings(lexicon="simple", min_word_count=2, signature="english"),
-    "tied": LexiconSettings(min_word_count=4, word_backoff="signature", signature_smoothing=0.1),
+    "tied": LexiconSettings(min_word_count=4, word_backoff="signature"),
 }
 
 

@@ -142,7 +142,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, help=f"{text}; default: see the config")
     parser.add_argument("--all", action="store_true", help="train on the tuning documents too")
     parser.add_argument("--threshold", type=float, default=0.0, help="smallest probability kept")
-    parser.add_argument("--storage", default="float32", help="float32, float16 or log8")
+    parser.add_argument("--storage", default="float32", help="float32 or float16")
     args = parser.parse_args()
     settings = {name: getattr(args, name) for name in SETTINGS}
     settings = {name: value for name, value in settings.items() if value is not None}

@@ -23,16 +23,7 @@ from ...errors import StructlearnError
 from ...learning.stored import Stored, same
 from ..treebank.data import BINARIZATIONS, Chains
 from ..treebank.lexicon import Lexicon, LexiconLevel
-from ..treebank.storage import (
-    STORAGES,
-    Entries,
-    check_storage,
-    dense,
-    pack,
-    rounded,
-    sparse,
-    unpack,
-)
+from ..treebank.storage import STORAGES, Entries, check_storage, pack, rounded, sparse, unpack
 from ..treebank.symbols import Rules, Symbols, substate_columns
 
 MAX_SUBSTATES = 1 << 10
@@ -67,15 +58,12 @@ class Level:
         self.rules = rules
         self.substates = np.ascontiguousarray(substates, dtype=np.int32)
         self.ancestors = np.ascontiguousarray(ancestors, dtype=np.int32)
-        self._entries: Entries | None = None
-        self._binary: NDArray[np.float32] | None = None
-        if isinstance(binary, Entries):
-            self._entries = binary
-        else:
-            self._binary = np.ascontiguousarray(binary, dtype=np.float32)
+        self._listed = isinstance(binary, Entries)  # only the entries are kept
+        self._binary: Any = binary if self._listed else np.ascontiguousarray(binary, np.float32)
         self.unary = np.ascontiguousarray(unary, dtype=np.float32)
         self.root = np.ascontiguousarray(root, dtype=np.float32)
-        self._check()
+        if problem := self._problem():
+            raise StructlearnError("SL403", problem=problem)
 
     @classmethod
     def zeros(
@@ -113,20 +101,14 @@ class Level:
     @property
     def binary(self) -> NDArray[np.float32]:
         """The blocks of all binary rules. A level that has only entries makes them in each call."""
-        if self._binary is not None:
-            return self._binary
-        assert self._entries is not None
-        full = np.zeros(int(self.binary_offsets[-1]), dtype=np.float32)
-        full[self._entries.places] = self._entries.values
-        return full
+        binary: NDArray[np.float32] = self._binary
+        return self._binary.dense(int(self.binary_offsets[-1])) if self._listed else binary
 
     @property
     def entries(self) -> Entries:
         """The nonzero probabilities of binary rules."""
-        if self._entries is not None:
-            return self._entries
-        assert self._binary is not None
-        return Entries.of(self._binary)
+        entries: Entries = self._binary if self._listed else Entries.of(self._binary)
+        return entries
 
     def entry_substates(self, kind: str = "binary") -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Of each nonzero probability of "binary" or "unary" rules the rule, int64 (E), and the
@@ -171,30 +153,25 @@ class Level:
 
     def binary_block(self, rule: int) -> NDArray[np.float32]:
         """A block (n_parent, n_left, n_right): a view, or new if there are only entries."""
-        begin, end = self.binary_offsets[rule : rule + 2].tolist()
-        shape = self.substates[self.rules.binary[rule]]
-        if self._binary is not None:
-            return self._binary[begin:end].reshape(shape)
-        places, values = self.entries
-        block = np.zeros(end - begin, dtype=np.float32)
-        chosen = slice(*np.searchsorted(places, (begin, end)).tolist())
-        block[places[chosen] - begin] = values[chosen]
-        return block.reshape(shape)
+        return self._block("binary", rule)
 
     def unary_block(self, rule: int) -> NDArray[np.float32]:
         """A view of shape (n_parent, n_child)."""
-        begin, end = self.unary_offsets[rule : rule + 2]
-        return self.unary[begin:end].reshape(self.substates[self.rules.unary[rule]])
+        return self._block("unary", rule)
 
     def root_block(self, rule: int) -> NDArray[np.float32]:
         """A view of shape (n_child)."""
-        return self.root[self.root_offsets[rule] : self.root_offsets[rule + 1]]
+        return self._block("root", rule)
+
+    def _block(self, kind: str, rule: int) -> NDArray[np.float32]:
+        begin, end = getattr(self, f"{kind}_offsets")[rule : rule + 2]
+        block: NDArray[np.float32] = getattr(self, kind)[begin:end]
+        return block.reshape(self.substates[getattr(self.rules, kind)[rule]])
 
     @property
     def n_productions(self) -> int:
         """Number of refined productions with nonzero probability, without words."""
-        arrays = (self.entries.values, self.unary, self.root)
-        return sum(int(np.count_nonzero(a)) for a in arrays)
+        return sum(map(np.count_nonzero, (self.entries.values, self.unary, self.root)))
 
     def to_fields(self, storage: str) -> dict[str, Any]:
         """The fields to store, without the rules."""
@@ -214,36 +191,30 @@ class Level:
             raise TypeError("substates of the wrong type")
         if substates.shape != (n_symbols,) or (substates > MAX_SUBSTATES).any():
             raise ValueError("the substates of a level do not fit the symbols")
-        binary, *sizes = (int(size.sum()) for size in rules.sizes(substates).values())
-        arrays = map(dense, (fields["unary"], fields["root"]), sizes)
-        return cls(rules, substates, ancestors, unpack(fields["binary"], binary), *arrays)
+        sizes = {kind: int(size.sum()) for kind, size in rules.sizes(substates).items()}
+        binary, *others = (unpack(fields[kind], size) for kind, size in sizes.items())
+        unary, root = map(Entries.dense, others, (sizes["unary"], sizes["root"]))
+        return cls(rules, substates, ancestors, binary, unary, root)
 
-    def _check(self) -> None:
-        substates = self.substates
-        problem = None
+    def _problem(self) -> str | None:
+        substates, ancestors = self.substates, self.ancestors
         if substates.ndim != 1 or (substates < 1).any() or (substates > MAX_SUBSTATES).any():
-            problem = "a symbol with no substates or too many"
-        elif self.ancestors.shape != (self.size,) or (self.ancestors < 0).any():
-            problem = f"ancestors of shape {self.ancestors.shape} for {self.size} substates"
-        else:
-            for name, array in (
-                ("binary", self._binary),
-                ("unary", self.unary),
-                ("root", self.root),
-            ):
-                size = int(getattr(self, name + "_offsets")[-1])
-                if array is None:
-                    assert self._entries is not None
-                    places, array = self._entries
-                    ascending = len(places) == len(array) and (np.diff(places) > 0).all()
-                    if not ascending or (len(places) and not 0 <= places[0] <= places[-1] < size):
-                        problem = f"{name} probabilities at wrong positions"
-                elif array.shape != (size,):
-                    problem = f"{name} probabilities of shape {array.shape} instead of {(size,)}"
-                if array.size and not (array.min() >= 0 and array.max() < np.inf):
-                    problem = f"a {name} rule with a negative or infinite weight"
-        if problem:
-            raise StructlearnError("SL403", problem=problem)
+            return "a symbol with no substates or too many"
+        if ancestors.shape != (self.size,) or (ancestors < 0).any():
+            return f"ancestors of shape {ancestors.shape} for {self.size} substates"
+        for kind in ("binary", "unary", "root"):
+            size = int(getattr(self, f"{kind}_offsets")[-1])
+            array: NDArray[np.float32] = self._binary if kind == "binary" else getattr(self, kind)
+            if isinstance(array, Entries):
+                places, array = array
+                ascending = len(places) == len(array) and (np.diff(places) > 0).all()
+                if not ascending or (len(places) and not 0 <= places[0] <= places[-1] < size):
+                    return f"{kind} probabilities at wrong positions"
+            elif array.shape != (size,):
+                return f"{kind} probabilities of shape {array.shape} instead of {(size,)}"
+            if array.size and not (array.min() >= 0 and array.max() < np.inf):
+                return f"a {kind} rule with a negative or infinite weight"
+        return None
 
     def __eq__(self, other: object) -> bool:
         names = ("rules", "substates", "ancestors", "unary", "root", "entries")
@@ -263,10 +234,7 @@ class LatentGrammar(Stored):
     binarization: "right" or "left".
     temperature: divisor of the log odds of brackets, for calibration.
     storage: how `to_bytes` writes probabilities: "float32" (exact), or their logarithms as
-        "float16" (two bytes, error 0.8 %) or "log8" (one byte, error 4 %). The weights of
-        conditional grammars may be above 1: beyond e^32 the error of "float16" is 3 %, and "log8"
-        needs two bytes for an array whose weights span more than e^20.4. "log8" raises lower values
-        to 1.4e-9.
+        "float16" (two bytes, error 0.8 %; 3 % for weights of conditional grammars beyond e^32).
     members: the last `members` levels are not refinements but the last levels of other grammars of
         the same treebank, trained with other random numbers, for a product (Petrov 2010). Their
         ancestors are zeros.
@@ -275,7 +243,6 @@ class LatentGrammar(Stored):
     """
 
     kind = "latent_grammar"
-    readable = (1, 2)  # 2: "log8" codes of weights above 1
     passed = ("SL405",)
 
     def __init__(
@@ -300,8 +267,7 @@ class LatentGrammar(Stored):
         self.temperature = float(temperature)
         self.storage = storage
         self.members = members
-        problem = self._problem()
-        if problem:
+        if problem := self._problem():
             raise StructlearnError("SL403", problem=problem)
 
     @classmethod
@@ -322,15 +288,12 @@ class LatentGrammar(Stored):
     @property
     def top_label(self) -> str:
         """The most frequent phrase below the root, or the label of the root if there is none."""
-        symbols, tops = self.symbols, self.rules.root.tolist()
-        probabilities = {
-            top: probability
-            for top, probability in zip(tops, self.levels[0].root.tolist(), strict=True)
-            if top >= symbols.n_tags and top != symbols.inserted_root
-        }
-        if not probabilities:
+        symbols, tops = self.symbols, self.rules.root
+        phrases = tops[(tops >= symbols.n_tags) & (tops != symbols.inserted_root)]
+        if not len(phrases):
             return symbols.root
-        return symbols.names[max(probabilities, key=probabilities.__getitem__)]
+        probabilities = self.levels[0].root[np.isin(tops, phrases)]
+        return symbols.names[phrases[probabilities.argmax()]]
 
     def truncated(self, n_levels: int) -> LatentGrammar:
         """The grammar after n_levels - 1 rounds of training: its first levels, without members."""
@@ -368,12 +331,11 @@ class LatentGrammar(Stored):
         levels = []
         for level in self.levels:
             places, values = level.entries
-            binary, unary, root = (
+            values, unary, root = (
                 rounded(np.where(a < threshold, np.float32(0), a), storage)
                 for a in (values, level.unary, level.root)
             )
-            positive = binary > 0
-            entries = Entries(places[positive], binary[positive])
+            entries = Entries(places[values > 0], values[values > 0])
             levels.append(Level(self.rules, level.substates, level.ancestors, entries, unary, root))
         words = [
             LexiconLevel(*(rounded(array, storage) for array in level))
@@ -382,8 +344,7 @@ class LatentGrammar(Stored):
         return self.with_levels(levels, words, storage=storage)
 
     def to_fields(self) -> tuple[int, dict[str, Any]]:
-        store = self.storage
-        fields: dict[str, Any] = {
+        return self.version, {
             "tags": self.symbols.tags,
             "phrases": self.symbols.phrases,
             "intermediates": np.array(self.symbols.intermediates, dtype=np.int32),
@@ -391,29 +352,18 @@ class LatentGrammar(Stored):
             "binary": self.rules.binary,
             "unary": self.rules.unary,
             "root": self.rules.root,
-            "levels": [level.to_fields(store) for level in self.levels],
-            "lexicon": self.lexicon.to_fields(lambda values: sparse(values, store)),
+            "levels": [level.to_fields(self.storage) for level in self.levels],
+            "lexicon": self.lexicon.to_fields(self.storage),
             "chains": [[*pair, *between] for pair, between in sorted(self.chains.items())],
             "binarization": self.binarization,
             "temperature": self.temperature,
-            "storage": store,
+            "storage": self.storage,
             "members": self.members,
         }
-        arrays = (
-            array
-            for level in (*fields["levels"], *fields["lexicon"]["levels"])
-            for array in level.values()
-        )
-        # Older versions of the package would misread shifted codes.
-        shifted = any(isinstance(array, dict) and "shift" in array for array in arrays)
-        return 2 if shifted else 1, fields
 
     @classmethod
     def from_fields(cls, version: int, fields: dict[str, Any]) -> LatentGrammar:
-        """See `Stored`.
-
-        Raises StructlearnError for a signature or normalization that is not registered.
-        """
+        """See `Stored`. Raises StructlearnError for a signature that is not registered."""
         tags, phrases, root = (fields.pop(name) for name in ("tags", "phrases", "root_label"))
         if not all(isinstance(name, str) for name in [*tags, *phrases, root]):
             raise TypeError("a label is not a string")
@@ -422,7 +372,7 @@ class LatentGrammar(Stored):
         rules = Rules(*(fields.pop(name) for name in ("binary", "unary", "root")))
         levels = [Level.from_fields(rules, symbols.size, stored) for stored in fields.pop("levels")]
         tag_substates = [level.substates[: symbols.n_tags] for level in levels]
-        words = Lexicon.from_fields(fields.pop("lexicon"), tag_substates, dense)
+        words = Lexicon.from_fields(fields.pop("lexicon"), tag_substates)
         chains = {(chain[0], chain[1]): tuple(chain[2:]) for chain in fields.pop("chains")}
         return cls(symbols, rules, levels, words, chains, **fields)
 
@@ -434,8 +384,7 @@ class LatentGrammar(Stored):
                 return "symbols that are not ascending"
         if any(not first <= phrase < last for phrase in symbols.intermediates):
             return "an intermediate symbol without a phrase"
-        problem = self.rules.problem(symbols)
-        if problem:
+        if problem := self.rules.problem(symbols):
             return problem
         if self.binarization not in BINARIZATIONS:
             return f"the binarisation {self.binarization!r}"
@@ -449,10 +398,10 @@ class LatentGrammar(Stored):
                 return "a chain with a label that is not a phrase"
         if type(self.members) is not int or not 0 <= self.members <= max(len(self.levels) - 1, 0):
             return f"{self.members} members of {len(self.levels)} levels"
-        before = np.ones(symbols.size, dtype=np.int32)
+        before = ones = np.ones(symbols.size, dtype=np.int32)
         for number, level in enumerate(self.levels):
             if number > self.depth:
-                before = np.ones(symbols.size, dtype=np.int32)
+                before = ones
             if level.rules is not self.rules or level.substates.shape != before.shape:
                 return "a level with other rules"
             if (level.ancestors >= np.repeat(before, level.substates)).any():

@@ -14,7 +14,7 @@ from ..treebank.symbols import ROOT
 
 MAX_ROUNDS = 8
 MAX_GRAMMARS = 100
-MAX_EM_ITERATIONS = 10_000  # EM does not end by itself if `tolerance` is 0
+MAX_EM_ITERATIONS = 10_000  # EM does not end by itself
 
 
 def _smoothing(default: float, what: str, of: str) -> Any:
@@ -50,11 +50,6 @@ class LatentGrammarSettings(LexiconSettings):
     split_iterations: int = _em_iterations(50, "after splitting")
     merge_iterations: int = _em_iterations(20, "after merging")
     smooth_iterations: int = _em_iterations(10, "with smoothing")
-    tolerance: float = setting(
-        0.0,
-        ge=0,
-        help="EM stops early when the relative gain in log-likelihood is less than this.",
-    )
     binarization: str = setting(
         "right", choices=BINARIZATIONS, help="Direction in which long rules are binarized."
     )

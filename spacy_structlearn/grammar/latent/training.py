@@ -150,7 +150,7 @@ class LatentGrammarTrainer(TreebankTrainer[LatentGrammarSettings]):
             if phase == "split":
                 self._merge(current)
             current.phase = (*PHASES, "")[PHASES.index(phase) + 1]
-            current.iteration, current.value = 0, -np.inf
+            current.iteration = 0
         self.value = -self._e_step(current.level, current.words)[0]
         self._levels.append(current.level)
         self._words.append(current.words)
@@ -169,13 +169,8 @@ class LatentGrammarTrainer(TreebankTrainer[LatentGrammarSettings]):
         while current.iteration < iterations:
             value, counts = self._e_step(current.level, current.words)
             self._m_step(current, counts, smoothed)
-            gain, current.value = value - current.value, value
-            iteration = current.iteration
-            current.iteration += 1
-            if self.settings.tolerance and gain < self.settings.tolerance * abs(value):
-                # Set before the report, which may save the state.
-                current.iteration = iterations
-            self.report(number, current.phase, iteration, value)
+            current.iteration += 1  # before the report, which may save the state
+            self.report(number, current.phase, current.iteration - 1, value)
 
     def _e_step(self, level: Level, words: LexiconLevel) -> tuple[float, ProductionCounts]:
         if self._derivations is None:
@@ -223,7 +218,6 @@ class LatentGrammarTrainer(TreebankTrainer[LatentGrammarSettings]):
                 "level": _stored(current.level, current.words),
                 "phase": current.phase,
                 "iteration": current.iteration,
-                "value": current.value,
             },
         }
 
@@ -239,7 +233,6 @@ class LatentGrammarTrainer(TreebankTrainer[LatentGrammarSettings]):
                 *self._read(fields["level"]),
                 fields["phase"],
                 int(fields["iteration"]),
-                float(fields["value"]),
             )
         self._levels = [self._levels[0], *(level for level, _ in stored)]
         self._words = [self._words[0], *(words for _, words in stored)]
@@ -252,13 +245,12 @@ class LatentGrammarTrainer(TreebankTrainer[LatentGrammarSettings]):
 
 @dataclass
 class _Current:
-    """The state of a round: the grammar, the phase, the next iteration and the log-likelihood."""
+    """The state of a round: the grammar, the phase and the next iteration."""
 
     level: Level
     words: LexiconLevel
     phase: str = PHASES[0]
     iteration: int = 0
-    value: float = -np.inf
 
 
 def _stored(level: Level, words: LexiconLevel) -> dict[str, Any]:

@@ -138,7 +138,7 @@ class SpanGrammarAdapter(TreebankTrainer[SpanGrammarSettings]):
         def grammar_of(fold: int) -> LatentGrammar:
             return self._adapted(single, folds.rest(fold, trees))
 
-        folds.parse(len(folds), grammar_of, grammar, words, trees, self.settings)
+        folds.parse(len(folds), grammar_of, grammar, words, trees, threads=self.settings.threads)
         features = self._origin.features.renumbered(*renumbering_of(self._origin, grammar))
         forests = TrainingForests.joined(folds.parts)
         words = [words[number] for number in forests.numbers.tolist()]

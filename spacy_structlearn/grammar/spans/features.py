@@ -84,6 +84,7 @@ TAG_TEMPLATES: tuple[str, ...] = (
 LENGTHS = (1, 2, 3, 4, 5, 7, 10, 15, 25, 40)
 """The greatest length of each class of lengths but the last."""
 
+EPSILON = 0.1  # constant in the denominator of AdaGrad
 _BIAS, _TAG = "bias", "TAG"
 _ATTRIBUTE = rf"{WORD_ATTRIBUTE}|{_TAG}"
 _SPAN_TERM = re.compile(rf"({_ATTRIBUTE})\[(first|last|before|after)([+-][1-9]\d?)?\]")
@@ -452,7 +453,7 @@ class LinearLearner(LinearScorer):
         return _span_features.current_sums(places, self._table, *self._schedule())
 
     def _schedule(self) -> tuple[Floats, float, float]:
-        return self._rates, self._features.l1_per_sentence, self._features.epsilon
+        return self._rates, self._features.l1_per_sentence, EPSILON
 
 
 def _is_size(buckets: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from ..chart.hypergraph import Floats, Hypergraphs, Mask
 from ..latent.model import LatentGrammar
 from ..treebank.symbols import renumbering
 from .model import SpanGrammar
-from .settings import REPORTS, ForestSettings
+from .settings import REPORTS
 
 
 def conditional_loss(
@@ -85,7 +86,7 @@ def training_forests(
     trees: Sequence[Tree],
     numbers: NDArray[np.int64],
     *,
-    threshold: float | None,
+    threshold: float | None = None,
     threads: int = 1,
     report: Callable[[int, float], None] | None = None,
 ) -> TrainingForests:
@@ -153,8 +154,8 @@ class Folds:
         full: LatentGrammar,
         words: Sequence[Sequence[str]],
         trees: Sequence[Tree],
-        settings: ForestSettings,
         report: Callback | None = None,
+        **options: Any,
     ) -> None:
         """Parse the first folds, unless they are parsed already.
 
@@ -163,18 +164,12 @@ class Folds:
             reports, where the other arguments are described.
         """
         for fold in range(len(self.parts), n_folds):
-            self.parts.append(
-                training_forests(
-                    grammar_of(fold),
-                    full,
-                    words,
-                    trees,
-                    np.arange(*self.bounds[fold : fold + 2]),
-                    threshold=settings.threshold,
-                    threads=settings.threads,
-                    report=None if report is None else partial(report, fold + 1, "forests"),
-                )
+            own = np.arange(*self.bounds[fold : fold + 2])
+            told = None if report is None else partial(report, fold + 1, "forests")
+            part = training_forests(
+                grammar_of(fold), full, words, trees, own, report=told, **options
             )
+            self.parts.append(part)
         self.n_parsed = n_folds
 
     @property

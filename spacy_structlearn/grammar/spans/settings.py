@@ -8,12 +8,9 @@ from typing import Any, ClassVar
 
 from ...learning import settings as core
 from ...learning.settings import Settings, setting
-from ..latent.settings import MAX_GRAMMARS, LatentGrammarSettings
+from ..latent.settings import LatentGrammarSettings
 
 REPORTS = 20  # largest number of reports in an epoch or for the forests of a fold
-PRUNED = "Constituents with a lower posterior are pruned from the training forests. "
-
-
 BASE = (
     "The grammar that parses first, as a block: spacy_structlearn.LatentGrammar or "
     "spacy_structlearn.ConditionalGrammar. None: {}."
@@ -47,9 +44,6 @@ class SpanFeaturesSettings(Settings):
         3e-4, ge=0, help="Strength of the L1 penalty, divided by the number of sentences."
     )
     learn_rate: float = core.learn_rate(0.1, "Learning rate of AdaGrad.")
-    epsilon: float = setting(
-        0.1, gt=0, exposed=False, help="Constant in the denominator of AdaGrad."
-    )
 
     def constraints(self) -> Iterable[tuple[str, str, Any]]:
         yield from super().constraints()
@@ -74,12 +68,6 @@ class ForestSettings(Settings):
         ge=1,
         help="Number of folds. The trees of each are parsed by a grammar trained on the others.",
     )
-    threshold: float | None = setting(
-        None,
-        ge=0,
-        le=1,
-        help=f"{PRUNED}None: the same as in parsing by default, which is best.",
-    )
     seed: int = core.seed()
     threads: int = core.threads()
 
@@ -102,19 +90,6 @@ class SpanGrammarSettings(ForestSettings, SpanFeaturesSettings):
     # Weaker ones were not clearly better on other trees of six domains, but chosen by mistake.
     strengths: ClassVar[tuple[float, ...]] = (1.0, 4.0)
 
-    weight: float = setting(
-        1.0, ge=0, le=1000, help="Weight of the grammar's score of a tree, log P(tree | words)."
-    )
-    fit_weight: bool = setting(True, help="Whether to train `weight`, too.")
-    weight_learn_rate: float = setting(
-        0.01, ge=0, exposed=False, help="Learning rate of AdaGrad for `weight`."
-    )
-    fold_grammars: int = setting(
-        1,
-        ge=1,
-        le=MAX_GRAMMARS,
-        help="Number of grammars that parse each fold, as a product.",
-    )
     max_iterations: int = core.max_iterations(6, ge=0)
     batch_size: int = setting(32, ge=1, help="Number of sentences per update.")
 
@@ -129,8 +104,8 @@ class SpanGrammarSettings(ForestSettings, SpanFeaturesSettings):
 
     @property
     def fold_base(self) -> LatentGrammarSettings:
-        """The settings of the grammars of the folds."""
-        return self.base.part(type(self.base), grammars=self.fold_grammars)
+        """The settings of the grammar of a fold."""
+        return self.base.part(type(self.base), grammars=1)
 
     @property
     def n_reports(self) -> int:

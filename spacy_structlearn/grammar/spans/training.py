@@ -38,6 +38,7 @@ from .model import SpanGrammar
 from .settings import REPORTS, SpanGrammarSettings
 
 WARM_UP = 100  # updates in which the learning rate rises; at most a tenth of all updates
+WEIGHT_LEARN_RATE = 0.01  # of AdaGrad for the weight of the grammar
 MIN_RATE = 0.02  # times the learning rate: its final value
 NEGLIGIBLE = 1e-5  # smaller gradients are set to 0: subnormal numbers take ten times as long
 _POOL = 16  # batches whose sentences are sorted by length together
@@ -70,7 +71,7 @@ def initialize(
 ) -> SpanGrammar:
     """Return the treebank grammar, without scores of spans; `labels`, `previous`: not used."""
     grammar = latent.initialize(settings.base, data)
-    return SpanGrammar(grammar, settings.weight)
+    return SpanGrammar(grammar)
 
 
 def trainer(settings: SpanGrammarSettings, parameters: Any, data: Trees) -> Trainer[Any]:
@@ -122,7 +123,7 @@ class SpanGrammarTrainer(StagedTrainer[SpanGrammarSettings]):
         self._folds = Folds(len(self._trees), self.settings.folds)
         self._forests: TrainingForests | None = None
         self._scorer: LinearLearner | None = None
-        self.weight, self.squares = float(self.settings.weight), 0.0
+        self.weight, self.squares = 1.0, 0.0
         self.batch, self.loss = 0, 0.0
         self.losses: list[float] = []
         self.left_out = 0
@@ -185,8 +186,8 @@ class SpanGrammarTrainer(StagedTrainer[SpanGrammarSettings]):
             self._first,
             self._words,
             self._trees,
-            self.settings,
             self.report,
+            threads=self.settings.threads,
         )
         self.left_out = self._folds.left_out
         if not self.losses:
@@ -226,7 +227,6 @@ class SpanGrammarTrainer(StagedTrainer[SpanGrammarSettings]):
     def _update(self, forests: TrainingForests, chosen: NDArray[np.int64], factor: float) -> None:
         """Take a step towards the trees of some sentences."""
         assert self._scorer is not None
-        settings = self.settings
         graphs, target = forests.select(chosen)
         numbers = forests.numbers[chosen].tolist()
         words = [self._words[number] for number in numbers]
@@ -236,12 +236,11 @@ class SpanGrammarTrainer(StagedTrainer[SpanGrammarSettings]):
         gradient[np.abs(gradient) < NEGLIGIBLE] = 0.0
         gradient /= len(chosen)
         self._scorer.update(places, gradient, factor)
-        if settings.fit_weight:
-            slope = by_weight / len(chosen)
-            self.squares += slope * slope
-            if self.squares:
-                rate = factor * settings.weight_learn_rate / np.sqrt(self.squares)
-                self.weight = max(float(self.weight - rate * slope), 0.0)
+        slope = by_weight / len(chosen)
+        self.squares += slope * slope
+        if self.squares:
+            rate = factor * WEIGHT_LEARN_RATE / np.sqrt(self.squares)
+            self.weight = max(float(self.weight - rate * slope), 0.0)
         self.loss += float(losses.sum())
 
     def _new_scorer(self) -> LinearLearner:

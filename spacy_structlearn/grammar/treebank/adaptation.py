@@ -20,7 +20,13 @@ from numpy.typing import NDArray
 from ...arrays import cumulative, ranges
 from ...words.signatures import SIGNATURES, registered
 from .data import TreebankData
-from .estimation import UNSEEN, number_signatures, signature_chain
+from .estimation import (
+    SIGNATURE_SMOOTHING,
+    UNSEEN,
+    number_signatures,
+    signature_chain,
+    word_smoothing,
+)
 from .lexicon import Backoff, Lexicon, LexiconLevel
 from .settings import LexiconSettings
 from .symbols import substate_columns
@@ -61,15 +67,10 @@ class LexiconAdapter:
         self._tied[self._of_new] = False
         self._word_offsets = cumulative(np.bincount(words, minlength=len(index)))
         # Smoothing of new words.
-        rows = self._number_signatures(settings, data, index, is_new[word], rare[word])
+        rows = self._number_signatures(data, index, is_new[word], rare[word])
         self._rare, self._row_of_pairs = rare[of_pairs], rows[data.pairs[:, 1]]
-        s1 = np.where(
-            counts > settings.frequent, settings.frequent_smoothing, settings.word_smoothing
-        )
-        s1 = s1 * (is_new & smoothed)
-        shrink = counts / np.maximum(
-            counts + s1, 1
-        )  # words that are not in the trees have no count
+        s1 = word_smoothing(counts) * (is_new & smoothed)
+        shrink = counts / np.maximum(counts + s1, 1)  # old words may have no count
         self._shrink = shrink[of_pairs]
         self._backoff_weights = np.append(old.backoff_weights, (s1 * shrink)[n_old:] / share)
         self._backoff_rows = np.empty(len(index), dtype=np.int32)
@@ -77,11 +78,10 @@ class LexiconAdapter:
         order = np.argsort(~data.initial, kind="stable")
         self._backoff_rows[word[order]] = rows[order]
         self._backoff_rows[:n_old] = self._moved(old.backoff_rows)
-        self._count_signatures(settings, data.pair_counts, share)
+        self._count_signatures(data.pair_counts, share)
 
     def _number_signatures(
         self,
-        settings: LexiconSettings,
         data: TreebankData,
         index: dict[str, int],
         is_new: NDArray[np.bool_],
@@ -94,7 +94,7 @@ class LexiconAdapter:
         chains: dict[int, tuple[str, ...]] = {}
         above: list[str | None] = []
         for form in np.flatnonzero(is_new).tolist():
-            chains[form] = signature_chain(function, settings, data, form, index)
+            chains[form] = signature_chain(function, data, form, index)
             if rare[form]:
                 above += number_signatures(numbers, chains[form])
         self._signatures = tuple(numbers)
@@ -110,11 +110,9 @@ class LexiconAdapter:
         """Renumber rows: that of U is the last one."""
         return np.where(rows == len(self._old.signatures), len(self._signatures), rows)
 
-    def _count_signatures(
-        self, settings: LexiconSettings, pair_counts: NDArray[np.int64], share: float
-    ) -> None:
+    def _count_signatures(self, pair_counts: NDArray[np.int64], share: float) -> None:
         """Add the counts of rare new words to those of their signatures."""
-        weights, s0 = self._old.backoff.weights, settings.signature_smoothing
+        weights, s0 = self._old.backoff.weights, SIGNATURE_SMOOTHING
         n, n_new = len(self._signatures), len(self._signatures) - len(weights)
         prior = np.ones(n + 1)
         if self._smoothed:
@@ -124,20 +122,11 @@ class LexiconAdapter:
             prior = np.concatenate([share * s0 / weights, np.full(n_new, s0), [share * of_unknown]])
         rare = self._rare
         self._backoff = Backoff(self._parents, np.zeros(n, dtype=np.float32))
-        seen = self._add_up(self._row_of_pairs[rare], pair_counts[rare], 1)[:, 0]
+        seen = self._backoff.add_up(self._row_of_pairs[rare], pair_counts[rare], 1)[:, 0]
         self._row_factors = prior / (prior + seen)
         self._row_shares = share / (prior + seen)
         weights = self._row_factors[:-1] * np.append(weights, np.ones(n_new))
         self._backoff = Backoff(self._parents, weights.astype(np.float32))
-
-    def _add_up(
-        self, cells: NDArray[np.int64], counts: NDArray[np.floating], width: int
-    ) -> NDArray[np.float64]:
-        """Counts of each signature and, last, of all: float64 (n_signatures + 1, width)."""
-        size = (len(self._signatures) + 1) * width
-        rows = np.bincount(cells, counts, size).astype(np.float64).reshape(-1, width)
-        self._backoff.add_up(rows)
-        return rows
 
     def lexicon(self, learned: Sequence[Learned]) -> Lexicon:
         """The lexicon with what was learned in each level."""
@@ -184,7 +173,7 @@ class LexiconAdapter:
         columns = substate_columns(self._pairs[:, 0], substates)[1]
         rare = np.repeat(self._rare, of_new)
         cells = np.repeat(self._row_of_pairs, of_new) * width + columns
-        rows = self._row_shares[:, None] * self._add_up(cells[rare], added[rare], width)
+        rows = self._row_shares[:, None] * self._backoff.add_up(cells[rare], added[rare], width)
         old_rows = np.append(np.arange(len(old.signatures)), len(rows) - 1)
         rows[old_rows] += self._row_factors[old_rows, None] * old.levels[k].rows * factor
         if not self._smoothed:

@@ -19,6 +19,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -32,18 +33,21 @@ from .settings import LexiconSettings
 from .symbols import substate_columns
 
 UNSEEN = 0.001  # simple lexicon: probability of an unseen signature under every tag
+# s1, and the same for words that occur more often than FREQUENT.
+WORD_SMOOTHING, FREQUENT_SMOOTHING, FREQUENT = 0.1, 1e-4, 100
+SIGNATURE_SMOOTHING = 0.5  # s0
+
+
+def word_smoothing(counts: NDArray[Any]) -> NDArray[np.float64]:
+    """s1 of words that occur so often."""
+    return np.where(counts > FREQUENT, FREQUENT_SMOOTHING, WORD_SMOOTHING)
 
 
 def signature_chain(
-    function: Signature,
-    settings: LexiconSettings,
-    data: TreebankData,
-    form: int,
-    known: dict[str, int],
+    function: Signature, data: TreebankData, form: int, known: dict[str, int]
 ) -> tuple[str, ...]:
-    """The signatures of a form, from fine to coarse: only the first unless `hierarchical`."""
-    chain = dict.fromkeys(function(data.forms[form], bool(data.initial[form]), known))
-    return tuple(chain) if settings.hierarchical else tuple(chain)[:1]
+    """The signatures of a form, from fine to coarse."""
+    return tuple(dict.fromkeys(function(data.forms[form], bool(data.initial[form]), known)))
 
 
 def number_signatures(numbers: dict[str, int], chain: Sequence[str]) -> list[str | None]:
@@ -74,27 +78,25 @@ class LexiconLearner:
         counts = np.bincount(word, weights=data.pair_counts, minlength=len(texts)).astype(np.int64)
         self._smoothed = settings.lexicon == "smoothed"
         known = np.ones(len(texts), np.bool_) if self._smoothed else counts >= settings.rare_below
-        self.words = tuple(
-            text for text, is_known in zip(texts, known.tolist(), strict=True) if is_known
-        )
+        self.words = tuple(compress(texts, known))
         self._index = {text: i for i, text in enumerate(self.words)}
-        self._number_signatures(data, (counts < settings.rare_below)[word])
+        self._rare = (counts < settings.rare_below)[word]
+        self._number_signatures(data)
         self._last: _PairLayout | None = None
         self._number_pairs(data, (np.cumsum(known) - 1)[word], known[word], counts[known])
 
-    def _number_signatures(self, data: TreebankData, rare: NDArray[np.bool_]) -> None:
+    def _number_signatures(self, data: TreebankData) -> None:
         """Number the signatures of rare words; each row is smoothed with that of its parent."""
-        settings = self.settings
-        function = SIGNATURES.get(settings.signature)
+        function, rare = SIGNATURES.get(self.settings.signature), self._rare
         rows: dict[str, int] = {}
         parents: list[str | None] = []
         of_form = np.full(len(data.forms), -1, dtype=np.int64)
         for form in np.unique(data.pairs[rare, 1]).tolist():
-            chain = signature_chain(function, settings, data, form, self._index)
+            chain = signature_chain(function, data, form, self._index)
             parents += number_signatures(rows, chain)
             of_form[form] = rows[chain[0]] if chain else -1
         backoff = np.full(len(self.words), -1)
-        if settings.word_backoff == "signature" and self._smoothed:
+        if self.settings.word_backoff == "signature" and self._smoothed:
             # The signature is that of the word within sentences, if it was ever seen there.
             later = dict(sorted(zip(data.forms, data.initial.tolist(), strict=True), reverse=True))
             for i, text in enumerate(self.words):
@@ -103,14 +105,13 @@ class LexiconLearner:
         self.signatures = tuple(rows)
         n = len(rows)
         of_parent = np.array([n if p is None else rows[p] for p in parents], dtype=np.int32)
-        self._rare = rare
-        form_rows = np.where(of_form < 0, n, of_form)
-        self._pair_rows = form_rows[data.pairs[:, 1]]
-        self._backoff_of_rows = Backoff(of_parent, np.zeros(n, dtype=np.float32))
-        seen = self._add_up(self._pair_rows[rare], data.pair_counts[rare], 1)[:n, 0]
-        s0 = settings.signature_smoothing if self._smoothed else 0.0
-        self._seen = seen[:, None] + s0
-        self._backoff_of_rows = Backoff(of_parent, (s0 / (seen + s0)).astype(np.float32))
+        self._pair_rows = np.where(of_form < 0, n, of_form)[data.pairs[:, 1]]
+        unsmoothed = Backoff(of_parent, np.zeros(n, dtype=np.float32))
+        seen = unsmoothed.add_up(self._pair_rows[rare], data.pair_counts[rare], 1)[:n]
+        s0 = SIGNATURE_SMOOTHING if self._smoothed else 0.0
+        self._seen = seen + s0
+        weights = (s0 / self._seen[:, 0]).astype(np.float32)
+        self._backoff_of_rows = Backoff(of_parent, weights)
         self._backoff_rows = np.where(backoff < 0, n, backoff).astype(np.int32)
 
     def _number_pairs(
@@ -121,37 +122,30 @@ class LexiconLearner:
         counts: NDArray[np.int64],
     ) -> None:
         """Number the pairs of a known word and a tag, whether or not the word begins a sentence."""
-        settings = self.settings
-        keys = word[known] * max(self.n_tags, 1) + data.pairs[known, 0]
-        distinct, inverse = np.unique(keys, return_inverse=True)
+        keys = word[known] * self.n_tags + data.pairs[known, 0]
+        distinct, self._known_as = np.unique(keys, return_inverse=True)
         self._known = known
-        self._known_as = inverse
-        words = distinct // max(self.n_tags, 1)
-        self._tags = (distinct % max(self.n_tags, 1)).astype(np.int32)
+        words, tags = np.divmod(distinct, self.n_tags)
+        self._pair_words, self._tags = words, tags.astype(np.int32)
         self._word_offsets = cumulative(np.bincount(words, minlength=len(counts)))
-        s1 = np.where(
-            counts > settings.frequent, settings.frequent_smoothing, settings.word_smoothing
-        )
-        shrink = counts / (counts + s1) if self._smoothed else np.ones(len(counts))
-        self._backoff = (s1 * shrink if self._smoothed else np.zeros(len(counts))).astype(
-            np.float32
-        )
+        s1 = word_smoothing(counts) * self._smoothed
+        shrink = counts / (counts + s1)
+        self._backoff = (s1 * shrink).astype(np.float32)
         self._shrink = shrink[words]
-        pair_counts = np.bincount(inverse, weights=data.pair_counts[known], minlength=len(distinct))
-        tied = np.zeros(len(distinct), dtype=np.bool_)
-        if self._smoothed and settings.tie_rare:
-            tied = (counts < settings.rare_below - 1)[words]
+        pair_counts = np.bincount(self._known_as, data.pair_counts[known], len(distinct))
+        tied = (counts < self.settings.rare_below - 1)[words] & self._smoothed
         # P(T | S), which does not depend on substates.
         cells = self._pair_rows * self.n_tags + data.pairs[:, 0]
-        rows = self._add_up(cells[self._rare], data.pair_counts[self._rare], self.n_tags)
+        rows = self._backoff_of_rows.add_up(
+            cells[self._rare], data.pair_counts[self._rare], self.n_tags
+        )
         total = np.bincount(data.pairs[:, 0], data.pair_counts, self.n_tags)
-        self._judge(rows, total)
+        self._normalize(rows, total)
         share = self._backoff_of_rows.expand(rows)[self._backoff_rows[words], self._tags]
         tied &= share > 0
         weights = np.divide(self._shrink * pair_counts, share, where=tied, out=np.zeros(len(share)))
         self._weights = weights.astype(np.float32)
         self._own = ~tied
-        self._pair_words = words
 
     def fit(
         self,
@@ -171,15 +165,15 @@ class LexiconLearner:
         width = layout.width
         total = np.bincount(layout.column, weights=counts, minlength=width)
         inverse = np.divide(1.0, total, out=np.zeros(width), where=total > 1e-20)
-        rows = self._add_up(layout.rare_cell, counts[layout.rare], width)
-        pairs = np.bincount(
-            layout.known_as, weights=counts[layout.known], minlength=len(layout.pair_column)
+        rows = self._backoff_of_rows.add_up(layout.rare_cell, counts[layout.rare], width)
+        known = counts[layout.known]
+        sums = np.bincount(layout.known_as, known, len(layout.pair_column))
+        pairs: NDArray[np.float64] = sums * (
+            np.repeat(self._shrink, layout.pair_sizes) * inverse[layout.pair_column]
         )
-        # bincount returns integers if there are no pairs.
-        pairs = pairs * (np.repeat(self._shrink, layout.pair_sizes) * inverse[layout.pair_column])
         own = pairs[layout.own]
         if self._smoothed:
-            self._judge(rows, total)
+            self._normalize(rows, total)
         rows *= inverse
         if not self._smoothed:
             # Signatures are words like any others, and the row of U is constant.
@@ -190,17 +184,7 @@ class LexiconLearner:
             rows = _smooth(rows, branches, smoothing)
         return LexiconLevel(*(a.astype(np.float32) for a in (own, rows)))
 
-    def _add_up(
-        self, cells: NDArray[np.integer], counts: NDArray[Any], width: int
-    ) -> NDArray[np.float64]:
-        """c_U, (n_signatures + 1, width), of each signature and, last, of all rare words."""
-        size = (len(self.signatures) + 1) * width
-        flat = np.bincount(cells, weights=counts, minlength=size)
-        rows = flat.astype(np.float64, copy=False).reshape(-1, width)  # integers without cells
-        self._backoff_of_rows.add_up(rows)
-        return rows
-
-    def _judge(self, rows: NDArray[np.float64], total: NDArray[Any]) -> None:
+    def _normalize(self, rows: NDArray[np.float64], total: NDArray[Any]) -> None:
         """Normalize c_U in place to own parts of P(T_x | S), or to `total` if no word is rare."""
         unknown = rows[-1] if rows[-1].any() else total
         rows[-1] = unknown / unknown.sum()

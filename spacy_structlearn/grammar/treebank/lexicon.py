@@ -7,7 +7,7 @@ class of the chain that occurred in training is used; after the last one comes U
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
@@ -15,13 +15,23 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...arrays import cumulative
+from ...arrays import cumulative, ranges
 from ...learning.stored import same
 from ...words.signatures import NORMALIZATIONS, SIGNATURES, registered
-from ._lexicon import word_scores
+from .storage import sparse, unpack
 from .symbols import substate_columns
 
 _CACHE_SIZE = 100_000
+# The types of the stored arrays.
+_STORED = {
+    "word_pairs": np.uint16,
+    "pair_tags": np.uint16,
+    "pair_weights": np.float32,
+    "backoff_weights": np.float32,
+    "backoff_rows": np.int32,
+    "row_parents": np.int32,
+    "row_weights": np.float32,
+}
 
 Floats = TypeVar("Floats", NDArray[np.float32], NDArray[np.float64])
 
@@ -54,10 +64,7 @@ class Backoff:
         self.parents = parents
         self.weights = weights
         depth = np.zeros(n + 1, dtype=np.int64)
-        while True:
-            deeper = np.append(depth[parents] + 1, 0)
-            if np.array_equal(deeper, depth):
-                break
+        while not np.array_equal(deeper := np.append(depth[parents] + 1, 0), depth):
             if deeper.max() > n:
                 raise ValueError("signatures are smoothed in a cycle")
             depth = deeper
@@ -78,10 +85,18 @@ class Backoff:
             whole[level] += self.weights[level, None] * whole[self.parents[level]]
         return whole
 
-    def add_up(self, rows: NDArray[np.float64]) -> None:
-        """Add each row to that of its parent, from fine to coarse."""
+    def add_up(
+        self, cells: NDArray[np.integer], counts: NDArray[Any], width: int
+    ) -> NDArray[np.float64]:
+        """Counts in each row and, last, in that of U: float64 (n + 1, width).
+
+        Those of a row are also in that of its parent. cells: the places of the counts.
+        """
+        flat = np.bincount(cells, counts, (len(self.parents) + 1) * width)
+        rows = flat.astype(np.float64, copy=False).reshape(-1, width)  # integers without cells
         for level in reversed(self.by_depth):
             np.add.at(rows, self.parents[level], rows[level])
+        return rows
 
 
 @dataclass(eq=False, repr=False)
@@ -132,11 +147,9 @@ class Lexicon:
     @classmethod
     def empty(cls) -> Lexicon:
         """A lexicon without words."""
-        none = np.empty(0, np.int32)
-        weights = np.empty(0, np.float32)
-        start = np.zeros(1, np.int64)
-        backoff = Backoff(none, weights)
-        return cls((), start, none, weights, weights, none, (), backoff, "shape", "", [], [])
+        none, weights = np.empty(0, np.int32), np.empty(0, np.float32)
+        arrays = (np.zeros(1, np.int64), none, weights, weights, none)
+        return cls((), *arrays, (), Backoff(none, weights), "shape", "", [], [])
 
     @cached_property
     def index(self) -> dict[str, int]:
@@ -161,15 +174,23 @@ class Lexicon:
             ids[i] = number
         return ids
 
-    def scores(self, level: int, ids: NDArray[np.int32]) -> NDArray[np.float32]:
-        """P(word | T_x), float32 (n, X), for ids from `encode`; X as in `LexiconLevel`."""
-        return word_scores(
-            np.ascontiguousarray(ids, np.int32),
-            self._rows_of(level),
-            self.backoff_rows,
-            self.backoff_weights,
-            *self.entries(level),
-        )
+    def scores(self, level: int, ids: NDArray[np.integer]) -> NDArray[np.float32]:
+        """P(word | T_x), float32 (n, X), for ids from `encode`; X as in `LexiconLevel`.
+
+        Raises ValueError for other ids.
+        """
+        n_words = len(self.words)
+        if len(ids) and not 0 <= ids.min() <= ids.max() <= n_words + len(self.signatures):
+            raise ValueError("there is no such word")
+        known = np.flatnonzero(ids < n_words)
+        words, rows, weights = ids[known], ids - n_words, np.ones(len(ids), np.float32)
+        rows[known], weights[known] = self.backoff_rows[words], self.backoff_weights[words]
+        scores = self._rows_of(level)[rows] * weights[:, None]
+        offsets, columns, values = self.entries(level)
+        sizes = offsets[words + 1] - offsets[words]
+        places = ranges(offsets[words], sizes)
+        scores[np.repeat(known, sizes), columns[places]] += values[places]
+        return scores
 
     def _look_up(self, word: str, initial: bool, before: int) -> int:
         spellings = self._normalize(word, before) if self._normalize is not None else ()
@@ -184,7 +205,6 @@ class Lexicon:
         return number
 
     def _rows_of(self, level: int) -> NDArray[np.float32]:
-        """The expanded rows of signatures, made on first use."""
         if level not in self._whole:
             self._whole[level] = self.backoff.expand(self.levels[level].rows)
         return self._whole[level]
@@ -206,10 +226,10 @@ class Lexicon:
         n_pairs = np.diff(self.word_offsets)
         pairs_stay = np.repeat(stay, n_pairs)
         own = self.pair_weights == 0  # the pairs that have a vector in each level
-        levels = []
-        for level, substates in zip(self.levels, self.tag_substates, strict=True):
-            sizes = substates[self.pair_tags[own]]
-            levels.append(LexiconLevel(level.own[np.repeat(pairs_stay[own], sizes)], level.rows))
+        levels = [
+            level._replace(own=level.own[np.repeat(pairs_stay[own], sizes[self.pair_tags[own]])])
+            for level, sizes in zip(self.levels, self.tag_substates, strict=True)
+        ]
         return replace(
             self,
             words=[word for word in self.words if word not in words],
@@ -221,8 +241,8 @@ class Lexicon:
             levels=levels,
         )
 
-    def to_fields(self, sparse: Callable[[NDArray[np.float32]], Any]) -> dict[str, Any]:
-        """The fields to store; `sparse` packs the probabilities of a level."""
+    def to_fields(self, storage: str) -> dict[str, Any]:
+        """The fields to store."""
         return {
             "words": self.words,
             "word_pairs": np.diff(self.word_offsets).astype(np.uint16),
@@ -236,45 +256,29 @@ class Lexicon:
             "signature": self.signature,
             "normalization": self.normalization,
             "levels": [
-                {name: sparse(getattr(level, name)) for name in ("own", "rows")}
+                {name: sparse(values, storage) for name, values in level._asdict().items()}
                 for level in self.levels
             ],
         }
 
     @classmethod
     def from_fields(
-        cls,
-        fields: dict[str, Any],
-        tag_substates: Sequence[NDArray[np.int32]],
-        dense: Callable[[dict[str, Any], int], NDArray[np.float32]],
+        cls, fields: dict[str, Any], tag_substates: Sequence[NDArray[np.int32]]
     ) -> Lexicon:
         """The lexicon of these fields. Raises an error in `serialization.DAMAGE` if damaged."""
         words, signatures = fields["words"], fields["signatures"]
         if not all(isinstance(text, str) for text in [*words, *signatures]):
             raise TypeError("a word or signature is not a string")
-        for name, dtype in (
-            ("word_pairs", np.uint16),
-            ("pair_tags", np.uint16),
-            ("pair_weights", np.float32),
-            ("backoff_weights", np.float32),
-            ("backoff_rows", np.int32),
-            ("row_parents", np.int32),
-            ("row_weights", np.float32),
-        ):
+        for name, dtype in _STORED.items():
             if fields[name].dtype != dtype:
                 raise TypeError(f"{name} of the wrong type")
-        tags = fields["pair_tags"].astype(np.int32)
-        weights = fields["pair_weights"]
-        levels = []
+        tags, weights = fields["pair_tags"].astype(np.int32), fields["pair_weights"]
+        levels, n_rows = [], len(signatures) + 1
         for stored, substates in zip(fields["levels"], tag_substates, strict=True):
-            width = int(substates.sum())
-            n_rows = len(signatures) + 1
-            levels.append(
-                LexiconLevel(
-                    dense(stored["own"], int(substates[tags[weights == 0]].sum())),
-                    dense(stored["rows"], n_rows * width).reshape(n_rows, width),
-                )
-            )
+            size = n_rows * int(substates.sum())
+            rows = unpack(stored["rows"], size).dense(size).reshape(n_rows, -1)
+            size = int(substates[tags[weights == 0]].sum())
+            levels.append(LexiconLevel(unpack(stored["own"], size).dense(size), rows))
         return cls(
             words,
             cumulative(fields["word_pairs"]),
@@ -292,11 +296,11 @@ class Lexicon:
 
     def problem(self, tag_substates: Sequence[NDArray[np.int32]]) -> str | None:
         """Why this is not a lexicon for a grammar with these substates, or None."""
-        n, n_pairs = len(self.words), len(self.pair_tags)
+        n, n_pairs, n_rows = len(self.words), len(self.pair_tags), len(self.signatures) + 1
         arrays = (self.word_offsets, self.backoff_weights, self.backoff_rows)
-        if len(self.backoff.parents) != len(self.signatures):
+        if len(self.backoff.parents) != n_rows - 1:
             return "the signatures and their rows do not agree"
-        if len(self.index) != n or len(self._rows) != len(self.signatures):
+        if len(self.index) != n or len(self._rows) != n_rows - 1:
             return "a word or signature occurs twice"
         if [a.shape for a in arrays] != [(n + 1,), (n,), (n,)]:
             return "the arrays of the lexicon do not fit its words"
@@ -304,22 +308,19 @@ class Lexicon:
             return "the pairs of words are out of order"
         if int(self.word_offsets[-1]) != n_pairs or self.pair_weights.shape != (n_pairs,):
             return "some pairs of words are missing"
-        if n and not 0 <= self.backoff_rows.min() <= self.backoff_rows.max() <= len(
-            self.signatures
-        ):
+        if n and not 0 <= self.backoff_rows.min() <= self.backoff_rows.max() < n_rows:
             return "a word backs off to an unknown row"
         if len(self.levels) != len(tag_substates):
             return f"{len(self.levels)} levels of the lexicon, {len(tag_substates)} of the rules"
-        weights = [self.pair_weights, self.backoff_weights, self.backoff.weights]
         if n_pairs and (self.pair_tags.min() < 0 or self.pair_tags.max() >= len(tag_substates[0])):
             return "a word has an unknown tag"
+        weights = [self.pair_weights, self.backoff_weights, self.backoff.weights]
         own = self.pair_tags[self.pair_weights == 0]
-        for i, (level, expected, substates) in enumerate(
-            zip(self.levels, self.tag_substates, tag_substates, strict=True)
-        ):
+        for i, (level, substates) in enumerate(zip(self.levels, tag_substates, strict=True)):
             width = int(substates.sum())
-            shapes = [(int(substates[own].sum()),), (len(self.signatures) + 1, width)]
-            if not np.array_equal(expected, substates) or [a.shape for a in level] != shapes:
+            shapes = [(int(substates[own].sum()),), (n_rows, width)]
+            fits = np.array_equal(self.tag_substates[i], substates)
+            if not fits or [a.shape for a in level] != shapes:
                 return "the substates of tags are not those of the grammar"
             weights += level
             if width and not (self._rows_of(i).max(axis=1) > 0).all():
@@ -329,10 +330,8 @@ class Lexicon:
         return None
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Lexicon)
-            and self.same_words(other)
-            and same(self.levels, other.levels)
+        return isinstance(other, Lexicon) and (
+            self.same_words(other) and same(self.levels, other.levels)
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -341,3 +340,35 @@ class Lexicon:
         """Whether everything but the levels is equal."""
         names = [field.name for field in fields(self)[:-2]]
         return all(same(getattr(self, name), getattr(other, name)) for name in names)
+
+
+def prefer_tags(
+    scores: NDArray[np.float32],
+    substates: NDArray[np.int32],
+    shares: NDArray[np.float64],
+    weight: float,
+) -> None:
+    """Raise the scores of words with their tags, in place.
+
+    scores: float32 (n, X). substates: of each tag. shares: of the weight, see `tag_shares`, float64
+    (n, tags). weight: in nats; with infinity only the tag with the largest share is left.
+
+    Raises ValueError for other shapes.
+    """
+    if shares.shape != (len(scores), len(substates)) or substates.sum() != scores.shape[1]:
+        raise ValueError("there must be a share for each word and tag")
+    if not scores.size:
+        return
+    seen = np.maximum.reduceat(scores, cumulative(substates)[:-1], axis=1) > 0
+    if np.isinf(weight):
+        given = shares.any(axis=1, keepdims=True)
+        own = np.arange(len(substates)) == shares.argmax(axis=1)[:, None]
+        # A word that was never seen with its tag is as likely under each of its substates.
+        scores[(given & ~(seen & own).any(axis=1, keepdims=True))[:, 0]] = 1
+        factors = own | ~given
+    else:
+        # The scale of a row does not matter: the others are lowered, so nothing overflows. A word
+        # that was never seen with its tags stays as it is, so it does not vanish.
+        best = np.where(seen, shares, 0.0).max(axis=1, keepdims=True)
+        factors = np.exp(weight * np.minimum(shares - best, 0.0))
+    scores *= np.repeat(factors.astype(np.float32), substates, axis=1)

@@ -40,25 +40,6 @@ class LexiconSettings(Settings):
         help="Words seen less often in training are rare; unknown words are treated like them. "
         "None: 21 for a smoothed lexicon, 6 for a simple one.",
     )
-    tie_rare: bool = setting(
-        True, exposed=False, help="Rare words share one distribution over substates."
-    )
-    word_smoothing: float = setting(
-        0.1, ge=0, exposed=False, help="Pseudocount of unknown words added to each word."
-    )
-    frequent_smoothing: float = setting(
-        1e-4, ge=0, exposed=False, help="The same, for words seen more often than `frequent`."
-    )
-    frequent: int = setting(
-        100, ge=0, exposed=False, help="Words seen more often use `frequent_smoothing`."
-    )
-    signature_smoothing: float = setting(
-        0.5, gt=0, exposed=False, help="Pseudocount added to each signature."
-    )
-    hierarchical: bool = setting(
-        True,
-        help="Smooth each signature with the next coarser one instead of all unknown words.",
-    )
     word_backoff: str = setting(
         "unknown",
         choices=("unknown", "signature"),

@@ -12,11 +12,8 @@ from numpy.typing import NDArray
 
 from ...errors import StructlearnError
 
-STORAGES = ("float32", "float16", "log8")
-_LOG8_STEP = 0.08  # nats between two codes
-_LOG8_LAST = 255  # code of exp(-0.08 * 255) = 1.4e-9 and below
+STORAGES = ("float32", "float16")
 _LARGEST_LOG = float(np.log(np.finfo(np.float32).max)) - 1e-6
-_MIN_SHIFT = -round(_LARGEST_LOG / _LOG8_STEP)
 
 
 class Entries(NamedTuple):
@@ -31,6 +28,12 @@ class Entries(NamedTuple):
         places = np.flatnonzero(vector)
         return cls(places, vector[places])
 
+    def dense(self, size: int) -> NDArray[np.float32]:
+        """The vector, float32 (size)."""
+        full = np.zeros(size, dtype=np.float32)
+        full[self.places] = self.values
+        return full
+
 
 def check_storage(storage: str) -> None:
     """Raises StructlearnError for an unknown storage."""
@@ -39,16 +42,14 @@ def check_storage(storage: str) -> None:
 
 
 def sparse(values: NDArray[np.float32], storage: str) -> dict[str, Any]:
-    """Pack a vector: its nonzero entries, and their positions in the fewest bytes."""
-    values = values.reshape(-1)
-    return pack(Entries.of(values), len(values), storage)
+    """Pack an array: its nonzero entries, and their positions in the fewest bytes."""
+    return pack(Entries.of(values.reshape(-1)), values.size, storage)
 
 
 def pack(entries: Entries, size: int, storage: str) -> dict[str, Any]:
     """Return the fields of a file for the entries of a sparse array of `size` values."""
     places = entries.places
-    codes, shift = _encoded(entries.values, storage)
-    fields: dict[str, Any] = {"values": codes, **({"shift": shift} if shift else {})}
+    fields: dict[str, Any] = {"values": _encoded(entries.values, storage)}
     gaps = np.diff(places, prepend=-1) - 1
     narrow = not len(gaps) or gaps.max() < 256
     if 8 * len(places) * (1 if narrow else 2) < size and (narrow or gaps.max() < 65536):
@@ -58,31 +59,6 @@ def pack(entries: Entries, size: int, storage: str) -> dict[str, Any]:
         mask[places] = True
         fields["mask"] = np.packbits(mask, bitorder="little")
     return fields
-
-
-def dense(fields: dict[str, Any], size: int) -> NDArray[np.float32]:
-    """The vector, float32 (size), that `sparse` packed. Raises ValueError for damaged fields."""
-    places, values = unpack(fields, size)
-    full = np.zeros(size, dtype=np.float32)
-    full[places] = values
-    return full
-
-
-def signed(entries: Entries, size: int, storage: str) -> dict[str, Any]:
-    """Pack a vector of this size with signs: its magnitudes as `sparse` does, and the signs."""
-    magnitudes = entries._replace(values=np.abs(entries.values, dtype=np.float32))
-    negative = np.packbits(entries.values < 0, bitorder="little")
-    return {"magnitudes": pack(magnitudes, size, storage), "negative": negative}
-
-
-def from_signed(fields: dict[str, Any], size: int) -> Entries:
-    """The values that `signed` packed. Raises ValueError for damaged fields."""
-    places, values = Entries.of(dense(fields["magnitudes"], size))
-    negative = fields["negative"]
-    if negative.dtype != np.uint8 or negative.shape != ((len(places) + 7) // 8,):
-        raise ValueError("signs that do not fit the weights")
-    signs = np.unpackbits(negative, count=len(places), bitorder="little")
-    return Entries(places, np.where(signs, -values, values))
 
 
 def unpack(fields: dict[str, Any], size: int) -> Entries:
@@ -100,46 +76,45 @@ def unpack(fields: dict[str, Any], size: int) -> Entries:
         places = np.flatnonzero(np.unpackbits(mask, count=size, bitorder="little"))
     if stored.shape != places.shape or (len(places) and places[-1] >= size):
         raise ValueError("values that do not fit their places")
-    return Entries(places, _decoded(stored, fields.get("shift", 0)))
+    return Entries(places, _decoded(stored))
 
 
-def _encoded(values: NDArray[np.float32], storage: str) -> tuple[NDArray, int]:
-    """Encode positive values; all storages but float32 use negative logarithms.
-
-    Returns the codes and a shift to add to them: 0 or, for "log8" with values above 1, the least
-    code. The codes of "log8" are uint8, or uint16 if there are too many.
-    """
-    if storage == "float32":
-        return values, 0
-    logs = -np.log(values.astype(np.float64))
-    if storage == "float16":
-        return logs.astype(np.float16), 0
-    codes = np.minimum(np.rint(logs / _LOG8_STEP), _LOG8_LAST).astype(np.int64)
-    shift = min(int(codes.min(initial=0)), 0)
-    codes -= shift
-    return codes.astype(np.uint8 if codes.max(initial=0) <= _LOG8_LAST else np.uint16), shift
+def signed(entries: Entries, size: int, storage: str) -> dict[str, Any]:
+    """Pack a vector of this size with signs: its magnitudes as `sparse` does, and the signs."""
+    magnitudes = entries._replace(values=np.abs(entries.values, dtype=np.float32))
+    negative = np.packbits(entries.values < 0, bitorder="little")
+    return {"magnitudes": pack(magnitudes, size, storage), "negative": negative}
 
 
-def _decoded(stored: NDArray, shift: int) -> NDArray[np.float32]:
-    """Decode what `_encoded` returned. Raises ValueError for anything else."""
-    sound = type(shift) is int and _MIN_SHIFT <= shift <= 0
-    if not sound or (shift and stored.dtype.kind != "u"):
-        raise ValueError("weights with a wrong shift")
-    if stored.dtype == np.float32:
-        return stored
-    if stored.dtype == np.float16:
-        logs = stored.astype(np.float64)
-    elif stored.dtype == np.uint8 or (stored.dtype == np.uint16 and shift):
-        logs = _LOG8_STEP * (stored.astype(np.float64) + shift)
-    else:
-        raise ValueError("probabilities of the wrong type")
-    # Rounding to float16 may exceed the logarithm of the largest float32.
-    return np.exp(np.minimum(-logs, _LARGEST_LOG)).astype(np.float32)
+def from_signed(fields: dict[str, Any], size: int) -> Entries:
+    """The values that `signed` packed. Raises ValueError for damaged fields."""
+    places, values = Entries.of(unpack(fields["magnitudes"], size).dense(size))
+    negative = fields["negative"]
+    if negative.dtype != np.uint8 or negative.shape != ((len(places) + 7) // 8,):
+        raise ValueError("signs that do not fit the weights")
+    signs = np.unpackbits(negative, count=len(places), bitorder="little")
+    return Entries(places, np.where(signs, -values, values))
 
 
 def rounded(values: NDArray[np.float32], storage: str) -> NDArray[np.float32]:
     """Return the values as they are after being stored and read."""
     rounded = np.zeros_like(values)
     nonzero = values != 0
-    rounded[nonzero] = _decoded(*_encoded(values[nonzero], storage))
+    rounded[nonzero] = _decoded(_encoded(values[nonzero], storage))
     return rounded
+
+
+def _encoded(values: NDArray[np.float32], storage: str) -> NDArray[Any]:
+    """Encode positive values: as they are, or as their negative logarithms."""
+    if storage == "float32":
+        return values
+    return (-np.log(values.astype(np.float64))).astype(np.float16)
+
+
+def _decoded(stored: NDArray[Any]) -> NDArray[np.float32]:
+    if stored.dtype == np.float32:
+        return stored
+    if stored.dtype != np.float16:
+        raise ValueError("probabilities of the wrong type")
+    # Rounding to float16 may exceed the logarithm of the largest float32.
+    return np.exp(np.minimum(-stored.astype(np.float64), _LARGEST_LOG)).astype(np.float32)

@@ -67,10 +67,6 @@ def test_merging_takes_back_its_share_of_the_splits():
     assert (grammar.levels[1].substates == 1).all()
 
 
-def test_a_tolerance_ends_a_phase_early():
-    assert len(calls_of(rounds=1, tolerance=0.5)) == 6
-
-
 def test_ancestors_are_the_tree_of_splits():
     grammar = learn(treebanks.sample(), rounds=3)
     for before, after in zip(grammar.levels[:-1], grammar.levels[1:], strict=True):

@@ -40,7 +40,7 @@ FEATURES = SpanFeaturesSettings(
 
 def settings(**changes):
     changes = {"folds": 3, "max_iterations": 3, "batch_size": 8, **changes}
-    return FEATURES.part(SpanGrammarSettings, **{"grammar": SHORT, "fit_weight": False, **changes})
+    return FEATURES.part(SpanGrammarSettings, **{"grammar": SHORT, **changes})
 
 
 def run(estimator, data=None):
@@ -191,7 +191,7 @@ def test_the_loss_falls():
 
 def test_data_of_all_kinds():
     trees = list(sample()[:6])
-    estimator = settings(fit_weight=True)
+    estimator = settings()
     expected = learner(estimator).trainer(None, trees).to_bytes()
     for data in ([trees], [tuple(trees[:2]), *trees[2:]]):
         assert learner(estimator).trainer(None, data).to_bytes() == expected

@@ -5,6 +5,7 @@ import pytest
 from grammar import treebanks
 
 from spacy_structlearn.grammar.latent.em import treebank_grammar
+from spacy_structlearn.grammar.treebank import estimation
 from spacy_structlearn.grammar.treebank.adaptation import LexiconAdapter
 from spacy_structlearn.grammar.treebank.data import binarize
 from spacy_structlearn.grammar.treebank.settings import LexiconSettings
@@ -43,16 +44,14 @@ def row(lexicon, word):
     return lexicon.scores(0, lexicon.encode(["。", word]))[1]
 
 
-def test_known_words_have_old_and_new_counts():
-    _, found, tags = adapted(LexiconSettings(word_smoothing=0.0))
+def test_known_words_have_old_and_new_counts(monkeypatch):
+    monkeypatch.setattr(estimation, "WORD_SMOOTHING", 0.0)
+    _, found, tags = adapted(LexiconSettings())
     wanted = dict.fromkeys(tags, 0.0) | {"V": 2 / 5}
     assert dict(zip(tags, row(found, "mita"), strict=True)) == pytest.approx(wanted)
     wanted = dict.fromkeys(tags, 0.0) | {"N": 1 / 6, "V": 1 / 5}
     assert dict(zip(tags, row(found, "naita"), strict=True)) == pytest.approx(wanted)
-
-
-def test_old_counts_count_less():
-    _, found, tags = adapted(LexiconSettings(word_smoothing=0.0), share=0.5)
+    _, found, tags = adapted(LexiconSettings(), share=0.5)
     assert row(found, "mita")[tags.index("V")] == pytest.approx((0.5 + 1) / (1.5 + 2))
 
 

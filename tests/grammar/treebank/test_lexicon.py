@@ -1,36 +1,37 @@
+from collections import Counter
+
 import numpy as np
 import pytest
 from grammar import treebanks
 
 from spacy_structlearn.grammar.latent.em import treebank_grammar
-from spacy_structlearn.grammar.treebank import _lexicon
+from spacy_structlearn.grammar.treebank import estimation
 from spacy_structlearn.grammar.treebank.data import binarize
 from spacy_structlearn.grammar.treebank.estimation import UNSEEN, LexiconLearner
+from spacy_structlearn.grammar.treebank.lexicon import prefer_tags
 from spacy_structlearn.grammar.treebank.settings import LexiconSettings
 from spacy_structlearn.words.signatures import english_signature
 
 
 def counts_of(data):
-    """Counts of (tag, word) as dicts."""
-    found = {}
+    """Counts of (tag, word)."""
+    found = Counter()
     for (tag, form), n in zip(data.pairs.tolist(), data.pair_counts.tolist(), strict=True):
-        key = (data.symbols.tags[tag], data.forms[form])
-        found[key] = found.get(key, 0) + n
+        found[data.symbols.tags[tag], data.forms[form]] += n
     return found
 
 
-def test_smoothed_probabilities_are_those_of_the_formulas():
+def test_smoothed_probabilities_are_those_of_the_formulas(monkeypatch):
+    monkeypatch.setattr(estimation, "FREQUENT", 40)
     data = binarize(treebanks.sample())
     rare, s0, s1 = 3, 0.5, 0.1
-    settings = LexiconSettings(
-        signature="english", hierarchical=False, min_word_count=rare + 1, frequent=40
-    )
+    settings = LexiconSettings(signature="english", min_word_count=rare + 1)
     grammar = treebank_grammar(data, settings)
     counts, tags = counts_of(data), data.symbols.tags
-    c_word, c_tag = {}, {}
+    c_word, c_tag = Counter(), Counter()
     for (tag, word), n in counts.items():
-        c_word[word] = c_word.get(word, 0) + n
-        c_tag[tag] = c_tag.get(tag, 0) + n
+        c_word[word] += n
+        c_tag[tag] += n
     c_unknown = dict.fromkeys(tags, 0)
     for (tag, word), n in counts.items():
         c_unknown[tag] += n if c_word[word] <= rare else 0
@@ -43,23 +44,24 @@ def test_smoothed_probabilities_are_those_of_the_formulas():
         for tag, found in zip(tags, row.tolist(), strict=True):
             p = (counts.get((tag, word), 0) + s * p_unknown[tag]) / (c_word[word] + s)
             assert found == pytest.approx(p * c_word[word] / c_tag[tag], rel=1e-4)
-    signature = {}
-    for tree in treebanks.sample():
-        for i, leaf in enumerate(tree.leaves()):
-            if c_word[leaf.word] <= rare:
-                name = english_signature(leaf.word, i == 0, lexicon.index)[0]
-                if name == "UNK-LC-ing":
-                    signature[leaf.label] = signature.get(leaf.label, 0) + 1
-    total = sum(signature.values())
-    for tag, found in zip(tags, scores[-1].tolist(), strict=True):
-        p = (signature.get(tag, 0) + s0 * p_unknown[tag]) / (total + s0)
-        assert found == pytest.approx(p / c_tag[tag], rel=1e-4)
+    # From coarse to fine: each signature is smoothed with the one before.
+    p = p_unknown
+    for name in reversed(english_signature("zzzzing", False, lexicon.index)):
+        own = Counter(
+            leaf.label
+            for tree in treebanks.sample()
+            for i, leaf in enumerate(tree.leaves())
+            if c_word[leaf.word] <= rare
+            and name in english_signature(leaf.word, i == 0, lexicon.index)
+        )
+        p = {t: (own[t] + s0 * p[t]) / (own.total() + s0) for t in tags}
+    assert scores[-1] == pytest.approx([p[t] / c_tag[t] for t in tags], rel=1e-4)
 
 
-def test_rare_words_have_the_substates_of_unknown_ones():
+def test_rare_words_have_the_substates_of_unknown_ones(monkeypatch):
+    monkeypatch.setattr(estimation, "WORD_SMOOTHING", 0.0)
     data = binarize(treebanks.sample())
-    settings = LexiconSettings(min_word_count=4, word_smoothing=0.0, frequent_smoothing=0.0)
-    learner = LexiconLearner(settings, data)
+    learner = LexiconLearner(LexiconSettings(min_word_count=4), data)
     substates = np.full(data.symbols.n_tags, 2, dtype=np.int32)
     rng = np.random.default_rng(0)
     share = rng.uniform(0.2, 0.8, len(data.pairs))
@@ -102,14 +104,14 @@ def test_emissions_of_training_are_scores_of_parsing(kind, smoothing):
 
 def test_the_simple_lexicon_is_a_distribution_and_forbids_what_it_has_not_seen():
     data = binarize(treebanks.sample())
-    settings = LexiconSettings(lexicon="simple", signature="english", hierarchical=False)
+    settings = LexiconSettings(lexicon="simple", signature="english", min_word_count=1)
     lexicon = treebank_grammar(data, settings).lexicon
     n = len(lexicon.words)
-    everything = lexicon.scores(0, np.arange(n + len(lexicon.signatures), dtype=np.int32))
+    everything = lexicon.scores(0, np.arange(n))
     np.testing.assert_allclose(everything.sum(axis=0), 1, rtol=1e-4)
     the = lexicon.scores(0, lexicon.encode(["of", "the"]))[1]
     assert np.flatnonzero(the).tolist() == [data.symbols.tag_index["DT"]]
-    unseen = lexicon.scores(0, np.array([n + len(lexicon.signatures)]))
+    unseen = lexicon.scores(0, lexicon.encode(["zzzzing"]))
     assert (unseen == np.float32(UNSEEN)).all()
 
 
@@ -179,9 +181,9 @@ def test_given_tags_are_preferred(weight):
     shares = rng.random((200, 4)) * (rng.random((200, 4)) < 0.5)
     shares[::3] = np.eye(4)[rng.integers(4, size=67)]
     found = rows.copy()
-    _lexicon.prefer_tags(found, substates, shares, weight)
+    prefer_tags(found, substates, shares, weight)
     np.testing.assert_allclose(found, preferred(rows, substates, shares, weight), rtol=1e-5)
     with pytest.raises(ValueError, match="a share for each word and tag"):
-        _lexicon.prefer_tags(found, substates, shares[1:], weight)
+        prefer_tags(found, substates, shares[1:], weight)
     with pytest.raises(ValueError, match="a share for each word and tag"):
-        _lexicon.prefer_tags(found, substates + np.int32(1), shares, weight)
+        prefer_tags(found, substates + np.int32(1), shares, weight)
