@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import chain, pairwise
@@ -11,10 +12,10 @@ import numpy as np
 from ..arrays import Coded, cumulative
 from ..errors import StructlearnError
 from ..trees.heads import COLLINS
-from ..trees.nodes import Brackets
+from ..trees.nodes import Brackets, TreeNodes
 from ..trees.normalize import strip_function
 from ..trees.placed import PlacedNode
-from ..trees.tree import Span, Tree
+from ..trees.tree import Tree
 from .sites import (
     NOUN,
     NOUN_PHRASES,
@@ -60,48 +61,37 @@ def reattach_all(brackets: Brackets, moves: Iterable[tuple[int, int, int, str]])
     moves: (preposition, start, end, label) of prepositional phrases, in words of all trees. The
         preposition tells which tree is meant.
     """
-    offsets = cumulative(brackets.sizes)
-    of_trees: defaultdict[int, list[tuple[int, int, str]]] = defaultdict(list)
+    offsets = cumulative(brackets.sizes).tolist()
+    of_trees: defaultdict[int, dict[tuple[int, int], str]] = defaultdict(dict)
     for preposition, start, end, label in moves:
-        number = min(int(np.searchsorted(offsets, preposition, "right")), len(offsets) - 1) - 1
-        first, last = offsets[number : number + 2].tolist()
-        bounds = (min(max(word, first), last) - first for word in (start, end))
-        of_trees[number].append((*bounds, label))
-    firsts = np.searchsorted(brackets.starts, offsets).tolist()
-    moved: dict[int, list[Span]] = {}
-    for number, wanted in of_trees.items():
-        first, last = offsets[number : number + 2].tolist()
-        inside, words = slice(*firsts[number : number + 2]), slice(first, last)
-        bounds = ((ends[inside] - first).tolist() for ends in (brackets.starts, brackets.ends))
-        spans = list(zip(brackets.labels.at(inside), *bounds, strict=True))
-        if not all(is_attached(spans, *move) for move in wanted):
-            texts, tags = list(brackets.words.at(words)), list(brackets.tags.at(words))
-            tree = reattach(Tree.from_spans(texts, tags, spans), wanted)
-            moved[number] = [(label, first + i, first + j) for label, i, j in tree.spans()]
-    if not moved:
+        number = min(bisect_right(offsets, preposition), len(offsets) - 1) - 1
+        first, last = offsets[number : number + 2]
+        of_trees[number][min(max(start, first), last), min(max(end, first), last)] = label
+    # Trees with a phrase that is not attached to its head yet.
+    nodes = TreeNodes(brackets)
+    categories = [strip_function(name) for name in nodes.names]
+    is_phrase = np.array([name in PREPOSITION_PHRASES for name in categories], dtype=bool)
+    phrases = np.flatnonzero(is_phrase[nodes.labels] & (nodes.n_children > 0))
+    columns = (nodes.starts, nodes.stops, nodes.labels[nodes.parents], nodes.trees)
+    numbers: dict[int, None] = {}
+    for start, end, above, number in np.stack([c[phrases] for c in columns], axis=1).tolist():
+        label = of_trees[number].get((start, end), "")
+        if label and categories[above] not in (NOUN_PHRASES if label == NOUN else VERB_PHRASES):
+            numbers[number] = None
+    if not numbers:
         return brackets
+    firsts = np.searchsorted(brackets.starts, offsets).tolist()
     spans = list(
         zip(brackets.labels, brackets.starts.tolist(), brackets.ends.tolist(), strict=True)
     )
-    for number in sorted(moved, reverse=True):
-        spans[slice(*firsts[number : number + 2])] = moved[number]
+    # From the last to the first, so that places before it do not change.
+    for number, tree in reversed(list(zip(numbers, brackets.trees(numbers), strict=True))):
+        first = offsets[number]
+        wanted = [(i - first, j - first, label) for (i, j), label in of_trees[number].items()]
+        moved = [(label, first + i, first + j) for label, i, j in reattach(tree, wanted).spans()]
+        spans[slice(*firsts[number : number + 2])] = moved
     labels, starts, ends = zip(*spans, strict=True)
     return brackets._replace(labels=Coded.of(labels), starts=np.array(starts), ends=np.array(ends))
-
-
-def is_attached(spans: Sequence[Span], start: int, end: int, label: str) -> bool:
-    """Whether `reattach` certainly leaves a prepositional phrase where it is, without a Tree.
-
-    spans: (label, start, end) of the tree, in pre-order.
-    """
-    wanted = NOUN_PHRASES if label == NOUN else VERB_PHRASES
-    for place, (name, first, last) in enumerate(spans):
-        here = first == start and last == end
-        if here and strip_function(name) in PREPOSITION_PHRASES:
-            above = next((n for n, _, behind in spans[place - 1 :: -1] if behind >= end), "")
-            if not place or strip_function(above) not in wanted:
-                return False
-    return True
 
 
 def _first_move(tree: Tree, wanted: dict[tuple[int, int], str]) -> Tree | None:

@@ -171,7 +171,8 @@ def _is_word(node: PlacedNode, wanted: frozenset[str]) -> bool:
 
 def _nodes(tree: Tree) -> list[PlacedNode]:
     """Return the nodes of a tree in pre-order. Their labels have no function tags, and their
-    children are those with other leaves than traces.
+    children are those with other leaves than traces. A phrase over nothing but a phrase with its
+    label has the children of that one, which has none then, as in `normalize`.
     """
     nodes = placed_nodes(tree)
     for node in reversed(nodes):
@@ -184,6 +185,9 @@ def _nodes(tree: Tree) -> list[PlacedNode]:
             node.label = strip_function(node.label)
             if node.label in NOUN_PHRASES and TEMPORAL in node.tree.label.split("-"):
                 node.label = f"{node.label}-{TEMPORAL}"  # not an object
+            only = node.children[0] if len(node.children) == 1 else None
+            if only is not None and only.children and only.label == node.label:
+                node.children, only.children = only.children, []
     return nodes
 
 

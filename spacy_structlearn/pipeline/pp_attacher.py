@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc
 from spacy.training import Example
 
+from ..arrays import cumulative
 from ..attachment.associations import Associations
 from ..attachment.chains import alternatives, decided
 from ..attachment.sites import (
@@ -38,15 +39,17 @@ from ..attachment.sites import (
     chains_from_chunks,
     normalized,
     sites,
-    sites_from_chunks,
 )
 from ..classification.features import ClassificationData, Table
 from ..errors import StructlearnError
 from ..groups import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS
 from ..learning.settings import setting
+from ..reading import uncollected
+from ..trees.normalize import strip_function
+from ..trees.tree import Tree
 from ..words.classes import MAX_DEPTH, WordClasses
 from . import extensions
-from .doc_arrays import form_ids, missing_for_trees, warn_of_other_tags
+from .doc_arrays import DocTrees, form_ids, missing_for_trees, warn_of_other_tags
 from .extensions import set_spans, site_spans
 from .extensions.span_groups import PP_ROLES, PP_SITE, words_of
 from .scorers import pp_attachment_score
@@ -69,6 +72,7 @@ _LEAST = 1e-12  # probability, so that odds are finite
 
 Context = tuple[str | None, str | None, str | None]
 Attachment = tuple[Site, float]  # over the tokens of the Doc, with the probability of its label
+Groups = list[list[list[Site]]]  # of each Doc: chains, or sites of each sentence
 
 extensions.register()
 
@@ -190,7 +194,7 @@ class PPAttacher(BatchTrainable):
         classes of the training are missing.
         """
         self.require_parameters()
-        found = self._chains(docs) if self.chains else self._sites(docs)
+        found = (self._of_chains if self.chains else self._of_sites)(docs, self.groups(docs))
         for doc, own in zip(docs, found, strict=True):
             if not own and not self._warned:
                 of_trees = self._reads_trees(doc)
@@ -200,9 +204,9 @@ class PPAttacher(BatchTrainable):
             for own in found
         ]
 
-    def _sites(self, docs: Sequence[Doc]) -> list[list[Attachment]]:
+    def _of_sites(self, docs: Sequence[Doc], groups: Groups) -> list[list[Attachment]]:
         """Classify each site by itself."""
-        all_sites = [self.sites(doc) for doc in docs]
+        all_sites = [[site for group in own for site in group] for own in groups]
         probabilities = self._probabilities(docs, all_sites)
         labels = [self.parameters.labels[i] for i in probabilities.argmax(axis=1).tolist()]
         decisions = zip(labels, probabilities.max(axis=1).tolist(), strict=True)
@@ -214,15 +218,14 @@ class PPAttacher(BatchTrainable):
             for own in all_sites
         ]
 
-    def _chains(self, docs: Sequence[Doc]) -> list[list[Attachment]]:
+    def _of_chains(self, docs: Sequence[Doc], groups: Groups) -> list[list[Attachment]]:
         """Classify each phrase with each noun, and decide for all phrases of a chain."""
-        all_chains = [self.found_chains(doc) for doc in docs]
-        rows = [[site for chain in own for site in alternatives(chain)] for own in all_chains]
+        rows = [[site for chain in own for site in alternatives(chain)] for own in groups]
         probabilities = self._probabilities(docs, rows)
         verb, noun = (self._of_label(probabilities, label) for label in (VERB, NOUN))
         odds = iter((noun / verb).tolist())
         found = []
-        for own in all_chains:
+        for own in groups:
             attached = []
             for chain in own:
                 n = len(chain) * (len(chain) + 1) // 2
@@ -251,35 +254,30 @@ class PPAttacher(BatchTrainable):
             variable = error.fields["variable"]
             raise StructlearnError("SL030", component=self.name, variable=variable) from error
 
-    def sites(self, doc: Doc) -> list[Site]:
-        """Find the sites of a Doc in order, over its tokens, with the labels of its constituents.
+    def groups(self, docs: Sequence[Doc]) -> Groups:
+        """Find the chains, or the sites of each sentence, over the tokens of each Doc.
 
-        Raises StructlearnError if the Doc lacks the annotation that `source` needs.
+        They have the labels of its constituents. Raises StructlearnError if a Doc lacks the
+        annotation that `source` needs.
         """
-        return [
-            site
-            for positions, found in self._sentences(doc, sites, sites_from_chunks)
-            for site in _shifted(found, positions)
-        ]
-
-    def found_chains(self, doc: Doc) -> list[list[Site]]:
-        """Find the chains of phrases of a Doc, as in `sites`."""
-        return [
-            _shifted(chain, positions)
-            for positions, found in self._sentences(doc, chains, chains_from_chunks)
-            for chain in found
-        ]
-
-    def _sentences(
-        self, doc: Doc, of_tree: Callable, of_chunks: Callable
-    ) -> Iterator[tuple[list[int], Any]]:
-        """Iterate over the sentences: the token of each word, and the result of one function."""
-        missing = _missing(doc, self.source)
-        if missing and not all(token.is_space for token in doc):
-            raise StructlearnError(
-                "SL026", component=self.name, missing=missing, text=doc.text[:40]
-            )
-        return _of_trees(doc, of_tree) if self._reads_trees(doc) else _of_chunks(doc, of_chunks)
+        for doc in docs:
+            missing = _missing(doc, self.source)
+            if missing and not all(token.is_space for token in doc):
+                text = doc.text[:40]
+                raise StructlearnError("SL026", component=self.name, missing=missing, text=text)
+        groups: Groups = [[] for _ in docs]
+        is_parsed = [self._reads_trees(doc) for doc in docs]
+        with uncollected():
+            for number, positions, tree in _trees(docs, np.flatnonzero(is_parsed)):
+                found = chains(tree) if self.chains else [sites(tree)]
+                groups[number] += [_shifted(group, positions) for group in found]
+        for number in np.flatnonzero(~np.array(is_parsed, dtype=bool)).tolist():
+            for positions, tags, chunks in _chunked_sentences(docs[number]):
+                found = chains_from_chunks(tags, chunks)
+                if not self.chains:
+                    found = [[chain[0] for chain in found]]
+                groups[number] += [_shifted(group, positions) for group in found]
+        return groups
 
     def _reads_trees(self, doc: Doc) -> bool:
         return self.source != NP_CHUNKS and CONSTITUENTS in doc.spans
@@ -352,14 +350,25 @@ def _missing(doc: Doc, source: str) -> str | None:
     return None if doc.has_annotation("TAG") else f"{tags} next to {chunks}"
 
 
-def _of_trees(doc: Doc, function: Callable) -> Iterator[tuple[list[int], Any]]:
-    for piece in extensions.brackets.pieces(doc):
-        tree = extensions.tree(piece)
-        if tree is not None:
-            yield words_of(piece), function(tree)
+def _trees(docs: Sequence[Doc], numbers: NDArray[np.intp]) -> Iterator[tuple[int, list[int], Tree]]:
+    """Iterate over the trees with prepositional phrases of some Docs: the number of the Doc, the
+    token of each word, and the tree.
+    """
+    if not len(numbers):
+        return
+    trees = DocTrees([docs[number] for number in numbers.tolist()])
+    brackets, offsets = trees.brackets, cumulative(trees.brackets.sizes)
+    names = [strip_function(label or "") for label in brackets.labels.texts]
+    is_phrase = np.array([name in PREPOSITION_PHRASES for name in names])[brackets.labels.codes]
+    places = np.searchsorted(offsets, brackets.starts[is_phrase], "right") - 1
+    wanted = np.unique(places).tolist()
+    for place, tree in zip(wanted, brackets.trees(wanted), strict=True):
+        words = slice(*offsets[place : place + 2])
+        yield int(numbers[trees.doc_ids[words.start]]), trees.positions[words].tolist(), tree
 
 
-def _of_chunks(doc: Doc, function: Callable) -> Iterator[tuple[list[int], Any]]:
+def _chunked_sentences(doc: Doc) -> Iterator[tuple[list[int], list[str], list[tuple[int, int]]]]:
+    """Iterate over the sentences: the token of each word, the tags, and the chunks in words."""
     chunks = [(chunk.start, chunk.end) for chunk in extensions.np_chunks(doc)]
     for sentence in extensions.sentences(doc):
         positions = words_of(sentence)
@@ -368,7 +377,7 @@ def _of_chunks(doc: Doc, function: Callable) -> Iterator[tuple[list[int], Any]]:
         places = (chunk for chunk in chunks[begin:end] if chunk[1] <= sentence.end)
         bounds = (tuple(bisect_left(positions, i) for i in chunk) for chunk in places)
         inside = [(first, last) for first, last in bounds if first < last]
-        yield positions, function([doc[i].tag_ for i in positions], inside)
+        yield positions, [doc[i].tag_ for i in positions], inside
 
 
 def _shifted(over_words: Iterable[Site], positions: Sequence[int]) -> list[Site]:

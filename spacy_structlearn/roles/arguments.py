@@ -25,7 +25,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import cumulative
 from ..errors import StructlearnError
 from ._arguments import outside
 from .phrases import ArgumentNodes, RoleTrees
@@ -62,23 +61,27 @@ def decode(
     that has to be limited. Raises StructlearnError if an array has another shape or contains NaN.
     """
     gains = _gains(nodes, sites, none, roles)
-    limits = _Limits(frozenset(once), frozenset(exempt), frozenset(further))
+    if not gains.size:
+        return [[] for _ in sites.sizes]
+    limits = _Limits(gains, frozenset(once), frozenset(exempt), frozenset(further))
     # Candidates without a positive gain only cost time.
-    rows = np.flatnonzero((gains > 0).any(axis=1))
-    possible = sites.at(rows)
-    starts, ends = nodes.starts[possible.nodes].tolist(), nodes.stops[possible.nodes].tolist()
-    candidates = list(map(_Candidate, rows.tolist(), starts, ends, gains[rows].tolist()))
-    bounds = pairwise(cumulative(possible.sizes).tolist())
-    return [_decode(candidates[begin:end], limits) for begin, end in bounds]
+    best, labels = gains.max(axis=1), gains.argmax(axis=1)
+    ends, owners = nodes.stops[sites.nodes], sites.owners
+    rows = np.lexsort((ends, owners))
+    rows = rows[best[rows] > 0]
+    columns = (values[rows].tolist() for values in (nodes.starts[sites.nodes], ends, labels))
+    candidates = list(map(_Candidate, rows.tolist(), *columns))
+    bounds = np.searchsorted(owners[rows], np.arange(len(sites.sizes) + 1)).tolist()
+    return [_decode(candidates[begin:end], limits) for begin, end in pairwise(bounds)]
 
 
 class _Candidate(NamedTuple):
-    """A candidate by its index, its span, and the gains of the labels."""
+    """A candidate by its index, its span, and its best label."""
 
     row: int
     start: int
     end: int
-    gains: Sequence[float]
+    label: int
 
 
 class _Limits(NamedTuple):
@@ -87,6 +90,7 @@ class _Limits(NamedTuple):
     A limited label has two bits: the lower one is set by candidates without exemption.
     """
 
+    gains: NDArray[np.float64]
     once: Collection[int]
     exempt: Collection[int]
     further: Collection[int]
@@ -115,27 +119,27 @@ class _Limits(NamedTuple):
         """Iterate over the best label and all limited labels of a candidate, if they have a
         positive gain: (gain, label, bit, bits that exclude it).
         """
-        free = list(candidate.gains)
-        for label in limited:
-            free[label] = -inf
+        gains = self.gains[candidate.row].tolist()
+        free = [-inf if label in limited else gain for label, gain in enumerate(gains)]
         if (best := max(free)) > 0:
             yield best, free.index(best), 0, 0
         for place, label in enumerate(limited):
-            if candidate.gains[label] > 0:
-                yield candidate.gains[label], label, *self.bits(candidate.row, 2 * place)
+            if gains[label] > 0:
+                yield gains[label], label, *self.bits(candidate.row, 2 * place)
 
 
 def _decode(candidates: Sequence[_Candidate], limits: _Limits) -> list[tuple[int, int]]:
-    """Return the best arguments of one predicate."""
+    """Return the best arguments of one predicate. candidates: sorted by their ends."""
     limited: list[int] = []
-    while True:
+    arguments = [(candidate.row, candidate.label) for candidate in candidates]
+    if any(left.end > right.start for left, right in pairwise(candidates)):
         arguments = _best(candidates, limits, limited)
-        repeated = limits.repeated(arguments)
-        if not repeated:
-            return arguments
-        # A result with too few limits can only be too good. As soon as it satisfies all of them it
-        # is optimal. A limited label is never used twice.
+    # A result with too few limits can only be too good. As soon as it satisfies all of them it is
+    # optimal. A limited label is never used twice.
+    while repeated := limits.repeated(arguments):
         limited += sorted(repeated)
+        arguments = _best(candidates, limits, limited)
+    return arguments
 
 
 def _best(
@@ -147,7 +151,7 @@ def _best(
     # mask, the sum of gains, and the last argument with its label after the others.
     ends = [0]
     best: list[list[tuple[float, Any]]] = [[(0.0, None), *[(-inf, None)] * (n_masks - 1)]]
-    for end, group in groupby(sorted(candidates, key=attrgetter("end")), attrgetter("end")):
+    for end, group in groupby(candidates, attrgetter("end")):
         values = list(best[-1])
         for candidate in group:
             before = best[bisect_right(ends, candidate.start) - 1]

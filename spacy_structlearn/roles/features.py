@@ -359,21 +359,29 @@ def _frame(nodes: RoleTrees, sites: ArgumentNodes) -> Coded:
     starts, labels = nodes.starts.tolist(), nodes.labels.tolist()
     lower_names = [None if name is None else name.lower() for name in nodes.names]
     leaves = nodes.predicates(sites.predicates).tolist()
-    frames: list[str] = []
+    sequences: dict[tuple[str | None, ...], int] = {}
+    # Each frame by its sequence of names, what the node takes the place of, and its label.
+    frames: dict[tuple[int, int, int, int], int] = {}
+    codes: list[int] = []
     for leaf, noun_phrases, below in zip(leaves, near.split(), sites.split(), strict=True):
         pivots = sorted([*noun_phrases, leaf])  # from left to right
         begins = [starts[node] for node in pivots]
         names = [lower_names[labels[node]] for node in pivots]
         names[pivots.index(leaf)] = nodes.classes.verb[:1].lower()
+        sequence = sequences.setdefault(tuple(names), len(sequences))
         for node in below:
             # A node that is no pivot itself precedes those that it contains.
             end = place = bisect_left(begins, starts[node])
             if place < len(pivots) and pivots[place] == node:
                 end = place + 1
-            frames.append(
-                "_".join([*names[:place], f"[{nodes.names[labels[node]]}]", *names[end:]])
-            )
-    return Coded.of(frames)
+            frame = sequence, place, end, labels[node]
+            codes.append(frames.setdefault(frame, len(frames)))
+    every = list(sequences)
+    texts = [
+        "_".join([*every[number][:place], f"[{nodes.names[label]}]", *every[number][end:]])
+        for number, place, end, label in frames
+    ]
+    return Coded([*texts, None], np.array(codes, dtype=np.intp))
 
 
 _OF_PAIRS: Mapping[str, Callable[[RoleTrees, ArgumentNodes], Coded]] = {

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,20 +64,21 @@ class Brackets(NamedTuple):
             ends,
         )
 
-    def trees(self) -> list[Tree]:
-        """Return the trees. Raises StructlearnError if the brackets of one are not a tree."""
+    def trees(self, numbers: Iterable[int] | None = None) -> list[Tree]:
+        """Return the trees, or those with these numbers.
+
+        Raises StructlearnError if the brackets of one are not a tree.
+        """
         offsets = cumulative(self.sizes)
-        words, tags, labels = list(self.words), list(self.tags), list(self.labels)
-        numbers = np.searchsorted(offsets, self.starts, "right") - 1
-        starts, ends = (values - offsets[numbers] for values in (self.starts, self.ends))
-        spans = list(zip(labels, starts.tolist(), ends.tolist(), strict=True))
-        first = np.searchsorted(self.starts, offsets).tolist()
-        return [
-            Tree.from_spans(words[begin:end], tags[begin:end], spans[above:below])
-            for (begin, end), (above, below) in zip(
-                pairwise(offsets.tolist()), pairwise(first), strict=True
-            )
-        ]
+        bounds = np.stack([offsets, np.searchsorted(self.starts, offsets)], axis=1).tolist()
+        words, tags = list(self.words), list(self.tags)
+        brackets = list(zip(self.labels, self.starts.tolist(), self.ends.tolist(), strict=True))
+        trees: list[Tree] = []
+        for number in range(len(self.sizes)) if numbers is None else numbers:
+            (begin, first), (end, last) = bounds[number : number + 2]
+            spans = [(label, i - begin, j - begin) for label, i, j in brackets[first:last]]
+            trees.append(Tree.from_spans(words[begin:end], tags[begin:end], spans))
+        return trees
 
     def rooted(self, root: str) -> Brackets:
         """Return trees with a bracket of this label above each that has none at its top."""

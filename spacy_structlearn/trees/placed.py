@@ -13,13 +13,10 @@ class PlacedNode:
 
     __slots__ = ("children", "end", "label", "parent", "rank", "start", "tree", "word")
 
-    def __init__(self, tree: Tree, parent: PlacedNode | None):
+    def __init__(self, tree: Tree, parent: PlacedNode | None, rank: int):
         self.tree, self.label, self.word, self.parent = tree, tree.label, tree.word, parent
+        self.rank, self.start, self.end = rank, 0, 0
         self.children: list[PlacedNode] = []
-        self.start = self.end = self.rank = 0
-        if parent is not None:
-            self.rank = len(parent.children)
-            parent.children.append(self)
 
     @property
     def bracket(self) -> Span:
@@ -35,16 +32,19 @@ class PlacedNode:
 def placed_nodes(tree: Tree) -> list[PlacedNode]:
     """Return the nodes of a tree in pre-order."""
     nodes: list[PlacedNode] = []
-    stack: list[tuple[Tree, PlacedNode | None]] = [(tree, None)]
+    stack = [PlacedNode(tree, None, 0)]
     n_words = 0
     while stack:
-        subtree, parent = stack.pop()
-        node = PlacedNode(subtree, parent)
+        node = stack.pop()
         nodes.append(node)
         node.start = n_words
-        n_words += subtree.is_leaf
-        node.end = n_words
-        stack.extend((child, node) for child in reversed(subtree.children))
+        if node.word is not None:
+            n_words += 1
+            node.end = n_words
+        else:
+            below = enumerate(node.tree.children)
+            node.children = [PlacedNode(child, node, rank) for rank, child in below]
+            stack += node.children[::-1]
     for node in reversed(nodes):
         if node.children:
             node.end = node.children[-1].end

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 from case_tables import cases
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spacy_structlearn.attachment import reattach
@@ -295,8 +295,13 @@ def test_sites_are_what_they_say(tree):
         assert "-NONE-" not in (tags[site.noun], tags[site.object])
 
 
+REPEATED = """(VP (VP (VBD v) (NN w) (NP-1 (NP (NP (NN duck)) (PP (IN in) (NP (NN duck)))))
+    (PP (PP (IN in) (NP (NN duck))))))"""
+
+
 @settings(max_examples=30)
 @given(TREES)
+@example(parse_tree(REPEATED))
 def test_normalised_trees_have_the_same_sites(tree):
     normal = normalize(tree, root=None)
     places = [i for i, tag in enumerate(tree.tags()) if tag != "-NONE-"]
