@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,9 @@ from ..errors import StructlearnError
 from ..learning.stored import Stored
 from ..serialization import pack
 from . import _classes
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 Symbols = NDArray[np.uint64]
 Ints = NDArray[np.int64]
@@ -242,38 +245,60 @@ def learn(
     if not len(words):
         return WordClasses(words, np.empty(0, np.uint16), np.ones(1, np.uint64), forms)
     n_classes = min(n_classes, len(words))
-    classes, bigrams = _exchanged(Bigrams.of(codes, len(words)), n_classes, max_passes)
+    bigrams = count_bigrams(codes, len(words))
+    arguments = exchange_arguments(bigrams)
+    classes = first_classes(arguments[0], n_classes)
+    between = count_classes(bigrams, classes)
+    for _ in range(max_passes):
+        if not _classes.exchange(*arguments, classes, between, n_classes):
+            break
     merges = np.zeros((n_classes - 1, 2), dtype=np.int32)
-    _classes.merge(bigrams.astype(np.int64), n_classes, merges)
-    return WordClasses(words, classes[: len(words)].astype(np.uint16), tree_paths(merges), forms)
+    _classes.merge(between.astype(np.int64), n_classes, merges)
+    return WordClasses(words, classes[:-2].astype(np.uint16), tree_paths(merges), forms)
 
 
-@dataclass(frozen=True)
-class Bigrams:
-    """The distinct pairs of adjacent words of a text.
+def count_bigrams(codes: Ints, n_words: int) -> csr_array:
+    """Count pairs of adjacent words: a sparse matrix, int32 (n_words + 2, n_words + 2).
 
-    n_words: number of words; the number n_words is a rare word, n_words + 1 the end of a sentence.
-    first, second: int32 (n_pairs), ascending by first, then second. counts: int32 (n_pairs).
+    codes: int64 (n), the words of the text in order, with n_words for a rare word and n_words + 1
+        for the end of a sentence.
     """
+    from scipy.sparse import coo_array
 
-    n_words: int
-    first: Ids
-    second: Ids
-    counts: Ids
+    once = np.ones(len(codes) - 1, dtype=np.int32)
+    return coo_array((once, (codes[:-1], codes[1:])), shape=(n_words + 2,) * 2).tocsr()
 
-    @classmethod
-    def of(cls, codes: Ints, n_words: int) -> Bigrams:
-        """Count pairs. codes: int64 (n), numbers of all words in order, with sentence ends."""
-        size = n_words + 2
-        pairs, counts = np.unique(codes[:-1] * size + codes[1:], return_counts=True)
-        first, second = np.divmod(pairs, size)
-        return cls(n_words, *(part.astype(np.int32) for part in (first, second, counts)))
 
-    def of_classes(self, classes: Ids, n_all: int) -> Ints:
-        """Return N(a, b), int64 (n_all, n_all), for word classes, int32 (n_words + 2)."""
-        pairs = classes[self.first].astype(np.int64) * n_all + classes[self.second]
-        counts = np.bincount(pairs, weights=self.counts, minlength=n_all * n_all)
-        return counts.astype(np.int64).reshape(n_all, n_all)
+def count_classes(bigrams: csr_array, classes: Ids) -> Ids:
+    """Return N(a, b), int32 (n_all, n_all), of classes, int32 (n_words + 2)."""
+    from scipy.sparse import csr_array
+
+    words = np.arange(len(classes))
+    members = csr_array((np.ones(len(classes), dtype=np.int32), (classes, words)))
+    return np.ascontiguousarray((members @ bigrams @ members.T).toarray())
+
+
+def exchange_arguments(bigrams: csr_array) -> tuple[Any, ...]:
+    """Return the arguments of `_classes.exchange` that describe the text."""
+    from scipy.sparse import dia_array
+
+    doubled = bigrams.diagonal()
+    after = bigrams - dia_array((doubled[None], [0]), shape=bigrams.shape)
+    before = after.T.tocsr()
+    neighbours = [
+        (side.indptr.astype(np.int64), side.indices.astype(np.int32), side.data)
+        for side in (before, after)
+    ]
+    order = np.argsort(-bigrams.sum(axis=1)[:-2], kind="stable").astype(np.int32)
+    return (order, *neighbours[0], *neighbours[1], doubled)
+
+
+def first_classes(order: Ids, n_classes: int) -> Ids:
+    """Deal words out to the classes in order; then come the two fixed contexts, rare and end."""
+    classes = np.empty(len(order) + 2, dtype=np.int32)
+    classes[order] = np.arange(len(order)) % n_classes
+    classes[-2:] = n_classes, n_classes + 1
+    return classes
 
 
 def tree_paths(merges: Ids) -> Symbols:
@@ -292,51 +317,8 @@ def tree_paths(merges: Ids) -> Symbols:
     return paths
 
 
-def _exchanged(bigrams: Bigrams, n_classes: int, max_passes: int) -> tuple[Ids, Ids]:
-    """Return the class of each word, int32 (n_words + 2), and N(a, b), int32."""
-    arguments = _arguments(bigrams)
-    classes = _first_classes(arguments[0], n_classes)
-    counts = bigrams.of_classes(classes, n_classes + 2).astype(np.int32)
-    for _ in range(max_passes):
-        if not _classes.exchange(*arguments, classes, counts, n_classes):
-            break
-    return classes, counts
-
-
-def _arguments(bigrams: Bigrams) -> tuple[Any, ...]:
-    """Return the arguments of `_classes.exchange` that describe the text."""
-    n_all, counts = bigrams.n_words + 2, bigrams.counts
-    same = bigrams.first == bigrams.second
-    doubled = np.zeros(n_all, dtype=np.int32)
-    doubled[bigrams.first[same]] = counts[same]
-    first, second = bigrams.first[~same], bigrams.second[~same]
-    frequency = np.bincount(bigrams.first, weights=counts, minlength=n_all)[: bigrams.n_words]
-    return (
-        np.argsort(-frequency, kind="stable").astype(np.int32),
-        *_neighbours(second, first, counts[~same], n_all),
-        *_neighbours(first, second, counts[~same], n_all),
-        doubled,
-    )
-
-
-def _first_classes(order: Ids, n_classes: int) -> Ids:
-    """Deal words out to the classes in order; then come the two fixed contexts of `Bigrams`."""
-    classes = np.empty(len(order) + 2, dtype=np.int32)
-    classes[order] = np.arange(len(order)) % n_classes
-    classes[-2:] = n_classes, n_classes + 1
-    return classes
-
-
-def _neighbours(words: Ids, others: Ids, counts: Ids, n_all: int) -> tuple[Ints, Ids, Ids]:
-    """Return the start of each word's neighbours, int64 (n_all + 1), the neighbours, the counts."""
-    order = np.argsort(words, kind="stable")
-    starts = np.zeros(n_all + 1, dtype=np.int64)
-    np.cumsum(np.bincount(words, minlength=n_all), out=starts[1:])
-    return starts, others[order], counts[order]
-
-
 def _vocabulary(ids: Symbols, offsets: Ints, min_count: int) -> tuple[Symbols, Ints]:
-    """Return the words that get a class, ascending, and the codes of the text for `Bigrams`."""
+    """Return the words that get a class, ascending, and the codes of the text."""
     offsets = check_offsets(offsets, len(ids))
     words, numbers, counts = np.unique(ids, return_inverse=True, return_counts=True)
     frequent = counts >= min_count

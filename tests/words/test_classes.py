@@ -11,7 +11,6 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.words import _classes, classes
 from spacy_structlearn.words.classes import (
     FORMS,
-    Bigrams,
     WordClasses,
     learn,
     tree_paths,
@@ -61,13 +60,13 @@ def random_text(lengths, n_words, seed):
 
 def numpy_exchange(bigrams, order, word_classes, n_classes):
     """One pass by trying every class and counting all again; of equals, the rule of the kernel."""
-    n_all, moves = n_classes + 2, 0
-    word_classes = word_classes.copy()
+    word_classes, moves = word_classes.copy(), 0
 
     def value(w, c):
         trial = word_classes.copy()
         trial[w] = c
-        return bigrams.counts.sum() * mutual_information(bigrams.of_classes(trial, n_all))
+        counts = classes.count_classes(bigrams, trial)
+        return bigrams.sum() * mutual_information(counts)
 
     for w in order.tolist():
         old = best = word_classes[w]
@@ -106,9 +105,9 @@ def numpy_merge(counts, n_classes):
 def start(ids, offsets, n_classes):
     """What `learn` gives to the kernel: arguments, the bigrams, and the initial classes."""
     words, codes = classes._vocabulary(ids, offsets, 1)
-    bigrams = Bigrams.of(codes, len(words))
-    arguments = classes._arguments(bigrams)
-    first = classes._first_classes(arguments[0], n_classes)
+    bigrams = classes.count_bigrams(codes, len(words))
+    arguments = classes.exchange_arguments(bigrams)
+    first = classes.first_classes(arguments[0], n_classes)
     return arguments, bigrams, first
 
 
@@ -149,11 +148,11 @@ def test_mutual_information_rises_with_every_pass():
     arguments, bigrams, word_classes = start(ids, offsets, 10)
     values = []
     for _ in range(30):
-        counts = bigrams.of_classes(word_classes, 12).astype(np.int32)
+        counts = classes.count_classes(bigrams, word_classes)
         values.append(mutual_information(counts))
         if not _classes.exchange(*arguments, word_classes, counts, 10):
             break
-        assert np.array_equal(counts, bigrams.of_classes(word_classes, 12))
+        assert np.array_equal(counts, classes.count_classes(bigrams, word_classes))
     assert len(values) > 2
     assert (np.diff(values)[:-1] > 0).all()
     assert len(values) < 30  # it comes to rest
@@ -170,7 +169,7 @@ def test_exchange_is_that_of_numpy(lengths, n_words, n_classes, seed):
     ids, offsets = random_text(lengths, n_words, seed)
     n_classes = min(n_classes, max(1, len(np.unique(ids))))
     arguments, bigrams, word_classes = start(ids, offsets, n_classes)
-    counts = bigrams.of_classes(word_classes, n_classes + 2).astype(np.int32)
+    counts = classes.count_classes(bigrams, word_classes)
     wanted, moves = numpy_exchange(bigrams, arguments[0], word_classes, n_classes)
     assert _classes.exchange(*arguments, word_classes, counts, n_classes) == moves
     assert word_classes.tolist() == wanted.tolist()
