@@ -32,9 +32,8 @@ from ..serialization import nested
 from .features import ClassificationData, LabelledTable, symbol, tuple_keys
 from .linear.conditional import BIAS, LogLinearLikelihood, Sample, base_scores, feature_keys
 from .linear.log_linear import LogLinear
-from .nets import witten_bell
 from .nets.bayes_net import BayesNet, whole
-from .nets.counts import CountedInstances, Group, JointCounts, Subset, join
+from .nets.counts import Group, JointCounts, Subset, join
 from .settings import BayesNetSettings, ClassifierSettings, LogLinearSettings
 from .trainers import BayesNetTrainer, ClassifierTrainer, feature_names
 
@@ -103,17 +102,6 @@ class MergedCounts(JointCounts):
         )
         return self._net.replaced(labels=self.labels, tables=tables)
 
-    def log_joint_left_out(self) -> NDArray[np.float64]:
-        """Return log P(x_i, y) of the new instances, each left out of the counts."""
-        scores = np.zeros((len(self), len(self.labels)))
-        instances = CountedInstances.left_out(self)
-        names = (None, *self._net.parents)
-        for name, node, contexts in zip(names, self._old.nodes, self._old.contexts, strict=True):
-            levels = tuple(instances.level(context, node) for context in contexts)
-            family = witten_bell.Family(instances.uniform(node), levels)
-            scores += np.log(witten_bell.probabilities(family, self._net.d[name]))
-        return scores
-
     def _added(self, subset: Subset) -> NDArray[np.float64]:
         """Return by how much each value of a set of variables is more of a value than before."""
         keys, _, counts, _ = self.group(subset)
@@ -154,7 +142,7 @@ class BayesNetAdapter(ClassifierAdapter[BayesNetSettings], BayesNetTrainer):
 
     def _estimated(self) -> tuple[BayesNet, NDArray[np.float64]]:
         counts = self._counts(self._old)
-        return counts.network(), counts.log_joint_left_out()
+        return counts.network(), self._old.scores_left_out(counts)
 
 
 class LogLinearAdapter(ClassifierAdapter[LogLinearSettings]):
@@ -174,13 +162,13 @@ class LogLinearAdapter(ClassifierAdapter[LogLinearSettings]):
         self._base, given = self._old.base, np.empty((len(table), n_labels, 0))
         if self._base is not None:
             merged = self._counts(self._base)
-            self._base, given = merged.network(), base_scores(merged.log_joint_left_out())
+            given = base_scores(self._base.scores_left_out(merged))
+            self._base = merged.network()
         sample = Sample.of(table, label_ids, given)
         keys = feature_keys(sample.table, (BIAS, *self._old.templates))
         self._names = dict(self._old.names)
         for template, column in zip(self._old.templates, keys.T[1:], strict=True):
-            if len(template) == 1:
-                self._names.update(feature_names(column, sample.table, template))
+            self._names.update(feature_names(column, sample.table, template))
         distinct, ids, _ = group(keys.reshape(-1))
         counts = np.bincount(ids, np.repeat(sample.counts, keys.shape[1]))
         chosen = (counts >= self.settings.min_count) | (distinct == _BIAS_KEY)

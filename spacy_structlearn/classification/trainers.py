@@ -164,7 +164,7 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
         return more
 
     def parameters(self) -> LogLinear:
-        """Return the current model in float32, without names of conjunctions."""
+        """Return the current model in float32."""
         return self.learned().compact("float32")
 
     def learned(self) -> LogLinear:
@@ -181,9 +181,8 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
         names: dict[int, str] = {}
         for template in templates:
             column = workshop.column(template)
-            names.update(
-                feature_names(column.keys, workshop.train.table.take(column.rows), template)
-            )
+            rows = workshop.train.table.take(column.rows)
+            names.update(feature_names(column.keys, rows, template))
         return model.replaced(
             templates=templates,
             keys=keys[~bias],
@@ -380,17 +379,13 @@ def _in_order(template: Iterable[str], variables: tuple[str, ...]) -> Template:
 
 
 def feature_names(keys: NDArray[np.uint64], rows: Table, template: Template) -> dict[int, str]:
-    """Return the names of the features of these rows, if all their values have names."""
-    columns = []
-    for variable in template:
-        symbols = rows.column(variable).tolist()
-        names = {
-            value: f"{variable}={rows.names[value]}" for value in symbols if value in rows.names
-        }
-        names[MISSING] = f"{variable}=None"
-        columns.append([names.get(value) for value in symbols])
-    parts = zip(keys.tolist(), zip(*columns, strict=True), strict=True)
-    return {key: "|".join(names) for key, names in parts if None not in names}
+    """Return the names of the features of these rows; conjunctions have none."""
+    if len(template) != 1:
+        return {}
+    texts = {MISSING: None, **rows.names}
+    values = rows.column(*template).tolist()
+    pairs = zip(keys.tolist(), values, strict=True)
+    return {key: f"{template[0]}={texts[value]}" for key, value in pairs if value in texts}
 
 
 def _hold_out(table: Table, label_ids: NDArray[np.int32]) -> tuple[LabelledTable, LabelledTable]:
@@ -408,7 +403,7 @@ def fit(
     labels: Sequence[str],
     **further: Any,
 ) -> Any:
-    """Return a classifier of labelled rows; a log-linear model has the names of its conjunctions.
+    """Return a classifier of labelled rows.
 
     A log-linear model chooses templates and l2 on `dev`, or on a tenth of the training data, in the
     order of a hash, which is added again before the weights are estimated. The order of rows does

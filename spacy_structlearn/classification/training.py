@@ -6,19 +6,15 @@ from collections.abc import Collection, Sequence
 from copy import copy
 from typing import Any
 
-import numpy as np
-
 from ..learning.training import Trainer, array_digest
 from ..serialization import nested
 from .adaptation import BayesNetAdapter, LogLinearAdapter
-from .features import ClassificationData, Table
+from .features import ClassificationData
 from .linear.log_linear import LogLinear
 from .nets.bayes_net import BayesNet
-from .settings import AnySettings, BayesNetSettings, LogLinearSettings, StagesSettings
+from .settings import AnySettings, LogLinearSettings, StagesSettings
 from .stages import Stages, StagesData
 from .trainers import BayesNetTrainer, LogLinearTrainer
-
-_NO_INSTANCES = ClassificationData(Table((), np.empty((0, 0), dtype=np.uint64)), ())
 
 
 def initialize(
@@ -38,12 +34,8 @@ def initialize(
             known = labels if stage == settings.order[-1] else known
             classifiers[stage] = initialize(of, instances, known)
         return Stages(classifiers)
-    first = data[0] if data else _NO_INSTANCES
-    labels, variables = sorted(set(labels)), first.table.variables
-    if isinstance(settings, LogLinearSettings):
-        return LogLinear(settings, labels=labels, variables=variables)
-    net = BayesNet(BayesNetSettings(structure={}, fit_d=None))
-    return net.fit([], (), variables=variables, known_labels=labels)
+    kind: Any = LogLinear if isinstance(settings, LogLinearSettings) else BayesNet
+    return kind(settings, sorted(set(labels)), data[0].table.variables if data else ())
 
 
 def trainer(settings: AnySettings, parameters: Any, data: Sequence[Any]) -> Trainer:

@@ -116,7 +116,7 @@ def test_new_instances_are_left_out_of_the_counts():
     together = BayesNet(ONES).fit(rows, OLD.labels + new.labels)
     merged = MergedCounts(old, instances, labels, 1.0)
     np.testing.assert_allclose(
-        merged.log_joint_left_out(), together.log_joint_left_out()[len(OLD.labels) :], rtol=1e-12
+        old.scores_left_out(merged), together.log_joint_left_out()[len(OLD.labels) :], rtol=1e-12
     )
     trainer = training.adapter(ONES, old, [new], labels, strength=1.0)
     trainer.step()
@@ -125,7 +125,7 @@ def test_new_instances_are_left_out_of_the_counts():
     one = data(8, n=1)
     one = one.table, label_ids_of(one.labels, old.labels)
     for weight in (0.1, 1.0, 3.0):
-        left_out = MergedCounts(old, one, old.labels, weight).log_joint_left_out()
+        left_out = old.scores_left_out(MergedCounts(old, one, old.labels, weight))
         np.testing.assert_allclose(left_out, old.log_joint(one[0]), rtol=1e-9)
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from spacy_structlearn.classification import BayesNetSettings, LogLinearSettings, Table
 from spacy_structlearn.classification.features import symbol, tuple_keys
-from spacy_structlearn.classification.linear._log_linear import add_scores, add_scores_of_values
+from spacy_structlearn.classification.linear._log_linear import add_scores_of_values
 from spacy_structlearn.classification.linear.conditional import (
     LogLinearLikelihood,
     Workshop,
@@ -164,7 +164,8 @@ def test_scores_without_keys_are_those_of_the_keys(data):
     index, rng = KeyIndex(keys), np.random.default_rng(len(keys))
     weights = rng.normal(size=(len(keys), 2)).astype(data.draw(st.sampled_from(["f4", "f8"])))
     found, wanted = (np.ones((len(asked), 2)) for _ in range(2))
-    add_scores(index.find(feature_keys(asked, templates)), weights, wanted)
+    for rows in index.find(feature_keys(asked, templates)).T:
+        wanted[rows >= 0] += weights[rows[rows >= 0]]
     columns, starts, seeds = template_columns(names, tuple(templates))
     add_scores_of_values(asked.symbols, starts, columns, seeds, index, weights, found)
     assert np.array_equal(found, wanted)

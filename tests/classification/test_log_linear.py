@@ -75,15 +75,14 @@ def test_strongest():
     assert len(found) == 5
     weights = [abs(weight) for *_, weight in found]
     assert weights == sorted(weights, reverse=True)
-    assert weights[0] == np.abs(model.weights).max()
+    (_, _, _, largest), *_ = model.strongest(1, named=False)
+    assert abs(largest) == np.abs(model.weights).max()
     name, key, label, weight = found[0]
     assert name == model.names[key]
     place = np.flatnonzero(model.keys == key)[0], model.labels.index(label)
     assert model.weights[place] == weight
     assert {label for *_, label, _ in model.strongest(9, "y1")} == {"y1"}
-    unnamed = model.compact()
-    assert all("|" not in name for name, *_ in unnamed.strongest(9))
-    assert len(unnamed.strongest(10**6)) < len(unnamed.strongest(10**6, named=False))
+    assert len(model.strongest(10**6)) < len(model.strongest(10**6, named=False))
 
 
 # --- what must never fail ---------------------------------------------------------------------
@@ -188,14 +187,13 @@ def test_parts_that_do_not_fit_together_are_refused(change):
         LogLinear.from_bytes(serialization.pack("log_linear", version, fields | change))
 
 
-def test_compact_models_answer_almost_the_same_and_name_no_conjunctions():
+def test_compact_models_answer_almost_the_same():
     model = fitted("pairs", n_labels=3)
     rows, _ = sentences(8, n_labels=3)
     small = model.compact()
     np.testing.assert_allclose(model.predict_proba(rows), small.predict_proba(rows), atol=2e-3)
     assert small.weights.dtype == np.float32
     assert len(small.to_bytes()) < len(model.to_bytes()) / 2
-    assert {name.count("|") for name in small.names.values()} == {0}
     assert "a=a1" in small.names.values()
     pruned = model.compact("float32", threshold=0.3)
     assert 0 < len(pruned.keys) < len(model.keys)

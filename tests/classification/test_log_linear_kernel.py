@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_structlearn.classification.linear._log_linear import Instances, add_scores
+from spacy_structlearn.classification.linear._log_linear import Instances
 
 
 def random_instances(seed, n, n_templates, n_features, n_columns, n_given):
@@ -78,15 +78,6 @@ def test_scores_beyond_the_range_of_exp_are_sound(n_columns):
     assert np.isfinite(gradient).all()
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_scores_are_sums_of_weights(dtype):
-    features = np.array([[0, 2], [-1, 1], [-1, -1]], dtype=np.int32)
-    weights = np.array([[1, 2], [4, 8], [16, 32]], dtype=dtype)
-    out = np.ones((3, 2))
-    add_scores(features, weights, out)
-    assert out.tolist() == [[18, 35], [5, 9], [1, 1]]
-
-
 def test_what_is_out_of_range_is_refused():
     good = random_instances(1, 4, 2, 3, 1, 1)
     for name, bad in (
@@ -107,7 +98,3 @@ def test_what_is_out_of_range_is_refused():
         arguments = [*right[:place], bad, *right[place + 1 :]]
         with pytest.raises(ValueError, match="must"):
             instances.value_and_gradient(*arguments)
-    with pytest.raises(ValueError, match="no such feature"):
-        add_scores(good["features"], np.zeros((1, 2)), np.zeros((4, 2)))
-    with pytest.raises(ValueError, match="shape"):
-        add_scores(good["features"], np.zeros((3, 2)), np.zeros((4, 3)))

@@ -32,10 +32,15 @@ def fill(structure, numbers):
     return d
 
 
-def families(instances, structure, smoothing="witten_bell"):
-    places = {None: instances.counts.target}
+def family_of(instances, variable, parents):
+    contexts = witten_bell.contexts(instances.counts, variable, parents)
+    return witten_bell.family(instances, variable, contexts)
+
+
+def families(instances, structure):
+    target = instances.counts.target
     return {
-        variable: witten_bell.family(instances, places.get(variable, variable), parents, smoothing)
+        variable: family_of(instances, target if variable is None else variable, parents)
         for variable, parents in {None: (), **structure}.items()
     }
 
@@ -61,7 +66,7 @@ def test_by_hand():
     rows = [("x", "q", "q"), ("x", "q", "q"), ("y", "q", "q"), ("z", "q", "q")]
     counts = joint_counts(rows, ["N", "N", "N", "V"])
     symbols = Table.of([("x", "q", "q"), ("w", "q", "q")], VARIABLES).symbols
-    family = witten_bell.family(CountedInstances(counts, symbols), 0, ())
+    family = family_of(CountedInstances(counts, symbols), 0, ())
     p = np.broadcast_to(witten_bell.probabilities(family, [2.0, 0.5]), (2, 3))
     # The empty context: 4 rows, 3 values, so lambda = 4 / (4 + 2 * 3); V = 4.
     x, w = 0.4 * 2 / 4 + 0.6 / 4, 0.6 / 4

@@ -76,7 +76,7 @@ def trained(settings, labels=LABELS, of=data):
 
 
 def exact(settings):
-    """With names of conjunctions, and weights in float64."""
+    """With weights in float64."""
     rows = [part.table for part in data()]
     labels = [label for part in data() for label in part.labels]
     return fit(settings, Table.concatenate(rows), labels)

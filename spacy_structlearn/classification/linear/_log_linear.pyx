@@ -118,9 +118,9 @@ def add_scores_of_values(
     const uint64_t[:, ::1] values, const int32_t[::1] starts, const int32_t[::1] columns,
     const uint64_t[::1] seeds, KeyIndex index, const weight_t[:, ::1] weights, double[:, ::1] out
 ):
-    """The same as `add_scores` of the features that `index` finds for the keys of `feature_keys`,
-    without arrays of keys.
+    """Add to `out`, float64 (n, n_columns), the weights of the features of each row.
 
+    They are those that `index` finds for the keys of `feature_keys`; there are no arrays of keys.
     values: uint64 (n, n_variables), the symbols of each row. columns: the variables of the
     templates, those of template k from starts[k] to starts[k + 1]. seeds: uint64 (n_templates),
     the state from which the key of each template begins.
@@ -156,25 +156,6 @@ def add_scores_of_values(
                     row = row if index.is_sorted else index.order[row]
                     for c in range(n_columns):
                         out[i, c] += weights[row, c]
-
-
-def add_scores(
-    const int32_t[:, ::1] features, const weight_t[:, ::1] weights, double[:, ::1] out
-):
-    """Add to `out`, float64 (n, n_columns), the weights of the features of each instance.
-
-    features: int32 (n, n_templates), rows of `weights`; -1 for none. weights: float32 or float64
-    (n_features, n_columns).
-    """
-    cdef Py_ssize_t i, k, c, n_columns = weights.shape[1]
-    check_shape(out, features.shape[0], n_columns)
-    check_table(features, -1, weights.shape[0], "there is no such feature")
-    with nogil:
-        for i in range(features.shape[0]):
-            for k in range(features.shape[1]):
-                if features[i, k] >= 0:
-                    for c in range(n_columns):
-                        out[i, c] += weights[features[i, k], c]
 
 
 cdef inline double _logistic(double* score, int32_t label) noexcept nogil:

@@ -20,7 +20,7 @@ from ...optimize.lbfgs import LBFGS, run
 from ..features import SET_SEPARATOR, LabelledTable, Table, row_keys, symbol, tuple_keys
 from ..nets.bayes_net import BayesNet
 from ..settings import BayesNetSettings, LogLinearSettings
-from ._log_linear import Instances, add_scores
+from ._log_linear import Instances
 
 Template = tuple[str, ...]
 
@@ -280,10 +280,11 @@ class Workshop:
         estimate = Estimate(estimate.templates, weights, coefficients, optimizer.value or 0.0)
         dev = self.dev
         columns = self.columns(estimate.templates)
-        features = _side_by_side(columns, "dev")
         given = dev.given[:, :1] - dev.given[:, 1:] if self.n_columns == 1 else dev.given
         scores = given @ estimate.coefficients
-        add_scores(features, estimate.weights, scores)
+        padded = np.append(weights, np.zeros((1, self.n_columns)), axis=0)  # -1: no feature
+        for features in _side_by_side(columns, "dev").T:
+            scores += padded[features]
         if self.n_columns == 1:
             scores = np.concatenate([scores, np.zeros_like(scores)], axis=1)
         right = dev.counts @ (scores.argmax(axis=1) == dev.label_ids)

@@ -54,7 +54,7 @@ class LogLinear(Classifier):
     keys, weights: uint64 (n_features), ascending, and floating (n_features, n_labels).
     bias: float64 (n_labels). coefficients: float64 (1) with a base, otherwise (0).
     base: the trained network. l2: the chosen value. steps: of the search.
-    names: of features by their keys, such as "p=of|n2=x".
+    names: of features of single variables by their keys, such as "p=of".
     storage: the precision with which `to_bytes` stores weights.
     """
 
@@ -152,7 +152,7 @@ class LogLinear(Classifier):
         return "\n".join(lines)
 
     def compact(self, dtype: DTypeLike = "float16", threshold: float = 0.0) -> LogLinear:
-        """Return a smaller model with almost the same predictions, without names of conjunctions.
+        """Return a smaller model with almost the same predictions.
 
         dtype: "float16", "float32" or "float64", to which weights are rounded and in which
             `to_bytes` stores them. In memory, float16 is float32.
@@ -170,13 +170,11 @@ class LogLinear(Classifier):
         weights[np.abs(weights) <= threshold] = 0
         used = weights.any(axis=1)
         keys = self.keys[used]
-        known = set(keys.tolist())
-        single = {key for key, name in self.names.items() if "|" not in name}
         return self.replaced(
             keys=keys,
             weights=weights[used],
             base=None if self.base is None else self.base.compact(),
-            names={key: self.names[key] for key in sorted(known & single)},
+            names={key: self.names[key] for key in sorted(self.names.keys() & keys.tolist())},
             storage=storage,
         )
 

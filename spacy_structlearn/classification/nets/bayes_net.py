@@ -10,7 +10,7 @@ the paper) of held-out data, or of the training data with each instance left out
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -98,6 +98,8 @@ class BayesNet(Classifier):
             instances = CountedInstances(counts, dev.table.symbols, label_ids)
         parents, steps = self._choose(instances)
         d = self._fit(instances, parents)
+        used = [variable for variable in train.table.variables if variable in parents]
+        counts = JointCounts(train.table.select(used), counts.label_ids, labels)
         tables = Tables.of(counts, parents, self.settings.smoothing)
         # An earlier fit is only replaced after everything that can fail.
         arguments = self.settings, labels, train.table.variables, parents, d, steps, tables
@@ -133,9 +135,19 @@ class BayesNet(Classifier):
         """
         if self._counts is None:
             raise StructlearnError("SL515")
-        scores = np.zeros((len(self._counts.table), len(self.labels)))
-        instances = CountedInstances.left_out(self._counts)
-        for name, table in self._families(instances, self.parents):
+        return self.scores_left_out(self._counts)
+
+    def scores_left_out(self, counts: JointCounts) -> NDArray[np.float64]:
+        """Return log P(x_i, y) of counted instances, each left out, as in `log_joint_left_out`.
+
+        counts: of the used variables, the training instances and others.
+        """
+        scores = np.zeros((len(counts), len(counts.labels)))
+        instances = CountedInstances.left_out(counts)
+        for name, node, contexts in zip(
+            (None, *self.parents), self.tables.nodes, self.tables.contexts, strict=True
+        ):
+            table = witten_bell.family(instances, node, contexts, self.settings.smoothing)
             scores += np.log(witten_bell.probabilities(table, self.d[name]))
         return scores
 
@@ -241,18 +253,13 @@ class BayesNet(Classifier):
             return structure.ordered(settings.structure, variables), []
         return structure.greedy(instances, settings)
 
-    def _families(
-        self, instances: CountedInstances, parents: Parents
-    ) -> Iterator[tuple[str | None, witten_bell.Family]]:
-        """Yield the tables of a structure for some instances, the class first."""
-        smoothing = self.settings.smoothing
-        for name, variable, of in _nodes(instances.counts.table.variables, parents):
-            yield name, witten_bell.family(instances, variable, of, smoothing)
-
     def _fit(self, instances: CountedInstances, parents: Parents) -> D:
         """Return the d of all tables."""
-        settings = self.settings
-        names, families = zip(*self._families(instances, parents), strict=True)
+        settings, smoothing = self.settings, self.settings.smoothing
+        names, families = (None, *parents), []
+        for variable, of in _nodes(instances.counts.table.variables, parents):
+            contexts = witten_bell.contexts(instances.counts, variable, of, smoothing)
+            families.append(witten_bell.family(instances, variable, contexts, smoothing))
         if settings.smoothing == "uniform" or settings.fit_d is None:
             return dict(zip(names, map(witten_bell.ones, families), strict=True))
         assert instances.label_ids is not None
@@ -295,30 +302,22 @@ class Tables(NamedTuple):
 
     @classmethod
     def of(cls, counts: JointCounts, parents: Parents, smoothing: str) -> Tables:
-        """Return the tables of a structure."""
-        variables = counts.table.variables
-        used = tuple(variable for variable in variables if variable in parents)
-        place = {variables.index(variable): i for i, variable in enumerate(used)}
-        place[counts.target] = len(used)
-
-        def moved(subset: Subset) -> Subset:
-            return tuple(place[i] for i in subset)
-
-        _, nodes, of = zip(*_nodes(variables, parents), strict=True)
-        contexts = [
+        """Return the tables of a structure. counts: of the used variables."""
+        nodes, of = zip(*_nodes(counts.table.variables, parents), strict=True)
+        contexts = tuple(
             witten_bell.contexts(counts, *pair, smoothing) for pair in zip(nodes, of, strict=True)
-        ]
+        )
         levels = [(node, c) for node, table in zip(nodes, contexts, strict=True) for c in table]
         needed = {subset for node, context in levels for subset in (context, join(context, node))}
         subsets = sorted(needed, key=lambda subset: (len(subset), subset))
         groups = [counts.group(subset) for subset in subsets]
         return cls(
-            used,
-            moved(nodes),
-            tuple(map(moved, subsets)),
+            counts.table.variables,
+            nodes,
+            tuple(subsets),
             tuple(group.keys for group in groups),
             tuple(whole(group.counts) for group in groups),
-            tuple(tuple(map(moved, table)) for table in contexts),
+            contexts,
             tuple(
                 tuple(whole(counts.distinct(context, node)) for context in table)
                 for node, table in zip(nodes, contexts, strict=True)
@@ -402,13 +401,11 @@ class Tables(NamedTuple):
         )
 
 
-def _nodes(variables: Sequence[str], parents: Parents) -> list[tuple[str | None, int, Subset]]:
-    """Return (name, index, indices of parents) of the class and of each variable in `parents`."""
+def _nodes(variables: Sequence[str], parents: Parents) -> list[tuple[int, Subset]]:
+    """Return (index, indices of parents) of the class and of each variable in `parents`."""
     place = {variable: i for i, variable in enumerate(variables)}
-    nodes: list[tuple[str | None, int, Subset]] = [(None, len(variables), ())]
-    for variable, of in parents.items():
-        nodes.append((variable, place[variable], tuple(sorted(place[name] for name in of))))
-    return nodes
+    nodes = [(place[name], tuple(sorted(place[of] for of in parents[name]))) for name in parents]
+    return [(len(variables), ()), *nodes]
 
 
 def whole(numbers: NDArray[Any]) -> NDArray[Any]:

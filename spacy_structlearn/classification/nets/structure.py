@@ -20,7 +20,7 @@ from ...errors import StructlearnError
 from ..classifier import Step
 from ..settings import BayesNetSettings
 from .counts import Cache, CountedInstances, Subset
-from .witten_bell import TIE, best_labels, family, ones, probabilities
+from .witten_bell import best_labels, contexts, family, ones, probabilities
 
 Parents: TypeAlias = "dict[str, tuple[str, ...]]"
 """The parents of each variable, without the class, in order of placement."""
@@ -37,7 +37,6 @@ class Evaluator:
         self._instances = instances
         self._smoothing = smoothing
         self._gold = instances.label_ids
-        self._is_second = self._gold == 1
         self._cache = Cache()
         self.prior = self.scores(instances.counts.target, ())  # of the class alone
 
@@ -45,7 +44,8 @@ class Evaluator:
         """Return log P(z | parents, y) of one variable; for the class itself, log P(y)."""
 
         def make() -> NDArray[np.float64]:
-            table = family(self._instances, variable, parents, self._smoothing)
+            levels = contexts(self._instances.counts, variable, parents, self._smoothing)
+            table = family(self._instances, variable, levels, self._smoothing)
             p = np.broadcast_to(probabilities(table, ones(table)), self._instances.shape)
             return np.log(np.ascontiguousarray(p.T))
 
@@ -55,11 +55,7 @@ class Evaluator:
         """Return the fraction of instances that are right; the first of equal labels is chosen."""
         if not scores.size:
             return 0.0
-        if len(scores) == 2:
-            right = (scores[1] >= scores[0] + TIE) == self._is_second
-        else:
-            right = best_labels(scores.T) == self._gold
-        return int(np.count_nonzero(right)) / len(self._gold)
+        return int(np.count_nonzero(best_labels(scores.T) == self._gold)) / len(self._gold)
 
     def log_likelihood(self, scores: NDArray[np.float64]) -> float:
         """Return the sum of log P(y | x), rounded so that it is the same on every machine."""

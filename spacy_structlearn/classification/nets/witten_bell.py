@@ -68,11 +68,13 @@ def contexts(
 
 
 def family(
-    instances: CountedInstances, variable: int, parents: Subset, smoothing: str = "witten_bell"
+    instances: CountedInstances,
+    variable: int,
+    contexts: Sequence[Subset],
+    smoothing: str = "witten_bell",
 ) -> Family:
-    """Return the table of a variable with these parents, for all instances and labels."""
-    used = contexts(instances.counts, variable, parents, smoothing)
-    levels = tuple(instances.level(context, variable) for context in used)
+    """Return the table of a variable with these contexts, for all instances and labels."""
+    levels = tuple(instances.level(context, variable) for context in contexts)
     if smoothing == "uniform":
         levels = tuple(
             level._replace(ratio=np.where(np.isfinite(level.ratio), UNIFORM_RATIO, np.inf))
