@@ -408,7 +408,7 @@ MESSAGES = {
     "SL621": "A sigmoid belief network cannot be trained on {problem}. Give normalized trees "
     "whose tags and labels were all seen by `initialize`, and hold fewer of them out.",
     "SL622": "The weights of the sigmoid belief network diverged in epoch {epoch}. Use a "
-    "learn_rate far below {value}, or a lower grad_clip.",
+    "learn_rate far below {value}.",
     # --- SL63x: their search ------------------------------------------------------------------
     "SL630": "There is no sigmoid belief network to parse with, or it is empty. Train one or "
     "load one first.",

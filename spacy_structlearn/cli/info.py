@@ -41,7 +41,7 @@ def info_cli(
     Bayesian networks: the structure. Models in several stages: each stage, and the features of the
     last one. Grammars: the subcategories of each tag with their most probable words; with --label,
     those of a phrase with their most probable productions. Conditional grammars: the same, by
-    weight. Sigmoid belief networks: similar tags and phrases; with --label, similar words of a tag.
+    weight.
     """
     if label is not None and component is None:
         raise typer.BadParameter("--label needs --component")
@@ -53,7 +53,7 @@ def info_cli(
         raise StructlearnError("SL017", component=component, names=", ".join(nlp.pipe_names))
     pipe = nlp.get_pipe(component)
     parameters = getattr(pipe, "parameters", None)
-    if hasattr(parameters, "lexicon") or hasattr(parameters, "derivations"):
+    if hasattr(parameters, "lexicon"):
         _show_grammar(component, parameters, top, label)
     elif hasattr(parameters, "describe") or hasattr(parameters, "strongest"):
         _show_features(component, parameters, top, label)
@@ -106,23 +106,15 @@ def _show_features(component: str, parameters: Any, top: int, label: str | None)
 
 
 def _show_grammar(component: str, parameters: Any, top: int, label: str | None) -> None:
-    is_isbn = hasattr(parameters, "derivations")
-    describe: Any
-    if is_isbn:
-        from ..isbn import describe
-    else:
-        from ..grammar.latent import describe
+    from ..grammar.latent import describe
 
     if label not in (None, *describe.labels(parameters)):
         raise _unknown(component, label, describe.labels(parameters))
     echo(describe.describe(parameters))
-    if is_isbn:
-        rows = describe.neighbours(parameters, top, label)
-    else:
-        names = parameters.symbols.tags if label is None else [label]
-        rows = (row for name in names for row in describe.subcategories(parameters, name, top))
+    names = parameters.symbols.tags if label is None else [label]
+    rows = (row for name in names for row in describe.subcategories(parameters, name, top))
     for name, found in rows:
-        texts = (f"{text} {f'{value:.2f}' if is_isbn else _short(value)}" for value, text in found)
+        texts = (f"{text} {_short(value)}" for value, text in found)
         echo(f"{name:8} {', '.join(texts)}")
 
 

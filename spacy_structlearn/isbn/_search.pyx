@@ -600,36 +600,24 @@ cdef struct open_t:
     int end  # of its children, once it has a modifier
     int n_children
     int child  # the phrase that its first child is, -1 for a word
-    int modifiers  # the last one's end and the one before, in a list; -1: none
+    int modifiers, last  # in a list, each with its end and the next one; -1: none
 
 
-cdef struct bracket_t:
-    int phrase, first, end
+cdef inline void bracket(int32_t *row, int phrase, int first, int end) noexcept nogil:
+    row[0], row[1], row[2] = phrase, first, end
 
 
-cdef inline int add_bracket(bracket_t *out, int count, int phrase, int first,
-                            int end) noexcept nogil:
-    """Insert a bracket by (first word, -end), before equal ones. Returns the new count."""
-    cdef int place = count
-    while place > 0 and (out[place - 1].first > first
-                         or (out[place - 1].first == first and out[place - 1].end <= end)):
-        out[place] = out[place - 1]
-        place -= 1
-    out[place].phrase, out[place].first, out[place].end = phrase, first, end
-    return count + 1
+cdef int64_t brackets(const int8_t *moves, const int32_t *labels, int64_t n_moves,
+                      const int64_t *chain_offsets, const int32_t *chains, int root, open_t *stack,
+                      int *modifiers, int32_t *out) noexcept nogil:
+    """Set `out` to the phrases of a derivation, lower ones first. Returns their number.
 
-
-cdef int brackets(const int8_t[::1] moves, const int32_t[::1] labels, int64_t begin, int64_t end_,
-                  const int64_t *chain_offsets, const int32_t *chains, int root, open_t *stack,
-                  int *modifiers, bracket_t *out) noexcept nogil:
-    """Set `out` to the phrases of a derivation in pre-order. Returns their number.
-
-    begin, end_: of its moves. modifiers: workspace for two numbers for each move.
+    modifiers: workspace for two numbers for each move.
     """
-    cdef int64_t m, k
-    cdef int n_open = 0, n_words = 0, n_modifiers = 0, count = 0, label, end, child
+    cdef int64_t m, k, count = 0
+    cdef int n_open = 0, n_words = 0, n_modifiers = 0, label, end, child
     cdef open_t *top
-    for m in range(begin, end_):
+    for m in range(n_moves):
         if moves[m] == SHIFT:
             top = stack + n_open
             n_open += 1
@@ -644,35 +632,36 @@ cdef int brackets(const int8_t[::1] moves, const int32_t[::1] labels, int64_t be
             if top.modifiers >= 0:
                 end = top.end
             if top.n_children > 1 or top.child != child:
-                count = add_bracket(out, count, child, top.first, end)
+                bracket(out + 3 * count, child, top.first, end)
+                count += 1
             k = top.modifiers
             while k >= 0:
-                count = add_bracket(out, count, child, top.first, modifiers[2 * k])
+                bracket(out + 3 * count, child, top.first, modifiers[2 * k])
+                count += 1
                 k = modifiers[2 * k + 1]
             for k in range(chain_offsets[label + 1] - 2, chain_offsets[label] - 1, -1):
                 if chains[k] != child:
                     child = chains[k]
-                    count = add_bracket(out, count, child, top.first, n_words)
+                    bracket(out + 3 * count, child, top.first, n_words)
+                    count += 1
         if moves[m] == PROJECT:
             top.label, top.child, top.n_children, top.modifiers = labels[m], child, 1, -1
             continue
         n_open -= 1
         if not n_open:
-            # Attached to the root: the end.
-            if count and child == root:
-                count -= 1
-                memmove(out, out + 1, count * sizeof(bracket_t))
-            return count
+            # Attached to the root: the end. The root itself is the last one.
+            return count - 1 if count and child == root else count
         end = top.first
         top = stack + n_open - 1
         if moves[m] == ATTACH:
             top.n_children += 1
         else:
             if top.modifiers < 0:
-                top.end = end
-            modifiers[2 * n_modifiers] = n_words
-            modifiers[2 * n_modifiers + 1] = top.modifiers
-            top.modifiers = n_modifiers
+                top.end, top.modifiers = end, n_modifiers
+            else:
+                modifiers[2 * top.last + 1] = n_modifiers
+            modifiers[2 * n_modifiers], modifiers[2 * n_modifiers + 1] = n_words, -1
+            top.last = n_modifiers
             n_modifiers += 1
     return 0  # a sequence
 
@@ -706,7 +695,7 @@ cdef class Searcher:
     cdef const double[::1] weights
     cdef int64_t[::1] chain_offsets
     cdef int32_t[::1] chains
-    cdef int root, longest_chain
+    cdef int root
 
     def __init__(
         self, Network network not None, const double[::1] weights not None, chains, int root
@@ -719,7 +708,7 @@ cdef class Searcher:
         lengths = [len(chain) for chain in chains]
         self.chain_offsets = np.cumsum([0, *lengths], dtype=np.int64)
         self.chains = np.array([phrase for chain in chains for phrase in chain], np.int32)
-        self.root, self.longest_chain = root, max(lengths, default=0)
+        self.root = root
         self.network, self.weights, self.net = network, weights, network.net
         set_weights(&self.net, &self.weights[0])
 
@@ -818,17 +807,22 @@ cdef class Searcher:
                     word -= 1
                     words[i, word] = r.nodes[number].candidate
                 number = r.nodes[number].parent
-        cdef int64_t most = max(lengths, default=0)
+        cdef int64_t most = max(lengths, default=0), count = 0
         cdef uint8_t[::1] stack = np.empty((most + 1) * sizeof(open_t), dtype=np.uint8)
         cdef int[::1] modifiers = np.empty(2 * most, dtype=np.intc)
         # A node has at most its chain and its modifiers, each of which is a move.
-        rows = np.empty(((most + 1) * (self.longest_chain + 1), 3), dtype=np.intc)
-        cdef int[:, ::1] out = rows
-        trees = [np.empty((0, 3), dtype=np.intc)]
+        chain_lengths, projected = np.diff(self.chain_offsets), found[2][found[2] >= 0]
+        size = chain_lengths[projected].sum() + np.count_nonzero(found[1] == MODIFY)
+        rows = np.empty((size + 1, 3), dtype=np.int32)
+        cdef int32_t[:, ::1] out = rows
+        cdef int64_t[::1] ends = np.zeros(s.n_found + 1, dtype=np.int64)
         for i in range(s.n_found):
-            count = brackets(moves, labels, begins[i], begins[i + 1], &self.chain_offsets[0],
-                             &self.chains[0], self.root, <open_t *> &stack[0], &modifiers[0],
-                             <bracket_t *> &out[0, 0])
-            trees.append(rows[:count].copy())
-        phrases = np.concatenate(trees), np.cumsum([*map(len, trees)])
-        return (*found, bool(is_fallback), s.all_pops, *phrases)
+            count += brackets(&moves[begins[i]], &labels[begins[i]], lengths[i],
+                              &self.chain_offsets[0], &self.chains[0], self.root,
+                              <open_t *> &stack[0], &modifiers[0], &out[count, 0])
+            ends[i + 1] = count
+        rows = rows[:count]
+        # In pre-order: of equal spans, the one that was made last is on top.
+        owner = np.repeat(np.arange(s.n_found), np.diff(ends))
+        order = np.lexsort((-np.arange(count), -rows[:, 2], rows[:, 1], owner))
+        return (*found, bool(is_fallback), s.all_pops, rows[order], np.asarray(ends))

@@ -10,7 +10,6 @@ same tree, with a unary chain collapsed or not, are added up.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -22,9 +21,7 @@ from ..arrays import cumulative
 from ..errors import StructlearnError
 from ..parallel.batches import Workspaces, in_batches
 from ..trees.parse import GivenTag, Parse, calibrate, tag_shares
-from ..trees.tree import Tree
 from . import _search
-from .derivation import encode
 from .model import ISBN
 from .settings import SEARCHES
 
@@ -32,6 +29,7 @@ from .settings import SEARCHES
 # the most expected brackets, or the most probable tree.
 BY_BRACKETS = ("max_rule_sum", "labelled_recall")
 DECODERS = ("viterbi", "max_rule_product", "variational", *BY_BRACKETS)
+BRANCHING = 10  # maximum number of moves that are followed from each hypothesis
 # Minimum probability of a useful bracket.
 BRACKET_COST = 0.5
 _MAX_TREES = 1_000_000
@@ -45,8 +43,6 @@ _RARE_COST = 8.0
 _MARGIN = 12.0
 _BATCH_WORDS = 200
 
-Floats = NDArray[np.float64]
-
 
 class DerivationParser:
     """A parser with one sigmoid belief network.
@@ -55,11 +51,10 @@ class DerivationParser:
         probabilities of brackets minus one half each; the other `DECODERS` the most probable tree.
     threads: number of threads for the sentences of a batch.
     beam: maximum number of hypotheses after each word.
-    branching: maximum number of alternatives of each state.
     search: "best_first", as in the paper, or "word_synchronous", where hypotheses advance together,
         move by move (Stern, Fried & Klein 2017).
 
-    By default beam, branching and search are those of the model. Time and memory are linear in the
+    By default beam and search are those of the model. Time and memory are linear in the
     length of a sentence. Raises StructlearnError if the model is empty or a setting out of range.
     """
 
@@ -70,12 +65,11 @@ class DerivationParser:
         decoder: str = "viterbi",
         threads: int = 1,
         beam: int | None = None,
-        branching: int | None = None,
         search: str | None = None,
     ):
         if model.is_empty:
             raise StructlearnError("SL630")
-        changes = {"beam": beam, "branching": branching, "search": search}
+        changes = {"beam": beam, "search": search}
         self.model = model.replaced(**{k: v for k, v in changes.items() if v is not None})
         _check("decoder", decoder, "one of " + ", ".join(DECODERS), decoder in DECODERS)
         _check("threads", threads, "1 or more", threads >= 1)
@@ -173,7 +167,7 @@ class DerivationParser:
             scores, *_, chosen, is_fallback, _, brackets, bounds = self._searcher.search(
                 *candidates,
                 beam=self.model.beam,
-                branching=self.model.branching,
+                branching=BRANCHING,
                 k=k,
                 max_pops=_POPS * self.model.beam,
                 margin=_MARGIN,
@@ -319,26 +313,3 @@ def _numbered(keys: list[int]) -> list[Any]:
         return keys
     earlier = [keys[:i].count(key) for i, key in enumerate(keys)]
     return [(key, n) if n else key for key, n in zip(keys, earlier, strict=True)]
-
-
-def joint_log_probabilities(model: ISBN, trees: Iterable[Tree], threads: int = 1) -> Floats:
-    """Return log P(tree, words) of normalised trees by their canonical derivations, in nats.
-
-    The result, float64 (N), is -inf for trees with an unknown tag or label. Raises StructlearnError
-    if the model is empty.
-    """
-    if model.is_empty:
-        raise StructlearnError("SL630")
-    every = list(trees)
-    derivations, encoded = encode(every, model.symbols)
-    network, weights = model.network(), model.weights.astype(np.float64)
-
-    def run(numbers: NDArray[np.int64]) -> Floats:
-        return network.log_likelihoods(weights, *derivations.arrays, numbers)
-
-    with ThreadPoolExecutor(threads) as pool:
-        shards = np.array_split(np.arange(len(encoded)), 4 * threads)
-        values = np.concatenate(list(pool.map(run, shards)))
-    scores = np.full(len(every), -np.inf)
-    scores[encoded] = values + model.signature_scores(derivations)
-    return scores

@@ -79,15 +79,6 @@ class LeftCornerDerivations:
             parts += [array[rows] for array in arrays]
         return LeftCornerDerivations(*ends, *parts)
 
-    @staticmethod
-    def concatenate(parts: Sequence[LeftCornerDerivations]) -> LeftCornerDerivations:
-        """Concatenate derivations of the same symbols."""
-        ends, word_ends, *others = zip(*(part.arrays for part in parts), strict=True)
-        offsets: list[NDArray[Any]] = [
-            cumulative(np.concatenate([*map(np.diff, arrays)])) for arrays in (ends, word_ends)
-        ]
-        return LeftCornerDerivations(*offsets, *map(np.concatenate, others))
-
 
 class _Walk(NamedTuple):
     """Trees as moves, before unary chains are split into labels.

@@ -13,6 +13,7 @@ bias; outputs, the W; output_bias, the b.
 
 from __future__ import annotations
 
+from collections import Counter
 from math import prod
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,6 @@ from .symbols import RELATIONS, DerivationSymbols
 if TYPE_CHECKING:
     from ._network import Network
 
-STORAGES = ("float32", "float16")
 # A state reads about ten rows of inputs.
 _ROWS_READ = 10
 
@@ -44,8 +44,7 @@ class ISBN(Stored):
     signature_log_probs: float32 (T, S), log P(signature | tag, unknown word).
     features: the blocks of inputs that are used, some of "abcd".
     temperature: divides the log odds of brackets, to calibrate them.
-    beam, branching, search: see `decode.DerivationParser`.
-    storage: the precision of stored weights, "float32" or "float16" (0.05 %, see `compact`).
+    beam, search: see `decode.DerivationParser`.
 
     Raises StructlearnError if the parts are inconsistent, or out of the bounds of `ISBNSettings`.
     """
@@ -66,9 +65,7 @@ class ISBN(Stored):
         features: str = FEATURES,
         temperature: float = 1.0,
         beam: int = 10,
-        branching: int = 10,
         search: str = SEARCHES[0],
-        storage: str = "float32",
     ):
         self.symbols = symbols
         self.state_size = state_size
@@ -78,15 +75,12 @@ class ISBN(Stored):
         self.features = features
         self.temperature = float(temperature)
         self.beam = beam
-        self.branching = branching
         self.search = search
-        self.storage = storage
         ISBNSettings(  # raises
             state_size=state_size or int(self.is_empty),
             means=means,
             features=features,
             beam=beam,
-            branching=branching,
             search=search,
             signature="",
             normalization="",
@@ -132,21 +126,8 @@ class ISBN(Stored):
             signature_log_probs,
             features=settings.features,
             beam=settings.beam,
-            branching=settings.branching,
             search=settings.search,
         )
-
-    def compact(self, storage: str = "float16") -> ISBN:
-        """Return the network with weights rounded to the precision in which they are stored.
-
-        Raises StructlearnError if the storage is unknown or a weight is too large for it.
-        """
-        if storage not in STORAGES:
-            raise StructlearnError("SL605", value=storage, known=", ".join(STORAGES))
-        with np.errstate(over="ignore"):
-            weights = self.weights.astype(storage)
-            log_probs = self.signature_log_probs.astype(storage)
-        return self.replaced(weights=weights, signature_log_probs=log_probs, storage=storage)
 
     @property
     def is_empty(self) -> bool:
@@ -191,20 +172,33 @@ class ISBN(Stored):
         return scores
 
     def to_fields(self) -> tuple[int, dict[str, Any]]:
-        fields = self.fields() | {"symbols": self.symbols.to_fields()}
-        if self.search == SEARCHES[0]:
-            del fields["search"]  # the only search of earlier versions
-        for name in ("weights", "signature_log_probs"):
-            fields[name] = fields[name].astype(self.storage)
-        return self.version, fields
+        return self.version, self.fields() | {"symbols": self.symbols.to_fields()}
 
     @classmethod
     def from_fields(cls, version: int, fields: dict[str, Any]) -> ISBN:
-        for name in ("weights", "signature_log_probs"):
-            if fields[name].dtype != fields["storage"]:
-                raise TypeError(f"{name} of the wrong type")
+        if not fields["weights"].dtype == fields["signature_log_probs"].dtype == np.float32:
+            raise TypeError("weights of the wrong type")
         fields["symbols"] = DerivationSymbols.from_fields(fields["symbols"])
         return super().from_fields(version, fields)
+
+    def describe(self) -> str:
+        """Describe the sizes of the network and the number of known words of each tag."""
+        if self.is_empty:
+            return "sigmoid belief network, empty"
+        symbols = self.symbols
+        collapsed = sum(len(chain) > 1 for chain in symbols.chains)
+        words = zip(symbols.tags, symbols.words, strict=True)
+        n_words = Counter({tag: sum(map(bool, own)) for tag, own in words})
+        tags = ", ".join(f"{tag} {number:,}" for tag, number in n_words.most_common())
+        classes = f"{symbols.n_signatures:,} classes ({symbols.signature_kind})"
+        return (
+            f"sigmoid belief network of {symbols.n_tags} tags and {symbols.n_labels} phrases, "
+            f"{collapsed} of them collapsed chains\n"
+            f"{self.state_size} units a state, {self.means} means, {self.n_weights:,} weights; "
+            f"beam {self.beam}, {self.search} search\n"
+            f"{n_words.total():,} words with their tags, unknown words of "
+            f"{classes if symbols.n_signatures else 'no classes'}\n  tags: {tags}"
+        )
 
     def __repr__(self) -> str:
         symbols = self.symbols
@@ -215,8 +209,6 @@ class ISBN(Stored):
 
     def _problem(self) -> str | None:
         symbols = self.symbols
-        if self.storage not in STORAGES:
-            return f"the storage {self.storage!r}"
         if not (np.isfinite(self.temperature) and self.temperature > 0):
             return f"a temperature of {self.temperature}"
         if self.weights.shape != (self.n_weights,):

@@ -91,9 +91,6 @@ class ISBNSettings(Settings):
     dropout: float = setting(
         0.1, ge=0, lt=1, help="Share of the means that later states do not read in training."
     )
-    grad_clip: float = setting(
-        5.0, ge=0, help="Maximum norm of the gradient of an update. 0: no limit."
-    )
     averages: bool = setting(
         True,
         help="Use moving averages of the weights, over about the last tenth of the updates.",
@@ -113,23 +110,11 @@ class ISBNSettings(Settings):
         le=4096,
         help="Maximum number of hypotheses after each word. It is stored with the weights.",
     )
-    branching: int = setting(
-        10,
-        ge=1,
-        le=4096,
-        help="Maximum number of moves that are followed from each hypothesis. It is stored with "
-        "the weights.",
-    )
     search: str = setting(
         SEARCHES[0],
         choices=SEARCHES,
         help='Order of the search: "best_first", as in the paper, or "word_synchronous", where '
         "hypotheses advance together, move by move. It is stored with the weights.",
-    )
-    shards: int = setting(
-        2,
-        ge=1,
-        help="Number of parts of a batch. Results for different numbers differ by rounding errors.",
     )
     threads: int = core.threads()
 

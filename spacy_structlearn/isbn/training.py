@@ -29,11 +29,13 @@ from .settings import REPORTS, ISBNSettings
 
 VALIDATION_BEAM = 5
 MIN_FACTOR = 1 / 64  # of the learning rate; training ends below it
+GRAD_CLIP = 5.0  # maximum norm of the gradient of an update
+SHARDS = 2  # of a batch; another number changes rounding errors
 # Number of weights in a call of the optimiser. Its temporary arrays are then small enough for the
 # allocator to reuse; new pages for each update would take most of the time.
 _BLOCK = 2**14
 
-Data = Sequence[Tree | Sequence[Tree] | LeftCornerDerivations]
+Data = Sequence[Tree | Sequence[Tree]]
 
 
 def initialize(
@@ -47,7 +49,7 @@ def initialize(
     data: normalised trees, or lists of them. labels, previous: not used.
     Raises StructlearnError if there are no trees or an item is not a tree.
     """
-    symbols, log_probs = symbols_of([tree for part in data for tree in trees_of(part)], settings)
+    symbols, log_probs = symbols_of(trees_of(data), settings)
     return ISBN.initialize(symbols, log_probs, settings)
 
 
@@ -55,8 +57,7 @@ def trainer(settings: ISBNSettings, parameters: ISBN | None, data: Data) -> ISBN
     """Return a trainer that starts from these parameters.
 
     parameters: None or empty parameters: start from `initialize`.
-    data: normalised trees, lists of them, or derivations of the symbols of `parameters`. Their
-        order does not matter.
+    data: normalised trees, or lists of them. Their order does not matter.
 
     Raises StructlearnError if there is nothing to train on.
     """
@@ -84,37 +85,30 @@ class ISBNTrainer(Trainer[ISBNSettings]):
         super().__init__(settings)
         self._start = parameters
         self._network = parameters.network()
-        self._all: Data = ()
+        self._trees: list[Tree] = []
         self.add(data)
 
     def _add(self, data: Data) -> None:
         """Add sentences and restart from the initial parameters, so that the result does not depend
         on when sentences were added.
         """
-        data = [*self._all, *data]
-        parts = [part for part in data if isinstance(part, LeftCornerDerivations)]
-        others = [part for part in data if not isinstance(part, LeftCornerDerivations)]
-        trees = [tree for part in others for tree in trees_of(part)]
-        encoded, numbers = encode(trees, self._start.symbols)
-        derivations = LeftCornerDerivations.concatenate([encoded, *parts])
+        trees = [*self._trees, *trees_of(data)]
+        derivations, numbers = encode(trees, self._start.symbols)
         # An order that does not depend on the order of the data
         digests = _digests(derivations)
         order = np.array(sorted(range(len(digests)), key=digests.__getitem__), dtype=np.int64)
-        share = self.settings.validation
         n_held = 0
-        if share and digests:
+        if self.settings.validation and digests:
             # Equal sentences stay together.
-            last = digests[order[max(round(share * len(digests)), 1) - 1]]
+            share = max(round(self.settings.validation * len(digests)), 1)
+            last = digests[order[share - 1]]
             n_held = sum(digest <= last for digest in digests)
         left_out = len(trees) - len(numbers)
         if n_held == len(order):
             problem = f"no sentences ({left_out} have other symbols, {n_held} are held out)"
             raise StructlearnError("SL621", problem=problem)
-        held = order[:n_held]
-        if (held >= len(numbers)).any():
-            raise StructlearnError("SL621", problem="derivations alone and hold some of them out")
-        self._all = [trees, *parts]
-        self._held = [trees[number] for number in numbers[held].tolist()]
+        self._trees = trees
+        self._held = [trees[number] for number in numbers[order[:n_held]].tolist()]
         self._data = derivations.subset(order[n_held:])
         self.left_out, self.n_sentences = left_out, len(self._data)
         self._lengths = np.diff(self._data.offsets)
@@ -123,7 +117,7 @@ class ISBNTrainer(Trainer[ISBNSettings]):
         self._wide = np.empty(self._network.n_weights)
         self._narrow = np.empty(self._network.n_weights, dtype=np.float32)
         self._best: dict[str, Any] | None = None
-        self._gradients: list[NDArray[np.float64]] = []
+        self._gradients = np.empty((SHARDS, self._network.n_weights))
         self.batch, self.sum = 0, 0.0
         self.factor = 1.0
         self.scores: list[float] = []
@@ -185,9 +179,7 @@ class ISBNTrainer(Trainer[ISBNSettings]):
         settings, optimizer = self.settings, self._optimizer
         # Sentences are dealt out in order of length, so that shards have about the same size.
         dealt = batch[np.argsort(-self._lengths[batch], kind="stable")]
-        shards = [dealt[i :: settings.shards] for i in range(min(settings.shards, len(batch)))]
-        while len(self._gradients) < len(shards):
-            self._gradients.append(np.empty(self._network.n_weights))
+        shards = [dealt[i::SHARDS] for i in range(min(SHARDS, len(batch)))]
         np.copyto(self._wide, self._weights)
 
         def differentiate(sentences: NDArray[np.int64], gradient: NDArray[np.float64]) -> float:
@@ -200,15 +192,12 @@ class ISBNTrainer(Trainer[ISBNSettings]):
 
         value = sum(run(differentiate, shards, self._gradients)) + self._constants[batch].sum()
         self.sum += float(value)
-        summed = self._gradients[0]
-        for other in self._gradients[1 : len(shards)]:
-            summed += other
         gradient = self._narrow
+        summed = self._gradients[: len(shards)].sum(axis=0)
         np.copyto(gradient, summed, casting="same_kind")
-        if settings.grad_clip:
-            length = np.linalg.norm(gradient)
-            if length >= settings.grad_clip:
-                gradient *= settings.grad_clip / length
+        length = np.linalg.norm(gradient)
+        if length >= GRAD_CLIP:
+            gradient *= GRAD_CLIP / length
         optimizer.learn_rate = settings.learn_rate * self.factor
         optimizer.L2 = settings.weight_decay * self.factor
         for key, block in self._blocks():
@@ -316,9 +305,11 @@ def _digests(derivations: LeftCornerDerivations) -> list[bytes]:
     return [digest.digest() for digest in digests]
 
 
-def trees_of(part: Any) -> Iterable[Tree]:
-    """Return a tree, or the trees of a list. Raises StructlearnError for anything else."""
-    trees = [part] if isinstance(part, Tree) or not isinstance(part, Iterable) else list(part)
+def trees_of(data: Iterable[Any]) -> list[Tree]:
+    """Return the trees of training data. Raises StructlearnError for anything else."""
+    trees: list[Tree] = []
+    for part in data:
+        trees += [part] if isinstance(part, Tree) or not isinstance(part, Iterable) else part
     for tree in trees:
         if not isinstance(tree, Tree):
             problem = f"something of the type {type(tree).__name__}"

@@ -100,7 +100,7 @@ class ConstituencyParserSettings(ComponentSettings):
         help="Posterior probabilities below which chart items are pruned before the next level of "
         "the grammar, one for each level but the last. Higher values are faster and less accurate. "
         "None: the defaults of the package. A sigmoid belief network has no levels; the width of "
-        "its search is set by its `beam` and `branching`.",
+        "its search is set by its `beam`.",
     )
     threads: int = setting(
         1,
@@ -384,7 +384,7 @@ class ConstituencyParser(BatchTrainable):
         held, parameters = self._held, self.parameters
         settings: dict[str, Any] = {"decoder": self.decoder, "threads": self.threads}
         if self._is_searched:
-            settings |= {n: getattr(parameters, n) for n in ("beam", "branching", "search")}
+            settings |= {n: getattr(parameters, n) for n in ("beam", "search")}
         else:
             thresholds = THRESHOLDS if self.thresholds is None else tuple(self.thresholds)
             settings["thresholds"] = thresholds

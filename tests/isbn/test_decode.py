@@ -10,17 +10,10 @@ from isbn.automaton import decode
 from isbn.networks import initialized, log_likelihoods, make_symbols, sample, symbols_of
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.isbn.decode import (
-    BRACKET_COST,
-    BY_BRACKETS,
-    DECODERS,
-    DerivationParser,
-    joint_log_probabilities,
-)
+from spacy_structlearn.isbn.decode import BRACKET_COST, BY_BRACKETS, DECODERS, DerivationParser
 from spacy_structlearn.isbn.derivation import encode
 from spacy_structlearn.isbn.model import ISBN
 from spacy_structlearn.isbn.settings import MEANS, SEARCHES
-from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.parse import TAG_FLOOR, Parse
 
 
@@ -116,7 +109,9 @@ def test_parses_against_the_derivations(means, search):
                 pairs = (derivations.moves, moves[part]), (derivations.labels, labels[part])
                 if len(kept) and all(np.array_equal(*pair) for pair in pairs):
                     canonical += 1
-                    (joint,) = joint_log_probabilities(own, [tree])
+                    weights_ = own.weights.astype(np.float64)
+                    (joint,) = log_likelihoods(own.network(), weights_, derivations)
+                    joint += own.signature_scores(derivations).item()
                     assert scores[i] == pytest.approx(joint, abs=1e-5)
             merged += len(of_tree) < len(scores)
             assert len(parses) == min(len(of_tree), 10)
@@ -260,13 +255,12 @@ def test_words_that_cannot_be_made():
 
 
 def test_what_cannot_be_parsed_with_or_from():
-    wrong = {"decoder": "variational_", "threads": 0, "beam": 10**7, "branching": 0, "search": "no"}
+    wrong = {"decoder": "variational_", "threads": 0, "beam": 10**7, "search": "no"}
     for name, value in wrong.items():
         with pytest.raises(StructlearnError, match=f"(SL631|SL043).*{name}"):
             DerivationParser(model(), **{name: value})
-    for function in (DerivationParser, lambda own: joint_log_probabilities(own, [])):
-        with pytest.raises(StructlearnError, match="SL630"):
-            function(ISBN.empty())
+    with pytest.raises(StructlearnError, match="SL630"):
+        DerivationParser(ISBN.empty())
     parser = DerivationParser(model())
     for tags in ([["NN"]], [["NN", "NN"], []]):
         with pytest.raises(StructlearnError, match="SL632"):
@@ -278,28 +272,3 @@ def test_what_cannot_be_parsed_with_or_from():
             parser.parse([["a"]], tag_weight=weight)
         with pytest.raises(StructlearnError, match=r"SL631.*tag_weight"):
             parser.k_best(["a"], 2, tag_weight=weight)
-
-
-# --- joint probabilities -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("means", MEANS)
-@pytest.mark.parametrize("signature", ["", "shape"])
-def test_joint_log_probabilities(means, signature):
-    own = model(means, signature)
-    odd = parse_tree("(TOP (S (NP (NN tree)) (VP (ZZ grows))))")
-    given = [sample()[0], odd, *sample()[1:]]
-    found = joint_log_probabilities(own, given)
-    assert found[1] == -np.inf
-    derivations, kept = encode(given, own.symbols)
-    assert kept.tolist() == [0, *range(2, len(given))]
-    expected = log_likelihoods(own.network(), own.weights.astype(np.float64), derivations)
-    for i, number in enumerate(kept):
-        part = slice(*derivations.word_offsets[i : i + 2])
-        pairs = zip(derivations.tags[part], derivations.signatures[part], strict=True)
-        more = sum(own.signature_log_probs[pair] for pair in pairs if pair[1] >= 0)
-        assert found[number] == pytest.approx(expected[i] + more, rel=1e-6)
-    assert bool(signature) is bool((derivations.signatures >= 0).any())
-    np.testing.assert_array_equal(joint_log_probabilities(own, given, threads=3), found)
-    for some in ([], [odd]):
-        assert joint_log_probabilities(own, some).tolist() == [-np.inf] * len(some)

@@ -11,7 +11,7 @@ from isbn.automaton import decode, replay
 from isbn.networks import sample, symbols_of
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.isbn.derivation import LeftCornerDerivations, encode
+from spacy_structlearn.isbn.derivation import encode
 from spacy_structlearn.isbn.symbols import MODIFY, PROJECT, DerivationSymbols, segments
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.normalize import normalize
@@ -282,7 +282,7 @@ def assert_same(a, b):
         np.testing.assert_array_equal(x, y, strict=True)
 
 
-def test_subsets_and_their_concatenation():
+def test_subsets():
     trees = sample()
     symbols = sample_symbols()
     every, _ = encode(trees, symbols)
@@ -292,9 +292,6 @@ def test_subsets_and_their_concatenation():
     some = every.subset(chosen)
     assert_same(some, encode([trees[i] for i in chosen], symbols)[0])
     assert_same(some.subset(np.array([], dtype=np.int64)), encode([], symbols)[0])
-    parts = [every.subset([i]) for i in range(len(trees))]
-    assert_same(LeftCornerDerivations.concatenate(parts), every)
-    assert_same(LeftCornerDerivations.concatenate([every.subset([]), some]), some)
 
 
 # --- any tree -------------------------------------------------------------------------------------

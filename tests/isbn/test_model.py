@@ -44,21 +44,6 @@ def test_parts_are_views_of_the_weights_in_their_order():
     assert (model.weights == 7).sum() == 1
 
 
-def test_half_precision():
-    model = network(state_size=20)
-    small = model.compact()
-    np.testing.assert_allclose(small.weights, model.weights, rtol=5e-4, atol=1e-7)
-    assert small.weights.dtype == np.float32
-    assert len(small.to_bytes()) < 0.6 * len(model.to_bytes())
-    assert small.compact() == small
-    assert small.compact("float32").storage == "float32"
-    with pytest.raises(StructlearnError, match=r"SL605.*int8"):
-        model.compact("int8")
-    model.weights[0] = 1e6
-    with pytest.raises(StructlearnError, match="SL604"):
-        model.compact()
-
-
 N_WEIGHTS = network().n_weights
 WRONG = {
     "weights": (np.zeros(3), np.full(N_WEIGHTS, np.nan), np.zeros((N_WEIGHTS, 1))),
@@ -66,10 +51,8 @@ WRONG = {
     "means": ("median",),
     "features": ("ba", "abe", ["a"]),
     "temperature": (0.0, np.inf),
-    "beam": (0,),
-    "branching": (0, True),
+    "beam": (0, True),
     "search": ("greedy",),
-    "storage": ("int8",),
     "signature_log_probs": tuple(
         np.full(*of) for of in (((2, 2), 0.0), ((2, 3), -np.inf), ((2, 3), 0.1))
     ),

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from contracts.isbn_learners import parts
 from isbn import networks
-from isbn.networks import initialized, sample
+from isbn.networks import sample
 
 from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.isbn import training
 from spacy_structlearn.isbn.decode import DerivationParser
 from spacy_structlearn.isbn.derivation import encode
 from spacy_structlearn.isbn.settings import ISBNSettings
-from spacy_structlearn.isbn.symbols import SHIFT
 from spacy_structlearn.isbn.training import ISBNTrainer
 from spacy_structlearn.pipeline.architectures import estimator
 from spacy_structlearn.trees.brackets import parse_tree
@@ -21,7 +21,7 @@ SMALL = {"state_size": 6, "min_word_count": 1, "min_unknown": 1, "min_chain_coun
 SMALL |= {"max_iterations": 4, "batch_size": 2, "optimizer": "adam", "learn_rate": 0.05}
 # One update an epoch, which is a step up the gradient and nothing else.
 PLAIN = {"optimizer": "sgd", "batch_size": 100, "averages": False}
-PLAIN |= {"weight_decay": 0.0, "dropout": 0.0, "grad_clip": 0.0}
+PLAIN |= {"weight_decay": 0.0, "dropout": 0.0}
 
 
 def toy():
@@ -131,16 +131,18 @@ def test_value_is_the_mean_log_likelihood():
 
 
 @pytest.mark.parametrize("l2", [0.0, 0.5])
-@pytest.mark.parametrize("shards", [1, 2, 5])
+@pytest.mark.parametrize("clip", [1.0, np.inf])
 @pytest.mark.parametrize("means", ["feed_forward", "mean_field"])
-def test_a_step_of_sgd(means, shards, l2):
-    """Up the gradient of the mean log-likelihood; then weights decay."""
-    settings = small(**PLAIN | {"weight_decay": l2, "shards": shards, "means": means})
+def test_a_step_of_sgd(monkeypatch, means, clip, l2):
+    """Up the gradient of the mean log-likelihood, of limited length; then weights decay."""
+    monkeypatch.setattr(training, "GRAD_CLIP", clip)
+    settings = small(**PLAIN | {"weight_decay": l2, "means": means})
     trainer = estimator(settings).trainer(None, toy())
     before = trainer.parameters()
     trainer.step()
-    rate = settings.learn_rate
-    wanted = (doubles(before) + rate * gradient(before, toy())) * (1 - rate * l2)
+    rate, slope = settings.learn_rate, gradient(before, toy())
+    slope *= min(1, clip / np.linalg.norm(slope))
+    wanted = (doubles(before) + rate * slope) * (1 - rate * l2)
     np.testing.assert_allclose(trainer.parameters().weights, wanted, atol=1e-6)
 
 
@@ -170,8 +172,9 @@ def test_averages_are_those_of_all_updates():
     assert "averages" not in raw._state()
 
 
-def test_weights_out_of_all_bounds():
+def test_weights_out_of_all_bounds(monkeypatch):
     """Also by the last update of an epoch. With rates that settings allow, it takes longer."""
+    monkeypatch.setattr(training, "GRAD_CLIP", np.inf)
     for rate, batch_size in ((1e38, 2), (1e39, 100)):
         settings = small(**PLAIN | {"batch_size": batch_size})
         object.__setattr__(settings, "learn_rate", rate)
@@ -204,23 +207,6 @@ def test_trees_with_other_symbols_are_left_out():
     finish(trainer)
     with pytest.raises(StructlearnError, match=r"SL621.*no sentences \(2 have other"):
         estimator(small()).trainer(model, other[:2])
-
-
-def test_sequences_of_words_alone():
-    """Without labels a derivation is a row of shifts."""
-    symbols = networks.make_symbols(0, (2, 3))
-    shifts = [networks.Move(SHIFT, -1, leaf) for leaf in ((0, 1, -1), (1, 3, -1))]
-    rows = [[shifts[number] for number in row] for row in ((0, 1, 1, 0, 1), (1, 0, 1, 1, 0))]
-    derivations = networks.derivations(rows * 6)
-    model = initialized(symbols, np.zeros((2, 0)), state_size=6)
-    settings = small(max_iterations=30, dropout=0.0)
-    trainer = estimator(settings).trainer(model, [derivations])
-    trainer.step()
-    before = trainer.value
-    finish(trainer)
-    assert trainer.value < 1.5 < before
-    with pytest.raises(StructlearnError, match=r"SL621.*derivations alone"):
-        estimator(small(validation=0.5)).trainer(model, [derivations])
 
 
 # --- held-out sentences ---------------------------------------------------------------------------

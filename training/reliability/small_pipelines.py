@@ -48,7 +48,7 @@ WORDS_ONLY = ["ORTH[0]", "LOWER[-1]", "LOWER[1]", "SUFFIX[0]", "bias"]
 EM = {"rounds": 1, "split_iterations": 2, "merge_iterations": 1, "smooth_iterations": 1}
 FOLDED = {"grammar": _model("LatentGrammar", **EM), "folds": 2}
 ISBN = {"state_size": 4, "min_word_count": 1, "min_unknown": 1, "min_chain_count": 5}
-ISBN |= {"max_iterations": 2, "beam": 2, "branching": 2}
+ISBN |= {"max_iterations": 2, "beam": 2}
 MODELS: dict[str, dict[str, dict[str, Any]]] = {
     "np_chunker": {
         "crf": _model("CRF", templates=WORDS_ONLY, max_iterations=4),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -14,7 +15,8 @@ from tqdm import tqdm
 
 from spacy_structlearn.evaluation.evalb import EvalbScore, score_trees
 from spacy_structlearn.grammar.chart.decode import ChartParser
-from spacy_structlearn.isbn.decode import DerivationParser, joint_log_probabilities
+from spacy_structlearn.isbn.decode import DerivationParser
+from spacy_structlearn.isbn.derivation import encode
 from spacy_structlearn.isbn.model import ISBN
 from spacy_structlearn.isbn.settings import ISBNSettings
 from spacy_structlearn.trees.normalize import normalize
@@ -282,6 +284,25 @@ class Lists:
         empty = counts[..., 1:].sum(axis=-1) == 0
         own = np.where(empty, 100.0, f1_of(counts))
         return self.f1(np.argmax(np.where(present, own, -1.0), axis=1))
+
+
+def joint_log_probabilities(model: ISBN, trees: Sequence[Tree], threads: int) -> NDArray[Any]:
+    """Return log P(tree, words) of normalised trees by their canonical derivations, in nats.
+
+    The result, float64 (N), is -inf for trees with an unknown tag or label.
+    """
+    derivations, encoded = encode(trees, model.symbols)
+    network, weights = model.network(), model.weights.astype(np.float64)
+
+    def run(numbers: NDArray[np.int64]) -> NDArray[np.float64]:
+        return network.log_likelihoods(weights, *derivations.arrays, numbers)
+
+    with ThreadPoolExecutor(threads) as pool:
+        shards = np.array_split(np.arange(len(encoded)), 4 * threads)
+        values = np.concatenate(list(pool.map(run, shards)))
+    scores = np.full(len(trees), -np.inf)
+    scores[encoded] = values + model.signature_scores(derivations)
+    return scores
 
 
 class Setting(NamedTuple):
