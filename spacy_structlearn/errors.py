@@ -59,8 +59,8 @@ MESSAGES = {
     "[corpora.train] in spacy_structlearn.CrossPredicted.v1, which lets this component predict it.",
     "SL002": "{component!r} has not been trained. Load a trained pipeline, or call "
     "nlp.initialize() with examples and then train it.",
-    "SL003": "{component!r}: {attribute!r} is not a token attribute of spaCy. In templates, and in "
-    "emitted, word and tag, use names such as ORTH, LOWER, NORM, SHAPE, PREFIX, SUFFIX, TAG.",
+    "SL003": "{component!r}: {attribute!r} is not a token attribute of spaCy. In templates, "
+    "word and tag, use names such as ORTH, LOWER, NORM, SHAPE, PREFIX, SUFFIX, TAG.",
     "SL005": "{component!r}: no training example has {annotation} in its reference Doc. Check "
     "the reader of the training corpus.",
     "SL006": "{component!r} cannot add the label {label!r}, because the labels are fixed when "
@@ -190,7 +190,7 @@ MESSAGES = {
     "SL048": "{path} is in {format}. {remedy}.",
     "SL043": "{learner}: {name} is {value}; it must be {wanted}",
     "SL088": "{component!r} cannot load {place}: the model was trained to read {found}, but the "
-    "settings of its architecture (templates, or emitted, word and tag) read {wanted}. Load it "
+    "settings of its architecture (templates, or word and tag) read {wanted}. Load it "
     "with the settings that it was saved with, or train a new one.",
     "SL091": "The path of a corpus is null. Give --paths.train and --paths.dev, or set `path` in "
     "[corpora] of the config.",
@@ -301,7 +301,6 @@ MESSAGES = {
     "SL220": "The objective is {value} with a gradient of shape {shape} at the starting point. "
     "Both must be finite, with one partial derivative for each of {n} parameters.",
     "SL226": "There are no examples to estimate from. Give at least one labelled sentence.",
-    "SL245": "The parts of a base distribution do not match: there is {problem}.",
     "SL246": "The base distribution has {problem}. Give every reachable label a probability of "
     "ending the sentence, for example by smoothing.",
     "SL247": "The base distribution and the model do not match: there are {problem}. Use the "

@@ -159,7 +159,7 @@ def test_a_pruned_model_of_too_many_columns():
     columns = np.zeros((4, 1), dtype=np.uint64)
     data = columns, longs(0, 4), ints(0, 1, 1, 0), ["A", "B"], ["ORTH[0]"], 1
     model = ChainModel.build(*data, order=1, pair_features=False, encoding="none")
-    model = model.replaced(margin=1.0, unknown=None)
+    model = model.replaced(margin=1.0)
     version, fields = unpack(model.to_bytes(), ChainModel.kind, ChainModel.readable)
     assert ChainModel.from_bytes(pack(ChainModel.kind, version, fields)) == model
     with pytest.raises(StructlearnError, match="a weight is of no column"):

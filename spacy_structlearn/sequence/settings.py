@@ -76,15 +76,10 @@ class ChainSettings(SequenceSettings):
         texts = SHA_PEREIRA if self.templates is None else self.templates
         return Templates(texts, self.key_bits)
 
-    @property
-    def all_templates(self) -> Templates:
-        """All templates that read the columns."""
-        return self.own_templates
-
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """The columns that the templates read."""
-        return self.all_templates.columns
+        return self.own_templates.columns
 
     @cached_property
     def attributes(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -231,11 +226,6 @@ class MEstimationSettings(ChainSettings):
         help="Base distribution: the HMM of the paper, its locally uniform distribution, or the"
         " empirical distribution of the sentences with the labels that the HMM expects.",
     )
-    emitted: Sequence[Sequence[str]] | None = setting(
-        None,
-        help="Groups of columns that the base distribution emits. Columns of one group are emitted"
-        ' together: [["ORTH", "SUFFIX"], ["TAG"]]. None: each column of the templates by itself.',
-    )
     smoothing: float = _smoothing()
     l2: float = setting(
         1.0,
@@ -267,18 +257,8 @@ class MEstimationSettings(ChainSettings):
 
     def constraints(self) -> Iterable[tuple[str, str, Any]]:
         conditional = self.base == "empirical"
-        emits = self.own_templates.columns if self.emitted is None else self.emitted
         yield "samples", f"0 for {self.base}", not (self.samples and conditional)
         yield "input_only", f"false for {self.base}", not (self.input_only and conditional)
-        wanted = "groups of one column or more, at least one if templates read none"
-        yield "emitted", wanted, emits and all(emits)
+        yield "templates", "templates that read a column", self.columns
         # With smaller ones, weights overflow.
         yield "l2", "0, or at least 1e-9", self.l2 == 0 or self.l2 >= 1e-9
-
-    @property
-    def all_templates(self) -> Templates:
-        """The feature templates, then the templates of the base distribution."""
-        own = self.own_templates
-        groups = self.emitted or [(name,) for name in own.columns]
-        further = ("|".join(f"{name}[0]" for name in group) for group in groups)
-        return Templates(tuple(dict.fromkeys([*own.texts, *further])))

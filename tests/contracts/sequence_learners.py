@@ -81,10 +81,9 @@ def chain_model(order=1, **further):
 
 
 def chain_model_of_text():
-    """With what a model has that closes vocabularies and knows something of unknown words."""
+    """With what a model has that closes vocabularies."""
     model = chain_model(2)
     return model.replaced(
-        unknown=np.ones((len(TEMPLATES), model.weights.shape[1])),
         vocabularies={"ORTH": np.array([2, 4], dtype=np.uint64)},
         locally_normalized=True,
     )
@@ -118,7 +117,7 @@ CASES = [
 STORED = [
     Model("chain_model", chain_model, {"encoding": "IOBES"}),
     Model("chain_model_of_pairs", lambda: chain_model(2), {"locally_normalized": True}),
-    Model("chain_model_with_vocabularies", chain_model_of_text, {"unknown": None}),
+    Model("chain_model_with_vocabularies", chain_model_of_text, {"vocabularies": {}}),
     Model("chain_model_with_margin", lambda: chain_model(margin=4.0), {"margin": 2.0}),
     Model("word_classes", classes, {"words": np.array([3, 8], np.uint64)}),
 ]

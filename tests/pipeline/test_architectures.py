@@ -21,7 +21,6 @@ def block(name, **settings):
 SETTINGS = {
     "label pairs": (block("CRF", order=2), 1.0),
     "label pairs, label features": (block("CRF", order=2, pair_features=False), 1.0),
-    "IOE2": (block("CRF", encoding="IOE2"), 1.0),
     "IOBES": (block("CRF", encoding="IOBES", order=2), 1.0),
     "memm, label pairs": (block("MEMM", order=2), 1.0),
     "pseudolikelihood, label pairs": (block("PseudoLikelihood", order=2), 1.0),

@@ -41,8 +41,6 @@ LABEL_SETS = [
     ("IOB2", ("I-NP", "O")),
     ("IOB2", ("B-NP", "O")),
     ("IOB2", ("I-NP", "B-VP", "O", "B-NP")),
-    ("IOB1", LABELS),
-    ("IOE2", encoding.tag_set(["NP", "VP"], "IOE2")),
     ("IOBES", encoding.tag_set(["NP"], "IOBES")),
 ]
 """Encodings and their labels, some of which are missing."""
@@ -197,8 +195,6 @@ def enumerate_labels(model, rows, allowed=None):
     """
     n_labels = len(model.labels)
     columns = numpy_scores(rows, model.weights)
-    if model.unknown is not None:
-        columns += ((rows < 0)[:, :, None] * model.unknown).sum(axis=1)
     places = {tuple(state): i for i, state in enumerate(model.states.tolist())}
     sequences = list(product(range(n_labels), repeat=len(rows)))
     totals = []

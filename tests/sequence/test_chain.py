@@ -141,10 +141,9 @@ def test_best_paths_by_enumeration(n, n_states, k, forbidden, ties, seed):
     st.lists(st.integers(0, 40), max_size=4),
     st.sampled_from([1, 3, 11]),
     st.sampled_from([np.float32, np.float64]),
-    st.booleans(),
     st.integers(0, 2**32 - 1),
 )
-def test_predicate_scores(lengths, width, dtype, with_unknown, seed):
+def test_predicate_scores(lengths, width, dtype, seed):
     rng = np.random.default_rng(seed)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     columns = rng.integers(0, 4, size=(offsets[-1], 2)).astype(np.uint64)
@@ -160,15 +159,12 @@ def test_predicate_scores(lengths, width, dtype, with_unknown, seed):
     hasher.keys(columns, offsets, keys)
     known = np.unique(keys)[::2].copy()
     weights = rng.normal(size=(len(known), width)).astype(dtype)
-    unknown = rng.normal(size=(3, width)) if with_unknown else None
     out = np.full((len(columns), width), np.nan)
     for h in (hasher, pickle.loads(pickle.dumps(hasher))):
         index = KeyIndex(known)
-        _predicates.predicate_scores(h, index, columns, offsets, weights, unknown, out)
+        _predicates.predicate_scores(h, index, columns, offsets, weights, out)
         rows = index.find(keys)
         place = {key: i for i, key in enumerate(known.tolist())}
         assert rows.tolist() == [[place.get(key, -1) for key in row] for row in keys.tolist()]
         expected = numpy_scores(rows, weights) if len(rows) else np.zeros((0, width))
-        if with_unknown:
-            expected += ((rows < 0)[:, :, None] * unknown).sum(axis=1)
         np.testing.assert_allclose(out, expected, atol=1e-12)

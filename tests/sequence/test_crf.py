@@ -109,10 +109,6 @@ def test_errors():
     objective, data = make()
     with pytest.raises(StructlearnError, match="SL205"):
         ChainLikelihood(ChainModel.empty(), *data, l2=1.0)
-    with_unknown = ChainModel.from_bytes(objective.model.to_bytes())
-    with_unknown.unknown = np.zeros((len(TEMPLATES), 3))
-    with pytest.raises(StructlearnError, match="SL206"):
-        ChainLikelihood(with_unknown, *data, l2=1.0)
     with pytest.raises(StructlearnError, match="SL207"):
         ChainLikelihood(objective.model, data[0], data[1], data[2] + 7, l2=1.0)
     with pytest.raises(StructlearnError, match="SL203"):

@@ -28,7 +28,7 @@ from spacy_structlearn.sequence.layout import encoding
 chains = st.tuples(
     st.sampled_from(LABEL_SETS),
     st.sampled_from(list(CHAINS.values())),
-    st.booleans(),  # weights for unknown predicates
+    st.booleans(),  # whether the data are encoded; else all pairs are states
     st.sampled_from([0.3, 2.0, 400.0]),  # the last goes in log space
     st.integers(0, 1000),
 )
@@ -37,15 +37,11 @@ lengths = st.lists(st.integers(0, 4), max_size=4)
 
 def make(lengths, chain):
     """A random model, and sentences in which some of its predicates are unknown."""
-    (scheme, labels), options, with_unknown, scale, seed = chain
+    (scheme, labels), options, is_encoded, scale, seed = chain
     data = random_data([3, 8], len(labels), seed, n_symbols=4)
-    if options["order"] == 2 and with_unknown:
-        # Data from which all the pairs are states; otherwise those of the encoding.
+    if options["order"] == 2 and is_encoded:
         data = (*data[:2], encoded(data[1], labels, scheme))
     model = random_model(*data, labels, scale, seed, encoding=scheme, **options)
-    if with_unknown:
-        shape = (len(model.templates), model.weights.shape[1])
-        model.unknown = np.random.default_rng(seed).normal(scale=scale, size=shape)
     return model, *random_data(lengths, len(labels), seed + 1, n_symbols=5)[:2]
 
 

@@ -52,8 +52,6 @@ def segmentations(draw):
     ("scheme", "tags"),
     [
         ("IOB2", "B-NP I-NP O B-NP B-NP I-NP B-VP"),
-        ("IOB1", "I-NP I-NP O I-NP B-NP I-NP I-VP"),
-        ("IOE2", "I-NP E-NP O E-NP I-NP E-NP E-VP"),
         ("IOBES", "B-NP E-NP O S-NP B-NP E-NP S-VP"),
     ],
 )
@@ -104,7 +102,7 @@ def test_reading_is_that_of_conlleval(tags):
 def test_sets_of_tags():
     assert tag_set(["NP", "VP"]) == ("O", "B-NP", "I-NP", "B-VP", "I-VP")
     assert tag_set(["NP"], "IOBES") == ("O", "B-NP", "I-NP", "E-NP", "S-NP")
-    assert is_of(["O", "E-NP"], "IOE2")
+    assert is_of(["O", "E-NP"], "IOBES")
     assert not is_of(["O", "E-NP"], "IOB2")
     assert not is_of(["O"], None)
 

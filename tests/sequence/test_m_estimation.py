@@ -190,7 +190,6 @@ ESTIMATORS = {
     "locally uniform": {"base": "locally_uniform"},
     "empirical": {"base": "empirical"},
     "samples": {"samples": 200, "seed": 1},
-    "together": {"emitted": (("ORTH", "TAG"),)},
     "no smoothing": {"smoothing": 0.0},
     "frequent": {"min_count": 2},
     "input-only features": {"input_only": True},
@@ -243,20 +242,15 @@ def test_without_regulariser(base):
 
 
 def test_settings_that_do_not_go_together():
-    for further in ({"samples": 10}, {"input_only": True}, {"emitted": ()}):
+    for further in ({"samples": 10}, {"input_only": True}):
         with pytest.raises(StructlearnError, match="SL043"):
             make_estimator(base="empirical", **further)
     with pytest.raises(
         StructlearnError, match=r"SL043.*base.*one of .hmm., .locally_uniform., .empirical."
     ):
-        make_estimator(base="specialized")  # which there was
-
-
-def test_columns_that_are_not_emitted():
-    estimator = make_estimator(emitted=(("ORTH",),))
-    data = as_data(*random_data((5, 3)), TAGS)
-    with pytest.raises(StructlearnError, match=r"SL247.*TAG"):
-        training.trainer(estimator, training.initialize(estimator, data, ["NP"]), data).step()
+        make_estimator(base="specialized")
+    with pytest.raises(StructlearnError, match=r"SL043.*templates"):
+        MEstimationSettings(templates=("bias",))
 
 
 def test_errors():

@@ -30,7 +30,6 @@ def model():
 def any_model(request):
     """Of first or second order, with all that a model may have."""
     model = random_model(*random_data([7, 1, 0, 12], seed=4), **KINDS[request.param])
-    model.unknown = np.full((len(TEMPLATES), model.weights.shape[1]), 0.5)
     model.names = {int(model.keys[3]): "ORTH[0]=dog", int(model.keys[1]): "TAG[0]=NN"}
     return model
 
@@ -133,10 +132,10 @@ def test_pairs_in_the_data_are_states_too():
 
 def test_a_sentence_ends_as_the_encoding_allows():
     columns, offsets, _ = random_data([3])
-    labels = ("O", "I-NP", "E-NP")
+    labels = ("O", "B-NP", "E-NP")
     for last, allowed in ((2, {0, 2}), (1, {0, 1, 2})):
         model = built(
-            columns, offsets, np.array([0, 1, last]), labels, TEMPLATES, order=2, encoding="IOE2"
+            columns, offsets, np.array([0, 1, last]), labels, TEMPLATES, order=2, encoding="IOBES"
         )
         assert set(model.states[model.final == 0, 1].tolist()) == allowed
 
@@ -206,7 +205,6 @@ def test_compact_errors(model):
         {"initial": np.zeros(2)},
         {"final": np.full(3, np.inf)},
         {"unknown": np.zeros((4, 2))},
-        {"unknown": np.full((4, 3), np.inf)},
         {"encoding": "BIO"},
         {"names": ["dog"]},
         {"names": [1], "named_keys": np.zeros(1, dtype=np.uint64)},

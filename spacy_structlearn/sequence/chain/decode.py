@@ -197,8 +197,7 @@ def state_scores(
     if model.is_empty:
         raise StructlearnError("SL205")
     columns, offsets = model.templates.check(columns, offsets)
-    weights = model.weights, model.unknown
-    scores: Floats = model.templates.scores(model.index, columns, offsets, *weights)
+    scores: Floats = model.templates.scores(model.index, columns, offsets, model.weights)
     scores = model.state_weights(scores)
     if model.locally_normalized:
         _normalize_locally(model, scores, offsets)

@@ -58,8 +58,6 @@ class ChainModel(Stored):
     states: int32 (n_states, 1), the labels in order, for a chain of first order, or (n_states, 2),
         the pairs (label before, label) in ascending order; the label before may be `states.START`.
         None: first order.
-    unknown: float64 (n_templates, n_columns), weights of unknown predicates of a template; None:
-        zero.
     initial, final: float64 (n_states), scores of the first and last state; -inf forbids. None:
         zero. In a chain of second order, all allowed first pairs begin with the same label.
     encoding: the scheme that encodes chunks as labels (see `encoding`).
@@ -91,7 +89,6 @@ class ChainModel(Stored):
         transitions: Floats,
         *,
         states: Ids | None = None,
-        unknown: AnyFloats | None = None,
         initial: Floats | None = None,
         final: Floats | None = None,
         encoding: str = "IOB2",
@@ -111,9 +108,6 @@ class ChainModel(Stored):
         if states is None:
             states = label_states(len(self.labels))
         self.states = np.ascontiguousarray(states, dtype=np.int32)
-        self.unknown = None
-        if unknown is not None:
-            self.unknown = np.ascontiguousarray(unknown, dtype=np.float64)
         n_states = len(self.states)
         self.initial = _vector(initial, n_states)
         self.final = _vector(final, n_states)
@@ -459,11 +453,6 @@ class ChainModel(Stored):
             return f"weights of shape {self.weights.shape} for {len(self.keys)} keys"
         if not np.isfinite(self.weights).all():
             return "a weight is not finite"
-        if self.unknown is not None:
-            if self.unknown.shape != (len(self.templates), n_columns):
-                return f"weights of the unknown of shape {self.unknown.shape}"
-            if not np.isfinite(self.unknown).all():
-                return "a weight is not finite"
         for name, symbols in self.vocabularies.items():
             if symbols.ndim != 1 or (symbols[1:] <= symbols[:-1]).any():
                 return f"the vocabulary of {name} is not ascending and unique"

@@ -40,7 +40,7 @@ def to_fields(model: ChainModel) -> tuple[int, dict[str, Any]]:
         "in_memory": str(model.weights.dtype),
         "n_columns": model.weights.shape[1],
         "states": model.states,
-        "unknown": model.unknown,
+        "unknown": None,  # weights of unknown predicates, which models had once
         "initial": model.initial,
         "final": model.final,
         "encoding": model.encoding,
@@ -100,6 +100,8 @@ def _arguments(
     """Return the arguments. others: those that are stored as they are."""
     if missing := {"states", "unknown", "initial", "final", "encoding"} - others.keys():
         raise ValueError(f"{min(missing)} is missing")
+    if others.pop("unknown") is not None:
+        raise ValueError("it has weights of unknown predicates")
     n_weights = len(keys) * n_columns
     if present.shape != ((n_weights + 7) // 8,):
         raise ValueError("its bit mask has the wrong length")

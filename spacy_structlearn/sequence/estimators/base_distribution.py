@@ -20,7 +20,7 @@ mass of q0, as in equation 3, and are not divided by it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -37,7 +37,7 @@ from ..chain.model import ChainModel
 from ..chain.states import START, count_transitions, pair_chain, previous_labels
 from ..layout.data import Floats, Ids, Ints, Mask, Symbols
 from ..layout.features import UNKNOWN, Templates
-from .emissions import Emission, Reader, Reading, number_codes, row_keys, select_columns, together
+from .emissions import Emission, Reader, Reading, number_codes
 
 _LONGEST = 1e12  # larger expected numbers of tokens count as infinite: sums are not exact there
 _BLOCK = 1 << 22  # numbers in an array that holds many values or tokens: 32 MB
@@ -51,7 +51,7 @@ class BaseDistribution:
     labels: the label strings.
     t: float64 (L + 1, L + 1, L + 1), t[a, b, c] = t(c | a, b). Rows need not sum to one.
         t[L, L, L] is the probability of the empty sentence.
-    emissions: emissions of different columns, over closed vocabularies.
+    emissions: of different columns, over closed vocabularies.
     """
 
     labels: tuple[str, ...]
@@ -61,7 +61,7 @@ class BaseDistribution:
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of all columns, in the order of the emissions."""
-        return tuple(name for emission in self.emissions for name in emission.columns)
+        return tuple(emission.column for emission in self.emissions)
 
     @property
     def mass(self) -> float:
@@ -114,7 +114,7 @@ class BaseDistribution:
         of q0, and each sentence needs a probability above zero.
         """
         supported, supported_transitions = self._supported(model)
-        emitted = select_columns(columns, model.templates.columns, self.columns)
+        emitted = _select_columns(columns, model.templates.columns, self.columns)
         chain_model = self.to_chain_model(model.encoding)
         chain = _chain.Chain(chain_model.initial, chain_model.transitions, chain_model.final)
         n_states = len(chain_model.states)
@@ -168,7 +168,7 @@ class BaseDistribution:
         rng = np.random.default_rng(seed)
         for begin in range(0, n_samples, _SAMPLES):
             columns, offsets, label_ids = self.sample(min(_SAMPLES, n_samples - begin), rng)
-            columns = select_columns(columns, self.columns, model.templates.columns)
+            columns = _select_columns(columns, self.columns, model.templates.columns)
             before = previous_labels(label_ids, offsets, START)
             state_ids = states[before, label_ids].astype(np.int32)
             is_state = state_ids < n_states
@@ -189,43 +189,28 @@ class BaseDistribution:
         transitions = np.where(supported_transitions, (transitions + smoothing) * scale, 0.0)
         return weights, transitions
 
-    def to_chain_model(self, encoding: str = "IOB2", *, closed: bool = True) -> ChainModel:
-        """Return q0 as a second-order chain with a template for each emission.
-
-        closed: whether the chain has closed vocabularies, with UNKNOWN as a symbol. Otherwise it
-            has weights for unknown predicates; each column must then be emitted by itself.
-        No emission may have a probability of zero.
-        """
+    def to_chain_model(self, encoding: str = "IOB2") -> ChainModel:
+        """Return q0 as a second-order chain with closed vocabularies and a template a column."""
         states, initial, transitions, final = pair_chain(self.t)
-        keys, tables, unknown = [], [], []
-        vocabularies: dict[str, Symbols] = {}
-        for columns, symbols, table in self.emissions:
-            is_unknown = symbols == UNKNOWN
-            known = np.ones(len(symbols), dtype=np.bool_)
-            if closed:
-                for name, column in zip(columns, symbols.T, strict=True):
-                    if (column == UNKNOWN).any():
-                        vocabularies[name] = np.unique(column[column != UNKNOWN])
-            else:
-                known = ~is_unknown[:, 0]
-                unknown.append(np.log(table[~known][0]))
-            keys.append(row_keys(together(columns), symbols[known]))
-            tables.append(table[known])
-        order = np.argsort(np.concatenate(keys))
-        with np.errstate(divide="ignore"):
-            weights = np.log(np.concatenate(tables))
+        templates = Templates([f"{name}[0]" for name in self.columns])
+        parts = [templates.symbol_keys(i, part.symbols) for i, part in enumerate(self.emissions)]
+        keys = np.concatenate(parts)
+        order = np.argsort(keys)
         return ChainModel(
             self.labels,
-            Templates([together(emission.columns).texts[0] for emission in self.emissions]),
-            np.concatenate(keys)[order],
-            weights[order],
+            templates,
+            keys[order],
+            np.log(np.concatenate([part.table for part in self.emissions]))[order],
             transitions,
             states=states,
-            unknown=np.array(unknown) if unknown else None,
             initial=initial,
             final=final,
             encoding=encoding,
-            vocabularies=vocabularies,
+            vocabularies={
+                part.column: part.symbols[part.symbols != UNKNOWN]
+                for part in self.emissions
+                if UNKNOWN in part.symbols
+            },
         )
 
     @cached_property
@@ -393,14 +378,13 @@ class BaseDistribution:
                 chosen = rng.random(len(here)) * limit[-1]
                 places[here] = np.searchsorted(limit, chosen, side="right")
             columns.append(emission.symbols[places])
-        return np.hstack(columns), offsets, label_ids
+        return np.column_stack(columns), offsets, label_ids
 
     def _supported(self, model: ChainModel) -> tuple[Mask, Mask]:
         """Return the supported features of a model whose columns q0 emits."""
-        missing = [name for name in model.templates.columns if name not in self.columns]
-        if missing:
-            problem = f"columns that are not emitted: {', '.join(missing)}"
-            raise StructlearnError("SL247", problem=problem)
+        _select_columns(
+            np.empty((0, len(self.columns)), np.uint64), self.columns, model.templates.columns
+        )
         assert model.supported is not None
         assert model.supported_transitions is not None
         return model.supported, model.supported_transitions
@@ -431,6 +415,13 @@ class _Window(NamedTuple):
         left = self.left[labels, self.left_ids[values]]
         left *= self.right[labels, self.right_ids[values]]
         return np.einsum("ij,ij->i", left, before) * self.here[self.codes[values], labels]
+
+
+def _select_columns(columns: Symbols, names: Sequence[str], wanted: Sequence[str]) -> Symbols:
+    """Select columns by name. Raises StructlearnError if a name is missing."""
+    if missing := [name for name in wanted if name not in names]:
+        raise StructlearnError("SL247", problem=f"no columns {', '.join(missing)}")
+    return np.ascontiguousarray(columns[:, [list(names).index(name) for name in wanted]])
 
 
 def _complete_pairs(t: Floats) -> Mask:

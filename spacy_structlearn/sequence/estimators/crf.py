@@ -233,9 +233,6 @@ class ChainLikelihood:
     ):
         if model.is_empty:
             raise StructlearnError("SL205")
-        if model.unknown is not None:
-            problem = "weights of unknown predicates cannot be trained by conditional likelihood"
-            raise StructlearnError("SL206", problem=problem)
         self.model = model
         self.model.locally_normalized = self.locally_normalized
         self._data = self._check(columns, offsets, label_ids)

@@ -9,7 +9,7 @@ the paper's rule: the first token of every type counts as unknown, so a word see
 vocabulary.
 
 For decoding it is a second-order chain with transitions log t. The weights of its two predicates,
-the word and the tag, are log e and log g, with other weights for unknown words and tags.
+the word and the tag, are log e and log g.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from ..chain.decode import state_scores
 from ..chain.model import ChainModel
 from ..chain.states import check_label_ids, count_trigrams, legal_trigrams
 from ..layout.data import AnyInts, Floats, Ids, Ints, Parts, SequenceData, Symbols, concatenate
-from ..layout.features import UNKNOWN, Templates
+from ..layout.features import UNKNOWN, Templates, close
 from .base_distribution import BaseDistribution
-from .emissions import Emission, counted_emissions
+from .emissions import counted_emissions
 
 
 def close_columns(columns: Symbols) -> tuple[Symbols, list[Symbols]]:
@@ -55,7 +55,6 @@ def hidden_markov(
     labels: Sequence[str],
     names: Sequence[str] = ("ORTH", "TAG"),
     *,
-    emitted: Sequence[tuple[str, ...]] | None = None,
     smoothing: float = 0.0,
     encoding: str | None = None,
 ) -> BaseDistribution:
@@ -65,7 +64,6 @@ def hidden_markov(
     offsets: int64 (n_sentences + 1).
     label_ids: integers (n_tokens), places in `labels`.
     names: names of the columns.
-    emitted: names of the columns that are emitted together; None: each by itself.
     smoothing: added to the count of every trigram that the encoding allows and of those in the
         data. With 0, some sentences may have no path.
     encoding: the scheme of the labels; None: every trigram is allowed.
@@ -73,7 +71,7 @@ def hidden_markov(
     """
     columns, label_ids, trigrams = _counted(columns, offsets, label_ids, labels, names)
     t = trigrams + smoothing * legal_trigrams(trigrams > 0, labels, encoding)
-    emissions = counted_emissions(columns, names, emitted, label_ids, len(labels))
+    emissions = counted_emissions(columns, names, label_ids, len(labels))
     return BaseDistribution(tuple(labels), _normalise(t), emissions)
 
 
@@ -84,7 +82,6 @@ def locally_uniform(
     labels: Sequence[str],
     names: Sequence[str] = ("ORTH", "TAG"),
     *,
-    emitted: Sequence[tuple[str, ...]] | None = None,
     encoding: str | None = "IOB2",
 ) -> BaseDistribution:
     """Return the locally uniform base distribution (equation 14).
@@ -102,12 +99,9 @@ def locally_uniform(
     t[~pairs] = 0.0
     # Nothing follows the pair (y, $), and (^, ^) is the start.
     t[:-1, -1] = 0.0
-    unlabelled = counted_emissions(
-        columns, names, emitted, np.zeros(len(label_ids), dtype=np.int64), 1
-    )
     emissions = tuple(
-        Emission(part.columns, part.symbols, np.repeat(part.table, len(labels), axis=1))
-        for part in unlabelled
+        part._replace(table=np.repeat(part.table, len(labels), axis=1))
+        for part in counted_emissions(columns, names, np.zeros_like(label_ids), 1)
     )
     return BaseDistribution(tuple(labels), t, emissions)
 
@@ -165,8 +159,9 @@ class HMMTrainer(Trainer[Any]):
                 smoothing=settings.smoothing,
                 encoding=settings.encoding,
             )
-            self._model = base.to_chain_model(settings.encoding, closed=False)
-            self.value = -log_likelihood(self._model, columns, offsets, label_ids)
+            self._model = base.to_chain_model(settings.encoding)
+            known = close(columns, settings.attributes, self._model.vocabularies)
+            self.value = -log_likelihood(self._model, known, offsets, label_ids)
         self.n_iterations += 1
         return False
 

@@ -247,7 +247,8 @@ class ChainStatistics:
         vocabularies: Mapping[str, Symbols] | None = None,
     ):
         self.settings = settings
-        columns, offsets = settings.all_templates.check(columns, offsets)
+        templates = settings.own_templates
+        columns, offsets = templates.check(columns, offsets)
         if len(columns) == 0:
             raise StructlearnError("SL226")
         offsets = np.concatenate([[0], offsets[1:][np.diff(offsets) > 0]])
@@ -255,11 +256,6 @@ class ChainStatistics:
         columns, vocabulary = close_columns(close(columns, names, vocabularies or {}))
         # Symbols that q0 has not seen are unknown, even if they are in the given vocabularies.
         self._vocabularies = dict(zip(names, vocabulary, strict=True))
-        closed = columns  # with all columns
-        templates = settings.own_templates
-        columns = np.ascontiguousarray(
-            columns[:, [names.index(name) for name in templates.columns]]
-        )
         self.model = ChainModel.build(
             columns,
             offsets,
@@ -271,12 +267,12 @@ class ChainStatistics:
             pair_features=settings.pair_features,
             encoding=settings.encoding,
         )
-        sentences = closed, offsets, label_ids, labels, names
-        shared = {"emitted": settings.emitted, "encoding": settings.encoding}
+        sentences, encoding = (columns, offsets, label_ids, labels, names), settings.encoding
         if settings.base == "locally_uniform":
-            self.base = locally_uniform(*sentences, **shared)
+            self.base = locally_uniform(*sentences, encoding=encoding)
         else:
-            self.base = hidden_markov(*sentences, smoothing=settings.smoothing, **shared)
+            smoothing = settings.smoothing
+            self.base = hidden_markov(*sentences, smoothing=smoothing, encoding=encoding)
         self.counts = GoldCounts(
             self.model, columns, offsets, label_ids, input_only=settings.input_only
         )

@@ -68,9 +68,7 @@ def candidates(model: ChainModel, columns: Symbols, offsets: Ints) -> Candidates
         return _all_labels(marginals(model, columns, offsets))
     templates = model.templates
     columns, offsets = templates.check(columns, offsets)
-    scores = templates.scores(
-        model.index, columns, offsets, model.weights, model.unknown, np.float32
-    )
+    scores = templates.scores(model.index, columns, offsets, model.weights, np.float32)
     filled = np.flatnonzero(np.diff(offsets) > 0)
     scores[offsets[filled]] += model.initial.astype(np.float32)
     scores[offsets[filled + 1] - 1] += model.final.astype(np.float32)

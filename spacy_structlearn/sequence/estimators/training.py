@@ -53,7 +53,7 @@ def initialize(
     assert isinstance(settings, ChainSettings)
     vocabularies: Sequence[Symbols] = ()
     if isinstance(settings, MEstimationSettings):
-        model = _without_predicates(settings, tags, settings.all_templates.texts)
+        model = _without_predicates(settings, tags, settings.own_templates.texts)
         if data:
             _, vocabularies = close_columns(np.concatenate([part.columns for part in data]))
     else:

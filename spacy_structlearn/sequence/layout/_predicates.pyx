@@ -9,7 +9,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 
 import numpy as np
 
-from spacy_structlearn.kernels.checks cimport check, check_ids, check_shape, check_starts
+from spacy_structlearn.kernels.checks cimport check, check_ids, check_starts
 from spacy_structlearn.kernels.hashing cimport mix
 from spacy_structlearn.kernels.index cimport KeyIndex
 from spacy_structlearn.kernels.prefetch cimport PREFETCH
@@ -108,24 +108,19 @@ cdef class Hasher:
 
 def predicate_scores(
     Hasher hasher not None, KeyIndex index not None, const uint64_t[:, ::1] columns,
-    const int64_t[::1] offsets, const real[:, ::1] weights, const double[:, ::1] unknown,
-    sum_of_reals[:, ::1] out,
+    const int64_t[::1] offsets, const real[:, ::1] weights, sum_of_reals[:, ::1] out,
 ):
     """Compute out[t, c] = sum of weights[row, c] over the predicates of token t.
 
     weights: float32 or float64 (n_predicates, n_columns), in the order of the index's keys.
-    unknown: float64 (n_templates, n_columns), weights of predicates that are not in the index.
     out: float32 or float64 (n_tokens, n_columns).
     """
-    cdef Py_ssize_t n = columns.shape[0], width = weights.shape[1], s, t, block, k, j, c
+    cdef Py_ssize_t n = columns.shape[0], width = weights.shape[1], s, t, block, j
     cdef Py_ssize_t n_templates = hasher.n_templates
-    cdef bint with_unknown = unknown is not None
     hasher.check_columns(columns, offsets)
     check(weights.shape[0] == index.known.shape[0], "there must be a row of weights for each key")
     check(index.is_sorted, "the keys are not ascending")
     check(out.shape[0] == n and out.shape[1] == width, "out must have the shape (n_tokens, n_columns)")
-    if with_unknown:
-        check_shape(unknown, n_templates, width)
     if n == 0 or width == 0:
         return
     out[:, :] = 0
@@ -163,11 +158,6 @@ def predicate_scores(
                     _add_rows(&rows[j], n_templates, 3, &weights[0, 0], &out[t, 0])
                 else:
                     _add_rows(&rows[j], n_templates, width, &weights[0, 0], &out[t, 0])
-                if with_unknown:
-                    for k in range(n_templates):
-                        if rows[j + k] < 0:
-                            for c in range(width):
-                                out[t, c] += <sum_of_reals>unknown[k, c]
 
 
 cdef inline void _add_rows(

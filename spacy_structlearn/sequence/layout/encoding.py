@@ -1,6 +1,5 @@
-"""Spans to tags and back: IOB2, IOB1, IOE2 and IOBES.
+"""Spans to tags and back: IOB2 (Tjong Kim Sang & Veenstra 1999) and IOBES.
 
-Tjong Kim Sang & Veenstra (1999) describe the schemes; IOBES also has a tag for chunks of one token.
 Reading is lenient: a tag continues the chunk of the tag before if it is I or E, the tag before is B
 or I, and their labels are the same. Any other tag but O begins a chunk. This reads every sequence
 of tags in one way, which agrees with seqeval and, on the tags that it knows, with conlleval.
@@ -16,7 +15,7 @@ from .data import Mask
 Span = tuple[str, int, int]
 """Label, first token, and the token after the last."""
 
-SCHEMES: dict[str, str] = {"IOB2": "BI", "IOB1": "BI", "IOE2": "IE", "IOBES": "BIES"}
+SCHEMES: dict[str, str] = {"IOB2": "BI", "IOBES": "BIES"}
 """The prefixes of each scheme, besides O."""
 
 PLAIN = "none"
@@ -24,8 +23,8 @@ PLAIN = "none"
 
 # In sequences that `encode` writes: prefixes that must continue a chunk, and prefixes that must be
 # continued.
-_GOES_ON = {"IOB2": "I", "IOB1": "", "IOE2": "", "IOBES": "IE"}
-_UNFINISHED = {"IOB2": "", "IOB1": "", "IOE2": "I", "IOBES": "BI"}
+_GOES_ON = {"IOB2": "I", "IOBES": "IE"}
+_UNFINISHED = {"IOB2": "", "IOBES": "BI"}
 
 
 def encode(spans: Iterable[Span], length: int, scheme: str = "IOB2") -> list[str]:
@@ -44,13 +43,9 @@ def encode(spans: Iterable[Span], length: int, scheme: str = "IOB2") -> list[str
         if previous is not None and start < previous[2]:
             raise StructlearnError("SL212", first=tuple(previous), second=tuple(span))
         tags[start:end] = [f"I-{label}"] * (end - start)
-        touches = previous is not None and (previous[0], previous[2]) == (label, start)
-        if scheme in ("IOB2", "IOBES") or (scheme == "IOB1" and touches):
-            tags[start] = f"B-{label}"
-        if scheme in ("IOE2", "IOBES"):
-            tags[end - 1] = f"E-{label}"
-        if scheme == "IOBES" and end - start == 1:
-            tags[start] = f"S-{label}"
+        tags[start] = f"B-{label}"
+        if scheme == "IOBES":
+            tags[end - 1] = f"E-{label}" if end - start > 1 else f"S-{label}"
         previous = span
     return tags
 
@@ -111,11 +106,8 @@ def successions(tags: Sequence[str], scheme: str = "IOB2") -> Mask:
     """Return bool (n, n): whether `encode` can write the column's tag after the row's."""
 
     def may_follow(before: tuple[str, str], here: tuple[str, str]) -> bool:
-        if _same_chunk(before, here):
-            return True
-        if scheme == "IOB1" and here[0] == "B" and before[1] != here[1]:
-            return False
-        return before[0] not in _UNFINISHED[scheme] and here[0] not in _GOES_ON[scheme]
+        apart = before[0] not in _UNFINISHED[scheme] and here[0] not in _GOES_ON[scheme]
+        return apart or _same_chunk(before, here)
 
     return _table(tags, scheme, may_follow)
 

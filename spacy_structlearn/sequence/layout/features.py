@@ -21,7 +21,7 @@ from ...errors import StructlearnError
 from ...kernels.index import KeyIndex, number_keys
 from ...words.classes import source_columns
 from . import _predicates
-from .data import AnyFloats, Floats, Ints, Symbols
+from .data import AnyFloats, Ints, Symbols
 
 _TERM = re.compile(r"([^\W\d]\w*)\[(0|-?[1-9]\d{0,2})\]")
 _BIAS = "bias"
@@ -125,21 +125,17 @@ class Templates:
         columns: Symbols,
         offsets: Ints,
         weights: AnyFloats,
-        unknown: Floats | None = None,
         dtype: DTypeLike = np.float64,
     ) -> NDArray[Any]:
         """Return the sum of the weights of the predicates at each token, (n_tokens, n).
 
         index: index of the known predicates.
         weights: float32 or float64 (n_predicates, n).
-        unknown: float64 (n_templates, n), weights of unknown predicates.
         dtype: type of the sums, float64 or float32.
         """
         columns, offsets = self.check(columns, offsets)
         scores = np.empty((len(columns), weights.shape[1]), dtype=dtype)
-        _predicates.predicate_scores(
-            self._hasher, index, columns, offsets, weights, unknown, scores
-        )
+        _predicates.predicate_scores(self._hasher, index, columns, offsets, weights, scores)
         return scores
 
     def check(self, columns: Symbols, offsets: Ints) -> tuple[Symbols, Ints]:

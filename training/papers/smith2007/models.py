@@ -145,7 +145,7 @@ def prepare(features: str, method: str, data: Data, limits: Limits = PAPER) -> P
 def _prepare_hmm(features: str, method: str, data: Data, limits: Limits) -> Prepared:
     hmm = hidden_markov(close_columns(data.columns)[0], *data[1:], LABELS)
     n_parameters = sum(part.table.size for part in hmm.emissions) + int(np.count_nonzero(hmm.t))
-    return Prepared(n_parameters, lambda c: (hmm.to_chain_model(closed=False), 1))
+    return Prepared(n_parameters, lambda c: (hmm.to_chain_model(), 1))
 
 
 def _prepare_likelihood(features: str, method: str, data: Data, limits: Limits) -> Prepared:
