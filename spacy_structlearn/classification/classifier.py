@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, TypeVar
-
-import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from typing import Any, NamedTuple
 
 from ..errors import StructlearnError
 from ..learning.stored import Stored
 from .features import ClassificationData, Labelled, Rows, Table, checked_labels
-
-C = TypeVar("C", bound="Classifier")
 
 
 class Step(NamedTuple):
@@ -49,18 +44,6 @@ class Classifier(Stored):
     def is_empty(self) -> bool:
         """Whether there are no labels, so that nothing can be classified."""
         return not self.labels
-
-    def predict_proba(self, rows: Rows) -> NDArray[np.float64]:
-        """Return P(y | x), float64 (n, n_labels)."""
-        raise NotImplementedError
-
-    def describe(self) -> str:
-        """Return a description of what was learned."""
-        raise NotImplementedError
-
-    def compact(self: C, dtype: DTypeLike = "float16", threshold: float = 0.0) -> C:
-        """Return a smaller classifier with almost the same predictions."""
-        raise NotImplementedError
 
 
 def labelled(

@@ -17,7 +17,6 @@ from ..errors import StructlearnError
 from ..learning.stored import Stored
 from ..learning.weights import Feature
 from ..serialization import nested
-from .classifier import Classifier
 from .features import ClassificationData
 from .linear.log_linear import LogLinear
 from .nets.bayes_net import BayesNet
@@ -26,22 +25,20 @@ from .settings import AnySettings, LogLinearSettings, StagesSettings
 StagesData: TypeAlias = "Mapping[str, ClassificationData]"
 """Labelled instances of stages; a stage that has none may be missing."""
 
-_CLASSIFIERS: dict[str, type[Classifier]] = {kind.kind: kind for kind in (BayesNet, LogLinear)}
+Classifier: TypeAlias = "BayesNet | LogLinear"
+
+_CLASSIFIERS: dict[str, Any] = {kind.kind: kind for kind in (BayesNet, LogLinear)}
 
 
 class Stages(Stored):
     """Classifiers under names, in the order in which they are learned; the last is the main one.
 
     classifiers: the classifier of each stage.
-    Raises StructlearnError for one that is neither a Bayes net nor a log-linear model.
     """
 
     kind = "stages"
 
     def __init__(self, classifiers: Mapping[str, Classifier]):
-        for stage, classifier in classifiers.items():
-            if not isinstance(classifier, Classifier):
-                raise StructlearnError("SL531", stage=stage, found=f"a {type(classifier).__name__}")
         self.classifiers = dict(classifiers)
 
     @property

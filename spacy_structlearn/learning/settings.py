@@ -64,8 +64,6 @@ def setting(
     choices: Iterable[Any] = (),
     identity: bool = True,
     exposed: bool = True,
-    compare: bool = True,
-    default_factory: Any = MISSING,
 ) -> Any:
     """Return a field of `Settings`.
 
@@ -75,14 +73,11 @@ def setting(
     identity: whether the result of training depends on it. If so, training can only be resumed with
         the same value.
     exposed: whether the registered architecture has this setting.
-    compare: whether it takes part in comparisons of settings.
     """
     given = {"ge": ge, "gt": gt, "le": le, "lt": lt, "choices": tuple(choices)}
     bounds = {name: bound for name, bound in given.items() if bound is not None}
     metadata = {"help": help, "bounds": bounds, "identity": identity, "exposed": exposed}
-    return field(
-        default=default, default_factory=default_factory, compare=compare, metadata=metadata
-    )
+    return field(default=default, metadata=metadata)
 
 
 def l1(default: float = 0.0) -> Any:
@@ -197,17 +192,11 @@ def signature(kind: type[Settings]) -> Signature:
     """Return the settings as keyword arguments, with types and defaults for a config."""
     parameters = []
     for part in fields(kind):
-        if not part.metadata.get("exposed", True):
-            continue
-        default = part.default if part.default_factory is MISSING else part.default_factory()
-        parameters.append(
-            Parameter(
-                part.name,
-                Parameter.KEYWORD_ONLY,
-                default=Parameter.empty if default is MISSING else plain(default),
-                annotation=_in_config(_annotation(kind, part.name)),
-            )
-        )
+        default = Parameter.empty if part.default is MISSING else plain(part.default)
+        annotation = _in_config(_annotation(kind, part.name))
+        if part.metadata.get("exposed", True):
+            how = {"default": default, "annotation": annotation}
+            parameters.append(Parameter(part.name, Parameter.KEYWORD_ONLY, **how))
     return Signature(parameters)
 
 

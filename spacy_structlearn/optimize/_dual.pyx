@@ -9,28 +9,7 @@ indptr[i] to indptr[i + 1], in any order; where a column comes twice its numbers
 from libc.math cimport exp, fabs, log
 from libc.stdint cimport int32_t, int64_t
 
-import numpy as np
-
 from spacy_structlearn.kernels.checks cimport check, check_ids, check_starts
-
-
-def squared_norms(
-    const int64_t[::1] indptr, const int32_t[::1] indices, const double[::1] data,
-    Py_ssize_t n_columns,
-):
-    """|f_i|^2 of each row, float64 (n)."""
-    _check_rows(indptr, indices, data, n_columns)
-    cdef Py_ssize_t n = indptr.shape[0] - 1, i, p
-    cdef double[::1] row = np.zeros(n_columns), norms = np.zeros(n)
-    with nogil:
-        for i in range(n):
-            for p in range(indptr[i], indptr[i + 1]):
-                row[indices[p]] += data[p]
-            for p in range(indptr[i], indptr[i + 1]):
-                norms[i] += data[p] * row[indices[p]]
-            for p in range(indptr[i], indptr[i + 1]):
-                row[indices[p]] = 0.0
-    return np.asarray(norms)
 
 
 def epoch(
@@ -46,7 +25,9 @@ def epoch(
     Returns the duality gap, each row's part of it as it was when its turn came.
     Raises ValueError for arrays that do not fit together.
     """
-    _check_rows(indptr, indices, data, w.shape[0])
+    check_starts(indptr, indices.shape[0])
+    check(data.shape[0] == indices.shape[0], "there must be a column for each number")
+    check_ids(indices, 0, w.shape[0], "indices must be of columns")
     check(
         norms.shape[0] == alpha.shape[0] == indptr.shape[0] - 1,
         "each row must have a norm and an alpha",
@@ -89,12 +70,3 @@ cdef double _root(double b, double q) noexcept nogil:
         if fabs(step) <= 1e-14 * (1.0 + fabs(x)):
             break
     return x
-
-
-cdef int _check_rows(
-    const int64_t[::1] indptr, const int32_t[::1] indices, const double[::1] data,
-    Py_ssize_t n_columns,
-) except -1:
-    check_starts(indptr, indices.shape[0])
-    check(data.shape[0] == indices.shape[0], "there must be a column for each number")
-    return check_ids(indices, 0, n_columns, "indices must be of columns")

@@ -28,6 +28,8 @@ SUFFICIENT_DECREASE = 1e-4
 ROUNDING = 1e-14
 _CURVATURE = 0.9
 _WINDOW = 10
+MAX_LINE_SEARCH = 20
+"""Maximum number of evaluations in a line search; then the best sufficient decrease is taken."""
 
 
 class LBFGS(Resumable):
@@ -38,21 +40,14 @@ class LBFGS(Resumable):
     gradient_tolerance: converged ("gradient") when max |g_i| <= tolerance * max(1, max |x_i|).
     value_tolerance: converged ("value") when the mean decrease of the value over the last 10
         iterations is at most tolerance * |value|.
-    max_line_search: maximum number of evaluations in one line search, after which the best point
-        with sufficient decrease is taken.
 
     Attributes: x, value and gradient at x (value is None before the first step), n_iterations,
-    n_evaluations, converged, and status: "running", "gradient", "value", or "line_search" if no
-    step along the steepest descent decreases the value, as happens at the limit of precision.
+    n_evaluations, and status: "running", "gradient", "value", or "line_search" if no step along the
+    steepest descent decreases the value, as happens at the limit of precision.
     """
 
     _KIND = "lbfgs"
-    _SETTINGS: ClassVar[tuple[str, ...]] = (
-        "memory",
-        "gradient_tolerance",
-        "value_tolerance",
-        "max_line_search",
-    )
+    _SETTINGS: ClassVar[tuple[str, ...]] = ("memory", "gradient_tolerance", "value_tolerance")
     _STATE: ClassVar[tuple[str, ...]] = (
         "x",
         "value",
@@ -71,13 +66,11 @@ class LBFGS(Resumable):
         memory: int = 10,
         gradient_tolerance: float = 1e-5,
         value_tolerance: float = 1e-9,
-        max_line_search: int = 20,
     ):
         self.x: Vector = np.array(x0, dtype=np.float64)
         self.memory = memory
         self.gradient_tolerance = gradient_tolerance
         self.value_tolerance = value_tolerance
-        self.max_line_search = max_line_search
         self.value: float | None = None
         self.gradient: Vector = np.zeros_like(self.x)
         self.n_iterations = 0
@@ -86,11 +79,6 @@ class LBFGS(Resumable):
         # Pairs and values of the last iterations, oldest first.
         self._pairs: list[Pair] = []
         self._values: list[float] = []
-
-    @property
-    def converged(self) -> bool:
-        """Whether one of the two tolerances is met."""
-        return self.status in ("gradient", "value")
 
     def step(self, value_and_grad: ValueAndGradient) -> bool:
         """Make an iteration. Returns False at the end, for the reason in `status`.
@@ -171,7 +159,7 @@ class LBFGS(Resumable):
         # the minimum, where values differ only by rounding errors, only the slopes are used (Hager
         # & Zhang 2005, equation 4.1).
         low, high = start, None
-        for _ in range(self.max_line_search):
+        for _ in range(MAX_LINE_SEARCH):
             x = self.x + step * direction
             value, gradient = self._evaluate(value_and_grad, x)
             point = Point(step, value, dot(gradient, direction), x, gradient)

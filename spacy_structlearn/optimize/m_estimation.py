@@ -126,13 +126,15 @@ class DualCoordinateDescent(Resumable):
         self.objective = MEstimationObjective(counts, expectations, c=c)
         self.tolerance = tolerance
         self.seed = seed
-        n, m = counts.shape
+        n = counts.shape[0]
         self._rows = (
             np.ascontiguousarray(counts.indptr, dtype=np.int64),
             np.ascontiguousarray(counts.indices, dtype=np.int32),
             np.ascontiguousarray(counts.data, dtype=np.float64),
         )
-        self._norms = _dual.squared_norms(*self._rows, m)
+        unique = counts.copy()
+        unique.sum_duplicates()
+        self._norms = np.asarray(unique.multiply(unique).sum(axis=1), dtype=np.float64).reshape(n)
         self.alpha: Vector = np.ones(n)
         self.w: Vector = c * (counts.T @ (self.alpha / n) - self.objective.expectations)
         self.n_iterations = 0

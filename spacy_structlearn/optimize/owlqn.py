@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from .lbfgs import (
     LBFGS,
+    MAX_LINE_SEARCH,
     ROUNDING,
     SUFFICIENT_DECREASE,
     Point,
@@ -75,7 +76,7 @@ class OWLQN(LBFGS):
     ) -> Point | None:
         """Return the first point that is low enough, halving the step, or None."""
         orthant = np.sign(np.where(self.x != 0, self.x, -self.gradient))
-        for _ in range(self.max_line_search):
+        for _ in range(MAX_LINE_SEARCH):
             x = self.x + step * direction
             x[np.greater(self.l1, 0.0) & (np.sign(x) != orthant)] = 0.0
             value, gradient = self._evaluate(value_and_grad, x)

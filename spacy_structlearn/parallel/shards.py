@@ -11,15 +11,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack, closing
+from contextlib import closing
 from itertools import islice, pairwise
 from operator import methodcaller
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import StructlearnError
 from ..optimize.lbfgs import Vector
 
 T = TypeVar("T")
@@ -29,39 +28,17 @@ Arrays = tuple[NDArray[Any], ...]
 _AHEAD = 2  # maximum number of results for each thread that wait for earlier ones
 
 
-class Shard(Protocol):
-    """Part of the training data, with everything computed from it: features, forests, scores.
-
-    A shard needs only one of `expected_counts` and `value_and_grad`. The engine adds to the arrays
-    that it returns, in place. Only one method is called at a time, but by different threads.
-    """
-
-    def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
-        """Return its part of the objective at x, float64 (n), and of the gradient, float64 (n)."""
-        ...
-
-    def expected_counts(self, parameters: Any) -> tuple[float, Arrays]:
-        """Return its part of the log-likelihood, in nats, and of the expected counts.
-
-        The arrays have the same shapes and types in all shards. Named tuples are preserved.
-        """
-        ...
-
-    def close(self) -> None:
-        """Release threads and other resources; may be called twice."""
-        ...
-
-
 class Engine:
     """All shards of the training data, and sums over them in the order of the shards.
 
+    A shard has one of the two methods `value_and_grad` and `expected_counts`, which return its part
+    of the sum: arrays of the same shapes and types in all shards, to which the engine adds in
+    place. Only one method of a shard is called at a time, but by different threads.
+
     Not thread-safe. An error of a shard is raised; of several, that of the first shard.
-    Raises StructlearnError without shards or threads.
     """
 
     def __init__(self, shards: Sequence[Any], threads: int = 1):
-        if not shards:
-            raise StructlearnError("SL209", name="shards", wanted="1 or more", value=0)
         self.shards: tuple[Any, ...] = tuple(shards)
         self._pool = Pool(min(threads, len(self.shards)))
 
@@ -78,32 +55,29 @@ class Engine:
 
     def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
         """Return the objective at x, float64 (n), and its gradient, a new float64 (n)."""
-        value, (gradient,) = _total(self.stream(_value_and_grad, x))
+        parts = self.stream(methodcaller("value_and_grad", x))
+        value, (gradient,) = _total((value, (gradient,)) for value, gradient in parts)
         return value, gradient
 
     def expected_counts(self, parameters: Any) -> tuple[float, Arrays]:
-        """Return the log-likelihood, in nats, and the expected counts."""
+        """Return the log-likelihood, in nats, and the expected counts, a named tuple of arrays."""
         return _total(self.stream(methodcaller("expected_counts", parameters)))
 
     def close(self) -> None:
-        """Close all shards, even if one of them fails, and end the threads; may be called twice."""
-        shards, self.shards = self.shards, ()
-        with ExitStack() as stack:
-            # The last callback comes first, and the last error is raised: that of the first shard.
-            for shard in shards:
-                stack.callback(shard.close)
-            stack.callback(self._pool.close)
+        """Close all shards and end the threads; may be called twice."""
+        for shard in self.shards:
+            shard.close()
+        self.shards = ()
+        self._pool.close()
 
 
 class Pool:
     """A pool of threads; with one thread, the caller does the work.
 
-    A pool that is copied or pickled has new threads. Raises StructlearnError without threads.
+    A pool that is copied or pickled has new threads.
     """
 
     def __init__(self, threads: int = 1):
-        if threads < 1:
-            raise StructlearnError("SL209", name="threads", wanted="1 or more", value=threads)
         self.threads = threads
         self._executor = ThreadPoolExecutor(threads, "structlearn") if threads > 1 else None
 
@@ -153,11 +127,6 @@ def make_engine(make: Callable[[Any], Any], parts: Iterable[Any], threads: int =
     """
     with closing(Pool(threads)) as pool:
         return Engine(pool.map(make, parts), threads)
-
-
-def _value_and_grad(shard: Shard, x: Vector) -> tuple[float, tuple[Vector]]:
-    value, gradient = shard.value_and_grad(x)
-    return value, (gradient,)
 
 
 def _total(parts: Iterator[tuple[float, Arrays]]) -> tuple[float, Arrays]:

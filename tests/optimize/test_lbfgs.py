@@ -37,7 +37,7 @@ def scipy_end(objective, x0):
 def test_logistic_regression(memory):
     objective, n = logistic_regression()
     result = minimize(objective, np.zeros(n), memory=memory, **TIGHT)
-    assert result.converged
+    assert result.status in ("gradient", "value")
     np.testing.assert_allclose(result.x, scipy_end(objective, np.zeros(n)), atol=1e-6)
 
 
@@ -57,7 +57,6 @@ def test_values_fall(make):
     stopped = run(make(np.zeros(n)), objective, 3)
     assert (stopped.n_iterations, stopped.value) == (3, values[2])
     assert stopped.status == "running"
-    assert not stopped.converged
 
 
 @pytest.mark.parametrize("bad", [np.inf, np.nan, -np.inf])
@@ -80,7 +79,7 @@ def test_gradient_that_is_not_finite(minimize, wanted):
         return float((x - 0.3) @ (x - 0.3)), np.where(np.abs(x - 0.3) > 0.5, np.nan, gradient)
 
     result = minimize(objective, np.array([0.0, 0.7]), **TIGHT)
-    assert result.converged
+    assert result.status in ("gradient", "value")
     np.testing.assert_allclose(result.x, wanted, atol=1e-6)
 
 

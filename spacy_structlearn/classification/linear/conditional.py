@@ -295,16 +295,9 @@ class Workshop:
 def feature_keys(table: Table, templates: Sequence[Template]) -> NDArray[np.uint64]:
     """Return the keys of the features of each row, uint64 (n, n_templates)."""
     keys = np.empty((len(table), len(templates)), dtype=np.uint64)
-    column = {variable: place for place, variable in enumerate(table.variables)}
-    by_size: dict[int, list[int]] = {}
     for place, template in enumerate(templates):
-        by_size.setdefault(len(template), []).append(place)
-    # All templates of one size at once, because calls are expensive for few rows.
-    for size, places in by_size.items():
-        of_size = [templates[place] for place in places]
-        columns = (table.symbols[:, [column[t[i]] for t in of_size]] for i in range(size))
-        seeds = [symbol(SET_SEPARATOR.join(template)) for template in of_size]
-        keys[:, places] = tuple_keys(*columns, seed=np.array(seeds, dtype=np.uint64))
+        seed = symbol(SET_SEPARATOR.join(template))
+        keys[:, place] = tuple_keys(*map(table.column, template), seed=seed)
     return keys
 
 

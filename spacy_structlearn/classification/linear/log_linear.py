@@ -131,7 +131,7 @@ class LogLinear(Classifier):
         return strongest(*features, n, label, named=named)
 
     def describe(self) -> str:
-        """Return a description of the templates, their order in the search, and the prior."""
+        """Return a description of the templates and the prior."""
         if self.is_empty:
             return "log-linear model, empty"
         lines = [
@@ -139,12 +139,8 @@ class LogLinear(Classifier):
             f"{len(self.variables)} variables ({', '.join(self.variables)})",
             f"{len(self.templates)} templates, {len(self.keys)} features, l2 {self.l2:g}",
         ]
-        for step in self.steps:
-            quality = f"accuracy {step.accuracy:.4f}, log-likelihood {step.log_likelihood:.1f}"
-            lines.append(f"  {template_name(step.variables)}: {quality}")
-        searched = {step.variables for step in self.steps}
-        given = [template_name(t) for t in self.templates if t not in searched]
-        lines += wrap(", ".join(given), 100, initial_indent="  ", subsequent_indent="  ")
+        names = ", ".join(map(template_name, self.templates))
+        lines += wrap(names, 100, initial_indent="  ", subsequent_indent="  ")
         if self.base is not None:
             weight = ", ".join(f"{value:.3f}" for value in self.coefficients)
             lines.append(f"stacked, with the coefficient {weight}, on")

@@ -11,6 +11,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 
 import numpy as np
 
+from spacy_structlearn.kernels.checks cimport check, check_ids, check_shape, check_starts
 from spacy_structlearn.kernels.hashing cimport extend
 from spacy_structlearn.kernels.index cimport KeyIndex
 
@@ -45,18 +46,8 @@ cdef class BayesNetKernel:
     ):
         cdef Py_ssize_t i, s, width
         cdef Py_ssize_t n_sets = len(seeds), n_levels = len(context_sets)
-        _check_starts(starts, n_sets, len(keys))
-        _check_starts(column_starts, n_sets, len(columns))
-        _check_starts(table_starts, len(uniform), n_levels)
-        _check_starts(distinct_starts, n_levels, len(distinct))
-        if len(counts) != len(keys) or len(event_sets) != n_levels or len(d) != n_levels:
-            raise ValueError("there must be a count for each key, and a d for each level")
-        for sets in (context_sets, event_sets):
-            if len(sets) and not 0 <= np.min(sets) <= np.max(sets) < n_sets:
-                raise ValueError("there is no such set of variables")
         for numbers in map(np.asarray, (counts, distinct)):
-            if not ((numbers > 0) & (numbers < np.inf)).all():
-                raise ValueError("what was not seen cannot have a count")
+            check(((numbers > 0) & (numbers < np.inf)).all(), "what was not seen cannot have a count")
         self.index = KeyIndex(keys)
         self.counts, self.starts, self.seeds = counts, starts, seeds
         self.columns, self.column_starts = columns, column_starts
@@ -64,16 +55,29 @@ cdef class BayesNetKernel:
         self.event_sets, self.distinct, self.distinct_starts = event_sets, distinct, distinct_starts
         self.d, self.uniform, self.symbols = d, uniform, symbols
         self.n_columns = n_columns
+        check(
+            len(starts) == len(column_starts) == n_sets + 1
+            and len(table_starts) == len(uniform) + 1 and len(distinct_starts) == n_levels + 1
+            and len(counts) == len(keys) and len(event_sets) == len(d) == n_levels,
+            "there must be a count for each key, and a d for each level",
+        )
+        check_starts(self.starts, len(keys))
+        check_starts(self.column_starts, len(columns))
+        check_starts(self.table_starts, n_levels)
+        check_starts(self.distinct_starts, len(distinct))
+        check_ids(self.context_sets, 0, n_sets, "there is no such set of variables")
+        check_ids(self.event_sets, 0, n_sets, "there is no such set of variables")
         for s in range(n_sets):
             for i in range(self.column_starts[s], self.column_starts[s + 1]):
                 width = n_columns + 1 if i + 1 == self.column_starts[s + 1] else n_columns
-                if not 0 <= self.columns[i] < width:
-                    raise ValueError("there is no such variable")
+                check(0 <= self.columns[i] < width, "there is no such variable")
         for i in range(n_levels):
             s = self.context_sets[i]
             width = self.starts[s + 1] - self.starts[s]
-            if self.distinct_starts[i + 1] - self.distinct_starts[i] != width:
-                raise ValueError("there must be a number of values for each context")
+            check(
+                self.distinct_starts[i + 1] - self.distinct_starts[i] == width,
+                "there must be a number of values for each context",
+            )
 
     def log_joint(self, const uint64_t[:, ::1] rows, double[:, ::1] out):
         """log P(x, y) of each row with each label, into out.
@@ -81,10 +85,8 @@ cdef class BayesNetKernel:
         rows: uint64 (n, m). out: float64 (n, L).
         """
         cdef Py_ssize_t i, y, table, n_labels = self.symbols.shape[0]
-        if rows.shape[1] != self.n_columns:
-            raise ValueError("rows must have the net's columns")
-        if out.shape[0] != rows.shape[0] or out.shape[1] != n_labels:
-            raise ValueError("out must have the shape (n, L)")
+        check(rows.shape[1] == self.n_columns, "rows must have the net's columns")
+        check_shape(out, rows.shape[0], n_labels)
         cdef int32_t[:, ::1] places = np.empty((self.seeds.shape[0], n_labels), dtype=np.int32)
         if not n_labels or not rows.shape[0]:
             return
@@ -138,9 +140,3 @@ cdef class BayesNetKernel:
             ratio = self.distinct[self.distinct_starts[level] + context - self.starts[s]] / count
             p = p + (relative - p) / (1.0 + self.d[level] * ratio)
         return p if p > MIN_PROBABILITY else MIN_PROBABILITY
-
-
-def _check_starts(starts, Py_ssize_t n, Py_ssize_t end):
-    steps = np.diff(starts, prepend=0, append=end)
-    if len(starts) != n + 1 or starts[0] != 0 or (steps < 0).any() or starts[n] != end:
-        raise ValueError("starts do not say where each part begins")

@@ -161,7 +161,7 @@ class BayesNet(Classifier):
         return [self.labels[i] for i in witten_bell.best_labels(self.log_joint(rows))]
 
     def describe(self) -> str:
-        """Return a description of the structure, the d, the sizes and the steps of the search."""
+        """Return a description of the structure, the d and the sizes."""
         n_d = sum(len(d) for d in self.d.values()) if self.settings.n_d == "many" else "one"
         of_d = f"{n_d} d" if self.settings.smoothing == "witten_bell" else "uniform smoothing"
         lines = [
@@ -175,15 +175,6 @@ class BayesNet(Classifier):
         ):
             d = " ".join(f"{value:.3g}" for value in self.d.get(name, ()))
             lines.append(f"  {head:{width}}  {n_values:7} values" + (f"  d {d}" if d else ""))
-        if self.steps:
-            lines.append("search:")
-        for step in self.steps:
-            variable, *parents = step.variables or (None,)
-            head = "y" if variable is None else structure.as_text(variable, parents)
-            lines.append(
-                f"  {head:{width}}  {100 * step.accuracy:6.2f} % right, log-likelihood "
-                f"{step.log_likelihood:.1f}, {step.n_candidates} tried"
-            )
         return "\n".join(lines)
 
     def dot(self) -> str:
