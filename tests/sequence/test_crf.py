@@ -92,7 +92,7 @@ def test_likelihood_rises_under_lbfgs_and_ends_where_scipy_does():
     result = LBFGS(objective.parameters(), gradient_tolerance=1e-8, value_tolerance=0)
     while result.n_iterations < 500 and result.step(objective.value_and_grad):
         values.append(result.value)
-    assert result.converged
+    assert result.status in ("gradient", "value")
     assert all(b <= a * (1 + 1e-14) for a, b in itertools.pairwise(values))
     options = {"ftol": 0.0, "gtol": 1e-9, "maxiter": 5000}
     theirs = scipy_minimize(
