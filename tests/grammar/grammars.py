@@ -246,11 +246,11 @@ def refined(grammar, seed=0, noise=0.5):
 
     substates = 2 * last.substates
     binary = [
-        disturbed(np.repeat(np.repeat(np.repeat(last.binary_block(r), 2, 0), 2, 1), 2, 2)) / 4
+        disturbed(np.repeat(np.repeat(np.repeat(last.block("binary", r), 2, 0), 2, 1), 2, 2)) / 4
         for r in range(len(rules.binary))
     ]
     unary = [
-        disturbed(np.repeat(np.repeat(last.unary_block(u), 2, 0), 2, 1)) / 2
+        disturbed(np.repeat(np.repeat(last.block("unary", u), 2, 0), 2, 1)) / 2
         for u in range(len(rules.unary))
     ]
     root = disturbed(np.repeat(last.root, 2)) / 2
@@ -361,11 +361,11 @@ def tensors(level):
     binary, unary, root = np.zeros((n, n, n)), np.zeros((n, n)), np.zeros(n)
     for r, (a, b, c) in enumerate(level.rules.binary):
         place = (slice(*at[x : x + 2]) for x in (a, b, c))
-        binary[tuple(place)] = level.binary_block(r)
+        binary[tuple(place)] = level.block("binary", r)
     for u, (a, b) in enumerate(level.rules.unary):
-        unary[at[a] : at[a + 1], at[b] : at[b + 1]] = level.unary_block(u)
+        unary[at[a] : at[a + 1], at[b] : at[b + 1]] = level.block("unary", u)
     for r, a in enumerate(level.rules.root):
-        root[at[a] : at[a + 1]] = level.root_block(r)
+        root[at[a] : at[a + 1]] = level.block("root", r)
     return binary, unary, root
 
 
@@ -437,17 +437,17 @@ def tree_log_probability(grammar, tree, rows, level=-1):
             vector = rows[word, low:high]
             word += 1
         elif right < 0:
-            block = level.unary_block(unary[symbol, to[data.symbol[left]]])
+            block = level.block("unary", unary[symbol, to[data.symbol[left]]])
             vector = block.astype(float) @ inside[left]
         else:
             rule = binary[symbol, to[data.symbol[left]], to[data.symbol[right]]]
-            block = level.binary_block(rule).astype(float)
+            block = level.block("binary", rule).astype(float)
             vector = block @ inside[right] @ inside[left]
         largest = vector.max()
         shift += np.log(largest)
         inside.append(vector / largest)
     root = rules.root.tolist().index(symbol)
-    return float(np.log(level.root_block(root).astype(float) @ inside[-1]) + shift)
+    return float(np.log(level.block("root", root).astype(float) @ inside[-1]) + shift)
 
 
 # --- enumeration ---------------------------------------------------------------------------------
@@ -504,7 +504,7 @@ class Enumeration:
                             leaf = Derived(row, row, (("tag", tag, i),), ((tag, i, j),))
                             upper[i, j, tag].append(leaf)
                 for r, (a, b, c) in enumerate(rules.binary.tolist()):
-                    block = level.binary_block(r).astype(float)
+                    block = level.block("binary", r).astype(float)
                     for k in range(i + 1, j):
                         for x, y in product(upper[i, k, b], upper[k, j, c]):
                             weight = block * np.multiply.outer(x.best, y.best)
@@ -529,13 +529,13 @@ class Enumeration:
                         parts = (("unary", u, i, j), ("upper", a, i, j))
                         upper[i, j, a] += self._above(u, parts, (a, i, j), lower[b])
         for r, a in enumerate(rules.root.tolist()):
-            root = level.root_block(r).astype(float)
+            root = level.block("root", r).astype(float)
             for x in upper[0, n, a]:
                 parts = (("root", r), *x.parts)
                 yield Derived(root @ x.total, (root * x.best).max(), parts, x.nodes)
 
     def _above(self, u, parts, node, trees):
-        block = self.level.unary_block(u).astype(float)
+        block = self.level.block("unary", u).astype(float)
         return [
             Derived(
                 block @ x.total, (block * x.best).max(axis=1), parts + x.parts, (node, *x.nodes)

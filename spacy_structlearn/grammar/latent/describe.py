@@ -43,33 +43,26 @@ def describe(grammar: Grammar) -> str:
         f"{len(lexicon.words):,} words, {len(lexicon.signatures):,} classes of unknown words "
         f"({lexicon.signature})",
     ]
-    if is_conditional(base):
+    if _is_conditional(base):
         lines.append("conditional: beside words and productions are weights, no probabilities")
-    if not isinstance(grammar, LatentGrammar):
+    if grammar is not base:
         lines += grammar.description()
-    for what, names, first in (
-        ("tags", symbols.tags, 0),
-        ("phrases", symbols.phrases, symbols.n_tags),
-    ):
+    first = 0
+    for what, names in (("tags", symbols.tags), ("phrases", symbols.phrases)):
         sizes = level.substates[first : first + len(names)].tolist()
+        first += len(names)
         most = sorted(zip(names, sizes, strict=True), key=lambda pair: -pair[1])
         lines.append(f"  {what}: " + ", ".join(f"{name} {size}" for name, size in most))
     return "\n".join(lines)
 
 
 def _base(grammar: Grammar) -> LatentGrammar:
-    """Return the latent grammar of a scored grammar."""
+    """The latent grammar of a scored grammar."""
     return grammar if isinstance(grammar, LatentGrammar) else grammar.grammar
 
 
-def is_conditional(grammar: Grammar) -> bool:
-    """Return whether the weights of the last level are clearly not probabilities.
-
-    A weight is above 1, or those of the productions of a subcategory do not sum to 1.
-    """
-    if grammar.is_empty:
-        return False
-    base = _base(grammar)
+def _is_conditional(base: LatentGrammar) -> bool:
+    """Whether a weight of the last level is above 1, or those of a subcategory do not sum to 1."""
     level, words = base.levels[base.depth], base.lexicon.levels[base.depth]
     arrays = (level.entries.values, level.unary, level.root, words.own, words.rows)
     if any(array.max(initial=0) > _LARGEST for array in arrays):
@@ -79,14 +72,13 @@ def is_conditional(grammar: Grammar) -> bool:
 
 
 def labels(grammar: Grammar) -> tuple[str, ...]:
-    """Return the tags, then the phrases."""
+    """The tags, then the phrases."""
     return grammar.symbols.tags + grammar.symbols.phrases
 
 
 def subcategories(grammar: Grammar, label: str, top: int) -> Iterator[Subcategory]:
     """Yield the subcategories of a tag, of a phrase or of both, with `top` words or productions."""
-    base = _base(grammar)
-    symbols = base.symbols
+    base, symbols = _base(grammar), grammar.symbols
     if label in symbols.tag_index:
         yield from _words(base, symbols.tag_index[label], top)
     if label in symbols.phrase_index:
@@ -94,41 +86,36 @@ def subcategories(grammar: Grammar, label: str, top: int) -> Iterator[Subcategor
 
 
 def _words(grammar: LatentGrammar, tag: int, top: int) -> Iterator[Subcategory]:
-    """Yield P(word | subcategory) of known words, or their weights."""
+    """P(word | subcategory) of known words, or their weights."""
     number, lexicon = grammar.depth, grammar.lexicon
-    sizes = lexicon.tag_substates[number]
-    first = int(sizes[:tag].sum())
+    level, name = grammar.levels[number], grammar.symbols.tags[tag]
+    own = slice(*level.offsets[tag : tag + 2].tolist())
     # A thousand words at a time, as rows are wide: they have all subcategories of all tags.
     words = np.arange(len(lexicon.words), dtype=np.int32)
     columns = [
-        lexicon.scores(number, words[start : start + 1000])[:, first : first + int(sizes[tag])]
+        lexicon.scores(number, words[start : start + 1000])[:, own]
         for start in range(0, len(words), 1000)
     ]
     for index, probabilities in enumerate(np.concatenate(columns).T):
         likeliest = np.argsort(-probabilities, kind="stable")[:top]
-        pairs_of_words = [(float(probabilities[i]), lexicon.words[i]) for i in likeliest]
         # All weights of a tag may be small if those of the rules that lead to it are large.
-        most = pairs_of_words[0][0] if pairs_of_words else 0.0
+        most = float(probabilities.max(initial=0.0))
         least = SMALLEST if most >= SMALLEST else SMALLEST * most
-        yield (
-            f"{grammar.symbols.tags[tag]}-{index}",
-            [pair for pair in pairs_of_words if pair[0] >= least and pair[0] > 0],
-        )
+        pairs = [(float(probabilities[i]), lexicon.words[i]) for i in likeliest]
+        yield f"{name}-{index}", [pair for pair in pairs if pair[0] >= least and pair[0] > 0]
 
 
 def _productions(grammar: LatentGrammar, phrase: int, top: int) -> Iterator[Subcategory]:
-    """Yield P(production | subcategory), or weights; @ marks an intermediate symbol."""
-    level, rules, names = grammar.levels[grammar.depth], grammar.rules, grammar.symbols.names
-    by_subcategory: list[list[tuple[float, str]]] = [
-        [] for _ in range(int(level.substates[phrase]))
-    ]
+    """P(production | subcategory), or weights; @ marks an intermediate symbol."""
+    level, names = grammar.levels[grammar.depth], grammar.symbols.names
+    found: list[list[tuple[float, str]]] = [[] for _ in range(int(level.substates[phrase]))]
     weights = {"binary": level.entries.values, "unary": level.unary[level.unary != 0]}
     for kind, values in weights.items():
         rule, substates = level.entry_substates(kind)
-        symbols = getattr(rules, kind)[rule]
+        symbols = getattr(grammar.rules, kind)[rule]
         for i in np.flatnonzero(symbols[:, 0] == phrase).tolist():
             children = zip(symbols[i, 1:].tolist(), substates[i, 1:].tolist(), strict=True)
             text = " ".join(f"{names[child]}-{index}" for child, index in children)
-            by_subcategory[substates[i, 0]].append((float(values[i]), text))
-    for index, pairs in enumerate(by_subcategory):
+            found[substates[i, 0]].append((float(values[i]), text))
+    for index, pairs in enumerate(found):
         yield f"{names[phrase]}-{index}", nlargest(top, pairs)

@@ -27,6 +27,7 @@ from ..treebank.storage import STORAGES, Entries, check_storage, pack, rounded, 
 from ..treebank.symbols import Rules, Symbols, substate_columns
 
 MAX_SUBSTATES = 1 << 10
+KINDS = ("binary", "unary", "root")
 
 
 class Level:
@@ -70,8 +71,8 @@ class Level:
         cls, rules: Rules, substates: NDArray[np.int32], ancestors: NDArray[np.int32]
     ) -> Level:
         """A level whose probabilities are all zero."""
-        sizes = (int(size.sum()) for size in rules.sizes(substates).values())
-        return cls(rules, substates, ancestors, *(np.zeros(size, np.float32) for size in sizes))
+        sizes = rules.sizes(substates).values()
+        return cls(rules, substates, ancestors, *(np.zeros(n.sum(), np.float32) for n in sizes))
 
     @property
     def size(self) -> int:
@@ -90,12 +91,12 @@ class Level:
 
     @cached_property
     def unary_offsets(self) -> NDArray[np.int64]:
-        """Where the block of each unary rule begins, int64 (n_unary + 1)."""
+        """The same, of unary rules."""
         return cumulative(self.rules.sizes(self.substates)["unary"])
 
     @cached_property
     def root_offsets(self) -> NDArray[np.int64]:
-        """Where the vector of each root rule begins, int64 (n_root + 1)."""
+        """The same, of root rules."""
         return cumulative(self.rules.sizes(self.substates)["root"])
 
     @property
@@ -151,19 +152,9 @@ class Level:
         full[self.root_states] = self.root
         return full
 
-    def binary_block(self, rule: int) -> NDArray[np.float32]:
-        """A block (n_parent, n_left, n_right): a view, or new if there are only entries."""
-        return self._block("binary", rule)
-
-    def unary_block(self, rule: int) -> NDArray[np.float32]:
-        """A view of shape (n_parent, n_child)."""
-        return self._block("unary", rule)
-
-    def root_block(self, rule: int) -> NDArray[np.float32]:
-        """A view of shape (n_child)."""
-        return self._block("root", rule)
-
-    def _block(self, kind: str, rule: int) -> NDArray[np.float32]:
+    def block(self, kind: str, rule: int) -> NDArray[np.float32]:
+        """The block of a rule of one of `KINDS`, with an axis for the parent, except ROOT, and each
+        child. It is a view, or new if there are only entries."""
         begin, end = getattr(self, f"{kind}_offsets")[rule : rule + 2]
         block: NDArray[np.float32] = getattr(self, kind)[begin:end]
         return block.reshape(self.substates[getattr(self.rules, kind)[rule]])
@@ -202,7 +193,7 @@ class Level:
             return "a symbol with no substates or too many"
         if ancestors.shape != (self.size,) or (ancestors < 0).any():
             return f"ancestors of shape {ancestors.shape} for {self.size} substates"
-        for kind in ("binary", "unary", "root"):
+        for kind in KINDS:
             size = int(getattr(self, f"{kind}_offsets")[-1])
             array: NDArray[np.float32] = self._binary if kind == "binary" else getattr(self, kind)
             if isinstance(array, Entries):

@@ -8,9 +8,8 @@ that gain least are undone, and the probabilities of substates of one origin are
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from ...arrays import cumulative
 from ..treebank.data import TreebankData
 from .em import ProductionCounts, TreebankDerivations
-from .model import Level
+from .model import KINDS, Level
 
 NOISE = 0.01  # share of a probability; for each child it changes by at most half of this
 
@@ -36,12 +35,10 @@ def split(
     that occurs less often than it would have substates is not split.
     """
     factor = np.where(2 * level.substates <= occurrences, 2, 1).astype(np.int32)
-    ancestors = [np.repeat(np.arange(n), f) for n, f in zip(level.substates, factor, strict=True)]
-    refined = Level.zeros(
-        level.rules,
-        level.substates * factor,
-        np.concatenate(ancestors) if ancestors else np.empty(0, np.int32),
+    ancestors = np.concatenate(
+        [np.repeat(np.arange(n), f) for n, f in zip(level.substates, factor, strict=True)]
     )
+    refined = Level.zeros(level.rules, level.substates * factor, ancestors)
 
     def halves(block: NDArray[np.float32], factors: list[int]) -> NDArray[np.float64]:
         """Split the axes of the block of a rule; the first axis is the parent."""
@@ -61,13 +58,11 @@ def split(
                 change += draw
         return spread(parts / np.prod(factors[1:])) * change
 
-    for rule, symbols in enumerate(level.rules.binary):
-        refined.binary_block(rule)[:] = halves(level.binary_block(rule), factor[symbols].tolist())
-    for rule, symbols in enumerate(level.rules.unary):
-        refined.unary_block(rule)[:] = halves(level.unary_block(rule), factor[symbols].tolist())
-    for rule, symbol in enumerate(level.rules.root):
-        block = level.root_block(rule)[None]
-        refined.root_block(rule)[:] = halves(block, [1, int(factor[symbol])])[0]
+    for kind in KINDS:
+        for rule, symbols in enumerate(getattr(level.rules, kind)):
+            factors = np.append(1, factor[symbols]) if kind == "root" else factor[symbols]
+            block = halves(np.atleast_2d(level.block(kind, rule)), factors.tolist())
+            refined.block(kind, rule)[...] = block[0] if kind == "root" else block
     return refined
 
 
@@ -112,44 +107,20 @@ def least_useful(losses: NDArray[np.float64], fraction: float) -> NDArray[np.int
     return np.sort(order[: int(fraction * len(losses) + 0.5)])
 
 
-@dataclass(frozen=True, eq=False)
 class Merging:
-    """A mapping of the substates of a level to fewer, merged ones.
+    """A merge of substates `firsts` and `firsts` + 1 of `symbols`.
 
-    target: int64 (level.size), the new substate, within its symbol, of each substate.
+    substates, ancestors: of the merged level, see `Level`.
     """
 
-    level: Level
-    target: NDArray[np.int64]
-
-    @classmethod
-    def of_pairs(
-        cls, level: Level, symbols: NDArray[np.int32], firsts: NDArray[np.int64]
-    ) -> Merging:
-        """Merge substates `firsts` and `firsts` + 1 of `symbols`."""
-        gone = np.zeros(level.size, dtype=np.int64)
-        gone[level.offsets[symbols] + firsts + 1] = 1
-        before = np.cumsum(gone)
-        begin = np.repeat(level.offsets[:-1], level.substates)
-        of_symbol = before - (before - gone)[begin] if level.size else before
-        return cls(level, np.arange(level.size) - begin - of_symbol)
-
-    @cached_property
-    def substates(self) -> NDArray[np.int32]:
-        """int32 (n_symbols), the number of new substates."""
-        return (self.target[self.level.offsets[1:] - 1] + 1).astype(np.int32)
-
-    @cached_property
-    def ancestors(self) -> NDArray[np.int32]:
-        """The ancestors of the new substates, see `Level`."""
-        return self.level.ancestors[self.firsts]
-
-    @cached_property
-    def firsts(self) -> NDArray[np.int64]:
-        """int64, the first old substate of each new one."""
-        begin = np.repeat(self.level.offsets[:-1], self.level.substates)
-        same = np.diff(begin, prepend=-1) == 0
-        return np.flatnonzero(~same | (np.diff(self.target, prepend=-1) != 0))
+    def __init__(self, level: Level, symbols: NDArray[np.int32], firsts: NDArray[np.int64]):
+        self._level = level
+        stay = np.delete(np.arange(level.size), level.offsets[symbols] + firsts + 1)
+        ends = np.searchsorted(stay, level.offsets)
+        self.substates = np.diff(ends).astype(np.int32)
+        self.ancestors = level.ancestors[stay]
+        # For each symbol the first old substate of each new one.
+        self._starts = np.split(stay - np.repeat(level.offsets[:-1], self.substates), ends[1:-1])
 
     def counts(self, data: TreebankData, counts: ProductionCounts) -> ProductionCounts:
         """Counts of the merged productions.
@@ -157,20 +128,16 @@ class Merging:
         Their relative frequencies are the merged probabilities, which add up over merged children
         and are averages over merged parents, weighted by their frequencies.
         """
-        level = self.level
-        rules, pairs = data.rules, data.pairs[:, :1]
+        level, rules, pairs = self._level, data.rules, data.pairs[:, :1]
         return ProductionCounts(
-            self.add_up(counts.binary, rules.binary, level.binary_offsets),
-            self.add_up(counts.unary, rules.unary, level.unary_offsets),
-            self.add_up(counts.root, rules.root[:, None], level.root_offsets),
-            self.add_up(counts.lexical, pairs, cumulative(level.substates[pairs[:, 0]])),
+            self._add_up(counts.binary, rules.binary, level.binary_offsets),
+            self._add_up(counts.unary, rules.unary, level.unary_offsets),
+            self._add_up(counts.root, rules.root[:, None], level.root_offsets),
+            self._add_up(counts.lexical, pairs, cumulative(level.substates[pairs[:, 0]])),
         )
 
-    def add_up(
-        self,
-        flat: NDArray,
-        rules: NDArray[np.int32],
-        offsets: NDArray[np.int64],
+    def _add_up(
+        self, flat: NDArray[Any], rules: NDArray[np.int32], offsets: NDArray[np.int64]
     ) -> NDArray[np.float32]:
         """Add up blocks of rules over merged substates.
 
@@ -180,26 +147,12 @@ class Merging:
         """
         blocks = [np.empty(0, np.float32)]
         for symbols, (first, last) in zip(rules.tolist(), pairwise(offsets.tolist()), strict=True):
-            block = flat[first:last].reshape(self.level.substates[symbols])
+            block = flat[first:last].reshape(self._level.substates[symbols])
             for axis, symbol in enumerate(symbols):
-                starts = self._starts[symbol]
-                if starts is not None:
-                    block = np.add.reduceat(block, starts, axis=axis)
+                if self.substates[symbol] < self._level.substates[symbol]:
+                    block = np.add.reduceat(block, self._starts[symbol], axis=axis)
             blocks.append(block.reshape(-1))
         return np.concatenate(blocks)
-
-    @cached_property
-    def _starts(self) -> list[NDArray[np.int64] | None]:
-        """For each symbol the first old substate of each new one; None if nothing is merged."""
-        level = self.level
-        starts = [
-            np.unique(self.target[begin:end], return_index=True)[1]
-            for begin, end in pairwise(level.offsets.tolist())
-        ]
-        return [
-            None if len(s) == n else s
-            for s, n in zip(starts, level.substates.tolist(), strict=True)
-        ]
 
 
 def branches(levels: Sequence[Level]) -> NDArray[np.int64]:
@@ -233,30 +186,20 @@ def smooth(level: Level, groups: NDArray[np.int64], amount: float) -> Level:
     for begin, end in pairwise(level.offsets.tolist()):
         same = groups[begin:end, None] == groups[begin:end]
         others = same.sum(axis=1) - 1
-        if not others.any():
-            weights.append(None)
-            continue
         mix = amount * same / np.maximum(others, 1)[:, None]
         np.fill_diagonal(mix, np.where(others > 0, 1 - amount, 1.0))
-        weights.append(mix.astype(np.float32))
+        weights.append(mix.astype(np.float32) if others.any() else None)
 
-    def mixed(flat: NDArray, rules: NDArray[np.int32], offsets: NDArray[np.int64]) -> NDArray:
-        out = flat.copy()
-        for parent, (begin, end) in zip(
-            rules[:, 0].tolist(), pairwise(offsets.tolist()), strict=True
-        ):
+    def mixed(kind: str) -> NDArray[np.float32]:
+        flat, out = getattr(level, kind), getattr(level, kind).copy()
+        bounds = pairwise(getattr(level, f"{kind}_offsets").tolist())
+        parents = getattr(level.rules, kind)[:, 0].tolist()
+        for parent, (begin, end) in zip(parents, bounds, strict=True):
             weight = weights[parent]
             if weight is not None:
                 block = flat[begin:end].reshape(len(weight), -1)
                 np.matmul(weight, block, out=out[begin:end].reshape(block.shape))
         return out
 
-    rules = level.rules
-    return Level(
-        rules,
-        level.substates,
-        level.ancestors,
-        mixed(level.binary, rules.binary, level.binary_offsets),
-        mixed(level.unary, rules.unary, level.unary_offsets),
-        level.root,
-    )
+    arrays = mixed("binary"), mixed("unary"), level.root
+    return Level(level.rules, level.substates, level.ancestors, *arrays)

@@ -37,11 +37,11 @@ def training_trees(data: Iterable[Any]) -> list[Tree]:
     """The trees of training data. Raises StructlearnError for anything else."""
     trees: list[Tree] = []
     for item in data:
-        for tree in [item] if isinstance(item, Tree) or not isinstance(item, Iterable) else item:
-            if not isinstance(tree, Tree):
-                kind = type(tree).__name__
-                raise StructlearnError("SL434", problem=f"something of the type {kind}")
-            trees.append(tree)
+        trees += item if isinstance(item, Iterable) and not isinstance(item, Tree) else [item]
+    for tree in trees:
+        if not isinstance(tree, Tree):
+            kind = type(tree).__name__
+            raise StructlearnError("SL434", problem=f"something of the type {kind}")
     return trees
 
 
@@ -63,7 +63,6 @@ class TreebankTrainer(Trainer[S]):
 
     @property
     def grammar_settings(self) -> LatentGrammarSettings:
-        """The settings of the grammar."""
         return self.settings
 
     def begin(self) -> None:
@@ -89,12 +88,11 @@ class TreebankTrainer(Trainer[S]):
 
 
 class StagedTrainer(TreebankTrainer[S]):
-    """Trains a number of grammars, each of whose members is a stage; subclasses add more stages.
+    """Trains grammars, each of whose members is a stage; subclasses add more stages.
 
     trainer_of_one: returns the trainer of a member, or of all members if they have a prior.
 
-    A step is one step of the current stage.
-    value: that of the current stage.
+    A step, and its value, is that of the current stage.
     """
 
     _current: Trainer[Any] | None = None
@@ -103,21 +101,17 @@ class StagedTrainer(TreebankTrainer[S]):
         self._trainer_of_one = trainer_of_one
         super().__init__(settings, data)
 
-    # --- for subclasses -----------------------------------------------------------------------
     @property
     def n_grammars(self) -> int:
-        """Number of grammars."""
         return 1
 
     def plan(self, number: int) -> tuple[LatentGrammarSettings, Trees]:
-        """Return the settings and the trees of a grammar, by its number."""
+        """The settings and the trees of a grammar, by its number."""
         return self.grammar_settings, self._trees
 
     def report_stage(self, number: int, *parts: Any) -> None:
-        """Report on the training of a grammar. parts: see `learning.training.Callback`."""
         self.report(*parts)
 
-    # --- steps --------------------------------------------------------------------------------
     def begin(self) -> None:
         """Begin the training of the first grammar."""
         self._grammars: list[NDArray[np.uint8]] = []
@@ -127,7 +121,6 @@ class StagedTrainer(TreebankTrainer[S]):
 
     @property
     def has_grammars(self) -> bool:
-        """Whether all grammars are trained."""
         return len(self._grammars) == self.n_grammars
 
     def iterate(self) -> bool:
@@ -156,7 +149,6 @@ class StagedTrainer(TreebankTrainer[S]):
             self._members = []
 
     def grammar(self, number: int) -> LatentGrammar:
-        """Return one of the trained grammars."""
         return LatentGrammar.from_bytes(self._grammars[number].tobytes())
 
     def parameters(self) -> Any:
@@ -178,13 +170,10 @@ class StagedTrainer(TreebankTrainer[S]):
         return self._trainer_of_one(settings, trees)
 
     def close(self) -> None:
-        """Close the current stage."""
         if self._current is not None:
             self._current.close()
 
-    # --- state --------------------------------------------------------------------------------
     def state(self) -> dict[str, Any]:
-        """The trained grammars and the current stage."""
         current = self._current
         return super().state() | {
             "grammars": self._grammars,

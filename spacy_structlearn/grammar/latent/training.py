@@ -36,10 +36,7 @@ PHASES = ("split", "merge", "smooth")
 
 
 def initialize(
-    settings: LatentGrammarSettings,
-    data: Trees,
-    labels: Sequence[str] = (),
-    previous: LatentGrammar | None = None,
+    settings: LatentGrammarSettings, data: Trees, labels: Sequence[str] = (), previous: Any = None
 ) -> LatentGrammar:
     """The treebank grammar, level 0; `labels` and `previous` are not used.
 
@@ -74,10 +71,7 @@ def adapter(
     *,
     strength: float,
 ) -> Trainer[Any]:
-    """Learn on from `parameters`; `labels` are not used.
-
-    strength: the number of trees for which the old grammar stands, beside those of the data.
-    """
+    """Learn on from `parameters`, which count as `strength` trees; `labels` are not used."""
     return AdaptationTrainer(settings, parameters, data, strength=strength)
 
 
@@ -119,8 +113,7 @@ class LatentGrammarTrainer(TreebankTrainer[LatentGrammarSettings]):
         """Run one round. Returns False after the last one."""
         if self.n_iterations:
             self._round()
-        else:
-            self.value = -self._e_step(self._levels[0], self._words[0])[0]
+        self.value = -self._e_step(self._levels[-1], self._words[-1])[0]
         self.n_iterations += 1
         return self.n_iterations <= self.settings.rounds
 
@@ -135,42 +128,37 @@ class LatentGrammarTrainer(TreebankTrainer[LatentGrammarSettings]):
         return grammar_of(self._data, self._learner, self._levels, self._words)
 
     def _round(self) -> None:
-        number = self.n_iterations
-        if self._current is None:
-            self._current = self._split(number)
-        current = self._current
         settings = self.settings
-        while current.phase in PHASES:
-            phase = current.phase
-            smoothed = phase == "smooth" and bool(
-                settings.rule_smoothing or settings.lexicon_smoothing
-            )
-            if phase != "smooth" or smoothed:
-                self._em(number, current, getattr(settings, f"{phase}_iterations"), smoothed)
+        if self._current is None:
+            self._current = self._split()
+        current = self._current
+        smooths = bool(settings.rule_smoothing or settings.lexicon_smoothing)
+        for phase in PHASES[PHASES.index(current.phase) :]:
+            if phase != current.phase:
+                current.phase, current.iteration = phase, 0
+            if phase != "smooth" or smooths:
+                self._em(current, getattr(settings, f"{phase}_iterations"))
             if phase == "split":
                 self._merge(current)
-            current.phase = (*PHASES, "")[PHASES.index(phase) + 1]
-            current.iteration = 0
-        self.value = -self._e_step(current.level, current.words)[0]
         self._levels.append(current.level)
         self._words.append(current.words)
         self._current = None
 
-    def _split(self, number: int) -> _Current:
-        before = self._levels[-1]
+    def _split(self) -> _Current:
+        before, n_tags = self._levels[-1], self._n_tags
         # A generator for each round, so that a resumed round draws the same numbers.
-        rng = np.random.default_rng([self.settings.seed, number])
+        rng = np.random.default_rng([self.settings.seed, self.n_iterations])
         level = split(before, self._data.occurrences, rng)
-        old = before.substates[: self._n_tags]
-        words = self._learner.split(self._words[-1], old, level.substates[: self._n_tags] // old)
+        old = before.substates[:n_tags]
+        words = self._learner.split(self._words[-1], old, level.substates[:n_tags] // old)
         return _Current(level, words)
 
-    def _em(self, number: int, current: _Current, iterations: int, smoothed: bool) -> None:
+    def _em(self, current: _Current, iterations: int) -> None:
         while current.iteration < iterations:
             value, counts = self._e_step(current.level, current.words)
-            self._m_step(current, counts, smoothed)
+            self._m_step(current, counts)
             current.iteration += 1  # before the report, which may save the state
-            self.report(number, current.phase, current.iteration - 1, value)
+            self.report(self.n_iterations, current.phase, current.iteration - 1, value)
 
     def _e_step(self, level: Level, words: LexiconLevel) -> tuple[float, ProductionCounts]:
         if self._derivations is None:
@@ -180,11 +168,11 @@ class LatentGrammarTrainer(TreebankTrainer[LatentGrammarSettings]):
         emissions = self._learner.emissions(words, level.substates[: self._n_tags])
         return self._derivations.expected_counts((level, emissions))
 
-    def _m_step(self, current: _Current, counts: ProductionCounts, smoothed: bool) -> None:
+    def _m_step(self, current: _Current, counts: ProductionCounts) -> None:
         settings, before = self.settings, current.level
         level = m_step(self._data, before.substates, before.ancestors, counts)
         groups, amount = None, 0.0
-        if smoothed:
+        if current.phase == "smooth":
             all_groups = branches([*self._levels, level])
             level = smooth(level, all_groups, settings.rule_smoothing)
             groups = all_groups[: int(level.offsets[self._n_tags])]
@@ -201,7 +189,7 @@ class LatentGrammarTrainer(TreebankTrainer[LatentGrammarSettings]):
         pairs = least_useful(losses, self.settings.merge_fraction)
         if not len(pairs):
             return
-        merging = Merging.of_pairs(current.level, symbols[pairs], firsts[pairs])
+        merging = Merging(current.level, symbols[pairs], firsts[pairs])
         merged = merging.counts(self._data, counts)
         current.level = m_step(self._data, merging.substates, merging.ancestors, merged)
         substates = merging.substates[: self._n_tags]
@@ -210,33 +198,26 @@ class LatentGrammarTrainer(TreebankTrainer[LatentGrammarSettings]):
     def state(self) -> dict[str, Any]:
         """The levels after the treebank grammar, and the current round."""
         current = self._current
-        return {
-            "levels": list(map(_stored, self._levels[1:], self._words[1:])),
-            "current": None
-            if current is None
-            else {
-                "level": _stored(current.level, current.words),
-                "phase": current.phase,
-                "iteration": current.iteration,
-            },
-        }
+        fields = None
+        if current is not None:
+            fields = {name: getattr(current, name) for name in ("phase", "iteration")}
+            fields["level"] = _stored(current.level, current.words)
+        levels = list(map(_stored, self._levels[1:], self._words[1:]))
+        return {"levels": levels, "current": fields}
 
     def restore(self, state: dict[str, Any]) -> None:
-        stored = [self._read(part) for part in state["levels"]]
+        levels, words = self._levels[:1], self._words[:1]
+        for part in state["levels"]:
+            level, of_level = self._read(part)
+            levels.append(level)
+            words.append(of_level)
         current, fields = None, state["current"]
         if fields is not None:
-            if fields["phase"] not in PHASES:
-                raise ValueError(f"a phase {fields['phase']!r}")
-            if fields["iteration"] < 0:
-                raise ValueError(f"iteration {fields['iteration']}")
-            current = _Current(
-                *self._read(fields["level"]),
-                fields["phase"],
-                int(fields["iteration"]),
-            )
-        self._levels = [self._levels[0], *(level for level, _ in stored)]
-        self._words = [self._words[0], *(words for _, words in stored)]
-        self._current = current
+            phase, iteration = fields["phase"], int(fields["iteration"])
+            if phase not in PHASES or iteration < 0:
+                raise ValueError(f"iteration {iteration} of a phase {phase!r}")
+            current = _Current(*self._read(fields["level"]), phase, iteration)
+        self._levels, self._words, self._current = levels, words, current
 
     def _read(self, part: dict[str, Any]) -> tuple[Level, LexiconLevel]:
         level = Level.from_fields(self._data.rules, self._data.symbols.size, part)

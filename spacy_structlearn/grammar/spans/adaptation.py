@@ -130,18 +130,17 @@ class SpanGrammarAdapter(TreebankTrainer[SpanGrammarSettings]):
         """Parse each fold, and begin at the old weights."""
         assert self._grammar is not None
         assert self._origin.features is not None
-        trees, grammar = self._trees, self._grammar
-        words = [tree.words() for tree in trees]
+        grammar = self._grammar
         single = self._origin.grammar.truncated(self._origin.grammar.depth + 1)
-        folds = Folds(len(trees), FOLDS)
+        folds = Folds(self._trees, FOLDS)
 
         def grammar_of(fold: int) -> LatentGrammar:
-            return self._adapted(single, folds.rest(fold, trees))
+            return self._adapted(single, folds.rest(fold))
 
-        folds.parse(len(folds), grammar_of, grammar, words, trees, threads=self.settings.threads)
+        folds.parse(len(folds), grammar_of, grammar, self.settings.threads)
         features = self._origin.features.renumbered(*renumbering_of(self._origin, grammar))
         forests = TrainingForests.joined(folds.parts)
-        words = [words[number] for number in forests.numbers.tolist()]
+        words = [folds.words[number] for number in forests.numbers.tolist()]
         strength = STRENGTH * self._strength
         self._objective = _Objective(features, words, forests, self._origin.weight, strength)
         self._optimizer = LBFGS(self._objective.start, value_tolerance=TOLERANCE)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,44 +95,48 @@ def training_forests(
     full: the grammar whose symbols and rules the forests get; it has all those of `grammar`.
     words, trees: of all sentences.
     numbers: of the sentences to parse, in ascending order.
-    threshold: of posteriors, for all levels. None: the thresholds of parsing.
-    report: called from time to time with the number of sentences parsed, and minus their mean loss
-        if all scores are 0.
+    threshold: of posteriors, for all levels. None: the thresholds of parsing, which are best.
+    report: called with the number of sentences parsed so far, and minus their mean loss if all
+        scores are 0.
     """
     thresholds = THRESHOLDS if threshold is None else (threshold,) * max(grammar.depth, 1)
     parser = ChartParser(SpanGrammar(grammar), thresholds=thresholds, threads=threads)
     parts: list[TrainingForests] = []
-    done, parsed, loss = 0, 0, 0.0
+    done = 0
     for part in np.array_split(numbers, min(REPORTS, len(numbers))):
         graphs, parsable = parser.forests([words[number] for number in part])
         graphs = renumbered(graphs, grammar, full)
-        parsed_numbers = part[parsable]
-        target = graphs.closest([trees[number] for number in parsed_numbers], full.symbols)
-        parts.append(
-            TrainingForests(graphs, parsed_numbers, target, -float(graphs.scores[target].sum()))
-        )
+        parsed = part[parsable]
+        target = graphs.closest([trees[number] for number in parsed], full.symbols)
+        parts.append(TrainingForests(graphs, parsed, target, -float(graphs.scores[target].sum())))
         done += len(part)
-        parsed += len(parsed_numbers)
-        loss += parts[-1].loss
         if report is not None:
-            report(done, -loss / max(parsed, 1))
+            report(done, -mean_loss(parts))
     return TrainingForests.joined(parts)
+
+
+def mean_loss(parts: Sequence[TrainingForests]) -> float:
+    """The mean loss of forests in nats if all scores are 0."""
+    return sum(part.loss for part in parts) / max(sum(len(part.numbers) for part in parts), 1)
 
 
 class Folds:
     """Parts of the training sentences, whose forests are made one part after another.
 
-    n_sentences: number of sentences.
-    n_folds: number of folds; there are at most as many as sentences.
+    trees: of the sentences.
+    n_folds: number of folds; there are at most as many as trees.
     n_parsed: number of folds parsed so far.
 
+    words: of the trees.
     parts: the forests of the first folds.
     In a resumed training, `parts` are made again. Raises ValueError if there are not as many folds.
     """
 
-    def __init__(self, n_sentences: int, n_folds: int, n_parsed: int = 0):
-        n_folds = min(n_folds, n_sentences)
-        self.bounds = [n_sentences * fold // max(n_folds, 1) for fold in range(n_folds + 1)]
+    def __init__(self, trees: Sequence[Tree], n_folds: int, n_parsed: int = 0):
+        n = len(trees)
+        self.trees, self.words = trees, [tree.words() for tree in trees]
+        n_folds = max(min(n_folds, n), 1)
+        self.bounds = [n * fold // n_folds for fold in range(n_folds + 1)]
         self.parts: list[TrainingForests] = []
         if not 0 <= n_parsed <= len(self):
             raise ValueError(f"{n_parsed} parsed folds")
@@ -142,20 +145,18 @@ class Folds:
     def __len__(self) -> int:
         return len(self.bounds) - 1
 
-    def rest(self, fold: int, trees: Sequence[Tree]) -> list[Tree]:
+    def rest(self, fold: int) -> list[Tree]:
         """Return the trees of the other folds."""
         begin, end = self.bounds[fold : fold + 2]
-        return [*trees[:begin], *trees[end:]]
+        return [*self.trees[:begin], *self.trees[end:]]
 
     def parse(
         self,
         n_folds: int,
         grammar_of: Callable[[int], LatentGrammar],
         full: LatentGrammar,
-        words: Sequence[Sequence[str]],
-        trees: Sequence[Tree],
+        threads: int,
         report: Callback | None = None,
-        **options: Any,
     ) -> None:
         """Parse the first folds, unless they are parsed already.
 
@@ -166,19 +167,6 @@ class Folds:
         for fold in range(len(self.parts), n_folds):
             own = np.arange(*self.bounds[fold : fold + 2])
             told = None if report is None else partial(report, fold + 1, "forests")
-            part = training_forests(
-                grammar_of(fold), full, words, trees, own, report=told, **options
-            )
-            self.parts.append(part)
+            arguments = (grammar_of(fold), full, self.words, self.trees, own)
+            self.parts.append(training_forests(*arguments, threads=threads, report=told))
         self.n_parsed = n_folds
-
-    @property
-    def left_out(self) -> int:
-        """Number of sentences of the parsed folds without a forest."""
-        return self.bounds[len(self.parts)] - sum(len(part.numbers) for part in self.parts)
-
-    @property
-    def loss(self) -> float:
-        """The mean loss of the forests in nats if all scores are 0."""
-        parsed = sum(len(part.numbers) for part in self.parts)
-        return sum(part.loss for part in self.parts) / max(parsed, 1)

@@ -55,30 +55,7 @@ class SpanFeaturesSettings(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForestSettings(Settings):
-    """Settings of all learners that rescore the forests of another grammar."""
-
-    attributes: ClassVar[tuple[str, ...]] = ("ORTH",)
-
-    grammar: LatentGrammarSettings | None = setting(
-        None, help=BASE.format("a latent grammar with its default settings")
-    )
-    folds: int = setting(
-        5,
-        ge=1,
-        help="Number of folds. The trees of each are parsed by a grammar trained on the others.",
-    )
-    seed: int = core.seed()
-    threads: int = core.threads()
-
-    @property
-    def base(self) -> LatentGrammarSettings:
-        """The settings of the grammar that parses first."""
-        return LatentGrammarSettings() if self.grammar is None else self.grammar
-
-
-@dataclass(frozen=True, kw_only=True)
-class SpanGrammarSettings(ForestSettings, SpanFeaturesSettings):
+class SpanGrammarSettings(SpanFeaturesSettings):
     """Latent grammar whose trees are rescored by features of the words around each span.
 
     A CRF over the forest that the grammar leaves of a sentence (Hall, Durrett & Klein 2014). In
@@ -87,20 +64,32 @@ class SpanGrammarSettings(ForestSettings, SpanFeaturesSettings):
     """
 
     name: ClassVar[str] = "SpanGrammar"
+    attributes: ClassVar[tuple[str, ...]] = ("ORTH",)
     # Weaker ones were not clearly better on other trees of six domains, but chosen by mistake.
     strengths: ClassVar[tuple[float, ...]] = (1.0, 4.0)
 
+    grammar: LatentGrammarSettings | None = setting(
+        None, help=BASE.format("a latent grammar with its default settings")
+    )
+    folds: int = setting(
+        5,
+        ge=2,
+        help="Number of folds. The trees of each are parsed by a grammar trained on the others.",
+    )
     max_iterations: int = core.max_iterations(6, ge=0)
     batch_size: int = setting(32, ge=1, help="Number of sentences per update.")
+    seed: int = core.seed()
+    threads: int = core.threads()
 
     @property
     def features(self) -> SpanFeaturesSettings:
         """The settings of the linear scores."""
         return self.part(SpanFeaturesSettings)
 
-    def constraints(self) -> Iterable[tuple[str, str, Any]]:
-        yield from super().constraints()
-        yield "folds", "at least 2", self.folds >= 2
+    @property
+    def base(self) -> LatentGrammarSettings:
+        """The settings of the grammar that parses first."""
+        return LatentGrammarSettings() if self.grammar is None else self.grammar
 
     @property
     def fold_base(self) -> LatentGrammarSettings:

@@ -29,11 +29,7 @@ from ..latent.stages import StagedTrainer
 from ..treebank.settings import Trees
 from .adaptation import SpanGrammarAdapter
 from .features import LinearLearner, SpanWeights
-from .forests import (
-    Folds,
-    TrainingForests,
-    conditional_loss,
-)
+from .forests import Folds, TrainingForests, conditional_loss, mean_loss
 from .model import SpanGrammar
 from .settings import REPORTS, SpanGrammarSettings
 
@@ -119,8 +115,7 @@ class SpanGrammarTrainer(StagedTrainer[SpanGrammarSettings]):
 
     def begin(self) -> None:
         super().begin()
-        self._words = [tree.words() for tree in self._trees]
-        self._folds = Folds(len(self._trees), self.settings.folds)
+        self._folds = Folds(self._trees, self.settings.folds)
         self._forests: TrainingForests | None = None
         self._scorer: LinearLearner | None = None
         self.weight, self.squares = 1.0, 0.0
@@ -170,7 +165,7 @@ class SpanGrammarTrainer(StagedTrainer[SpanGrammarSettings]):
     def plan(self, number: int) -> tuple[LatentGrammarSettings, Trees]:
         if not number:
             return self.settings.base, self._trees
-        return self.settings.fold_base, [self._folds.rest(number - 1, self._trees)]
+        return self.settings.fold_base, [self._folds.rest(number - 1)]
 
     def report_stage(self, number: int, *parts: Any) -> None:
         self.report(number, *parts[1:])
@@ -184,16 +179,15 @@ class SpanGrammarTrainer(StagedTrainer[SpanGrammarSettings]):
             folds,
             lambda fold: self.grammar(fold + 1),
             self._first,
-            self._words,
-            self._trees,
+            self.settings.threads,
             self.report,
-            threads=self.settings.threads,
         )
-        self.left_out = self._folds.left_out
+        parts = self._folds.parts
+        self.left_out = self._folds.bounds[folds] - sum(len(part.numbers) for part in parts)
         if not self.losses:
-            self.value = self._folds.loss
+            self.value = mean_loss(parts)
         if folds == len(self._folds):
-            self._forests, self._folds.parts = TrainingForests.joined(self._folds.parts), []
+            self._forests, self._folds.parts = TrainingForests.joined(parts), []
 
     # --- epochs -------------------------------------------------------------------------------
     def _epoch(self) -> None:
@@ -229,7 +223,7 @@ class SpanGrammarTrainer(StagedTrainer[SpanGrammarSettings]):
         assert self._scorer is not None
         graphs, target = forests.select(chosen)
         numbers = forests.numbers[chosen].tolist()
-        words = [self._words[number] for number in numbers]
+        words = [self._folds.words[number] for number in numbers]
         places = self._scorer.places(words, graphs)
         scores = self._scorer.sums(places)
         losses, gradient, by_weight = conditional_loss(graphs, target, scores, self.weight)
@@ -246,7 +240,7 @@ class SpanGrammarTrainer(StagedTrainer[SpanGrammarSettings]):
     def _new_scorer(self) -> LinearLearner:
         settings, full = self.settings.features, self._first
         assert full is not None
-        weights = SpanWeights.untrained(settings, self._words, full.symbols)
+        weights = SpanWeights.untrained(settings, self._folds.words, full.symbols)
         return LinearLearner(weights, settings)
 
     # --- state --------------------------------------------------------------------------------
@@ -265,7 +259,7 @@ class SpanGrammarTrainer(StagedTrainer[SpanGrammarSettings]):
         if super().restore(state) is False:
             return False
         # A new object: if the state is damaged, the old one is restored.
-        self._folds = Folds(len(self._trees), self.settings.folds, int(state["n_forests"]))
+        self._folds = Folds(self._trees, self.settings.folds, int(state["n_forests"]))
         self._forests = self._scorer = None
         if state["scorer"] is not None:
             self._scorer = self._new_scorer()

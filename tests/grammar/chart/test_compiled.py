@@ -92,7 +92,7 @@ def exact_factors(level, n_tags):
     first = int(level.offsets[n_tags])
     rules = []
     for number, symbols in enumerate(level.rules.binary.tolist()):
-        block = level.binary_block(number)
+        block = level.block("binary", number)
         for place in zip(*np.nonzero(block), strict=True):
             rules.append((*(level.offsets[symbols] + place), block[place]))
     rank = -(-max(len(rules), 1) // 32) * 32

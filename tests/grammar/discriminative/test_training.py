@@ -124,8 +124,8 @@ def test_parameters_copied_are_those_of_what_is_refined():
     old, new = before.refined(theta)[0], after.refined(found)[0]
     for rule, symbols in enumerate(grammar.rules.binary.tolist()):
         ancestors = [fine.ancestors[slice(*fine.offsets[s : s + 2])] for s in symbols]
-        wanted = old.binary_block(rule)[np.ix_(*ancestors)]
-        np.testing.assert_allclose(new.binary_block(rule), wanted, rtol=0.02)
+        wanted = old.block("binary", rule)[np.ix_(*ancestors)]
+        np.testing.assert_allclose(new.block("binary", rule), wanted, rtol=0.02)
     assert coarse.size < fine.size
 
 

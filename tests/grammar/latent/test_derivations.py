@@ -40,12 +40,12 @@ def by_definition(data, level, emissions):
             if b < 0:
                 inside[i] = emissions[place(pair_offsets, p)].astype(float)
             elif c < 0:
-                inside[i] = level.unary_block(p).astype(float) @ inside[b]
+                inside[i] = level.block("unary", p).astype(float) @ inside[b]
             else:
-                block = level.binary_block(p).astype(float)
+                block = level.block("binary", p).astype(float)
                 inside[i] = np.einsum("xyz,y,z->x", block, inside[b], inside[c])
         top, rule = nodes[-1], data.roots[tree]
-        outside[top] = level.root_block(rule).astype(float)
+        outside[top] = level.block("root", rule).astype(float)
         z = outside[top] @ inside[top]
         total += np.log(z)
         root[place(level.root_offsets, rule)] += outside[top] * inside[top] / z
@@ -55,12 +55,12 @@ def by_definition(data, level, emissions):
             if b < 0:
                 lexical[place(pair_offsets, p)] += posteriors[i]
             elif c < 0:
-                block = level.unary_block(p).astype(float)
+                block = level.block("unary", p).astype(float)
                 outside[b] = outside[i] @ block
                 counts = outside[i][:, None] * block * inside[b] / z
                 unary[place(level.unary_offsets, p)] += counts.reshape(-1)
             else:
-                block = level.binary_block(p).astype(float)
+                block = level.block("binary", p).astype(float)
                 outside[b] = np.einsum("x,xyz,z->y", outside[i], block, inside[c])
                 outside[c] = np.einsum("x,xyz,y->z", outside[i], block, inside[b])
                 counts = np.einsum("x,xyz,y,z->xyz", outside[i], block, inside[b], inside[c]) / z

@@ -20,9 +20,9 @@ def totals(level):
     """Sum of the probabilities of the rules of each substate."""
     sums = [np.zeros(n) for n in level.substates]
     for rule, symbols in enumerate(level.rules.binary):
-        sums[symbols[0]] += level.binary_block(rule).sum(axis=(1, 2))
+        sums[symbols[0]] += level.block("binary", rule).sum(axis=(1, 2))
     for rule, symbols in enumerate(level.rules.unary):
-        sums[symbols[0]] += level.unary_block(rule).sum(axis=1)
+        sums[symbols[0]] += level.block("unary", rule).sum(axis=1)
     return np.concatenate(sums)
 
 

@@ -59,7 +59,7 @@ def test_many_ranks_give_the_rules_back(seed):
     for rule, symbols in enumerate(level.rules.binary.tolist()):
         places = [slice(*level.offsets[x : x + 2]) for x in symbols]
         places[0] = slice(places[0].start - first, places[0].stop - first)
-        expected[tuple(places)] = level.binary_block(rule)
+        expected[tuple(places)] = level.block("binary", rule)
     assert abs(many - expected).sum() < 0.3 * abs(few - expected).sum()
     np.testing.assert_allclose(many.sum(axis=(1, 2)), expected.sum(axis=(1, 2)), rtol=1e-3)
     # Every production has a probability.

@@ -93,7 +93,7 @@ def test_levels_of_entries_are_levels(grammar):
     np.testing.assert_array_equal(listed.binary, level.binary)
     assert listed.n_productions == level.n_productions
     for rule in range(len(level.rules.binary)):
-        np.testing.assert_array_equal(listed.binary_block(rule), level.binary_block(rule))
+        np.testing.assert_array_equal(listed.block("binary", rule), level.block("binary", rule))
     places, values = level.entries
     size = len(level.binary)
     for wrong in (

@@ -41,7 +41,7 @@ def test_noise_keeps_the_sum_of_a_rule_and_its_bounds():
     flat = refine(data, noise=0.0)[0]
     noisy = refine(data, noise=0.01)[0]
     for rule in range(len(data.rules.binary)):
-        a, b = flat.binary_block(rule), noisy.binary_block(rule)
+        a, b = flat.block("binary", rule), noisy.block("binary", rule)
         np.testing.assert_allclose(a.sum(axis=(1, 2)), b.sum(axis=(1, 2)), rtol=1e-5)
         assert (np.abs(b - a) <= 0.01 * a + 1e-9).all()
     assert not np.array_equal(flat.binary, noisy.binary)
@@ -89,7 +89,7 @@ def test_merged_productions_add_children_and_average_parents():
     fitted = m_step(data, level.substates, level.ancestors, counts)
     symbols, firsts, losses = merge_losses(derivations, level)
     chosen = least_useful(losses, 0.5)
-    merging = Merging.of_pairs(level, symbols[chosen], firsts[chosen])
+    merging = Merging(level, symbols[chosen], firsts[chosen])
     merged = m_step(data, merging.substates, merging.ancestors, merging.counts(data, counts))
     gone = set(symbols[chosen].tolist())
     assert list(merged.substates) == [1 if s in gone else n for s, n in enumerate(level.substates)]
@@ -98,14 +98,14 @@ def test_merged_productions_add_children_and_average_parents():
         inside, outside = derivations.scores_of(symbol)
         used[slice(*level.offsets[symbol : symbol + 2])] = (inside * outside).sum(axis=0)
     for rule, (a, b, c) in enumerate(data.rules.binary.tolist()):
-        block = fitted.binary_block(rule).astype(float)
+        block = fitted.block("binary", rule).astype(float)
         p = used[slice(*level.offsets[a : a + 2])]
         if a in gone:
             block = ((p / p.sum())[:, None, None] * block).sum(axis=0, keepdims=True)
         for axis, symbol in ((1, b), (2, c)):
             if symbol in gone:
                 block = block.sum(axis=axis, keepdims=True)
-        np.testing.assert_allclose(merged.binary_block(rule), block, rtol=1e-3, atol=1e-6)
+        np.testing.assert_allclose(merged.block("binary", rule), block, rtol=1e-3, atol=1e-6)
 
 
 def test_smoothing_draws_a_branch_together_and_keeps_sums():
@@ -125,6 +125,6 @@ def test_smoothing_draws_a_branch_together_and_keeps_sums():
     begin = second.offsets[symbol]
     assert groups[begin : begin + 4].tolist() == [begin, begin, begin + 1, begin + 1]
     rule = int(np.flatnonzero(data.rules.binary[:, 0] == symbol)[0])
-    old, new = second.binary_block(rule), found.binary_block(rule)
+    old, new = second.block("binary", rule), found.block("binary", rule)
     np.testing.assert_allclose(new[0], 0.9 * old[0] + 0.1 * old[1], rtol=1e-5)
     np.testing.assert_allclose(new[3], 0.9 * old[3] + 0.1 * old[2], rtol=1e-5)
