@@ -64,7 +64,7 @@ cdef class Trees:
 
     cdef const int32_t[::1] symbol, left, right, production, roots
     cdef const int64_t[::1] offsets
-    cdef object rules
+    cdef object rules, sizes
     cdef Groups by_binary, by_unary, by_root, by_pair
     cdef const int32_t[:, ::1] binary, unary
     cdef int n_symbols, widest
@@ -127,9 +127,9 @@ cdef class Trees:
         self.widest = np.max(substates)
         wide = np.asarray(substates, dtype=np.int64)
         self.node_offsets = cumulative(wide[self.symbol])
-        self.binary_offsets, self.unary_offsets, self.root_offsets, self.pair_offsets = [
-            cumulative(wide[rules].prod(axis=1)) for rules in self.rules
-        ]
+        offsets = [cumulative(wide[rules].prod(axis=1)) for rules in self.rules]
+        self.binary_offsets, self.unary_offsets, self.root_offsets, self.pair_offsets = offsets
+        self.sizes = [int(ends[len(ends) - 1]) for ends in offsets]
 
     cdef int check(self, const float[::1] inside, const float[::1] outside,
                    const float[::1] scale) except -1:
@@ -161,12 +161,7 @@ cdef class Trees:
         self.check(inside, outside, scale)
         if not 0 <= first <= last <= self.roots.shape[0] == log_likelihood.shape[0]:
             raise ValueError("trees are out of range")
-        if (
-            binary.shape[0] != self.binary_offsets[self.binary_offsets.shape[0] - 1]
-            or unary.shape[0] != self.unary_offsets[self.unary_offsets.shape[0] - 1]
-            or root.shape[0] != self.root_offsets[self.root_offsets.shape[0] - 1]
-            or emissions.shape[0] != self.pair_offsets[self.pair_offsets.shape[0] - 1]
-        ):
+        if self.sizes != [binary.shape[0], unary.shape[0], root.shape[0], emissions.shape[0]]:
             raise ValueError("an array has the wrong size")
         if first == last:
             return
@@ -204,10 +199,10 @@ cdef class Trees:
         counts: in the layout of probabilities; only the blocks of these rules are written.
         """
         cdef Py_ssize_t r, i, k, n_nodes, done, chunk
-        cdef int n, nb, nc, width, x, y
+        cdef int n, nb, nc, width, x
         cdef int64_t node
-        cdef float factor
-        cdef float* row
+        cdef float factor, one = 1
+        cdef const float* unit = &one
         cdef float* out
         cdef const float* left
         cdef const float* right
@@ -247,17 +242,9 @@ cdef class Trees:
                     n_nodes = min(chunk, starts[r + 1] - done)
                     for i in range(n_nodes):
                         node = nodes[done + i]
-                        row = work + i * width
                         left = &inside[self.node_offsets[self.left[node]]]
-                        if unary:
-                            for y in range(nb):
-                                row[y] = left[y]
-                        else:
-                            right = &inside[self.node_offsets[self.right[node]]]
-                            for y in range(nb):
-                                factor = left[y]
-                                for x in range(nc):
-                                    row[y * nc + x] = factor * right[x]
+                        right = unit if unary else &inside[self.node_offsets[self.right[node]]]
+                        outer(work + i * width, left, nb, right, nc)
                         mine = &outside[self.node_offsets[node]]
                         factor = 1 / scale[node]
                         for x in range(n):
@@ -296,6 +283,15 @@ cdef class Trees:
         return result
 
 
+cdef inline void outer(
+    float* out, const float* left, int nb, const float* right, int nc
+) noexcept nogil:
+    cdef int y, x
+    for y in range(nb):
+        for x in range(nc):
+            out[y * nc + x] = left[y] * right[x]
+
+
 cdef double _tree(
     Trees trees, Py_ssize_t t, const Params* p, float* inside, float* outside,
     float* scale, float* pairs, float* scaled,
@@ -326,12 +322,8 @@ cdef double _tree(
             else:
                 right, nc = inside + at[c], trees.substates[trees.symbol[c]]
                 block = p.binary + trees.binary_offsets[rule]
-                for y in range(nb):
-                    factor = left[y]
-                    for x in range(nc):
-                        pairs[y * nc + x] = factor * right[x]
-                left = pairs
-                nb = nb * nc
+                outer(pairs, left, nb, right, nc)
+                left, nb = pairs, nb * nc
             for x in range(n):
                 mine[x] = dot(block + x * nb, left, nb)
                 total += mine[x]

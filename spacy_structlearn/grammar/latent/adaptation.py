@@ -25,7 +25,7 @@ from ...arrays import cumulative
 from ...learning.training import array_digest
 from ..treebank.adaptation import LexiconAdapter
 from ..treebank.data import TreebankData
-from ..treebank.lexicon import Lexicon, LexiconLevel
+from ..treebank.lexicon import LexiconLevel
 from ..treebank.settings import Trees
 from ..treebank.storage import Entries
 from ..treebank.symbols import Rules, renumbering, substate_columns, united_rules, united_symbols
@@ -70,7 +70,9 @@ class AdaptationTrainer(TreebankTrainer[LatentGrammarSettings]):
         self._wide = data = self._data.renumbered(symbols)
         self._old, numbers = widened(self._origin, data)
         lexicon = self._old.lexicon
-        ids = form_ids(lexicon, data)
+        ids = np.zeros(len(data.forms), dtype=np.int32)
+        forms = data.pairs[data.production[data.is_word], 1]
+        ids[forms] = np.concatenate([lexicon.encode(words) for words in data.sentences])
         self._levels = [
             LevelAdapter(level, lexicon.scores(k, ids), data, numbers, self._strength)
             for k, level in enumerate(self._old.levels)
@@ -113,9 +115,7 @@ class AdaptationTrainer(TreebankTrainer[LatentGrammarSettings]):
     def restore(self, state: dict[str, Any]) -> None:
         self._levels = list(map(copy, self._levels))
         for level, (places, values) in zip(self._levels, state["counts"], strict=True):
-            counts = np.zeros(int(level.layout.starts[-1]), dtype=np.float32)
-            counts[places] = values
-            level.set_counts(counts)
+            level.set_counts(Entries(places, values).dense(int(level.layout.starts[-1])))
 
 
 def widened(grammar: LatentGrammar, data: TreebankData) -> tuple[LatentGrammar, NDArray[np.int64]]:
@@ -139,9 +139,8 @@ def widened(grammar: LatentGrammar, data: TreebankData) -> tuple[LatentGrammar, 
         starts = RuleLayout(level.rules, level.substates).starts
         entries = _moved(_flat(level), starts, layout.starts[of_old])
         levels.append(layout.level(ancestors, entries))
-        rows = np.zeros(
-            (len(level_words.rows), int(substates[: symbols.n_tags].sum())), dtype=np.float32
-        )
+        width = int(substates[: symbols.n_tags].sum())
+        rows = np.zeros((len(level_words.rows), width), dtype=np.float32)
         rows[:, columns[: level_words.rows.shape[1]]] = level_words.rows
         words.append(LexiconLevel(level_words.own, rows))
     known = set(map(tuple, before.unary.tolist()))
@@ -229,11 +228,10 @@ class LevelAdapter:
         values[np.searchsorted(places, old.places)] = old.values * factor[every.parents(old.places)]
         values[np.searchsorted(places, new.places)] += new.values
         first, end = self.layout.ends[2:].tolist()
-        lexical = self.counts.places >= first
-        words = np.zeros(end - first)
-        words[self.counts.places[lexical] - first] = added[lexical]
+        words = np.zeros(end)
+        words[self.counts.places] = added
         level = every.level(self._ancestors, Entries(places, values.astype(np.float32)))
-        return level, factor[: self._n_tag_substates], words
+        return level, factor[: self._n_tag_substates], words[first:]
 
     def _totals(self) -> Vector:
         parents = self.layout.parents(self.counts.places)
@@ -272,10 +270,9 @@ class RuleLayout:
         """The level with these entries."""
         first, second, end, _ = self.ends.tolist()
         cut = int(np.searchsorted(entries.places, first))
-        rest = np.zeros(end - first, dtype=np.float32)
-        rest[entries.places[cut:] - first] = entries.values[cut:]
-        unary, root = rest[: second - first], rest[second - first :]
         binary = Entries(entries.places[:cut], entries.values[:cut])
+        rest = Entries(entries.places[cut:] - first, entries.values[cut:]).dense(end - first)
+        unary, root = np.split(rest, [second - first])
         return Level(self.rules, self.substates, ancestors, binary, unary, root)
 
 
@@ -299,14 +296,6 @@ def uses(level: Level) -> Vector:
         if now.sum() < 1e-6:
             break
     return used
-
-
-def form_ids(lexicon: Lexicon, data: TreebankData) -> NDArray[np.int32]:
-    """The id of each of data.forms, see `Lexicon.encode`: int32 (n_forms)."""
-    ids = np.zeros(len(data.forms), dtype=np.int32)
-    forms = data.pairs[data.production[data.is_word], 1]
-    ids[forms] = np.concatenate([lexicon.encode(words) for words in data.sentences])
-    return ids
 
 
 def _flat(level: Level) -> Entries:

@@ -45,7 +45,7 @@ def describe(grammar: Grammar) -> str:
     ]
     if _is_conditional(base):
         lines.append("conditional: beside words and productions are weights, no probabilities")
-    if grammar is not base:
+    if not isinstance(grammar, LatentGrammar):
         lines += grammar.description()
     first = 0
     for what, names in (("tags", symbols.tags), ("phrases", symbols.phrases)):

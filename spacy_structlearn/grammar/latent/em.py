@@ -61,13 +61,10 @@ class TreebankDerivations:
     """
 
     def __init__(self, data: TreebankData, threads: int = 1, shards: int = 1):
-        parts = [data]
+        parts, inside = [data], threads
         if shards > 1:
-            parts = [
-                data.subset(np.arange(part.start, part.stop))
-                for part in split(data.offsets, shards)
-            ]
-        inside = threads if shards == 1 else 1
+            cuts = split(data.offsets, shards)
+            parts, inside = [data.subset(np.arange(c.start, c.stop)) for c in cuts], 1
         self.engine = make_engine(lambda part: TreeShard(part, inside), parts, threads)
 
     def expected_counts(self, parameters: Refined) -> tuple[float, ProductionCounts]:
@@ -84,7 +81,6 @@ class TreebankDerivations:
         return np.concatenate(inside), np.concatenate(outside)
 
     def close(self) -> None:
-        """End the threads."""
         self.engine.close()
 
 
@@ -122,11 +118,9 @@ class TreeShard:
         self.inside = self.outside = np.empty(0, dtype=np.float32)
 
     def close(self) -> None:
-        """End the threads."""
         self._pool.close()
 
     def expected_counts(self, parameters: Refined) -> tuple[float, ProductionCounts]:
-        """See `TreebankDerivations`."""
         level, emissions = parameters
         self._lay_out(level.substates)
         trees, scores = self._trees, (self.inside, self.outside, self._scale)
@@ -149,7 +143,6 @@ class TreeShard:
         return float(self.values.sum()), ProductionCounts(*counts, root, lexical)
 
     def scores_of(self, symbol: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """See `TreebankDerivations`."""
         nodes, starts = self._by_symbol.nodes, self._by_symbol.starts
         begin = self.node_offsets[nodes[starts[symbol] : starts[symbol + 1]]]
         places = begin[:, None] + np.arange(self._substates[symbol])
@@ -162,8 +155,7 @@ class TreeShard:
         size = int(self.node_offsets[-1])
         if len(self.inside) != size:
             self.inside = self.outside = np.empty(0, dtype=np.float32)  # free the old ones first
-            self.inside = np.empty(size, dtype=np.float32)
-            self.outside = np.empty(size, dtype=np.float32)
+            self.inside, self.outside = np.empty((2, size), dtype=np.float32)
 
     def _share(self, task: Callable[[int, int], None], costs: NDArray[np.int64]) -> None:
         """Run task(first, last) over all items with these cumulative costs."""
@@ -180,23 +172,20 @@ def m_step(
 ) -> Level:
     """Relative frequencies (equation 5); all zeros for a substate that is never used."""
     level = Level.zeros(data.rules, substates, ancestors)
-    parents: list[NDArray[np.int64]] = []
-    widths: list[NDArray[np.int64]] = []
-    sums: list[NDArray[np.float64]] = []
+    rows, total = [], np.zeros(level.size)
     for array, rules in ((counts.binary, data.rules.binary), (counts.unary, data.rules.unary)):
         # A row of a block has the rules of one substate.
-        width = substates[rules[:, 1:]].astype(np.int64).prod(axis=1)
-        widths.append(np.repeat(width, substates[rules[:, 0]]))
-        parents.append(substate_columns(rules[:, 0], substates)[1])
-        starts = cumulative(widths[-1])[:-1]
-        sums.append(
-            np.add.reduceat(array, starts, dtype=np.float64) if len(starts) else np.zeros(0)
-        )
-    total = np.bincount(np.concatenate(parents), np.concatenate(sums), level.size)
+        widths = substates[rules[:, 1:]].astype(np.int64).prod(axis=1)
+        widths = np.repeat(widths, substates[rules[:, 0]])
+        parents = substate_columns(rules[:, 0], substates)[1]
+        if len(widths):
+            sums = np.add.reduceat(array, cumulative(widths)[:-1], dtype=np.float64)
+            total += np.bincount(parents, sums, level.size)
+        rows.append((parents, widths))
     inverse = np.divide(1.0, total, out=np.zeros(level.size), where=total > LEAST)
     blocks = (level.binary, level.unary)
-    for values, array, parent, width in zip(blocks, counts, parents, widths, strict=False):
-        np.multiply(np.repeat(inverse[parent].astype(np.float32), width), array, out=values)
+    for values, array, (parents, widths) in zip(blocks, counts, rows, strict=False):
+        np.multiply(np.repeat(inverse[parents].astype(np.float32), widths), array, out=values)
         values[values < LEAST] = 0
     level.root[:] = counts.root / counts.root.sum()
     return level

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -215,9 +216,7 @@ def restore(
     return restored
 
 
-def to_tree(
-    data: TreebankData, index: int, chains: Mapping[tuple[int, int], tuple[int, ...]] | None = None
-) -> Tree:
+def to_tree(data: TreebankData, index: int) -> Tree:
     """Restore one tree of `data`; its collapsed chains become the most frequent ones."""
     symbols, words = data.symbols, data.sentences[index]
     nodes = np.arange(*data.offsets[index : index + 2])
@@ -226,10 +225,9 @@ def to_tree(
     symbol = data.symbol[nodes][order]
     brackets = zip(symbol.tolist(), starts[order].tolist(), ends[order].tolist(), strict=True)
     tags = [symbols.names[tag] for tag in symbol[symbol < symbols.n_tags].tolist()]
-    spans = [(symbols.root, 0, len(words))]
-    restored = restore(symbols, data.chains if chains is None else chains, brackets)
-    spans += [(symbols.names[label], start, end) for label, start, end, _ in restored]
-    return Tree.from_spans(words, tags, spans)
+    restored = restore(symbols, data.chains, brackets)
+    spans = [(symbols.names[label], start, end) for label, start, end, _ in restored]
+    return Tree.from_spans(words, tags, [(symbols.root, 0, len(words)), *spans])
 
 
 _TAG, _PHRASE, _INTERMEDIATE = range(3)  # kinds of symbols
@@ -239,15 +237,10 @@ class _Encoder:
     """Collects the nodes of trees, with symbols numbered in order of appearance."""
 
     def __init__(self, binarization: str, root: str):
-        self.right_branching = binarization == "right"
-        self.binarization = binarization
-        self.root = root
+        self.binarization, self.root = binarization, root
         self.symbols: dict[tuple[int, str], int] = {}  # by kind and label
         self.forms: dict[tuple[str, bool], int] = {}
-        self.symbol: list[int] = []
-        self.left: list[int] = []
-        self.right: list[int] = []
-        self.form: list[int] = []
+        self.nodes: list[tuple[int, int, int, int]] = []  # symbol, left, right, form
         self.offsets = [0]
         self.chains: Counter[tuple[str, str, tuple[str, ...]]] = Counter()
 
@@ -263,8 +256,7 @@ class _Encoder:
             if isinstance(item, tuple):
                 self._close(*item, done)
             elif item.word is not None:
-                key = (item.word, n_words == 0)
-                form = self.forms.setdefault(key, len(self.forms))
+                form = self.forms.setdefault((item.word, n_words == 0), len(self.forms))
                 done.append(self._node(_TAG, item.label, -1, -1, form))
                 n_words += 1
             else:
@@ -275,7 +267,7 @@ class _Encoder:
                     children = children[0].children
                 work.append((labels, len(children)))
                 work.extend(reversed(children))
-        self.offsets.append(len(self.symbol))
+        self.offsets.append(len(self.nodes))
 
     def _close(self, labels: list[str], n: int, done: list[int]) -> None:
         """Put a phrase, with the chain of `labels`, above the last n nodes of `done`."""
@@ -284,13 +276,12 @@ class _Encoder:
         if n == 1:
             node = self._node(_PHRASE, labels[-1], children[0], -1)
         else:
-            if not self.right_branching:
-                children.reverse()
+            step = 1 if self.binarization == "right" else -1
+            children = children[::step]
             node = children.pop()
             while children:
                 kind = _INTERMEDIATE if len(children) > 1 else _PHRASE
-                pair = (children.pop(), node)
-                node = self._node(kind, labels[-1], *(pair if self.right_branching else pair[::-1]))
+                node = self._node(kind, labels[-1], *(children.pop(), node)[::step])
         if labels[0] != labels[-1]:
             # The labels between are symbols, too, even if they occur nowhere else.
             for label in labels:
@@ -303,11 +294,8 @@ class _Encoder:
         return self.symbols.setdefault((kind, label), len(self.symbols))
 
     def _node(self, kind: int, label: str, left: int, right: int, form: int = -1) -> int:
-        self.symbol.append(self._symbol(kind, label))
-        self.left.append(left)
-        self.right.append(right)
-        self.form.append(form)
-        return len(self.symbol) - 1
+        self.nodes.append((self._symbol(kind, label), left, right, form))
+        return len(self.nodes) - 1
 
     def finish(self) -> TreebankData:
         tags, phrases, split = (
@@ -320,32 +308,27 @@ class _Encoder:
         to = np.array([indexes[kind][label] for kind, label in self.symbols], dtype=np.int32)
         chains = {
             (index[top], index[bottom], tuple(index[label] for label in between)): count
-            for (top, bottom, between), count in self.chains.items()
+            for (top, bottom, between), count in sorted(self.chains.items())
         }
-        symbol = to[np.array(self.symbol, dtype=np.int64)]
-        left, right, form, offsets = (
-            np.array(numbers, np.int64)
-            for numbers in (self.left, self.right, self.form, self.offsets)
-        )
+        numbers, left, right, form = np.array(self.nodes, np.int64).reshape(-1, 4).T.copy()
+        symbol, offsets = to[numbers], np.array(self.offsets)
         # Rules and pairs are numbered in ascending order.
-        word, binary = left < 0, right >= 0
-        unary = ~word & ~binary
         production = np.empty(len(symbol), dtype=np.int32)
-        columns = np.stack([symbol[left[binary]], symbol[right[binary]], symbol[binary]], axis=1)
-        binaries, production[binary] = distinct_rows(columns, symbols.size)
-        columns = np.stack([symbol[left[unary]], symbol[unary]], axis=1)
-        unaries, production[unary] = distinct_rows(columns, symbols.size)
-        columns = np.stack([symbol[word], form[word]], axis=1)
-        pairs, production[word] = distinct_rows(columns, max(len(self.forms), 1))
+        tables = []
+        for mask, size, columns in (
+            (right >= 0, symbols.size, (symbol[left], symbol[right], symbol)),
+            ((left >= 0) & (right < 0), symbols.size, (symbol[left], symbol)),
+            (left < 0, max(len(self.forms), 1), (symbol, form)),
+        ):
+            rows: NDArray[Any] = np.stack(columns, axis=1)[mask]
+            table, production[mask] = distinct_rows(rows, size)
+            tables.append(table)
+        binaries, unaries, pairs = tables
         roots, root = np.unique(symbol[offsets[1:] - 1], return_inverse=True)
         return TreebankData(
             symbols,
-            Rules(
-                np.ascontiguousarray(binaries[:, [2, 0, 1]]),
-                np.ascontiguousarray(unaries[:, ::-1]),
-                roots.astype(np.int32),
-            ),
-            symbol.astype(np.int32),
+            Rules(binaries[:, [2, 0, 1]].copy(), unaries[:, ::-1].copy(), roots),
+            symbol,
             left.astype(np.int32),
             right.astype(np.int32),
             production,
@@ -354,6 +337,6 @@ class _Encoder:
             tuple(text for text, _ in self.forms),
             np.array([initial for _, initial in self.forms], dtype=np.bool_),
             pairs,
-            dict(sorted(chains.items())),
+            chains,
             self.binarization,
         )

@@ -168,22 +168,18 @@ def united_rules(
     Returns them, and the numbers in them of the rules of each set. Binary rules are numbered first,
     then unary ones, then those of the root.
     """
-    both = (
-        np.concatenate([one.binary, other.binary])[:, [1, 2, 0]],
-        np.concatenate([one.unary, other.unary])[:, ::-1],
-        np.concatenate([one.root, other.root])[:, None],
-    )
-    kinds, numbers, first = [], [], 0
-    sizes = (len(one.binary), len(one.unary), len(one.root))
-    for rows, n in zip(both, sizes, strict=True):
-        kind, number = distinct_rows(rows, size)
-        numbers.append(np.split(first + number.astype(np.int64), [n]))
-        kinds.append(kind)
-        first += len(kind)
+    kinds, of_one, of_other, first = [], [], [], 0
+    # Columns in the order by which rules are sorted.
+    for kind, columns in (("binary", [1, 2, 0]), ("unary", [1, 0]), ("root", [0])):
+        parts = [getattr(rules, kind).reshape(-1, len(columns)) for rules in (one, other)]
+        distinct, number = distinct_rows(np.concatenate(parts)[:, columns], size)
+        kinds.append(np.ascontiguousarray(distinct[:, np.argsort(columns)]))
+        of_one.append(first + number[: len(parts[0])].astype(np.int64))
+        of_other.append(first + number[len(parts[0]) :].astype(np.int64))
+        first += len(distinct)
     binary, unary, root = kinds
-    columns = map(np.ascontiguousarray, (binary[:, [2, 0, 1]], unary[:, ::-1], root[:, 0]))
-    of_one, of_other = (np.concatenate([parts[i] for parts in numbers]) for i in (0, 1))
-    return Rules(*columns), of_one, of_other
+    rules = Rules(binary, unary, root[:, 0])
+    return rules, np.concatenate(of_one), np.concatenate(of_other)
 
 
 def renumbering(old: Symbols, new: Symbols) -> NDArray[np.int32]:
