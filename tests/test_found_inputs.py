@@ -115,16 +115,15 @@ def test_searchers_that_do_not_fit_their_network(n_weights, chains):
 
 
 @pytest.mark.parametrize("wrong", [{"beam": -2}, {"beam": 0}, {"branching": 0}, {"k": 2**30}])
-@pytest.mark.parametrize("synchronous", [False, True])
-def test_impossible_sizes_of_a_search(wrong, synchronous):
+def test_impossible_sizes_of_a_search(wrong):
     network = Network(**SIZES)
     searcher = Searcher(network, np.zeros(network.n_weights), [[0], [1]], -1)
     candidates = longs(0, 1), ints(0), ints(0), ints(-1), doubles(0)
     limits = {"beam": 2, "branching": 2, "k": 1, "max_pops": 10, "margin": 1.0}
     limits["workspace"] = Workspace()
-    assert searcher.search(*candidates, *limits.values(), synchronous)
+    assert searcher.search(*candidates, *limits.values())
     with pytest.raises(ValueError, match="must be positive"):
-        searcher.search(*candidates, *(limits | wrong).values(), synchronous)
+        searcher.search(*candidates, *(limits | wrong).values())
 
 
 def test_brackets_of_any_numbers():

@@ -7,12 +7,6 @@ word. The search is lazy: a move is first scored by its first elementary decisio
 and the other decisions are computed when it becomes the best entry. The alternatives of a state come
 in the order of their scores, so its `branching` best ones are the first ones.
 
-The other search is that of Stern, Fried & Klein (2017): hypotheses advance together, move by move.
-A layer consists of the best successors of the layer before, and shifts are kept for the next word
-even if they are not among these. The original search is for top-down derivations and ends when there
-are enough of them. In left-corner derivations the number of moves before a word differs, so this
-search ends when no hypothesis of the layer can still become one of the best.
-
 A node of the search is a state with a pointer to its parent, so that hypotheses share nodes. They
 also share the products of recurrent weights and means, which are computed when a later state first
 needs them. After each word, nodes on no path of a hypothesis are reused. Entries with equal scores
@@ -101,15 +95,13 @@ cdef struct search_t:
     const int32_t *signatures
     const double *bonus
     const double *best_bonus  # of each word
-    int beam, branching, k, synchronous
+    int beam, branching, k
     int64_t max_pops, limit
     double margin
     int64_t pops, all_pops
     int only_ends  # whether only shifts and final moves are considered
     int *found  # nodes that have shifted the word, or complete nodes, best first
     int n_found
-    int *layer  # states that advance together
-    int n_layer
     double *ranked  # (branching)
     int *ranks
 
@@ -464,11 +456,7 @@ cdef int take(search_t *s, const entry_t *entry) except -1 nogil:
             move, label = PROJECT, move - N_MOVES
         number = follow(s, parent, entry.score, move, label, -1)
         if not r.nodes[number].state.is_done:
-            if not s.synchronous:
-                return expand(s, number)
-            s.layer[s.n_layer] = number
-            s.n_layer += 1
-            return 0
+            return expand(s, number)
     s.found[s.n_found] = number
     s.n_found += 1
     return 0
@@ -479,10 +467,7 @@ cdef int best_first(search_t *s, int is_last) except -1 nogil:
     """Process entries until the beam is full, or at the end enough derivations are complete."""
     cdef workspace_t *r = s.workspace
     cdef entry_t entry
-    cdef int most = max(s.beam, s.k) if is_last else s.beam, i, number
-    for i in range(s.n_layer):
-        number = s.layer[i]
-        push(r, r.nodes[number].score, r.nodes[number].score, OPEN, number, 0)
+    cdef int most = max(s.beam, s.k) if is_last else s.beam
     while r.n_heap and s.n_found < most:
         if is_last and s.n_found >= s.k and (
             s.n_found >= s.beam
@@ -495,48 +480,6 @@ cdef int best_first(search_t *s, int is_last) except -1 nogil:
             # Every state seen so far gets its shift.
             s.only_ends = 1
     r.n_heap = 0
-    return 0
-
-
-cdef void rank(search_t *s, int first, int most) noexcept nogil:
-    """Sort the nodes found, which are sorted up to `first`, and keep the best."""
-    cdef workspace_t *r = s.workspace
-    cdef int i, place, number
-    for i in range(first, s.n_found):
-        number = s.found[i]
-        place = i
-        while place > 0 and r.nodes[s.found[place - 1]].score < r.nodes[number].score:
-            s.found[place] = s.found[place - 1]
-            place -= 1
-        s.found[place] = number
-    s.n_found = min(s.n_found, most)
-
-
-cdef int in_layers(search_t *s, int is_last) except -1 nogil:
-    """Like `best_first`, but hypotheses advance together, move by move."""
-    cdef workspace_t *r = s.workspace
-    cdef entry_t entry
-    cdef int most = max(s.beam, s.k) if is_last else s.beam, i, before
-    while s.n_layer:
-        if s.pops >= s.limit and (s.n_found or is_last):
-            break
-        for i in range(s.n_layer):
-            expand(s, s.layer[i])
-        s.n_layer, before = 0, s.n_found
-        s.only_ends = 0
-        while r.n_heap and s.n_found - before < most:
-            if s.n_layer + s.n_found - before >= 2 * most:
-                s.only_ends = 1
-            entry = pop(r)
-            # Too low, given the nodes of the layers before, which are sorted.
-            if before == most and entry.score <= r.nodes[s.found[most - 1]].score:
-                break
-            if (is_last and before and before >= s.k
-                    and entry.score <= r.nodes[s.found[0]].score - s.margin):
-                break
-            take(s, &entry)
-        r.n_heap = 0
-        rank(s, before, most)
     return 0
 
 
@@ -558,8 +501,7 @@ cdef int complete(search_t *s, int number) except -1 nogil:
 
 cdef int run(search_t *s) except -1 nogil:
     """Search for derivations. Returns whether the only one is a fallback."""
-    cdef int word, is_last, best = -1
-    cdef int *before
+    cdef int word, is_last, i, number, best = -1
     prepare(s)
     s.found[0] = new_node(s.workspace, -1, 0.0)
     s.n_found = 1
@@ -572,14 +514,12 @@ cdef int run(search_t *s) except -1 nogil:
             # At most one node for each word is left to be attached.
             s.limit += <int64_t> max(s.beam, s.k) * s.n_words
         # The search continues from the nodes found before.
-        before = s.layer
-        s.layer, s.n_layer = s.found, s.n_found
-        s.found, s.n_found = before, 0
-        s.pops = s.only_ends = 0
-        if s.synchronous:
-            in_layers(s, is_last)
-        else:
-            best_first(s, is_last)
+        for i in range(s.n_found):
+            number = s.found[i]
+            push(s.workspace, s.workspace.nodes[number].score, s.workspace.nodes[number].score,
+                 OPEN, number, 0)
+        s.n_found = s.pops = s.only_ends = 0
+        best_first(s, is_last)
         s.all_pops += s.pops
         if word == s.n_words:
             break
@@ -715,7 +655,7 @@ cdef class Searcher:
     def search(self, const int64_t[::1] offsets, const int32_t[::1] tags,
                const int32_t[::1] items, const int32_t[::1] signatures, const double[::1] bonus,
                int beam, int branching, int k, int64_t max_pops, double margin,
-               Workspace workspace not None, bint synchronous=False):
+               Workspace workspace not None):
         """Return the likeliest derivations of a sentence of n words, best first.
 
         offsets: int64 (n + 1), of the candidates of each word, at least one.
@@ -728,7 +668,6 @@ cdef class Searcher:
         k, margin: after the last word the search continues until k derivations are complete, and
             then until `beam` are, or the others are `margin` nats less likely than the best.
         workspace: used by one search at a time.
-        synchronous: whether hypotheses advance together.
 
         Returns scores, float64 (m); moves, int8, and labels, int32, of all derivations; their
         offsets, int64 (m + 1); the candidates of their words, int32 (m, n); whether the only
@@ -754,7 +693,7 @@ cdef class Searcher:
             raise ValueError("each word must have candidates that the network knows")
         if not (0 < beam <= MOST_BEAM and 0 < branching <= MOST_BEAM and 0 <= k <= MOST_BEAM):
             raise ValueError(f"beam, branching and k must be positive, and at most {MOST_BEAM}")
-        cdef int[:, ::1] nodes = np.empty((2, 2 * most), dtype=np.intc)
+        cdef int[::1] nodes = np.empty(most, dtype=np.intc)
         cdef int[::1] ranks = np.empty(branching, dtype=np.intc)
         cdef double[::1] ranked = np.empty(branching)
         cdef double[::1] best_bonus = np.maximum.reduceat(bonus, offsets[:offsets.shape[0] - 1])
@@ -765,8 +704,7 @@ cdef class Searcher:
         s.signatures, s.bonus, s.best_bonus = &signatures[0], &bonus[0], &best_bonus[0]
         s.beam, s.branching, s.k = beam, branching, k
         s.max_pops, s.margin = max_pops, margin
-        s.synchronous = synchronous
-        s.found, s.layer = &nodes[0, 0], &nodes[1, 0]
+        s.found = &nodes[0]
         s.ranked, s.ranks = &ranked[0], &ranks[0]
         try:
             with nogil:

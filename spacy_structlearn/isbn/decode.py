@@ -23,7 +23,6 @@ from ..parallel.batches import Workspaces, in_batches
 from ..trees.parse import GivenTag, Parse, calibrate, tag_shares
 from . import _search
 from .model import ISBN
-from .settings import SEARCHES
 
 # All decoders of grammars are accepted, but there are only two different ones here: the tree with
 # the most expected brackets, or the most probable tree.
@@ -43,6 +42,8 @@ _RARE_COST = 8.0
 _MARGIN = 12.0
 _BATCH_WORDS = 200
 
+_Given = Sequence[GivenTag] | None
+
 
 class DerivationParser:
     """A parser with one sigmoid belief network.
@@ -51,10 +52,8 @@ class DerivationParser:
         probabilities of brackets minus one half each; the other `DECODERS` the most probable tree.
     threads: number of threads for the sentences of a batch.
     beam: maximum number of hypotheses after each word.
-    search: "best_first", as in the paper, or "word_synchronous", where hypotheses advance together,
-        move by move (Stern, Fried & Klein 2017).
 
-    By default beam and search are those of the model. Time and memory are linear in the
+    The default beam is that of the model. Time and memory are linear in the
     length of a sentence. Raises StructlearnError if the model is empty or a setting out of range.
     """
 
@@ -65,12 +64,10 @@ class DerivationParser:
         decoder: str = "viterbi",
         threads: int = 1,
         beam: int | None = None,
-        search: str | None = None,
     ):
         if model.is_empty:
             raise StructlearnError("SL630")
-        changes = {"beam": beam, "search": search}
-        self.model = model.replaced(**{k: v for k, v in changes.items() if v is not None})
+        self.model = model if beam is None else model.replaced(beam=beam)
         _check("decoder", decoder, "one of " + ", ".join(DECODERS), decoder in DECODERS)
         _check("threads", threads, "1 or more", threads >= 1)
         self.decoder = decoder
@@ -110,8 +107,9 @@ class DerivationParser:
         def run(batch: slice) -> list[Parse]:
             return [self._parse(words, given, tag_weight) for words, given in pairs[batch]]
 
-        sentences = [words for words, _ in pairs]
-        batches = in_batches(sentences, run, words=_BATCH_WORDS, threads=self.threads)
+        batches = in_batches(
+            [words for words, _ in pairs], run, words=_BATCH_WORDS, threads=self.threads
+        )
         return [parse for parses in batches for parse in parses]
 
     def k_best(
@@ -142,23 +140,18 @@ class DerivationParser:
                 return [self._read(search, tree) for tree in search.trees[:k]]
             wanted *= 2
 
-    def _parse(
-        self, words: list[str], given: Sequence[GivenTag] | None, tag_weight: float
-    ) -> Parse:
+    def _parse(self, words: list[str], given: _Given, tag_weight: float) -> Parse:
         if not words:
             nothing = np.empty(0, np.float32)
             return Parse([], [], [], nothing, [], root=self.model.symbols.root)
         search = self._search(words, given, tag_weight, 1)
         if search is None:
             return self._fallback(words, given)
-        best = search.trees[0]
-        if self.decoder in BY_BRACKETS:
-            best = max(search.trees, key=search.worth)
+        by_brackets = self.decoder in BY_BRACKETS
+        best = max(search.trees, key=search.worth) if by_brackets else search.trees[0]
         return self._read(search, best)
 
-    def _search(
-        self, words: list[str], given: Sequence[GivenTag] | None, tag_weight: float, k: int
-    ) -> _Trees | None:
+    def _search(self, words: list[str], given: _Given, tag_weight: float, k: int) -> _Trees | None:
         """Return the trees that the search finds; None if a word is impossible."""
         candidates = self._candidates(words, given, tag_weight)
         if candidates is None:
@@ -172,7 +165,6 @@ class DerivationParser:
                 max_pops=_POPS * self.model.beam,
                 margin=_MARGIN,
                 workspace=workspace,
-                synchronous=self.model.search != SEARCHES[0],
             )
         top = scores.max()
         log_likelihood = float(top + np.log(np.exp(scores - top).sum()))
@@ -194,12 +186,9 @@ class DerivationParser:
         return _Trees(ranked, of_bracket, log_likelihood, len(scores), is_fallback)
 
     def _candidates(
-        self, words: list[str], given: Sequence[GivenTag] | None, tag_weight: float
+        self, words: list[str], given: _Given, tag_weight: float
     ) -> tuple[NDArray[Any], ...] | None:
-        """Return the possible items of each word, as arguments of the kernel.
-
-        None if a word has no item.
-        """
+        """Return the items of each word, as arguments of the kernel. None: a word has none."""
         symbols = self.model.symbols
         items, signatures = symbols.candidates(words)
         unknown = items == symbols.unknown
@@ -249,7 +238,7 @@ class DerivationParser:
             root=symbols.root,
         )
 
-    def _fallback(self, words: list[str], given: Sequence[GivenTag] | None) -> Parse:
+    def _fallback(self, words: list[str], given: _Given) -> Parse:
         """Return a flat tree with the most probable of the given tags."""
         symbols = self.model.symbols
         shares = tag_shares([""] * len(words) if given is None else given, symbols.tag_index)

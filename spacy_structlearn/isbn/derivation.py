@@ -286,21 +286,18 @@ def _leaves(
     symbols: DerivationSymbols, walk: _Walk
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
     """Return tags, items and signatures of all words; unknown tags and their items are -1."""
-    index, items_of_tags = symbols.tag_index, symbols._items
-    tags = [index.get(tag, -1) for tag in walk.tags]
-    items = [
-        items_of_tags[tag].get(word, -1) if tag >= 0 else -1
-        for tag, word in zip(tags, walk.words, strict=True)
-    ]
-    signatures = np.full(len(tags), -1, dtype=np.int32)
-    numbers = np.array(items, dtype=np.int32)
-    begins = np.repeat(walk.word_offsets[:-1], np.diff(walk.word_offsets)).tolist()
-    for i in np.flatnonzero(numbers < 0).tolist():
-        if tags[i] >= 0:
-            word, begin = walk.words[i], begins[i]
-            before = walk.words[begin:i].count(word)
-            numbers[i], signatures[i] = symbols.item(tags[i], word, i == begin, before)
-    return np.array(tags, dtype=np.int32), numbers, signatures
+    tags = [symbols.tag_index.get(tag, -1) for tag in walk.tags]
+    leaves = []
+    for begin, end in pairwise(walk.word_offsets.tolist()):
+        seen: Counter[str] = Counter()
+        for i, word in enumerate(walk.words[begin:end], begin):
+            known = tags[i] >= 0
+            leaves.append(
+                symbols.item(tags[i], word, i == begin, seen[word]) if known else (-1, -1)
+            )
+            seen[word] += 1
+    items, signatures = np.array(leaves, dtype=np.int32).reshape(-1, 2).T.copy()
+    return np.array(tags, dtype=np.int32), items, signatures
 
 
 def encode(

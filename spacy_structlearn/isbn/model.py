@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from ..errors import StructlearnError
 from ..learning.stored import Stored
 from .derivation import LeftCornerDerivations
-from .settings import FEATURES, MEANS, SEARCHES, ISBNSettings
+from .settings import FEATURES, MEANS, ISBNSettings
 from .symbols import RELATIONS, DerivationSymbols
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class ISBN(Stored):
     signature_log_probs: float32 (T, S), log P(signature | tag, unknown word).
     features: the blocks of inputs that are used, some of "abcd".
     temperature: divides the log odds of brackets, to calibrate them.
-    beam, search: see `decode.DerivationParser`.
+    beam: see `decode.DerivationParser`.
 
     Raises StructlearnError if the parts are inconsistent, or out of the bounds of `ISBNSettings`.
     """
@@ -65,7 +65,6 @@ class ISBN(Stored):
         features: str = FEATURES,
         temperature: float = 1.0,
         beam: int = 10,
-        search: str = SEARCHES[0],
     ):
         self.symbols = symbols
         self.state_size = state_size
@@ -75,13 +74,11 @@ class ISBN(Stored):
         self.features = features
         self.temperature = float(temperature)
         self.beam = beam
-        self.search = search
         ISBNSettings(  # raises
             state_size=state_size or int(self.is_empty),
             means=means,
             features=features,
             beam=beam,
-            search=search,
             signature="",
             normalization="",
         )
@@ -126,7 +123,6 @@ class ISBN(Stored):
             signature_log_probs,
             features=settings.features,
             beam=settings.beam,
-            search=settings.search,
         )
 
     @property
@@ -195,7 +191,7 @@ class ISBN(Stored):
             f"sigmoid belief network of {symbols.n_tags} tags and {symbols.n_labels} phrases, "
             f"{collapsed} of them collapsed chains\n"
             f"{self.state_size} units a state, {self.means} means, {self.n_weights:,} weights; "
-            f"beam {self.beam}, {self.search} search\n"
+            f"beam {self.beam}\n"
             f"{n_words.total():,} words with their tags, unknown words of "
             f"{classes if symbols.n_signatures else 'no classes'}\n  tags: {tags}"
         )

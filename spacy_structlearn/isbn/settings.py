@@ -12,7 +12,6 @@ from ..words.signatures import spelling_constraints
 
 FEATURES = "abcd"
 MEANS = ("feed_forward", "mean_field")
-SEARCHES = ("best_first", "word_synchronous")
 REPORTS = 20  # maximum number of calls of `on_iteration` in an epoch
 
 
@@ -109,12 +108,6 @@ class ISBNSettings(Settings):
         ge=1,
         le=4096,
         help="Maximum number of hypotheses after each word. It is stored with the weights.",
-    )
-    search: str = setting(
-        SEARCHES[0],
-        choices=SEARCHES,
-        help='Order of the search: "best_first", as in the paper, or "word_synchronous", where '
-        "hypotheses advance together, move by move. It is stored with the weights.",
     )
     threads: int = core.threads()
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -131,8 +133,7 @@ class DerivationSymbols:
         tag: its id. initial: whether the word is the first of its sentence. before: how often it
         occurs earlier in the sentence.
         """
-        form = self._form(word, before)
-        item = -1 if form is None else self._items[tag].get(form, -1)
+        item = self.items_of(word, before).get(tag, -1)
         if item >= 0:
             return item, -1
         return int(self.unknown[tag]), self.signature(word, initial)
@@ -148,34 +149,36 @@ class DerivationSymbols:
         the items of unknown words.
         """
         items = np.tile(self.unknown, (len(words), 1))
-        signatures = np.full(len(words), -1, dtype=np.int32)
+        seen: Counter[str] = Counter()
         for i, word in enumerate(words):
-            form = word if word in self.known else self._form(word, words[:i].count(word))
-            if form is not None:
-                for tag, item in self._items_of[form]:
-                    items[i, tag] = item
-            signatures[i] = self.signature(word, i == 0)
-        return items, signatures
+            for tag, item in self.items_of(word, seen[word]).items():
+                items[i, tag] = item
+            seen[word] += 1
+        signatures = [self.signature(word, not i) for i, word in enumerate(words)]
+        return items, np.array(signatures, dtype=np.int32)
+
+    def items_of(self, word: str, before: int) -> dict[int, int]:
+        """Return the items of a word or of its known spelling, by tag."""
+        found = self._known_items.get(word)
+        if found is None and self.normalization:
+            form = self._cached_form(word, before & 1)
+            found = None if form is None else self._known_items[form]
+        return found or {}
 
     @cached_property
     def known(self) -> frozenset[str]:
         """The words that are known with some tag."""
-        return frozenset(word for words in self.words for word in words if word)
+        return frozenset(self._known_items)
 
     @cached_property
-    def _items(self) -> list[dict[str, int]]:
-        return [
-            {word: first + i for i, word in enumerate(words) if word}
-            for first, words in zip(self.item_offsets.tolist(), self.words, strict=False)
-        ]
-
-    @cached_property
-    def _items_of(self) -> dict[str, list[tuple[int, int]]]:
-        tagged: dict[str, list[tuple[int, int]]] = {word: [] for word in self.known}
-        for tag, items in enumerate(self._items):
-            for word, item in items.items():
-                tagged[word].append((tag, item))
-        return tagged
+    def _known_items(self) -> dict[str, dict[int, int]]:
+        items: dict[str, dict[int, int]] = {}
+        numbers = count()
+        for tag, words in enumerate(self.words):
+            for word, item in zip(words, numbers, strict=False):
+                if word:
+                    items.setdefault(word, {})[tag] = item
+        return items
 
     # A registry searches all entry points on each lookup, so functions are kept.
     @cached_property
@@ -199,12 +202,6 @@ class DerivationSymbols:
             return next((form for form in normalize(word, before) if form in self.known), None)
 
         return form
-
-    def _form(self, word: str, before: int) -> str | None:
-        """Return the spelling under which a word is known, or None."""
-        if word in self.known:
-            return word
-        return self._cached_form(word, before & 1) if self.normalization else None
 
     def to_fields(self) -> dict[str, Any]:
         """Return the fields to be stored."""

@@ -384,7 +384,7 @@ class ConstituencyParser(BatchTrainable):
         held, parameters = self._held, self.parameters
         settings: dict[str, Any] = {"decoder": self.decoder, "threads": self.threads}
         if self._is_searched:
-            settings |= {n: getattr(parameters, n) for n in ("beam", "search")}
+            settings["beam"] = parameters.beam
         else:
             thresholds = THRESHOLDS if self.thresholds is None else tuple(self.thresholds)
             settings["thresholds"] = thresholds

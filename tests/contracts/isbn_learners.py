@@ -45,7 +45,6 @@ CASES = [
         validation=0.3,
         optimizer="adam",
         learn_rate=0.05,
-        search="word_synchronous",
         signature="english",
     ),
 ]

@@ -96,37 +96,6 @@ def search(network, sentence, beam, branching, k, max_pops=10**9, margin=np.inf)
     return found, n_states
 
 
-def synchronous_search(network, sentence, beam, branching, k, max_pops=10**9, margin=np.inf):
-    """As `search`, with hypotheses that advance together."""
-    found, n_states = [(0.0, ())], 0
-    for word, is_last in words_of(network, sentence):
-        most = max(beam, k) if is_last else beam
-        limit = most_states(sentence, beam, k, max_pops, is_last)
-        layer, found, pops = found, [], 0
-        while layer and not (pops >= limit and (found or is_last)):
-            pops += len(layer)
-            every = [
-                (score + more, (*moves, move), rank)
-                for score, moves in layer
-                for rank, (more, move) in enumerate(alternatives(network, moves, sentence))
-            ]
-            layer, ended = [], []
-            for score, moves, rank in sorted(every, key=lambda x: -x[0]):
-                behind = len(found) == most and score <= found[-1][0]
-                if is_last and found and len(found) >= k:
-                    behind |= score <= found[0][0] - margin
-                if behind or len(ended) == most:
-                    break
-                ends, full = ends_word(network, moves, word), len(layer) + len(ended) >= 2 * most
-                if ends and (full or rank < branching):
-                    ended.append((score, moves))
-                elif not full and rank < branching:
-                    layer.append((score, moves))
-            found = sorted(found + ended, key=lambda x: -x[0])[:most]
-        n_states += pops
-    return found, n_states
-
-
 def words_of(network, sentence):
     """The number of each word, and of what comes after the last; whether it is the end."""
     n = len(sentence.offsets) - 1

@@ -13,7 +13,7 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.isbn.decode import BRACKET_COST, BY_BRACKETS, DECODERS, DerivationParser
 from spacy_structlearn.isbn.derivation import encode
 from spacy_structlearn.isbn.model import ISBN
-from spacy_structlearn.isbn.settings import MEANS, SEARCHES
+from spacy_structlearn.isbn.settings import MEANS
 from spacy_structlearn.trees.parse import TAG_FLOOR, Parse
 
 
@@ -81,13 +81,12 @@ def few_labels(means):
     return own, words, [["T01"], ["T00", "T01"], ["T00"] * 3]
 
 
-@pytest.mark.parametrize("search", SEARCHES)
 @pytest.mark.parametrize("means", MEANS)
-def test_parses_against_the_derivations(means, search):
+def test_parses_against_the_derivations(means):
     """Each tree, its probability and those of its brackets, by the derivations one by one."""
     merged = repeated = canonical = 0
     for own, sentences_, given in ((model(means), *sentences()), few_labels(means)):
-        parser = DerivationParser(own, search=search)
+        parser = DerivationParser(own)
         spy = Spy(parser)
         for words, tags in zip(sentences_, given, strict=True):
             parses = parser.k_best(words, 10, tags)
@@ -153,11 +152,10 @@ def test_decoders(decoder):
 
 
 # --- tags ----------------------------------------------------------------------------------------
-@pytest.mark.parametrize("search", SEARCHES)
-def test_tags_that_are_required(search):
+def test_tags_that_are_required():
     words, tags = sentences()
     own = model(signature="")
-    parser = DerivationParser(own, search=search)
+    parser = DerivationParser(own)
     free = parser.parse(words)
     assert [parse.tags for parse in free] != tags
     assert [parse.tags for parse in parser.parse(words, tags)] == tags
@@ -217,15 +215,14 @@ def test_nothing_to_parse():
         assert parser.k_best([], 0) == []
 
 
-@pytest.mark.parametrize("search", SEARCHES)
 @pytest.mark.parametrize("means", MEANS)
 @pytest.mark.parametrize(
     "words",
     [["."], ["", " ", "\n"], ["\ud800", "🦄", "a\x00b"], ["(", ")"] * 5, ["zzz"] * 60],
     ids=["one", "empty", "odd", "brackets", "unknown"],
 )
-def test_any_words(words, means, search):
-    parser = DerivationParser(model(means), search=search)
+def test_any_words(words, means):
+    parser = DerivationParser(model(means))
     parse = parser.parse([words])[0]
     assert isinstance(parse, Parse)
     assert not parse.failed
@@ -255,7 +252,7 @@ def test_words_that_cannot_be_made():
 
 
 def test_what_cannot_be_parsed_with_or_from():
-    wrong = {"decoder": "variational_", "threads": 0, "beam": 10**7, "search": "no"}
+    wrong = {"decoder": "variational_", "threads": 0, "beam": 10**7}
     for name, value in wrong.items():
         with pytest.raises(StructlearnError, match=f"(SL631|SL043).*{name}"):
             DerivationParser(model(), **{name: value})

@@ -52,7 +52,6 @@ WRONG = {
     "features": ("ba", "abe", ["a"]),
     "temperature": (0.0, np.inf),
     "beam": (0, True),
-    "search": ("greedy",),
     "signature_log_probs": tuple(
         np.full(*of) for of in (((2, 2), 0.0), ((2, 3), -np.inf), ((2, 3), 0.1))
     ),

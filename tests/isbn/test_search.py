@@ -16,14 +16,13 @@ from isbn.networks import (
     random_weights,
 )
 from isbn.networks import moves_of as sequence_of
-from isbn.searches import enumerate_all, random_network, search, sentence, synchronous_search
+from isbn.searches import enumerate_all, random_network, search, sentence
 
 from spacy_structlearn.isbn import _search
 from spacy_structlearn.isbn.derivation import LeftCornerDerivations
 from spacy_structlearn.isbn.symbols import ATTACH, MODIFY, SHIFT
 
 WIDE = 1_000_000
-PLAIN = {False: search, True: synchronous_search}
 
 
 def searcher(network):
@@ -51,12 +50,10 @@ def moves_of(result, words):
     return sequences
 
 
-def run(network, words, beam, branching, k, max_pops=WIDE, margin=np.inf, synchronous=False):
+def run(network, words, beam, branching, k, max_pops=WIDE, margin=np.inf):
     """(scores, derivations, the rest) by the kernel."""
     workspace = _search.Workspace()
-    found = searcher(network).search(
-        *words, beam, branching, k, max_pops, margin, workspace, synchronous
-    )
+    found = searcher(network).search(*words, beam, branching, k, max_pops, margin, workspace)
     check_phrases(network, found, words)
     return found[0], moves_of(found, words), found[5:7]
 
@@ -110,14 +107,12 @@ def problems(draw):
     st.integers(0, 7),
     st.sampled_from([1, 3, 8, 20, 4096]),
     st.sampled_from([0.0, 1.0, 3.0, np.inf]),
-    st.booleans(),
 )
-def test_same_as_the_plain_search(problem, beam, branching, k, max_pops, margin, synchronous):
+def test_same_as_the_plain_search(problem, beam, branching, k, max_pops, margin):
     network, words = problem
-    plain = PLAIN[synchronous]
-    wanted, n_states = plain(network, words, beam, branching, k, max_pops, margin)
+    wanted, n_states = search(network, words, beam, branching, k, max_pops, margin)
     scores, found, (is_fallback, n_nodes) = run(
-        network, words, beam, branching, k, max_pops, margin, synchronous
+        network, words, beam, branching, k, max_pops, margin
     )
     assert n_nodes == n_states
     if is_fallback:
@@ -140,22 +135,20 @@ def test_a_wide_beam_finds_all_there_is(n_labels, max_projects, n_words, mean_fi
     wanted = enumerate_all(network, words)
     assert len(wanted) > 1
     k = len(wanted)
-    for synchronous in (False, True):
-        scores, found, (is_fallback, *_) = run(network, words, k, k, k, synchronous=synchronous)
-        assert not is_fallback
-        assert found == [moves for _, moves in wanted]
-        np.testing.assert_allclose(scores, [score for score, _ in wanted], atol=1e-8)
+    scores, found, (is_fallback, *_) = run(network, words, k, k, k)
+    assert not is_fallback
+    assert found == [moves for _, moves in wanted]
+    np.testing.assert_allclose(scores, [score for score, _ in wanted], atol=1e-8)
 
 
-@pytest.mark.parametrize("synchronous", [False, True])
 @pytest.mark.parametrize("mean_field", [False, True])
-def test_scores_are_those_of_training(mean_field, synchronous):
+def test_scores_are_those_of_training(mean_field):
     """On a network as large as real ones, with blocks that are no multiple of the lanes."""
     rng = np.random.default_rng(3)
     own = make_symbols(7, (1, 2, 37, 6, 11, 80), n_signatures=5, max_projects=3)
     network = PlainNetwork(own, 41, random_weights(rng, own, 41, 0.2), mean_field)
     words = sentence(own, 12, rng)
-    scores, found, (is_fallback, *_) = run(network, words, 10, 10, 30, synchronous=synchronous)
+    scores, found, (is_fallback, *_) = run(network, words, 10, 10, 30)
     assert len(found) == 30
     assert not is_fallback
     assert len(set(found)) == 30
@@ -164,18 +157,15 @@ def test_scores_are_those_of_training(mean_field, synchronous):
 
 
 # --- limits --------------------------------------------------------------------------------------
-@pytest.mark.parametrize("synchronous", [False, True])
 @pytest.mark.parametrize("mean_field", [False, True])
-def test_what_is_not_finished_is_put_together(mean_field, synchronous):
+def test_what_is_not_finished_is_put_together(mean_field):
     """Projecting is nearly certain, and there may be many in a row."""
     rng = np.random.default_rng(0)
     own = make_symbols(2, (2, 3), max_projects=1000)
     network = PlainNetwork(own, 3, random_weights(rng, own, 3, 0.3), mean_field)
     network.parts["output_bias"][:4] = 0.0, 30.0, -30.0, -10.0
     words = sentence(own, 5, rng)
-    scores, (moves,), (is_fallback, n_states) = run(
-        network, words, 3, 10, 3, 40, synchronous=synchronous
-    )
+    scores, (moves,), (is_fallback, n_states) = run(network, words, 3, 10, 3, 40)
     assert is_fallback
     # Only before the first word there is nothing to project.
     assert 5 * 40 <= n_states < 6 * 60
@@ -205,12 +195,11 @@ def test_workspaces_of_other_sentences():
         np.testing.assert_allclose(found[0], likelihoods(network, words, sequences), rtol=1e-9)
 
 
-@pytest.mark.parametrize("synchronous", [False, True])
-def test_other_threads_go_on(synchronous):
+def test_other_threads_go_on():
     rng = np.random.default_rng(2)
     network = random_network(rng, 5, size=40, scale=0.3, mean_field=True)
     words = sentence(network.symbols, 200, rng)
-    given = *words, 10, 10, 10, 500, 12.0, _search.Workspace(), synchronous
+    given = *words, 10, 10, 10, 500, 12.0, _search.Workspace()
     turns = 0
     with ThreadPoolExecutor() as pool:
         running = pool.submit(searcher(network).search, *given)

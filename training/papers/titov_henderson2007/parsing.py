@@ -86,7 +86,6 @@ SWEEPS: dict[str, dict[str, dict[str, Any]]] = {
 SEARCHED: dict[str, tuple[Any, ...]] = {
     "beam": (1, 2, 5, 10, 20, 50),
     "decoder": ("viterbi", "labelled_recall"),
-    "search": ("best_first", "word_synchronous"),
 }
 K = (20, 50)
 # Weights of the networks' log-probabilities relative to the grammar's, and biases of each bracket.
