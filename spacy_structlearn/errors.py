@@ -91,9 +91,9 @@ MESSAGES = {
     '"text".',
     "SL065": "{path}, text {number} has at least {length} characters; the pipeline accepts at "
     "most {most}. Split it into shorter texts.",
-    "SL068": "{path} was written with other settings: {setting} was {found!r} and is {value!r}. "
-    "Choose another output folder, or remove this one; if only the model differs, --force is "
-    "enough.",
+    "SL068": "{path}: of the {kind}, {name} was {found} when files were written, and is {value}. "
+    "Choose another output folder, remove the files that were made from it, or give --force, which "
+    "makes all files anew.",
     "SL069": "{folder} contains no files to read. Hidden files are skipped; check that this is "
     "the right folder.",
     "SL072": "A process died while it parsed {place}, or texts behind them. Perhaps the system "
@@ -107,6 +107,11 @@ MESSAGES = {
     "SL078": "{path}, which records the settings of this output folder, is damaged ({problem}). "
     "Remove the folder, or choose another one.",
     "SL079": "Ray failed: {problem}. See Ray's logs for details.",
+    "SL058": "{path} is the output, and also {other}. Give different files.",
+    "SL059": "{path} is there already, and it may be of another input. Choose another output, or "
+    "give --force, which replaces it.",
+    "SL100": "{path} also has what was made from {name}, and this command would not make it again. "
+    "Choose another output folder.",
     "SL050": "These bytes are not a {kind} of spacy-structlearn. Give the file or the bytes that "
     "to_disk or to_bytes wrote.",
     "SL051": "This {kind} is damaged: it was cut short or changed after it was written. Copy or "
@@ -251,6 +256,8 @@ MESSAGES = {
     "file, and divide it into shorter lines.",
     "SL124": "{path}, line {line}: more than {most} brackets are open, as in no sentence. Close "
     "them, or look for a missing closing bracket earlier in the file.",
+    "SL125": "{folder} has no file with a name that ends in {endings}, but for example {name}. "
+    "Rename the files, or give `apply` an --input-format, with which it reads all of them.",
     "SL130": "{path}, line {line}: {problem}. Write the columns document, sentence number, token "
     "number, word, tag, parse bit, lemma or -, roleset or -, and one for each predicate.",
     "SL131": "Token {token} is not one of the {n} tokens of the trees. Count tokens from 0, with "

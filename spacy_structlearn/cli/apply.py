@@ -10,19 +10,22 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+import time
 from contextlib import nullcontext
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 from typer.core import TyperCommand
 
+from ..about import __version__
 from ..errors import StructlearnError
+from ..reading import special
 from ..writing import locked
-from .common.files import STANDARD, write_text
+from .common.files import STANDARD, check_targets
+from .common.manifest import agree, check_unchanged, describe
 from .common.parts import (
     ENDINGS,
     OUTPUTS,
@@ -34,13 +37,7 @@ from .common.parts import (
 )
 from .common.pipelines import HELP, load
 from .common.terminal import echo
-from .common.texts import Cutting, Input, Part, Shard, Unit, counted, read, sources
-
-if TYPE_CHECKING:
-    pass
-
-SETTINGS = "structlearn-apply.json"  # file in the output folder with the settings of its parts
-
+from .common.texts import Cutting, Input, Shard, Unit, counted, sources
 
 FOUND = "auto"  # stands for a missing address of Ray
 
@@ -114,7 +111,9 @@ def apply_cli(
 
     In an output folder, the results of texts.jsonl are texts.jsonl.0000.spacy,
     texts.jsonl.0001.spacy and so on. Existing files are skipped, so an interrupted run continues.
-    Run --shard 1/N to N/N to share the work between N runs, on one or many machines.
+    Run --shard 1/N to N/N to share the work between N runs, on one or many machines. Another
+    pipeline, other settings and changed input are refused, because structlearn-apply.json in the
+    folder records them. With --force, everything is done anew.
 
     In JSONL, every text is one line, as `parse --format jsonl` prints it, together with the other
     keys of its input line; in DocBins, these keys are in doc.user_data. Paragraphs of a text file
@@ -134,6 +133,8 @@ def apply_cli(
         format = OUTPUTS.get(Path(output).suffix, Output.jsonl)
     elif Path(output).suffix and Path(source).is_file() and not Path(output).is_dir():
         raise typer.BadParameter(f"OUTPUT must end in .spacy or .jsonl, or be a folder: {output}")
+    if chosen != (0, 1) and source == STANDARD:
+        raise typer.BadParameter("--shard needs a file or a folder as INPUT")
     if ray and (single or source == STANDARD):
         raise typer.BadParameter("--ray needs a file or a folder as INPUT, and a folder as OUTPUT")
     if ray and chosen != (0, 1):
@@ -142,30 +143,33 @@ def apply_cli(
         # Other machines have another working directory.
         source, output = os.path.abspath(source), os.path.abspath(output)
         model = os.path.abspath(model) if Path(model).exists() else model
+    check_targets([output], [source])
     found = sources(source, output, input_format)
-    nlp = load(model)
-    target = Path(output)
-    lock = None
+    target, lock = Path(output), None
     if not single:
         lock = target / f".shard-{chosen[0] + 1}-of-{chosen[1]}.lock"
-    parse: Parse = ChunkParser(model, nlp).parse_all
-    if n_process is not None and n_process > 1:
-        parse = partial(parse_in_processes, model=model, number=n_process)
-    parts: Iterable[Part]
-    with nullcontext() if output == STANDARD else locked(target, lock):
-        if single:
-            stored = format is Output.docbin
-            texts = (
-                read(path, input_format, unit, nlp.max_length, stored=stored)
-                for _, path, _ in found
-            )
-            parts = [(output, chain.from_iterable(texts))]
-            done = write_parts(parts, format, parse, batch_size=batch_size, force=force)
+    with nullcontext() if output == STANDARD or special(target) else locked(target, lock):
+        if single and not force and target.is_file():
+            raise StructlearnError("SL059", path=target)
+        nlp = load(model)
+        parse: Parse = ChunkParser(model, nlp).parse_all
+        if n_process is not None and n_process > 1:
+            parse = partial(parse_in_processes, model=model, number=n_process)
+        cutting = Cutting(target, ENDINGS[format], input_format, unit, part_size, chosen)
+        if lock is None:
+            texts = chain.from_iterable(cutting.read(path, nlp.max_length) for _, path, _ in found)
+            done = write_parts([(output, texts)], format, parse, batch_size=batch_size, force=True)
         else:
-            cutting = Cutting(Path(output), ENDINGS[format], input_format, unit, part_size, chosen)
-            settings = {"format": format.value, "unit": unit.value, "part_size": part_size}
-            name = "{lang}_{name} {version}".format(**nlp.meta)
-            _check_settings(Path(output), {"model": name, **settings}, force=force)
+            settings = {
+                "format": format.value,
+                "input_format": input_format and input_format.value,
+                "unit": unit.value,
+                "part_size": part_size,
+                "version": __version__,
+            }
+            description = partial(describe, nlp, settings, found, time.time_ns())
+            run = description()
+            agree(target, run, lock, force=force)
             if ray:
                 from .common.ray import Parsing, write_parts_by_ray
 
@@ -175,6 +179,7 @@ def apply_cli(
             else:
                 parts = cutting.parts(found, nlp.max_length)
                 done = write_parts(parts, format, parse, batch_size=batch_size, force=force)
+            check_unchanged(target, run, description())
     if output != STANDARD:
         there = f", {counted(done['skipped'], 'file')} there already" if done["skipped"] else ""
         files = counted(done["written"], "file")
@@ -187,26 +192,3 @@ def _shard(text: str) -> Shard:
     if not 1 <= number <= of:
         raise typer.BadParameter(f"--shard is I/N, with I from 1 to N, not {text!r}")
     return number - 1, of
-
-
-def _check_settings(output: Path, settings: dict[str, Any], *, force: bool) -> None:
-    """Store the settings of an output folder; raise SL068 if it was written with other ones.
-
-    force: Allow another model, because all parts are written again. Other settings must be the
-    same, because the names of the parts depend on them, and old parts would remain.
-    """
-    import srsly
-
-    path = output / SETTINGS
-    if path.is_file():
-        try:
-            before = dict(srsly.read_json(path))
-        except (ValueError, TypeError) as error:
-            raise StructlearnError("SL078", path=path, problem=error) from None
-        for setting, value in settings.items():
-            found = before.get(setting)
-            if found != value and not (force and setting == "model"):
-                raise StructlearnError(
-                    "SL068", path=output, setting=setting, found=found, value=value
-                )
-    write_text(path, srsly.json_dumps(settings, indent=2) + "\n", lock=False)

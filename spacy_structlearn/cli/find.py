@@ -90,10 +90,11 @@ def _files(paths: Iterable[str]) -> Iterator[str]:
         if not os.path.isdir(path):
             yield path
             continue
-        names = map(str, files_of(Path(path)))
+        names = [*map(str, files_of(Path(path)))]
         found = [name for name in names if name.removesuffix(".gz").endswith((*INPUTS, *TREES))]
         if not found:
-            raise StructlearnError("SL069", folder=path)
+            endings = ", ".join((*INPUTS, *TREES))
+            raise StructlearnError("SL125", folder=path, name=Path(names[0]).name, endings=endings)
         yield from found
 
 

@@ -10,7 +10,7 @@ from spacy.language import Language
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
 
-from spacy_structlearn.cli.apply import SETTINGS
+from spacy_structlearn.cli.common.texts import MANIFEST
 
 LINES = ["The old dog slept.", "Run!", "My sister bought apples.", "The sister bought old apples."]
 
@@ -38,7 +38,7 @@ def folder(tmp_path):
 def files(folder):
     """The files below a folder, but for the one with the settings."""
     found = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    return sorted(name for name in found if name != SETTINGS)
+    return sorted(name for name in found if name != MANIFEST)
 
 
 # --- one file -------------------------------------------------------------------------------------
@@ -187,34 +187,10 @@ def test_a_failed_run_keeps_what_is_complete_and_goes_on(run, model, tmp_path):
     # Nothing is half-written, hidden or not.
     assert files(out) == ["in.jsonl.0000.jsonl"]
     path.write_text('{"text": "Run!"}\n{"text": "Run!"}\n{"text": "Run!"}\n', encoding="utf8")
-    assert "1 file written, 1 file there already" in run("apply", *arguments)[2]
+    one_line_error(run("apply", *arguments), "SL068")
+    (out / "in.jsonl.0000.jsonl").unlink()
+    assert "2 files written\n" in run("apply", *arguments)[2]
     assert files(out) == ["in.jsonl.0000.jsonl", "in.jsonl.0001.jsonl"]
-
-
-@pytest.mark.parametrize("force", [[], ["--force"]])
-def test_other_settings_do_not_mix(run, model, lines, tmp_path, force):
-    out = tmp_path / "out"
-    run("apply", model, lines, out)
-    one_line_error(
-        run("apply", model, lines, out, "--part-size", "2", *force),
-        "SL068",
-        "part_size was 10000 and is 2",
-    )
-    assert files(out) == ["lines.txt.0000.spacy"]
-
-
-def test_another_model_writes_everything_again(run, model, lines, tmp_path):
-    out = tmp_path / "out"
-    run("apply", model, lines, out)
-    nlp = spacy.load(model, exclude=["np_chunker"])
-    nlp.meta["version"] = "0.2.0"
-    nlp.to_disk(tmp_path / "other")
-    arguments = [tmp_path / "other", lines, out]
-    assert "SL068" in one_line_error(run("apply", *arguments))
-    assert run("apply", *arguments, "--force")[0] == 0
-    assert "np_chunks" not in docs_of(out / "lines.txt.0000.spacy")[0].spans
-    assert json.loads((out / SETTINGS).read_text(encoding="utf8"))["model"].endswith("0.2.0")
-    assert run("apply", *arguments)[0] == 0
 
 
 def test_files_that_are_not_read_are_named(run, model, folder, tmp_path):

@@ -118,7 +118,7 @@ def place(tmp_path_factory):
         ("apply MODEL cut.txt.gz out.spacy", ["SL121"]),
         ("apply MODEL changed.jsonl.gz out.spacy", ["SL121"]),
         ("apply MODEL two.txt out.spacy", ["SL065", "text 2"]),
-        ("apply MODEL folder out", ["SL069"]),
+        ("apply MODEL folder out", ["SL125", "notes.md", "--input-format"]),
         ("apply MODEL nowhere out.spacy", ["SL010"]),
         ("apply MODEL table.csv out.spacy", ["SL093", "table.csv"]),
         ("parse table.csv --model MODEL", ["SL093", "table.csv"]),

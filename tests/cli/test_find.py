@@ -86,7 +86,7 @@ def test_what_cannot_be_searched(run, trees, model, tmp_path):
     one_line_error(run("find", "NP", tmp_path / "bad.jsonl"), "SL704", "text 1", "tokens")
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "table.csv").touch()
-    one_line_error(run("find", "NP", tmp_path / "empty"), "SL069")
+    one_line_error(run("find", "NP", tmp_path / "empty"), "SL125", "table.csv")
     # A pipeline without a parser.
     (tmp_path / "text.txt").write_text("Run!", encoding="utf8")
     one_line_error(run("find", "NP", tmp_path / "text.txt", "--model", model), "SL020")

@@ -1,5 +1,8 @@
 """What the tests of all commands use: four sentences, two trees, and how errors should look."""
 
+import os
+
+import pytest
 import spacy
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
@@ -22,6 +25,14 @@ ATTACHED = [
     "(S (NP (PRP She)) (VP (VBD ate) (NP (NN soup)) (PP (IN with) (NP (NNS spoons)))) (. .))",
     "(S (NP (PRP She)) (VP (VBD ate) (NP (NP (NNS bowls)) (PP (IN of) (NP (NN soup))))) (. .))",
 ]
+
+
+def in_reliability(*values):
+    """The parameters of a test that only the run of reliability takes, because they are many."""
+    if os.environ.get("HYPOTHESIS_PROFILE") == "random":
+        return list(values)
+    skipped = pytest.mark.skip(reason="taken by training.reliability")
+    return [pytest.param(value, marks=skipped) for value in values]
 
 
 def gold_docs(vocab):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from io import TextIOWrapper
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from ... import writing
+from ...errors import StructlearnError
 from ...reading import bounded_lines, special
 from ...trees.brackets import readable, text_lines
 from .terminal import VisibleBytes
@@ -43,6 +44,26 @@ def write_text(target: str | Path, text: str, *, lock: bool = True) -> None:
     """Write a text in UTF-8; see `written`."""
     with written(target, lock=lock) as file:
         file.write(text.encode("utf8"))
+
+
+def check_targets(
+    targets: Sequence[str | Path | None], sources: Iterable[str | Path | None]
+) -> None:
+    """Raise SL058 if a file would be written twice by a command, or written and read."""
+    files = [target for target in targets if target is not None and not special(target)]
+    for i, target in enumerate(files):
+        if any(same(target, other) for other in files[i + 1 :]):
+            raise StructlearnError("SL058", path=target, other="another output")
+        if str(target) != STANDARD and any(same(target, source) for source in sources if source):
+            raise StructlearnError("SL058", path=target, other="an input")
+
+
+def same(one: str | Path, other: str | Path) -> bool:
+    """Return whether two paths are of the same file, which need not exist."""
+    try:
+        return os.path.samefile(one, other)
+    except (OSError, ValueError):  # ValueError: a null character
+        return os.path.realpath(one) == os.path.realpath(other)
 
 
 def lines_of(source: str) -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from ...errors import StructlearnError
 from ...trees.brackets import readable
 from .corpora import Reader, files_of, gold_docs
-from .files import STANDARD, lines_of, looks_like_a_path
+from .files import STANDARD, lines_of, looks_like_a_path, same
 from .json_lines import parsed
 from .terminal import echo
 
@@ -36,6 +36,7 @@ class Unit(str, Enum):
     file = "file"
 
 
+MANIFEST = "structlearn-apply.json"  # in a folder that `apply` has written
 INPUTS = {".txt": Input.text, ".text": Input.text, ".jsonl": Input.jsonl, ".spacy": Input.docbin}
 
 
@@ -158,35 +159,51 @@ class Cutting(NamedTuple):
     def parts(self, sources: Iterable[Source], most: int) -> Iterator[Part]:
         """Yield the parts of some files. most: Maximum number of characters of a text."""
         for source in sources:
-            number, stored = 0, self.ending == ".spacy"
-            texts = read(source.path, self.kind, self.unit, most, stored=stored)
+            number, texts = 0, self.read(source.path, most)
             while found := list(islice(texts, self.size)):
                 # This distributes both large files and many small ones evenly.
                 if (source.place + number) % self.shard[1] == self.shard[0]:
                     yield str(self.output / f"{source.name}.{number:04d}{self.ending}"), found
                 number += 1
 
+    def read(self, path: str, most: int) -> Iterator[Text]:
+        """Yield the texts of a file; see `read`."""
+        return read(path, self.kind, self.unit, most, stored=self.ending == ".spacy")
+
 
 def sources(source: str, output: str, kind: Input | None) -> list[Source]:
     """Return the files to read; of a folder, those with a known extension, or all with `kind`.
 
-    Raises StructlearnError if a folder has none.
+    The output, and folders that `apply` has written, are not read.
+    Raises StructlearnError if there is no file, or a folder has none.
     """
     folder = Path(source)
     if source == STANDARD:
         return [Source(0, source, "stdin")]
+    if not folder.exists():
+        raise StructlearnError("SL010", path=source)
     if not folder.is_dir():
         return [Source(0, source, folder.name)]
-    inside = Path(output).resolve()
-    # Output inside the input folder is not read.
-    paths = [path for path in files_of(folder) if inside not in path.resolve().parents]
+    paths = files_of(folder)
+    made = {path.parent for path in paths if path.name == MANIFEST and path.parent != folder}
+    made |= {path for path in paths if same(path, output)} | {folder / MANIFEST}
+    target = Path(output).resolve()
+    paths = [
+        path
+        for path in paths
+        if made.isdisjoint((path, *path.parents)) and target not in path.resolve().parents
+    ]
     chosen = [path for path in paths if kind or _kind(path)]
+    left = sorted(set(paths).difference(chosen))
+    endings = ", ".join(INPUTS)
     if not chosen:
+        if left:
+            raise StructlearnError("SL125", folder=folder, name=left[0].name, endings=endings)
         raise StructlearnError("SL069", folder=folder)
-    if len(chosen) < len(paths):
+    if left:
         echo(
-            f"structlearn: not read of {source}: {counted(len(paths) - len(chosen), 'file')} with "
-            f"names that do not end in {', '.join(INPUTS)}; --input-format reads all files",
+            f"structlearn: not read of {source}: {counted(len(left), 'file')} with names that do "
+            f"not end in {endings}; --input-format reads all files",
             error=True,
         )
     return [
