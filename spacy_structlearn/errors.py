@@ -391,8 +391,6 @@ MESSAGES = {
     "SL510": "The Bayes net is empty or has no labels. Fit it, or load a fitted one first.",
     "SL511": "The structure does not define a Bayes net: {problem}. Map each variable that is "
     "used to the list of its parents, without the class, and omit the others.",
-    "SL515": "The training instances of the Bayes net are not stored with it. Ask for "
-    "leave-one-out probabilities directly after fit, before the net is saved or made compact.",
     "SL522": "The log-linear model has no labels. Train it, or load a trained one.",
     "SL523": "The weights overflow {dtype}. Use float32, or train with a larger l2.",
     "SL530": "There is no stage {stage!r}. The stages are: {known}.",

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from ..errors import StructlearnError
 from ..learning import settings as core
 from ..learning.settings import Settings, quoted, setting
 
-C = TypeVar("C", bound="ClassifierSettings")
-
 VARIANCES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 """Prior variances that l2 "search" compares on development data."""
 SEARCH_L2 = 1.0
 """The value of l2 during a template search, if l2 is still to be chosen."""
-
-
-def _known(kind: type[Settings], stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Return stored settings without those that the learner no longer has."""
-    return {part.name: stored[part.name] for part in fields(kind) if part.name in stored}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,21 +29,6 @@ class ClassifierSettings(Settings):
         identity=False,
         help="File of word classes (`WordClasses.to_bytes`), needed in training only.",
     )
-
-    def stored(self) -> dict[str, Any]:
-        """Return the fields to store; a structure becomes pairs, because its order matters."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        del values["classes"]
-        for name, value in values.items():
-            if isinstance(value, ClassifierSettings):
-                values[name] = value.stored()
-            elif name == "structure" and isinstance(value, Mapping):
-                values[name] = [list(pair) for pair in value.items()]
-        return values
-
-    def without_classes(self: C) -> C:
-        """Return the settings without the file of word classes, as a model holds them."""
-        return self.part(type(self), classes=None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,14 +64,6 @@ class BayesNetSettings(ClassifierSettings):
     max_parents: int = setting(
         3, ge=1, help="Maximum number of parents of a variable in a search, including the label."
     )
-
-    @classmethod
-    def of(cls, stored: Mapping[str, Any]) -> BayesNetSettings:
-        """Return the settings from what `stored` returned."""
-        values = _known(cls, stored)
-        if isinstance(values["structure"], list):
-            values["structure"] = dict(values["structure"])
-        return cls(**values)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,17 +118,6 @@ class LogLinearSettings(ClassifierSettings):
             different = len(set(sets)) == len(sets) and [len(names) for names in sets] == sizes
             yield "templates", wanted, different and all(sizes)
         yield "l2", "a list of one number or more", self.l2 != ()
-
-    @classmethod
-    def of(cls, stored: Mapping[str, Any]) -> LogLinearSettings:
-        """Return the settings from what `stored` returned."""
-        base = stored.get("base")
-        base = None if base is None else BayesNetSettings.of(base)
-        return cls(**_known(cls, stored) | {"base": base})
-
-    def without_classes(self) -> LogLinearSettings:
-        base = None if self.base is None else self.base.without_classes()
-        return self.part(LogLinearSettings, classes=None, base=base)
 
     @property
     def l2_values(self) -> tuple[float, ...]:

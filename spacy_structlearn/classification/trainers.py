@@ -29,7 +29,7 @@ from .features import (
 )
 from .linear.conditional import BIAS, Estimate, LogLinearLikelihood, Template, Workshop
 from .linear.log_linear import LogLinear
-from .nets.bayes_net import BayesNet
+from .nets.bayes_net import BayesNet, fit_network
 from .settings import SEARCH_L2, BayesNetSettings, ClassifierSettings, LogLinearSettings
 
 S = TypeVar("S", bound=ClassifierSettings)
@@ -97,10 +97,8 @@ class BayesNetTrainer(ClassifierTrainer[BayesNetSettings]):
 
     def _estimated(self) -> tuple[BayesNet, NDArray[np.float64]]:
         """Return the network, and log P(x_i, y) of the instances, each left out of the counts."""
-        table, label_ids = self.instances
-        labels = [self.labels[label] for label in label_ids]
-        net = BayesNet(self.settings).fit(table, labels, known_labels=self.labels)
-        return net.compact(), net.log_joint_left_out()
+        net, counts = fit_network(self.settings, self.instances, None, self.labels)
+        return net, net.scores_left_out(counts)
 
     def parameters(self) -> BayesNet:
         return self._model
@@ -170,7 +168,7 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
     def learned(self) -> LogLinear:
         """Return the current model without rounding."""
         self._begin()
-        model = LogLinear(self.settings, self.labels, self.variables, l2=self.l2)
+        model = LogLinear(self.labels, self.variables, l2=self.l2)
         if self._phase == "done":
             return model
         templates, workshop = self._estimate.templates, self._workshop
@@ -189,7 +187,7 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
             weights=weights[~bias],
             bias=weights[bias].sum(axis=0),
             coefficients=self._present()[1].copy(),
-            base=None if workshop.base is None else workshop.base.compact(),
+            base=workshop.base,
             steps=self.steps,
             names=names,
         )
@@ -413,10 +411,12 @@ def fit(
     further: `dev`, `variables` and `known_labels`, see `classifier.labelled`.
     Raises StructlearnError if the arguments do not fit together or with the settings.
     """
-    if isinstance(settings, BayesNetSettings):
-        return BayesNet(settings).fit(rows, labels, **further)
     train, dev, labels = labelled(rows, labels, **further)
-    untrained = LogLinear(settings, labels, train.table.variables)
+    if isinstance(settings, BayesNetSettings):
+        held_out = None if dev is None else (dev.table, label_ids_of(dev.labels, labels))
+        instances = train.table, label_ids_of(train.labels, labels)
+        return fit_network(settings, instances, held_out, labels)[0]
+    untrained = LogLinear(labels, train.table.variables)
     trainer = LogLinearTrainer(settings, untrained, [train], dev=dev)
     while trainer.step():
         pass

@@ -35,7 +35,8 @@ def initialize(
             classifiers[stage] = initialize(of, instances, known)
         return Stages(classifiers)
     kind: Any = LogLinear if isinstance(settings, LogLinearSettings) else BayesNet
-    return kind(settings, sorted(set(labels)), data[0].table.variables if data else ())
+    variables = data[0].table.variables if data else ()
+    return kind(labels=sorted(set(labels)), variables=variables)
 
 
 def trainer(settings: AnySettings, parameters: Any, data: Sequence[Any]) -> Trainer:

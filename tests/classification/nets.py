@@ -6,7 +6,7 @@ from math import exp, log
 import numpy as np
 from hypothesis import strategies as st
 
-from spacy_structlearn.classification import BayesNet, BayesNetSettings, LogLinearSettings, training
+from spacy_structlearn.classification import BayesNetSettings, LogLinearSettings, training
 from spacy_structlearn.classification.features import Table
 from spacy_structlearn.classification.nets.counts import JointCounts
 from spacy_structlearn.classification.trainers import fit
@@ -16,19 +16,29 @@ VALUES = ("x", "y", "z", "w", None)
 LABELS = ("N", "O", "V")
 
 
-def bayes_net(structure="search", **settings):
-    """An untrained network."""
-    return BayesNet(BayesNetSettings(structure=structure, **settings))
+class Untrained:
+    """Settings with a method that fits them."""
 
-
-class log_linear:
-    """An untrained model, whose `fit` is that of networks."""
-
-    def __init__(self, templates="single", **settings):
-        self.settings = LogLinearSettings(templates=templates, **settings)
+    def __init__(self, settings):
+        self.settings = settings
 
     def fit(self, *data, **options):
         return fit(self.settings, *data, **options)
+
+
+def bayes_net(structure="search", **settings):
+    return Untrained(BayesNetSettings(structure=structure, **settings))
+
+
+def log_linear(templates="single", **settings):
+    return Untrained(LogLinearSettings(templates=templates, **settings))
+
+
+def left_out(net, rows, labels):
+    """log P(x_i, y) of the training instances, each left out of the counts."""
+    table = Table.of(rows, net.variables).select(net.used)
+    ids = [net.labels.index(label) for label in labels]
+    return net.scores_left_out(JointCounts(table, ids, net.labels))
 
 
 def learned(settings, data, labels=()):

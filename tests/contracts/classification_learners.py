@@ -84,9 +84,9 @@ def exact(settings):
 
 STORED = [
     Model("bayes_net", lambda: trained(NET), {"labels": ("B0", "B1", "B9")}),
-    Model("bayes_net_untrained", BayesNet, {"settings": BayesNetSettings(structure={"a": []})}),
+    Model("bayes_net_untrained", BayesNet, {"labels": ("A0",)}),
     Model("log_linear", lambda: exact(STACKED), {"l2": 0.25}),
     Model("log_linear_sparse", lambda: trained(PAIRS).compact("float16", 0.5), {"l2": 0.25}),
-    Model("log_linear_untrained", LogLinear, {"settings": STACKED}),
+    Model("log_linear_untrained", LogLinear, {"l2": 0.25}),
     Model("stages", lambda: trained(STAGES, of=staged), {"classifiers": {}}),
 ]

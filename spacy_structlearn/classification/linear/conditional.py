@@ -18,7 +18,7 @@ from ...arrays import cumulative
 from ...kernels.index import KeyIndex, group
 from ...optimize.lbfgs import LBFGS, run
 from ..features import SET_SEPARATOR, LabelledTable, Table, row_keys, symbol, tuple_keys
-from ..nets.bayes_net import BayesNet
+from ..nets.bayes_net import BayesNet, fit_network
 from ..settings import BayesNetSettings, LogLinearSettings
 from ._log_linear import Instances
 
@@ -209,12 +209,9 @@ class Workshop:
         if settings.base is not None and len(labels) > 1 and len(train[0]):
             given_structure = {} if structure is None else {"structure": structure}
             net_settings = settings.base.part(BayesNetSettings, **given_structure)
-            (rows, names), held_out = (
-                (table, [labels[label] for label in label_ids]) for table, label_ids in (train, dev)
-            )
-            self.base = BayesNet(net_settings).fit(rows, names, dev=held_out, known_labels=labels)
-            self.base.settings = settings.base.without_classes()
-            given = base_scores(self.base.log_joint_left_out())
+            held_out = dev if len(dev[0]) else None
+            self.base, counts = fit_network(net_settings, train, held_out, labels)
+            given = base_scores(self.base.scores_left_out(counts))
             dev_given = base_scores(self.base.log_joint(dev[0]))
         self.train = Sample.of(*train, given)
         self.dev = Sample.of(*dev, dev_given)

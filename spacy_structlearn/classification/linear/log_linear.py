@@ -32,7 +32,6 @@ from ...serialization import nested
 from ..classifier import Classifier, Step
 from ..features import Rows, Table, is_by_name
 from ..nets.bayes_net import BayesNet
-from ..settings import LogLinearSettings
 from ._log_linear import add_scores_of_values
 from .conditional import Template, base_scores, log_softmax, template_columns
 
@@ -49,7 +48,7 @@ def template_name(template: Template) -> str:
 class LogLinear(Classifier):
     """A conditional log-linear model.
 
-    settings: None: the defaults. All other arguments are learned (`trainers.fit`).
+    All arguments are learned (`trainers.fit`).
     labels, variables: see `Classifier`. templates: tuples of variables.
     keys, weights: uint64 (n_features), ascending, and floating (n_features, n_labels).
     bias: float64 (n_labels). coefficients: float64 (1) with a base, otherwise (0).
@@ -63,7 +62,6 @@ class LogLinear(Classifier):
 
     def __init__(
         self,
-        settings: LogLinearSettings | None = None,
         labels: Sequence[str] = (),
         variables: Sequence[str] = (),
         templates: Sequence[Template] = (),
@@ -77,7 +75,6 @@ class LogLinear(Classifier):
         names: Mapping[int, str] | None = None,
         storage: str = "float64",
     ):
-        self.settings = (settings or LogLinearSettings()).without_classes()
         self.labels = tuple(labels)
         self.variables = tuple(variables)
         self.templates = tuple(map(tuple, templates))
@@ -169,7 +166,7 @@ class LogLinear(Classifier):
         return self.replaced(
             keys=keys,
             weights=weights[used],
-            base=None if self.base is None else self.base.compact(),
+            base=self.base,
             names={key: self.names[key] for key in sorted(self.names.keys() & keys.tolist())},
             storage=storage,
         )
@@ -186,11 +183,7 @@ class LogLinear(Classifier):
             weights = np.ascontiguousarray(weights[:, :1])
         sparse = _sparse(weights)
         named = sorted(self.names)
-        settings = self.settings.stored()
-        if self.base is not None:  # which has them
-            del settings["base"]
         return _SPARSE if sparse else _DENSE, {
-            "settings": settings,
             "labels": self.labels,
             "variables": self.variables,
             "templates": self.templates,
@@ -212,6 +205,7 @@ class LogLinear(Classifier):
         mirrored, named_keys, base = (
             fields.pop(name) for name in ("mirrored", "named_keys", "base")
         )
+        fields.pop("settings", None)  # which files once had
         shape = len(keys), 1 if mirrored else len(labels)
         weights = fields["weights"]
         if version == _SPARSE:
@@ -239,9 +233,7 @@ class LogLinear(Classifier):
             base = BayesNet.from_bytes(base.tobytes())
             if list(base.labels) != labels:
                 raise ValueError("its labels are not those of its network")
-            fields["settings"]["base"] = base.settings.stored()
         fields |= {
-            "settings": LogLinearSettings.of(fields["settings"]),
             "templates": tuple(map(tuple, fields["templates"])),
             "weights": weights,
             "base": base,

@@ -19,8 +19,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from ...errors import StructlearnError
 from ...optimize.lbfgs import minimize
-from ..classifier import Classifier, Step, labelled
-from ..features import Rows, Table, is_by_name, label_ids_of, symbol
+from ..classifier import Classifier, Step
+from ..features import LabelledTable, Rows, Table, is_by_name, symbol
 from ..settings import BayesNetSettings
 from . import structure, witten_bell
 from ._counts import BayesNetKernel
@@ -36,10 +36,7 @@ D = dict[str | None, NDArray[np.float64]]
 class BayesNet(Classifier):
     """A Bayesian network over nominal variables and a class, which is a parent of every variable.
 
-    `fit` chooses the structure and the d on `dev`, or on the training data, with each instance left
-    out of its own counts.
-
-    settings: None: the defaults. All other arguments are learned by `fit`.
+    smoothing: see `BayesNetSettings`. All other arguments are learned (`trainers.fit`).
     labels, variables: see `Classifier`.
     parents: of each variable that is used, without the class, in order of placement.
     d: of each table, float64 (n_levels), from the empty to the full context. The class has the name
@@ -54,7 +51,7 @@ class BayesNet(Classifier):
 
     def __init__(
         self,
-        settings: BayesNetSettings | None = None,
+        smoothing: str = "witten_bell",
         labels: Sequence[str] = (),
         variables: Sequence[str] = (),
         parents: Mapping[str, Sequence[str]] | None = None,
@@ -62,7 +59,7 @@ class BayesNet(Classifier):
         steps: Sequence[Step] = (),
         tables: Tables | None = None,
     ):
-        self.settings = (settings or BayesNetSettings()).without_classes()
+        self.smoothing = smoothing
         self.labels = tuple(labels)
         self.variables = tuple(variables)
         self.parents: Parents = {name: tuple(of) for name, of in (parents or {}).items()}
@@ -70,7 +67,6 @@ class BayesNet(Classifier):
         self.steps = tuple(steps)
         self.tables = tables or Tables()
         self._network: BayesNetKernel | None = None
-        self._counts: JointCounts | None = None
 
     @property
     def used(self) -> tuple[str, ...]:
@@ -82,31 +78,6 @@ class BayesNet(Classifier):
         """How many tuples of values have a count."""
         return sum(len(keys) for keys in self.tables.keys)
 
-    def fit(self, rows: Rows, labels: Sequence[str], **further: Any) -> BayesNet:
-        """Learn from labelled rows; returns the network itself.
-
-        rows, labels: the training data, and the label of each row.
-        further: `dev`, `variables` and `known_labels`, see `classifier.labelled`.
-        Raises StructlearnError if the arguments do not fit together or with the settings.
-        """
-        train, dev, labels = labelled(rows, labels, **further)
-        counts = JointCounts(train.table, label_ids_of(train.labels, labels), labels)
-        if dev is None:
-            instances = CountedInstances.left_out(counts)
-        else:
-            label_ids = label_ids_of(dev.labels, labels)
-            instances = CountedInstances(counts, dev.table.symbols, label_ids)
-        parents, steps = self._choose(instances)
-        d = self._fit(instances, parents)
-        used = [variable for variable in train.table.variables if variable in parents]
-        counts = JointCounts(train.table.select(used), counts.label_ids, labels)
-        tables = Tables.of(counts, parents, self.settings.smoothing)
-        # An earlier fit is only replaced after everything that can fail.
-        arguments = self.settings, labels, train.table.variables, parents, d, steps, tables
-        vars(self).update(vars(BayesNet(*arguments)))
-        self._counts = counts
-        return self
-
     def log_joint(self, rows: Rows) -> NDArray[np.float64]:
         """Return log P(x, y) for each instance and label, float64 (n, n_labels).
 
@@ -117,7 +88,7 @@ class BayesNet(Classifier):
         if self.is_empty:
             raise StructlearnError("SL510")
         if self._network is None:
-            self._network = self.tables.network(self.labels, self.d, self.settings.smoothing)
+            self._network = self.tables.network(self.labels, self.d, self.smoothing)
         used = self.tables.variables
         if used and is_by_name(rows):
             table = Table.of(rows, used)
@@ -127,27 +98,18 @@ class BayesNet(Classifier):
         self._network.log_joint(table.symbols, out)
         return out
 
-    def log_joint_left_out(self) -> NDArray[np.float64]:
-        """Return log P(x_i, y) of the training instances, each left out of the counts.
-
-        float64 (n, n_labels), in the order of `fit`. A second model can be trained on it.
-        Raises StructlearnError if the network was loaded or made compact.
-        """
-        if self._counts is None:
-            raise StructlearnError("SL515")
-        return self.scores_left_out(self._counts)
-
     def scores_left_out(self, counts: JointCounts) -> NDArray[np.float64]:
-        """Return log P(x_i, y) of counted instances, each left out, as in `log_joint_left_out`.
+        """Return log P(x_i, y) of counted instances, each left out of the counts.
 
-        counts: of the used variables, the training instances and others.
+        counts: of the used variables. Returns float64 (n, n_labels), on which a second model can be
+            trained.
         """
         scores = np.zeros((len(counts), len(counts.labels)))
         instances = CountedInstances.left_out(counts)
         for name, node, contexts in zip(
             (None, *self.parents), self.tables.nodes, self.tables.contexts, strict=True
         ):
-            table = witten_bell.family(instances, node, contexts, self.settings.smoothing)
+            table = witten_bell.family(instances, node, contexts, self.smoothing)
             scores += np.log(witten_bell.probabilities(table, self.d[name]))
         return scores
 
@@ -162,8 +124,8 @@ class BayesNet(Classifier):
 
     def describe(self) -> str:
         """Return a description of the structure, the d and the sizes."""
-        n_d = sum(len(d) for d in self.d.values()) if self.settings.n_d == "many" else "one"
-        of_d = f"{n_d} d" if self.settings.smoothing == "witten_bell" else "uniform smoothing"
+        n_d = sum(len(d) for d in self.d.values())
+        of_d = f"{n_d} d" if self.smoothing == "witten_bell" else "uniform smoothing"
         lines = [
             f"Bayes net: {len(self.labels)} labels, {len(self.parents)} of "
             f"{len(self.variables)} variables, {self.n_keys} counts, {of_d}"
@@ -192,13 +154,13 @@ class BayesNet(Classifier):
         return "\n".join([*lines, "}", ""])
 
     def compact(self, dtype: DTypeLike = "float16", threshold: float = 0.0) -> BayesNet:
-        """Return the network without its training instances; the arguments are not used."""
-        return self.replaced()
+        """Return the network itself; the arguments are those of `LogLinear.compact`."""
+        return self
 
     def to_fields(self) -> tuple[int, dict[str, Any]]:
         """What is stored: hashes of the values, no text but the names of variables and labels."""
         return 3 if self.tables.fractional else self.version, {
-            "settings": self.settings.stored(),
+            "settings": {"smoothing": self.smoothing},
             "labels": self.labels,
             "variables": self.variables,
             "parents": [list(pair) for pair in self.parents.items()],  # a dict would be sorted
@@ -215,11 +177,14 @@ class BayesNet(Classifier):
         parents = structure.ordered(dict(fields["parents"]), variables)
         if list(parents) != [name for name, _ in fields["parents"]]:
             raise ValueError("a variable stands before its parents")
+        smoothing = fields.pop("settings")["smoothing"]
+        if smoothing not in ("witten_bell", "uniform"):
+            raise ValueError("its smoothing is not known")
         tables = Tables.from_fields(tuple(variables), parents, fields["tables"])
         if d and [array.shape for array in d] != [(len(table),) for table in tables.contexts]:
             raise ValueError("there is not one d for each level")
         fields |= {
-            "settings": BayesNetSettings.of(fields["settings"]),
+            "smoothing": smoothing,
             "parents": parents,
             "d": dict(zip((None, *parents), d, strict=True)) if d else {},
             "steps": list(map(Step.of, fields["steps"])),
@@ -227,43 +192,63 @@ class BayesNet(Classifier):
         }
         net = super().from_fields(version, fields)
         if labels:  # this checks whether the parts fit together
-            net._network = net.tables.network(net.labels, net.d, net.settings.smoothing)
+            net._network = net.tables.network(net.labels, net.d, net.smoothing)
         return net
 
     def __repr__(self) -> str:
         parents = "; ".join(structure.as_text(v, of) for v, of in self.parents.items())
         return f"<BayesNet: {len(self.labels)} labels, {parents or 'no variables'}>"
 
-    def _choose(self, instances: CountedInstances) -> tuple[Parents, list[Step]]:
-        """Return the structure, and the steps of a search."""
-        variables = instances.counts.table.variables
-        settings = self.settings
-        if settings.structure == "naive":
-            return dict.fromkeys(variables, ()), []
-        if isinstance(settings.structure, Mapping):
-            return structure.ordered(settings.structure, variables), []
-        return structure.greedy(instances, settings)
 
-    def _fit(self, instances: CountedInstances, parents: Parents) -> D:
-        """Return the d of all tables."""
-        settings, smoothing = self.settings, self.settings.smoothing
-        names, families = (None, *parents), []
-        for variable, of in _nodes(instances.counts.table.variables, parents):
-            contexts = witten_bell.contexts(instances.counts, variable, of, smoothing)
-            families.append(witten_bell.family(instances, variable, contexts, smoothing))
-        if settings.smoothing == "uniform" or settings.fit_d is None:
-            return dict(zip(names, map(witten_bell.ones, families), strict=True))
-        assert instances.label_ids is not None
-        objective = witten_bell.Objective(
-            families,
-            instances.label_ids,
-            len(instances.counts.labels),
-            conditional=settings.fit_d == "conditional",
-            tied=settings.n_d == "one",
-            l2=_L2,
-        )
-        theta = minimize(objective, np.zeros(objective.n), max_iterations=_MAX_ITERATIONS).x
-        return dict(zip(names, objective.split(theta), strict=True))
+def fit_network(
+    settings: BayesNetSettings,
+    train: LabelledTable,
+    dev: LabelledTable | None,
+    labels: tuple[str, ...],
+) -> tuple[BayesNet, JointCounts]:
+    """Return a network of labelled rows, and the counts of its variables.
+
+    The structure and the d are chosen on `dev`, or on the training data, with each instance left
+    out of its own counts.
+    """
+    (table, label_ids), smoothing = train, settings.smoothing
+    counts = JointCounts(table, label_ids, labels)
+    instances = CountedInstances.left_out(counts)
+    if dev is not None:
+        instances = CountedInstances(counts, dev[0].symbols, dev[1])
+    steps: list[Step] = []
+    if isinstance(settings.structure, Mapping):
+        parents = structure.ordered(settings.structure, table.variables)
+    elif settings.structure == "naive":
+        parents = dict.fromkeys(table.variables, ())
+    else:
+        parents, steps = structure.greedy(instances, settings)
+    d = _fit_d(settings, instances, parents)
+    used = [variable for variable in table.variables if variable in parents]
+    counts = JointCounts(table.select(used), label_ids, labels)
+    tables = Tables.of(counts, parents, smoothing)
+    return BayesNet(smoothing, labels, table.variables, parents, d, steps, tables), counts
+
+
+def _fit_d(settings: BayesNetSettings, instances: CountedInstances, parents: Parents) -> D:
+    """Return the d of all tables."""
+    names, families = (None, *parents), []
+    for variable, of in _nodes(instances.counts.table.variables, parents):
+        contexts = witten_bell.contexts(instances.counts, variable, of, settings.smoothing)
+        families.append(witten_bell.family(instances, variable, contexts, settings.smoothing))
+    if settings.smoothing == "uniform" or settings.fit_d is None:
+        return dict(zip(names, map(witten_bell.ones, families), strict=True))
+    assert instances.label_ids is not None
+    objective = witten_bell.Objective(
+        families,
+        instances.label_ids,
+        len(instances.counts.labels),
+        conditional=settings.fit_d == "conditional",
+        tied=settings.n_d == "one",
+        l2=_L2,
+    )
+    theta = minimize(objective, np.zeros(objective.n), max_iterations=_MAX_ITERATIONS).x
+    return dict(zip(names, objective.split(theta), strict=True))
 
 
 class Tables(NamedTuple):

@@ -100,21 +100,21 @@ def tables(corpora: Path) -> dict[str, Any]:
 
     for fit_d, name in (("joint", "nb"), ("conditional", "hybrid_nb")):
         for n_d in ("one", "many"):
-            model = BayesNet(BayesNetSettings(structure="naive", fit_d=fit_d, n_d=n_d)).fit(**data)
-            report(f"{name}.{n_of_d(model)}", model)
+            settings = BayesNetSettings(structure="naive", fit_d=fit_d, n_d=n_d)
+            model = fit(settings, **data)
+            report(f"{name}.{n_of_d(model, settings)}", model)
     report("lr", fit(LogLinearSettings(templates="single", l2="search"), **data))
 
     start = process_time()
-    searched = BayesNet(BayesNetSettings(structure="search", fit_d=None)).fit(**data)
+    searched = fit(BayesNetSettings(structure="search", fit_d=None), **data)
     figures["search_s.bn"] = process_time() - start
     figures["structure"] = {v: " ".join(p) for v, p in searched.parents.items()}
     figures["structure_as_in_paper"] = int(searched.parents == STRUCTURE)
     for fit_d, name in (("joint", "bn"), ("conditional", "hybrid_bn")):
         for n_d in ("one", "many"):
-            model = BayesNet(
-                BayesNetSettings(structure=searched.parents, fit_d=fit_d, n_d=n_d)
-            ).fit(**data)
-            report(f"{name}.{n_of_d(model)}", model)
+            settings = BayesNetSettings(structure=searched.parents, fit_d=fit_d, n_d=n_d)
+            model = fit(settings, **data)
+            report(f"{name}.{n_of_d(model, settings)}", model)
     both = train + dev
     report("recount.hybrid_bn", recounted(model, both.table(), both.labels))
     start = process_time()
@@ -125,10 +125,9 @@ def tables(corpora: Path) -> dict[str, Any]:
 
     report(
         "minimal.bn",
-        BayesNet(BayesNetSettings(structure="search", fit_d=None, smoothing="uniform")).fit(**data),
+        fit(BayesNetSettings(structure="search", fit_d=None, smoothing="uniform"), **data),
     )
-    settings = LogLinearSettings(templates="search", l2=MINIMAL_L2, nested=False)
-    minimal = fit(settings, **data)
+    minimal = fit(LogLinearSettings(templates="search", l2=MINIMAL_L2, nested=False), **data)
     report("minimal.loglinear", minimal)
 
     for a, b in PAIRS:
@@ -143,13 +142,13 @@ def pair_key(a: str, b: str) -> str:
 
 def recounted(net: BayesNet, rows: Table, labels: list[str]) -> BayesNet:
     """Return the network with the counts of these items; the structure and the d stay."""
-    settings = net.settings.part(BayesNetSettings, structure=net.parents, fit_d=None)
-    return BayesNet(settings).fit(rows, labels).replaced(d=net.d)
+    settings = BayesNetSettings(structure=net.parents, fit_d=None, smoothing=net.smoothing)
+    return fit(settings, rows, labels).replaced(d=net.d)
 
 
-def n_of_d(net: BayesNet) -> int:
+def n_of_d(net: BayesNet, settings: BayesNetSettings) -> int:
     """Return the number of smoothing parameters d of a network."""
-    return 1 if net.settings.n_d == "one" else sum(map(len, net.d.values()))
+    return 1 if settings.n_d == "one" else sum(map(len, net.d.values()))
 
 
 def accuracy(model: BayesNet | LogLinear, labelled: tuple[Table, list[str]]) -> float:

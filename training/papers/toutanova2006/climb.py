@@ -14,7 +14,8 @@ from operator import eq
 
 import numpy as np
 
-from spacy_structlearn.classification import BayesNet, BayesNetSettings
+from spacy_structlearn.classification import BayesNetSettings
+from spacy_structlearn.classification.trainers import fit
 from training.papers.toutanova2006.role_items import Items
 
 FOLDS = 3
@@ -34,10 +35,9 @@ class Judge:
     def n_right(self, structure: Structure) -> int:
         """Return the number of items that a network with this structure classifies right."""
         n_right = 0
-        for fit, held_out in self._folds:
-            net = BayesNet(BayesNetSettings(structure=structure)).fit(
-                fit.table, fit.labels, dev=self._dev
-            )
+        settings = BayesNetSettings(structure=structure)
+        for part, held_out in self._folds:
+            net = fit(settings, part.table, part.labels, dev=self._dev)
             predicted = net.predict(held_out.table)
             n_right += sum(map(eq, predicted, held_out.labels))
         return n_right

@@ -17,7 +17,6 @@ import numpy as np
 from spacy_structlearn.classification import (
     BayesNet,
     BayesNetSettings,
-    LogLinear,
     LogLinearSettings,
 )
 from spacy_structlearn.classification.trainers import fit
@@ -83,7 +82,7 @@ COMPARED = (
     ("loglinear", "minimal.loglinear"),
 )
 
-Model = BayesNet | LogLinear
+Model = Any  # a BayesNet or a LogLinear
 
 
 class Report:
@@ -118,21 +117,22 @@ class Report:
         model = self.timed(f"{name}.fit_s", lambda: fit(settings, *data, dev=dev))
         accuracy = score_labels(tune.labels, model.predict(tune.table)).accuracy
         self.set(f"{name}.tune_acc", 100 * accuracy)
-        if isinstance(model, BayesNet):
-            self.set(f"{name}.n_d", n_of_d(model) if settings.smoothing == "witten_bell" else 0)
+        if isinstance(settings, BayesNetSettings):
+            fitted = settings.smoothing == "witten_bell"
+            self.set(f"{name}.n_d", n_of_d(model, settings) if fitted else 0)
         else:
             self.set(f"{name}.l2", model.l2)
             self.set(f"{name}.n_templates", len(model.templates))
         print(f"{self._prefix + name:30} tune {100 * accuracy:.2f}", flush=True)
-        self._models[name] = self._again(model)
+        self._models[name] = self._again(model, settings)
         return model
 
-    def _again(self, model: Model) -> Model:
+    def _again(self, model: Model, settings: BayesNetSettings | LogLinearSettings) -> Model:
         """Fit a model to train and tune with fixed choices."""
         both = self.corpus.without_test()
-        if isinstance(model, BayesNet):
+        if isinstance(settings, BayesNetSettings):
             return recounted(model, both.table, both.labels)
-        tolerance = model.settings.tolerance
+        tolerance = settings.tolerance
         chosen = LogLinearSettings(templates=model.templates, l2=model.l2, tolerance=tolerance)
         return fit(chosen, both.table, both.labels)
 
@@ -184,8 +184,8 @@ def nets(report: Report) -> None:
     train, tune = report.corpus.train, report.corpus.tune
 
     def search(max_parents: int) -> BayesNet:
-        net = BayesNet(BayesNetSettings(structure="search", fit_d=None, max_parents=max_parents))
-        return net.fit(train.table, train.labels, dev=(tune.table, tune.labels))
+        settings = BayesNetSettings(structure="search", fit_d=None, max_parents=max_parents)
+        return fit(settings, train.table, train.labels, dev=(tune.table, tune.labels))
 
     found = report.timed("search_s.bn", lambda: search(3))
     report.set("core.structure", as_text(found.parents))
@@ -219,7 +219,7 @@ def log_linear(report: Report) -> None:
     report.set("core.loglinear.n_fits", sum(step.n_candidates for step in searched.steps))
 
 
-def template_names(model: LogLinear) -> list[str]:
+def template_names(model: Model) -> list[str]:
     return ["+".join(template) for template in model.templates]
 
 
