@@ -36,7 +36,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from training.common.recording import ROOT, clean_commit, record, show
-from training.reliability import corruption, fuzz, kills, platforms, races
+from training.reliability import corruption, fuzz, jsonl, kills, platforms, races
 
 NAME = "reliability"
 PROFILE = "random"  # of hypothesis, in tests/conftest.py
@@ -68,6 +68,7 @@ PARTS: dict[str, Callable[[], dict]] = {
     "corruption": corruption.run,
     "kills": kills.run,
     "races": races.run,
+    "jsonl": jsonl.run,
     **{part: partial(marked, *names) for part, names in TESTS.items()},
 }
 
