@@ -1,5 +1,5 @@
 /* Vector arithmetic of the belief network kernels, float64: sums have four lanes by the vector
-   extension of GCC and Clang, and are plain loops elsewhere. */
+   extension of GCC and Clang, and a single one elsewhere. */
 
 #ifndef STRUCTLEARN_DOUBLES_H
 #define STRUCTLEARN_DOUBLES_H
@@ -11,6 +11,13 @@
 typedef double lanes_t __attribute__((vector_size(32), aligned(8), may_alias));
 #define LOAD(p) (*(const lanes_t *)(p))
 #define STORE(p, v) (*(lanes_t *)(p) = (v))
+#define SUM(a) ((a[0] + a[1]) + (a[2] + a[3]))
+#else
+#define LANES 1
+typedef double lanes_t;
+#define LOAD(p) (*(p))
+#define STORE(p, v) (*(p) = (v))
+#define SUM(a) (a)
 #endif
 
 /* out[r] (+)= sum_k m[r, k] x[k], m of shape (rows, n) */
@@ -19,20 +26,15 @@ MULTIVERSION static UNUSED void matvec(double *out, const double *m, const doubl
 {
     int r, k;
     for (r = 0; r < rows; r++, m += n) {
-        double sum = 0.0;
-        k = 0;
-#ifdef LANES
-        {
-            lanes_t a = {0}, b = {0};
-            for (; k + 8 <= n; k += 8) {
-                a += LOAD(m + k) * LOAD(x + k);
-                b += LOAD(m + k + 4) * LOAD(x + k + 4);
-            }
-            for (; k + 4 <= n; k += 4) a += LOAD(m + k) * LOAD(x + k);
-            a += b;
-            sum = (a[0] + a[1]) + (a[2] + a[3]);
+        double sum;
+        lanes_t a = {0}, b = {0};
+        for (k = 0; k + 2 * LANES <= n; k += 2 * LANES) {
+            a += LOAD(m + k) * LOAD(x + k);
+            b += LOAD(m + k + LANES) * LOAD(x + k + LANES);
         }
-#endif
+        for (; k + LANES <= n; k += LANES) a += LOAD(m + k) * LOAD(x + k);
+        a += b;
+        sum = SUM(a);
         for (; k < n; k++) sum += m[k] * x[k];
         out[r] = add ? out[r] + sum : sum;
     }
@@ -51,23 +53,21 @@ MULTIVERSION static UNUSED void vecmat(double *restrict out, const double *restr
                                        const double *restrict w, int rows, int n)
 {
     int r, k = 0;
-#ifdef LANES
     /* Sums stay in registers, which makes the search by mean field a tenth faster. */
-    for (; k + 8 <= n; k += 8) {
-        lanes_t a = LOAD(out + k), b = LOAD(out + k + 4);
+    for (; k + 2 * LANES <= n; k += 2 * LANES) {
+        lanes_t a = LOAD(out + k), b = LOAD(out + k + LANES);
         for (r = 0; r < rows; r++) {
             a += w[r] * LOAD(m + (int64_t)r * n + k);
-            b += w[r] * LOAD(m + (int64_t)r * n + k + 4);
+            b += w[r] * LOAD(m + (int64_t)r * n + k + LANES);
         }
         STORE(out + k, a);
-        STORE(out + k + 4, b);
+        STORE(out + k + LANES, b);
     }
-    for (; k + 4 <= n; k += 4) {
+    for (; k + LANES <= n; k += LANES) {
         lanes_t a = LOAD(out + k);
         for (r = 0; r < rows; r++) a += w[r] * LOAD(m + (int64_t)r * n + k);
         STORE(out + k, a);
     }
-#endif
     for (; k < n; k++)
         for (r = 0; r < rows; r++) out[k] += w[r] * m[(int64_t)r * n + k];
 }

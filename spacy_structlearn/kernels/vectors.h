@@ -1,5 +1,5 @@
 /* Vector arithmetic of the grammar kernels, float32. It uses eight lanes by the vector extension of
-   GCC and Clang, and plain loops elsewhere. */
+   GCC and Clang, and a single one elsewhere. */
 
 #ifndef STRUCTLEARN_VECTORS_H
 #define STRUCTLEARN_VECTORS_H
@@ -12,6 +12,12 @@ typedef float lanes_t __attribute__((vector_size(32), aligned(4), may_alias));
 #define LOAD(p) (*(const lanes_t *)(p))
 #define STORE(p, v) (*(lanes_t *)(p) = (v))
 #define SUM(a) (((a[0] + a[1]) + (a[2] + a[3])) + ((a[4] + a[5]) + (a[6] + a[7])))
+#else
+#define LANES 1
+typedef float lanes_t;
+#define LOAD(p) (*(p))
+#define STORE(p, v) (*(p) = (v))
+#define SUM(a) (a)
 #endif
 
 /* 2**e, for any e: 0 below 2**-126, 2**126 above that. */
@@ -53,16 +59,14 @@ INLINE float dot_inline(const float *p, const float *x, int n)
 {
     float sum = 0.0f;
     int k = 0;
-#ifdef LANES
     lanes_t a = {0}, b = {0};
-    for (; k + 16 <= n; k += 16) {
+    for (; k + 2 * LANES <= n; k += 2 * LANES) {
         a += LOAD(p + k) * LOAD(x + k);
-        b += LOAD(p + k + 8) * LOAD(x + k + 8);
+        b += LOAD(p + k + LANES) * LOAD(x + k + LANES);
     }
-    for (; k + 8 <= n; k += 8) a += LOAD(p + k) * LOAD(x + k);
+    for (; k + LANES <= n; k += LANES) a += LOAD(p + k) * LOAD(x + k);
     a += b;
     sum = SUM(a);
-#endif
     for (; k < n; k++) sum += p[k] * x[k];
     return sum;
 }
@@ -85,22 +89,20 @@ MULTIVERSION static UNUSED void add_matvec(float *out, const float *p, const flo
 MULTIVERSION static UNUSED void vecmat(float *out, const float *p, const float *w, int rows, int n)
 {
     int r, k = 0;
-#ifdef LANES
-    for (; k + 16 <= n; k += 16) {
+    for (; k + 2 * LANES <= n; k += 2 * LANES) {
         lanes_t a = {0}, b = {0};
         for (r = 0; r < rows; r++) {
             a += w[r] * LOAD(p + (int64_t)r * n + k);
-            b += w[r] * LOAD(p + (int64_t)r * n + k + 8);
+            b += w[r] * LOAD(p + (int64_t)r * n + k + LANES);
         }
         STORE(out + k, a);
-        STORE(out + k + 8, b);
+        STORE(out + k + LANES, b);
     }
-    for (; k + 8 <= n; k += 8) {
+    for (; k + LANES <= n; k += LANES) {
         lanes_t a = {0};
         for (r = 0; r < rows; r++) a += w[r] * LOAD(p + (int64_t)r * n + k);
         STORE(out + k, a);
     }
-#endif
     for (; k < n; k++) {
         float sum = 0.0f;
         for (r = 0; r < rows; r++) sum += w[r] * p[(int64_t)r * n + k];
@@ -125,17 +127,15 @@ INLINE float push_row(const float *w, float b, const float *c, float g, float *o
 {
     float s = g * b, sum = 0.0f;
     int z = 0;
-#ifdef LANES
-    if (nc >= 8) {
+    if (nc >= LANES) {
         lanes_t a = {0};
-        for (; z + 8 <= nc; z += 8) {
+        for (; z + LANES <= nc; z += LANES) {
             lanes_t v = LOAD(w + z);
             a += v * LOAD(c + z);
             STORE(oc + z, LOAD(oc + z) + s * v);
         }
         sum = SUM(a);
     }
-#endif
     for (; z < nc; z++) {
         sum += w[z] * c[z];
         oc[z] += s * w[z];
@@ -162,15 +162,14 @@ MULTIVERSION static UNUSED void outer_sums(float *m, int ldm, const float *left,
                                            int nl, int nr)
 {
     int l, r, k;
-#ifdef LANES
     for (l = 0; l < nl; l += 4) {
-        for (r = 0; r < nr; r += 16) {
+        for (r = 0; r < nr; r += 2 * LANES) {
             lanes_t a0 = {0}, a1 = {0}, a2 = {0}, a3 = {0}, b0 = {0}, b1 = {0}, b2 = {0}, b3 = {0};
             const float *x = left + l, *y = right + r;
-            int wide = r + 8 < nr;
+            int wide = r + LANES < nr;
             if (wide) {
                 for (k = 0; k < nk; k++, x += ldl, y += ldr) {
-                    lanes_t u = f[k] * LOAD(y), v = f[k] * LOAD(y + 8);
+                    lanes_t u = f[k] * LOAD(y), v = f[k] * LOAD(y + LANES);
                     a0 += x[0] * u;
                     b0 += x[0] * v;
                     a1 += x[1] * u;
@@ -180,10 +179,10 @@ MULTIVERSION static UNUSED void outer_sums(float *m, int ldm, const float *left,
                     a3 += x[3] * u;
                     b3 += x[3] * v;
                 }
-                STORE(m + (l + 0) * ldm + r + 8, b0);
-                STORE(m + (l + 1) * ldm + r + 8, b1);
-                STORE(m + (l + 2) * ldm + r + 8, b2);
-                STORE(m + (l + 3) * ldm + r + 8, b3);
+                STORE(m + (l + 0) * ldm + r + LANES, b0);
+                STORE(m + (l + 1) * ldm + r + LANES, b1);
+                STORE(m + (l + 2) * ldm + r + LANES, b2);
+                STORE(m + (l + 3) * ldm + r + LANES, b3);
             } else {
                 for (k = 0; k < nk; k++, x += ldl, y += ldr) {
                     lanes_t u = f[k] * LOAD(y);
@@ -199,14 +198,6 @@ MULTIVERSION static UNUSED void outer_sums(float *m, int ldm, const float *left,
             STORE(m + (l + 3) * ldm + r, a3);
         }
     }
-#else
-    for (l = 0; l < nl; l++)
-        for (r = 0; r < nr; r++) {
-            float sum = 0.0f;
-            for (k = 0; k < nk; k++) sum += f[k] * left[k * ldl + l] * right[k * ldr + r];
-            m[l * ldm + r] = sum;
-        }
-#endif
 }
 
 /* out[k, c] += g[k] * sum_d a[k, d] b[d, c]; padded as above. */
@@ -215,11 +206,10 @@ MULTIVERSION static UNUSED void add_products(float *out, int ldo, const float *a
                                              int nd, int nc)
 {
     int k, c, d;
-#ifdef LANES
     for (k = 0; k + 4 <= nk; k += 4) {
         const float *x = a + (int64_t)k * lda;
         float *o = out + (int64_t)k * ldo;
-        for (c = 0; c < nc; c += 8) {
+        for (c = 0; c < nc; c += LANES) {
             lanes_t s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
             const float *y = b + c;
             for (d = 0; d < nd; d++, y += ldb) {
@@ -238,26 +228,21 @@ MULTIVERSION static UNUSED void add_products(float *out, int ldo, const float *a
     for (; k < nk; k++) {
         const float *x = a + (int64_t)k * lda;
         float *o = out + (int64_t)k * ldo;
-        for (c = 0; c < nc; c += 16) {
+        for (c = 0; c < nc; c += 2 * LANES) {
             lanes_t s0 = {0}, s1 = {0};
             const float *y = b + c;
-            if (c + 8 < nc) {
+            if (c + LANES < nc) {
                 for (d = 0; d < nd; d++, y += ldb) {
                     s0 += x[d] * LOAD(y);
-                    s1 += x[d] * LOAD(y + 8);
+                    s1 += x[d] * LOAD(y + LANES);
                 }
-                STORE(o + c + 8, LOAD(o + c + 8) + g[k] * s1);
+                STORE(o + c + LANES, LOAD(o + c + LANES) + g[k] * s1);
             } else {
                 for (d = 0; d < nd; d++, y += ldb) s0 += x[d] * LOAD(y);
             }
             STORE(o + c, LOAD(o + c) + g[k] * s0);
         }
     }
-#else
-    for (k = 0; k < nk; k++)
-        for (d = 0; d < nd; d++)
-            for (c = 0; c < nc; c++) out[k * ldo + c] += g[k] * a[k * lda + d] * b[d * ldb + c];
-#endif
 }
 
 /* out[k, c] = sum_d a[k, d] b[d, c] for nk rows; columns are padded to multiples of 8. */
@@ -265,15 +250,14 @@ MULTIVERSION static UNUSED void matmul(float *out, int ldo, const float *a, int 
                                        const float *b, int ldb, int nk, int nd, int nc)
 {
     int k = 0, c, d;
-#ifdef LANES
     for (; k + 4 <= nk; k += 4) {
         const float *x = a + (int64_t)k * lda;
         float *o = out + (int64_t)k * ldo;
-        for (c = 0; c + 16 <= nc; c += 16) {
+        for (c = 0; c + 2 * LANES <= nc; c += 2 * LANES) {
             lanes_t s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0}, t0 = {0}, t1 = {0}, t2 = {0}, t3 = {0};
             const float *y = b + c;
             for (d = 0; d < nd; d++, y += ldb) {
-                lanes_t u = LOAD(y), v = LOAD(y + 8);
+                lanes_t u = LOAD(y), v = LOAD(y + LANES);
                 s0 += x[d] * u;
                 t0 += x[d] * v;
                 s1 += x[lda + d] * u;
@@ -284,15 +268,15 @@ MULTIVERSION static UNUSED void matmul(float *out, int ldo, const float *a, int 
                 t3 += x[3 * lda + d] * v;
             }
             STORE(o + c, s0);
-            STORE(o + c + 8, t0);
+            STORE(o + c + LANES, t0);
             STORE(o + ldo + c, s1);
-            STORE(o + ldo + c + 8, t1);
+            STORE(o + ldo + c + LANES, t1);
             STORE(o + 2 * ldo + c, s2);
-            STORE(o + 2 * ldo + c + 8, t2);
+            STORE(o + 2 * ldo + c + LANES, t2);
             STORE(o + 3 * ldo + c, s3);
-            STORE(o + 3 * ldo + c + 8, t3);
+            STORE(o + 3 * ldo + c + LANES, t3);
         }
-        for (; c < nc; c += 8) {
+        for (; c < nc; c += LANES) {
             lanes_t s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
             const float *y = b + c;
             for (d = 0; d < nd; d++, y += ldb) {
@@ -311,35 +295,27 @@ MULTIVERSION static UNUSED void matmul(float *out, int ldo, const float *a, int 
     for (; k < nk; k++) {
         const float *x = a + (int64_t)k * lda;
         float *o = out + (int64_t)k * ldo;
-        for (c = 0; c + 32 <= nc; c += 32) {
+        for (c = 0; c + 4 * LANES <= nc; c += 4 * LANES) {
             lanes_t s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
             const float *y = b + c;
             for (d = 0; d < nd; d++, y += ldb) {
                 s0 += x[d] * LOAD(y);
-                s1 += x[d] * LOAD(y + 8);
-                s2 += x[d] * LOAD(y + 16);
-                s3 += x[d] * LOAD(y + 24);
+                s1 += x[d] * LOAD(y + LANES);
+                s2 += x[d] * LOAD(y + 2 * LANES);
+                s3 += x[d] * LOAD(y + 3 * LANES);
             }
             STORE(o + c, s0);
-            STORE(o + c + 8, s1);
-            STORE(o + c + 16, s2);
-            STORE(o + c + 24, s3);
+            STORE(o + c + LANES, s1);
+            STORE(o + c + 2 * LANES, s2);
+            STORE(o + c + 3 * LANES, s3);
         }
-        for (; c < nc; c += 8) {
+        for (; c < nc; c += LANES) {
             lanes_t s0 = {0};
             const float *y = b + c;
             for (d = 0; d < nd; d++, y += ldb) s0 += x[d] * LOAD(y);
             STORE(o + c, s0);
         }
     }
-#else
-    for (; k < nk; k++)
-        for (c = 0; c < nc; c++) {
-            float sum = 0.0f;
-            for (d = 0; d < nd; d++) sum += a[(int64_t)k * lda + d] * b[(int64_t)d * ldb + c];
-            out[(int64_t)k * ldo + c] = sum;
-        }
-#endif
 }
 
 /* out[r] = sum_k f[k] a[k][r] b[k][r], whose rows begin at a + places_a[k] and b + places_b[k]; n is
@@ -349,50 +325,21 @@ MULTIVERSION static UNUSED void sum_products(float *out, const float *a, const f
                                              const float *f, int nk, int n)
 {
     int r, k;
-#ifdef LANES
-    for (r = 0; r + 64 <= n; r += 64) {
-        lanes_t s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0}, s4 = {0}, s5 = {0}, s6 = {0}, s7 = {0};
-        for (k = 0; k < nk; k++) {
-            const float *x = a + places_a[k] + r, *y = b + places_b[k] + r;
-            float g = f[k];
-            s0 += g * LOAD(x) * LOAD(y);
-            s1 += g * LOAD(x + 8) * LOAD(y + 8);
-            s2 += g * LOAD(x + 16) * LOAD(y + 16);
-            s3 += g * LOAD(x + 24) * LOAD(y + 24);
-            s4 += g * LOAD(x + 32) * LOAD(y + 32);
-            s5 += g * LOAD(x + 40) * LOAD(y + 40);
-            s6 += g * LOAD(x + 48) * LOAD(y + 48);
-            s7 += g * LOAD(x + 56) * LOAD(y + 56);
-        }
-        STORE(out + r, s0);
-        STORE(out + r + 8, s1);
-        STORE(out + r + 16, s2);
-        STORE(out + r + 24, s3);
-        STORE(out + r + 32, s4);
-        STORE(out + r + 40, s5);
-        STORE(out + r + 48, s6);
-        STORE(out + r + 56, s7);
-    }
-    for (; r < n; r += 32) {
+    for (r = 0; r < n; r += 4 * LANES) {
         lanes_t s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
         for (k = 0; k < nk; k++) {
             const float *x = a + places_a[k] + r, *y = b + places_b[k] + r;
             float g = f[k];
             s0 += g * LOAD(x) * LOAD(y);
-            s1 += g * LOAD(x + 8) * LOAD(y + 8);
-            s2 += g * LOAD(x + 16) * LOAD(y + 16);
-            s3 += g * LOAD(x + 24) * LOAD(y + 24);
+            s1 += g * LOAD(x + LANES) * LOAD(y + LANES);
+            s2 += g * LOAD(x + 2 * LANES) * LOAD(y + 2 * LANES);
+            s3 += g * LOAD(x + 3 * LANES) * LOAD(y + 3 * LANES);
         }
         STORE(out + r, s0);
-        STORE(out + r + 8, s1);
-        STORE(out + r + 16, s2);
-        STORE(out + r + 24, s3);
+        STORE(out + r + LANES, s1);
+        STORE(out + r + 2 * LANES, s2);
+        STORE(out + r + 3 * LANES, s3);
     }
-#else
-    for (r = 0; r < n; r++) out[r] = 0.0f;
-    for (k = 0; k < nk; k++)
-        for (r = 0; r < n; r++) out[r] += f[k] * a[places_a[k] + r] * b[places_b[k] + r];
-#endif
 }
 
 /* Multiply a row of n values of the chart by `scale`. Values below `least` become zero. */
@@ -512,20 +459,14 @@ INLINE void masked_inside_n(float *out, uint64_t parent, uint64_t left, const fl
         const float *row = p + (int64_t)x * nb * nc;
         uint64_t rest = left;
         float sum = 0.0f;
-#ifdef LANES
         lanes_t a = {0};
-#endif
         for (; rest; rest &= rest - 1) {
             int at = lowest_bit(rest) * nc;
             z = 0;
-#ifdef LANES
-            for (; z + 8 <= nc; z += 8) a += LOAD(row + at + z) * LOAD(m + at + z);
-#endif
+            for (; z + LANES <= nc; z += LANES) a += LOAD(row + at + z) * LOAD(m + at + z);
             for (; z < nc; z++) sum += row[at + z] * m[at + z];
         }
-#ifdef LANES
-        if (nc >= 8) sum += SUM(a);
-#endif
+        if (nc >= LANES) sum += SUM(a);
         out[x] += scale * sum;
     }
 }
@@ -592,12 +533,10 @@ INLINE void masked_count_n(float *counts, uint64_t parent, uint64_t left, const 
             int at = lowest_bit(rest) * nc;
             /* In this order nothing overflows: it is a part of the parent's inside score. */
             z = 0;
-#ifdef LANES
-            for (; z + 8 <= nc; z += 8) {
+            for (; z + LANES <= nc; z += LANES) {
                 lanes_t part = LOAD(row + at + z) * LOAD(m + at + z);
                 STORE(out + at + z, LOAD(out + at + z) + s * part);
             }
-#endif
             for (; z < nc; z++) out[at + z] += s * (row[at + z] * m[at + z]);
         }
     }
