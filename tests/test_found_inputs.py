@@ -12,7 +12,6 @@ from spacy_structlearn.matching.patterns import compiled
 from spacy_structlearn.matching.tregex import MOST_ALTERNATIVES, MOST_DEPTH, parsed
 from spacy_structlearn.optimize._dual import epoch
 from spacy_structlearn.roles._arguments import outside
-from spacy_structlearn.sequence.chain._chain import Chain, best_paths
 from spacy_structlearn.sequence.chain._segments import nest
 from spacy_structlearn.sequence.chain.model import ChainModel
 from spacy_structlearn.serialization import pack, unpack
@@ -140,12 +139,6 @@ def test_negative_counts_of_neighbours():
     right = starts, ints(1, 0), ints(1, 1)
     with pytest.raises(ValueError, match="a count is negative"):
         exchange(ints(0, 1), *left, *right, ints(0, 0), classes, counts, 2)
-
-
-def test_no_paths():
-    chain = Chain(np.zeros(2), np.zeros((2, 2)), np.zeros(2))
-    with pytest.raises(ValueError, match="out must have the shape"):
-        best_paths(chain, np.zeros((3, 2)), np.zeros((0, 3), dtype=np.int32), np.zeros(0))
 
 
 # --- stored models --------------------------------------------------------------------------------

@@ -171,22 +171,6 @@ def numpy_viterbi(scores, transitions, initial=0.0, final=0.0):
     return path[::-1], float(best.max())
 
 
-def enumerate_sequences(scores, transitions, initial=None, final=None):
-    """Every sequence of states of a short sentence and its score."""
-    n, n_states = scores.shape
-    initial = np.zeros(n_states) if initial is None else initial
-    final = np.zeros(n_states) if final is None else final
-    sequences = list(product(range(n_states), repeat=n))
-    totals = [
-        initial[ys[0]]
-        + sum(scores[t, y] for t, y in enumerate(ys))
-        + sum(transitions[a, b] for a, b in pairwise(ys))
-        + final[ys[-1]]
-        for ys in sequences
-    ]
-    return np.array(sequences), np.array(totals)
-
-
 def enumerate_labels(model, rows, allowed=None):
     """Every sequence of labels of a short sentence and its score, -inf for the impossible.
 

@@ -90,7 +90,9 @@ def test_labels_chunks_and_probabilities_by_enumeration(lengths, chain, is_force
     np.testing.assert_array_equal(viterbi(model, columns, offsets, forced), best)
     assert best.dtype == np.int32
     n_chunks = 0
-    chunks = {(label, a, b): probability for label, a, b, probability in segments}
+    chunks = {
+        (label, a, b): probability for label, a, b, probability in zip(*segments, strict=True)
+    }
     for s, (ids, totals) in zip(parts, sequences, strict=True):
         i = int(np.searchsorted(offsets, s.start, side="right")) - 1
         assert totals[(ids == best[s]).all(axis=1)][0] == pytest.approx(totals.max())
@@ -114,7 +116,7 @@ def test_labels_chunks_and_probabilities_by_enumeration(lengths, chain, is_force
                 exact[label, a, b], abs=1e-9
             )
             n_chunks += 1
-    assert len(segments) == len(chunks) == n_chunks
+    assert len(segments.labels) == len(chunks) == n_chunks
 
 
 @pytest.mark.parametrize(

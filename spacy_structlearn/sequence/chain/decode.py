@@ -13,9 +13,8 @@ Everywhere `allowed` constrains the labels: integers (n_tokens), the label of ea
 any. Results are the best, and probabilities those, under the constraints.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,9 +27,8 @@ from .model import ChainModel
 Allowed = AnyInts | None
 
 
-@dataclass(frozen=True)
-class Segments:
-    """The chunks of some sentences, in order; iterating gives (label, start, end, probability).
+class Segments(NamedTuple):
+    """The chunks of some sentences, in order.
 
     labels: labels of the chunks ("NP"), without B- and I-.
     starts, ends: int64, first token and the token after the last, as rows of `columns`.
@@ -41,13 +39,6 @@ class Segments:
     starts: Ints
     ends: Ints
     probabilities: Floats
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def __iter__(self) -> Iterator[tuple[str, int, int, float]]:
-        arrays = (self.starts.tolist(), self.ends.tolist(), self.probabilities.tolist())
-        return zip(self.labels, *arrays, strict=True)
 
 
 def viterbi(model: ChainModel, columns: Symbols, offsets: Ints, allowed: Allowed = None) -> Ids:
@@ -176,15 +167,39 @@ def n_best(
         if begin == end:
             continue
         part = scores[begin:end]
-        paths, path_scores = np.full((n, end - begin), -1, dtype=np.int32), np.empty(n)
-        _chain.best_paths(chain, part, paths, path_scores)
-        state_ids[:, begin:end] = paths
+        state_ids[:, begin:end], path_scores = _best_paths(model, part, n)
         bounds = np.array([0, end - begin])
         log_z = _chain.forward_backward(chain, part, bounds, np.empty_like(part))
         _check_possible(log_z)
         # Rounding must not make a probability larger than one.
         log_probabilities[:, i] = np.minimum(path_scores - log_z, 0.0)
     return np.where(state_ids < 0, -1, _labels(model, state_ids)), log_probabilities
+
+
+def _best_paths(model: ChainModel, scores: Floats, k: int) -> tuple[Ids, Floats]:
+    """Return the k best state sequences of one sentence, and their scores; -1 and -inf for none.
+
+    A list of k paths to each state; the r-th path comes from place = state * k + rank before.
+    """
+    n, n_states = scores.shape
+    best = np.full((n_states, k), -np.inf)
+    best[:, 0] = model.initial + scores[0]
+    back = []
+    # All states lead to one more state after the last token.
+    for t, step in enumerate([*[model.transitions] * (n - 1), model.final[:, None]], 1):
+        through = (best[:, :, None] + step[:, None, :]).reshape(n_states * k, -1)
+        back.append(np.argsort(-through, axis=0, kind="stable")[:k])
+        best = np.take_along_axis(through, back[-1], axis=0).T
+        if t < n:
+            best += scores[t][:, None]
+    paths = np.empty((k, n), dtype=np.int32)
+    places = back[-1][:, 0]
+    for t in range(n - 1, -1, -1):
+        paths[:, t] = places // k
+        if t > 0:
+            places = back[t - 1][places % k, places // k]
+    paths[best[0] == -np.inf] = -1
+    return paths, best[0]
 
 
 def state_scores(

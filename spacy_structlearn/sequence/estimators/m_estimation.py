@@ -355,25 +355,24 @@ class Minimization:
         settings = statistics.settings
         c = 1.0 / l2 if l2 else None
         self._statistics = statistics
-        self._max_iterations = settings.max_iterations
         self._objective = MEstimationObjective(statistics.counts, statistics.expectations, c=c)
-        self._optimizer: LBFGS | DualCoordinateDescent
+        self.optimizer: LBFGS | DualCoordinateDescent
         if c is None:
-            self._optimizer = LBFGS(
+            self.optimizer = LBFGS(
                 np.zeros(len(statistics.expectations)),
                 memory=LBFGS_MEMORY,
                 gradient_tolerance=0.0,
                 value_tolerance=settings.tolerance,
             )
         else:
-            self._optimizer = DualCoordinateDescent(
+            self.optimizer = DualCoordinateDescent(
                 *statistics.distinct, c=c, tolerance=settings.tolerance, seed=settings.seed
             )
 
     @property
     def n_iterations(self) -> int:
         """Passes of the dual, or iterations of L-BFGS, so far."""
-        return self._optimizer.n_iterations
+        return self.optimizer.n_iterations
 
     @property
     def value(self) -> float:
@@ -385,13 +384,13 @@ class Minimization:
 
         Without a regulariser, stop as soon as the objective is known to have no lower bound.
         """
-        if isinstance(self._optimizer, LBFGS):
-            if self._objective.is_recession_direction(self._optimizer.x):
+        if isinstance(self.optimizer, LBFGS):
+            if self._objective.is_recession_direction(self.optimizer.x):
                 return False
-            more = self._optimizer.step(self._within_bounds)
+            more = self.optimizer.step(self._within_bounds)
         else:
-            more = self._optimizer.step()
-        return more and self.n_iterations < self._max_iterations
+            more = self.optimizer.step()
+        return more and self.n_iterations < self._statistics.settings.max_iterations
 
     def _within_bounds(self, w: Floats) -> tuple[float, Floats]:
         """Return the objective and its gradient; infinite where a weight is too large.
@@ -410,24 +409,17 @@ class Minimization:
 
     def weights(self) -> Floats:
         """The present weights, float64 (n_parameters)."""
-        if isinstance(self._optimizer, LBFGS):
-            return self._optimizer.x
-        alpha = self._optimizer.alpha
+        if isinstance(self.optimizer, LBFGS):
+            return self.optimizer.x
+        alpha = self.optimizer.alpha
         sums = self._statistics.counts.rmatvec(alpha / len(alpha))
-        return self._optimizer.c * (sums - self._statistics.expectations)
-
-    def to_bytes(self) -> bytes:
-        """The state, without the data."""
-        return self._optimizer.to_bytes()
+        return self.optimizer.c * (sums - self._statistics.expectations)
 
     def resumed(self, state: bytes) -> Minimization:
-        """Return a copy in the state that `to_bytes` gave, else raise StructlearnError."""
+        """Return a copy with the optimizer that is stored, else raise StructlearnError."""
         resumed = copy(self)
-        if isinstance(self._optimizer, LBFGS):
-            resumed._optimizer = LBFGS.from_bytes(state)
-        else:
-            distinct = self._statistics.distinct
-            resumed._optimizer = DualCoordinateDescent.from_bytes(state, *distinct)
+        data = () if isinstance(self.optimizer, LBFGS) else self._statistics.distinct
+        resumed.optimizer = type(self.optimizer).from_bytes(state, *data)
         return resumed
 
 
@@ -469,7 +461,9 @@ class MEstimationTrainer(Trainer[Any]):
 
     def state(self) -> dict[str, Any]:
         minimization = self._minimization
-        return {"search": None if minimization is None else nested(minimization.to_bytes())}
+        return {
+            "search": None if minimization is None else nested(minimization.optimizer.to_bytes())
+        }
 
     def restore(self, state: dict[str, Any]) -> bool | None:
         search = state["search"]

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ...arrays import find_symbols
+from ...arrays import find_symbols, ranges
 from ...errors import StructlearnError
 from ...optimize.lbfgs import dot
 from ..chain.model import ChainModel
@@ -82,10 +82,8 @@ class JointShard(PseudoShard):
         """The features of some rows of the model: the place in `rows`, the number, the column."""
         numbering = self.numbering
         counts = numbering.count_of_row[rows].astype(np.int64)
-        owners = np.repeat(np.arange(len(rows)), counts)
-        within = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
-        features = numbering.first_of_row[rows][owners] + within
-        return owners, features, numbering.column[features]
+        features = ranges(numbering.first_of_row[rows], counts)
+        return np.repeat(np.arange(len(rows)), counts), features, numbering.column[features]
 
 
 class JointPseudoLikelihood(ChainLikelihood):
@@ -148,9 +146,12 @@ class _Emission:
             inside = (here - offset >= begins) & (here - offset < ends)
             met[inside, i] = i * n_columns + marks[here[inside] - offset]
         rows = met.reshape(n_tokens, len(templates) * marks.shape[1])
-        ids, first = _number_rows(rows, n_rows)
-        self.contexts = _indicators(rows[first], n_rows)
-        seen = csr_array((np.ones(n_tokens), (ids, symbols)), shape=(len(first), n_symbols))
+        kinds, ids = np.unique(rows, axis=0, return_inverse=True)
+        ids = ids.reshape(-1)
+        context, place = np.nonzero(kinds >= 0)
+        shape = len(kinds), n_rows
+        self.contexts = csr_array((np.ones(len(place)), (context, kinds[context, place])), shape)
+        seen = csr_array((np.ones(n_tokens), (ids, symbols)), shape=(len(kinds), n_symbols))
         owners, self.features, columns = (
             np.concatenate([np.empty(0, dtype=np.int64), *parts])
             for parts in zip(*(features for _, *features in templates), strict=True)
@@ -158,7 +159,7 @@ class _Emission:
         shifts = np.repeat(np.arange(len(templates)), [len(features[1]) for features in templates])
         self.places = (shifts * n_columns + columns) * n_symbols + owners
         self.gold = (self.contexts.T @ seen).toarray().reshape(-1)[self.places]
-        self.n_tokens = np.bincount(ids, minlength=len(first))
+        self.n_tokens = np.bincount(ids, minlength=len(kinds))
         self.n_rows, self.n_symbols = n_rows, n_symbols
 
     def table(self, theta: Floats) -> Floats:
@@ -182,22 +183,3 @@ class _Emission:
         totals = scores.sum(axis=1)
         scores *= (n_tokens / totals)[:, None]
         return float(n_tokens @ (highest + np.log(totals))), contexts.T @ scores
-
-
-def _number_rows(rows: Ints, n_values: int) -> tuple[Ints, Ints]:
-    """For each row of numbers from -1 to n_values - 1 the number of its kind, and a row of each."""
-    ids = np.zeros(len(rows), dtype=np.int64)
-    first = np.zeros(min(len(rows), 1), dtype=np.int64)
-    for column in rows.T:
-        # A column at a time, so that no number gets too large.
-        _, first, ids = np.unique(
-            ids * (n_values + 1) + column + 1, return_index=True, return_inverse=True
-        )
-    return ids, first
-
-
-def _indicators(rows: Ints, n_columns: int) -> csr_array:
-    """float64 (n, n_columns): one in the columns that are in a row, where they are not negative."""
-    places, _ = np.nonzero(rows >= 0)
-    columns = rows[rows >= 0]
-    return csr_array((np.ones(len(columns)), (places, columns)), shape=(len(rows), n_columns))

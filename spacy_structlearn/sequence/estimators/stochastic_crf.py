@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...arrays import check_offsets
+from ...arrays import check_offsets, cumulative, ranges
 from ...errors import StructlearnError
 from ...learning.training import Trainer, array_digest
 from ..chain.decode import marginals
@@ -52,9 +52,10 @@ class Candidates(NamedTuple):
         first = self.starts[:-1]
         tokens = np.flatnonzero(self.probabilities[first] < certain)
         counts = np.diff(self.starts)[tokens]
-        places = np.repeat(first[tokens], counts) + _within(counts)
-        likely = (self.probabilities[places] >= least) | (_within(counts) == 0)
-        starts = np.concatenate([[0], np.cumsum(likely)])[np.concatenate([[0], np.cumsum(counts)])]
+        places = ranges(first[tokens], counts)
+        likely = self.probabilities[places] >= least
+        likely[cumulative(counts)[:-1]] = True
+        starts = cumulative(likely.astype(np.int64))[cumulative(counts)]
         places = places[likely]
         return tokens, Candidates(starts, self.labels[places], self.probabilities[places])
 
@@ -86,12 +87,6 @@ def _all_labels(posteriors: Floats) -> Candidates:
     probabilities = np.take_along_axis(posteriors, labels, axis=1).astype(np.float32)
     starts = np.arange(n + 1, dtype=np.int64) * n_labels
     return Candidates(starts, labels.reshape(-1), probabilities.reshape(-1))
-
-
-def _within(counts: Ints) -> Ints:
-    """Return 0, 1, ..., n - 1 for each count n, concatenated."""
-    ends = np.cumsum(counts)
-    return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)
 
 
 # --- training -------------------------------------------------------------------------------------

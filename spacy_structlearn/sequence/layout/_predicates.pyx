@@ -36,17 +36,15 @@ cdef class Hasher:
     mask: the bits of keys that are kept.
     """
 
-    cdef readonly object arrays
     cdef const uint64_t[::1] seeds, before, after
     cdef const int32_t[::1] starts, term_columns, term_offsets
     cdef readonly Py_ssize_t n_templates
     cdef Py_ssize_t n_columns
-    cdef readonly uint64_t mask
+    cdef uint64_t mask
 
     def __init__(
         self, seeds, starts, term_columns, term_offsets, before, after, uint64_t mask=2**64 - 1
     ):
-        self.arrays = (seeds, starts, term_columns, term_offsets, before, after)
         self.mask = mask
         self.seeds, self.before, self.after = seeds, before, after
         self.starts, self.term_columns, self.term_offsets = starts, term_columns, term_offsets
@@ -59,9 +57,6 @@ cdef class Hasher:
         check(len(after) == reach, "before and after must be of one length")
         check_ids(self.term_columns, 0, self.n_columns, "a column is negative")
         check_ids(self.term_offsets, -reach, reach + 1, "an offset is out of reach")
-
-    def __reduce__(self):
-        return Hasher, (*self.arrays, self.mask)
 
     cdef int check_columns(
         self, const uint64_t[:, ::1] columns, const int64_t[::1] offsets
@@ -153,11 +148,7 @@ def predicate_scores(
                     PREFETCH(&weights[rows[j], 0])
             for t in range(block, block + n_tokens):
                 j = (t - block) * n_templates
-                if width == 3:
-                    # Three labels (one kind of chunk) is the common case.
-                    _add_rows(&rows[j], n_templates, 3, &weights[0, 0], &out[t, 0])
-                else:
-                    _add_rows(&rows[j], n_templates, width, &weights[0, 0], &out[t, 0])
+                _add_rows(&rows[j], n_templates, width, &weights[0, 0], &out[t, 0])
 
 
 cdef inline void _add_rows(
