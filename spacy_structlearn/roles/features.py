@@ -357,9 +357,9 @@ def _frame(nodes: RoleTrees, sites: ArgumentNodes) -> Coded:
     near = sisters(nodes, sites.predicates)
     near = near.at(np.flatnonzero(nodes.is_one_of(near.nodes, nodes.classes.noun_phrases)))
     starts, labels = nodes.starts.tolist(), nodes.labels.tolist()
-    lower_names = [None if name is None else name.lower() for name in nodes.names]
+    lower_names = [(name or "").lower() for name in nodes.names]
     leaves = nodes.predicates(sites.predicates).tolist()
-    sequences: dict[tuple[str | None, ...], int] = {}
+    sequences: dict[tuple[str, ...], int] = {}
     # Each frame by its sequence of names, what the node takes the place of, and its label.
     frames: dict[tuple[int, int, int, int], int] = {}
     codes: list[int] = []
