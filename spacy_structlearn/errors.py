@@ -434,6 +434,10 @@ MESSAGES = {
     "SL703": "The matcher has no pattern {key!r}. It has: {known}.",
     "SL704": "{path}, text {number}: its trees cannot be read ({problem}). Write the file again "
     "with `structlearn apply`, or remove the key trees, and the text is parsed.",
+    "SL705": "The regular expression {regex!r} may take too long on a text of {length:,} "
+    "characters. Write it with fewer repeats, and none of alternatives or of other repeats.",
+    "SL706": "The pattern with the nodes {nodes!r} has {found:,} matches in one tree; at most "
+    "{most:,} are listed. Give it labels or nearer relations, or only count its matches.",
     # --- SL8xx: warnings ----------------------------------------------------------------------
     "SL801": "{component!r} finds nothing in the Doc {text!r}: it was trained with the tags of the "
     "Penn Treebank, and no word of the Doc has one of them; their tags are {tags}. Put a tagger or "

@@ -5,6 +5,8 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +38,11 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+# Search backtracks: what it does within a second or two, and on texts of which length it must.
+MOST_EFFORT, USUAL_LENGTH = 28, 60
+_PARSER = getattr(re, "_parser", None) or import_module("sre_parse")  # before Python 3.11
+
+
 class Test(NamedTuple):
     """A test of values. kind: IN, NOT_IN, REGEX, or a comparison of numbers."""
 
@@ -47,10 +54,34 @@ class Test(NamedTuple):
         if self.kind in _COMPARISONS:
             return _COMPARISONS[self.kind](np.array([*values]), self.value)
         if self.kind == "REGEX":
+            _check_effort(self.value.pattern, max(map(len, values), default=0))
             return np.array([bool(self.value.search(value)) for value in values], dtype=bool)
         holds = np.full(len(values), self.kind == "NOT_IN")
         holds[[values[value] for value in self.value if value in values]] = self.kind == "IN"
         return holds
+
+
+@cache
+def _check_effort(regex: str, length: int) -> None:
+    """Raise StructlearnError if a search in a text of this length may never end."""
+    if _effort(_PARSER.parse(regex), length) + np.log2(length + 1) > MOST_EFFORT:
+        raise StructlearnError("SL705", regex=regex, length=length)
+
+
+def _effort(regex: Any, length: int) -> float:
+    """Bound the ways to try a parsed regular expression at one place; the logarithm to base 2."""
+    effort = 0.0
+    for kind, value in regex:
+        if str(kind) == "BRANCH":
+            effort += float(np.logaddexp2.reduce([_effort(part, length) for part in value[1]]))
+        elif str(kind).endswith("_REPEAT"):
+            least, most, part = value
+            times = min(most, length)
+            effort += times * _effort(part, length) + np.log2(max(times - least, 0) + 1)
+        else:
+            parts = value if isinstance(value, tuple) else (value,)
+            effort += sum(_effort(p, length) for p in parts if isinstance(p, _PARSER.SubPattern))
+    return effort
 
 
 Attributes = tuple[tuple[str, Test], ...]
@@ -156,10 +187,12 @@ def _test(number: int, name: str, kind: Any, wanted: object) -> Test | None:
             return Test(kind, frozenset(wanted))
     elif kind == "REGEX" and not _is_number(name) and isinstance(wanted, str):
         try:
-            return Test(kind, re.compile(wanted))
+            test = Test(kind, re.compile(wanted))
         except (re.error, RecursionError, OverflowError) as error:
             problem = f"{wanted!r} is not a regular expression ({error})"
             raise _error(number, problem) from None
+        _check_effort(wanted, USUAL_LENGTH)
+        return test
     elif kind in _COMPARISONS and name == LENGTH and isinstance(wanted, int):
         return Test(kind, wanted)
     return None

@@ -16,12 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import cumulative, ranges
+from ..errors import StructlearnError
 from .forest import Forest, Nodes
 from .patterns import LABEL, LENGTH, Attributes, Pattern
 from .relations import parts
 
 MOST = 2**40  # counts are not exact beyond this; sums of them fit into 64 bits
 BLOCK = 2**18  # how many matches are enumerated at a time, if there are not more in one tree
+MOST_MATCHES = 250_000  # of a pattern in one tree
 
 
 class Matches(NamedTuple):
@@ -37,13 +39,20 @@ class Matches(NamedTuple):
 
 
 def matches(forest: Forest, patterns: Sequence[Pattern]) -> Iterator[Matches]:
-    """Iterate over all matches, some at a time. They are sorted by their first node and pattern."""
+    """Iterate over all matches, some at a time. They are sorted by their first node and pattern.
+
+    Raises StructlearnError if one tree has too many.
+    """
     joins = _joins(forest, patterns)
     n_trees = len(forest.firsts) - 1
     number = np.zeros(n_trees)
     for join in joins:
         trees = np.searchsorted(forest.firsts, join.roots.nodes, "right") - 1
-        number += np.bincount(trees, join.roots.counts, n_trees)
+        own = np.bincount(trees, join.roots.counts, n_trees)
+        if (found := int(own.max(initial=0))) > MOST_MATCHES:
+            nodes = " ".join(f"{node.relation} {node.name}" for node in join.pattern.nodes).strip()
+            raise StructlearnError("SL706", nodes=nodes, found=found, most=MOST_MATCHES)
+        number += own
     # Trees are cut into blocks with few matches.
     before = np.append(0, np.cumsum(number))
     tree = 0

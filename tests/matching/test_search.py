@@ -23,6 +23,7 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.matching import search
 from spacy_structlearn.matching.forest import Forest
 from spacy_structlearn.matching.patterns import compiled
+from spacy_structlearn.matching.tregex import parsed
 from spacy_structlearn.pipeline import extensions
 from spacy_structlearn.trees._nodes import build
 from spacy_structlearn.trees.brackets import parse_tree
@@ -193,6 +194,43 @@ def test_blocks(monkeypatch):
     for size in (1, 17, 300):
         monkeypatch.setattr(search, "BLOCK", size)
         assert found() == whole
+
+
+def number_of(text, word):
+    """The number of matches in a tree of one word."""
+    patterns = [compiled(one) for one in parsed(text)]
+    return sum(search.count(forest_of(parse_tree(f"(NP (NN {word}))")), patterns))
+
+
+@pytest.mark.parametrize(
+    ("regex", "length"),
+    [
+        ("^(a+)+$", 60),
+        ("(a|ab|b)*c", 60),
+        ("(-[A-Z]+){2,}", 60),
+        ("a*a*a*a*a*a*b", 60),
+        ("^" + 30 * "a?" + 30 * "a", 60),
+        ("(?=(x+x+)+y)", 60),
+        ("a.*b.*c", 1000),
+    ],
+)
+def test_regular_expressions_that_may_not_end(regex, length):
+    with pytest.raises(StructlearnError, match="SL705") as caught:
+        number_of(f"NN < /{regex}/", "a" * length)
+    assert caught.value.fields["length"] == length
+
+
+@pytest.mark.parametrize("regex", ["^(NN|VB|aaa).?", "(?:aa)+", "^.*aaa.*$", "(-[A-Z]{1,3})?"])
+def test_usual_regular_expressions_are_searched(regex):
+    assert number_of(f"NN < /{regex}/", "a" * 60) == 1
+
+
+def test_too_many_matches():
+    forest = forest_of(parse_tree(f"(X {'(A a) ' * 32})"))
+    patterns = [compiled(one) for text in ("A", "__ .. __ .. __ .. __") for one in parsed(text)]
+    with pytest.raises(StructlearnError, match=r"SL706.*0 \.\. 1 \.\. 2 \.\. 3") as caught:
+        next(search.matches(forest, patterns))
+    assert search.count(forest, patterns) == [32, caught.value.fields["found"]]
 
 
 def test_counts_do_not_overflow():
