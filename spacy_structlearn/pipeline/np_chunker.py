@@ -31,7 +31,7 @@ from ..sequence.chain.decode import decode_with_segments, n_best
 from ..sequence.layout.data import SequenceData
 from ..sequence.layout.encoding import SCHEMES, decode, encode
 from ..sequence.layout.features import UNKNOWN
-from ..trees.chunks import PENN
+from ..trees.chunks import POSSESSIVES
 from . import extensions
 from .doc_arrays import Tokens, check_attributes, check_encoding, read_tokens, template_columns
 from .extensions import set_spans
@@ -228,7 +228,7 @@ def _brackets(docs: Sequence[Doc], tokens: Tokens) -> np.ndarray | None:
     brackets = np.array(bounds).reshape(-1, 2)
     brackets += np.repeat(firsts, [len(group) for group in groups])[:, None]
     # The marker at the end of a phrase begins the next chunk (`trees.chunks`, rule 5).
-    markers = [docs[0].vocab.strings[tag] for tag in PENN.possessives]
+    markers = [docs[0].vocab.strings[tag] for tag in POSSESSIVES]
     tags = np.concatenate([doc.to_array(TAG) for doc in docs])
     last = tags.take(brackets[:, 1] - 1, mode="clip")
     brackets[:, 1] -= np.isin(last, np.array(markers, dtype=np.uint64))

@@ -26,153 +26,123 @@ in the style of the Penn Treebank or of OntoNotes, are:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .labels import labels_of
 from .placed import PlacedNode, placed_nodes
 from .tree import Tree
 
-
-@dataclass(frozen=True)
-class ChunkLabels:
-    """The labels of the rules, by default those of the Penn Treebank.
-
-    noun_phrases: phrases that become chunks.
-    parts: parts of a noun phrase (rule 6).
-    heads: tags and phrases that can be the head (rule 1), in addition to `parts`.
-    modifiers: phrases that can end a noun phrase without a noun (rule 2).
-    clauses: phrases that never belong to a chunk.
-    possessives: tags of possessive markers.
-    separators: tags that never end a chunk, of punctuation and conjunctions.
-    openers: tags that never begin a chunk.
-    hyphens: tags of hyphens that are separate tokens (rule 7).
-    """
-
-    noun_phrases: frozenset[str] = labels_of("NP WHNP")
-    parts: frozenset[str] = labels_of("NML NX")
-    heads: frozenset[str] = labels_of("NN NNS NNP NNPS PRP EX WP WDT CD $ QP NAC")
-    modifiers: frozenset[str] = labels_of("ADJP UCP INTJ X")
-    clauses: frozenset[str] = labels_of("S SBAR SBARQ SINV SQ FRAG RRC PP WHPP")
-    possessives: frozenset[str] = labels_of("POS")
-    separators: frozenset[str] = labels_of(", : . `` '' -LRB- -RRB- SYM NFP CC")
-    openers: frozenset[str] = labels_of("-LRB- NFP")
-    hyphens: frozenset[str] = labels_of("HYPH")
+NOUN_PHRASES = labels_of("NP WHNP")  # phrases that become chunks
+PARTS = labels_of("NML NX")  # parts of a noun phrase (rule 6)
+HEADS = PARTS | labels_of("NN NNS NNP NNPS PRP EX WP WDT CD $ QP NAC")  # rule 1
+MODIFIERS = labels_of("ADJP UCP INTJ X")  # phrases that can end a chunk without a noun (rule 2)
+# What other phrases contain if they do not belong to a chunk as they are.
+BREAKING = NOUN_PHRASES | labels_of("S SBAR SBARQ SINV SQ FRAG RRC PP WHPP")
+POSSESSIVES = labels_of("POS")
+SEPARATORS = labels_of(", : . `` '' -LRB- -RRB- SYM NFP CC POS")  # tags that never end a chunk
+OPENERS = labels_of("-LRB- NFP")  # tags that never begin a chunk
+HYPHENS = labels_of("HYPH")  # tags of hyphens that are separate tokens (rule 7)
 
 
-PENN = ChunkLabels()
-
-
-def base_noun_phrases(tree: Tree, labels: ChunkLabels = PENN) -> list[tuple[int, int]]:
+def base_noun_phrases(tree: Tree) -> list[tuple[int, int]]:
     """Return the base noun phrases of a tree without traces and function tags, left to right.
 
-    Each is (start, end) in tokens, end exclusive. labels: the labels of the treebank. The rules are
-    at the top of this module.
+    Each is (start, end) in tokens, end exclusive. The rules are at the top of this module.
     """
     nodes = placed_nodes(tree)
-    complex_nodes = _complex_nodes(nodes, labels)
+    complex_nodes = _complex_nodes(nodes)
     chunks: list[tuple[int, int]] = []
     # Phrases to search, the leftmost on top: the node, and whether it is in a noun phrase.
     stack = [(nodes[0], False)]
     while stack:
         node, inside = stack.pop()
         if node.word is not None:
-            if node.label in labels.possessives:
+            if node.label in POSSESSIVES:
                 chunks.append((node.start, node.end))
             continue
-        nominal = node.label in labels.noun_phrases or node.label in labels.parts
-        children = _children(node, complex_nodes, labels) if nominal else node.children
+        nominal = node.label in NOUN_PHRASES or node.label in PARTS
+        children = _children(node, complex_nodes) if nominal else node.children
         first = stop = 0
-        if node.label in labels.noun_phrases or (nominal and not inside):
-            stop = _end_of_chunk(children, complex_nodes, labels)
-            first = _begin_of_chunk(children[:stop], complex_nodes, labels)
+        if node.label in NOUN_PHRASES or (nominal and not inside):
+            stop = _end_of_chunk(children, complex_nodes)
+            first = _begin_of_chunk(children[:stop], complex_nodes)
             if first < stop:
                 begin = children[first].start
-                if first and _possessive(children[first - 1], labels):
+                if first and _possessive(children[first - 1]):
                     begin -= 1
                 chunks.append((begin, children[stop - 1].end))
         stack.extend((child, nominal) for child in children[:first] + children[stop:])
     return _without_overlap(chunks)
 
 
-def _complex_nodes(nodes: list[PlacedNode], labels: ChunkLabels) -> set[PlacedNode]:
+def _complex_nodes(nodes: list[PlacedNode]) -> set[PlacedNode]:
     """Return the nodes of a tree that are or contain a noun phrase or clause."""
-    breaking = labels.noun_phrases | labels.clauses
     complex_nodes: set[PlacedNode] = set()
     joined: set[PlacedNode] = set()  # phrases that are one word split at its hyphens
     for node in reversed(nodes):
         children = node.children
         if node.word is not None:
             continue
-        if node.label not in labels.noun_phrases and (
-            any(child.label in labels.hyphens for child in children)
+        if node.label not in NOUN_PHRASES and (
+            any(child.label in HYPHENS for child in children)
             or (len(children) == 1 and children[0] in joined)
         ):
             joined.add(node)
-        elif node.label in breaking or any(child in complex_nodes for child in children):
+        elif node.label in BREAKING or not complex_nodes.isdisjoint(children):
             complex_nodes.add(node)
     return complex_nodes
 
 
-def _children(
-    node: PlacedNode, complex_nodes: set[PlacedNode], labels: ChunkLabels
-) -> list[PlacedNode]:
+def _children(node: PlacedNode, complex_nodes: set[PlacedNode]) -> list[PlacedNode]:
     """Return the children, where complex parts are replaced by their children (rule 6)."""
     children: list[PlacedNode] = []
     stack = list(reversed(node.children))
     while stack:
         child = stack.pop()
-        if child in complex_nodes and child.label in labels.parts:
+        if child in complex_nodes and child.label in PARTS:
             stack.extend(reversed(child.children))
         else:
             children.append(child)
     return children
 
 
-def _end_of_chunk(
-    children: list[PlacedNode], complex_nodes: set[PlacedNode], labels: ChunkLabels
-) -> int:
+def _end_of_chunk(children: list[PlacedNode], complex_nodes: set[PlacedNode]) -> int:
     """Return the number of children up to the head and the words after it; 0 without a head
     (rules 1 to 3).
     """
-    outside = labels.separators | labels.possessives
-    heads = labels.heads | labels.parts
     for i in reversed(range(len(children))):
-        if children[i].label in heads and children[i] not in complex_nodes:
+        if children[i].label in HEADS and children[i] not in complex_nodes:
             stop = i + 1
-            while stop < len(children) and _is_word(children[stop], outside):
+            while stop < len(children) and _is_word(children[stop]):
                 stop += 1
             return stop
-    if all(child not in complex_nodes or _possessive(child, labels) for child in children):
+    if all(child not in complex_nodes or _possessive(child) for child in children):
         for i in reversed(range(len(children))):
             if children[i] in complex_nodes:
                 return 0
-            if _is_word(children[i], outside) or children[i].label in labels.modifiers:
+            if _is_word(children[i]) or children[i].label in MODIFIERS:
                 return i + 1
     return 0
 
 
-def _begin_of_chunk(
-    children: list[PlacedNode], complex_nodes: set[PlacedNode], labels: ChunkLabels
-) -> int:
+def _begin_of_chunk(children: list[PlacedNode], complex_nodes: set[PlacedNode]) -> int:
     """Return the index after the last complex child or after opening brackets (rules 4 and 5)."""
     for i in reversed(range(len(children))):
         if children[i] in complex_nodes:
             return i + 1
     first = 0
-    while first < len(children) and children[first].label in labels.openers:
+    while first < len(children) and children[first].label in OPENERS:
         first += 1
     return first
 
 
-def _is_word(node: PlacedNode, outside: frozenset[str]) -> bool:
-    return node.word is not None and node.label not in outside
+def _is_word(node: PlacedNode) -> bool:
+    return node.word is not None and node.label not in SEPARATORS
 
 
-def _possessive(node: PlacedNode, labels: ChunkLabels) -> bool:
+def _possessive(node: PlacedNode) -> bool:
     """Whether the phrase ends in a possessive marker."""
     while node.children:
         node = node.children[-1]
-    return node.label in labels.possessives
+    return node.label in POSSESSIVES
 
 
 def _without_overlap(chunks: list[tuple[int, int]]) -> list[tuple[int, int]]:

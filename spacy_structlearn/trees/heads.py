@@ -8,18 +8,19 @@ is the leftmost child.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import cumulative
 from ..errors import StructlearnError
-from ..kernels.index import number_keys
 from .tree import Tree
 
 Step = tuple[str, str]
 
 
-def by_priority(direction: str, labels: str) -> list[Step]:
+def _by_priority(direction: str, labels: str) -> list[Step]:
     """Return the rule that looks for each of `labels`, separated by blanks, in order of priority.
 
     Without labels it takes the outermost child.
@@ -59,24 +60,8 @@ class HeadRules:
         """Return the index of the head child of a phrase. Raises StructlearnError for a leaf."""
         if node.word is not None:
             raise StructlearnError("SL111", tag=node.label, word=node.word)
-        children = node.children
-        if len(children) == 1:
-            return 0
-        kept: Sequence[int] = [
-            index
-            for index, child in enumerate(children)
-            if child.word is None or child.label not in self.punctuation
-        ] or range(len(children))
-        labels = [children[index].label for index in kept]
-        ranks, directions = self._ranked.get(node.label, self._default)
-        head, best = 0, len(directions)
-        for position, label in enumerate(labels):
-            rank = ranks.get(label, len(directions) - 1)
-            if rank < best or (rank == best and directions[rank] == "right"):
-                head, best = position, rank
-        if head >= 2 and labels[head - 1] in self.coordinators:
-            head -= 2
-        return kept[head]
+        children = [(child.label, child.word is not None) for child in node.children]
+        return self._head(node.label, children) if len(children) > 1 else 0
 
     def head_children(
         self,
@@ -85,43 +70,42 @@ class HeadRules:
         sizes: NDArray[np.integer],
         children: NDArray[np.integer],
         is_word: NDArray[np.bool_],
-    ) -> NDArray[np.int64]:
-        """Return the index of the head child of each of many phrases, int64 (n).
+    ) -> list[int]:
+        """Return the index of the head child of each of n phrases.
 
         names: the labels. labels (n): of the phrases, as numbers in `names`. sizes (n): how many
-            children each has, at least one. children (m): the labels of all children, one phrase
-            after another. is_word (m): whether a child is a tag with its word.
+            children each has. children (m): the labels of all children, one phrase after another.
+            is_word (m): whether a child is a tag with its word.
         """
-        n, phrases = len(labels), np.repeat(np.arange(len(labels)), sizes)
-        if not n:
-            return np.zeros(0, dtype=np.int64)
-        firsts, own = number_keys(children.astype(np.uint64))
-        below = [names[child] for child in children[firsts].tolist()]
-        light = is_word & np.array([name in self.punctuation for name in below])[own]
-        has_others = np.zeros(n, dtype=bool)
-        has_others[phrases[~light]] = True
-        kept = np.flatnonzero(~light | ~has_others[phrases])
-        own, phrases = own[kept], phrases[kept]
-        keys = labels[phrases].astype(np.int64) * len(below) + own
-        firsts, pairs = number_keys(keys.astype(np.uint64))
-        named = zip(labels[phrases[firsts]].tolist(), own[firsts].tolist(), strict=True)
-        steps, last = np.array([self.rank(names[label], below[child]) for label, child in named]).T
-        place = np.arange(len(kept))
-        order = steps[pairs] * len(kept) + np.where(last[pairs], len(kept) - 1 - place, place)
-        begins = np.flatnonzero(np.diff(phrases, prepend=-1))
-        best = np.minimum.reduceat(order, begins)
-        heads = np.flatnonzero(order == np.repeat(best, np.diff(begins, append=len(kept))))
-        coordinated = np.array([name in self.coordinators for name in below])[own[heads - 1]]
-        heads -= np.where(coordinated & (heads - begins >= 2), 2, 0)
-        return kept[heads] - (np.cumsum(sizes) - sizes)
+        phrases = np.insert(2 * children + is_word, cumulative(sizes)[:-1], labels).astype(np.int32)
+        text, known = phrases.tobytes(), dict[bytes, int]()  # equal phrases have equal bytes
+        heads: list[int] = []
+        for begin, end in pairwise((phrases.itemsize * cumulative(sizes + 1)).tolist()):
+            phrase = text[begin:end]
+            if (head := known.get(phrase)) is None:
+                label, *below = np.frombuffer(phrase, np.int32).tolist()
+                parts = [(names[child // 2], child % 2 == 1) for child in below]
+                head = known[phrase] = self._head(names[label], parts)
+            heads.append(head)
+        return heads
 
-    def rank(self, label: str, child: str) -> tuple[int, bool]:
-        """Return the step in which a child with this label can be the head of a phrase, from 0,
-        and whether the last such child is chosen, not the first.
-        """
+    def _head(self, label: str, children: Sequence[tuple[str, bool]]) -> int:
+        """Return the index of the head among the children, (label, whether it is a word)."""
+        kept: Sequence[int] = [
+            index
+            for index, (name, is_word) in enumerate(children)
+            if not is_word or name not in self.punctuation
+        ] or range(len(children))
+        labels = [children[index][0] for index in kept]
         ranks, directions = self._ranked.get(label, self._default)
-        step = ranks.get(child, len(directions) - 1)
-        return step, directions[step] == "right"
+        head, best = 0, len(directions)
+        for position, name in enumerate(labels):
+            rank = ranks.get(name, len(directions) - 1)
+            if rank < best or (rank == best and directions[rank] == "right"):
+                head, best = position, rank
+        if head >= 2 and labels[head - 1] in self.coordinators:
+            head -= 2
+        return kept[head]
 
 
 def _ranked(label: str | None, steps: Iterable[Step]) -> tuple[dict[str, int], list[str]]:
@@ -151,35 +135,35 @@ _NOUN_PHRASE: list[Step] = [
 ]
 
 _COLLINS: dict[str, list[Step]] = {
-    "ADJP": by_priority(
+    "ADJP": _by_priority(
         "left", "NNS QP NN $ ADVP JJ VBN VBG ADJP JJR NP JJS DT FW RBR RBS SBAR RB"
     ),
-    "ADVP": by_priority("right", "RB RBR RBS FW ADVP TO CD JJR JJ IN NP JJS NN"),
-    "CONJP": by_priority("right", "CC RB IN"),
-    "FRAG": by_priority("right", ""),
-    "INTJ": by_priority("left", ""),
-    "LST": by_priority("right", "LS :"),
-    "NAC": by_priority("left", "NN NNS NNP NNPS NP NAC EX $ CD QP PRP VBG JJ JJS JJR ADJP FW"),
+    "ADVP": _by_priority("right", "RB RBR RBS FW ADVP TO CD JJR JJ IN NP JJS NN"),
+    "CONJP": _by_priority("right", "CC RB IN"),
+    "FRAG": _by_priority("right", ""),
+    "INTJ": _by_priority("left", ""),
+    "LST": _by_priority("right", "LS :"),
+    "NAC": _by_priority("left", "NN NNS NNP NNPS NP NAC EX $ CD QP PRP VBG JJ JJS JJR ADJP FW"),
     "NML": _NOUN_PHRASE,
     "NP": _NOUN_PHRASE,
-    "NX": by_priority("left", ""),
-    "PP": by_priority("right", "IN TO VBG VBN RP FW"),
-    "PRN": by_priority("left", ""),
-    "PRT": by_priority("right", "RP"),
-    "QP": by_priority("left", "$ IN NNS NN JJ RB DT CD NCD QP JJR JJS"),
-    "RRC": by_priority("right", "VP NP ADVP ADJP PP"),
-    "S": by_priority("left", "TO IN VP S SBAR ADJP UCP NP"),
-    "SBAR": by_priority("left", "WHNP WHPP WHADVP WHADJP IN DT S SQ SINV SBAR FRAG"),
-    "SBARQ": by_priority("left", "SQ S SINV SBARQ FRAG"),
-    "SINV": by_priority("left", "VBZ VBD VBP VB MD VP S SINV ADJP NP"),
-    "SQ": by_priority("left", "VBZ VBD VBP VB MD VP SQ"),
-    "UCP": by_priority("right", ""),
-    "VP": by_priority("left", "TO VBD VBN MD VBZ VB VBG VBP AUX AUXG VP ADJP NN NNS NP"),
-    "WHADJP": by_priority("left", "CC WRB JJ ADJP"),
-    "WHADVP": by_priority("right", "CC WRB"),
-    "WHNP": by_priority("left", "WDT WP WP$ WHADJP WHPP WHNP"),
-    "WHPP": by_priority("right", "IN TO FW"),
-    "X": by_priority("right", ""),
+    "NX": _by_priority("left", ""),
+    "PP": _by_priority("right", "IN TO VBG VBN RP FW"),
+    "PRN": _by_priority("left", ""),
+    "PRT": _by_priority("right", "RP"),
+    "QP": _by_priority("left", "$ IN NNS NN JJ RB DT CD NCD QP JJR JJS"),
+    "RRC": _by_priority("right", "VP NP ADVP ADJP PP"),
+    "S": _by_priority("left", "TO IN VP S SBAR ADJP UCP NP"),
+    "SBAR": _by_priority("left", "WHNP WHPP WHADVP WHADJP IN DT S SQ SINV SBAR FRAG"),
+    "SBARQ": _by_priority("left", "SQ S SINV SBARQ FRAG"),
+    "SINV": _by_priority("left", "VBZ VBD VBP VB MD VP S SINV ADJP NP"),
+    "SQ": _by_priority("left", "VBZ VBD VBP VB MD VP SQ"),
+    "UCP": _by_priority("right", ""),
+    "VP": _by_priority("left", "TO VBD VBN MD VBZ VB VBG VBP AUX AUXG VP ADJP NN NNS NP"),
+    "WHADJP": _by_priority("left", "CC WRB JJ ADJP"),
+    "WHADVP": _by_priority("right", "CC WRB"),
+    "WHNP": _by_priority("left", "WDT WP WP$ WHADJP WHPP WHNP"),
+    "WHPP": _by_priority("right", "IN TO FW"),
+    "X": _by_priority("right", ""),
 }
 
 COLLINS = HeadRules(

@@ -1,12 +1,10 @@
-from dataclasses import replace
-
 import pytest
 from case_tables import cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_structlearn.trees.brackets import parse_tree
-from spacy_structlearn.trees.chunks import PENN, base_noun_phrases
+from spacy_structlearn.trees.chunks import base_noun_phrases
 from spacy_structlearn.trees.tree import Tree
 
 
@@ -103,18 +101,6 @@ def test_spans():
         "(S (NP (NP (NNP Ada) (POS 's)) (NN aunt)) (VP (VBZ sings) (NP (JJ old) (NNS songs))))"
     )
     assert base_noun_phrases(tree) == [(0, 1), (1, 3), (4, 6)]
-
-
-def test_other_labels():
-    tree = parse_tree("(S (GN (D le) (N chat) (A noir)) (V dort) (GP (P sur) (GN (D un) (N lit))))")
-    french = replace(
-        PENN,
-        noun_phrases=frozenset({"GN"}),
-        heads=frozenset({"N"}),
-        clauses=frozenset({"GP", "S"}),
-    )
-    assert base_noun_phrases(tree, french) == [(0, 3), (5, 7)]
-    assert base_noun_phrases(tree) == []
 
 
 LABELS = ["S", "NP", "WHNP", "NML", "ADJP", "PP", "VP", "QP"]
