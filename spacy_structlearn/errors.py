@@ -243,7 +243,6 @@ MESSAGES = {
     "step, and make each step 'left' or 'right'.",
     "SL113": "Expected one probability for each of {brackets} brackets, in the order of "
     "tree.spans(); got {found}.",
-    "SL114": "Cannot draw trees for the LaTeX package {package!r}. Choose one of: {packages}.",
     "SL117": "This frame does not fit on {n} words: {problem}. Count words from 0, with "
     "exclusive ends; arguments in columns must not overlap.",
     "SL120": "The attachment of the tokens {start} to {end} is {label!r}. Set it to 'V', for the "

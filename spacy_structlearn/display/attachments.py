@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..attachment.sites import NOUN, VERB
-from .html import Html, LabelledSpan, ShownSentence, by_layer, fragment, spans_html
+from .html import Html, LabelledSpan, ShownSentence, layer_html, spans_html
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
@@ -18,16 +18,10 @@ COLORS: Mapping[str, str] = {VERB: "#E69F00", NOUN: "#56B4E9"}
 
 
 def attachments_html(doclike: Doc | Span) -> Html:
-    """Draw the attachments of a Doc, or of the sentences that a Span touches, one per paragraph.
-
-    Returns "" if there are none. Raises StructlearnError if no attacher has run, if
-    `doc._.pp_attachments` is not registered, and for other objects than Docs and Spans.
+    """Draw the attachments of a Doc, or of the sentences that a Span touches; see
+    `html.layer_html`.
     """
-    pairs = by_layer(doclike, "pp_attachments", required=True)
-    lines = (
-        attachment_line(own, site) for own, layers in pairs for site in layers["pp_attachments"]
-    )
-    return fragment(doclike.doc, lines)
+    return layer_html(doclike, "pp_attachments", attachment_line)
 
 
 def attachment_line(sentence: ShownSentence, site: Any) -> str:

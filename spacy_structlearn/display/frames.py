@@ -12,16 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..errors import StructlearnError
 from ..roles.propositions import PREDICATE, PlainFrame, base_label
-from .html import (
-    GRAY,
-    Html,
-    LabelledSpan,
-    ShownSentence,
-    by_layer,
-    enclosed,
-    fragment,
-    spans_html,
-)
+from .html import GRAY, Html, LabelledSpan, ShownSentence, enclosed, layer_html, spans_html
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
@@ -30,15 +21,8 @@ Argument: TypeAlias = tuple[str, int, int]
 """Label, start and end in words."""
 
 COLORS: Mapping[str, str] = {
-    "V": "#D55E00",
-    "ARG0": "#56B4E9",
-    "ARG1": "#009E73",
-    "ARG2": "#E69F00",
-    "ARG3": "#CC79A7",
-    "ARG4": "#B39DDB",
-    "ARG5": "#A1887F",
-    "ARGA": "#4DB6AC",
-    "ARGM": "#AAAAAA",
+    **{"V": "#D55E00", "ARG0": "#56B4E9", "ARG1": "#009E73", "ARG2": "#E69F00", "ARG3": "#CC79A7"},
+    **{"ARG4": "#B39DDB", "ARG5": "#A1887F", "ARGA": "#4DB6AC", "ARGM": "#AAAAAA"},
 }
 """Colours by label; "ARGM" is for all modifiers. The first five are from Okabe & Ito (2008), for
 readers with colour blindness. Black text is legible on each of them.
@@ -58,14 +42,12 @@ def frame_text(
     This is the notation of Carreras & Marquez (2005), "Introduction to the CoNLL-2005 shared task".
     Arguments may be nested.
 
-    words: n strings.
-    predicate: index of the predicate.
-    roleset: shown before the predicate, if known.
-    arguments: in any order.
-    Raises StructlearnError for a predicate or argument outside the words.
+    words: n strings. predicate: its index. roleset: shown before it, if known. arguments: in any
+    order.
     """
     # If an argument begins with the predicate, the predicate opens last.
-    spans = sorted(_spans(len(words), predicate, arguments), key=lambda s: (s[1], -s[2]))
+    spans = [*arguments, (PREDICATE, predicate, predicate + 1)]
+    spans.sort(key=lambda span: (span[1], -span[2]))
     sense = f"{roleset} " if roleset else ""
     texts = [
         (start, end, f"[{label} {sense if (label, start) == (PREDICATE, predicate) else ''}")
@@ -78,14 +60,14 @@ def frame_columns(n: int, frames: Iterable[PlainFrame]) -> list[list[str]]:
     """Format the frames of a sentence of n words as columns of a PropBank file.
 
     Returns n rows, each with the roleset of the word, or "-", and a cell for each frame: `(ARG0*`,
-    `*`, `*)`, `(V*)`. Raises StructlearnError for predicates and arguments outside the words, and
-    for arguments that overlap.
+    `*`, `*)`, `(V*)`. Raises StructlearnError for arguments that overlap.
     """
     rows = [["-"] for _ in range(n)]
     for predicate, roleset, arguments in frames:
         cells = ["*"] * n
         free = 0
-        for label, start, end in sorted(_spans(n, predicate, arguments), key=lambda span: span[1]):
+        spans = [*arguments, (PREDICATE, predicate, predicate + 1)]
+        for label, start, end in sorted(spans, key=lambda span: span[1]):
             if start < free:
                 problem = f"{label} begins inside of another argument, at word {start}"
                 raise StructlearnError("SL117", n=n, problem=problem)
@@ -100,17 +82,11 @@ def frame_columns(n: int, frames: Iterable[PlainFrame]) -> list[list[str]]:
 
 
 def frames_html(doclike: Doc | Span) -> Html:
-    """Draw the frames of a Doc, or of the sentences that a Span touches, one paragraph each.
+    """Draw the frames of a Doc, or of the sentences that a Span touches; see `html.layer_html`.
 
-    Each frame is drawn over its sentence, but only over the words around it if the sentence is very
-    long. Returns "" if there are none. Raises StructlearnError if no labeler has run, if
-    `doc._.frames` is not registered, and for other objects than Docs and Spans.
+    Each frame is drawn over its sentence, or over the words around it if that is very long.
     """
-    pairs = by_layer(doclike, "frames", required=True)
-    lines = (
-        frame_line(sentence, frame) for sentence, layers in pairs for frame in layers["frames"]
-    )
-    return fragment(doclike.doc, lines)
+    return layer_html(doclike, "frames", frame_line)
 
 
 def frame_line(sentence: ShownSentence, frame: Any) -> str:
@@ -157,16 +133,6 @@ def plain_frame(frame: Any, positions: Sequence[int]) -> PlainFrame:
         if start < end:
             arguments.append((argument.label, start, end))
     return predicate, frame.roleset, arguments
-
-
-def _spans(n: int, predicate: int, arguments: Iterable[Argument]) -> list[Argument]:
-    """Append the predicate to the arguments, and check that all lie within n words."""
-    spans = [*arguments, (PREDICATE, predicate, predicate + 1)]
-    for label, start, end in spans:
-        if not 0 <= start < end <= n:
-            problem = f"{label} goes from word {start} to {end}"
-            raise StructlearnError("SL117", n=n, problem=problem)
-    return spans
 
 
 def _color(label: str) -> str:

@@ -224,6 +224,18 @@ def fragment(doc: Doc, lines: Iterable[str]) -> Html:
     )
 
 
+def layer_html(doclike: Doc | Span, name: str, line: Callable[[ShownSentence, Any], str]) -> Html:
+    """Draw a layer of a Doc, or of the sentences that a Span touches, one item per paragraph.
+
+    Returns "" if there are none. Raises StructlearnError if the component of the layer has not run,
+    if its extension is not registered, and for other objects than Docs and Spans.
+    """
+    pairs = by_layer(doclike, name, required=True)
+    return fragment(
+        doclike.doc, (line(own, item) for own, layers in pairs for item in layers[name])
+    )
+
+
 def spans_html(
     words: Sequence[str], spans: Iterable[LabelledSpan], tags: Sequence[str] | None = None
 ) -> str:
@@ -312,28 +324,3 @@ def printable(text: str) -> str:
         else character
         for character in text
     )
-
-
-def svg_document(name: str, width: int, height: int, *parts: str) -> Svg:
-    """Make a standalone `<svg>` element.
-
-    name: the accessible name.
-    width, height: in pixels.
-    parts: the elements.
-    """
-    shown = escaped(name)
-    return Svg(
-        '<svg xmlns="http://www.w3.org/2000/svg" role="img" '
-        f'aria-label="{shown}" width="{width}" height="{height}" viewBox="0 0 {width} {height}">\n'
-        f"<title>{shown}</title>\n" + "".join(f"{part}\n" for part in parts) + "</svg>\n"
-    )
-
-
-def svg_group(attributes: str, elements: Iterable[str]) -> str:
-    """Make a `<g>` element with one element per line."""
-    return "\n".join((f"<g {attributes}>", *elements, "</g>"))
-
-
-def svg_text(x: float, y: float, text: str, attributes: str = "") -> str:
-    """Make a `<text>` element."""
-    return f'<text x="{x:.10g}" y="{y:.10g}"{attributes}>{escaped(text)}</text>'

@@ -103,7 +103,6 @@ def page(
     docs: Doc | Span | Iterable[Doc | Span],
     *,
     title: str = "Sentences and their structure",
-    lang: str | None = None,
 ) -> Page:
     """Draw all predictions of the components of this package on an HTML page.
 
@@ -112,7 +111,6 @@ def page(
     docs: a Doc or Span, or several of them, such as `nlp.pipe(texts)`. A Span stands for the
         sentences that it touches.
     title: the title and heading.
-    lang: the language of the texts for HTML, such as "de". None: that of each Doc.
     Raises StructlearnError if the extensions of a layer are not registered, and for other objects
     than Docs and Spans.
     """
@@ -127,7 +125,7 @@ def page(
     open_sentences = OPEN_SENTENCES
     sections = []
     for number, item in enumerate(drawn, 1):
-        sections.append("".join(_document(item, number, len(drawn) == 1, open_sentences, lang)))
+        sections.append("".join(_document(item, number, len(drawn) == 1, open_sentences)))
         open_sentences -= len(item[1])
     return Page(f"""\
 <!DOCTYPE html>
@@ -190,9 +188,7 @@ def _navigation(drawn: list[_Drawn]) -> str:
     )
 
 
-def _document(
-    item: _Drawn, number: int, alone: bool, open_sentences: int, lang: str | None
-) -> Iterator[str]:
+def _document(item: _Drawn, number: int, alone: bool, open_sentences: int) -> Iterator[str]:
     doc, shown = item
     # A single document has no heading, so all other headings are one level higher.
     level = 2 if alone else 3
@@ -201,8 +197,7 @@ def _document(
         yield f"<h2>Document {number}</h2>\n"
     if not shown:
         yield "<p>This document is empty.</p>\n"
-    attributes = f'lang="{escaped(doc.lang_ if lang is None else lang)}" '
-    attributes += f'dir="{html.direction(doc)}"'
+    attributes = f'lang="{escaped(doc.lang_)}" dir="{html.direction(doc)}"'
     for index, (sentence, layers) in enumerate(shown):
         state = " open" if index < open_sentences else ""
         text = escaped(sentence.text())

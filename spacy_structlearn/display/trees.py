@@ -10,38 +10,31 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import NamedTuple
 
 from ..errors import StructlearnError
 from ..trees.tree import Tree
-from .html import Svg, escaped, printable, svg_document, svg_group, svg_text
+from .html import Svg, escaped, printable
 
-# The characters of the upright text in ASCII.
-_ASCII = str.maketrans("─│┌┐┬┴┼", "-|+++++")
+FONT_SIZE = 14  # of drawings, in pixels
+_SMALL = 0.7 * FONT_SIZE
 
 
-def tree_text(tree: Tree, *, width: int | None = 80, ascii: bool = False) -> str:
+def tree_text(tree: Tree, *, width: int | None = 80) -> str:
     """Draw a tree as text: upright, or indented if that is wider than `width` columns.
 
     width: None for upright trees of any width.
-    ascii: whether to draw lines with -, | and +. Labels and words are never changed.
     """
     layout = _lay_out(tree, columns, gap=1)
-    if width is None or layout.widths[0] <= width:
-        return _upright(layout, ascii)
-    return indented_text(tree, ascii=ascii)
+    return _upright(layout) if width is None or layout.widths[0] <= width else indented_text(tree)
 
 
-def indented_text(
-    tree: Tree, *, ascii: bool = False, probabilities: Sequence[float | None] | None = None
-) -> str:
+def indented_text(tree: Tree, *, probabilities: Sequence[float | None] | None = None) -> str:
     """Draw a tree as text with one node per line, below its parent.
 
     probabilities: shown after the labels, see `tree_svg`.
     """
     figures = iter(_figures(tree, probabilities))
-    fork, corner, passing = ("+- ", "+- ", "|  ") if ascii else ("├─ ", "└─ ", "│  ")
     lines: list[str] = []
     stack = [(tree, "", "")]  # node, prefix of its line, prefix of its children
     while stack:
@@ -50,8 +43,8 @@ def indented_text(
         lines.append((before + printable(name)).rstrip())
         if node.children:
             *others, last = node.children
-            stack.append((last, below + corner, below + "   "))
-            stack.extend((child, below + fork, below + passing) for child in reversed(others))
+            stack.append((last, f"{below}└─ ", f"{below}   "))
+            stack.extend((child, f"{below}├─ ", f"{below}│  ") for child in reversed(others))
     return "\n".join(lines)
 
 
@@ -59,48 +52,46 @@ def tree_svg(
     tree: Tree,
     *,
     probabilities: Sequence[float | None] | None = None,
-    title: str | None = None,
-    font_size: int = 14,
     right_to_left: bool = False,
 ) -> Svg:
     """Draw a tree as a standalone `<svg>` element in the colour of the text around it.
 
     Widths of text are estimated generously for common sans-serif fonts, so labels do not overlap.
+    The words are the accessible name.
 
     probabilities: the probability of each bracket, or None, in the order of `tree.spans()`. They
         are shown below the labels, and with more digits as tooltips.
-    title: the accessible name. None: the words.
-    font_size: in pixels.
     right_to_left: whether the first word is on the right.
     Raises StructlearnError for another number of probabilities than brackets.
     """
     figures = _figures(tree, probabilities)
     numbers = figures if probabilities is None else probabilities
     brackets = zip(tree.spans(), figures, numbers, strict=True)
-    small = 0.7 * font_size
-    least = max((pixels(figure, small) for figure in figures), default=1)
-    layout = _lay_out(tree, partial(pixels, font_size=font_size), gap=font_size, least=least)
+    least = max((pixels(figure, _SMALL) for figure in figures), default=1)
+    layout = _lay_out(tree, pixels, gap=FONT_SIZE, least=least)
     if right_to_left:  # mirrored
         right = layout.widths[0]
         lefts = [right - left - w for left, w in zip(layout.lefts, layout.widths, strict=True)]
         anchors = [right - 1 - anchor for anchor in layout.anchors]
         layout = layout._replace(lefts=lefts, anchors=anchors)
     # Below the baseline of a label: its descenders and, if there is one, its probability.
-    drop = round(font_size * (1.1 if any(figures) else 0.35))
-    level_height = round(font_size * 2.0) + drop
-    margin = font_size
-    top = layout.levels[0]
+    drop = round(FONT_SIZE * (1.1 if any(figures) else 0.35))
+    level_height, top = 2 * FONT_SIZE + drop, layout.levels[0]
 
     def baseline(level: int) -> int:
-        return margin + font_size + (top - level) * level_height
+        return 2 * FONT_SIZE + (top - level) * level_height
 
-    def centred(i: int, y: float, text: str, size: float = font_size, attributes: str = "") -> str:
+    def centred(i: int, y: float, text: str, size: float = FONT_SIZE, attributes: str = "") -> str:
         width = pixels(text, size)
-        return svg_text(margin + layout.start(i, width) + width / 2, y, text, attributes)
+        x = FONT_SIZE + layout.start(i, width) + width / 2
+        return f'<text x="{x:.10g}" y="{y:.10g}"{attributes}>{escaped(text)}</text>'
 
-    word_line = baseline(1) + round(1.4 * font_size)
-    lines: list[str] = []
-    texts: list[str] = []
+    word_line = baseline(1) + round(1.4 * FONT_SIZE)
+    lines = ['<g fill="none" stroke="currentColor" stroke-opacity="0.5">']
+    texts = [
+        f'<g fill="currentColor" font-family="sans-serif" font-size="{FONT_SIZE}" '
+        'text-anchor="middle">'
+    ]
     for i, node in enumerate(layout.nodes):
         text = printable(node.label)
         level = layout.levels[i]
@@ -111,28 +102,24 @@ def tree_svg(
             continue
         # The bar is above the labels of the next level. From there the lines go down inside the
         # blocks of the children, where there are no other labels.
-        bar = baseline(level - 1) - round(1.3 * font_size)
+        bar = baseline(level - 1) - round(1.3 * FONT_SIZE)
         ends = [
-            (margin + layout.anchors[child], baseline(layout.levels[child]) - font_size)
+            (FONT_SIZE + layout.anchors[child], baseline(layout.levels[child]) - FONT_SIZE)
             for child in layout.children[i]
         ]
-        lines.append(_svg_bracket(margin + layout.anchors[i], y + drop, bar, ends))
+        lines.append(_svg_bracket(FONT_SIZE + layout.anchors[i], y + drop, bar, ends))
         (_, begin, stop), figure, probability = next(brackets)
         if figure:
             tip = f"{text} [{begin}:{stop}] {probability:.4f}"
-            figure = centred(i, y + 0.85 * font_size, figure, small, f' font-size="{small:g}"')
+            figure = centred(i, y + 0.85 * FONT_SIZE, figure, _SMALL, f' font-size="{_SMALL:g}"')
             label = f"<g><title>{escaped(tip)}</title>{label}{figure}</g>"
         texts.append(label)
-    return svg_document(
-        " ".join(tree.words()) if title is None else title,
-        layout.widths[0] + 2 * margin,
-        word_line + margin,
-        svg_group('fill="none" stroke="currentColor" stroke-opacity="0.5"', lines),
-        svg_group(
-            f'fill="currentColor" font-family="sans-serif" font-size="{font_size}" '
-            'text-anchor="middle"',
-            texts,
-        ),
+    name, groups = escaped(" ".join(tree.words())), "\n".join([*lines, "</g>", *texts, "</g>"])
+    width, height = layout.widths[0] + 2 * FONT_SIZE, word_line + FONT_SIZE
+    return Svg(
+        '<svg xmlns="http://www.w3.org/2000/svg" role="img" '
+        f'aria-label="{name}" width="{width}" height="{height}" viewBox="0 0 {width} {height}">\n'
+        f"<title>{name}</title>\n{groups}\n</svg>\n"
     )
 
 
@@ -146,48 +133,29 @@ def _figures(tree: Tree, probabilities: Sequence[float | None] | None) -> list[s
     return ["" if p is None else f"{p:.2f}" for p in probabilities]
 
 
-def tree_latex(tree: Tree, package: str = "forest") -> str:
-    r"""Draw a tree as LaTeX.
-
-    package: "forest" (\usepackage{forest}), with all words in one line, or "qtree", which allows up
-        to five children per node and twenty levels.
-    Raises StructlearnError for another package.
-    """
-    if package not in _LATEX:
-        packages = ", ".join(sorted(_LATEX))
-        raise StructlearnError("SL114", package=package, packages=packages)
-    before, after, phrase, leaf, close = _LATEX[package]
-    lines: list[str] = []
+def tree_latex(tree: Tree) -> str:
+    """Draw a tree for the LaTeX package `forest`, with all words in one line."""
+    lines = [r"\begin{forest}", "  where n children=0{tier=word}{}"]
     stack: list[tuple[Tree | None, int]] = [(tree, 1)]
     while stack:
         node, depth = stack.pop()
         if node is None:
-            lines[-1] += close
+            lines[-1] += "]"
             continue
         # Deeper indentation would make the length of deep trees quadratic.
         indent = "  " * min(depth, 40)
-        label = _latex_escape(node.label)
+        # Braces protect brackets, commas, equals signs and blanks, which are special here.
+        label, word = (
+            printable(t).translate(_LATEX_SPECIAL) for t in (node.label, node.word or "")
+        )
         if node.word is not None:
-            lines.append(indent + leaf % (label, _latex_escape(node.word)))
+            lines.append(f"{indent}[{{{label}}} [{{{word}}}]]")
         else:
-            lines.append(indent + phrase % label)
+            lines.append(f"{indent}[{{{label}}}")
             stack.append((None, depth))
             stack.extend((child, depth + 1) for child in reversed(node.children))
-    return "\n".join([*before, *lines, *after])
+    return "\n".join([*lines, r"\end{forest}"])
 
-
-# Lines before, lines after, a phrase, a leaf, the end of a phrase. Braces protect brackets, commas,
-# equals signs and blanks, which are special in these notations.
-_LATEX = {
-    "forest": (
-        [r"\begin{forest}", "  where n children=0{tier=word}{}"],
-        [r"\end{forest}"],
-        "[{%s}",
-        "[{%s} [{%s}]]",
-        "]",
-    ),
-    "qtree": ([r"\Tree"], [], "[.{%s}", "[.{%s} {%s} ]", " ]"),
-}
 
 _LATEX_SPECIAL = str.maketrans(
     {
@@ -200,10 +168,6 @@ _LATEX_SPECIAL = str.maketrans(
         **{character: "\\" + character for character in "{}$&#_%"},
     }
 )
-
-
-def _latex_escape(text: str) -> str:
-    return printable(text).translate(_LATEX_SPECIAL)
 
 
 class _TreeLayout(NamedTuple):
@@ -269,7 +233,7 @@ def _lay_out(tree: Tree, measure: Callable[[str], int], gap: int, least: int = 1
     return _TreeLayout(nodes, children, levels, lefts, widths, anchors)
 
 
-def _upright(layout: _TreeLayout, ascii: bool) -> str:
+def _upright(layout: _TreeLayout) -> str:
     """Draw the upright text: a row of labels and a row of lines per level, then tags and words."""
     top = layout.levels[0]
     rows: list[list[tuple[int, str]]] = [[] for _ in range(2 * top)]  # (column, text) pieces
@@ -282,11 +246,10 @@ def _upright(layout: _TreeLayout, ascii: bool) -> str:
             rows[row + 1].append((layout.start(i, columns(word)), word))
             continue
         anchors = [layout.anchors[child] for child in layout.children[i]]
-        joints = _joints(layout.anchors[i], anchors)
-        rows[row + 1].append((anchors[0], joints.translate(_ASCII) if ascii else joints))
+        rows[row + 1].append((anchors[0], _joints(layout.anchors[i], anchors)))
         for child, anchor in zip(layout.children[i], anchors, strict=True):
             for passed in range(row + 2, 2 * (top - layout.levels[child])):
-                rows[passed].append((anchor, "|" if ascii else "│"))
+                rows[passed].append((anchor, "│"))
     return "\n".join(map(_row, rows))
 
 
@@ -329,7 +292,7 @@ def columns(text: str) -> int:
     )
 
 
-def pixels(text: str, font_size: float) -> int:
+def pixels(text: str, font_size: float = FONT_SIZE) -> int:
     """Estimate the width of a text in a sans-serif font generously."""
     broad = sum(character.isupper() or character in "mw%@" for character in text)
     return round(font_size * (0.62 * columns(text) + 0.2 * broad))

@@ -91,18 +91,6 @@ def test_a_frame_is_a_line_with_each_argument_in_brackets():
     )
 
 
-@pytest.mark.parametrize(
-    ("predicate", "arguments"),
-    [(3, []), (-1, []), (0, [("ARG1", 2, 4)]), (0, [("ARG1", 2, 2)]), (0, [("ARG1", -1, 2)])],
-)
-@pytest.mark.parametrize(
-    "draw", [lambda *a: frame_text("abc", *a), lambda *a: frame_columns(3, [a])]
-)
-def test_a_frame_beyond_the_words_is_refused(draw, predicate, arguments):
-    with pytest.raises(StructlearnError, match=r"SL117.*on 3 words"):
-        draw(predicate, None, arguments)
-
-
 # --- columns --------------------------------------------------------------------------------------
 def test_columns_are_those_of_propbank():
     words = ["She", "wants", "to", "sleep", "well"]
