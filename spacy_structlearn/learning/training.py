@@ -20,13 +20,12 @@ import numpy as np
 
 from ..errors import StructlearnError
 from ..reading import read_bytes
-from ..serialization import DAMAGE, flag, nested, pack, reading, restore, unpack
+from ..serialization import DAMAGE, flag, pack, reading, restore, unpack
 from ..writing import write_bytes
 from .settings import Settings
 
 CHECKPOINT_SECONDS = 30
 KIND, _VERSION = "training", 1
-_RUN_KIND = "training_run"
 _NOT_OURS = {"SL052", "SL053"}  # a file of another kind or an earlier version
 
 S = TypeVar("S", bound=Settings)
@@ -59,6 +58,7 @@ class Trainer(Generic[S]):
         self.n_iterations = 0
         self.finished = False
         self.on_iteration: Callback | None = None
+        self._context = ""  # further settings of a run
         self._identity: str | None = None
 
     # --- for the learner ------------------------------------------------------------------------
@@ -124,6 +124,7 @@ class Trainer(Generic[S]):
             digest = blake2b(type(self).__name__.encode(), digest_size=16)
             digest.update(self.settings.digest().encode())
             digest.update(self.data_digest())
+            digest.update(self._context.encode())
             self._identity = digest.hexdigest()
         return self._identity
 
@@ -167,7 +168,7 @@ class Trainer(Generic[S]):
         *,
         on_iteration: Callable[[int, float], None] | None = None,
         checkpoint: Path | None = None,
-        settings: str | None = None,
+        settings: str = "",
         keep: bool = False,
     ) -> Any:
         """Train to the end and return the model.
@@ -182,8 +183,9 @@ class Trainer(Generic[S]):
 
         Raises StructlearnError if the checkpoint is damaged.
         """
+        self._context, self._identity = settings, None
         if checkpoint is not None and checkpoint.exists():
-            self._continue_from(checkpoint, settings)
+            self._continue_from(checkpoint)
         saved = monotonic()
 
         def report(value: float) -> None:
@@ -191,7 +193,7 @@ class Trainer(Generic[S]):
             if on_iteration is not None:
                 on_iteration(self.n_iterations, value)
             if checkpoint is not None and monotonic() - saved > CHECKPOINT_SECONDS:
-                self._save(checkpoint, settings)
+                write_bytes(checkpoint, self.to_bytes())
                 saved = monotonic()
 
         self.on_iteration = lambda *parts: report(-parts[-1])
@@ -202,22 +204,15 @@ class Trainer(Generic[S]):
             self.on_iteration = None
         parameters = self.parameters()
         if checkpoint is not None and keep:
-            self._save(checkpoint, settings)
+            write_bytes(checkpoint, self.to_bytes())
         elif checkpoint is not None:
             checkpoint.unlink(missing_ok=True)
         return parameters
 
-    def _save(self, checkpoint: Path, settings: str | None) -> None:
-        fields = {"state": nested(self.to_bytes()), "settings": settings}
-        write_bytes(checkpoint, pack(_RUN_KIND, _VERSION, fields))
-
-    def _continue_from(self, checkpoint: Path, settings: str | None) -> None:
+    def _continue_from(self, checkpoint: Path) -> None:
         data = read_bytes(checkpoint)
         try:
-            _, fields = unpack(data, _RUN_KIND, {_VERSION})
-            with reading(_RUN_KIND, *_NOT_OURS):
-                state = fields["state"].tobytes()
-                resumed = fields["settings"] == settings and self.resume(state)
+            resumed = self.resume(data)
         except DAMAGE as error:
             if not isinstance(error, StructlearnError) or error.code not in _NOT_OURS:
                 problem = f"{error}".rstrip(".")
