@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..errors import StructlearnError
 from ..learning.stored import Stored
-from .features import ClassificationData, Labelled, Rows, Table, checked_labels
 
 
 class Step(NamedTuple):
@@ -44,35 +42,3 @@ class Classifier(Stored):
     def is_empty(self) -> bool:
         """Whether there are no labels, so that nothing can be classified."""
         return not self.labels
-
-
-def labelled(
-    rows: Rows,
-    labels: Sequence[str],
-    *,
-    dev: Labelled | None = None,
-    variables: Sequence[str] | None = None,
-    known_labels: Iterable[str] = (),
-) -> tuple[ClassificationData, ClassificationData | None, tuple[str, ...]]:
-    """Return the training data, the development data, and all labels, ascending.
-
-    rows, labels: the training data; see `features.Table.of`.
-    dev: rows and labels to select on. None, or no rows: None is returned.
-    variables: their names; None: those of the rows.
-    known_labels: further labels.
-    Raises StructlearnError if the arguments do not fit together.
-    """
-    table = Table.of(rows, variables)
-    train = ClassificationData(table, checked_labels(labels, len(table)))
-    held_out = None
-    if dev is not None:
-        if not isinstance(dev, (tuple, list)) or len(dev) != 2:
-            parts = isinstance(dev, (tuple, list))
-            found = f"{len(dev)} parts" if parts else type(dev).__name__
-            raise StructlearnError("SL507", found=found)
-        dev_table = Table.of(dev[0], table.variables)
-        held_out = ClassificationData(dev_table, checked_labels(dev[1], len(dev_table)))
-        if not held_out.labels:
-            held_out = None
-    known = {*known_labels, *train.labels, *(held_out.labels if held_out else ())}
-    return train, held_out, tuple(sorted(known))

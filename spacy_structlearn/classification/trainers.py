@@ -6,23 +6,26 @@ The result depends neither on the order of the data nor on the parts in which th
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import combinations
+from itertools import accumulate, combinations
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import StructlearnError
 from ..kernels.index import KeyIndex
 from ..learning.training import Trainer, array_digest
 from ..optimize.lbfgs import LBFGS
 from ..serialization import nested
-from .classifier import Step, labelled
+from .classifier import Step
 from .features import (
     MISSING,
     ClassificationData,
+    Labelled,
     LabelledTable,
     Rows,
     Table,
+    checked_labels,
     concatenate,
     label_ids_of,
     sorted_rows,
@@ -35,7 +38,7 @@ from .settings import SEARCH_L2, BayesNetSettings, ClassifierSettings, LogLinear
 S = TypeVar("S", bound=ClassifierSettings)
 KeyedWeights = tuple[NDArray[np.uint64], NDArray[np.float64]]
 
-PHASES = ("new", "search", "l2", "last", "done")
+_PHASES = ("new", "search", "l2", "last", "done")
 MAX_CONJUNCTION = 3
 """The maximum number of variables of a template in a search."""
 _HELD_OUT = 10  # one in ten training instances is held out if there are no development data
@@ -149,8 +152,7 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
         self.l2, self.steps, self._optimizer = 0.0, [], None
 
     def data_digest(self) -> bytes:
-        held_out = self._held_out()
-        dev = () if held_out is None else (held_out[0].symbols, held_out[1])
+        dev = () if self._dev is None else (self._dev.table.symbols, self._dev.labels)
         return array_digest(super().data_digest(), *dev)
 
     def iterate(self) -> bool:
@@ -177,8 +179,7 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
         weights = likelihood.of_labels(weights)
         bias = np.isin(keys, workshop.column(BIAS).keys)
         names: dict[int, str] = {}
-        for template in templates:
-            column = workshop.column(template)
+        for template, column in zip(templates, workshop.columns(templates)[1:], strict=True):
             rows = workshop.train.table.take(column.rows)
             names.update(feature_names(column.keys, rows, template))
         return model.replaced(
@@ -207,7 +208,7 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
         phase, estimate, optimizer = state["phase"], state["estimate"], state["optimizer"]
         steps = list(map(Step.of, state["steps"]))
         l2, previous = float(state["l2"]), state["previous"]
-        if phase not in PHASES or (phase == "new") != (estimate is None):
+        if phase not in _PHASES or (phase == "new") != (estimate is None):
             raise ValueError("a phase that there is not")
         if previous is not None:
             keys, weights = previous
@@ -225,14 +226,12 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
             self._optimizer = LBFGS.from_bytes(optimizer.tobytes())
 
     # --- the steps -------------------------------------------------------------------------------
-    def _held_out(self) -> LabelledTable | None:
-        return None if self._dev is None else self._sorted(self._dev)
-
     def _begin(self) -> None:
         """Prepare the first step."""
         if self._phase != "new":
             return
-        settings, train, dev = self.settings, self.instances, self._held_out()
+        settings, train = self.settings, self.instances
+        dev = None if self._dev is None else self._sorted(self._dev)
         values = settings.l2_values
         self.l2 = values[0] if len(values) == 1 else SEARCH_L2
         self._likelihood = None
@@ -242,15 +241,14 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
             self._all = train
             train, dev = _hold_out(*train)
         self._workshop = Workshop(settings, self.labels, train, dev)
-        self._estimate = self._workshop.start
+        self._estimate = self._workshop.untrained()
         if len(self.labels) < 2 or not len(train[0]):
             self._phase = "done"
         elif settings.templates == "search":
             self._estimate = self._workshop.fitted(self._estimate, self.l2)
             self._phase = "search"
         else:
-            for template in self._fixed_templates():
-                self._estimate = self._workshop.extended(self._estimate, template)
+            self._estimate = self._workshop.untrained(self._fixed_templates())
             self._phase = "l2"
 
     def _advance(self) -> bool:
@@ -320,14 +318,10 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
 
     def _choose_l2(self) -> None:
         """Choose the l2 of the best model, each starting from the weights of a stronger one."""
-        best: Estimate | None = None
-        estimate = self._estimate
-        for l2 in self.settings.l2_values:
-            estimate = self._workshop.fitted(estimate, l2)
-            if best is None or estimate.quality > best.quality:
-                best, self.l2 = estimate, l2
-        assert best is not None
-        self._estimate = best
+        values = self.settings.l2_values
+        _, *models = accumulate(values, self._workshop.fitted, initial=self._estimate)
+        pairs = zip(models, values, strict=True)
+        self._estimate, self.l2 = max(pairs, key=lambda pair: pair[0].quality)
 
     def _begin_last(self) -> None:
         """Prepare the estimation of the selected model on all data."""
@@ -335,9 +329,8 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
         if self._all is not None:
             self._previous = self._weights_by_key()
             self._use_all()
-            self._estimate = self._workshop.start._replace(coefficients=chosen.coefficients)
-            for template in chosen.templates:
-                self._estimate = self._workshop.extended(self._estimate, template)
+            fresh = self._workshop.untrained(chosen.templates)
+            self._estimate = fresh._replace(coefficients=chosen.coefficients)
         if self._previous is not None:
             # Start with these weights for features that the model has.
             keys, weights = self._previous
@@ -399,25 +392,38 @@ def fit(
     settings: BayesNetSettings | LogLinearSettings,
     rows: Rows,
     labels: Sequence[str],
-    **further: Any,
+    *,
+    dev: Labelled | None = None,
+    variables: Sequence[str] | None = None,
 ) -> Any:
     """Return a classifier of labelled rows.
 
-    A log-linear model chooses templates and l2 on `dev`, or on a tenth of the training data, in the
-    order of a hash, which is added again before the weights are estimated. The order of rows does
-    not matter.
-
-    rows, labels: the training data, and the label of each row.
-    further: `dev`, `variables` and `known_labels`, see `classifier.labelled`.
+    rows, labels: the training data (see `features.Table.of`), and the label of each row.
+    dev: rows and labels, on which a Bayesian network chooses its structure and d, and a log-linear
+        model templates and l2. None, or no rows: a network leaves each training instance out of the
+        counts, and a log-linear model holds out a tenth of the training data, in the order of a
+        hash, which is added again before the weights are estimated.
+    variables: their names; None: those of the rows.
     Raises StructlearnError if the arguments do not fit together or with the settings.
     """
-    train, dev, labels = labelled(rows, labels, **further)
+    table = Table.of(rows, variables)
+    train, held_out = ClassificationData(table, checked_labels(labels, len(table))), None
+    if dev is not None:
+        if not isinstance(dev, (tuple, list)) or len(dev) != 2:
+            parts = isinstance(dev, (tuple, list))
+            found = f"{len(dev)} parts" if parts else type(dev).__name__
+            raise StructlearnError("SL507", found=found)
+        dev_table = Table.of(dev[0], table.variables)
+        held_out = ClassificationData(dev_table, checked_labels(dev[1], len(dev_table)))
+    if held_out is not None and not held_out.labels:
+        held_out = None
+    parts = [train] if held_out is None else [train, held_out]
+    known = tuple(sorted({label for part in parts for label in part.labels}))
     if isinstance(settings, BayesNetSettings):
-        held_out = None if dev is None else (dev.table, label_ids_of(dev.labels, labels))
-        instances = train.table, label_ids_of(train.labels, labels)
-        return fit_network(settings, instances, held_out, labels)[0]
-    untrained = LogLinear(labels, train.table.variables)
-    trainer = LogLinearTrainer(settings, untrained, [train], dev=dev)
+        instances, *others = ((part.table, label_ids_of(part.labels, known)) for part in parts)
+        return fit_network(settings, instances, others[0] if others else None, known)[0]
+    untrained = LogLinear(known, table.variables)
+    trainer = LogLinearTrainer(settings, untrained, [train], dev=held_out)
     while trainer.step():
         pass
     return trainer.learned()

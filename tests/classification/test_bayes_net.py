@@ -5,7 +5,6 @@ from itertools import product
 import numpy as np
 import pytest
 from classification.nets import (
-    LABELS,
     VARIABLES,
     SlowNet,
     accuracy,
@@ -67,18 +66,18 @@ def code_of(call, *args, **kwargs):
 )
 def test_log_joint_is_that_of_the_slow_net(table, others, structure, smoothing, fit_d, n_d):
     net = bayes_net(named(structure), smoothing=smoothing, fit_d=fit_d, n_d=n_d)
-    net = net.fit(*table, variables=VARIABLES, known_labels=LABELS)
+    net = net.fit(*table, variables=VARIABLES)
     slow = SlowNet(*table)
     d = {VARIABLES.index(name) if name else None: list(of) for name, of in net.d.items()} or None
     found = net.log_joint(others[0])
     expected = [
-        [slow.log_joint(row, label, structure, d, smoothing) for label in LABELS]
+        [slow.log_joint(row, label, structure, d, smoothing) for label in net.labels]
         for row in others[0]
     ]
     np.testing.assert_allclose(found, expected, rtol=1e-9)
     np.testing.assert_allclose(
         left_out(net, *table),
-        slow_left_out(*table, LABELS, structure, d=d, smoothing=smoothing),
+        slow_left_out(*table, net.labels, structure, d=d, smoothing=smoothing),
         rtol=1e-9,
     )
     probabilities = net.predict_proba(others[0])

@@ -117,13 +117,10 @@ def workshop(settings, n_labels=2, dev=True):
 def test_warm_and_cold_starts_reach_the_same_optimum(n_labels, base):
     settings = LogLinearSettings(tolerance=1e-9, base=base)
     shop = workshop(settings, n_labels)
-    warm = shop.fitted(shop.fitted(shop.start, 5.0), 0.5)
+    warm = shop.fitted(shop.fitted(shop.untrained(), 5.0), 0.5)
     for template in (("a",), ("a", "b"), ("c",)):
         warm = shop.fitted(shop.extended(warm, template), 0.5)
-    cold = shop.start
-    for template in warm.templates:
-        cold = shop.extended(cold, template)
-    cold = shop.fitted(cold, 0.5)
+    cold = shop.fitted(shop.untrained(warm.templates), 0.5)
     assert cold.value == pytest.approx(warm.value, rel=1e-10)
     np.testing.assert_allclose(cold.weights, warm.weights, atol=1e-6)
     np.testing.assert_allclose(cold.coefficients, warm.coefficients, atol=1e-6)

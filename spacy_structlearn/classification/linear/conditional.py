@@ -7,7 +7,7 @@ optimum.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -218,11 +218,11 @@ class Workshop:
         self.n_columns = len(labels) if len(labels) > 2 else 1
         self._columns: dict[Template, _Column] = {}
 
-    @property
-    def start(self) -> Estimate:
-        """The untrained model without templates."""
-        n_given = self.train.given.shape[2]
-        return Estimate((), np.zeros((len(self.keys(())), self.n_columns)), np.ones(n_given))
+    def untrained(self, templates: Iterable[Template] = ()) -> Estimate:
+        """Return a model with these templates and weights of zero."""
+        templates = tuple(templates)
+        weights = np.zeros((len(self.keys(templates)), self.n_columns))
+        return Estimate(templates, weights, np.ones(self.train.given.shape[2]))
 
     def column(self, template: Template) -> _Column:
         """Return the features of a template."""
