@@ -223,27 +223,14 @@ cdef inline double current(
     return weight - penalty if weight > 0 else weight + penalty
 
 
-def current_weights(
-    const float[:, ::1] table, const double[::1] rates, double l1, double epsilon
-):
-    """Return all weights after len(rates) - 1 steps, float32 (n)."""
-    cdef Py_ssize_t i, now = rates.shape[0] - 1
-    _check_table(table, rates)
-    result = np.empty(table.shape[0], dtype=np.float32)
-    cdef float[::1] out = result
-    with nogil:
-        for i in range(table.shape[0]):
-            out[i] = <float>current(&table[i, 0], &rates[0], now, l1, epsilon)
-    return result
-
-
 def current_sums(
     const int32_t[:, ::1] places, const float[:, ::1] table, const double[::1] rates, double l1,
     double epsilon,
 ):
-    """Return `sums` of the weights after len(rates) - 1 steps."""
+    """Return `sums` of the weights after len(rates) - 1 steps, float64 (n)."""
     cdef Py_ssize_t i, t, now = rates.shape[0] - 1
     cdef double total
+    cdef const float* slot
     _check_table(table, rates)
     _check_places(places, table.shape[0])
     result = np.empty(places.shape[0])
@@ -253,9 +240,8 @@ def current_sums(
             total = 0.0
             for t in range(places.shape[1]):
                 if places[i, t] >= 0:
-                    total = total + current(
-                        &table[places[i, t], 0], &rates[0], now, l1, epsilon
-                    )
+                    slot = &table[places[i, t], 0]
+                    total = total + current(slot, &rates[0], now, l1, epsilon)
             out[i] = total
     return result
 

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ... import serialization
 from ...errors import StructlearnError
 from ...learning.training import array_digest
 from ...optimize.lbfgs import LBFGS
+from ...serialization import nested
 from ..chart.hypergraph import Floats
 from ..latent.adaptation import AdaptationTrainer
 from ..latent.model import LatentGrammar
@@ -30,11 +30,7 @@ from ..treebank.settings import Trees
 from ..treebank.symbols import renumbering
 from . import _features as _span_features
 from .features import LinearScorer, SpanWeights
-from .forests import (
-    Folds,
-    TrainingForests,
-    conditional_loss,
-)
+from .forests import Folds, TrainingForests, conditional_loss
 from .model import SpanGrammar
 from .settings import SpanGrammarSettings
 
@@ -101,11 +97,8 @@ class SpanGrammarAdapter(TreebankTrainer[SpanGrammarSettings]):
 
     def state(self) -> dict[str, Any]:
         """Return the grammar and the state of L-BFGS. Forests are made again."""
-        parts = {"grammar": self._grammar, "optimizer": self._optimizer}
-        return {
-            name: None if part is None else serialization.nested(part.to_bytes())
-            for name, part in parts.items()
-        }
+        parts: dict[str, Any] = {"grammar": self._grammar, "optimizer": self._optimizer}
+        return {name: part and nested(part.to_bytes()) for name, part in parts.items()}
 
     def restore(self, state: dict[str, Any]) -> bool | None:
         self._grammar, self._objective, self._optimizer = None, None, None
@@ -160,8 +153,7 @@ class _Objective:
         weight: float,
         strength: float,
     ):
-        self._features, self._forests = features, forests
-        self._weight = weight
+        self._features, self._forests, self._weight = features, forests, weight
         places = LinearScorer(features).places(words, forests.graphs)
         self._places, inverse = np.unique(places, return_inverse=True)
         inverse = inverse.reshape(places.shape).astype(np.int32)
@@ -177,7 +169,6 @@ class _Objective:
         self._prior = strength * (L2 + curvature)
 
     def value_and_grad(self, x: Floats) -> tuple[float, Floats]:
-        """Return f and its gradient, float64 (n)."""
         forests, moved = self._forests, x - self.start
         scores = _span_features.sums(self._rows, x)
         losses, gradient, _ = conditional_loss(forests.graphs, forests.target, scores, self._weight)
@@ -186,7 +177,6 @@ class _Objective:
         return value, gradient + self._prior * moved
 
     def weights(self, x: Floats) -> SpanWeights:
-        """Return all weights."""
         dense = self._features.dense()
         dense[self._places] = x
         return self._features.with_weights(dense)

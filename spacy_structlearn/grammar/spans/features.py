@@ -89,6 +89,7 @@ _BIAS, _TAG = "bias", "TAG"
 _ATTRIBUTE = rf"{WORD_ATTRIBUTE}|{_TAG}"
 _SPAN_TERM = re.compile(rf"({_ATTRIBUTE})\[(first|last|before|after)([+-][1-9]\d?)?\]")
 _TAG_TERM = re.compile(rf"({_ATTRIBUTE})\[(0|-?[1-9]\d?)\]")
+_WHOLE = {"LENGTH": _span_features.LENGTH_TERM, "SPAN": _span_features.SHAPE_TERM}
 # The end of the span (0: first, 1: last) and the offset to the right of each position.
 _POSITIONS = {"first": (0, 0), "last": (1, 0), "before": (0, -1), "after": (1, 1)}
 
@@ -112,25 +113,17 @@ class SpanTemplates:
     Raises StructlearnError for templates that are malformed or duplicates.
     """
 
-    def __init__(self, spans: Iterable[str], tags: Iterable[str]):
-        self.spans, self.tags = tuple(spans), tuple(tags)
-        self._terms = [
-            *(_parsed(text, "span") for text in self.spans),
-            *(_parsed(text, "tag") for text in self.tags),
-        ]
+    def __init__(self, spans: Iterable[str] | None = None, tags: Iterable[str] | None = None):
+        self.spans = SPAN_TEMPLATES if spans is None else tuple(spans)
+        self.tags = TAG_TEMPLATES if tags is None else tuple(tags)
+        self._terms = [_parsed(text, "span") for text in self.spans]
+        self._terms += [_parsed(text, "tag") for text in self.tags]
         for texts in (self.spans, self.tags):
             for text, count in Counter(texts).items():
                 if count > 1:
                     raise StructlearnError("SL431", text=text)
         names = [name for terms in self._terms for name, _, _ in terms if isinstance(name, str)]
         self.attributes: tuple[str, ...] = tuple(dict.fromkeys([CLASS, *names]))
-
-    @classmethod
-    def of(cls, spans: Iterable[str] | None, tags: Iterable[str] | None) -> SpanTemplates:
-        """Return these templates; None: the default ones."""
-        return cls(
-            SPAN_TEMPLATES if spans is None else spans, TAG_TEMPLATES if tags is None else tags
-        )
 
     def hasher(
         self, n_tags: int, numbers: NDArray[np.integer], bits: int
@@ -140,29 +133,32 @@ class SpanTemplates:
         numbers: by which the symbols are hashed. bits: binary logarithm of the number of weights.
         """
         texts = [*(f"span:{text}" for text in self.spans), *(f"tag:{text}" for text in self.tags)]
-        columns = {name: i for i, name in enumerate(self.attributes)}
+        columns: dict[Any, int] = {name: i for i, name in enumerate(self.attributes)}
         terms = [
-            (name if isinstance(name, int) else columns[name], end, offset)
+            (columns.get(name, name), end, offset)
             for template in self._terms
             for name, end, offset in template
         ]
         return _span_features.SpanHasher(
-            np.array([hash_of(text) for text in texts], dtype=np.uint64),
+            _hashes(texts),
             len(self.spans),
-            np.cumsum([0, *(len(template) for template in self._terms)]).astype(np.int32),
+            cumulative(np.array(list(map(len, self._terms)), np.int32)).astype(np.int32),
             np.array(terms, dtype=np.int32).reshape(-1, 3),
             np.array(LENGTHS, dtype=np.int32),
             columns[CLASS],
-            np.array([hash_of(f"symbol[{i}]") for i in numbers.tolist()], dtype=np.uint64),
+            _hashes(f"symbol[{i}]" for i in numbers.tolist()),
             n_tags,
             bits,
         )
 
 
+def _hashes(texts: Iterable[str]) -> NDArray[np.uint64]:
+    return np.array([hash_of(text) for text in texts], dtype=np.uint64)
+
+
 def _parsed(text: str, kind: str) -> list[tuple[str | int, int, int]]:
     """Parse a template to terms of an attribute or code, an end of the span, and an offset."""
     terms: list[tuple[str | int, int, int]] = []
-    whole = {"LENGTH": _span_features.LENGTH_TERM, "SPAN": _span_features.SHAPE_TERM}
     for term in [] if text == _BIAS else str(text).split("|"):
         match = (_SPAN_TERM if kind == "span" else _TAG_TERM).fullmatch(term)
         if match and kind == "span":
@@ -170,8 +166,8 @@ def _parsed(text: str, kind: str) -> list[tuple[str | int, int, int]]:
             terms.append((match[1], end, offset + int(match[3] or 0)))
         elif match:
             terms.append((match[1], 0, int(match[2])))
-        elif kind == "span" and term in whole:
-            terms.append((whole[term], 0, 0))
+        elif kind == "span" and term in _WHOLE:
+            terms.append((_WHOLE[term], 0, 0))
         else:
             examples = "WORD[first]" if kind == "span" else "WORD[-1]"
             raise StructlearnError("SL430", text=text, kind=kind, examples=examples)
@@ -208,7 +204,6 @@ class HashedWeights(Stored):
         raise NotImplementedError
 
     def _check(self, problem: str | None) -> None:
-        """Raise ValueError if there is a problem or the parts do not fit together."""
         if not 0 <= self.n_tags <= self.n_symbols:
             problem = f"{self.n_tags} tags of {self.n_symbols} symbols"
         elif self.storage not in STORAGES:
@@ -262,16 +257,11 @@ class SpanWeights(HashedWeights):
         symbols: Symbols,
     ) -> SpanWeights:
         """Return weights of zero. sentences: the words of the training data."""
-        templates = SpanTemplates.of(settings.templates, settings.tag_templates)
-        return cls(
-            templates.spans,
-            templates.tags,
-            symbols.n_tags,
-            symbols.size,
-            settings.buckets,
-            vocabulary(sentences, settings.min_word_count),
-            Entries(np.empty(0, np.int64), np.empty(0, np.float32)),
-        )
+        templates = SpanTemplates(settings.templates, settings.tag_templates)
+        known = vocabulary(sentences, settings.min_word_count)
+        sizes = (symbols.n_tags, symbols.size, settings.buckets)
+        none = Entries.of(np.empty(0, np.float32))
+        return cls(templates.spans, templates.tags, *sizes, known, none)
 
     @property
     def n_weights(self) -> int:
@@ -297,9 +287,7 @@ class SpanWeights(HashedWeights):
 
     def dense(self) -> NDArray[np.float32]:
         """Return all weights, float32 (buckets)."""
-        weights = np.zeros(self.buckets, dtype=np.float32)
-        weights[self.entries.places] = self.entries.values
-        return weights
+        return self.entries.dense(self.buckets)
 
     def with_weights(self, weights: NDArray[np.floating]) -> SpanWeights:
         """Return a copy with other weights, (buckets)."""
@@ -321,10 +309,10 @@ class SpanWeights(HashedWeights):
     def from_fields(cls, version: int, fields: dict[str, Any]) -> SpanWeights:
         if not _is_size(fields["buckets"]):
             raise ValueError("a wrong number of weights")
-        entries = from_signed(fields, fields["buckets"])
-        arguments = {name: fields[name] for name in fields.keys() - {"magnitudes", "negative"}}
-        arguments |= {"entries": entries, "vocabulary": hashes_of(fields["vocabulary"])}
-        return super().from_fields(version, arguments)
+        fields["entries"] = from_signed(fields, fields["buckets"])
+        fields["vocabulary"] = hashes_of(fields["vocabulary"])
+        names = fields.keys() - {"magnitudes", "negative"}
+        return super().from_fields(version, {name: fields[name] for name in names})
 
     def _problem(self) -> str | None:
         if not _is_size(self.buckets):
@@ -354,22 +342,17 @@ def likeliest_tags(graphs: Hypergraphs, n_tags: int) -> NDArray[np.int64]:
 
 
 class LinearScorer:
-    """Scores items by `SpanWeights`; thread-safe.
-
-    weights: the weights.
-    """
+    """Scores items by `SpanWeights`; thread-safe."""
 
     def __init__(self, weights: SpanWeights):
-        self._model = weights
+        self._model, self._dense = weights, weights.dense()
         self._attributes = weights.templates.attributes
         self._words = WordAttributes(self._attributes, weights.vocabulary.tolist())
+        n_tags, numbers = weights.n_tags, weights.symbol_numbers
         bits = weights.buckets.bit_length() - 1
-        numbers = weights.symbol_numbers
-        self._hasher = weights.templates.hasher(weights.n_tags, numbers, bits)
+        self._hasher = weights.templates.hasher(n_tags, numbers, bits)
         # The last one is for words whose tags have been pruned from the forest.
-        tags = [*numbers[: weights.n_tags].tolist(), -1]
-        self._tags = np.array([hash_of(f"{_TAG}={tag}") for tag in tags], dtype=np.uint64)
-        self._dense = weights.dense()
+        self._tags = _hashes(f"{_TAG}={tag}" for tag in [*numbers[:n_tags].tolist(), -1])
 
     def scores(self, sentences: Sentences, graphs: Hypergraphs) -> Floats:
         """Return the score of each item, float64 (I)."""
@@ -397,11 +380,7 @@ class LinearScorer:
 
 
 class LinearLearner(LinearScorer):
-    """Trains `SpanWeights` by AdaGrad.
-
-    weights: the initial weights.
-    features: settings of the training.
-    """
+    """Trains `SpanWeights` by AdaGrad. weights: the initial ones."""
 
     def __init__(self, weights: SpanWeights, features: SpanFeaturesSettings):
         super().__init__(weights)
@@ -414,14 +393,15 @@ class LinearLearner(LinearScorer):
     @property
     def weights(self) -> SpanWeights:
         """The current weights."""
-        weights = _span_features.current_weights(self._table, *self._schedule())
-        return self._model.with_weights(weights)
+        return self._model.with_weights(
+            self.sums(np.arange(len(self._table), dtype=np.int32)[:, None])
+        )
 
     def update(self, places: NDArray[np.int32], gradient: Floats, rate_factor: float) -> None:
         """Make a step of AdaGrad.
 
-        places: as `places` returns them. gradient: of the loss by the score of each item, float64
-        (I). rate_factor: multiplies the learning rate.
+        places: of the features of items. gradient: of the loss by their scores, float64 (I).
+        rate_factor: multiplies the learning rate.
         """
         touched = _span_features.accumulate(places, gradient, self._table)
         rate = self._features.learn_rate * rate_factor
@@ -430,12 +410,8 @@ class LinearLearner(LinearScorer):
 
     def state(self) -> dict[str, Any]:
         """Return the weights and the state of AdaGrad between two steps."""
-        places = np.flatnonzero((self._table != 0).any(axis=1))
-        return {
-            "places": places.astype(np.int32),
-            "table": self._table[places],
-            "rates": self._rates,
-        }
+        places = np.flatnonzero((self._table != 0).any(axis=1)).astype(np.int32)
+        return {"places": places, "table": self._table[places], "rates": self._rates}
 
     def load(self, state: dict[str, Any]) -> None:
         """Continue from a `state`. Raises ValueError, TypeError or LookupError if it is invalid."""

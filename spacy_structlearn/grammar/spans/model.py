@@ -85,8 +85,7 @@ class SpanGrammar(Stored):
 
     def without_words(self, words: Collection[str]) -> SpanGrammar:
         """Return a grammar that does not know these words; see `LatentGrammar.without_words`."""
-        grammar = self.grammar.without_words(words)
-        return self._with(grammar, lambda part: part.without_words(words))
+        return self._with(self.grammar.without_words(words), lambda part: part.without_words(words))
 
     def compact(
         self,
@@ -95,11 +94,7 @@ class SpanGrammar(Stored):
         *,
         feature_threshold: float = 1e-2,
     ) -> SpanGrammar:
-        """Return a smaller grammar that parses (almost) like this one.
-
-        threshold, storage: see `LatentGrammar.compact`.
-        feature_threshold: weights of features that are smaller become zero.
-        """
+        """See `LatentGrammar.compact`. Features below `feature_threshold` get a weight of zero."""
         grammar = self.grammar.compact(threshold, storage)
         return self._with(grammar, lambda part: part.compact(feature_threshold, storage))
 

@@ -51,7 +51,7 @@ class SpanFeaturesSettings(Settings):
         if self.templates is not None or self.tag_templates is not None:
             from .features import SpanTemplates
 
-            SpanTemplates.of(self.templates, self.tag_templates)
+            SpanTemplates(self.templates, self.tag_templates)
 
 
 @dataclass(frozen=True, kw_only=True)

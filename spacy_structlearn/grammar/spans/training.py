@@ -43,10 +43,7 @@ _POOL = 16  # batches whose sentences are sorted by length together
 def batches(
     lengths: NDArray[np.integer], batch_size: int, rng: np.random.Generator
 ) -> list[NDArray[np.int64]]:
-    """Return the numbers of sentences in random batches of about equally long sentences.
-
-    lengths: of the sentences, (n).
-    """
+    """Return the numbers of sentences in random batches of about equal lengths."""
     order = rng.permutation(len(lengths))
     parts: list[NDArray[np.int64]] = []
     for begin in range(0, len(order), batch_size * _POOL):
@@ -66,8 +63,7 @@ def initialize(
     settings: SpanGrammarSettings, data: Trees, labels: Sequence[str] = (), previous: Any = None
 ) -> SpanGrammar:
     """Return the treebank grammar, without scores of spans; `labels`, `previous`: not used."""
-    grammar = latent.initialize(settings.base, data)
-    return SpanGrammar(grammar)
+    return SpanGrammar(latent.initialize(settings.base, data))
 
 
 def trainer(settings: SpanGrammarSettings, parameters: Any, data: Trees) -> Trainer[Any]:
@@ -146,13 +142,9 @@ class SpanGrammarTrainer(StagedTrainer[SpanGrammarSettings]):
 
     @property
     def _done(self) -> bool:
-        """Whether the last epoch is over."""
-        return (
-            self._folds.n_parsed == len(self._folds)
-            and len(self.losses) >= self.settings.max_iterations
-        )
+        parsed = self._folds.n_parsed == len(self._folds)
+        return parsed and len(self.losses) >= self.settings.max_iterations
 
-    # --- grammars and forests -----------------------------------------------------------------
     @property
     def grammar_settings(self) -> LatentGrammarSettings:
         return self.settings.base
@@ -175,12 +167,9 @@ class SpanGrammarTrainer(StagedTrainer[SpanGrammarSettings]):
         if self._forests is not None:
             return
         assert self._first is not None
+        threads = self.settings.threads
         self._folds.parse(
-            folds,
-            lambda fold: self.grammar(fold + 1),
-            self._first,
-            self.settings.threads,
-            self.report,
+            folds, lambda fold: self.grammar(fold + 1), self._first, threads, self.report
         )
         parts = self._folds.parts
         self.left_out = self._folds.bounds[folds] - sum(len(part.numbers) for part in parts)
@@ -189,7 +178,6 @@ class SpanGrammarTrainer(StagedTrainer[SpanGrammarSettings]):
         if folds == len(self._folds):
             self._forests, self._folds.parts = TrainingForests.joined(parts), []
 
-    # --- epochs -------------------------------------------------------------------------------
     def _epoch(self) -> None:
         settings = self.settings
         self._make_forests(self._folds.n_parsed)
@@ -200,17 +188,14 @@ class SpanGrammarTrainer(StagedTrainer[SpanGrammarSettings]):
         number = len(self.losses)
         rng = np.random.default_rng([settings.seed, number])
         cuts = batches(forests.graphs.n_words, settings.batch_size, rng)
-        seen = sum(len(cut) for cut in cuts[: self.batch])
-        while self.batch < len(cuts):
+        n, total = len(cuts), settings.max_iterations * len(cuts)
+        seen = sum(map(len, cuts[: self.batch]))
+        while self.batch < n:
             chosen = cuts[self.batch]
-            update = number * len(cuts) + self.batch + 1
-            self._update(
-                forests, chosen, learn_rate_factor(update, settings.max_iterations * len(cuts))
-            )
-            seen += len(chosen)
             self.batch += 1
-            before, now = ((self.batch - i) * REPORTS // len(cuts) for i in (1, 0))
-            if now > before:
+            self._update(forests, chosen, learn_rate_factor(number * n + self.batch, total))
+            seen += len(chosen)
+            if self.batch * REPORTS // n > (self.batch - 1) * REPORTS // n:
                 self.report(number + 1, "weights", self.batch, -self.loss / seen)
         self.value = self.loss / max(seen, 1)
         self.losses.append(self.value)
@@ -222,8 +207,7 @@ class SpanGrammarTrainer(StagedTrainer[SpanGrammarSettings]):
         """Take a step towards the trees of some sentences."""
         assert self._scorer is not None
         graphs, target = forests.select(chosen)
-        numbers = forests.numbers[chosen].tolist()
-        words = [self._folds.words[number] for number in numbers]
+        words = [self._folds.words[number] for number in forests.numbers[chosen].tolist()]
         places = self._scorer.places(words, graphs)
         scores = self._scorer.sums(places)
         losses, gradient, by_weight = conditional_loss(graphs, target, scores, self.weight)
@@ -243,7 +227,6 @@ class SpanGrammarTrainer(StagedTrainer[SpanGrammarSettings]):
         weights = SpanWeights.untrained(settings, self._folds.words, full.symbols)
         return LinearLearner(weights, settings)
 
-    # --- state --------------------------------------------------------------------------------
     def data_digest(self) -> bytes:
         return array_digest(*(f"{tree}\n" for tree in self._trees))
 

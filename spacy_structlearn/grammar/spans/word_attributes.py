@@ -18,7 +18,7 @@ import threading
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from hashlib import blake2b
-from itertools import groupby, islice
+from itertools import chain, count, groupby, islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,39 +50,26 @@ class WordAttributes:
                 self._index.clear()
                 self._table = self._table[:0].copy()
             index = self._index
-            new = []
-            for sentence in sentences:
-                for word in sentence:
-                    if word not in index:
-                        index[word] = len(index)
-                        new.append(self._of(word))
+            words = list(chain.from_iterable(sentences))
+            new = [word for word in dict.fromkeys(words) if word not in index]
             if new:
-                rows = np.array(new, dtype=np.uint64).reshape(len(new), len(self.names))
-                self._table = np.concatenate([self._table, rows])
-            ids = [index[word] for sentence in sentences for word in sentence]
-            return self._table[ids] if ids else self._table[:0]
+                index.update(zip(new, count(len(index)), strict=False))
+                rows = np.array([self._of(word) for word in new], dtype=np.uint64)
+                self._table = np.concatenate([self._table, rows.reshape(len(new), -1)])
+            return self._table[[index[word] for word in words]] if words else self._table[:0]
 
     def _of(self, word: str) -> list[int]:
         lower = "".join("0" if c.isdigit() else c for c in word.lower())
-        shape = _shape(word)
-        values = []
-        for name in self.names:
-            if name == CLASS:
-                values.append(hash_of(f"{name}={_letter(word[:1])}"))
-            elif name == WORD:
-                values.append(self._identity(word, f"{shape}~{lower[-3:]}"))
-            elif name == SHAPE:
-                values.append(hash_of(f"{name}={shape}"))
-            elif name.startswith(("SUFFIX", "PREFIX")):
-                n = int(name[-1])
-                part = lower[-n:] if name.startswith("SUFFIX") else lower[:n]
-                values.append(hash_of(f"{name}={part}"))
-            else:
-                values.append(0)
+        texts = {CLASS: _letter(word[:1]), SHAPE: _shape(word)}
+        for n in range(1, 10):
+            texts[f"SUFFIX{n}"], texts[f"PREFIX{n}"] = lower[-n:], lower[:n]
+        values = [hash_of(f"{name}={texts[name]}") if name in texts else 0 for name in self.names]
+        if WORD in self.names:
+            signature = f"{texts[SHAPE]}~{lower[-3:]}"
+            values[self.names.index(WORD)] = self._identity(word, signature)
         return values
 
     def _identity(self, word: str, signature: str) -> int:
-        """Return the hash of the word or of its lower case if known, else of its signature."""
         for form in (word, word.lower()):
             if (number := word_hash(form)) in self._known:
                 return number
@@ -135,6 +122,5 @@ def _letter(character: str) -> str:
 
 
 def _shape(word: str) -> str:
-    """Return the class of each run of characters of one class, at most 12 of them."""
     runs = (letter for letter, _ in groupby(map(_letter, word)))
     return "".join(islice(runs, _LONGEST_SHAPE))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from grammar.treebanks import finish, learned, sample, toy, trees
+from grammar.treebanks import finish, learned, sample, trees
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.chart.decode import ChartParser
@@ -13,7 +13,6 @@ from spacy_structlearn.grammar.latent.adaptation import uses
 from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.latent.model import product
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
-from spacy_structlearn.grammar.spans.settings import SpanGrammarSettings
 from spacy_structlearn.grammar.treebank.data import binarize
 from spacy_structlearn.pipeline.architectures import estimator as learner
 from spacy_structlearn.trees.tree import Tree
@@ -141,21 +140,6 @@ def test_the_grammars_of_a_product_learn_on_by_themselves(old):
     assert found == product([adapted(old, STRANGE, 10), adapted(other, STRANGE, 10)])
 
 
-def test_another_language_and_binarization():
-    settings = replace(SETTINGS, root="R", binarization="left", lexicon="simple")
-    old = learned(settings, toy())
-    # The form is that of the grammar, whatever the settings.
-    found = adapted(old, trees("(R (P (L (N tora) (A wa)) (V nemuru) (. 。)))"), 10)
-    assert (found.binarization, found.symbols.root) == ("left", "R")
-    assert ChartParser(found).parse([["inu", "wa", "nemuru", "。"]])[0].tags == list("NAV.")
-
-
-def test_what_cannot_be_learned_on(old):
-    with pytest.raises(StructlearnError, match="SL407"):
-        adapter(old, [], 10)
-    assert not ConditionalGrammarSettings.strengths
-
-
 # --- a file of a grammar as the prior of training -------------------------------------------------
 @pytest.fixture(scope="module")
 def prior(old, tmp_path_factory):
@@ -171,18 +155,6 @@ def test_training_starts_from_a_prior(prior, number):
     path, grammars = prior
     settings = replace(SETTINGS, prior=path, prior_trees=30.0, grammars=number)
     assert learned(settings, NEW) == product([adapted(one, NEW, 30) for one in grammars[:number]])
-
-
-def test_span_features_are_trained_on_forests_of_adapted_grammars(prior):
-    settings = SpanGrammarSettings(
-        grammar=replace(SETTINGS, prior=prior[0], grammars=2), folds=2, max_iterations=1
-    )
-    trainer = finish(learner(settings).trainer(None, [NEW]))[0]
-    found = trainer.parameters()
-    assert found.grammar == learned(settings.grammar, NEW)
-    # Fewer steps than with rounds of splitting.
-    assert trainer.n_iterations <= settings.n_reports
-    assert len(trainer.losses) == 1
 
 
 def test_priors_that_cannot_be_read(prior, tmp_path):

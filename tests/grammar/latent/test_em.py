@@ -16,16 +16,6 @@ from spacy_structlearn.grammar.treebank.settings import LexiconSettings
 SIMPLE = LexiconSettings(lexicon="simple", min_word_count=2)
 
 
-def totals(level):
-    """Sum of the probabilities of the rules of each substate."""
-    sums = [np.zeros(n) for n in level.substates]
-    for rule, symbols in enumerate(level.rules.binary):
-        sums[symbols[0]] += level.block("binary", rule).sum(axis=(1, 2))
-    for rule, symbols in enumerate(level.rules.unary):
-        sums[symbols[0]] += level.block("unary", rule).sum(axis=1)
-    return np.concatenate(sums)
-
-
 def test_the_treebank_grammar_is_relative_frequencies():
     trees = treebanks.trees(
         "(TOP (S (A a) (B b)))", "(TOP (S (A a) (B b)))", "(TOP (S (B b)))", "(TOP (A a))"
@@ -52,45 +42,6 @@ def refine(data, settings=SIMPLE, noise=0.3):
     refined = split(level, data.occurrences, np.random.default_rng(0), noise)
     factor = tags(data, refined) // tags(data, level)
     return refined, learner.split(words, tags(data, level), factor), learner
-
-
-def test_em_never_falls():
-    data = binarize(treebanks.sample())
-    level, words, learner = refine(data)
-    derivations = TreebankDerivations(data)
-    values = []
-    for _ in range(15):
-        value, counts = derivations.expected_counts(
-            (level, learner.emissions(words, tags(data, level)))
-        )
-        values.append(value)
-        level = m_step(data, level.substates, level.ancestors, counts)
-        words = learner.fit(counts.lexical, tags(data, level))
-    assert (np.diff(values) > -1e-6 * abs(values[0])).all()
-    assert values[-1] > values[0] + 100
-
-
-def test_the_likelihood_of_level_0_is_that_of_counting():
-    data = binarize(treebanks.toy(), root="R")
-    learner = LexiconLearner(SIMPLE, data)
-    counts = observed_counts(data)
-    ones = np.ones(data.symbols.size, dtype=np.int32)
-    level = m_step(data, ones, 0 * ones, counts)
-    words = learner.fit(counts.lexical, tags(data, level))
-    emissions = learner.emissions(words, tags(data, level))
-    value, found = TreebankDerivations(data).expected_counts((level, emissions))
-    wanted = sum(
-        float(count @ np.log(array))
-        for count, array in (
-            (counts.binary, level.binary),
-            (counts.unary, level.unary),
-            (counts.root, level.root),
-            (counts.lexical, emissions),
-        )
-    )
-    assert value == pytest.approx(wanted, rel=1e-6)
-    for a, b in zip(found, counts, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-5)
 
 
 @pytest.mark.parametrize("shards", [1, 3])

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 from grammar import treebanks
-from grammar.latent.test_em import refine, tags, totals
+from grammar.latent.test_em import refine, tags
 
 from spacy_structlearn.grammar.latent.em import TreebankDerivations, m_step
 from spacy_structlearn.grammar.latent.model import Level
@@ -33,7 +33,7 @@ def test_a_split_without_noise_keeps_the_likelihood():
     assert value_of(data, again, finer, learner) == pytest.approx(value, rel=1e-6)
     noisy = split(before, data.occurrences, np.random.default_rng(0), 0.01)
     assert value_of(data, noisy, finer, learner) == pytest.approx(value, rel=1e-3)
-    np.testing.assert_allclose(totals(noisy)[noisy.offsets[len(factor)] :], 1, rtol=1e-4)
+    np.testing.assert_allclose(noisy.sums()[noisy.offsets[len(factor)] :], 1, rtol=1e-4)
 
 
 def test_noise_keeps_the_sum_of_a_rule_and_its_bounds():
@@ -120,7 +120,7 @@ def test_smoothing_draws_a_branch_together_and_keeps_sums():
     )
     groups = branches([base, first, second])
     found = smooth(second, groups, 0.1)
-    np.testing.assert_allclose(totals(found), totals(second), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(found.sums(), second.sums(), rtol=1e-4, atol=1e-6)
     symbol = data.symbols.phrase_index["NP"]
     begin = second.offsets[symbol]
     assert groups[begin : begin + 4].tolist() == [begin, begin, begin + 1, begin + 1]

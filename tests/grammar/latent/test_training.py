@@ -1,9 +1,13 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from grammar import treebanks
+from grammar.treebanks import learned
 
-from spacy_structlearn.grammar.latent.em import treebank_grammar
-from spacy_structlearn.grammar.latent.model import LatentGrammar
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.grammar.chart.decode import ChartParser
+from spacy_structlearn.grammar.latent.model import product
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.grammar.latent.training import PHASES
 from spacy_structlearn.grammar.treebank.data import binarize
@@ -14,7 +18,7 @@ SIMPLE = {"lexicon": "simple", "min_word_count": 2}
 
 
 def learn(trees, **settings):
-    return treebanks.learned(LatentGrammarSettings(**{**FEW, **settings}), trees)
+    return learned(LatentGrammarSettings(**{**FEW, **settings}), trees)
 
 
 def calls_of(**settings):
@@ -31,12 +35,6 @@ def test_a_step_is_a_round_and_every_round_a_level():
         assert len(trainer.parameters().levels) == steps
         values.append(trainer.value)
     assert values == sorted(values, reverse=True)
-
-
-def test_initialize_gives_the_treebank_grammar():
-    trees = treebanks.sample()
-    grammar = learner(LatentGrammarSettings()).initialize([trees], ("NP",), LatentGrammar.empty())
-    assert grammar == treebank_grammar(binarize(trees))
 
 
 def test_em_does_not_fall_within_a_phase():
@@ -77,13 +75,21 @@ def test_ancestors_are_the_tree_of_splits():
             assert np.bincount(found).max() <= 2
 
 
-@pytest.mark.parametrize("binarization", ["right", "left"])
-@pytest.mark.parametrize("lexicon", ["smoothed", "simple"])
-def test_a_treebank_of_another_language(binarization, lexicon):
-    settings = {"binarization": binarization, "root": "R", "rounds": 2}
-    settings |= {"lexicon": lexicon, "min_word_count": 2}
-    grammar = learn(treebanks.toy(), **settings)
-    assert grammar.symbols.root == "R"
-    assert grammar.binarization == binarization
-    ids = grammar.lexicon.encode(["hebi", "ga", "kita"])
-    assert (grammar.lexicon.scores(2, ids).max(axis=1) > 0).all()
+def test_a_product_is_that_of_the_single_grammars():
+    settings = LatentGrammarSettings(rounds=2, seed=3, **FEW)
+    singles = [learned(replace(settings, seed=seed), treebanks.sample()) for seed in (3, 4, 5)]
+    together = learned(replace(settings, grammars=3), treebanks.sample())
+    assert together == product(singles)
+    assert product(singles[:1]) == singles[0]
+    assert together.members == 2
+    assert together.depth == singles[0].depth == 2
+    assert len(together.levels) == 5
+    assert together.truncated(3) == singles[0]
+    assert together.compact(1e-5, "float16").members == 2
+    sentences = [tree.words() for tree in treebanks.sample()[:20]]
+    wanted, found = (ChartParser(grammar).parse(sentences) for grammar in (singles, together))
+    for one, other in zip(wanted, found, strict=True):
+        assert (one.spans, one.tags) == (other.spans, other.tags)
+        assert one.probabilities == pytest.approx(other.probabilities, abs=1e-5)
+    with pytest.raises(StructlearnError, match="SL422"):
+        product([singles[0], learned(settings, treebanks.toy())])

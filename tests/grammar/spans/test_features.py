@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
@@ -57,24 +56,6 @@ def every_item(n):
     tags = [(symbol, i, i + 1) for i in range(n) for symbol in range(3)]
     spans = [(i, i + width) for width in range(1, n + 1) for i in range(n - width + 1)]
     return n, tags + [(symbol, *span) for span in spans for symbol in range(3, 6)]
-
-
-@cache
-def forests(name="toy"):
-    """Forests of a treebank, its words, the edges of its trees, and the symbols."""
-    trees = {"toy": treebanks.toy, "sample": lambda: treebanks.sample()[:40]}[name]()
-    short = LatentGrammarSettings(
-        rounds=1,
-        split_iterations=3,
-        merge_iterations=2,
-        smooth_iterations=1,
-        root="R" if name == "toy" else "TOP",
-    )
-    grammar = treebanks.learned(short, trees)
-    sentences = [tree.words() for tree in trees]
-    graphs, kept = ChartParser(grammar, thresholds=(1e-6,) * 7).forests(sentences)
-    gold = graphs.closest([trees[i] for i in kept], grammar.symbols)
-    return graphs, [sentences[i] for i in kept], gold, grammar.symbols
 
 
 # --- hashes ---------------------------------------------------------------------------------------
@@ -160,40 +141,12 @@ PLACES = [
 ]
 
 
-def test_long_and_strange_words_and_spans():
-    strange = ["", " ", "\ud800", "ⅷ", "ǅ", "e\u0301", "日本", "x" * 100_000, "1" * 50, "ß" * 3]
-    weights = SpanWeights.untrained(SMALL, [strange], SYMBOLS)
-    long = (["tora"] * 3 + [","]) * 250
-    sentences = [strange, long]
-    spans = [(3, 0, 10)], [(3, 0, 1000), (4, 0, 4), (5, 999, 1000)]
-    graphs = graphs_of((10, spans[0]), (1000, spans[1]))
-    places = LinearScorer(weights).places(sentences, graphs)
-    shape = SPAN_TEMPLATES.index("SPAN")
-    assert places[:, shape].tolist()[1] == -1  # too many runs
-    assert (np.delete(places, shape, axis=1) >= 0).all()
-    assert (places[2:, shape] >= 0).all()
-
-
 # --- weights --------------------------------------------------------------------------------------
 def with_random_weights(seed=0, n=300, features=SMALL):
     rng = np.random.default_rng(seed)
     full = np.zeros(features.buckets)
     full[rng.choice(features.buckets, n, replace=False)] = rng.normal(size=n)
     return SpanWeights.untrained(features, [["tora", "ga"]], SYMBOLS).with_weights(full)
-
-
-@pytest.mark.parametrize(("storage", "error"), [("float32", 0), ("float16", 0.01)])
-def test_compact_weights(storage, error):
-    weights = with_random_weights()
-    compact = weights.compact(0.5, storage)
-    full, found = weights.dense(), compact.dense()
-    kept = np.abs(full) >= 0.5
-    assert 0 < kept.sum() < weights.n_weights
-    assert np.array_equal(found != 0, kept)
-    assert np.allclose(found[kept], full[kept], rtol=error, atol=0)
-    assert SpanWeights.from_bytes(compact.to_bytes()) == compact
-    if storage != "float32":
-        assert len(compact.to_bytes()) < len(weights.to_bytes())
 
 
 # --- scores ---------------------------------------------------------------------------------------
@@ -248,14 +201,13 @@ def test_penalties_of_many_steps_at_once(seed, n_steps, l1, epsilon):
     start = rng.normal(size=8) * (rng.random(8) < 0.5)
     table = np.zeros((8, 4), np.float32)
     table[:, 0] = start
-    rates = np.cumsum([0.0, *steps])
+    rates, every = np.cumsum([0.0, *steps]), np.arange(8, dtype=np.int32)[:, None]
     for n, gradient in enumerate(gradients, 1):
-        places = np.arange(8, dtype=np.int32)[:, None]
-        touched = _span_features.accumulate(places, gradient, table)
+        touched = _span_features.accumulate(every, gradient, table)
         assert touched.tolist() == np.flatnonzero(gradient).tolist()
         _span_features.step(touched, table, rates[: n + 1], l1, epsilon)
         assert not table[:, 2].any()
-    found = _span_features.current_weights(table, rates, l1, epsilon)
+    found = _span_features.current_sums(every, table, rates, l1, epsilon)
     # Single precision, over steps that may be as long as 0.3.
     wanted = plain_adagrad(gradients, steps, l1, epsilon, start.astype(np.float32))
     assert np.allclose(found, wanted, atol=2e-5)
@@ -267,7 +219,8 @@ def test_penalties_of_many_steps_at_once(seed, n_steps, l1, epsilon):
 
 def test_a_step_that_never_was_is_found():
     table = np.array([[1, 1, 0, 7]], np.float32)
-    assert np.isnan(_span_features.current_weights(table, np.zeros(3), 0.1, 0.1)).all()
+    place = np.zeros((1, 1), np.int32)
+    assert np.isnan(_span_features.current_sums(place, table, np.zeros(3), 0.1, 0.1)).all()
 
 
 # --- kernel ---------------------------------------------------------------------------------------
@@ -276,14 +229,10 @@ def test_sums_and_their_opposite():
     places = rng.integers(-1, 20, size=(30, 7)).astype(np.int32)
     weights, values = rng.normal(size=20), rng.normal(size=30)
     values[::3] = 0
-    assert np.allclose(
-        _span_features.sums(places, weights), np.append(weights, 0.0)[places].sum(axis=1)
-    )
-    assert np.allclose(
-        _span_features.sums(places, weights.astype(np.float32)),
-        _span_features.sums(places, weights),
-        atol=1e-5,
-    )
+    found, wanted = _span_features.sums(places, weights), np.append(weights, 0.0)[places]
+    assert np.allclose(found, wanted.sum(axis=1))
+    single = _span_features.sums(places, weights.astype(np.float32))
+    assert np.allclose(single, found, atol=1e-5)
     wanted = np.zeros(21)
     np.add.at(wanted, places, values[:, None])
     assert np.allclose(_span_features.scattered(places, values, 20), wanted[:20])
@@ -297,8 +246,6 @@ def test_the_kernel_checks_its_arrays():
         lambda: _span_features.scattered(places, ones, 3),
         lambda: _span_features.scattered(places[:0], ones, 3),
         lambda: _span_features.current_sums(places, table, rates, 0.1, 0.1),
-        lambda: _span_features.current_weights(table[:, :3].copy(), rates, 0.1, 0.1),
-        lambda: _span_features.current_weights(table, rates[:0], 0.1, 0.1),
         lambda: _span_features.accumulate(places, ones, table),
         lambda: _span_features.accumulate(places[:0], ones, table),
         lambda: _span_features.step(places[0], table, rates, 0.1, 0.1),
@@ -311,38 +258,31 @@ def test_the_kernel_checks_its_arrays():
 
 def test_the_hasher_checks_its_arrays():
     hasher = SpanTemplates(["WORD[first]"], ["bias"]).hasher(1, np.arange(2), 8)
-    assert hasher.width == 1
-    arguments = {
-        "seeds": np.zeros(2, np.uint64),
-        "n_span": 1,
-        "starts": np.array([0, 1, 1], np.int32),
-        "terms": np.array([[1, 0, 0]], np.int32),
-        "lengths": np.array(LENGTHS, np.int32),
-        "shape_column": 0,
-        "symbols": np.zeros(2, np.uint64),
-        "n_tags": 1,
-        "bits": 8,
-    }
-    assert _span_features.SpanHasher(**arguments).width == 1
+    names = ("seeds", "n_span", "starts", "terms", "lengths", "shape_column", "symbols")
+    names += ("n_tags", "bits")
+    seeds, starts, terms = np.zeros(2, np.uint64), np.array([0, 1, 1]), np.array([[1, 0, 0]])
+    starts, terms, lengths = (a.astype(np.int32) for a in (starts, terms, np.array(LENGTHS)))
+    arguments = dict(zip(names, (seeds, 1, starts, terms, lengths, 0, seeds, 1, 8), strict=True))
+    assert _span_features.SpanHasher(**arguments).width == hasher.width == 1
     for name, value in (
         ("n_span", 3),
         ("bits", 32),
         ("starts", np.array([0, 2, 1], np.int32)),
         ("starts", np.array([0, 1, 2], np.int32)),
-        ("terms", np.zeros((1, 2), np.int32)),
-        ("terms", np.array([[-3, 0, 0]], np.int32)),
+        ("terms", terms[:, :2].copy()),
+        ("terms", terms - 4),
         ("shape_column", -1),
     ):
         with pytest.raises(ValueError, match=r"."):
             _span_features.SpanHasher(**arguments | {name: value})
     words, items = np.zeros((1, 2), np.uint64), np.zeros((0, 3), np.int32)
-    offsets = np.array([0, 1])
+    offsets, none = np.array([0, 1]), np.array([0, 0])
     for case in (
-        (words[:, :1].copy(), offsets, items, np.array([0, 0])),
-        (words, np.array([0, 2]), items, np.array([0, 0])),
-        (words, offsets, items, np.array([0, 1])),
-        (words, offsets, items, np.array([0])),
-        (words, offsets, items[:, :2].copy(), np.array([0, 0])),
+        (words[:, :1].copy(), offsets, items, none),
+        (words, 2 * offsets, items, none),
+        (words, offsets, items, offsets),
+        (words, offsets, items, none[:1]),
+        (words, offsets, items[:, :2].copy(), none),
         # Their differences are none below zero.
         (words, np.array([0, 2**63 - 1, -(2**63), -1, 1]), items, np.zeros(5, np.int64)),
     ):
@@ -352,7 +292,12 @@ def test_the_hasher_checks_its_arrays():
 
 def test_tags_are_the_likeliest_ones_by_the_grammar():
     """The symbols of TAG are those of the tag items with the highest posteriors."""
-    graphs, sentences, _, symbols = forests("sample")
+    trees = treebanks.sample()[:40]
+    settings = LatentGrammarSettings(rounds=1, split_iterations=3, merge_iterations=2)
+    grammar = treebanks.learned(settings, trees)
+    sentences = [tree.words() for tree in trees]
+    graphs, _ = ChartParser(grammar).forests(sentences)
+    symbols = grammar.symbols
     n_tags = symbols.n_tags
     found = likeliest_tags(graphs, n_tags)
     assert len(found) == graphs.n_words.sum()

@@ -85,28 +85,14 @@ def test_gradient_against_finite_differences():
     losses, by_item, by_weight = conditional_loss(graphs, target, scores, weight)
     assert losses.shape == (2,)
     assert (losses > 0).all()
-    step = 1e-5
-
-    def total(scores, weight):
-        return conditional_loss(graphs, target, scores, weight)[0].sum()
-
-    for item in rng.choice(len(scores), 40, replace=False):
-        ahead, behind = scores.copy(), scores.copy()
-        ahead[item] += step
-        behind[item] -= step
-        slope = (total(ahead, weight) - total(behind, weight)) / (2 * step)
-        assert by_item[item] == pytest.approx(slope, abs=1e-6)
-    slope = (total(scores, weight + step) - total(scores, weight - step)) / (2 * step)
-    assert by_weight == pytest.approx(slope, rel=1e-6)
-
-
-def test_without_scores_it_is_the_grammar():
-    graphs, target = forests()
-    losses = conditional_loss(graphs, target, np.zeros(len(graphs.items)), 1.0)[0]
-    # The variational distribution sums to 1 over the trees of the forest, less what was pruned.
-    owner = np.repeat(np.arange(len(graphs)), np.diff(graphs.edge_offsets))
-    expected = -np.bincount(owner[target], graphs.scores[target])
-    np.testing.assert_allclose(losses, expected, atol=2e-2)
+    for of_weight in (0.0, *rng.normal(size=5)):
+        direction = rng.normal(size=len(scores))
+        ahead, behind = (
+            conditional_loss(graphs, target, scores + x * direction, weight + x * of_weight)[0]
+            for x in (1e-5, -1e-5)
+        )
+        slope = (ahead.sum() - behind.sum()) / 2e-5
+        assert by_item @ direction + by_weight * of_weight == pytest.approx(slope, rel=1e-5)
 
 
 # --- batches and the learning rate ----------------------------------------------------------------
@@ -122,12 +108,8 @@ def test_each_sentence_is_in_one_batch(lengths, batch_size, seed):
 
 def test_learning_rate():
     rates = [learn_rate_factor(update, 1000) for update in range(1, 1001)]
-    assert rates[0] == 0.01
-    assert rates[49] == 0.5
-    assert set(rates[99:500]) == {1.0}
-    assert rates[749] == pytest.approx(0.5)
-    assert rates[-1] == 0.02
-    # Where there are few, a tenth of them.
+    assert [rates[i] for i in (0, 49, 99, 499, 999)] == [0.01, 0.5, 1.0, 1.0, 0.02]
+    # Where there are few, it rises in a tenth of them.
     assert [learn_rate_factor(update, 40) for update in (1, 2, 4, 20)] == [0.25, 0.5, 1.0, 1.0]
     assert [learn_rate_factor(update, 2) for update in (1, 2)] == [1.0, MIN_RATE]
 
@@ -189,16 +171,6 @@ def test_the_loss_falls():
     assert trainer.left_out == 0
 
 
-def test_data_of_all_kinds():
-    trees = list(sample()[:6])
-    estimator = settings()
-    expected = learner(estimator).trainer(None, trees).to_bytes()
-    for data in ([trees], [tuple(trees[:2]), *trees[2:]]):
-        assert learner(estimator).trainer(None, data).to_bytes() == expected
-    initial = learner(estimator).initialize([trees])
-    assert initial == SpanGrammar(learner(SHORT).initialize(trees))
-
-
 @pytest.mark.parametrize("bad", [[3], [[3]], [None], ["tree"], [(None, None)]], ids=str)
 def test_what_is_no_tree(bad):
     with pytest.raises(StructlearnError, match="SL434"):
@@ -227,16 +199,3 @@ def test_sentences_without_a_forest(monkeypatch):
     trainer, _ = run(settings())
     assert trainer.left_out == sum(len(tree.words()) % 2 == 0 for tree in sample())
     assert np.isfinite(trainer.losses).all()
-
-
-# --- what is learned ------------------------------------------------------------------------------
-def right_brackets(grammar):
-    parses = ChartParser(grammar).parse([tree.words() for tree in sample()])
-    both = zip(parses, sample(), strict=True)
-    return sum(len(set(parse.spans) & set(tree.spans())) for parse, tree in both)
-
-
-def test_linear_scores_learn():
-    trainer, _ = run(settings(folds=2, max_iterations=12, batch_size=2))
-    assert trainer.losses[-1] < 0.5 * trainer.losses[0]
-    assert right_brackets(trainer.parameters()) > right_brackets(SpanGrammar(grammar()))

@@ -21,16 +21,16 @@ NEW = treebanks.trees(
 )
 
 
-def adapted(settings, share=1.0, new=NEW, now=None):
+def adapted(settings, share=1.0):
     """The lexicon, of one level, of both, and the tags; counts are those of the trees."""
-    before, data = treebank_grammar(binarize(OLD, root="R"), settings), binarize(new, root="R")
+    before, data = treebank_grammar(binarize(OLD, root="R"), settings), binarize(NEW, root="R")
     assert before.symbols.tags == data.symbols.tags
     n_tags = before.symbols.n_tags
     old_counts = share * before_counts(n_tags)
     new_counts = np.bincount(data.pairs[:, 0], data.pair_counts, n_tags)
     total = old_counts + new_counts
     added = data.pair_counts / total[data.pairs[:, 0]]
-    adapter = LexiconAdapter(now or settings, before.lexicon, data, share)
+    adapter = LexiconAdapter(settings, before.lexicon, data, share)
     return before.lexicon, adapter.lexicon([(old_counts / total, added)]), before.symbols.tags
 
 
@@ -55,16 +55,6 @@ def test_known_words_have_old_and_new_counts(monkeypatch):
     assert row(found, "mita")[tags.index("V")] == pytest.approx((0.5 + 1) / (1.5 + 2))
 
 
-def test_new_words_are_known_and_smoothed_with_their_signature():
-    before, found, tags = adapted(LexiconSettings())
-    assert found.words[: len(before.words)] == before.words
-    assert {"kamera", "tsuita"} == set(found.words[len(before.words) :])
-    kamera = row(found, "kamera")
-    assert kamera.argmax() == tags.index("N")
-    assert (kamera > 0).all()
-    assert kamera[tags.index("N")] == pytest.approx(2 / 6, rel=0.1)
-
-
 def test_signatures_learn_from_new_words():
     before, found, tags = adapted(LexiconSettings())
     noun, verb = tags.index("N"), tags.index("V")
@@ -75,20 +65,3 @@ def test_signatures_learn_from_new_words():
     assert "lower era" in found.signatures
     assert row(found, "opera")[noun] > row(found, "opera")[verb]
     assert found.problem(found.tag_substates) is None
-
-
-def test_without_new_words_signatures_stay():
-    settings = LexiconSettings()
-    before, found, tags = adapted(settings, share=0.1, new=OLD)
-    assert found.signatures == before.signatures
-    factor = row(found, "unheard") / row(before, "unheard")
-    old = before_counts(len(tags))
-    assert factor == pytest.approx(0.1 * old / (0.1 * old + old), rel=1e-5)
-
-
-def test_a_simple_lexicon():
-    settings = LexiconSettings(lexicon="simple", min_word_count=1)
-    wanted = pytest.approx({".": 0.0, "A": 0.0, "N": 2 / 6, "V": 0.0})
-    for now in (settings, LexiconSettings()):  # what it is does not depend on the settings now
-        _, found, tags = adapted(settings, now=now)
-        assert dict(zip(tags, row(found, "kamera"), strict=True)) == wanted

@@ -136,54 +136,30 @@ def test_other_spellings_of_known_words_are_found():
     assert plain.encode(["—"])[0] >= len(plain.words)
 
 
-def test_scores_are_those_of_the_pairs_and_of_the_signature():
-    trees = treebanks.sample()
-    lexicon = treebank_grammar(binarize(trees), LexiconSettings()).lexicon
-    words = [word for tree in trees[:20] for word in tree.words()] + ["unheardof", "Zzyx-12"]
-    ids = lexicon.encode(words)
-    n = len(lexicon.words)
-    rows = lexicon.backoff.expand(lexicon.levels[0].rows)
-    offsets, columns, values = lexicon.entries(0)
-    for row, word in zip(lexicon.scores(0, ids), ids.tolist(), strict=True):
-        if word >= n:
-            expected = rows[word - n]
-        else:
-            expected = lexicon.backoff_weights[word] * rows[lexicon.backoff_rows[word]]
-            own = slice(offsets[word], offsets[word + 1])
-            np.add.at(expected, columns[own], values[own])
-        np.testing.assert_allclose(row, expected, rtol=1e-6)
-    for wrong in (-1, n + len(lexicon.signatures) + 1):
+def test_given_tags_are_preferred():
+    substates = np.array([1, 2, 1], dtype=np.int32)
+    rows = np.array([[0.5, 0.2, 0.4, 0.0]] * 4, dtype=np.float32)
+    shares = np.array([[0.0, 1.0, 0.0], [0.25, 0.75, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
+
+    def preferred(weight):
+        found = rows.copy()
+        prefer_tags(found, substates, shares, weight)
+        return found
+
+    np.testing.assert_array_equal(preferred(0.0), rows)
+    low = np.exp(-1.0)
+    wanted = [[0.5 * np.exp(-2), 0.2, 0.4, 0], [0.5 * low, 0.2, 0.4, 0], rows[2], rows[3]]
+    # A word that was never seen with its tag, and one without tags, stay as they are.
+    np.testing.assert_allclose(preferred(2.0), wanted, rtol=1e-6)
+    wanted = [[0, 0.2, 0.4, 0], [0, 0.2, 0.4, 0], [0, 0, 0, 1], rows[3]]
+    np.testing.assert_array_equal(preferred(np.inf), np.array(wanted, np.float32))
+    for bad in ((substates, shares[1:]), (substates + np.int32(1), shares)):
+        with pytest.raises(ValueError, match="a share for each word and tag"):
+            prefer_tags(rows, *bad, 1.0)
+
+
+def test_words_that_are_none():
+    lexicon = treebank_grammar(binarize(treebanks.toy(), root="R")).lexicon
+    for wrong in (-1, len(lexicon.words) + len(lexicon.signatures) + 1):
         with pytest.raises(ValueError, match="no such word"):
             lexicon.scores(0, np.array([wrong]))
-
-
-def preferred(rows, substates, shares, weight):
-    """What `prefer_tags` does, in NumPy."""
-    begins = np.cumsum(substates) - substates
-    seen = np.maximum.reduceat(rows, begins, axis=1) > 0
-    if np.isinf(weight):
-        known = shares.any(axis=1)[:, None]
-        own = np.arange(len(substates)) == shares.argmax(axis=1)[:, None]
-        rows = np.where(known & ~(seen & own).any(axis=1)[:, None], np.float32(1), rows)
-        factors = np.where(known, own, True)
-    else:
-        best = np.where(seen, shares, 0.0).max(axis=1, keepdims=True)
-        factors = np.exp(weight * np.where(seen, shares - best, 0.0))
-    return rows * np.repeat(factors.astype(np.float32), substates, axis=1)
-
-
-@pytest.mark.parametrize("weight", [0.0, 0.5, 4.0, 1000.0, np.inf])
-def test_given_tags_are_preferred(weight):
-    rng = np.random.default_rng(0)
-    substates = np.array([1, 3, 2, 9], dtype=np.int32)
-    rows = rng.random((200, 15)).astype(np.float32)
-    rows *= np.repeat(rng.random((200, 4)) < 0.5, substates, axis=1)
-    shares = rng.random((200, 4)) * (rng.random((200, 4)) < 0.5)
-    shares[::3] = np.eye(4)[rng.integers(4, size=67)]
-    found = rows.copy()
-    prefer_tags(found, substates, shares, weight)
-    np.testing.assert_allclose(found, preferred(rows, substates, shares, weight), rtol=1e-5)
-    with pytest.raises(ValueError, match="a share for each word and tag"):
-        prefer_tags(found, substates, shares[1:], weight)
-    with pytest.raises(ValueError, match="a share for each word and tag"):
-        prefer_tags(found, substates + np.int32(1), shares, weight)

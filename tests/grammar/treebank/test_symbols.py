@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 from grammar import treebanks
 
-from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.treebank.data import binarize, restore, to_tree
 from spacy_structlearn.grammar.treebank.symbols import united_rules, united_symbols
 from spacy_structlearn.trees.brackets import parse_tree
@@ -109,11 +108,6 @@ def test_two_treebanks_over_the_symbols_of_both(binarization):
     for part, found in zip(wide, numbers, strict=True):
         own = [*part.rules.binary.tolist(), *part.rules.unary.tolist()]
         assert [every[i] for i in found] == [*map(tuple, own), *part.rules.root.tolist()]
-
-
-def test_an_unknown_binarization():
-    with pytest.raises(StructlearnError, match="SL401"):
-        binarize(treebanks.toy()[:1], "up")
 
 
 def test_no_trees():
