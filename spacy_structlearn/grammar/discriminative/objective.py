@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from ...arrays import cumulative
 from ...optimize.lbfgs import dot
 from ...parallel.shards import Engine
-from ..latent.em import TreeShard
+from ..latent.em import TreebankDerivations
 from ..latent.model import LatentGrammar, Level
 from ..treebank.data import TreebankData
 from ..treebank.lexicon import Backoff, Lexicon, LexiconLevel
@@ -300,7 +300,9 @@ class GrammarShard:
         self.sentences = sentences
         self.forests.count_only(sentences)
         everything = len(sentences) == self._trees.n_trees
-        self.derivations = TreeShard(self._trees if everything else self._trees.subset(sentences))
+        self.derivations = TreebankDerivations(
+            self._trees if everything else self._trees.subset(sentences)
+        )
 
     @property
     def state(self) -> tuple[NDArray[np.int64], bool]:

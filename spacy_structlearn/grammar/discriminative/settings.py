@@ -81,7 +81,7 @@ class ConditionalGrammarSettings(LatentGrammarSettings):
     @property
     def generative(self) -> LatentGrammarSettings:
         """The settings of the generative rounds."""
-        return self.part(LatentGrammarSettings, grammars=1, shards=1)
+        return self.part(LatentGrammarSettings, grammars=1)
 
     def _n_reports_of_one(self) -> int:
         levels = self.rounds + 1 - self.first_level

@@ -13,6 +13,7 @@ productions of the new trees have a small share of their parent besides, since t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -46,7 +47,9 @@ Vector = NDArray[np.float64]
 
 
 class AdaptationTrainer(TreebankTrainer[LatentGrammarSettings]):
-    """Learns on from a grammar. A step is one iteration of EM in all levels.
+    """Learns on, see `Estimator.adapter`. A step is one iteration of EM in all levels.
+
+    strength: the number of trees for which the old grammar stands. labels: not used.
 
     value: the negative log-likelihood of the new trees before the last step, the sum over all
         levels, in nats.
@@ -57,6 +60,7 @@ class AdaptationTrainer(TreebankTrainer[LatentGrammarSettings]):
         settings: LatentGrammarSettings,
         parameters: LatentGrammar,
         data: Trees,
+        labels: Sequence[str] = (),
         *,
         strength: float,
     ):
@@ -80,7 +84,7 @@ class AdaptationTrainer(TreebankTrainer[LatentGrammarSettings]):
 
     def iterate(self) -> bool:
         """Run one iteration of EM in each level. Returns False after the last one."""
-        derivations = TreebankDerivations(self._wide, self.settings.threads, self.settings.shards)
+        derivations = TreebankDerivations(self._wide, self.settings.threads)
         self.value = 0.0
         try:
             for level in self._levels:

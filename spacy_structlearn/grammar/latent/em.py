@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ...arrays import cumulative
 from ...errors import StructlearnError
-from ...parallel.shards import Pool, make_engine, split
+from ...parallel.shards import Pool, split
 from ..treebank.data import TreebankData
 from ..treebank.estimation import LexiconLearner
 from ..treebank.lexicon import LexiconLevel
@@ -56,38 +56,8 @@ class TreebankDerivations:
     """The derivations of observed trees under refined grammars. Not thread-safe.
 
     threads: number of threads that share the work; they do not change the results.
-    shards: number of parts that the trees are divided into. Counts are sums of float32, so that
-        their rounding errors depend on it.
-    """
 
-    def __init__(self, data: TreebankData, threads: int = 1, shards: int = 1):
-        parts, inside = [data], threads
-        if shards > 1:
-            cuts = split(data.offsets, shards)
-            parts, inside = [data.subset(np.arange(c.start, c.stop)) for c in cuts], 1
-        self.engine = make_engine(lambda part: TreeShard(part, inside), parts, threads)
-
-    def expected_counts(self, parameters: Refined) -> tuple[float, ProductionCounts]:
-        """The log-likelihood (equation 4), in nats, and the expected counts (equation 3)."""
-        value, counts = self.engine.expected_counts(parameters)
-        return value, ProductionCounts(*counts)
-
-    def scores_of(self, symbol: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Inside and outside scores of all nodes of a symbol in the last `expected_counts`.
-
-        Returns float32 (n_nodes, n_substates); their products are posteriors of substates.
-        """
-        inside, outside = zip(*self.engine.map(TreeShard.scores_of, symbol), strict=True)
-        return np.concatenate(inside), np.concatenate(outside)
-
-    def close(self) -> None:
-        self.engine.close()
-
-
-class TreeShard:
-    """Some of the trees of `TreebankDerivations`, and the scores of their nodes.
-
-    inside, outside: float32, the scores in the last `expected_counts`.
+    inside, outside: float32, the scores of nodes in the last `expected_counts`.
     node_offsets: int64 (n_nodes + 1), where the vector of each node begins.
     values: float64 (n_trees), the log-likelihood of each tree.
     """
@@ -118,9 +88,11 @@ class TreeShard:
         self.inside = self.outside = np.empty(0, dtype=np.float32)
 
     def close(self) -> None:
+        """End the threads."""
         self._pool.close()
 
     def expected_counts(self, parameters: Refined) -> tuple[float, ProductionCounts]:
+        """The log-likelihood (equation 4), in nats, and the expected counts (equation 3)."""
         level, emissions = parameters
         self._lay_out(level.substates)
         trees, scores = self._trees, (self.inside, self.outside, self._scale)
@@ -143,6 +115,10 @@ class TreeShard:
         return float(self.values.sum()), ProductionCounts(*counts, root, lexical)
 
     def scores_of(self, symbol: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Inside and outside scores of all nodes of a symbol in the last `expected_counts`.
+
+        Returns float32 (n_nodes, n_substates); their products are posteriors of substates.
+        """
         nodes, starts = self._by_symbol.nodes, self._by_symbol.starts
         begin = self.node_offsets[nodes[starts[symbol] : starts[symbol + 1]]]
         places = begin[:, None] + np.arange(self._substates[symbol])

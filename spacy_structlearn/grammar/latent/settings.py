@@ -70,7 +70,6 @@ class LatentGrammarSettings(LexiconSettings):
         10_000.0, gt=0, help="Number of trees for which `prior` stands, beside those of the data."
     )
     threads: int = core.threads()
-    shards: int = core.shards()
 
     @property
     def n_reports(self) -> int:

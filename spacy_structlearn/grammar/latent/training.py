@@ -33,6 +33,7 @@ from .split_merge import Merging, branches, least_useful, merge_losses, smooth, 
 from .stages import StagedTrainer, TreebankTrainer, encode
 
 PHASES = ("split", "merge", "smooth")
+adapter = AdaptationTrainer
 
 
 def initialize(
@@ -59,20 +60,8 @@ def trainer_of_one(settings: LatentGrammarSettings, data: Trees) -> Trainer[Any]
     """The trainer of a single grammar, or of all grammars of `prior` together."""
     prior = read_prior(settings)
     if prior is not None:
-        return adapter(settings, prior, data, strength=settings.prior_trees)
+        return AdaptationTrainer(settings, prior, data, strength=settings.prior_trees)
     return LatentGrammarTrainer(settings, data)
-
-
-def adapter(
-    settings: LatentGrammarSettings,
-    parameters: LatentGrammar,
-    data: Trees,
-    labels: Sequence[str] = (),
-    *,
-    strength: float,
-) -> Trainer[Any]:
-    """Learn on from `parameters`, which count as `strength` trees; `labels` are not used."""
-    return AdaptationTrainer(settings, parameters, data, strength=strength)
 
 
 def read_prior(settings: LatentGrammarSettings) -> LatentGrammar | None:
@@ -162,9 +151,7 @@ class LatentGrammarTrainer(TreebankTrainer[LatentGrammarSettings]):
 
     def _e_step(self, level: Level, words: LexiconLevel) -> tuple[float, ProductionCounts]:
         if self._derivations is None:
-            self._derivations = TreebankDerivations(
-                self._data, self.settings.threads, self.settings.shards
-            )
+            self._derivations = TreebankDerivations(self._data, self.settings.threads)
         emissions = self._learner.emissions(words, level.substates[: self._n_tags])
         return self._derivations.expected_counts((level, emissions))
 

@@ -13,6 +13,7 @@ the old grammar, adapted to the other folds. The weight of the grammar stays.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,8 @@ class SpanGrammarAdapter(TreebankTrainer[SpanGrammarSettings]):
     """Adapts the grammar, parses the folds, then minimises f. A step is one of these three, or one
     iteration of L-BFGS.
 
+    strength: relative to `TREES` and `STRENGTH`. labels: not used.
+
     value: f, relative to its value without new data, in nats.
     """
 
@@ -55,6 +58,7 @@ class SpanGrammarAdapter(TreebankTrainer[SpanGrammarSettings]):
         settings: SpanGrammarSettings,
         parameters: SpanGrammar,
         data: Trees,
+        labels: Sequence[str] = (),
         *,
         strength: float,
     ):

@@ -37,6 +37,7 @@ WARM_UP = 100  # updates in which the learning rate rises; at most a tenth of al
 WEIGHT_LEARN_RATE = 0.01  # of AdaGrad for the weight of the grammar
 MIN_RATE = 0.02  # times the learning rate: its final value
 NEGLIGIBLE = 1e-5  # smaller gradients are set to 0: subnormal numbers take ten times as long
+adapter = SpanGrammarAdapter
 _POOL = 16  # batches whose sentences are sorted by length together
 
 
@@ -72,21 +73,6 @@ def trainer(settings: SpanGrammarSettings, parameters: Any, data: Trees) -> Trai
     Raises StructlearnError if `data` has anything but trees and lists of trees.
     """
     return SpanGrammarTrainer(settings, data)
-
-
-def adapter(
-    settings: SpanGrammarSettings,
-    parameters: SpanGrammar,
-    data: Trees,
-    labels: Sequence[str] = (),
-    *,
-    strength: float,
-) -> Trainer[Any]:
-    """Return a trainer that learns on from `parameters`; `labels` are not used.
-
-    strength: relative to the strengths of the parts, see `adaptation`.
-    """
-    return SpanGrammarAdapter(settings, parameters, data, strength=strength)
 
 
 class SpanGrammarTrainer(StagedTrainer[SpanGrammarSettings]):
