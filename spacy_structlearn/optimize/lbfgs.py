@@ -1,10 +1,16 @@
-"""L-BFGS that runs one iteration at a time and can be saved and resumed.
+"""L-BFGS and OWL-QN that run one iteration at a time and can be saved and resumed.
 
 Liu & Nocedal (1989); the two-loop recursion and the initial scaling are algorithms 7.4 and 7.5 and
 equation 7.20 of Nocedal & Wright (2006), the line search is their algorithms 3.5 and 3.6 (strong
 Wolfe conditions) with safeguarded cubic interpolation (equation 3.59). A step to a point where the
 function or its gradient is not finite counts as too long. All arithmetic is float64 and `to_bytes`
 contains the whole state, so that a resumed run has the same iterates, bit for bit.
+
+With a penalty on magnitudes the method is OWL-QN (Andrew & Gao 2007), which finds weights of
+exactly zero. F(x) = f(x) + sum_i l1_i |x_i| is smooth in the orthant of the next step. The
+direction is that of L-BFGS with the pseudo-gradient of F (their equation 4) in place of the
+gradient, and with the curvature of f. Components that do not descend are set to 0, and steps are
+projected onto the orthant (their section 3.2). Neither is done for coordinates with l1_i = 0.
 """
 
 from __future__ import annotations
@@ -33,25 +39,28 @@ MAX_LINE_SEARCH = 20
 
 
 class LBFGS(Resumable):
-    """State of a minimisation.
+    """State of a minimisation of f(x) + sum_i l1_i |x_i|.
 
     x0: the starting point, float64 (n); n may be 0.
     memory: number of correction pairs.
     gradient_tolerance: converged ("gradient") when max |g_i| <= tolerance * max(1, max |x_i|).
     value_tolerance: converged ("value") when the mean decrease of the value over the last 10
         iterations is at most tolerance * |value|.
+    l1: the strength of the penalty, a number or float64 (n), at least 0.
 
-    Attributes: x, value and gradient at x (value is None before the first step), n_iterations,
-    n_evaluations, and status: "running", "gradient", "value", or "line_search" if no step along the
-    steepest descent decreases the value, as happens at the limit of precision.
+    Attributes: x; value, that of F at x, None before the first step; gradient, the pseudo-gradient
+    of F; smooth_gradient, that of f; n_iterations, n_evaluations, and status: "running",
+    "gradient", "value", or "line_search" if no step along the steepest descent decreases the value,
+    as happens at the limit of precision.
     """
 
     _KIND = "lbfgs"
-    _SETTINGS: ClassVar[tuple[str, ...]] = ("memory", "gradient_tolerance", "value_tolerance")
+    _SETTINGS: ClassVar[tuple[str, ...]] = ("memory", "gradient_tolerance", "value_tolerance", "l1")
     _STATE: ClassVar[tuple[str, ...]] = (
         "x",
         "value",
         "gradient",
+        "smooth_gradient",
         "n_iterations",
         "n_evaluations",
         "status",
@@ -66,13 +75,19 @@ class LBFGS(Resumable):
         memory: int = 10,
         gradient_tolerance: float = 1e-5,
         value_tolerance: float = 1e-9,
+        l1: ArrayLike = 0.0,
     ):
         self.x: Vector = np.array(x0, dtype=np.float64)
         self.memory = memory
         self.gradient_tolerance = gradient_tolerance
         self.value_tolerance = value_tolerance
+        strengths = np.array(l1, dtype=np.float64)
+        self.l1: float | Vector = strengths if strengths.ndim else float(strengths)
+        self._penalised = np.broadcast_to(strengths > 0.0, self.x.shape)
+        self._is_smooth = not strengths.any()
         self.value: float | None = None
         self.gradient: Vector = np.zeros_like(self.x)
+        self.smooth_gradient: Vector = np.zeros_like(self.x)
         self.n_iterations = 0
         self.n_evaluations = 0
         self.status = "running"
@@ -83,8 +98,8 @@ class LBFGS(Resumable):
     def step(self, value_and_grad: ValueAndGradient) -> bool:
         """Make an iteration. Returns False at the end, for the reason in `status`.
 
-        value_and_grad: maps float64 (n) to the value and the gradient, float64 (n). It must be the
-            same function in every step.
+        value_and_grad: maps float64 (n) to f and its gradient, float64 (n). It must be the same
+            function in every step.
 
         Raises StructlearnError if the function is not finite at the starting point.
         """
@@ -125,30 +140,27 @@ class LBFGS(Resumable):
         gradient = np.array(gradient, dtype=np.float64)
         if gradient.shape != x.shape:
             raise StructlearnError("SL220", value=value, shape=gradient.shape, n=len(x))
-        return float(value), gradient
-
-    @property
-    def _smooth(self) -> Vector:
-        """The gradient of the smooth part of the function."""
-        return self.gradient
+        penalty = 0.0 if self._is_smooth else float(np.sum(self.l1 * np.abs(x)))
+        return float(value) + penalty, gradient
 
     def _move(self, x: Vector, value: float, gradient: Vector) -> None:
-        self.x, self.value, self.gradient = x, value, gradient
-
-    def _direction(self) -> Vector:
-        return two_loop_recursion(self.gradient, self._pairs)
+        self.x, self.value, self.smooth_gradient = x, value, gradient
+        self.gradient = gradient if self._is_smooth else pseudo_gradient(x, gradient, self.l1)
 
     def _search(self, value_and_grad: ValueAndGradient) -> Point | None:
         """Return a lower point along the direction of the step, or None."""
         assert self.value is not None
-        direction = self._direction()
+        direction = two_loop_recursion(self.gradient, self._pairs)
+        if not self._is_smooth:  # the other components descend: equation 6 of Andrew & Gao
+            direction[self._penalised & (direction * self.gradient >= 0)] = 0.0
         slope = dot(self.gradient, direction)
         if not -np.inf < slope < 0:
             return None
         # Without curvature the norm of the gradient has no meaning: move by at most one.
         step = 1.0 if self._pairs else min(1.0, 1.0 / float(np.sqrt(dot(direction, direction))))
         start = Point(0.0, self.value, slope, self.x, self.gradient)
-        return self._line_search(value_and_grad, start, direction, step)
+        search = self._line_search if self._is_smooth else self._backtrack
+        return search(value_and_grad, start, direction, step)
 
     def _line_search(
         self, value_and_grad: ValueAndGradient, start: Point, direction: Vector, step: float
@@ -181,8 +193,31 @@ class LBFGS(Resumable):
                 break
         return low if low is not start else None
 
+    def _backtrack(
+        self, value_and_grad: ValueAndGradient, start: Point, direction: Vector, step: float
+    ) -> Point | None:
+        """Return the first point in the orthant that is low enough, halving the step, or None."""
+        orthant = np.sign(np.where(self.x != 0, self.x, -self.gradient))
+        for _ in range(MAX_LINE_SEARCH):
+            x = self.x + step * direction
+            x[self._penalised & (np.sign(x) != orthant)] = 0.0
+            value, gradient = self._evaluate(value_and_grad, x)
+            slope = dot(self.gradient, x - self.x)
+            point = Point(step, value, slope, x, gradient)
+            if point.is_finite and np.isfinite(gradient).all() and slope < 0:
+                if value <= start.value + SUFFICIENT_DECREASE * slope:
+                    return point
+                # If values differ only by rounding errors, the gradient decides.
+                if abs(value - start.value) <= ROUNDING * abs(start.value):
+                    ahead = pseudo_gradient(x, gradient, self.l1)
+                    if norm(ahead) < norm(self.gradient):
+                        return point
+            # An infinite value does not tell by how much the step is too long.
+            step *= 0.5 if point.is_finite else 0.1
+        return None
+
     def _accept(self, point: Point) -> None:
-        s, y = point.x - self.x, point.gradient - self._smooth
+        s, y = point.x - self.x, point.gradient - self.smooth_gradient
         # Positive after a full line search, and needed for a positive definite approximation.
         s_dot_y = dot(s, y)
         if s_dot_y > np.finfo(np.float64).eps * dot(y, y):
@@ -255,6 +290,16 @@ def two_loop_recursion(gradient: Vector, pairs: list[Pair]) -> Vector:
         beta = dot(y, direction) / s_dot_y
         direction += np.multiply(alpha - beta, s, out=scaled)
     return direction
+
+
+def pseudo_gradient(x: Vector, gradient: Vector, l1: float | Vector) -> Vector:
+    """Return the one-sided derivatives of F on the descending side, or 0 (equation 4).
+
+    x: float64 (n). gradient: of f at x, float64 (n). l1: as in `LBFGS`. The steepest descent is the
+    negative pseudo-gradient. It is 0 under the conditions of Karush, Kuhn and Tucker.
+    """
+    at_zero = np.sign(gradient) * np.maximum(np.abs(gradient) - l1, 0.0)
+    return np.where(x != 0, gradient + l1 * np.sign(x), at_zero)
 
 
 def _next_step(low: Point, high: Point | None) -> float:

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_structlearn.optimize.lbfgs import run
-from spacy_structlearn.optimize.owlqn import OWLQN, pseudo_gradient
+from spacy_structlearn.optimize.lbfgs import LBFGS, pseudo_gradient, run
 
 TIGHT = {"gradient_tolerance": 1e-9, "value_tolerance": 0.0, "max_iterations": 2000}
 
@@ -25,7 +24,7 @@ def regression(n=60, n_features=25, seed=0):
 
 
 def minimize_l1(objective, x0, *, l1, max_iterations, **settings):
-    return run(OWLQN(x0, l1=l1, **settings), objective, max_iterations)
+    return run(LBFGS(x0, l1=l1, **settings), objective, max_iterations)
 
 
 def soft_threshold(values, l1):

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from ...errors import StructlearnError
 from ...learning.training import Trainer
 from ...optimize.lbfgs import LBFGS
-from ...optimize.owlqn import OWLQN
 from ...parallel.shards import make_engine, split
 from ...serialization import nested
 from ..chart.compiled import compile_grammar
@@ -219,13 +218,8 @@ class ConditionalGrammarTrainer(StagedTrainer[ConditionalGrammarSettings]):
 
     def _new_optimizer(self, start: NDArray[np.float64]) -> LBFGS:
         settings = self.settings
-        options: dict[str, Any] = {
-            "memory": settings.memory,
-            "value_tolerance": settings.conditional_tolerance,
-        }
-        if settings.l1:
-            return OWLQN(start, l1=settings.l1, **options)
-        return LBFGS(start, **options)
+        tolerance = settings.conditional_tolerance
+        return LBFGS(start, memory=settings.memory, value_tolerance=tolerance, l1=settings.l1)
 
     def state(self) -> dict[str, Any]:
         """The generative rounds, the trained levels, and the level in training."""
@@ -243,9 +237,8 @@ class ConditionalGrammarTrainer(StagedTrainer[ConditionalGrammarSettings]):
             return False
         lost = np.array(state["lost"], dtype=np.int64)
         thetas = [np.array(theta, dtype=np.float64) for theta in state["levels"]]
-        kind = OWLQN if self.settings.l1 else LBFGS
         stored = state["optimizer"]
-        optimizer = None if stored is None else kind.from_bytes(stored.tobytes())
+        optimizer = None if stored is None else LBFGS.from_bytes(stored.tobytes())
         records = [
             LevelRecord(*[*record[:-1], ForestStatistics(*record[-1])])
             for record in state["records"]

@@ -11,7 +11,6 @@ import numpy as np
 from ...errors import StructlearnError
 from ...learning.training import Trainer, array_digest
 from ...optimize.lbfgs import LBFGS
-from ...optimize.owlqn import OWLQN
 from ...serialization import nested
 from ..chain.model import ChainModel
 from ..layout.data import Parts, Symbols, arranged, concatenate
@@ -209,14 +208,13 @@ class LikelihoodTrainer(Trainer[Any]):
         """Return the objective; first of all, make it and begin at the weights of the model."""
         if self._objective is None:
             self._objective = self._make_objective()
-            l1 = self.settings.l1
-            of_both = {
-                "memory": LBFGS_MEMORY,
-                "gradient_tolerance": 0.0,
-                "value_tolerance": self.settings.tolerance,
-            }
-            x = self._objective.parameters()
-            self._optimizer = OWLQN(x, l1=l1, **of_both) if l1 else LBFGS(x, **of_both)
+            self._optimizer = LBFGS(
+                self._objective.parameters(),
+                memory=LBFGS_MEMORY,
+                gradient_tolerance=0.0,
+                value_tolerance=self.settings.tolerance,
+                l1=self.settings.l1,
+            )
             self._first = self._optimizer.x
         return self._objective
 
