@@ -57,26 +57,43 @@ def load(
     """
     import spacy
 
+    from .learning.settings import check_argument
     from .pipeline.storage import digests
     from .pipeline.storage.built_in import directory, is_built_in
 
-    exclude = [exclude] if isinstance(exclude, str) else list(exclude)
-    folder = directory(name)
+    check_argument("name", name, str | Path)
+    lists = {"disable": disable, "enable": enable, "exclude": exclude}
     # spaCy tells arguments that are not given from empty ones.
-    given = {"disable": disable, "enable": enable, "exclude": exclude or ()}
-    given = {key: value for key, value in given.items() if value != ()}
+    given: dict[str, Any] = {key: value for key, value in lists.items() if value != ()}
+    for key, value in given.items():
+        check_argument(key, value, Iterable)
+        given[key] = [value] if isinstance(value, str) else [*value]
+        check_argument(key, given[key], list[str])
+    folder = directory(name)
     where = folder if is_built_in(name) else name
     while True:
         held = digests.read(folder)
         try:
-            digests.check(folder, exclude=exclude)
+            digests.check(folder, exclude=given.get("exclude", ()))
             nlp = spacy.load(where, vocab=vocab, config=config or {}, **given)
-        except Exception:
+        except Exception as error:
             if digests.read(folder) == held:
+                close = _close(str(name)) if "E050" in str(error) else ()
+                if close:
+                    raise OSError(f"{error} Did you mean {close[0]!r}?") from None
                 raise
         else:
             if digests.read(folder) == held:  # not replaced while it was read
                 return nlp
+
+
+def _close(name: str) -> list[str]:
+    """Return the names of pipelines that are spelled like this one, the closest first."""
+    from difflib import get_close_matches
+
+    from spacy.util import get_installed_models
+
+    return get_close_matches(name, [BUILT_IN, *get_installed_models()])
 
 
 def explain(label: str) -> str | None:
@@ -87,7 +104,9 @@ def explain(label: str) -> str | None:
     or None.
     """
     from .glossary import explanation
+    from .learning.settings import check_argument
 
+    check_argument("label", label, str)
     text = explanation(label)
     if text is None:
         import spacy  # which takes a second, and most labels are ours
@@ -107,3 +126,7 @@ def __getattr__(name: str) -> object:
 
         return as_dict
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -143,8 +143,7 @@ MESSAGES = {
     "for predictions of {component!r}: the scores would be too high. Set tags = false in the "
     "readers of [corpora], and if other components read tags, wrap the reader of [corpora.train] "
     "in spacy_structlearn.CrossPredicted.v1.",
-    "SL087": "Cross-prediction needs at least 2 folds, 2 documents and 1 epoch, but it was given "
-    "{folds}, {number} and {epochs}.",
+    "SL087": "Cross-prediction needs at least 2 documents. Check the reader of the corpus.",
     "SL016": "Token {index} cannot be given the tag {tag!r}. The token must not be white space, "
     "and the tag must be one of the model's: {tags}.",
     "SL017": "The pipeline has no component {component!r}. Its components are: {names}.",
@@ -287,7 +286,7 @@ MESSAGES = {
     "SL206": "The parts of a chain model do not match: {problem}.",
     "SL207": "Expected one label id from 0 to {last} for each of {n_tokens} tokens; got {problem}.",
     "SL208": "The weights overflow {dtype}. Use float32, or train with a larger l2.",
-    "SL209": "{name} must be {wanted}, not {value!r}.",
+    "SL209": "{name} must be {wanted}, not {value}.",
     "SL210": "The tag {tag!r} is not in the {scheme} scheme. Use O, or a label after one of "
     "{prefixes} and a hyphen.",
     "SL211": "The span {span!r} cannot be written as tags: it is empty, has no label, or lies "

@@ -62,6 +62,18 @@ def test_a_damaged_file_is_found_unless_it_is_not_loaded(saved, tmp_path):
     ]
 
 
+@pytest.mark.finding
+def test_a_misspelt_name_gets_a_suggestion():
+    with pytest.raises(OSError, match=r"E050.*Did you mean 'en_structlearn_sm'"):
+        spacy_structlearn.load("en_structlern_sm")
+
+
+@pytest.mark.finding
+def test_dir_names_what_the_package_offers():
+    assert dir(spacy_structlearn) == sorted(spacy_structlearn.__all__)
+    assert {"as_dict", "explain", "load", "ConstituentMatcher"} <= set(dir(spacy_structlearn))
+
+
 def test_no_such_pipeline():
     with pytest.raises(OSError, match="E050"):
         spacy_structlearn.load("en_nowhere")

@@ -53,6 +53,7 @@ def target(tmp_path):
 
 
 # --- locks ----------------------------------------------------------------------------------------
+@pytest.mark.finding
 def test_races_are_refused_and_nothing_is_mixed(target):
     for _ in range(3):
         processes = [writer(target, str(number), 0.02) for number in range(4)]
@@ -150,6 +151,7 @@ def test_all_is_on_the_disk_before_it_counts(tmp_path, monkeypatch):
 
 
 @posix
+@pytest.mark.finding
 def test_mode_and_links_of_the_target_are_kept(tmp_path):
     (tmp_path / "there").mkdir()
     file = tmp_path / "there" / "file"

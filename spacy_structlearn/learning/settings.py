@@ -307,6 +307,15 @@ def violation(value: Any, annotation: Any, metadata: Mapping[str, Any] = {}) -> 
     return None
 
 
+def check_argument(name: str, value: Any, annotation: Any = int, **bounds: float) -> None:
+    """Raise SL209 unless an argument of a public function fits an annotation and bounds.
+
+    bounds: as in `setting`.
+    """
+    if wanted := violation(value, annotation, {"bounds": bounds}):
+        raise StructlearnError("SL209", name=name, wanted=wanted, value=quoted(value))
+
+
 def _numbers(value: Any) -> list[float]:
     """Return all numbers in a value."""
     if isinstance(value, (tuple, list)):

@@ -29,7 +29,7 @@ from ..groups import (
     PARSE_FAILURES,
     TAG_CANDIDATES,
 )
-from ..learning.settings import MAX_PARTS, setting
+from ..learning.settings import MAX_PARTS, check_argument, setting
 from ..trees.parse import GivenTag, Parse, fit_temperature
 from ..trees.tree import Tree
 from . import extensions
@@ -293,10 +293,11 @@ class ConstituencyParser(BatchTrainable):
         doclike: a Doc of one sentence, or any Span, which is read as one sentence.
         Returns log P(tree | words) and the tree of each; none for white space. With constraints
         these are the probabilities given that the tree meets them. Raises StructlearnError for a
-        Doc of several sentences, for more than `max_length` words, and for constraints that no tree
-        meets.
+        Doc of several sentences, for more than `max_length` words, for constraints that no tree
+        meets, and if k is not a number of at least 1.
         """
         self.require_parameters()
+        check_argument("k", k, ge=1)
         if not isinstance(doclike, (Doc, Span)):
             kind = type(doclike).__name__
             raise StructlearnError("SL141", wanted="a Doc or a Span", kind=kind)
@@ -332,7 +333,7 @@ class ConstituencyParser(BatchTrainable):
         if not crosses and not own.impossible:
             listed = {name: rows[0] for name, rows in _given([own.inside]).items()}
             parses = self._parser().k_best(words, k, **given, **listed)
-        if not parses and k > 0:
+        if not parses:
             spans = ", ".join(f"{label or ''}[{i}:{j}]" for i, j, label, _ in wanted)
             raise StructlearnError(
                 "SL190", component=self.name, text=doclike.text[:40], constraints=spans

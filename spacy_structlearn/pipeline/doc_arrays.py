@@ -29,7 +29,7 @@ from ..errors import StructlearnError, message
 from ..glossary import TAGS
 from ..groups import CONSTITUENT_TAGS, CONSTITUENTS
 from ..kernels.index import number_keys
-from ..learning.settings import quoted
+from ..learning.settings import check_argument, quoted
 from ..sequence.layout.words import is_word_column, word_columns
 from ..trees.labels import VERBS
 from ..trees.nodes import Brackets
@@ -47,7 +47,7 @@ from .extensions.brackets import (
     sentences,
     tree,
 )
-from .extensions.span_groups import aligned_group, lower_bound, scored_group, spans_from
+from .extensions.span_groups import aligned_group, bounds, lower_bound, scored_group, spans_from
 
 logger = logging.getLogger("spacy_structlearn")
 
@@ -397,6 +397,8 @@ def reattached(doc: Doc, min_confidence: float = 0.0) -> tuple[Tree, ...]:
     min_confidence: attachments with a lower probability are ignored.
     Raises StructlearnError if the Doc has no trees.
     """
+    bounds(doc)
+    check_argument("min_confidence", min_confidence, float, ge=0, le=1)
     if CONSTITUENTS not in doc.spans:
         raise StructlearnError("SL020", text=doc.text[:40])
     found = DocTrees([doc], min_confidence)

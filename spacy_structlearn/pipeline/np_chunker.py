@@ -13,7 +13,7 @@ the marker.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -26,10 +26,10 @@ from spacy.training import Example
 
 from ..errors import StructlearnError
 from ..groups import CONSTITUENTS, NP_CHUNKS
-from ..learning.settings import quoted, setting
-from ..sequence.chain.decode import decode_with_segments, n_best
+from ..learning.settings import check_argument, quoted, setting
+from ..sequence.chain.decode import decode_with_segments, n_best_chunks
 from ..sequence.layout.data import SequenceData
-from ..sequence.layout.encoding import SCHEMES, decode, encode
+from ..sequence.layout.encoding import SCHEMES, encode
 from ..sequence.layout.features import UNKNOWN
 from ..trees.chunks import POSSESSIVES
 from . import extensions
@@ -155,13 +155,14 @@ class NPChunker(BatchTrainable):
     def n_best(
         self, doc: Doc, n: int = 5, *, known: dict[int, str] | None = None
     ) -> list[tuple[float, list[Span]]]:
-        """Find the n most probable chunkings of a Doc of one sentence, best first.
+        """Find the most probable chunkings of a Doc of one sentence, n different ones, best first.
 
         Brackets of a parser are ignored here.
         known: tags of some tokens by their index: "O", "B-NP" and so on, in the encoding of the
             model. The result agrees with them.
         Returns the log probability, given the known tags, and the chunks of each chunking. Raises
-        StructlearnError for an unknown tag or token and for a Doc of several sentences.
+        StructlearnError for an unknown tag or token, for a Doc of several sentences, and if n is
+        not a number from 1 to what fits in memory.
         """
         self.require_parameters()
         if not isinstance(doc, Doc):
@@ -169,6 +170,7 @@ class NPChunker(BatchTrainable):
         tokens = read_tokens([doc], self.estimator.attributes, self.name)
         if len(tokens.offsets) > 2:
             raise StructlearnError("SL018", component=self.name, number=len(tokens.offsets) - 1)
+        check_argument("known", known, Mapping | None)
         labels = self.parameters.labels
         allowed = np.full(len(tokens.positions), -1)
         for index, tag in (known or {}).items():
@@ -176,16 +178,11 @@ class NPChunker(BatchTrainable):
             if tag not in labels or not len(place):
                 raise StructlearnError("SL016", index=index, tag=tag, tags=", ".join(labels))
             allowed[place] = labels.index(tag)
-        ids, scores = n_best(self.parameters, self._derive(tokens), tokens.offsets, n, allowed)
-        readings = []
         positions = tokens.positions.tolist()
-        for row, score in zip(ids, scores.sum(axis=1).tolist(), strict=True):
-            if score == -np.inf:
-                break
-            spans = decode([labels[i] for i in row.tolist()], self.parameters.encoding)
-            chunks = [Span(doc, positions[s], positions[e - 1] + 1, label) for label, s, e in spans]
-            readings.append((score, chunks))
-        return readings
+        return [
+            (score, [Span(doc, positions[s], positions[e - 1] + 1, label) for label, s, e in spans])
+            for score, spans in n_best_chunks(self.parameters, self._derive(tokens), n, allowed)
+        ]
 
     def name_features(self, docs: Sequence[Doc]) -> None:
         """Store names such as "ORTH[-1]=the" of features of single symbols in the model.

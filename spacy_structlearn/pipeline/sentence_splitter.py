@@ -140,7 +140,8 @@ class SentenceSplitter(BatchTrainable):
         """Find the n most probable ways to split a text into sentences, best first.
 
         Boundaries that are already set are kept. Returns the log probability and the sentences of
-        each split, without white space around sentences.
+        each split, without white space around sentences. Raises StructlearnError as
+        `np_chunker.n_best` does.
         """
         self.require_parameters()
         if not isinstance(doc, Doc):

@@ -109,8 +109,8 @@ def test_a_component_of_another_pipeline_learns_on(nlp, monkeypatch):
         (["tagger"], 7, {}, "SL017"),
         ([], 1, {}, "SL087"),
         ([], 0, {}, "SL087"),
-        ([], 7, {"folds": 1}, "SL087"),
-        ([], 7, {"epochs": 0}, "SL087"),
+        ([], 7, {"folds": 1}, "SL209"),
+        ([], 7, {"epochs": 0}, "SL209"),
     ],
 )
 def test_what_cannot_be_cross_predicted(nlp, names, n, settings, code):

@@ -1,5 +1,7 @@
 """Decoding: labels, marginals and chunk probabilities against enumeration, and at the edges."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -20,6 +22,7 @@ from spacy_structlearn.sequence.chain.decode import (
     decode_with_segments,
     marginals,
     n_best,
+    n_best_chunks,
     viterbi,
 )
 from spacy_structlearn.sequence.chain.model import ChainModel
@@ -110,6 +113,16 @@ def test_labels_chunks_and_probabilities_by_enumeration(lengths, chain, is_force
             score = totals[(ids == path).all(axis=1)][0] - logsumexp(totals)
             assert log_p == pytest.approx(score, abs=1e-8)
         exact = enumerate_chunk_probabilities(ids, totals, model.labels, model.encoding)
+        sums = Counter()
+        for path, weight in zip(ids.tolist(), weights.tolist(), strict=True):
+            sums[tuple(encoding.decode([model.labels[y] for y in path], model.encoding))] += weight
+        own = None if forced is None else forced[s]
+        different = n_best_chunks(model, columns[s], len(sums), own)
+        assert [score for score, _ in different] == sorted((s for s, _ in different), reverse=True)
+        assert len({tuple(spans) for _, spans in different}) == len(different)
+        assert np.exp([score for score, _ in different]).sum() == pytest.approx(1)
+        for score, spans in different:
+            assert np.exp(score) == pytest.approx(sums[tuple(spans)], abs=1e-9)
         tags = [model.labels[y] for y in best[s]]
         for label, a, b in encoding.decode(tags, model.encoding):
             assert chunks[label, a + s.start, b + s.start] == pytest.approx(

@@ -36,6 +36,7 @@ from ..doc_arrays import (
 from .span_groups import (
     STORED_SPAN,
     aligned_group,
+    bounds,
     lower_bound,
     spans_from,
     stored_groups,
@@ -132,6 +133,7 @@ def doc_forests(docs: Iterable[Doc], names: Sequence[str], rules: HeadRules) -> 
     held: list[Doc] = []
     n_tokens = 0
     for doc in docs:
+        bounds(doc)
         held.append(doc)
         n_tokens += len(doc)
         if n_tokens >= TOKENS:

@@ -13,6 +13,7 @@ from spacy.util import registry
 from spacy.vocab import Vocab
 
 from ...errors import StructlearnError
+from ...learning.settings import check_argument
 from ...matching.patterns import Pattern, compiled
 from ...matching.search import count, matches
 from ...matching.tregex import parsed
@@ -73,9 +74,12 @@ class ConstituentMatcher:
         on_match: called with the matcher, the Doc, the number of a match, and all matches.
         Raises StructlearnError if a pattern is malformed.
         """
+        self._key(key)
+        check_argument("patterns", patterns, str | Iterable)
         if isinstance(patterns, str):
             patterns = [patterns]
         patterns = list(patterns)
+        check_argument("patterns", patterns, list[str | Sequence])
         read = [
             compiled(dicts)
             for pattern in patterns
@@ -154,6 +158,8 @@ class ConstituentMatcher:
     def _forests(self, docs: DocBin | Iterable[Doc]) -> Iterable[DocForest]:
         if isinstance(docs, DocBin):
             return StoredForests(docs, self.vocab, self._rules)
+        if not isinstance(docs, Iterable):
+            raise StructlearnError("SL141", wanted="Docs", kind=type(docs).__name__)
         return doc_forests(docs, self._names(), self._rules)
 
     def _matches(self, trees: DocForest) -> Iterator[tuple[int, int, list[tuple[str, int, int]]]]:
@@ -181,6 +187,8 @@ class ConstituentMatcher:
         return sorted({name for pattern in self._all_patterns()[1] for name in pattern.names})
 
     def _key(self, key: str | int) -> int:
+        if not isinstance(key, int):  # a hash may be larger than an argument
+            check_argument("key", key, str)
         return self.vocab.strings[key] if isinstance(key, str) else key
 
 
@@ -196,6 +204,7 @@ def _restored(
 def _head_rules(given: str | HeadRules) -> HeadRules:
     if isinstance(given, HeadRules):
         return given
+    check_argument("head_rules", given, str)
     if given not in registry.misc:
         known = ", ".join(name for name in registry.misc.get_all() if "head_rules" in name)
         raise StructlearnError("SL405", kind="head rule", name=given, known=known)

@@ -14,6 +14,7 @@ from spacy.vocab import Vocab
 
 from ...errors import StructlearnError
 from ...groups import CONSTITUENTS
+from ...learning.settings import check_argument
 from ...trees.brackets import unescape
 from ...trees.normalize import normalize
 from ...trees.tree import Tree, escape
@@ -60,6 +61,7 @@ def from_nltk(vocab: Vocab, trees: Iterable[nltk.Tree]) -> Doc:
     without words is left out. For a Doc of one tree, give [tree].
     Raises StructlearnError if a word has no tag.
     """
+    check_argument("trees", trees, Iterable)
     normal = [top for top in (normalize(_from_nltk(one)) for one in trees) if top is not None]
     words = [word for top in normal for word in top.words()]
     starts: list[bool | int | None] = []
@@ -82,7 +84,7 @@ def _from_nltk(top: Any) -> Tree:
     nodes, stack = [], [top]
     while stack:
         node = stack.pop()
-        if isinstance(node, (str, tuple)):
+        if not hasattr(node, "label"):
             raise StructlearnError("SL182", word=node)
         nodes.append(node)
         if not _is_leaf(node):

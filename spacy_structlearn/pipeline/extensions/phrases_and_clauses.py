@@ -13,6 +13,7 @@ from spacy.tokens import Doc, Span, SpanGroup, Token
 
 from ...errors import StructlearnError
 from ...groups import CONSTITUENTS
+from ...learning.settings import check_argument
 from ...roles.clauses import PlainClause, find_clauses
 from ...roles.propositions import Argument
 from ...trees.tree import Span as Bracket
@@ -33,8 +34,9 @@ def phrases(part: Doc | Span, *labels: str, which: str = ALL) -> tuple[Span, ...
     labels: such as "NP" and "SBAR"; if none is given, all labels.
     which: "all"; "maximal": only those that are not inside another one of these phrases; "minimal":
         only those that contain no other.
-    Raises StructlearnError if `which` is none of these.
+    Raises StructlearnError if `which` is none of these, and for labels that are no strings.
     """
+    check_argument("labels", labels, tuple[str, ...])
     if which not in (ALL, MAXIMAL, MINIMAL):
         raise StructlearnError("SL180", value=which, known=", ".join((ALL, MAXIMAL, MINIMAL)))
     spans = list(dict.fromkeys(_labelled(part, frozenset(labels))))

@@ -10,6 +10,7 @@ from spacy.tokens import Doc, Span, SpanGroup, Token
 
 from ...errors import StructlearnError
 from ...groups import SRL
+from ...learning.settings import check_argument
 from ...roles.propositions import PREDICATE, PlainFrame
 from .span_groups import aligned_group, group_scores
 
@@ -42,6 +43,7 @@ class Frame(NamedTuple):
 
     def get(self, label: str) -> Span | None:
         """Get the first argument with this label; None if there is none."""
+        check_argument("label", label, str)
         return next((part.span for part in self.arguments if part.label == label), None)
 
     def _repr_html_(self) -> str:

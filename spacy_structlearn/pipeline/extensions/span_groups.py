@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc, Span, SpanGroup
 from srsly import msgpack
 
+from ...errors import StructlearnError
 from ...groups import (
     CONSTITUENT_TAGS,
     CONSTITUENTS,
@@ -222,7 +223,12 @@ def spans_from(group: SpanGroup, index: int, end: int) -> Iterator[Span]:
 
 
 def bounds(part: Doc | Span) -> tuple[Doc, int, int]:
-    """Get the Doc, and the tokens where the part of it starts and ends."""
+    """Get the Doc, and the tokens where the part of it starts and ends.
+
+    Raises StructlearnError for other objects.
+    """
+    if not isinstance(part, (Doc, Span)):
+        raise StructlearnError("SL141", wanted="a Doc or a Span", kind=type(part).__name__)
     return (part, 0, len(part)) if isinstance(part, Doc) else (part.doc, part.start, part.end)
 
 

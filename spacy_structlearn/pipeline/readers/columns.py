@@ -15,7 +15,7 @@ from ...errors import StructlearnError
 from ...evaluation.conlleval import chunks
 from ...groups import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS
 from ..extensions import set_spans, site_spans
-from .examples import Reader, check_tags, lines, starts_of, to_example
+from .examples import Reader, check_slice, check_tags, lines, starts_of, to_example
 
 # A quadruple as a parser would annotate it that leaves the attachment of the phrase open.
 TAGS = ["VB", "NN", "IN", "NN"]
@@ -44,6 +44,7 @@ def create_conll_chunks_reader(
 
     def read(nlp: Language) -> Iterator[Example]:
         check_tags(nlp, tags)
+        check_slice(start, stop)
         for rows in islice(read_conll_columns(path), start, stop):
             words, own, iob = map(list, zip(*rows, strict=True))
             doc = Doc(nlp.vocab, words=words, tags=own, sent_starts=starts_of([len(words)]))
@@ -68,6 +69,7 @@ def create_pp_quadruples_reader(
     """
 
     def read(nlp: Language) -> Iterator[Example]:
+        check_slice(start, stop)
         for words, label in islice(read_pp_quadruples(path), start, stop):
             doc = Doc(nlp.vocab, words=words, tags=TAGS, sent_starts=starts_of([4]))
             set_spans(doc, PP_ATTACHMENTS, site_spans([Site(0, 1, 2, 3, 2, 4, label)]))

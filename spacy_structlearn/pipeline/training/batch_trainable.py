@@ -30,7 +30,7 @@ from spacy.vocab import Vocab
 from thinc.api import Model
 
 from ...errors import StructlearnError
-from ...learning.settings import document, quoted
+from ...learning.settings import check_argument, document, quoted
 from ...learning.training import Trainer
 from ..storage.component import StoredComponent
 from ..storage.word_classes import add_classes
@@ -387,6 +387,7 @@ class BatchTrainable(StoredComponent):
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """Annotate Docs in batches."""
+        check_argument("batch_size", batch_size, ge=1)
         yield from super().pipe(map(self._add_classes, stream), batch_size=batch_size)
 
     def _add_classes(self, doc: Doc) -> Doc:

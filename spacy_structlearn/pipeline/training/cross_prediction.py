@@ -23,6 +23,7 @@ from thinc.api import constant, fix_random_seed
 from tqdm import tqdm
 
 from ...errors import StructlearnError
+from ...learning.settings import check_argument
 from ..readers import Reader
 from .batch_trainable import BatchTrainable
 
@@ -87,8 +88,10 @@ def cross_predict(
     for name in annotating:
         if name not in nlp.component_names:
             raise StructlearnError("SL017", component=name, names=names)
-    if min(folds, len(examples)) < 2 or epochs < 1:
-        raise StructlearnError("SL087", number=len(examples), folds=folds, epochs=epochs)
+    check_argument("folds", folds, ge=2)
+    check_argument("epochs", epochs, ge=1)
+    if len(examples) < 2:
+        raise StructlearnError("SL087")
     frozen = nlp.config["training"].get("frozen_components", ())
     folds = min(folds, len(examples))
     docs = [example.predicted for example in examples]

@@ -13,18 +13,22 @@ Everywhere `allowed` constrains the labels: integers (n_tokens), the label of ea
 any. Results are the best, and probabilities those, under the constraints.
 """
 
+from collections.abc import Iterable
 from itertools import pairwise
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
 from ...errors import StructlearnError
+from ...learning.settings import check_argument
 from ..layout.data import AnyInts, Floats, Ids, Ints, Mask, Symbols
-from ..layout.encoding import same_chunk, split_tag
+from ..layout.encoding import Span, decode, same_chunk, split_tag
 from . import _chain, _segments
 from .model import ChainModel
 
 Allowed = AnyInts | None
+MOST_CELLS = 2**23  # of the table of n-best sequences, of 8 bytes
 
 
 class Segments(NamedTuple):
@@ -153,23 +157,26 @@ def n_best(
     """Return the n most probable label sequences of each sentence, best first, exactly.
 
     Returns int32 (n, n_tokens), the label ids, and float64 (n, n_sentences), their log
-    probabilities; -1 and -inf where a sentence has fewer sequences. The lowest last labels win
-    ties. Arguments and errors are those of `viterbi`; raises StructlearnError also if n < 1.
+    probabilities; -1 and -inf where a sentence has fewer sequences, and fewer rows if all have. The
+    lowest last labels win ties. Arguments and errors are those of `viterbi`; raises
+    StructlearnError also if n < 1, and if the sequences would take more than `MOST_CELLS`.
     """
-    if n < 1:
-        raise StructlearnError("SL209", name="n", wanted="1 or more", value=n)
+    check_argument("n", n, ge=1)
     scores, offsets = state_scores(model, columns, offsets, allowed)
+    bounds, n_states = list(pairwise(offsets.tolist())), np.isfinite(scores).sum(axis=1)
+    n = min(n, max((prod(n_states[slice(*part)].tolist()) for part in bounds), default=1))
+    check_argument("n", n, le=_most(model, max((end - begin for begin, end in bounds), default=0)))
     chain = _chain_of(model)
     state_ids = np.full((n, len(scores)), -1, dtype=np.int32)
     log_probabilities = np.zeros((n, len(offsets) - 1))
     log_probabilities[1:] = -np.inf
-    for i, (begin, end) in enumerate(pairwise(offsets.tolist())):
+    for i, (begin, end) in enumerate(bounds):
         if begin == end:
             continue
         part = scores[begin:end]
         state_ids[:, begin:end], path_scores = _best_paths(model, part, n)
-        bounds = np.array([0, end - begin])
-        log_z = _chain.forward_backward(chain, part, bounds, np.empty_like(part))
+        whole = np.array([0, end - begin])
+        log_z = _chain.forward_backward(chain, part, whole, np.empty_like(part))
         _check_possible(log_z)
         # Rounding must not make a probability larger than one.
         log_probabilities[:, i] = np.minimum(path_scores - log_z, 0.0)
@@ -200,6 +207,54 @@ def _best_paths(model: ChainModel, scores: Floats, k: int) -> tuple[Ids, Floats]
             places = back[t - 1][places % k, places // k]
     paths[best[0] == -np.inf] = -1
     return paths, best[0]
+
+
+def _most(model: ChainModel, n_tokens: int) -> int:
+    return max(MOST_CELLS // (max(n_tokens, 1) * (len(model.states) + 1)), 1)
+
+
+def n_best_chunks(
+    model: ChainModel, columns: Symbols, n: int, allowed: Allowed = None
+) -> list[tuple[float, list[Span]]]:
+    """Return the chunks in the most probable label sequences of one sentence, n different ones.
+
+    The log probability is that of all label sequences with exactly these chunks, by which they are
+    sorted. Arguments and errors are those of `n_best`.
+    """
+    check_argument("n", n, ge=1)
+    offsets, wanted, n_before = np.array([0, len(columns)]), n, 0
+    found: dict[tuple[Span, ...], None] = {}
+    while len(found) < n:
+        ids, log_probabilities = n_best(model, columns, offsets, wanted, allowed)
+        rows = ids[(log_probabilities > -np.inf).all(axis=1)].tolist()
+        tags = ([model.labels[i] for i in row] for row in rows)
+        found = dict.fromkeys(tuple(decode(own, model.encoding)) for own in tags)
+        if len(rows) == n_before:
+            break
+        wanted, n_before = min(2 * len(rows), _most(model, len(columns))), len(rows)
+    scores, _ = state_scores(model, columns, offsets, allowed)
+    total = _log_sum(model, scores)
+    sums = [(min(_log_sum(model, scores, spans) - total, 0.0), list(spans)) for spans in found]
+    return sorted(sums, key=lambda pair: -pair[0])[:n]
+
+
+def _log_sum(model: ChainModel, scores: Floats, spans: Iterable[Span] | None = None) -> float:
+    """Return log sum exp of the scores of all label sequences, or of those with these chunks."""
+    last, n = model.states[:, -1], len(scores)
+    kinds, goes_on = np.full(n, "", dtype=object), np.zeros(n, dtype=np.bool_)
+    for label, start, end in spans or ():
+        kinds[start:end], goes_on[start + 1 : end] = label, True
+    if spans is not None:
+        types = np.array([split_tag(label, model.encoding)[1] for label in model.labels])[last]
+        scores = np.where(types == kinds[:, None], scores, -np.inf)
+    same = same_chunk(model.labels, model.encoding)[np.ix_(last, last)]
+    steps = [model.transitions] * 2
+    if spans is not None:
+        steps = [np.where(same == on, model.transitions, -np.inf) for on in (False, True)]
+    totals = model.initial + scores[0] if n else np.zeros(1)
+    for here, on in zip(scores[1:], goes_on[1:].tolist(), strict=True):
+        totals = np.logaddexp.reduce(totals[:, None] + steps[on], axis=0) + here
+    return float(np.logaddexp.reduce(totals + model.final if n else totals))
 
 
 def state_scores(

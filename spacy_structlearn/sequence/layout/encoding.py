@@ -132,4 +132,4 @@ def check_choice(name: str, value: str, known: Iterable[str]) -> None:
     """Raise StructlearnError if the value is not a known one."""
     if value not in known:
         wanted = "one of " + ", ".join(known)
-        raise StructlearnError("SL209", name=name, wanted=wanted, value=value)
+        raise StructlearnError("SL209", name=name, wanted=wanted, value=repr(value))
