@@ -261,8 +261,6 @@ MESSAGES = {
     "SL131": "Token {token} is not one of the {n} tokens of the trees. Count tokens from 0, with "
     "exclusive ends.",
     "SL132": "There is no role feature {name!r}. The features are: {known}.",
-    "SL133": "Expected log probabilities for {n} candidates: of no role, shape ({n},), and of "
-    "each role, shape ({n}, number of roles); got {problem}.",
     "SL140": "doc._.{name} is not registered, so it cannot be drawn. Load a pipeline of "
     "spacy_structlearn first, or call spacy_structlearn.pipeline.extensions.register().",
     "SL141": "Expected {wanted}, such as nlp(text), not an object of the type {kind}.",

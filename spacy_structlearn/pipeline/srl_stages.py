@@ -21,7 +21,7 @@ from ..classification.calibration import pooled
 from ..classification.features import ClassificationData, Table
 from ..errors import StructlearnError
 from ..learning.settings import quoted
-from ..roles.arguments import decode, log_probabilities, mark_pieces, role_probabilities
+from ..roles.arguments import decode, marginals, mark_pieces
 from ..roles.features import (
     ADDITIONAL,
     FEATURES,
@@ -297,12 +297,12 @@ class FrameFinder:
         )
         table = Table.of(columns, names)
         brackets = trees.probabilities(nodes.starts[sites.nodes], nodes.stops[sites.nodes])
-        argument, none = log_probabilities(
-            _of_label(self._stage(IDENTIFICATION), table, IS_ARGUMENT), brackets
-        )
-        # The others cannot be arguments, whatever their role.
-        rows = np.flatnonzero(argument + bias > none)
+        # P(ARG | t) if t is a constituent, and in a predicted tree.
+        product = _of_label(self._stage(IDENTIFICATION), table, IS_ARGUMENT) * brackets
         with np.errstate(divide="ignore"):
+            argument, none = np.log(product), np.log1p(-product)
+            # The others cannot be arguments, whatever their role.
+            rows = np.flatnonzero(argument + bias > none)
             roles = np.log(self.stages[ROLES].predict_proba(table.take(rows)))
         possible = sites.at(rows)
         limits: dict[str, list[int]] = {}
@@ -317,7 +317,7 @@ class FrameFinder:
             }
         gains = argument[rows, None] + bias + roles
         chosen = decode(nodes, possible, none[rows], gains, **limits)
-        probabilities = role_probabilities(nodes, sites, none, argument, rows, roles)
+        probabilities = marginals(nodes, sites, none, argument[:, None])[rows] * np.exp(roles)
         below = possible.nodes.tolist()
         return [
             [(labels[label], below[row], probabilities.item(row, label)) for row, label in own]

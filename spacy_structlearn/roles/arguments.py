@@ -23,13 +23,13 @@ from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from ..errors import StructlearnError
 from ._arguments import outside
 from .phrases import ArgumentNodes, RoleTrees
 from .propositions import CONTINUATION, REFERENCE
 
+Floats = NDArray[np.float64]
 # Replaces the logarithm of 0, so that differences are numbers.
 _IMPOSSIBLE = -1e9
 
@@ -37,8 +37,8 @@ _IMPOSSIBLE = -1e9
 def decode(
     nodes: RoleTrees,
     sites: ArgumentNodes,
-    none: ArrayLike,
-    roles: ArrayLike,
+    none: Floats,
+    roles: Floats,
     *,
     once: Collection[int] = (),
     exempt: Collection[int] = (),
@@ -58,7 +58,7 @@ def decode(
 
     The results, (index of the candidate, label) from left to right, are exact and deterministic.
     Time is linear in the number of candidates, after sorting, and grows fourfold with each label
-    that has to be limited. Raises StructlearnError if an array has another shape or contains NaN.
+    that has to be limited.
     """
     gains = _gains(nodes, sites, none, roles)
     if not gains.size:
@@ -90,7 +90,7 @@ class _Limits(NamedTuple):
     A limited label has two bits: the lower one is set by candidates without exemption.
     """
 
-    gains: NDArray[np.float64]
+    gains: Floats
     once: Collection[int]
     exempt: Collection[int]
     further: Collection[int]
@@ -169,32 +169,19 @@ def _best(
     return arguments[::-1]
 
 
-def _gains(
-    nodes: RoleTrees, sites: ArgumentNodes, none: ArrayLike, roles: ArrayLike
-) -> NDArray[np.float64]:
+def _gains(nodes: RoleTrees, sites: ArgumentNodes, none: Floats, roles: Floats) -> Floats:
     """Return gain(t, l), (n_candidates, n_labels), -inf if t contains the predicate."""
-    none = np.asarray(none, dtype=np.float64)
-    roles = np.asarray(roles, dtype=np.float64)
-    n = len(sites.nodes)
-    if none.shape != (n,) or roles.ndim != 2 or len(roles) != n:
-        problem = f"arrays of the shapes {none.shape} and {roles.shape}"
-        raise StructlearnError("SL133", n=n, problem=problem)
     gains = np.maximum(roles, 2 * _IMPOSSIBLE) - np.maximum(none, _IMPOSSIBLE)[:, None]
-    # Without labels there are no gains to check.
-    if np.isnan(gains if gains.size else none).any():
-        raise StructlearnError("SL133", n=n, problem="values that are not numbers")
     predicates = np.repeat(sites.predicates, sites.sizes)
     starts, ends = nodes.starts[sites.nodes], nodes.stops[sites.nodes]
     gains[(starts <= predicates) & (predicates < ends)] = -np.inf
     return gains
 
 
-def marginals(
-    nodes: RoleTrees, sites: ArgumentNodes, none: ArrayLike, roles: ArrayLike
-) -> NDArray[np.float64]:
+def marginals(nodes: RoleTrees, sites: ArgumentNodes, none: Floats, roles: Floats) -> Floats:
     """Return the probability of each role of each candidate, given that arguments do not overlap.
 
-    The arguments and errors are those of `decode`. The probability of a set of arguments of a
+    The arguments are those of `decode`. The probability of a set of arguments of a
     predicate is proportional to the product of P(l | t) over them and P(NONE | t) over all other
     candidates. The result, (n_candidates, n_labels), is the sum over all sets in which t has the
     role l.
@@ -206,37 +193,6 @@ def marginals(
     starts, ends = nodes.starts[sites.nodes], nodes.stops[sites.nodes]
     around = outside(sites.sizes, starts, ends, weights)
     return np.exp(np.minimum(gains + around[:, None], 0.0))
-
-
-def log_probabilities(
-    arguments: ArrayLike, brackets: ArrayLike
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return log P(ARG | t) and log P(NONE | t), float64 (n_candidates), in a predicted tree.
-
-    arguments: (n_candidates), P(ARG | t) if t is a constituent.
-    brackets: (n_candidates), the probability that t is a constituent.
-    """
-    product = np.asarray(arguments, dtype=np.float64) * np.asarray(brackets, dtype=np.float64)
-    with np.errstate(divide="ignore"):
-        return np.log(product), np.log1p(-product)
-
-
-def role_probabilities(
-    nodes: RoleTrees,
-    sites: ArgumentNodes,
-    none: ArrayLike,
-    arguments: NDArray[np.float64],
-    rows: NDArray[np.intp],
-    roles: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """Return the probability of each role of some candidates, (m, n_labels); see `marginals`.
-
-    none, arguments: (n_candidates), log P(NONE | t) and log P(ARG | t).
-    rows: (m), the indices of these candidates.
-    roles: (m, n_labels), their log P(l | ARG, t).
-    """
-    whole = marginals(nodes, sites, none, arguments[:, None])[rows, 0]
-    return whole[:, None] * np.exp(roles)
 
 
 # --- references and continuations -----------------------------------------------------------------

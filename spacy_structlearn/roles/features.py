@@ -9,11 +9,11 @@ for each node, and `predicate_features` has a row for each predicate.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ..arrays import Coded, followed
 from ..errors import StructlearnError
@@ -60,7 +60,8 @@ def features(
     """Return the features of nodes and predicates: a column for each name.
 
     sites: predicates, and nodes such as `candidates`.
-    names: some of `FEATURES`, `OF_WORD_CLASSES`, `OF_SPELLING`, `OF_LOWER_CASE`, and `ROLESET`.
+    names: some of `FEATURES`, `OF_WORD_CLASSES`, `OF_SPELLING`, `OF_LOWER_CASE`, and `ROLESET`,
+        or of `PREDICATE_FEATURES`.
     lemmatize: returns the base form of a word with a tag. None: words in lower case.
     rolesets: the sense of the predicate of each site, or None.
 
@@ -99,7 +100,6 @@ def features(
 
     Of the predicate: predicate_tag; predicate_class; particle, in lower case.
     """
-    _check(names, (*FEATURES, *OF_WORD_CLASSES, *OF_SPELLING, *OF_LOWER_CASE, ROLESET))
     leaves, owners = nodes.predicates(sites.predicates), sites.owners
     of_predicates = _of_predicates(lemmatize or lower)
     columns: dict[str, Coded] = {}
@@ -114,15 +114,12 @@ def features(
             columns[name] = _OF_PAIRS[name](nodes, sites)
         elif name == ROLESET:
             columns[name] = Coded.of(rolesets or [None] * len(leaves)).at(owners)
-        else:
+        elif name in of_predicates:
             columns[name] = of_predicates[name](nodes, leaves).at(owners)
-    return columns
-
-
-def _check(names: Sequence[str], known: Sequence[str]) -> None:
-    for name in names:
-        if name not in known:
+        else:
+            known = (*_OF_NODES, *_OF_PATHS, *_OF_PAIRS, ROLESET, *of_predicates)
             raise StructlearnError("SL132", name=name, known=", ".join(known))
+    return columns
 
 
 # Features of nodes.
@@ -222,18 +219,17 @@ def _is_passive(nodes: RoleTrees, leaf: int) -> bool:
     return True
 
 
-def _next(nodes: RoleTrees, leaves: Nodes, wanted: NDArray[np.bool_]) -> Nodes:
-    """Return the next wanted sister to the right of each leaf, -1 for none.
-
-    wanted: bool (n_nodes + 1).
+def _next(
+    nodes: RoleTrees, leaves: Nodes, labels: Collection[str] | None = None, least: int = 1
+) -> Nodes:
+    """Return the next sister to the right of each leaf with one of the labels and this number of
+    children; -1 for none.
     """
-    links = np.where(wanted, np.arange(len(wanted)), nodes.right)
-    return followed(links)[nodes.right[leaves]]
-
-
-def _particle(nodes: RoleTrees, leaves: Nodes) -> Coded:
-    wanted = nodes.is_one_of(np.arange(len(nodes) + 1), nodes.classes.particles)
-    return nodes.lower.at(nodes.starts[_next(nodes, leaves, wanted)])
+    every = np.arange(len(nodes) + 1)
+    wanted = nodes.n_children >= least
+    if labels is not None:
+        wanted &= nodes.is_one_of(every, labels)
+    return followed(np.where(wanted, every, nodes.right))[nodes.right[leaves]]
 
 
 def _neighbours(nodes: RoleTrees, leaves: Nodes, step: int) -> Nodes:
@@ -264,17 +260,6 @@ def _before(nodes: RoleTrees, leaves: Nodes) -> Coded:
     return nodes.lower.at(nodes.heads[nearest])
 
 
-def _after(nodes: RoleTrees, leaves: Nodes) -> Nodes:
-    """Return the next phrase to the right under the same node."""
-    return _next(nodes, leaves, nodes.n_children > 0)
-
-
-def _preposition(nodes: RoleTrees, leaves: Nodes) -> Coded:
-    wanted = nodes.n_children > 0
-    wanted &= nodes.is_one_of(np.arange(len(wanted)), nodes.classes.preposition_phrases)
-    return nodes.lower.at(nodes.heads[_next(nodes, leaves, wanted)])
-
-
 def _of_predicates(base: Lemmatizer) -> Mapping[str, Feature]:
     def lemmas(nodes: RoleTrees, leaves: Nodes) -> Coded:
         n = len(nodes.names)
@@ -296,11 +281,11 @@ def _of_predicates(base: Lemmatizer) -> Mapping[str, Feature]:
         "above": _above,
         "subcat": _subcat,
         "voice": _voice,
-        "particle": _particle,
+        "particle": lambda n, a: n.lower.at(n.starts[_next(n, a, n.classes.particles, 0)]),
         "before": _before,
-        "after": lambda n, a: n.lower.at(n.heads[_after(n, a)]),
-        "after_phrase": lambda n, a: _label(n, _after(n, a)),
-        "preposition": _preposition,
+        "after": lambda n, a: n.lower.at(n.heads[_next(n, a)]),
+        "after_phrase": lambda n, a: _label(n, _next(n, a)),
+        "preposition": lambda n, a: n.lower.at(n.heads[_next(n, a, n.classes.preposition_phrases)]),
     }
 
 
@@ -337,7 +322,7 @@ _OF_PATHS: Mapping[str, Callable[[str], str]] = {
 
 
 def _position(nodes: RoleTrees, sites: ArgumentNodes) -> Coded:
-    after = nodes.starts[sites.nodes] >= np.repeat(sites.predicates, sites.sizes)
+    after = nodes.starts[sites.nodes] >= sites.predicates[sites.owners]
     return Coded(["before", "after", None], after.astype(np.intp))
 
 
@@ -347,7 +332,7 @@ _BOUNDS = np.array([1, 2, 3, 5, 9, 17])
 
 
 def _distance(nodes: RoleTrees, sites: ArgumentNodes) -> Coded:
-    predicates = np.repeat(sites.predicates, sites.sizes)
+    predicates = sites.predicates[sites.owners]
     right = nodes.starts[sites.nodes] - predicates - 1
     left = np.maximum(predicates - nodes.stops[sites.nodes], 0)
     return Coded(_DISTANCES, np.searchsorted(_BOUNDS, np.where(right >= 0, right, left), "right"))
@@ -391,7 +376,6 @@ _OF_PAIRS: Mapping[str, Callable[[RoleTrees, ArgumentNodes], Coded]] = {
 }
 
 
-# Features of predicates alone.
 def predicate_features(
     nodes: RoleTrees,
     tokens: ArrayLike,
@@ -412,7 +396,6 @@ def predicate_features(
 
     Raises StructlearnError if a token is not in the tree or a name is unknown.
     """
-    _check(names, PREDICATE_FEATURES)
     leaves = nodes.predicates(tokens)
-    of_predicates = _of_predicates(lemmatize or lower)
-    return {name: of_predicates[name](nodes, leaves) for name in names}
+    sites = ArgumentNodes(nodes.starts[leaves], np.ones(len(leaves), dtype=np.intp), leaves)
+    return features(nodes, sites, names, lemmatize=lemmatize)
