@@ -14,8 +14,7 @@ from ..errors import StructlearnError
 from ..trees.heads import COLLINS
 from ..trees.nodes import Brackets, TreeNodes
 from ..trees.normalize import strip_function
-from ..trees.placed import PlacedNode
-from ..trees.tree import Tree
+from ..trees.tree import PlacedNode, Tree
 from .sites import (
     NOUN,
     NOUN_PHRASES,

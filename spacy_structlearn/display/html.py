@@ -164,9 +164,11 @@ def by_sentence(
     return groups
 
 
-# For each extension: its key in doc.spans, the token that places an item, and who sets the layer.
+# For each extension, and the brackets: the key in doc.spans, the token that places an item, and who
+# sets the layer.
 _LAYERS = {
     "parse_failures": (CONSTITUENTS, lambda span: span.start, ("trees", "constituency_parser")),
+    "brackets": (CONSTITUENTS, lambda item: item[0].start, ("trees", "constituency_parser")),
     "np_chunks": (NP_CHUNKS, lambda chunk: chunk.start, ("NP chunks", "np_chunker")),
     "pp_attachments": (PP_ATTACHMENTS, lambda s: s.prep.i, ("PP attachments", "pp_attacher")),
     "frames": (SRL, lambda frame: frame.predicate.start, ("frames", "srl_labeler")),
@@ -186,13 +188,26 @@ def by_layer(
     for name in names or _LAYERS:
         key, token, (what, component) = _LAYERS[name]
         if key in doc.spans:
-            layers[name] = by_sentence(shown, extension(doc, name), token)
+            items = brackets(doc) if name == "brackets" else extension(doc, name)
+            layers[name] = by_sentence(shown, items, token)
         elif required:
             raise StructlearnError("SL142", text=doc.text[:40], what=what, component=component)
     return [
         (sentence, {name: groups[index] for name, groups in layers.items()})
         for index, sentence in enumerate(shown)
     ]
+
+
+def brackets(doc: Doc) -> Iterable[tuple[Span, float | None]]:
+    """Return the brackets with their probabilities, None if unknown."""
+    if len(doc):
+        # Getters realign the groups if tokens were merged since.
+        extension(doc[:1], "is_constituent")
+    group = doc.spans[CONSTITUENTS]
+    scores = group.attrs.get("scores")
+    if scores is None or len(scores) != len(group):
+        return ((span, None) for span in group)
+    return zip(group, map(float, scores), strict=True)
 
 
 def first_token(name: str, item: Any) -> int:

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..errors import StructlearnError
 from ..groups import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS, SRL
 from ..trees.tree import Tree
 from . import attachments, chunks, frames, html
-from .html import POLICY, Page, ShownSentence, by_layer, by_sentence, escaped, extension
+from .html import POLICY, Page, ShownSentence, by_layer, escaped
 from .trees import indented_text, tree_svg
 
 if TYPE_CHECKING:
@@ -120,7 +119,7 @@ def page(
         docs = [docs]
     elif isinstance(docs, str) or not isinstance(docs, Iterable):
         raise StructlearnError("SL141", wanted="Docs or Spans", kind=type(docs).__name__)
-    drawn = [_drawn(doclike) for doclike in docs]
+    drawn = [(doclike.doc, by_layer(doclike)) for doclike in docs]
     name = escaped(title)
     open_sentences = OPEN_SENTENCES
     sections = []
@@ -147,28 +146,6 @@ def page(
 </body>
 </html>
 """)
-
-
-def _drawn(doclike: Doc | Span) -> _Drawn:
-    pairs, doc = by_layer(doclike), doclike.doc
-    if CONSTITUENTS in doc.spans:
-        shown = [sentence for sentence, _ in pairs]
-        groups = by_sentence(shown, _brackets(doc), partial(_first_token, "brackets"))
-        for (_, layers), group in zip(pairs, groups, strict=True):
-            layers["brackets"] = group
-    return doc, pairs
-
-
-def _brackets(doc: Doc) -> Iterable[tuple[Span, float | None]]:
-    """Return the brackets with their probabilities, None if unknown."""
-    if len(doc):
-        # Getters realign the groups if tokens were merged since.
-        extension(doc[:1], "is_constituent")
-    group = doc.spans[CONSTITUENTS]
-    scores = group.attrs.get("scores")
-    if scores is None or len(scores) != len(group):
-        return ((span, None) for span in group)
-    return zip(group, map(float, scores), strict=True)
 
 
 def _navigation(drawn: list[_Drawn]) -> str:
@@ -221,14 +198,10 @@ def _beginning(
     """Return the first words of a sentence, and the items of its layers that begin there."""
     end = sentence.positions[FIRST_WORDS]
     begun = {
-        name: [item for item in items if _first_token(name, item) < end]
+        name: [item for item in items if html.first_token(name, item) < end]
         for name, items in layers.items()
     }
     return sentence._replace(positions=sentence.positions[:FIRST_WORDS]), begun
-
-
-def _first_token(name: str, item: Any) -> int:
-    return item[0].start if name == "brackets" else html.first_token(name, item)
 
 
 def _layers(

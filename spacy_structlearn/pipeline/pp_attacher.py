@@ -23,7 +23,6 @@ from spacy.training import Example
 
 from ..arrays import cumulative
 from ..attachment.associations import Associations
-from ..attachment.chains import alternatives, decided
 from ..attachment.sites import (
     NOUN,
     NOUN_PHRASES,
@@ -35,8 +34,10 @@ from ..attachment.sites import (
     Lemmatizer,
     Quadruple,
     Site,
+    alternatives,
     chains,
     chains_from_chunks,
+    decided,
     normalized,
     sites,
 )

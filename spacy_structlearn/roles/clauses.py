@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from ..trees.heads import COLLINS
 from ..trees.labels import labels_of
-from ..trees.placed import PlacedNode, placed_nodes
-from ..trees.tree import Span, Tree
+from ..trees.tree import PlacedNode, Span, Tree, placed_nodes
 from .propositions import CORE, ENGLISH, Argument, base_label
 
 CLAUSES = labels_of("S SINV SQ SBARQ SBAR")

@@ -20,7 +20,6 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from itertools import chain
 from sys import intern
 
 from ..errors import StructlearnError
@@ -30,7 +29,7 @@ from .tree import Tree
 # A match is a leaf on one line, an opening bracket with its label, a closing bracket, or any other
 # text. Leaves have a pattern of their own since they are two thirds of a treebank.
 _TOKEN = re.compile(r"\(\s*([^\s()]*)(?:\s+([^\s()]+)\s*\))?|(\))|([^\s()]+)")
-PIECE = 1_000_000  # characters of a very long line that are read at a time
+PIECE = 1_000_000  # characters of a line that are divided into tokens at once
 MOST_OPEN = 10_000
 """The largest number of open brackets. Trees of sentences have fewer than a hundred."""
 _WHOLE_WORD_BRACKETS = {"-LCB-": "{", "-RCB-": "}", "-LSB-": "[", "-RSB-": "]"}
@@ -84,7 +83,9 @@ def _parse(lines: Iterable[str], path: str) -> Iterator[Tree]:
     stack: list[tuple[str | None, list[Tree]]] = []
     began = number = 0
     for number, line in enumerate(lines, 1):
-        for label, word, closing, text in chain.from_iterable(map(_tokens, _pieces(line))):
+        # A very long line is not divided as a whole, to limit the memory for its tokens.
+        tokens: Iterable[tuple[str, ...]] = (token.groups("") for token in _TOKEN.finditer(line))
+        for label, word, closing, text in _TOKEN.findall(line) if len(line) < PIECE else tokens:
             if word:
                 node = Tree(intern(label), (), unescape(word))
             elif closing:
@@ -109,22 +110,6 @@ def _parse(lines: Iterable[str], path: str) -> Iterator[Tree]:
                 yield node
     if stack:
         raise StructlearnError("SL102", path=path, line=number, began=began)
-
-
-def _pieces(line: str) -> Iterator[str]:
-    """Divide a very long line before opening brackets, to limit the memory for its tokens."""
-    begin = 0
-    while (end := line.find("(", begin + PIECE)) > 0:
-        yield line[begin:end]
-        begin = end
-    yield line[begin:]
-
-
-def _tokens(piece: str) -> Iterable[tuple[str, ...]]:
-    if len(piece) <= 2 * PIECE:
-        return _TOKEN.findall(piece)
-    # Without opening brackets, so most of it will not be read.
-    return (match.groups("") for match in _TOKEN.finditer(piece))
 
 
 def _add_text(stack: list, text: str, path: str, line: int) -> None:

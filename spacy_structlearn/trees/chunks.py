@@ -27,8 +27,7 @@ in the style of the Penn Treebank or of OntoNotes, are:
 from __future__ import annotations
 
 from .labels import labels_of
-from .placed import PlacedNode, placed_nodes
-from .tree import Tree
+from .tree import PlacedNode, Tree, placed_nodes
 
 NOUN_PHRASES = labels_of("NP WHNP")  # phrases that become chunks
 PARTS = labels_of("NML NX")  # parts of a noun phrase (rule 6)

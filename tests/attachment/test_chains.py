@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_structlearn.attachment.chains import decided
 from spacy_structlearn.attachment.sites import (
     Site,
     chains,
     chains_from_chunks,
+    decided,
     opened,
     sites,
     sites_from_chunks,
