@@ -7,11 +7,7 @@ one node. A sentence is a sequence of segments, chunks and single states outside
 Cohen 2004). In addition to the usual forward variables, a pass from left to right needs `running`
 for each open node: the chunks, by last state, that began at a child of the node and continue. When
 a child is closed, the chunks that began with it, and those that span it, are added to `running`.
-All scores are logarithms.
-
-In a first-order chain only one state, such as I-NP, can continue a chunk and be continued. The
-inside of a chunk then has one score, a difference of two cumulative sums, and a pass takes
-O(tokens + brackets). With pairs of labels it takes O(tokens * depth).
+All scores are logarithms. A pass takes O(tokens * depth).
 """
 
 from libc.math cimport exp, log, log1p, INFINITY
@@ -67,7 +63,6 @@ cdef class Segmenter:
 
     initial, transitions, final: as in `_chain.Chain`.
     goes_on: uint8 (n_states, n_states), 1 if the column's state continues the chunk of the row's.
-    first_order: whether states are labels, not pairs of labels.
     """
 
     cdef const double[::1] initial, final
@@ -75,15 +70,12 @@ cdef class Segmenter:
     cdef double[::1] inside  # the transitions within chunks, `arc_from` to `arc_to`
     cdef int32_t[::1] arc_from, arc_to
     cdef int32_t[::1] inner  # the state after each that is not the last of its chunk; -1: none
-    cdef double[::1] loops  # the score of inner states that follow themselves
-    cdef int32_t[::1] hubs  # these states, where the order is one
     cdef Py_ssize_t n_states, n_arcs
     cdef double highest
-    cdef bint first_order
 
     def __init__(
         self, const double[::1] initial, const double[:, ::1] transitions,
-        const double[::1] final, const uint8_t[:, ::1] goes_on, bint first_order,
+        const double[::1] final, const uint8_t[:, ::1] goes_on,
     ):
         n = len(initial)
         check(
@@ -91,7 +83,6 @@ cdef class Segmenter:
             "initial, transitions, final and goes_on must be of one size and not empty",
         )
         self.initial, self.final, self.n_states = initial, final, n
-        self.first_order = first_order
         scores, within = np.asarray(transitions), np.asarray(goes_on) > 0
         outside = np.where(within, -np.inf, scores)
         highest = outside.max()
@@ -103,9 +94,6 @@ cdef class Segmenter:
         self.inside, self.n_arcs = scores[before, after], len(before)
         inner = within & within.any(axis=1)
         self.inner = np.where(inner.any(axis=1), inner.argmax(axis=1), -1).astype(np.int32)
-        hubs = np.flatnonzero(np.diagonal(inner)) if first_order else np.empty(0)
-        self.hubs = hubs.astype(np.int32)
-        self.loops = np.diagonal(scores)[self.hubs].copy()
 
     cdef int check(
         self, const double[:, ::1] scores, const int64_t[::1] offsets,
@@ -257,19 +245,16 @@ cdef class Pass:
     ended: Cell (n_tokens + 1, n_states), the segments that end at each gap, by last state.
     running: Cell (depth + 1, n_states). opened: int64 (depth + 1, 2), the open brackets.
     begun: Cell (n_tokens, n_states), `begins`.
-    sums, impossible: (n_tokens + 1, n_hubs), cumulative scores of the inside of chunks without
-        -inf, and cumulative numbers of -inf.
     """
 
     cdef Segmenter segmenter
     cdef Cell[:, ::1] ended, running, begun, work
-    cdef int64_t[:, ::1] opened, impossible
-    cdef double[:, ::1] sums
+    cdef int64_t[:, ::1] opened
     cdef double[::1] exponentials
     cdef readonly Py_ssize_t longest
 
     def __init__(self, Segmenter segmenter not None, offsets, brackets):
-        n_states, n_hubs = segmenter.n_states, max(1, len(segmenter.hubs))
+        n_states = segmenter.n_states
         self.segmenter = segmenter
         self.longest = int(np.diff(offsets).max(initial=0))
         # A bracket is within its sentence, and each level is shorter than the level above.
@@ -279,8 +264,6 @@ cdef class Pass:
         self.running = _cells(depth * n_states).reshape(-1, n_states)
         self.work = _cells(4 * n_states).reshape(-1, n_states)
         self.opened = np.empty((depth, 2), dtype=np.int64)
-        self.impossible = np.zeros((self.longest + 1, n_hubs), dtype=np.int64)
-        self.sums = np.zeros((self.longest + 1, n_hubs))
         self.exponentials = np.empty(n_states)
 
     cdef double sweep(
@@ -298,7 +281,6 @@ cdef class Pass:
         cdef Cell* after
         cdef Cell* running = &self.running[0, 0]
         cdef double total = -INFINITY
-        self.add_up(scores, n)
         for y in range(n_states):
             running[y].score = -INFINITY
         for t in range(n):
@@ -336,17 +318,6 @@ cdef class Pass:
             else:
                 total = _log_add(total, self.ended[n, y].score + self.segmenter.final[y])
         return total
-
-    cdef void add_up(self, const double* scores, Py_ssize_t n) noexcept nogil:
-        """Compute `sums` and `impossible` of a sentence."""
-        cdef Py_ssize_t t, h
-        cdef double score
-        for t in range(n):
-            for h in range(self.segmenter.hubs.shape[0]):
-                score = scores[t * self.segmenter.n_states + self.segmenter.hubs[h]]
-                score += self.segmenter.loops[h]
-                self.sums[t + 1, h] = self.sums[t, h] + (score if score > -INFINITY else 0.0)
-                self.impossible[t + 1, h] = self.impossible[t, h] + (score == -INFINITY)
 
     cdef void begin(
         self, bint best, const double* scores, Py_ssize_t t, int32_t* before
@@ -396,7 +367,7 @@ cdef class Pass:
         Py_ssize_t end, Cell* out,
     ) noexcept nogil:
         """Continue running chunks from token start to token end - 1, at least one token."""
-        cdef Py_ssize_t n_states = self.segmenter.n_states, t, y, h
+        cdef Py_ssize_t n_states = self.segmenter.n_states, t, y
         cdef Cell* here = &self.work[0, 0]
         cdef Cell* after = &self.work[1, 0]
         cdef bint some = False
@@ -409,14 +380,6 @@ cdef class Pass:
             _step(self.segmenter, best, here, scores + t * n_states, after)
             here, after = after, here
             t += 1
-            if self.segmenter.first_order:
-                # From here only inner states continue, and only to themselves.
-                for h in range(self.segmenter.hubs.shape[0]):
-                    y = self.segmenter.hubs[h]
-                    if self.impossible[end - 1, h] > self.impossible[t, h]:
-                        here[y].score = -INFINITY
-                    here[y].score += self.sums[end - 1, h] - self.sums[t, h]
-                t = end - 1
         if some:
             _step(self.segmenter, best, here, scores + t * n_states, out)
 

@@ -89,8 +89,7 @@ def decode_with_segments(
 
     brackets: int64 (n, 2), in any order: first token and the token after the last, as rows of
         `columns`, of what no chunk may cross. Brackets that are not within a sentence, or cross a
-        bracket that begins before them, are ignored. In a second-order chain, decoding takes
-        O(tokens * depth of brackets).
+        bracket that begins before them, are ignored. Decoding takes O(tokens * depth).
     Other arguments and errors are those of `viterbi`; raises StructlearnError also if the labels
     are not tags of the encoding.
     """
@@ -103,7 +102,7 @@ def decode_with_segments(
     goes_on = np.ascontiguousarray(same[np.ix_(last, last)].view(np.uint8))
     tree = _nested(brackets, offsets)
     parts = model.initial, model.transitions, model.final
-    segmenter = _segments.Segmenter(*parts, goes_on, model.order == 1)
+    segmenter = _segments.Segmenter(*parts, goes_on)
     if len(tree):
         state_ids = np.zeros(len(scores), dtype=np.int32)
         _check_possible(segmenter.best(scores, offsets, tree, state_ids))
@@ -117,7 +116,7 @@ def decode_with_segments(
     begins, totals = _begins(segmenter, scores, offsets, tree)
     # The same from right to left.
     back = [np.ascontiguousarray(part.T) for part in (*parts[::-1], goes_on)]
-    mirror = _segments.Segmenter(*back, model.order == 1)
+    mirror = _segments.Segmenter(*back)
     tree = _sorted(len(scores) - tree[:, ::-1])
     from_right, _ = _begins(mirror, scores[::-1], len(scores) - offsets[::-1], tree)
     passes = scores, begins, np.ascontiguousarray(from_right[::-1]), totals

@@ -21,6 +21,7 @@ import numpy as np
 
 from ...learning.training import Trainer, array_digest
 from ...serialization import nested
+from ..chain import _chain
 from ..chain.decode import state_scores
 from ..chain.model import ChainModel
 from ..chain.states import check_label_ids, count_trigrams, legal_trigrams
@@ -124,13 +125,10 @@ def _normalise(counts: Floats) -> Floats:
 
 def log_likelihood(model: ChainModel, columns: Symbols, offsets: Ints, label_ids: Ids) -> float:
     """Return the score of labelled sentences: log q0 of the model of an HMM, but for empty ones."""
-    scores, offsets = state_scores(model, columns, offsets)
-    states = model.state_ids(label_ids, offsets)
-    firsts, lasts = (ends[np.diff(offsets) > 0] for ends in (offsets[:-1], offsets[1:] - 1))
-    inside = np.delete(np.arange(len(states)), firsts)
-    total = scores[np.arange(len(states)), states].sum()
-    total += model.transitions[states[inside - 1], states[inside]].sum()
-    return float(total + model.initial[states[firsts]].sum() + model.final[states[lasts]].sum())
+    # The best of the only paths that are allowed.
+    scores, offsets = state_scores(model, columns, offsets, label_ids)
+    chain = _chain.Chain(model.initial, model.transitions, model.final)
+    return _chain.viterbi(chain, scores, offsets, np.empty(len(scores), dtype=np.int32))
 
 
 class HMMTrainer(Trainer[Any]):
