@@ -12,7 +12,7 @@ from sequence.chains import (
 )
 
 from spacy_structlearn.kernels.index import KeyIndex
-from spacy_structlearn.sequence.chain import _chain
+from spacy_structlearn.sequence.chain import _chain, _segments
 from spacy_structlearn.sequence.layout import _predicates
 
 cases = st.tuples(
@@ -99,7 +99,8 @@ def test_long_sentences_neither_underflow_nor_overflow():
 def test_viterbi(case):
     scores, offsets, initial, transitions, final = make(*case)
     out = np.full(len(scores), -1, dtype=np.int32)
-    value = _chain.viterbi(_chain.Chain(initial, transitions, final), scores, offsets, out)
+    brackets = np.empty((0, 2), dtype=np.int64)
+    value = _segments.Segmenter(initial, transitions, final).best(scores, offsets, brackets, out)
     total = 0.0
     for s in sentences(offsets):
         if s.start < s.stop:

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
-"""Kernel of linear chains: scores, losses and gradients, forward-backward, Viterbi.
+"""Kernel of linear chains: scores, losses and gradients, forward-backward.
 
 Lafferty, McCallum & Pereira (2001), section 3; Sha & Pereira (2003), section 3.1. s_t(y), the score
 of state y at token t, is the sum of the weights of the predicates at t with y. The score of the
@@ -389,87 +389,6 @@ cdef double _log_sum_exp(const double* terms, Py_ssize_t n) noexcept nogil:
     for i in range(n):
         total += exp(terms[i] - highest)
     return highest + log(total)
-
-
-# --- the best paths -------------------------------------------------------------------------------
-
-
-def viterbi(
-    Chain chain not None, const double[:, ::1] scores, const int64_t[::1] offsets, int32_t[::1] out
-):
-    """Write the best state sequence of each sentence into `out`; the lowest states win ties.
-
-    scores: float64 (n_tokens, n_states). out: int32 (n_tokens).
-    Returns the sum of the scores of the sequences, -inf if a sentence has no allowed path.
-    """
-    cdef Py_ssize_t n_states = chain.n_states, s, begin, length
-    cdef double total = 0.0
-    _check_scores(chain, scores, offsets)
-    check(out.shape[0] == scores.shape[0], "out must be as long as scores")
-    if out.shape[0] == 0:
-        return 0.0
-    cdef double[:, ::1] best = np.empty((np.diff(offsets).max(), n_states))
-    with nogil:
-        for s in range(offsets.shape[0] - 1):
-            begin = offsets[s]
-            length = offsets[s + 1] - begin
-            if length == 0:
-                continue
-            if n_states == 3:
-                total += best_path(chain, &scores[begin, 0], length, 3, &best[0, 0], &out[begin])
-            else:
-                total += best_path(
-                    chain, &scores[begin, 0], length, n_states, &best[0, 0], &out[begin]
-                )
-    return total
-
-
-cdef inline double best_path(
-    Chain chain, const double* scores, Py_ssize_t n, Py_ssize_t n_states, double* best,
-    int32_t* out,
-) noexcept nogil:
-    """Find the best path of a sentence. best[t, y] is the score of the best path to y at t.
-
-    Predecessors are recomputed for the best path only, which keeps the loop over pairs fast.
-    """
-    cdef const double* transitions = &chain.transitions[0, 0]
-    cdef const int32_t* low = &chain.low[0]
-    cdef const int32_t* high = &chain.high[0]
-    cdef Py_ssize_t t, x, y, state = 0
-    cdef double value, highest = -INFINITY
-    cdef double* before
-    cdef double* here = best
-    for y in range(n_states):
-        here[y] = scores[y] + chain.initial[y]
-    for t in range(1, n):
-        before = here
-        here += n_states
-        scores += n_states
-        for y in range(n_states):
-            here[y] = -INFINITY
-        for x in range(n_states):
-            for y in range(0 if chain.dense else low[x], n_states if chain.dense else high[x]):
-                value = before[x] + transitions[x * n_states + y]
-                here[y] = value if value > here[y] else here[y]
-        for y in range(n_states):
-            here[y] += scores[y]
-    for y in range(n_states):
-        value = here[y] + chain.final[y]
-        if value > highest:
-            highest = value
-            state = y
-    for t in range(n - 1, -1, -1):
-        out[t] = <int32_t>state
-        if t > 0:
-            y = state
-            state = 0
-            here -= n_states
-            value = here[0] + transitions[y]
-            for x in range(1, n_states):
-                if here[x] + transitions[x * n_states + y] > value:
-                    value = here[x] + transitions[x * n_states + y]
-                    state = x
-    return highest
 
 
 # --- training -------------------------------------------------------------------------------------

@@ -63,6 +63,7 @@ cdef class Segmenter:
 
     initial, transitions, final: as in `_chain.Chain`.
     goes_on: uint8 (n_states, n_states), 1 if the column's state continues the chunk of the row's.
+        None: there are no chunks, and the best sequence is that of the Viterbi algorithm.
     """
 
     cdef const double[::1] initial, final
@@ -75,9 +76,11 @@ cdef class Segmenter:
 
     def __init__(
         self, const double[::1] initial, const double[:, ::1] transitions,
-        const double[::1] final, const uint8_t[:, ::1] goes_on,
+        const double[::1] final, const uint8_t[:, ::1] goes_on=None,
     ):
         n = len(initial)
+        if goes_on is None:
+            goes_on = np.zeros((n, n), dtype=np.uint8)
         check(
             n > 0 and len(final) == n and np.shape(transitions) == np.shape(goes_on) == (n, n),
             "initial, transitions, final and goes_on must be of one size and not empty",

@@ -54,7 +54,10 @@ def viterbi(model: ChainModel, columns: Symbols, offsets: Ints, allowed: Allowed
     `allowed` leaves a sentence without any label sequence.
     """
     scores, offsets = state_scores(model, columns, offsets, allowed)
-    return _labels(model, _viterbi(_chain_of(model), scores, offsets))
+    segmenter = _segments.Segmenter(*_state_parts(model))
+    state_ids = np.zeros(len(scores), dtype=np.int32)
+    _check_possible(segmenter.best(scores, offsets, _nested(None, offsets), state_ids))
+    return _labels(model, state_ids)
 
 
 def marginals(
@@ -65,7 +68,7 @@ def marginals(
     Arguments and errors are those of `viterbi`.
     """
     scores, offsets = state_scores(model, columns, offsets, allowed)
-    total = _chain.forward_backward(_chain_of(model), scores, offsets, scores)
+    total = _chain.forward_backward(_chain.Chain(*_state_parts(model)), scores, offsets, scores)
     _check_possible(total)
     if model.order == 1:
         return scores
@@ -101,13 +104,9 @@ def decode_with_segments(
     scores, offsets = state_scores(model, columns, offsets, allowed)
     goes_on = np.ascontiguousarray(same[np.ix_(last, last)].view(np.uint8))
     tree = _nested(brackets, offsets)
-    parts = model.initial, model.transitions, model.final
-    segmenter = _segments.Segmenter(*parts, goes_on)
-    if len(tree):
-        state_ids = np.zeros(len(scores), dtype=np.int32)
-        _check_possible(segmenter.best(scores, offsets, tree, state_ids))
-    else:
-        state_ids = _viterbi(_chain_of(model), scores, offsets)
+    segmenter = _segments.Segmenter(*_state_parts(model), goes_on)
+    state_ids = np.zeros(len(scores), dtype=np.int32)
+    _check_possible(segmenter.best(scores, offsets, tree, state_ids))
     label_ids = _labels(model, state_ids)
     starts, ends = _chunk_bounds(types, same, label_ids, offsets)
     chunk_types = types[label_ids[starts]]
@@ -115,7 +114,7 @@ def decode_with_segments(
     table = np.column_stack([starts, ends, chunk_types, sentence]).astype(np.int64)
     begins, totals = _begins(segmenter, scores, offsets, tree)
     # The same from right to left.
-    back = [np.ascontiguousarray(part.T) for part in (*parts[::-1], goes_on)]
+    back = [np.ascontiguousarray(part.T) for part in (*_state_parts(model)[::-1], goes_on)]
     mirror = _segments.Segmenter(*back)
     tree = _sorted(len(scores) - tree[:, ::-1])
     from_right, _ = _begins(mirror, scores[::-1], len(scores) - offsets[::-1], tree)
@@ -165,7 +164,7 @@ def n_best(
     bounds, n_states = list(pairwise(offsets.tolist())), np.isfinite(scores).sum(axis=1)
     n = min(n, max((prod(n_states[slice(*part)].tolist()) for part in bounds), default=1))
     check_argument("n", n, le=_most(model, max((end - begin for begin, end in bounds), default=0)))
-    chain = _chain_of(model)
+    chain = _chain.Chain(*_state_parts(model))
     state_ids = np.full((n, len(scores)), -1, dtype=np.int32)
     log_probabilities = np.zeros((n, len(offsets) - 1))
     log_probabilities[1:] = -np.inf
@@ -321,14 +320,8 @@ def _check_possible(total: float) -> None:
         raise StructlearnError("SL217")
 
 
-def _chain_of(model: ChainModel) -> _chain.Chain:
-    return _chain.Chain(model.initial, model.transitions, model.final)
-
-
-def _viterbi(chain: _chain.Chain, scores: Floats, offsets: Ints) -> Ids:
-    state_ids = np.empty(len(scores), dtype=np.int32)
-    _check_possible(_chain.viterbi(chain, scores, offsets, state_ids))
-    return state_ids
+def _state_parts(model: ChainModel) -> tuple[Floats, Floats, Floats]:
+    return model.initial, model.transitions, model.final
 
 
 def _labels(model: ChainModel, state_ids: Ids) -> Ids:

@@ -21,7 +21,7 @@ import numpy as np
 
 from ...learning.training import Trainer, array_digest
 from ...serialization import nested
-from ..chain import _chain
+from ..chain._segments import Segmenter
 from ..chain.decode import state_scores
 from ..chain.model import ChainModel
 from ..chain.states import check_label_ids, count_trigrams, legal_trigrams
@@ -125,10 +125,10 @@ def _normalise(counts: Floats) -> Floats:
 
 def log_likelihood(model: ChainModel, columns: Symbols, offsets: Ints, label_ids: Ids) -> float:
     """Return the score of labelled sentences: log q0 of the model of an HMM, but for empty ones."""
-    # The best of the only paths that are allowed.
     scores, offsets = state_scores(model, columns, offsets, label_ids)
-    chain = _chain.Chain(model.initial, model.transitions, model.final)
-    return _chain.viterbi(chain, scores, offsets, np.empty(len(scores), dtype=np.int32))
+    segmenter = Segmenter(model.initial, model.transitions, model.final)
+    brackets, state_ids = np.empty((0, 2), dtype=np.int64), np.empty(len(scores), dtype=np.int32)
+    return segmenter.best(scores, offsets, brackets, state_ids)
 
 
 class HMMTrainer(Trainer[Any]):
