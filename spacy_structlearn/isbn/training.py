@@ -192,8 +192,9 @@ class ISBNTrainer(Trainer[ISBNSettings]):
 
         value = sum(run(differentiate, shards, self._gradients)) + self._constants[batch].sum()
         self.sum += float(value)
-        gradient = self._narrow
-        summed = self._gradients[: len(shards)].sum(axis=0)
+        gradient, summed = self._narrow, self._gradients[0]
+        for other in self._gradients[1 : len(shards)]:
+            summed += other
         np.copyto(gradient, summed, casting="same_kind")
         length = np.linalg.norm(gradient)
         if length >= GRAD_CLIP:

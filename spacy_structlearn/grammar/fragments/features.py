@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...arrays import cumulative, followed
+from ...arrays import cumulative
 from ...errors import StructlearnError
 from ...kernels.index import mix_pairs
 from ..chart.hypergraph import Hypergraphs, Mask
@@ -192,49 +192,35 @@ class Sites:
         return Sites(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
-def sites_of_trees(data: TreebankData) -> tuple[Sites, NDArray[np.int64]]:
-    """Return the productions of all nodes of binarised trees, and the tree of each, int64 (n)."""
+def sites_of_trees(data: TreebankData, templates: FragmentTemplates) -> Sites:
+    """Return the productions of all nodes of binarised trees."""
+    graphs = forests_of_trees(data)
+    forests = FragmentForests(graphs, templates, data.symbols, data.binarization)
+    # In a tree, a node has only one context, so that the rows of both are the same.
+    return replace(forests.sites, relations=forests.split.relations)
+
+
+def forests_of_trees(data: TreebankData) -> Hypergraphs:
+    """Return a forest of each tree alone: the nodes of `data`, and a root after those of a tree."""
     sizes = np.diff(data.offsets)
-    tree = np.repeat(np.arange(data.n_trees), sizes)
-    is_word = data.is_word
     starts, ends = data.spans
-    # There is a boundary before each tree.
-    words_before = np.append(0, np.cumsum(is_word))[data.offsets[:-1]]
-    base = np.repeat(words_before + np.arange(data.n_trees) + 1, sizes)
-    first, last = base + starts, base + ends - 1
-    split = np.where(data.is_binary, first[data.right], -1)
-    left_end = np.where(data.is_binary, split - 1, -1)
-    places = np.stack([first, last, left_end, split, first - 1, last + 1], axis=1)
-    tag_of_row = np.full(int(is_word.sum()) + data.n_trees + 1, -1, dtype=np.int32)
-    tag_of_row[first[is_word]] = data.symbol[is_word]
-    # -1 is the row of the last boundary, which has no tag either.
-    tags = tag_of_row[places[:, :4]]
-    symbol = data.symbol
-    left = np.where(is_word, -1, symbol[data.left]).astype(np.int32)
-    right = np.where(data.is_binary, symbol[data.right], -1).astype(np.int32)
-    return Sites(symbol, left, right, _relations(data), places, tags), tree
-
-
-def _relations(data: TreebankData) -> NDArray[np.int32]:
-    symbols = data.symbols
-    n_tags, last = symbols.n_tags, symbols.n_tags + symbols.n_phrases
-    nodes = np.arange(data.n_nodes)
-    above = np.full(len(nodes), -1, dtype=np.int64)
-    sister = np.full(len(nodes), -1, dtype=np.int32)
-    for child, other in ((data.left, data.right), (data.right, data.left)):
-        has = child >= 0
-        above[child[has]] = nodes[has]
-        both = has & (other >= 0)
-        sister[child[both]] = data.symbol[other[both]]
-    between = data.symbol >= last
-    # The top of the phrase that a node is part of.
-    phrase = followed(np.where(between, above, nodes))
-    over = phrase[above[phrase]]  # meaningless for the top of a tree, see `root`
-    root = above[phrase] < 0
-    label = np.where(data.symbol[phrase] < n_tags, 0, data.symbol[phrase] - n_tags + 1)
-    parent = np.where(root, 0, label[over])
-    sibling = np.where(between, sister + 1, 0)
-    return np.stack([parent, sibling], axis=1).astype(np.int32)
+    tails = np.stack([data.left, data.right], axis=1)
+    tails = np.where(tails >= 0, tails - np.repeat(data.offsets[:-1], sizes)[:, None], -1)
+    tops = np.stack([sizes - 1, np.full(len(sizes), -1)], axis=1)
+    offsets, places = cumulative(sizes + 1), cumulative(sizes + 2)
+    begins = np.arange(places[-1]) - np.repeat(places[:-1], sizes + 2)
+    return Hypergraphs(
+        items=np.stack([data.symbol, starts, ends], axis=1).astype(np.int32),
+        item_offsets=data.offsets,
+        node_offsets=offsets,
+        edge_offsets=offsets,
+        begins=begins.astype(np.int32),
+        tails=np.insert(tails, data.offsets[1:], tops, axis=0).astype(np.int32),
+        scores=np.zeros(offsets[-1]),
+        made=np.insert(np.arange(data.n_nodes), data.offsets[1:], -1).astype(np.int32),
+        n_words=np.add.reduceat(data.is_word, data.offsets[:-1], dtype=np.int32),
+        chain=np.full(offsets[-1], -1, dtype=np.int32),
+    )
 
 
 class FragmentForests:

@@ -61,7 +61,8 @@ class FragmentStatistics:
         known = vocabulary(sentences, settings.min_word_count)
         symbols = grammar.symbols
         hasher = FeatureHasher(templates, known)
-        sites, tree = sites_of_trees(data)
+        sites = sites_of_trees(data, templates)
+        tree = np.repeat(np.arange(data.n_trees), np.diff(data.offsets))
         attributes = hasher.attributes(sentences)
         self.expected = FragmentExpectations(grammar, _distinct(sentences, hasher), BOUNDARY)
         rows, columns, keys, expectations = [], [], [], []

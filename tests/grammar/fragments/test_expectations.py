@@ -104,7 +104,8 @@ def sampled(grammar, data, expected, n, seed):
 def features_of(weights, data):
     """Of each template the tree and the key of each of its features."""
     hasher = FeatureHasher(weights.templates, weights.vocabulary)
-    sites, tree = sites_of_trees(data)
+    sites = sites_of_trees(data, weights.templates)
+    tree = np.repeat(np.arange(data.n_trees), np.diff(data.offsets))
     attributes = hasher.attributes(data.sentences)
     for template in weights.templates.all:
         rows, keys = hasher.features(template, sites, attributes)

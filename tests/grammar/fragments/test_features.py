@@ -91,7 +91,7 @@ def test_keys_against_python(binarization):
     vocabulary = np.array(sorted(known), dtype=np.uint64)
     templates = FragmentTemplates(ALL)
     hasher = FeatureHasher(templates, vocabulary)
-    sites, _ = sites_of_trees(data)
+    sites = sites_of_trees(data, templates)
     sentences = data.sentences
     assert sentences == [tree.words() for tree in gold]
     attributes = hasher.attributes(sentences)
@@ -115,7 +115,7 @@ def test_hashes_are_part_of_the_model_format():
         "LABEL|WORD[before]|SHAPE[last]",
     )
     hasher = FeatureHasher(FragmentTemplates(texts), np.array([word_hash("mita")], np.uint64))
-    sites, _ = sites_of_trees(data)
+    sites = sites_of_trees(data, hasher.templates)
     attributes = hasher.attributes(data.sentences)
     keys = [hasher.features(template, sites, attributes)[1] for template in hasher.templates.all]
     assert [int(own[-1]) for own in keys] == KEYS
