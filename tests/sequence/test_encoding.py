@@ -74,13 +74,6 @@ def test_there_and_back(case, scheme):
     assert not tags or endings(known, scheme)[known.index(tags[-1])]
 
 
-any_tags = st.sampled_from(list(SCHEMES)).flatmap(
-    lambda scheme: st.tuples(
-        st.just(scheme), st.lists(st.sampled_from(tag_set(["NP", "VP"], scheme)))
-    )
-)
-
-
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_only_what_may_be_written_is_read_and_written_alike(scheme):
     tags = tag_set(["NP", "VP"], scheme)

@@ -11,22 +11,17 @@ from sequence.chains import (
     RICH_TEMPLATES,
     check_gradient,
     numpy_scores,
-    random_data,
     random_theta,
     sentences,
-    trained,
 )
 from sequence.chains import make_objective as make
 
-from spacy_structlearn.sequence.chain.decode import n_best, viterbi
-from spacy_structlearn.sequence.estimators import training
+from spacy_structlearn.sequence.chain.decode import n_best
 from spacy_structlearn.sequence.estimators.crf import (
     ChainLikelihood,
     LocalLikelihood,
     LogPseudoLikelihood,
 )
-from spacy_structlearn.sequence.layout.data import SequenceData
-from spacy_structlearn.sequence.settings import CRFSettings, MEMMSettings, PseudoLikelihoodSettings
 
 PLAIN = ("a", "b", "c")  # labels of no encoding: everything may follow everything
 
@@ -113,22 +108,3 @@ def test_scores_of_any_size(kind, chain):
     assert np.isfinite(gradient).all()
     theta = np.full(objective.n_parameters, np.nan)
     assert not np.isfinite(objective.value_and_grad(theta)[0])
-
-
-def separable(estimator, n=20):
-    """Data in which the tag tells the label, and an estimator's model of them before training."""
-    columns, offsets, _ = random_data([8] * n, n_symbols=3)
-    tags = np.array(["B-NP", "O", "O"])[columns[:, 1]]
-    data = SequenceData(columns, offsets, tuple(tags.tolist()))
-    return data, training.initialize(estimator, [data], ["NP"])
-
-
-@pytest.mark.parametrize("order", [1, 2])
-@pytest.mark.parametrize("kind", [CRFSettings, MEMMSettings, PseudoLikelihoodSettings])
-def test_estimators_learn(kind, order):
-    estimator = kind(templates=("ORTH[0]", "TAG[0]", "bias"), order=order, l2=0.02)
-    data, model = separable(estimator)
-    learned = trained(training.trainer(estimator, model, [data])).parameters()
-    assert learned.locally_normalized == (kind is MEMMSettings)
-    found = viterbi(learned, data.columns, data.offsets)
-    assert [learned.labels[i] for i in found] == list(data.tags)

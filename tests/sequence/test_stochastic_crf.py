@@ -7,7 +7,6 @@ from sequence.chains import (
     LABELS,
     TEMPLATES,
     as_data,
-    fit,
     numpy_forward_backward,
     random_data,
     random_model,
@@ -89,11 +88,6 @@ def settings(**values):
     return StochasticCRFSettings(templates=TEMPLATES, encoding="none", **values)
 
 
-def train(data, **values):
-    by = settings(**values)
-    return fit(by, data, LABELS[:3])
-
-
 def plain_epochs(model, columns, offsets, label_ids, settings, n_epochs):
     """The algorithm as it is written, with all labels: the weights after each sentence."""
     rows = model.rows(model.templates.keys(columns, offsets))
@@ -163,25 +157,6 @@ def test_weights_are_those_of_the_plain_algorithm(l1):
     trained(training.trainer(by, model, data)).parameters()
     np.testing.assert_allclose(model.weights, weights, atol=2e-4)
     np.testing.assert_allclose(model.transitions, arcs, atol=2e-4)
-
-
-def separable(n=60):
-    """Sentences whose labels are told by the words."""
-    columns, offsets, _ = random_data([4] * n, seed=1)
-    return columns, offsets, (columns[:, 0] % 3).astype(int)
-
-
-def test_learns():
-    columns, offsets, label_ids = separable()
-    data = as_data(columns, offsets, label_ids)
-    trainer = train(data, max_iterations=8)
-    assert (trainer.n_iterations, trainer.step()) == (8, False)
-    assert 0 < trainer.value < 30
-    model = trainer.parameters()
-    assert model.margin == 6.0
-    assert (model.keys & np.uint64(2**24 - 1) == 0).all()
-    best = candidates(model, columns, offsets).best()
-    assert [model.labels[i] for i in best] == [LABELS[i] for i in label_ids]
 
 
 # --- models with a margin -------------------------------------------------------------------------

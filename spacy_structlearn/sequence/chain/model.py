@@ -37,8 +37,6 @@ from .states import (
     allowed_transitions,
     check_label_ids,
     count_transitions,
-    final_labels,
-    label_states,
     pair_states,
     previous_labels,
 )
@@ -106,7 +104,7 @@ class ChainModel(Stored):
         self.weights: AnyFloats = np.ascontiguousarray(weights, dtype=dtype)
         self.transitions = np.ascontiguousarray(transitions, dtype=np.float64)
         if states is None:
-            states = label_states(len(self.labels))
+            states = np.arange(len(self.labels), dtype=np.int32)[:, None]
         self.states = np.ascontiguousarray(states, dtype=np.int32)
         n_states = len(self.states)
         self.initial = _vector(initial, n_states)
@@ -161,13 +159,18 @@ class ChainModel(Stored):
         offsets = check_offsets(offsets, len(columns))
         label_ids = check_label_ids(label_ids, len(columns), len(labels))
         keys = templates.frequent_keys(columns, offsets, min_count)
-        states, n_columns, initial, final = label_states(len(labels)), len(labels), None, None
+        states: Ids = np.arange(len(labels), dtype=np.int32)[:, None]
+        n_columns, initial, final = len(labels), None, None
         if order == 2:
             states, start = pair_states(labels, encoding, label_ids, offsets)
             n_columns += len(states) * pair_features
             ends = label_ids[offsets[1:][np.diff(offsets) > 0] - 1]
             initial = np.where(states[:, 0] == start, 0.0, -np.inf)
-            final = np.where(final_labels(labels, encoding, ends)[states[:, 1]], 0.0, -np.inf)
+            may_end = np.ones(len(labels), dtype=np.bool_)
+            if encodings.is_of(labels, encoding):
+                may_end = encodings.endings(labels, encoding)
+            may_end[ends] = True
+            final = np.where(may_end[states[:, 1]], 0.0, -np.inf)
         model = cls(
             labels,
             templates,
@@ -424,7 +427,7 @@ class ChainModel(Stored):
             if np.isnan(scores).any() or (scores == np.inf).any():
                 return "a transition or another score of states is no number below infinity"
         if states.shape[1] == 1:
-            if not np.array_equal(states, label_states(n_labels)):
+            if not np.array_equal(states[:, 0], np.arange(n_labels)):
                 return "the states of a first-order chain are not its labels"
             return None
         places = (states[:, 0].astype(np.int64) + 1) * n_labels + states[:, 1]

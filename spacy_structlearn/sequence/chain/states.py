@@ -22,11 +22,6 @@ START = -1
 """The label before the first token, unless it is a label of the data."""
 
 
-def label_states(n_labels: int) -> Ids:
-    """Return the states of a first-order chain, int32 (n_labels, 1): the labels."""
-    return np.arange(n_labels, dtype=np.int32)[:, None]
-
-
 def pair_states(
     labels: Sequence[str], encoding: str | None, label_ids: AnyInts, offsets: Ints
 ) -> tuple[Ids, int]:
@@ -146,12 +141,3 @@ def transition_places(offsets: Ints, state_ids: Ids, n_states: int) -> Ints:
     places[1:] = state_ids[:-1].astype(np.int64) * n_states + state_ids[1:]
     places[offsets[:-1][np.diff(offsets) > 0]] = n_states * n_states
     return places
-
-
-def final_labels(labels: Sequence[str], encoding: str, ends: Ids) -> Mask:
-    """bool (n_labels): whether a sentence may end with each, by the encoding or in the data."""
-    allowed = np.ones(len(labels), dtype=np.bool_)
-    if encodings.is_of(labels, encoding):
-        allowed = encodings.endings(labels, encoding)
-    allowed[ends] = True
-    return allowed

@@ -196,21 +196,6 @@ cdef class Learner:
         self.squares[i, y] += derivative * derivative
         self.weights[i, y] = self.start[i, y] + _step(self.totals[i, y], self.squares[i, y], rule)
 
-    def add_to(self, float[:, ::1] out, float rate, float damping, float threshold):
-        """Add all weights, after the penalty since their last update, to `out`. threshold: l1 t."""
-        cdef Rule rule = Rule(rate, damping, threshold)
-        cdef Py_ssize_t i, y
-        check(
-            out.shape[0] == self.start.shape[0] and out.shape[1] == self.start.shape[1],
-            "out must have the shape of the weights",
-        )
-        with nogil:
-            for i in range(out.shape[0]):
-                for y in range(out.shape[1]):
-                    out[i, y] += self.start[i, y] + _step(
-                        self.totals[i, y], self.squares[i, y], rule
-                    )
-
 
 def epoch(
     const int32_t[:, ::1] rows, const int64_t[::1] offsets, const int32_t[::1] gold,

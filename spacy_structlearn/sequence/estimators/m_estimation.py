@@ -15,7 +15,7 @@ weights log e + w. The label before the first token is ^ for q0 and O for featur
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from typing import Any
@@ -32,12 +32,10 @@ from ...serialization import nested
 from ..chain.model import ChainModel
 from ..chain.states import START, check_label_ids, transition_places
 from ..layout.data import (
-    AnyFloats,
     AnyInts,
     Floats,
     Ids,
     Ints,
-    Mask,
     Parts,
     SequenceData,
     Symbols,
@@ -120,24 +118,16 @@ class GoldCounts(LinearOperator):
 
         arrays: shaped like the model's weights, transitions and, with `input_only`, keys.
         """
-        vector = np.empty(len(self.places))
-        for array, (features, places) in zip(arrays, self._parts(arrays), strict=True):
-            vector[features] = array.reshape(-1)[places]
-        return vector
+        return np.concatenate(arrays, axis=None)[self.places]
 
     def write(self, vector: Floats, model: ChainModel) -> None:
         """Put a parameter vector into the model, without the weights of input-only features."""
-        arrays = (model.weights, model.transitions)
-        for array, (features, places) in zip(arrays, self._parts(arrays), strict=True):
-            array.reshape(-1)[places] = vector[features]
-
-    def _parts(self, arrays: Sequence[AnyFloats]) -> Iterator[tuple[Mask, Ints]]:
-        """Yield the features of each array and their places in it."""
-        begin = 0
-        for array in arrays:
-            features = (self.places >= begin) & (self.places < begin + array.size)
-            yield features, self.places[features] - begin
-            begin += array.size
+        n = model.weights.size
+        flat = np.concatenate([model.weights, model.transitions], axis=None)
+        inside = self.places < len(flat)
+        flat[self.places[inside]] = vector[inside]
+        model.weights[:] = flat[:n].reshape(model.weights.shape)
+        model.transitions[:] = flat[n:].reshape(model.transitions.shape)
 
     def distinct(self, expectations: Floats) -> tuple[scipy.sparse.csr_array, Floats]:
         """Return F and E of a smaller problem that merges features with the same counts.

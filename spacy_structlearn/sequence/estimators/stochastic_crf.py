@@ -25,6 +25,7 @@ from ..layout.data import AnyFloats, Floats, Ids, Ints, Parts, Symbols, concaten
 from . import _stochastic_crf
 
 _ARRAYS = ("weights", "totals", "squares", "sums")
+_BLOCK = 10_000  # predicates whose weights are computed at a time
 
 
 # --- decoding -------------------------------------------------------------------------------------
@@ -146,9 +147,7 @@ class StochasticCRFTrainer(Trainer[Any]):
         self.n_seen += self.n_sentences
         self.n_averaged += 1
         for weights in self._weights.values():
-            weights.learner.add_to(
-                weights.sums, settings.learn_rate, settings.damping, l1 * self.n_seen
-            )
+            weights.add_up(settings.learn_rate, settings.damping, l1 * self.n_seen)
         return self.n_iterations < self.last
 
     def parameters(self) -> ChainModel:
@@ -210,6 +209,15 @@ class _Weights:
         self.weights = self.start.copy()
         self.totals, self.squares, self.sums = (np.zeros_like(self.start) for _ in range(3))
         self.learner = _stochastic_crf.Learner(self.start, self.weights, self.totals, self.squares)
+
+    def add_up(self, rate: float, damping: float, threshold: float) -> None:
+        """Add the weights, after the penalty since their last update, to the sums."""
+        for i in range(0, len(self.start), _BLOCK):
+            part = slice(i, i + _BLOCK)
+            totals = self.totals[part]
+            size = np.float32(rate) * np.maximum(np.abs(totals) - np.float32(threshold), 0)
+            size /= np.float32(damping) + np.sqrt(self.squares[part])
+            self.sums[part] += self.start[part] - np.sign(totals) * size
 
 
 def shuffled(n: int, seed: int, epoch: int) -> Ints:
