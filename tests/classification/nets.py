@@ -1,15 +1,16 @@
 """Models in short, and Bayes nets with dictionaries: what arrays and kernel are compared with."""
 
-import re
 from math import exp, log
 
 import numpy as np
 from hypothesis import strategies as st
 
+from spacy_structlearn.attachment.sites import normalized
 from spacy_structlearn.classification import BayesNetSettings, LogLinearSettings, training
 from spacy_structlearn.classification.features import Table
 from spacy_structlearn.classification.nets.counts import JointCounts
 from spacy_structlearn.classification.trainers import fit
+from spacy_structlearn.pipeline.readers import read_pp_quadruples
 
 VARIABLES = ("a", "b", "c")
 VALUES = ("x", "y", "z", "w", None)
@@ -130,17 +131,8 @@ def accuracy(model, rows, labels):
 
 def quadruples(corpora, name):
     """Rows and labels of a file of Ratnaparkhi, Reynar & Roukos (1994)."""
-    lines = (corpora / "ppattach" / name).read_text(encoding="latin1").splitlines()
-    items = [line.split() for line in lines]
-    rows = [tuple(map(normalized, item[1:5])) for item in items]
-    return Table.of(rows, ("v", "n1", "p", "n2")), [item[5] for item in items]
-
-
-def normalized(word):
-    word = word.lower()
-    if re.fullmatch(r"\d{4}", word):
-        return "YEAR"
-    return "NUM" if re.fullmatch(r"[\d.,:/\-]*\d[\d.,:/\-]*", word) else word
+    words, labels = zip(*read_pp_quadruples(corpora / "ppattach" / name), strict=True)
+    return Table.of(list(map(normalized, words)), ("v", "n1", "p", "n2")), list(labels)
 
 
 def slow_left_out(rows, labels, names, structure, **settings):

@@ -131,18 +131,11 @@ def test_a_stage_whose_first_instances_come_in_training_is_learned_too():
 def test_compact_with_a_threshold_for_each_stage():
     all_less, one_less = STAGES.compact("float32", 0.2), STAGES.compact("float32", {"roles": 0.2})
     assert all_less["roles"].to_bytes() == one_less["roles"].to_bytes()
-    assert len(one_less["roles"].keys) <= len(STAGES["roles"].keys)
-    assert np.abs(one_less["roles"].weights[one_less["roles"].weights != 0]).min() > 0.2
     assert one_less["senses"].to_bytes() == STAGES["senses"].to_bytes()
     assert all_less["senses"].to_bytes() != STAGES["senses"].to_bytes()
-    small = STAGES.compact()
-    assert_same_answers(small, STAGES, atol=2e-3)
-    assert small["roles"].storage == "float16"
-    assert small.compact().to_bytes() == small.to_bytes()
+    assert_same_answers(STAGES.compact(), STAGES, atol=2e-3)
     with pytest.raises(StructlearnError, match="SL530"):
         STAGES.compact("float32", {"role": 0.2})
-    with pytest.raises(StructlearnError, match="SL605"):
-        STAGES.compact("int8")
 
 
 # --- files ----------------------------------------------------------------------------------------
