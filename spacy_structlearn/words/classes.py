@@ -43,6 +43,7 @@ _BY_DIGEST = 3  # the version of bytes with the digest of shared classes instead
 NOT_SHARED = "SL242"  # the error if the classes with a digest are not shared
 MAX_DEPTH = 63
 MAX_CLASSES = 8192
+MAX_PASSES = 20  # of the exchange algorithm over all words
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,12 +193,8 @@ def derive_columns(columns: Symbols, names: Sequence[str], classes: WordClasses 
     if not plain and classes is None:
         raise StructlearnError("SL241")
     if columns.shape[1:] != (len(sources),):
-        expected = {
-            "n_tokens": len(columns),
-            "n_columns": len(sources),
-            "columns": ", ".join(sources),
-        }
-        raise StructlearnError("SL204", **expected, shape=columns.shape)
+        expected = {"n_columns": len(sources), "columns": ", ".join(sources)}
+        raise StructlearnError("SL204", n_tokens=len(columns), shape=columns.shape, **expected)
     if plain or classes is None:
         return columns
     place = {name: column for column, name in enumerate(sources)}
@@ -219,7 +216,6 @@ def learn(
     *,
     forms: Sequence[str] = FORMS[:1],
     min_count: int = 2,
-    max_passes: int = 20,
 ) -> WordClasses:
     """Learn classes of the words of a text; the same text gives the same classes.
 
@@ -231,7 +227,6 @@ def learn(
     forms: the names of the forms, some of `FORMS` in order.
     min_count: a rarer form is replaced. Rarer last forms get no class; they are one fixed context,
         like sentence ends.
-    max_passes: maximum number of exchange passes over all words.
     Raises StructlearnError if `n_classes` is out of range or the offsets do not fit.
     """
     if not 1 <= n_classes <= MAX_CLASSES:
@@ -249,7 +244,7 @@ def learn(
     arguments = exchange_arguments(bigrams)
     classes = first_classes(arguments[0], n_classes)
     between = count_classes(bigrams, classes)
-    for _ in range(max_passes):
+    for _ in range(MAX_PASSES):
         if not _classes.exchange(*arguments, classes, between, n_classes):
             break
     merges = np.zeros((n_classes - 1, 2), dtype=np.int32)
@@ -318,7 +313,7 @@ def tree_paths(merges: Ids) -> Symbols:
 
 
 def _vocabulary(ids: Symbols, offsets: Ints, min_count: int) -> tuple[Symbols, Ints]:
-    """Return the words that get a class, ascending, and the codes of the text."""
+    """Return the words that get a class, ascending, and the text for `count_bigrams`."""
     offsets = check_offsets(offsets, len(ids))
     words, numbers, counts = np.unique(ids, return_inverse=True, return_counts=True)
     frequent = counts >= min_count

@@ -89,11 +89,9 @@ class BayesNet(Classifier):
             raise StructlearnError("SL510")
         if self._network is None:
             self._network = self.tables.network(self.labels, self.d, self.smoothing)
-        used = self.tables.variables
-        if used and is_by_name(rows):
-            table = Table.of(rows, used)
-        else:
-            table = Table.of(rows, None if is_by_name(rows) else self.variables).select(used)
+        if not (self.used and is_by_name(rows)):
+            rows = Table.of(rows, None if is_by_name(rows) else self.variables)
+        table = Table.of(rows, self.used)
         out = np.empty((len(table), len(self.labels)))
         self._network.log_joint(table.symbols, out)
         return out

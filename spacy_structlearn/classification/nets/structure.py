@@ -129,7 +129,7 @@ def greedy(instances: CountedInstances, settings: BayesNetSettings) -> tuple[Par
 def _best_candidate(
     evaluator: Evaluator, scores: NDArray[np.float64], placed: Structure, max_parents: int
 ) -> tuple[tuple[int, Subset], float, int]:
-    """Return the best variable to place with its parents, its accuracy, and the number tried."""
+    """Return the best variable with its parents, its accuracy, and the number of candidates."""
     candidates = [
         (variable, parents)
         for variable in range(len(evaluator.variables))
