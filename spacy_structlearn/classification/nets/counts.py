@@ -229,6 +229,7 @@ class CountedInstances:
 
 
 def join(context: Subset, variable: int) -> Subset:
+    """Add a variable to a set that does not contain it."""
     return tuple(sorted((*context, variable)))
 
 
