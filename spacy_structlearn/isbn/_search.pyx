@@ -463,26 +463,6 @@ cdef int take(search_t *s, const entry_t *entry) except -1 nogil:
 
 
 # --- search --------------------------------------------------------------------------------------
-cdef int best_first(search_t *s, int is_last) except -1 nogil:
-    """Process entries until the beam is full, or at the end enough derivations are complete."""
-    cdef workspace_t *r = s.workspace
-    cdef entry_t entry
-    cdef int most = max(s.beam, s.k) if is_last else s.beam
-    while r.n_heap and s.n_found < most:
-        if is_last and s.n_found >= s.k and (
-            s.n_found >= s.beam
-            or (s.n_found and r.heap[0].score <= r.nodes[s.found[0]].score - s.margin)
-        ):
-            break
-        entry = pop(r)
-        take(s, &entry)
-        if s.pops >= s.limit and not s.only_ends:
-            # Every state seen so far gets its shift.
-            s.only_ends = 1
-    r.n_heap = 0
-    return 0
-
-
 cdef int complete(search_t *s, int number) except -1 nogil:
     """Attach everything on the stack."""
     cdef workspace_t *r = s.workspace
@@ -501,25 +481,38 @@ cdef int complete(search_t *s, int number) except -1 nogil:
 
 cdef int run(search_t *s) except -1 nogil:
     """Search for derivations. Returns whether the only one is a fallback."""
-    cdef int word, is_last, i, number, best = -1
+    cdef workspace_t *r = s.workspace
+    cdef entry_t entry
+    cdef int word, is_last, i, most, best = -1
     prepare(s)
-    s.found[0] = new_node(s.workspace, -1, 0.0)
+    s.found[0] = new_node(r, -1, 0.0)
     s.n_found = 1
-    first_state(&s.net, &s.workspace.nodes[s.found[0]].state)
+    first_state(&s.net, &r.nodes[s.found[0]].state)
     for word in range(s.n_words + (s.net.n_labels > 0)):
         best = s.found[0]
         is_last = word == s.n_words or (s.net.n_labels == 0 and word == s.n_words - 1)
-        s.limit = s.max_pops
+        s.limit, most = s.max_pops, s.beam
         if is_last:
             # At most one node for each word is left to be attached.
-            s.limit += <int64_t> max(s.beam, s.k) * s.n_words
+            most = max(s.beam, s.k)
+            s.limit += <int64_t> most * s.n_words
         # The search continues from the nodes found before.
         for i in range(s.n_found):
-            number = s.found[i]
-            push(s.workspace, s.workspace.nodes[number].score, s.workspace.nodes[number].score,
-                 OPEN, number, 0)
+            push(r, r.nodes[s.found[i]].score, r.nodes[s.found[i]].score, OPEN, s.found[i], 0)
         s.n_found = s.pops = s.only_ends = 0
-        best_first(s, is_last)
+        # Until the beam is full, or at the end enough derivations are complete
+        while r.n_heap and s.n_found < most:
+            if is_last and s.n_found >= s.k and (
+                s.n_found >= s.beam
+                or (s.n_found and r.heap[0].score <= r.nodes[s.found[0]].score - s.margin)
+            ):
+                break
+            entry = pop(r)
+            take(s, &entry)
+            if s.pops >= s.limit:
+                # Every state seen so far gets its shift.
+                s.only_ends = 1
+        r.n_heap = 0
         s.all_pops += s.pops
         if word == s.n_words:
             break

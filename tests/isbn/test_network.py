@@ -338,14 +338,3 @@ def test_networks_that_cannot_be(name, value):
     Network(**good, max_projects=2)
     with pytest.raises(StructlearnError, match="SL640"):
         Network(**{"max_projects": 2} | good | {name: value})
-
-
-def test_networks_keep_their_own_offsets():
-    """What is checked once must not change."""
-    problem = random_problem(0, make_symbols(2, (2, 3)))
-    offsets = problem.symbols.item_offsets.copy()
-    network = Network(5, 2, 2, offsets, 0, 2, "abcd", True)
-    wanted = log_likelihoods(network, problem.weights, problem.derivations)
-    offsets[1:] = 2**30
-    found = log_likelihoods(network, problem.weights, problem.derivations)
-    np.testing.assert_array_equal(found, wanted)

@@ -1,8 +1,5 @@
 """The kernel of the search: against a plain search, enumeration and the likelihoods of training."""
 
-import time
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -193,20 +190,6 @@ def test_workspaces_of_other_sentences():
         sequences = moves_of(found, words)
         assert all(sum(m.move == SHIFT for m in moves) == n_words for moves in sequences)
         np.testing.assert_allclose(found[0], likelihoods(network, words, sequences), rtol=1e-9)
-
-
-def test_other_threads_go_on():
-    rng = np.random.default_rng(2)
-    network = random_network(rng, 5, size=40, scale=0.3, mean_field=True)
-    words = sentence(network.symbols, 200, rng)
-    given = *words, 10, 10, 10, 500, 12.0, _search.Workspace()
-    turns = 0
-    with ThreadPoolExecutor() as pool:
-        running = pool.submit(searcher(network).search, *given)
-        while not running.done():
-            time.sleep(0.001)
-            turns += 1
-    assert turns > 10
 
 
 @pytest.mark.parametrize(

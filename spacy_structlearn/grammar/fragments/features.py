@@ -124,13 +124,13 @@ class Template:
 
 
 class FragmentTemplates:
-    """A list of templates.
+    """A list of templates, by default `FRAGMENT_TEMPLATES`.
 
     Raises StructlearnError as `Template.parse` does, and for duplicates.
     """
 
-    def __init__(self, texts: Iterable[str]):
-        self.texts = tuple(str(text) for text in texts)
+    def __init__(self, texts: Iterable[str] | None):
+        self.texts = tuple(map(str, FRAGMENT_TEMPLATES if texts is None else texts))
         self.all = tuple(Template.parse(text) for text in self.texts)
         seen = set()
         for template in self.all:
@@ -143,11 +143,6 @@ class FragmentTemplates:
         self.local = tuple(t for t in self.all if not t.relations)
         self.above = tuple(t for t in self.all if t.relations)
         self.tags = any(name == TAG for template in self.all for name, _ in template.words)
-
-    @classmethod
-    def of(cls, texts: Sequence[str] | None) -> FragmentTemplates:
-        """Return these templates, or the default ones if there are none."""
-        return cls(FRAGMENT_TEMPLATES if texts is None else texts)
 
 
 @dataclass(frozen=True, eq=False)

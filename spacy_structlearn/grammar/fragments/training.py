@@ -57,7 +57,7 @@ class FragmentStatistics:
         self, settings: MEstimatedGrammarSettings, grammar: LatentGrammar, data: TreebankData
     ):
         sentences = data.sentences
-        templates = FragmentTemplates.of(settings.templates)
+        templates = FragmentTemplates(settings.templates)
         known = vocabulary(sentences, settings.min_word_count)
         symbols = grammar.symbols
         hasher = FeatureHasher(templates, known)
