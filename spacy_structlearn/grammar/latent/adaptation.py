@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,11 +30,11 @@ from ..treebank.data import TreebankData
 from ..treebank.lexicon import LexiconLevel
 from ..treebank.settings import Trees
 from ..treebank.storage import Entries
-from ..treebank.symbols import Rules, renumbering, substate_columns, united_rules, united_symbols
+from ..treebank.symbols import Rules, renumbering, substate_columns, united_rules
 from .em import Refined, TreebankDerivations, observed_counts
 from .model import LatentGrammar, Level
 from .settings import LatentGrammarSettings
-from .stages import TreebankTrainer
+from .stages import TreebankTrainer, encode
 
 ITERATIONS = 3
 UNIFORM = 1e-6  # share of the productions of the new trees in the E-steps
@@ -68,10 +69,13 @@ class AdaptationTrainer(TreebankTrainer[LatentGrammarSettings]):
         binarization, root = parameters.binarization, parameters.symbols.root
         super().__init__(replace(settings, binarization=binarization, root=root), data)
 
+    @cached_property
+    def _data(self) -> TreebankData:
+        return encode(self.settings, self._trees, self._origin.symbols)
+
     def begin(self) -> None:
         """Add the symbols and rules of the trees to the grammar."""
-        symbols = united_symbols([self._origin.symbols, self._data.symbols])
-        self._wide = data = self._data.renumbered(symbols)
+        data = self._data
         self._old, numbers = widened(self._origin, data)
         lexicon = self._old.lexicon
         ids = np.zeros(len(data.forms), dtype=np.int32)
@@ -84,7 +88,7 @@ class AdaptationTrainer(TreebankTrainer[LatentGrammarSettings]):
 
     def iterate(self) -> bool:
         """Run one iteration of EM in each level. Returns False after the last one."""
-        derivations = TreebankDerivations(self._wide, self.settings.threads)
+        derivations = TreebankDerivations(self._data, self.settings.threads)
         self.value = 0.0
         try:
             for level in self._levels:
@@ -102,7 +106,7 @@ class AdaptationTrainer(TreebankTrainer[LatentGrammarSettings]):
         # P(U | T_x) = P(T_x | U) / c(T_x), which shows the number of the old trees.
         rows = self._old.lexicon.levels[0].rows
         share = float(rows[-1] @ self._levels[0].weight[: rows.shape[1]])
-        adapter = LexiconAdapter(self.settings, self._old.lexicon, self._wide, share)
+        adapter = LexiconAdapter(self.settings, self._old.lexicon, self._data, share)
         lexicon = adapter.lexicon(list(zip(*words, strict=True)))
         learned = self._old.replaced(levels=levels, lexicon=lexicon)
         storage = learned.storage

@@ -24,6 +24,7 @@ from ..treebank.symbols import substate_columns
 from . import _derivations
 from .model import LatentGrammar, Level
 
+Ints = NDArray[np.int32]
 LEAST = 1e-30  # smaller probabilities are set to zero
 _PARTS = 4  # parts of the work for each thread, since they do not take the same time
 
@@ -66,21 +67,11 @@ class TreebankDerivations:
         self.data = data
         rules = data.rules
         self._trees = _derivations.Trees(
-            data.symbol,
-            data.left,
-            data.right,
-            data.production,
-            data.offsets,
-            data.roots,
-            data.symbols.size,
-            rules.binary,
-            rules.unary,
-            rules.root,
-            data.pairs,
+            *(data.symbol, data.left, data.right, data.production, data.offsets, data.roots),
+            *(data.symbols.size, rules.binary, rules.unary, rules.root, data.pairs),
         )
-        self._by_symbol = _derivations.Groups(
-            np.arange(data.n_nodes), data.symbol, data.symbols.size
-        )
+        nodes = np.arange(data.n_nodes)
+        self._by_symbol = _derivations.Groups(nodes, data.symbol, data.symbols.size)
         self._pool = Pool(threads)
         self._scale = np.empty(data.n_nodes, dtype=np.float32)
         self.values = np.empty(data.n_trees)
@@ -140,12 +131,7 @@ class TreebankDerivations:
         self._pool.map(lambda part: task(part.start, part.stop), parts)
 
 
-def m_step(
-    data: TreebankData,
-    substates: NDArray[np.int32],
-    ancestors: NDArray[np.int32],
-    counts: ProductionCounts,
-) -> Level:
+def m_step(data: TreebankData, substates: Ints, ancestors: Ints, counts: ProductionCounts) -> Level:
     """Relative frequencies (equation 5); all zeros for a substate that is never used."""
     level = Level.zeros(data.rules, substates, ancestors)
     rows, total = [], np.zeros(level.size)
@@ -188,18 +174,10 @@ def treebank_level(data: TreebankData, learner: LexiconLearner) -> tuple[Level, 
 
 
 def grammar_of(
-    data: TreebankData,
-    learner: LexiconLearner,
-    levels: list[Level],
-    words: list[LexiconLevel],
+    data: TreebankData, learner: LexiconLearner, levels: list[Level], words: list[LexiconLevel]
 ) -> LatentGrammar:
     """The grammar with these levels."""
-    n_tags = data.symbols.n_tags
-    return LatentGrammar(
-        data.symbols,
-        data.rules,
-        levels,
-        learner.lexicon([level.substates[:n_tags] for level in levels], words),
-        data.chains,
-        binarization=data.binarization,
-    )
+    substates = [level.substates[: data.symbols.n_tags] for level in levels]
+    lexicon, binarization = learner.lexicon(substates, words), data.binarization
+    parts = (data.symbols, data.rules, levels, lexicon, data.chains)
+    return LatentGrammar(*parts, binarization=binarization)

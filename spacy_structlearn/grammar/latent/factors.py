@@ -42,16 +42,15 @@ class Factors(NamedTuple):
 
 
 def decompose(
-    level: Level, n_tags: int, *, rank: int = RANK, iterations: int = ITERATIONS, seed: int = 0
+    level: Level, n_tags: int, *, rank: int = RANK, iterations: int = ITERATIONS
 ) -> Factors:
     """Decompose the binary rules of a level.
 
     n_tags: number of tags, which are the first symbols.
-    rank: number of products, at most 256.
-    iterations: of EM. seed: of its starting point.
+    rank: number of products, at most 256. iterations: of EM.
     """
     n_tag_states, n_states = int(level.offsets[n_tags]), level.size
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     _, states = level.entry_states()
     values = level.entries.values.astype(np.float64)
     uses = _uses(level, states, values)

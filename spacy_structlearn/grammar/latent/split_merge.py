@@ -23,10 +23,7 @@ NOISE = 0.01  # share of a probability; for each child it changes by at most hal
 
 
 def split(
-    level: Level,
-    occurrences: NDArray[np.int64],
-    rng: np.random.Generator,
-    noise: float = NOISE,
+    level: Level, occurrences: NDArray[np.int64], rng: np.random.Generator, noise: float = NOISE
 ) -> Level:
     """Split every substate into two adjacent halves, whose `ancestors` are the old substates.
 

@@ -20,11 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import StructlearnError
-from ...learning.training import Trainer
+from ...learning.training import Trainer, array_digest
 from ...serialization import nested
 from ...trees.tree import Tree
 from ..treebank.data import TreebankData, binarize
 from ..treebank.settings import Trees
+from ..treebank.symbols import Symbols
 from .model import LatentGrammar, product
 from .settings import LatentGrammarSettings
 
@@ -45,9 +46,11 @@ def training_trees(data: Iterable[Any]) -> list[Tree]:
     return trees
 
 
-def encode(settings: LatentGrammarSettings, data: Trees) -> TreebankData:
-    """Encode all trees of `data` as arrays."""
-    return binarize(training_trees(data), settings.binarization, settings.root)
+def encode(
+    settings: LatentGrammarSettings, data: Trees, known: Symbols | None = None
+) -> TreebankData:
+    """Encode all trees of `data` as arrays, see `binarize`."""
+    return binarize(training_trees(data), settings.binarization, settings.root, known)
 
 
 class TreebankTrainer(Trainer[S]):
@@ -84,7 +87,7 @@ class TreebankTrainer(Trainer[S]):
         return encode(self.grammar_settings, self._trees)
 
     def data_digest(self) -> bytes:
-        return self._data.digest()
+        return array_digest(*map(str, self._trees))
 
 
 class StagedTrainer(TreebankTrainer[S]):

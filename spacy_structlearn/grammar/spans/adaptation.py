@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...errors import StructlearnError
 from ...learning.training import array_digest
@@ -28,7 +27,6 @@ from ..latent.adaptation import AdaptationTrainer
 from ..latent.model import LatentGrammar
 from ..latent.stages import TreebankTrainer
 from ..treebank.settings import Trees
-from ..treebank.symbols import renumbering
 from . import _features as _span_features
 from .features import LinearScorer, SpanWeights
 from .forests import Folds, TrainingForests, conditional_loss
@@ -90,14 +88,13 @@ class SpanGrammarAdapter(TreebankTrainer[SpanGrammarSettings]):
         if self._grammar is not None:
             grammar = self._grammar
             if features is not None:
-                features = features.renumbered(*renumbering_of(self._origin, grammar))
+                features = features.renumbered(self._origin.symbols, grammar.symbols)
         if self._objective is not None and self._optimizer is not None:
             features = self._objective.weights(self._optimizer.x)
         return self._origin.replaced(grammar=grammar, features=features)
 
     def data_digest(self) -> bytes:
-        trees = (f"{tree}\n" for tree in self._trees)
-        return array_digest(self._origin.to_bytes(), self._strength, *trees)
+        return array_digest(super().data_digest(), self._origin.to_bytes(), self._strength)
 
     def state(self) -> dict[str, Any]:
         """Return the grammar and the state of L-BFGS. Forests are made again."""
@@ -135,7 +132,7 @@ class SpanGrammarAdapter(TreebankTrainer[SpanGrammarSettings]):
             return self._adapted(single, folds.rest(fold))
 
         folds.parse(len(folds), grammar_of, grammar, self.settings.threads)
-        features = self._origin.features.renumbered(*renumbering_of(self._origin, grammar))
+        features = self._origin.features.renumbered(self._origin.symbols, grammar.symbols)
         forests = TrainingForests.joined(folds.parts)
         words = [folds.words[number] for number in forests.numbers.tolist()]
         strength = STRENGTH * self._strength
@@ -184,10 +181,3 @@ class _Objective:
         dense = self._features.dense()
         dense[self._places] = x
         return self._features.with_weights(dense)
-
-
-def renumbering_of(origin: SpanGrammar, grammar: LatentGrammar) -> tuple[NDArray[np.int64], int]:
-    """Return the place in the old grammar of each symbol of the new one, or -1; and its n_tags."""
-    numbers = np.full(grammar.symbols.size, -1, dtype=np.int64)
-    numbers[renumbering(origin.symbols, grammar.symbols)] = np.arange(origin.symbols.size)
-    return numbers, grammar.symbols.n_tags

@@ -26,7 +26,7 @@ from ...errors import StructlearnError
 from ...learning.stored import Stored
 from ..chart.hypergraph import Floats, Hypergraphs
 from ..treebank.storage import STORAGES, Entries, check_storage, from_signed, signed
-from ..treebank.symbols import Symbols
+from ..treebank.symbols import Symbols, renumbering
 from . import _features as _span_features
 from .word_attributes import (
     CLASS,
@@ -243,18 +243,13 @@ class SpanWeights(HashedWeights):
         self.templates = SpanTemplates(spans, tags)
         self.spans, self.tags = self.templates.spans, self.templates.tags
         self.n_tags, self.n_symbols, self.buckets = n_tags, n_symbols, buckets
-        self.vocabulary = vocabulary
-        self.entries = entries
-        self.storage = storage
-        self.numbers = numbers
+        self.vocabulary, self.entries = vocabulary, entries
+        self.storage, self.numbers = storage, numbers
         self._check(self._problem())
 
     @classmethod
     def untrained(
-        cls,
-        settings: SpanFeaturesSettings,
-        sentences: Iterable[Sequence[str]],
-        symbols: Symbols,
+        cls, settings: SpanFeaturesSettings, sentences: Sentences, symbols: Symbols
     ) -> SpanWeights:
         """Return weights of zero. sentences: the words of the training data."""
         templates = SpanTemplates(settings.templates, settings.tag_templates)
@@ -273,17 +268,15 @@ class SpanWeights(HashedWeights):
         """The numbers by which the symbols are hashed, int64 (n_symbols)."""
         return np.arange(self.n_symbols) if self.numbers is None else self.numbers
 
-    def renumbered(self, old: NDArray[np.int64], n_tags: int) -> SpanWeights:
-        """Return the weights for symbols of which some are new.
-
-        old: int64, the number of each symbol before, or -1. n_tags: the first are tags.
-        """
-        if np.array_equal(old, np.arange(self.n_symbols)):
+    def renumbered(self, before: Symbols, after: Symbols) -> SpanWeights:
+        """Return the weights for symbols of which some are new."""
+        if before == after:
             return self
-        numbers = self.symbol_numbers[old]
-        new = np.flatnonzero(old < 0)
-        numbers[new] = self.symbol_numbers.max(initial=-1) + 1 + np.arange(len(new))
-        return self.replaced(n_tags=n_tags, n_symbols=len(old), numbers=numbers)
+        numbers = np.full(after.size, -1, dtype=np.int64)
+        numbers[renumbering(before, after)] = self.symbol_numbers
+        new = np.flatnonzero(numbers < 0)
+        numbers[new] = numbers.max(initial=-1) + 1 + np.arange(len(new))
+        return self.replaced(n_tags=after.n_tags, n_symbols=after.size, numbers=numbers)
 
     def dense(self) -> NDArray[np.float32]:
         """Return all weights, float32 (buckets)."""

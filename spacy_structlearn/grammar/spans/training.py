@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import StructlearnError
-from ...learning.training import Trainer, array_digest
+from ...learning.training import Trainer
 from ..discriminative.training import trainer_of_one
 from ..latent import training as latent
 from ..latent.settings import LatentGrammarSettings
@@ -208,13 +208,9 @@ class SpanGrammarTrainer(StagedTrainer[SpanGrammarSettings]):
         self.loss += float(losses.sum())
 
     def _new_scorer(self) -> LinearLearner:
-        settings, full = self.settings.features, self._first
-        assert full is not None
-        weights = SpanWeights.untrained(settings, self._folds.words, full.symbols)
-        return LinearLearner(weights, settings)
-
-    def data_digest(self) -> bytes:
-        return array_digest(*(f"{tree}\n" for tree in self._trees))
+        assert self._first is not None
+        settings, symbols = self.settings.features, self._first.symbols
+        return LinearLearner(SpanWeights.untrained(settings, self._folds.words, symbols), settings)
 
     def state(self) -> dict[str, Any]:
         """Return the state. It has no forests: the grammars of the folds make them again."""

@@ -23,6 +23,7 @@ from .data import TreebankData
 from .estimation import (
     SIGNATURE_SMOOTHING,
     UNSEEN,
+    Mask,
     number_signatures,
     signature_chain,
     word_smoothing,
@@ -81,11 +82,7 @@ class LexiconAdapter:
         self._count_signatures(data.pair_counts, share)
 
     def _number_signatures(
-        self,
-        data: TreebankData,
-        index: dict[str, int],
-        is_new: NDArray[np.bool_],
-        rare: NDArray[np.bool_],
+        self, data: TreebankData, index: dict[str, int], is_new: Mask, rare: Mask
     ) -> NDArray[np.int64]:
         """Number the signatures of rare new forms. Returns the row of each new form, (n_forms)."""
         old = self._old

@@ -22,16 +22,8 @@ from numpy.typing import NDArray
 
 from ...arrays import cumulative, followed
 from ...errors import StructlearnError
-from ...learning.training import array_digest
 from ...trees.tree import Tree
-from .symbols import (
-    ROOT,
-    Rules,
-    Symbols,
-    distinct_rows,
-    numbered_symbols,
-    renumbering,
-)
+from .symbols import ROOT, Rules, Symbols, distinct_rows
 
 BINARIZATIONS = ("right", "left")
 
@@ -69,12 +61,10 @@ class TreebankData:
 
     @property
     def n_trees(self) -> int:
-        """Number of trees."""
         return len(self.roots)
 
     @property
     def n_nodes(self) -> int:
-        """Number of nodes of all trees."""
         return len(self.symbol)
 
     def subset(self, trees: NDArray[np.integer]) -> TreebankData:
@@ -99,43 +89,16 @@ class TreebankData:
             chain_counts={},
         )
 
-    def renumbered(self, symbols: Symbols) -> TreebankData:
-        """The same trees over more symbols."""
-        to, pairs = renumbering(self.symbols, symbols), self.pairs.copy()
-        pairs[:, 0] = to[pairs[:, 0]]
-        return replace(
-            self,
-            symbols=symbols,
-            rules=self.rules.renumbered(to),
-            symbol=to[self.symbol],
-            pairs=pairs,
-            chain_counts={
-                (*to[[top, bottom]].tolist(), tuple(to[list(between)].tolist())): count
-                for (top, bottom, between), count in self.chain_counts.items()
-            },
-        )
-
-    def digest(self) -> bytes:
-        """A hash of the trees."""
-        symbols = self.symbols
-        texts = (self.binarization, symbols.names, symbols.n_tags, symbols.root, self.forms)
-        arrays = (self.symbol, self.left, self.right, self.production, self.offsets)
-        chains = sorted(self.chain_counts.items())
-        return array_digest(*texts, chains, *arrays, self.initial, self.pairs)
-
     @cached_property
     def is_word(self) -> NDArray[np.bool_]:
-        """bool (n_nodes)"""
         return self.left < 0
 
     @cached_property
     def is_unary(self) -> NDArray[np.bool_]:
-        """bool (n_nodes)"""
         return (self.left >= 0) & (self.right < 0)
 
     @cached_property
     def is_binary(self) -> NDArray[np.bool_]:
-        """bool (n_nodes)"""
         return self.right >= 0
 
     @cached_property
@@ -175,11 +138,17 @@ class TreebankData:
         return {pair: best[pair][2] for pair in sorted(best) if best[pair][2]}
 
 
-def binarize(trees: Iterable[Tree], binarization: str = "right", root: str = ROOT) -> TreebankData:
+def binarize(
+    trees: Iterable[Tree],
+    binarization: str = "right",
+    root: str = ROOT,
+    known: Symbols | None = None,
+) -> TreebankData:
     """Encode normalized trees, see `trees.normalize`.
 
     binarization: "right" (X -> c1 @X, as in the paper) or "left" (X -> @X cn).
     root: the label above the trees. A tree with another top label is put below it.
+    known: symbols to which those of the trees are added.
 
     Raises StructlearnError for an unknown binarization.
     """
@@ -188,7 +157,7 @@ def binarize(trees: Iterable[Tree], binarization: str = "right", root: str = ROO
     encoder = _Encoder(binarization, root)
     for tree in trees:
         encoder.add(tree)
-    return encoder.finish()
+    return encoder.finish(known or Symbols())
 
 
 def restore(
@@ -297,12 +266,14 @@ class _Encoder:
         self.nodes.append((self._symbol(kind, label), left, right, form))
         return len(self.nodes) - 1
 
-    def finish(self) -> TreebankData:
+    def finish(self, known: Symbols) -> TreebankData:
         tags, phrases, split = (
-            sorted(label for other, label in self.symbols if other == kind)
-            for kind in (_TAG, _PHRASE, _INTERMEDIATE)
+            sorted({label for other, label in self.symbols if other == kind}.union(labels))
+            for kind, labels in enumerate((known.tags, known.phrases, known.intermediate_index))
         )
-        symbols = numbered_symbols(tags, phrases, set(split), self.root)
+        places = {label: len(tags) + i for i, label in enumerate(phrases)}
+        intermediates = tuple(sorted(places[label] for label in split))
+        symbols = Symbols(tuple(tags), tuple(phrases), intermediates, self.root)
         index = symbols.phrase_index
         indexes = (symbols.tag_index, index, symbols.intermediate_index)
         to = np.array([indexes[kind][label] for kind, label in self.symbols], dtype=np.int32)

@@ -32,6 +32,9 @@ from .lexicon import Backoff, Lexicon, LexiconLevel
 from .settings import LexiconSettings
 from .symbols import substate_columns
 
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
 UNSEEN = 0.001  # simple lexicon: probability of an unseen signature under every tag
 # s1, and the same for words that occur more often than FREQUENT.
 WORD_SMOOTHING, FREQUENT_SMOOTHING, FREQUENT = 0.1, 1e-4, 100
@@ -114,13 +117,7 @@ class LexiconLearner:
         self._backoff_of_rows = Backoff(of_parent, weights)
         self._backoff_rows = np.where(backoff < 0, n, backoff).astype(np.int32)
 
-    def _number_pairs(
-        self,
-        data: TreebankData,
-        word: NDArray[np.int64],
-        known: NDArray[np.bool_],
-        counts: NDArray[np.int64],
-    ) -> None:
+    def _number_pairs(self, data: TreebankData, word: Ints, known: Mask, counts: Ints) -> None:
         """Number the pairs of a known word and a tag, whether or not the word begins a sentence."""
         keys = word[known] * self.n_tags + data.pairs[known, 0]
         distinct, self._known_as = np.unique(keys, return_inverse=True)
@@ -136,11 +133,9 @@ class LexiconLearner:
         tied = (counts < self.settings.rare_below - 1)[words] & self._smoothed
         # P(T | S), which does not depend on substates.
         cells = self._pair_rows * self.n_tags + data.pairs[:, 0]
-        rows = self._backoff_of_rows.add_up(
-            cells[self._rare], data.pair_counts[self._rare], self.n_tags
-        )
-        total = np.bincount(data.pairs[:, 0], data.pair_counts, self.n_tags)
-        self._normalize(rows, total)
+        rare, c = self._rare, data.pair_counts
+        rows = self._backoff_of_rows.add_up(cells[rare], c[rare], self.n_tags)
+        self._normalize(rows, np.bincount(data.pairs[:, 0], c, self.n_tags))
         share = self._backoff_of_rows.expand(rows)[self._backoff_rows[words], self._tags]
         tied &= share > 0
         weights = np.divide(self._shrink * pair_counts, share, where=tied, out=np.zeros(len(share)))
@@ -166,12 +161,9 @@ class LexiconLearner:
         total = np.bincount(layout.column, weights=counts, minlength=width)
         inverse = np.divide(1.0, total, out=np.zeros(width), where=total > 1e-20)
         rows = self._backoff_of_rows.add_up(layout.rare_cell, counts[layout.rare], width)
-        known = counts[layout.known]
-        sums = np.bincount(layout.known_as, known, len(layout.pair_column))
-        pairs: NDArray[np.float64] = sums * (
-            np.repeat(self._shrink, layout.pair_sizes) * inverse[layout.pair_column]
-        )
-        own = pairs[layout.own]
+        sums = np.bincount(layout.known_as, counts[layout.known], len(layout.pair_column))
+        shares = np.repeat(self._shrink, layout.pair_sizes) * inverse[layout.pair_column]
+        own: NDArray[np.float64] = (sums * shares)[layout.own]
         if self._smoothed:
             self._normalize(rows, total)
         rows *= inverse
@@ -264,13 +256,11 @@ class _PairLayout:
         self.own_key = np.repeat(np.arange(len(self.pair_sizes)), self.pair_sizes)[self.own]
 
 
-def _smooth(
-    values: NDArray[np.float64], groups: NDArray[np.int64], amount: float
-) -> NDArray[np.float64]:
+def _smooth(values: NDArray[np.float64], groups: Ints, amount: float) -> NDArray[np.float64]:
     """Smooth the last axis within runs of equal groups."""
     if not len(groups):
         return values
-    starts = np.flatnonzero(np.concatenate([[True], groups[1:] != groups[:-1]]))
+    starts = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))
     sizes = np.diff(np.append(starts, len(groups)))
     total = np.repeat(np.add.reduceat(values, starts, axis=-1), sizes, axis=-1)
     others = np.repeat(sizes - 1, sizes)

@@ -5,7 +5,6 @@ Petrov & Klein (2007), section 2 and figure 1; see `data` for the trees that the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -34,17 +33,14 @@ class Symbols:
 
     @property
     def n_tags(self) -> int:
-        """Number of tags."""
         return len(self.tags)
 
     @property
     def n_phrases(self) -> int:
-        """Number of labels of phrases."""
         return len(self.phrases)
 
     @property
     def size(self) -> int:
-        """Number of symbols."""
         return len(self.tags) + len(self.phrases) + len(self.intermediates)
 
     @cached_property
@@ -143,21 +139,6 @@ def substate_columns(
     """
     sizes = substates[symbols]
     return cumulative(sizes), ranges(cumulative(substates)[symbols], sizes)
-
-
-def numbered_symbols(tags: list[str], phrases: list[str], split: set[str], root: str) -> Symbols:
-    """Return the symbols of tags and phrases, of which those in `split` are intermediate."""
-    places = {label: len(tags) + i for i, label in enumerate(phrases)}
-    intermediates = tuple(sorted(places[label] for label in split))
-    return Symbols(tuple(tags), tuple(phrases), intermediates, root)
-
-
-def united_symbols(parts: Sequence[Symbols]) -> Symbols:
-    """All symbols of the parts, with the root of the first."""
-    tags = sorted({tag for part in parts for tag in part.tags})
-    phrases = sorted({label for part in parts for label in part.phrases})
-    split = {part.names[x] for part in parts for x in part.intermediates}
-    return numbered_symbols(tags, phrases, split, parts[0].root)
 
 
 def united_rules(

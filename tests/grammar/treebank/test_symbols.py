@@ -3,7 +3,7 @@ import pytest
 from grammar import treebanks
 
 from spacy_structlearn.grammar.treebank.data import binarize, restore, to_tree
-from spacy_structlearn.grammar.treebank.symbols import united_rules, united_symbols
+from spacy_structlearn.grammar.treebank.symbols import united_rules
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.tree import Tree
 
@@ -94,14 +94,13 @@ def test_restore_says_where_a_bracket_is_from():
 def test_two_treebanks_over_the_symbols_of_both(binarization):
     strange = "(TOP (AA (Z (BB (Y (NP (Q q) (Q r) (Q s))))) (NP (AB t))))"
     both = treebanks.sample(), treebanks.trees(strange)
-    parts = [binarize(trees, binarization) for trees in both]
     together = binarize([*both[0], *both[1]], binarization)
-    symbols = united_symbols([part.symbols for part in parts])
-    assert symbols == together.symbols
-    wide = [part.renumbered(symbols) for part in parts]
+    symbols = together.symbols
+    parts = [binarize(trees, binarization) for trees in both]
+    wide = [binarize(both[i], binarization, known=parts[1 - i].symbols) for i in (0, 1)]
     for before, after in zip(parts, wide, strict=True):
-        for i in range(before.n_trees):
-            assert to_tree(after, i) == to_tree(before, i)
+        assert after.symbols == symbols
+        assert to_tree(after, 0) == to_tree(before, 0)
     rules, *numbers = united_rules(wide[0].rules, wide[1].rules, symbols.size)
     assert rules == together.rules
     every = [*map(tuple, [*rules.binary.tolist(), *rules.unary.tolist()]), *rules.root.tolist()]
