@@ -307,7 +307,7 @@ def violation(value: Any, annotation: Any, metadata: Mapping[str, Any] = {}) -> 
     return None
 
 
-def check_argument(name: str, value: Any, annotation: Any = int, **bounds: float) -> None:
+def check_argument(name: str, value: Any, annotation: Any = int, **bounds: Any) -> None:
     """Raise SL209 unless an argument of a public function fits an annotation and bounds.
 
     bounds: as in `setting`.

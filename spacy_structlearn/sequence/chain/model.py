@@ -24,12 +24,12 @@ from numpy.typing import DTypeLike, NDArray
 from ...arrays import check_offsets
 from ...errors import StructlearnError
 from ...kernels.index import KeyIndex
+from ...learning.settings import check_argument
 from ...learning.stored import Stored
 from ...learning.weights import Feature, strongest
 from ...words.classes import NOT_SHARED, WordClasses, derive_columns, source_columns
 from ..layout import encoding as encodings
 from ..layout.data import AnyFloats, AnyInts, Floats, Ids, Ints, Mask, Symbols
-from ..layout.encoding import check_choice
 from ..layout.features import Templates, close
 from . import storage
 from .states import (
@@ -191,12 +191,6 @@ class ChainModel(Stored):
         return not self.labels
 
     @property
-    def n_features(self) -> int:
-        """Number of nonzero weights, including transitions."""
-        allowed = np.isfinite(self.transitions) & (self.transitions != 0)
-        return int(np.count_nonzero(self.weights) + np.count_nonzero(allowed))
-
-    @property
     def order(self) -> int:
         """1 if the states are labels, 2 if they are pairs of labels."""
         return self.states.shape[1]
@@ -292,7 +286,7 @@ class ChainModel(Stored):
         Raises StructlearnError SL208 if a weight is too large for `dtype`, SL209 for another dtype.
         """
         storage = np.dtype(dtype).name
-        check_choice("The type of weights", storage, _WEIGHT_DTYPES)
+        check_argument("dtype", storage, str, choices=_WEIGHT_DTYPES)
         # Overflow to infinity is reported below, with a code.
         with np.errstate(over="ignore"):
             weights = self.weights.astype(storage)
@@ -399,18 +393,13 @@ class ChainModel(Stored):
     def from_fields(cls, version: int, fields: dict[str, Any]) -> ChainModel:
         return super().from_fields(version, storage.arguments(version, fields))
 
-    def __repr__(self) -> str:
-        return (
-            f"<ChainModel: order {self.order}, {len(self.labels)} labels, "
-            f"{len(self.keys)} predicates, {self.n_features} weights>"
-        )
-
     def _check(self) -> None:
         problem = self._problem_of_states() or self._problem_of_weights()
         if problem:
             raise StructlearnError("SL206", problem=problem)
-        check_choice("The type of weights", self.storage, _WEIGHT_DTYPES)
-        check_choice("encoding", self.encoding, (*encodings.SCHEMES, encodings.PLAIN))
+        check_argument("storage", self.storage, str, choices=_WEIGHT_DTYPES)
+        schemes = *encodings.SCHEMES, encodings.PLAIN
+        check_argument("encoding", self.encoding, str, choices=schemes)
 
     def _problem_of_states(self) -> str | None:
         n_labels, states = len(self.labels), self.states

@@ -382,9 +382,7 @@ class BaseDistribution:
 
     def _supported(self, model: ChainModel) -> tuple[Mask, Mask]:
         """Return the supported features of a model whose columns q0 emits."""
-        _select_columns(
-            np.empty((0, len(self.columns)), np.uint64), self.columns, model.templates.columns
-        )
+        _check_columns(self.columns, model.templates.columns)
         assert model.supported is not None
         assert model.supported_transitions is not None
         return model.supported, model.supported_transitions
@@ -419,9 +417,13 @@ class _Window(NamedTuple):
 
 def _select_columns(columns: Symbols, names: Sequence[str], wanted: Sequence[str]) -> Symbols:
     """Select columns by name. Raises StructlearnError if a name is missing."""
+    _check_columns(names, wanted)
+    return np.ascontiguousarray(columns[:, [names.index(name) for name in wanted]])
+
+
+def _check_columns(names: Sequence[str], wanted: Sequence[str]) -> None:
     if missing := [name for name in wanted if name not in names]:
         raise StructlearnError("SL247", problem=f"no columns {', '.join(missing)}")
-    return np.ascontiguousarray(columns[:, [list(names).index(name) for name in wanted]])
 
 
 def _complete_pairs(t: Floats) -> Mask:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from ...errors import StructlearnError
+from ...learning.settings import check_argument
 from .data import Mask
 
 Span = tuple[str, int, int]
@@ -33,7 +34,7 @@ def encode(spans: Iterable[Span], length: int, scheme: str = "IOB2") -> list[str
     spans: (label, start, end), in any order; end is the token after the last.
     Raises StructlearnError if a span is empty, has no label or does not fit, or if two overlap.
     """
-    check_choice("encoding", scheme, SCHEMES)
+    check_argument("encoding", scheme, str, choices=SCHEMES)
     tags = ["O"] * length
     previous: Span | None = None
     for span in sorted(spans, key=lambda span: span[1:]):
@@ -55,7 +56,7 @@ def decode(tags: Sequence[str], scheme: str = "IOB2") -> list[Span]:
 
     Raises StructlearnError if a tag is not in the scheme.
     """
-    check_choice("encoding", scheme, SCHEMES)
+    check_argument("encoding", scheme, str, choices=SCHEMES)
     spans: list[Span] = []
     before = ("O", "")
     start = 0
@@ -83,7 +84,7 @@ def tag_set(labels: Iterable[str], scheme: str = "IOB2") -> tuple[str, ...]:
     """Return O and the tags of each label in the scheme; with `PLAIN`, the labels themselves."""
     if scheme == PLAIN:
         return tuple(labels)
-    check_choice("encoding", scheme, SCHEMES)
+    check_argument("encoding", scheme, str, choices=SCHEMES)
     return ("O", *(f"{prefix}-{label}" for label in labels for prefix in SCHEMES[scheme]))
 
 
@@ -126,10 +127,3 @@ def _table(tags: Sequence[str], scheme: str, rule: Callable[..., bool]) -> Mask:
 
 def _same_chunk(before: tuple[str, str], here: tuple[str, str]) -> bool:
     return here[0] in "IE" and before[0] in "BI" and here[1] == before[1]
-
-
-def check_choice(name: str, value: str, known: Iterable[str]) -> None:
-    """Raise StructlearnError if the value is not a known one."""
-    if value not in known:
-        wanted = "one of " + ", ".join(known)
-        raise StructlearnError("SL209", name=name, wanted=wanted, value=repr(value))

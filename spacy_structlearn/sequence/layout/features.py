@@ -19,6 +19,7 @@ from numpy.typing import DTypeLike, NDArray
 from ...arrays import check_offsets, find_symbols
 from ...errors import StructlearnError
 from ...kernels.index import KeyIndex, number_keys
+from ...learning.settings import check_argument
 from ...words.classes import source_columns
 from . import _predicates
 from .data import AnyFloats, Ints, Symbols
@@ -63,8 +64,7 @@ class Templates:
     """
 
     def __init__(self, templates: Sequence[str], key_bits: int = 64):
-        if not 8 <= key_bits <= 64:
-            raise StructlearnError("SL209", name="key_bits", wanted="8 to 64", value=key_bits)
+        check_argument("key_bits", key_bits, ge=8, le=64)
         self.key_bits = key_bits
         self.texts: tuple[str, ...] = tuple(templates)
         parsed = [_parse(text) for text in self.texts]
