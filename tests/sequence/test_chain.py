@@ -68,20 +68,6 @@ def test_forward_backward(case):
         np.testing.assert_allclose(expectations, pairs, atol=1e-9)
 
 
-def test_pairs_of_labels():
-    # Whatever pair one is in, all pairs can be reached in two steps.
-    pairs = [(a, b) for a in range(3) for b in range(3)]
-    allowed = np.array([[x[1] == y[0] for y in pairs] for x in pairs])
-    transitions = np.where(allowed, 0.0, -np.inf)
-    scores, offsets, *_ = make([40, 1], 9, 20.0)
-    value, marginals, _ = run_forward_backward(
-        scores, offsets, np.zeros(9), transitions, np.zeros(9)
-    )
-    expected = [numpy_forward_backward(scores[s], transitions) for s in sentences(offsets)]
-    assert value == pytest.approx(sum(e[0] for e in expected))
-    np.testing.assert_allclose(marginals, np.concatenate([e[1] for e in expected]), atol=1e-9)
-
-
 def test_long_sentences_neither_underflow_nor_overflow():
     for sign in (-1, 1):
         transitions = np.full((8, 8), sign * 3.0)

@@ -176,12 +176,3 @@ def test_other_labels_can_be_decoded_but_not_read_as_chunks():
     assert set(viterbi(model, columns, offsets)) <= {0, 1}
     with pytest.raises(StructlearnError, match="SL210"):
         decode_with_segments(model, columns, offsets)
-
-
-def test_arrays_that_do_not_fit():
-    columns, offsets, label_ids = random_data([3])
-    model = random_model(columns, offsets, label_ids)
-    with pytest.raises(StructlearnError, match="SL203"):
-        viterbi(model, columns, np.array([0, 2]))
-    with pytest.raises(StructlearnError, match="SL204"):
-        viterbi(model, columns[:, :1], offsets)

@@ -14,24 +14,10 @@ from spacy_structlearn.sequence.chain.model import ChainModel
 from spacy_structlearn.sequence.chain.states import count_transitions
 from spacy_structlearn.sequence.layout.features import UNKNOWN, Templates
 
-KINDS = {
-    "first order": {},
-    "second order": {"order": 2},
-    "second order, labels only": {"order": 2, "pair_features": False},
-}
-
 
 @pytest.fixture
 def model():
     return random_model(*random_data([7, 1, 0, 12], seed=4))
-
-
-@pytest.fixture(params=KINDS)
-def any_model(request):
-    """Of first or second order, with all that a model may have."""
-    model = random_model(*random_data([7, 1, 0, 12], seed=4), **KINDS[request.param])
-    model.names = {int(model.keys[3]): "ORTH[0]=dog", int(model.keys[1]): "TAG[0]=NN"}
-    return model
 
 
 def test_build_counts_and_supports():
@@ -79,14 +65,13 @@ def test_compact(model, dtype, threshold):
     assert small.compact(dtype, threshold) == small
 
 
-def test_closed_vocabularies(model, any_model):
-    any_model.vocabularies = {"ORTH": np.array([2, 4], dtype=np.uint64)}
-    small = any_model.compact("float16")
-    assert small.vocabularies == any_model.vocabularies
+def test_closed_vocabularies(model):
     columns = np.array([[1, 1], [2, 2], [4, 3]], dtype=np.uint64)
-    assert any_model.derive(columns).tolist() == [[UNKNOWN, 1], [2, 2], [4, 3]]
-    assert columns[0, 0] == 1
     assert np.array_equal(model.derive(columns), columns)
+    model.vocabularies = {"ORTH": np.array([2, 4], dtype=np.uint64)}
+    assert model.compact("float16").vocabularies == model.vocabularies
+    assert model.derive(columns).tolist() == [[UNKNOWN, 1], [2, 2], [4, 3]]
+    assert columns[0, 0] == 1
 
 
 def _with(model, **change):
