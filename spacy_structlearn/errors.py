@@ -245,7 +245,7 @@ MESSAGES = {
     "SL117": "This frame does not fit on {n} words: {problem}. Count words from 0, with "
     "exclusive ends; arguments in columns must not overlap.",
     "SL120": "The attachment of the tokens {start} to {end} is {label!r}. Set it to 'V', for the "
-    "verb, or 'N', for the noun; sites_from_chunks leaves it open.",
+    "verb, or 'N', for the noun; chains_from_chunks leaves it open.",
     "SL121": "{path} is not a gzip file, or it is damaged ({problem}). Copy or compress it "
     "again; if it is plain text, remove .gz from its name.",
     "SL122": "{path} expands to more than {ratio} times its size, so it is not read. If this is "

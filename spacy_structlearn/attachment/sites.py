@@ -18,7 +18,7 @@ P N2. In a tree:
    is used instead: "million" in "$ 4 million".
 
 Traces are ignored and function tags removed, so that raw, normalised and predicted trees have the
-same sites. `sites_from_chunks` finds sites without a tree; `moves` changes attachments.
+same sites. `chains_from_chunks` finds sites without a tree; `moves` changes attachments.
 """
 
 from __future__ import annotations
@@ -293,10 +293,10 @@ def _complement(children: Iterable[PlacedNode]) -> PlacedNode | None:
 
 # --- decisions about chains -----------------------------------------------------------------------
 # A classifier decides between the verb and one noun. With the odds o_j = P(N | v, n_j, p, n2) /
-# P(V | v, n_j, p, n2), a phrase belongs to noun j with the probability o_j / (1 + sum o), and to the
-# verb with 1 / (1 + sum o). Phrases are attached from left to right, and do not cross: once "with
-# asthma" in "treated patients with asthma" belongs to the verb, the next phrase can only belong to
-# the verb and to "asthma".
+# P(V | v, n_j, p, n2), a phrase belongs to noun j with the probability o_j / (1 + sum o), and to
+# the verb with 1 / (1 + sum o). Phrases are attached from left to right, and do not cross: once
+# "with asthma" in "treated patients with asthma" belongs to the verb, the next phrase can only
+# belong to the verb and to "asthma".
 def alternatives(chain: Sequence[Site]) -> list[Site]:
     """Return a site for each phrase of a chain and each noun before it, in order."""
     nouns = [chain[0].noun, *(site.object for site in chain)] if chain else []
@@ -326,22 +326,16 @@ def decided(chain: Sequence[Site], odds: Sequence[float]) -> list[tuple[Site, fl
 
 
 # --- sites without a tree -------------------------------------------------------------------------
-def sites_from_chunks(tags: Sequence[str], chunks: Iterable[tuple[int, int]]) -> list[Site]:
-    """Return the sites found by tags and noun phrase chunks, all with the label "".
+def chains_from_chunks(tags: Sequence[str], chunks: Iterable[tuple[int, int]]) -> list[list[Site]]:
+    """Return the chains found by tags and noun phrase chunks, with sites of the label "".
 
     tags: one for each token of a sentence. chunks: (start, end) of the base noun phrases in order,
     end exclusive, as in `spacy_structlearn.trees.chunks`.
 
-    A site is a sequence of a verb, a chunk (possibly after adverbs and particles), a preposition,
-    and a chunk. If a finite verb follows, its subject is the last chunk: the preposition is a
-    conjunction, and there is no site.
-    """
-    return [chain[0] for chain in chains_from_chunks(tags, chunks)]
-
-
-def chains_from_chunks(tags: Sequence[str], chunks: Iterable[tuple[int, int]]) -> list[list[Site]]:
-    """Return the chains found by tags and chunks: a site, and one for each preposition and chunk
-    that follow. The noun of a later site is the last word before its preposition that could be one.
+    A chain begins with a verb, a chunk (possibly after adverbs and particles), a preposition, and
+    a chunk, and goes on with prepositions and chunks. The noun of a later site is the last word
+    before its preposition that could be one. If a finite verb follows, its subject is the last
+    chunk: the preposition is a conjunction, and there is no site.
     """
     result: list[list[Site]] = []
     verb = -1  # that of the chain so far, -1 for none

@@ -73,7 +73,6 @@ _LEAST = 1e-12  # probability, so that odds are finite
 
 Context = tuple[str | None, str | None, str | None]
 Attachment = tuple[Site, float]  # over the tokens of the Doc, with the probability of its label
-Groups = list[list[list[Site]]]  # of each Doc: chains, or sites of each sentence
 
 extensions.register()
 
@@ -156,7 +155,8 @@ class PPAttacher(BatchTrainable):
         )
 
     def gold_labels(self, example: Example) -> Iterable[str]:
-        return {gold.label for gold in extensions.pp_attachments(example.reference)}
+        found = {gold.label for gold in extensions.pp_attachments(example.reference)}
+        return found & {VERB, NOUN}
 
     def gold_data(self, example: Example) -> ClassificationData | None:
         """Get the sites of the reference, over its own words; no tree is needed.
@@ -195,50 +195,27 @@ class PPAttacher(BatchTrainable):
         classes of the training are missing.
         """
         self.require_parameters()
-        found = (self._of_chains if self.chains else self._of_sites)(docs, self.groups(docs))
+        found = self.found(docs)
+        rows = [[site for chain in own for site in alternatives(chain)] for own in found]
+        probabilities = self._probabilities(docs, rows)
+        # A label may not occur in the training data.
+        verb, noun = (
+            probabilities[:, [own == label for own in self.parameters.labels]].sum(axis=1)
+            for label in (VERB, NOUN)
+        )
+        odds = iter((noun.clip(_LEAST) / verb.clip(_LEAST)).tolist())
+        attachments: list[list[Attachment]] = []
         for doc, own in zip(docs, found, strict=True):
+            attached: list[Attachment] = []
+            for chain in own:
+                attached += decided(chain, list(islice(odds, len(chain) * (len(chain) + 1) // 2)))
             if not own and not self._warned:
                 of_trees = self._reads_trees(doc)
                 self._warned = warn_of_other_tags(self.name, doc, of_trees=of_trees)
-        return [
-            [(site, probability) for site, probability in own if probability >= self.min_confidence]
-            for own in found
-        ]
-
-    def _of_sites(self, docs: Sequence[Doc], groups: Groups) -> list[list[Attachment]]:
-        """Classify each site by itself."""
-        all_sites = [[site for group in own for site in group] for own in groups]
-        probabilities = self._probabilities(docs, all_sites)
-        labels = [self.parameters.labels[i] for i in probabilities.argmax(axis=1).tolist()]
-        decisions = zip(labels, probabilities.max(axis=1).tolist(), strict=True)
-        return [
-            [
-                (site._replace(label=label), probability)
-                for site, (label, probability) in zip(own, decisions, strict=False)
-            ]
-            for own in all_sites
-        ]
-
-    def _of_chains(self, docs: Sequence[Doc], groups: Groups) -> list[list[Attachment]]:
-        """Classify each phrase with each noun, and decide for all phrases of a chain."""
-        rows = [[site for chain in own for site in alternatives(chain)] for own in groups]
-        probabilities = self._probabilities(docs, rows)
-        verb, noun = (self._of_label(probabilities, label) for label in (VERB, NOUN))
-        odds = iter((noun / verb).tolist())
-        found = []
-        for own in groups:
-            attached = []
-            for chain in own:
-                n = len(chain) * (len(chain) + 1) // 2
-                attached += decided(chain, list(islice(odds, n)))
+            reported = (one for one in attached if one[1] >= self.min_confidence)
             # The chain of a verb can contain that of another.
-            found.append(sorted(attached, key=lambda attachment: attachment[0].preposition))
-        return found
-
-    def _of_label(self, probabilities: NDArray[np.float64], label: str) -> NDArray[np.float64]:
-        """Get the probability of a label, which may not occur in the training data."""
-        is_label = [own == label for own in self.parameters.labels]
-        return probabilities[:, is_label].sum(axis=1).clip(_LEAST)
+            attachments.append(sorted(reported, key=lambda attachment: attachment[0].preposition))
+        return attachments
 
     def _probabilities(
         self, docs: Sequence[Doc], all_sites: Sequence[Sequence[Site]]
@@ -255,10 +232,10 @@ class PPAttacher(BatchTrainable):
             variable = error.fields["variable"]
             raise StructlearnError("SL030", component=self.name, variable=variable) from error
 
-    def groups(self, docs: Sequence[Doc]) -> Groups:
-        """Find the chains, or the sites of each sentence, over the tokens of each Doc.
+    def found(self, docs: Sequence[Doc]) -> list[list[list[Site]]]:
+        """Find the chains of each Doc, over its tokens; without `chains`, of one site each.
 
-        They have the labels of its constituents. Raises StructlearnError if a Doc lacks the
+        Sites have the labels of its constituents. Raises StructlearnError if a Doc lacks the
         annotation that `source` needs.
         """
         for doc in docs:
@@ -266,19 +243,18 @@ class PPAttacher(BatchTrainable):
             if missing and not all(token.is_space for token in doc):
                 text = doc.text[:40]
                 raise StructlearnError("SL026", component=self.name, missing=missing, text=text)
-        groups: Groups = [[] for _ in docs]
+        found: list[list[list[Site]]] = [[] for _ in docs]
         is_parsed = [self._reads_trees(doc) for doc in docs]
         with uncollected():
             for number, positions, tree in _trees(docs, np.flatnonzero(is_parsed)):
-                found = chains(tree) if self.chains else [sites(tree)]
-                groups[number] += [_shifted(group, positions) for group in found]
+                own = chains(tree) if self.chains else [[site] for site in sites(tree)]
+                found[number] += [_shifted(chain, positions) for chain in own]
         for number in np.flatnonzero(~np.array(is_parsed, dtype=bool)).tolist():
             for positions, tags, chunks in _chunked_sentences(docs[number]):
-                found = chains_from_chunks(tags, chunks)
-                if not self.chains:
-                    found = [[chain[0] for chain in found]]
-                groups[number] += [_shifted(group, positions) for group in found]
-        return groups
+                n = len(tags) if self.chains else 1
+                own = chains_from_chunks(tags, chunks)
+                found[number] += [_shifted(chain[:n], positions) for chain in own]
+        return found
 
     def _reads_trees(self, doc: Doc) -> bool:
         return self.source != NP_CHUNKS and CONSTITUENTS in doc.spans

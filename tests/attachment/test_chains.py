@@ -11,7 +11,6 @@ from spacy_structlearn.attachment.sites import (
     decided,
     opened,
     sites,
-    sites_from_chunks,
 )
 from spacy_structlearn.trees.brackets import parse_tree
 
@@ -39,7 +38,6 @@ def test_the_chain_of_chunks():
     chunks = [(0, 1), (2, 3), (4, 5), (6, 8), (9, 10)]
     (chain,) = chains_from_chunks(tags, chunks)
     assert [site[:4] for site in chain] == [(1, 2, 3, 4), (1, 4, 5, 7), (1, 7, 8, 9)]
-    assert sites_from_chunks(tags, chunks) == chain[:1]
     # What follows is a clause.
     (chain,) = chains_from_chunks([*tags, "VBD"], chunks)
     assert len(chain) == 2

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from spacy_structlearn.attachment import reattach
 from spacy_structlearn.attachment.sites import (
     Site,
+    chains_from_chunks,
     normalized,
     quadruple,
     sites,
-    sites_from_chunks,
 )
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.trees.brackets import parse_tree
@@ -148,7 +148,8 @@ def test_nested_sites_are_in_the_order_of_their_prepositions():
     ],
 )
 def test_sites_from_chunks(tags, chunks, expected):
-    assert sites_from_chunks(tags.split(), chunks) == [Site(*site, "") for site in expected]
+    found = [chain[0] for chain in chains_from_chunks(tags.split(), chunks)]
+    assert found == [Site(*site, "") for site in expected]
 
 
 # --- words ----------------------------------------------------------------------------------------

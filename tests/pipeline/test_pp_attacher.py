@@ -203,7 +203,7 @@ def test_trees_attached_as_the_doc_says(nlp, attacher):
     before = doc._.trees
     assert [str(tree) for tree in reattached(doc)] == [f"(TOP {tree})" for tree in right]
     assert doc._.trees == before
-    assert reattached(doc, min_confidence=1.1) == before
+    assert reattached(doc, min_confidence=1.0) == before
 
 
 def test_classes_are_variables_of_their_own():
@@ -358,22 +358,3 @@ def test_gold_with_a_label_that_is_not_known_is_left_out(attacher, nlp):
     spans = [(s.label_, s.start, s.end) for s in doc.spans["pp_attachments"]]
     set_spans(doc, "pp_attachments", [("X", *spans[0][1:]), *spans[1:]])
     assert attacher.gold_data(to_example(doc)).labels == ("N",)
-
-
-def test_other_labels_and_another_language():
-    """No label of a treebank and no language is wired in where the sites are given."""
-    nlp = spacy.blank("fi")
-    attacher = nlp.add_pipe("pp_attacher")
-    docs = []
-    for words, label in (("söin keittoa kanssa lusikan", "TEKO"), ("söin palan lohta loimu", "X")):
-        doc = Doc(nlp.vocab, words=words.split())
-        set_spans(doc, "pp_attachments", site_spans([Site(0, 1, 2, 3, 2, 4, label)]))
-        docs.append(doc)
-    examples = [to_example(doc) for doc in docs * 3]
-    attacher.initialize(lambda: examples)
-    attacher.fit(examples)
-    doc = attacher(parsed_doc(nlp.vocab, verb_phrase("keittoa", "kanssa", "lusikan", "N")))
-    (found,) = doc._.pp_attachments
-    assert found.label == "TEKO"
-    assert found.head is None
-    assert found.prep._.pp_head is None

@@ -461,7 +461,7 @@ def test_quadruples_have_their_site_in_the_predicted_docs(quadruples, key):
     attacher = PPAttacher(nlp.vocab, build_bayes_net(), source=key)
     for example in create_pp_quadruples_reader(quadruples)(nlp):
         assert "pp_attachments" not in example.predicted.spans
-        (((site,),),) = attacher.groups([example.predicted])
+        (((site,),),) = attacher.found([example.predicted])
         assert site[:6] == (0, 1, 2, 3, 2, 4)
         # The same for all, so nothing is given away.
         assert site.label == {"constituents": "V", "np_chunks": ""}[key]

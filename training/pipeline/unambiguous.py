@@ -44,7 +44,7 @@ class Head(NamedTuple):
 def unambiguous_heads(tags: Sequence[str], chunks: Iterable[tuple[int, int]]) -> Iterator[Head]:
     """Iterate over the verbs and nouns of a sentence that do not compete for a phrase.
 
-    tags, chunks: as for `sites.sites_from_chunks`.
+    tags, chunks: as for `sites.chains_from_chunks`.
     A noun competes if it is the object of a verb, or if there is a verb among the `WINDOW` words
     before its chunk; a verb competes with its object, unless that is a pronoun.
     """
