@@ -13,8 +13,6 @@ can read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,13 +22,10 @@ from .sites import NOUN, VERB
 
 Symbols = NDArray[np.uint64]
 Floats = NDArray[np.float64]
-Phrase = tuple[str, int, int, int]
-"""A label ("V" or "N"), and symbols of a word, a preposition, and its object (0 for no phrase)."""
-
 # Of a count: what is counted for verbs and for nouns. Part of the format of models.
-_SEEDS = {VERB: (1, 2), NOUN: (3, 4)}
+SEEDS = {VERB: (1, 2), NOUN: (3, 4)}
 _ANY = 0  # the symbol of any word
-_STEPS = 8  # of counts, in each doubling
+STEPS = 8  # of counts, in each doubling
 _PRIOR = 20.0  # a
 _OBJECT_PRIOR = 5.0
 _LEVELS = np.array([-1.5, -0.8, -0.35, 0.0, 0.35, 0.8, 1.5, 2.5])
@@ -55,47 +50,6 @@ class Associations(Stored):
     def __len__(self) -> int:
         return len(self.keys)
 
-    @classmethod
-    def of(
-        cls,
-        phrases: Mapping[Phrase, int],
-        *,
-        min_count: int = 1,
-        min_word_count: int = 1,
-    ) -> Associations:
-        """Return the associations of counted phrases.
-
-        phrases: how often each phrase occurs.
-        min_count: rarer pairs of two words are left out. min_word_count: rarer words.
-        """
-        keys, counts = [], []
-
-        def count(seed: int, first: Symbols, second: Symbols, n: Symbols, least: int = 1) -> None:
-            distinct, numbers = np.unique(_keys(seed, first, second), return_inverse=True)
-            totals = np.bincount(numbers, n, minlength=len(distinct))
-            frequent = totals >= least
-            keys.append(distinct[frequent])
-            counts.append(np.rint(_STEPS * np.log2(1 + totals[frequent])).clip(0, 255))
-
-        for label, (seed, object_seed) in _SEEDS.items():
-            counted = [(*words, n) for (name, *words), n in phrases.items() if name == label]
-            rows = np.array(counted, dtype=np.uint64).reshape(-1, 4)
-            _, numbers = np.unique(rows[:, 0], return_inverse=True)
-            frequent = np.bincount(numbers, rows[:, 3])[numbers] >= min_word_count
-            has = rows[:, 1] != _ANY
-            anything = np.zeros(len(rows), dtype=np.uint64)
-            count(seed, anything, anything, rows[:, 3])
-            for chosen, first, second, least in (
-                (frequent, rows[:, 0], anything, 1),
-                (has, anything, rows[:, 1], 1),
-                (has & frequent, rows[:, 0], rows[:, 1], min_count),
-            ):
-                count(seed, first[chosen], second[chosen], rows[chosen, 3], least)
-            count(object_seed, rows[has, 1], anything[has], rows[has, 3])
-            count(object_seed, rows[has, 1], rows[has, 2], rows[has, 3], min_count)
-        merged, places = np.unique(np.concatenate(keys), return_index=True)
-        return cls(merged, np.concatenate(counts)[places].astype(np.uint8))
-
     def columns(
         self, verbs: Symbols, nouns: Symbols, prepositions: Symbols, objects: Symbols
     ) -> Symbols:
@@ -114,7 +68,7 @@ class Associations(Stored):
 
     def _of_head(self, label: str, words: Symbols, prepositions: Symbols) -> Floats:
         """Return log P(p | w) / P(p)."""
-        seed, _ = _SEEDS[label]
+        seed, _ = SEEDS[label]
         anything = np.full_like(words, _ANY)
         prior = (self._count(seed, anything, prepositions) + 0.5) / (
             self._count(seed, anything, anything) + 1
@@ -127,18 +81,19 @@ class Associations(Stored):
         anything = np.full_like(objects, _ANY)
         (verb, verbs), (noun, nouns) = (
             (self._count(seed, prepositions, objects), self._count(seed, prepositions, anything))
-            for _, seed in _SEEDS.values()
+            for _, seed in SEEDS.values()
         )
         prior = (verb + noun + 0.5) / (verbs + nouns + 1000)
         a = 100 * _OBJECT_PRIOR
         return np.log((verb + a * prior) / (verbs + a) * (nouns + a) / (noun + a * prior))
 
     def _count(self, seed: int, first: Symbols, second: Symbols) -> Floats:
-        places = self._index.find(_keys(seed, first, second))
+        places = self._index.find(keys_of(seed, first, second))
         logs = np.append(self.counts, 0)[places].astype(np.float64)
-        return np.exp2(logs / _STEPS) - 1
+        return np.exp2(logs / STEPS) - 1
 
 
-def _keys(seed: int, first: Symbols, second: Symbols) -> Symbols:
+def keys_of(seed: int, first: Symbols, second: Symbols) -> Symbols:
+    """Return the key of each count of two symbols, (n)."""
     firsts = mix_pairs(np.full(len(first), seed, dtype=np.uint64), np.ascontiguousarray(first))
     return mix_pairs(firsts, np.ascontiguousarray(second))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from spacy_structlearn.attachment.associations import Associations
 from spacy_structlearn.errors import StructlearnError
+from training.pipeline.associations import associated
 from training.pipeline.unambiguous import Head, unambiguous_heads
 
 V, N, OF, WITH, O1, O2 = range(11, 17)
@@ -58,7 +59,7 @@ def test_unambiguous_heads(text, chunks, expected):
 
 
 def test_associations_are_those_of_the_counts():
-    found = Associations.of(PHRASES)
+    found = associated(PHRASES)
     of, with_, either = found.columns(
         column(V, V, V), column(N, N, N), column(OF, WITH, WITH), column(O2, O2, O1)
     ).T.tolist()[:3]
@@ -72,10 +73,10 @@ def test_associations_are_those_of_the_counts():
 
 
 def test_rare_words_and_pairs_are_left_out():
-    assert len(Associations.of(PHRASES, min_count=2)) == len(Associations.of(PHRASES)) - 2
-    rare = Associations.of(PHRASES, min_word_count=6)
+    assert len(associated(PHRASES, min_count=2)) == len(associated(PHRASES)) - 2
+    rare = associated(PHRASES, min_word_count=6)
     assert levels(rare, 99, N, OF, O2)[0] == levels(rare, 98, N, OF, O2)[0]
-    assert levels(rare, 99, N, OF, O2)[1:] == levels(Associations.of(PHRASES), 99, N, OF, O2)[1:]
+    assert levels(rare, 99, N, OF, O2)[1:] == levels(associated(PHRASES), 99, N, OF, O2)[1:]
 
 
 @given(
@@ -84,7 +85,7 @@ def test_rare_words_and_pairs_are_left_out():
     )
 )
 def test_round_trip(phrases):
-    found = Associations.of(phrases)
+    found = associated(phrases)
     again = Associations.from_bytes(found.to_bytes())
     assert again == found == pickle.loads(pickle.dumps(found))
     assert again.to_bytes() == found.to_bytes()
@@ -96,6 +97,6 @@ def test_damaged_bytes_are_refused():
     keys = np.array([2, 1], dtype=np.uint64)
     with pytest.raises(ValueError, match="do not fit"):
         Associations(keys, np.zeros(2, dtype=np.uint8))
-    data = Associations.of(PHRASES).to_bytes()
+    data = associated(PHRASES).to_bytes()
     with pytest.raises(StructlearnError):
         Associations.from_bytes(data[:-1])

@@ -12,7 +12,6 @@ from spacy.strings import hash_string
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from spacy_structlearn.attachment.associations import Associations
 from spacy_structlearn.attachment.sites import Site, sites
 from spacy_structlearn.classification.features import symbol
 from spacy_structlearn.errors import StructlearnError
@@ -21,6 +20,7 @@ from spacy_structlearn.pipeline.extensions import set_spans, site_spans
 from spacy_structlearn.pipeline.pp_attacher import variables
 from spacy_structlearn.pipeline.readers import to_example
 from spacy_structlearn.words.classes import WordClasses
+from training.pipeline.associations import associated
 
 # Objects with their prepositional phrases; the word after the phrase tells what it belongs to.
 PHRASES = {
@@ -271,7 +271,7 @@ def test_what_was_trained_with_a_lemmatizer_says_that_it_is_missing():
 # --- further variables and further phrases --------------------------------------------------------
 def with_associations(path, **settings):
     counts = {("N", symbol("pizza"), symbol("with"), symbol("olives")): 9}
-    path.write_bytes(Associations.of(counts).to_bytes())
+    path.write_bytes(associated(counts).to_bytes())
     templates = [["p"], ["n1_p"], ["p_n2"], ["v_p"]]
     return trained(
         lemmatizer={"@misc": "spacy_structlearn.english_lemmas.v1"},

@@ -14,16 +14,17 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from time import process_time
 
+import numpy as np
 from spacy.language import Language
 from spacy.tokens import Doc
 
 import spacy_structlearn
-from spacy_structlearn.attachment.associations import Associations, Phrase
+from spacy_structlearn.attachment.associations import SEEDS, STEPS, Associations, Symbols, keys_of
 from spacy_structlearn.attachment.sites import NOUN, VERB, normalized
 from spacy_structlearn.classification.features import MISSING, symbol
 from spacy_structlearn.words.lemmas import lemma
@@ -35,6 +36,9 @@ NEEDED = ("sentence_splitter", "chain_tagger", "np_chunker")
 MIN_COUNT, MIN_WORD_COUNT = 3, 5
 PIECE = 50_000  # characters of a text that are processed together, at the end of a paragraph
 IGNORED = symbol("be")
+
+Phrase = tuple[str, int, int, int]
+"""A label ("V" or "N"), and symbols of a word, a preposition, and its object (0 for no phrase)."""
 
 
 def raw_texts(corpora: Path) -> Iterator[str]:
@@ -60,7 +64,7 @@ def pieces(text: str) -> Iterator[str]:
 
 
 def count_phrases(nlp: Language, texts: Iterable[str]) -> Counter[Phrase]:
-    """Count the phrases of `Associations.of`. nlp: predicts sentences, tags and chunks."""
+    """Count the phrases of `associated`. nlp: predicts sentences, tags and chunks."""
     counts: Counter[Phrase] = Counter()
     for doc in nlp.pipe(texts, batch_size=64):
         counts.update(phrases(doc))
@@ -97,6 +101,46 @@ def _symbol(word: str, label: str) -> int:
     return symbol(verb if label == VERB else noun)
 
 
+def associated(
+    phrases: Mapping[Phrase, int],
+    *,
+    min_count: int = 1,
+    min_word_count: int = 1,
+) -> Associations:
+    """Return the associations of counted phrases.
+
+    phrases: how often each phrase occurs.
+    min_count: rarer pairs of two words are left out. min_word_count: rarer words.
+    """
+    keys, counts = [], []
+
+    def count(seed: int, first: Symbols, second: Symbols, n: Symbols, least: int = 1) -> None:
+        distinct, numbers = np.unique(keys_of(seed, first, second), return_inverse=True)
+        totals = np.bincount(numbers, n, minlength=len(distinct))
+        frequent = totals >= least
+        keys.append(distinct[frequent])
+        counts.append(np.rint(STEPS * np.log2(1 + totals[frequent])).clip(0, 255))
+
+    for label, (seed, object_seed) in SEEDS.items():
+        counted = [(*words, n) for (name, *words), n in phrases.items() if name == label]
+        rows = np.array(counted, dtype=np.uint64).reshape(-1, 4)
+        _, numbers = np.unique(rows[:, 0], return_inverse=True)
+        frequent = np.bincount(numbers, rows[:, 3])[numbers] >= min_word_count
+        has = rows[:, 1] != MISSING
+        anything = np.full(len(rows), MISSING, dtype=np.uint64)
+        count(seed, anything, anything, rows[:, 3])
+        for chosen, first, second, least in (
+            (frequent, rows[:, 0], anything, 1),
+            (has, anything, rows[:, 1], 1),
+            (has & frequent, rows[:, 0], rows[:, 1], min_count),
+        ):
+            count(seed, first[chosen], second[chosen], rows[chosen, 3], least)
+        count(object_seed, rows[has, 1], anything[has], rows[has, 3])
+        count(object_seed, rows[has, 1], rows[has, 2], rows[has, 3], min_count)
+    merged, places = np.unique(np.concatenate(keys), return_index=True)
+    return Associations(merged, np.concatenate(counts)[places].astype(np.uint8))
+
+
 def learn_associations(
     corpora: Path, work: Path, chunker: Callable[[], Language] | None = None
 ) -> Path:
@@ -108,7 +152,7 @@ def learn_associations(
     if not target.exists():
         work.mkdir(parents=True, exist_ok=True)
         counts = count_phrases((chunker or chunking_pipeline)(), raw_texts(corpora))
-        found = Associations.of(counts, min_count=MIN_COUNT, min_word_count=MIN_WORD_COUNT)
+        found = associated(counts, min_count=MIN_COUNT, min_word_count=MIN_WORD_COUNT)
         write_bytes(target, found.to_bytes())
     return target
 
