@@ -7,7 +7,6 @@ are displayed as text.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,29 +15,15 @@ if TYPE_CHECKING:
 
 def load_ipython_extension(ipython: Any) -> None:
     """Let IPython display trees as SVG, and annotated Docs and sentences as HTML."""
-    for mime, kind, draw in _drawings():
-        ipython.display_formatter.formatters[mime].for_type(kind, draw)
-
-
-def unload_ipython_extension(ipython: Any) -> None:
-    """Undo `load_ipython_extension`."""
-    for mime, kind, _ in _drawings():
-        ipython.display_formatter.formatters[mime].pop(kind, None)
-
-
-def _drawings() -> list[tuple[str, type, Callable[[Any], str | None]]]:
     from spacy.tokens import Doc, Span
 
     from ..trees.tree import Tree
     from .trees import tree_svg
 
-    svg = "image/svg+xml"
-    html = "text/html"
-    return [
-        (svg, Tree, tree_svg),
-        (html, Doc, _doc_html),
-        (html, Span, _sentence_html),
-    ]
+    formatters = ipython.display_formatter.formatters
+    formatters["image/svg+xml"].for_type(Tree, tree_svg)
+    formatters["text/html"].for_type(Doc, _doc_html)
+    formatters["text/html"].for_type(Span, _sentence_html)
 
 
 def _doc_html(doclike: Doc | Span) -> str | None:

@@ -146,16 +146,14 @@ class _Roles:
 
 def _verbal(node: PlacedNode) -> list[PlacedNode]:
     """Return the verb phrases, verbs and auxiliaries among the children."""
-    words = node.label in INVERTED or node.label in ENGLISH.verb_phrases
+    words: frozenset[str] = frozenset()
+    if node.label in INVERTED or node.label in ENGLISH.verb_phrases:
+        words = ENGLISH.verbs | AUXILIARIES
     return [
         child
         for child in node.children
-        if child.label in ENGLISH.verb_phrases or (words and _is_verb(child))
+        if child.label in ENGLISH.verb_phrases or (child.word is not None and child.label in words)
     ]
-
-
-def _is_verb(node: PlacedNode) -> bool:
-    return node.tree.is_leaf and (node.label in ENGLISH.verbs or node.label in AUXILIARIES)
 
 
 def _heads(clause: PlacedNode) -> Iterator[_Head]:

@@ -23,7 +23,7 @@ from functools import partial
 from sys import intern
 
 from ..errors import StructlearnError
-from ..reading import LONGEST_LINE, bounded_lines, open_bytes, uncollected
+from ..reading import LONGEST_LINE, bounded_lines, open_bytes
 from .tree import Tree
 
 # A match is a leaf on one line, an opening bracket with its label, a closing bracket, or any other
@@ -54,16 +54,6 @@ def read_trees(source: str | os.PathLike[str] | Iterable[str]) -> Iterator[Tree]
     of `text_lines`.
     """
     return _parse(*named_lines(source))
-
-
-def load_trees(source: str | os.PathLike[str] | Iterable[str]) -> list[Tree]:
-    """Return all trees of `source`; see `read_trees`.
-
-    Python's garbage collector is disabled meanwhile: its scans of the treebank would take several
-    times as long as reading it.
-    """
-    with uncollected():
-        return list(read_trees(source))
 
 
 def parse_tree(text: str) -> Tree:

@@ -8,7 +8,7 @@ import pytest
 
 from spacy_structlearn.attachment.sites import sites
 from spacy_structlearn.roles.propositions import read_props
-from spacy_structlearn.trees.brackets import load_trees
+from spacy_structlearn.trees.brackets import read_trees
 
 SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
 TAGS = """
@@ -27,7 +27,7 @@ def lines_of(name):
 
 @pytest.fixture(scope="module")
 def trees():
-    return load_trees(SAMPLE / "sample.trees")
+    return list(read_trees(SAMPLE / "sample.trees"))
 
 
 @pytest.fixture(scope="module")

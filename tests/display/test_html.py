@@ -9,7 +9,6 @@ from spacy_structlearn.display.html import (
     GRAY,
     STYLE,
     LabelledSpan,
-    Page,
     by_sentence,
     direction,
     fragment,
@@ -68,18 +67,6 @@ def test_the_probability_is_text_and_with_more_digits_a_tooltip():
     ]
 
 
-def test_labels_colours_notes_and_words_are_escaped():
-    strange = "<script>&\"'\0"
-    shown = strange.replace("\0", "\N{REPLACEMENT CHARACTER}")
-    span = LabelledSpan(0, 1, strange, 0.5, color='"red', note=strange)
-    root = read_html(spans_html([strange], [span], ["<&>"]))
-    (mark,) = root.iter("mark")
-    assert {element.tag for element in root.iter()} == {"root", "mark", "b", "i", "sub"}
-    assert (mark.get("style"), mark.get("title")) == ('--c:"red', shown)
-    assert [text(b) for b in mark.iter("b")] == [f"{shown} 0.50"]
-    assert [word for word, _ in placed_words(mark)] == [shown]
-
-
 # --- sentences ------------------------------------------------------------------------------------
 def test_sentences_have_no_white_space_and_are_not_empty():
     words = [" ", "She", "\n", "ran", "\n\n", " ", "Home", "."]
@@ -116,14 +103,6 @@ def test_items_come_to_their_sentences_and_others_are_left_out():
 
 
 # --- what a notebook shows ------------------------------------------------------------------------
-def test_a_page_is_shown_in_a_frame_of_its_own():
-    page = Page('<!DOCTYPE html>\n<p title="&quot;">&amp;</p>')
-    (frame,) = read_html(page._repr_html_())
-    assert frame.tag == "iframe"
-    assert frame.get("srcdoc") == page
-    assert frame.get("title")
-
-
 def test_a_fragment_brings_its_style_and_direction():
     doc = annotated(["היא"], {}, lang="he")
     (division,) = read_html(fragment(doc, ["a", "<i>b</i>"]))

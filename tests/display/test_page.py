@@ -19,13 +19,11 @@ from display.drawn import (
 )
 from spacy.tokens import Doc, Span
 
-import spacy_structlearn
 from spacy_structlearn.display import (
     attachments,
     chunks,
     frames,
     load_ipython_extension,
-    unload_ipython_extension,
 )
 from spacy_structlearn.display.html import GRAY
 from spacy_structlearn.display.page import (
@@ -299,15 +297,6 @@ def test_extensions_that_are_not_registered_are_named():
     ]  # fmt: skip
 
 
-# --- the default pipeline -------------------------------------------------------------------------
-def test_the_default_pipeline_fills_the_page():
-    nlp = spacy_structlearn.load()
-    texts = ["She ate the pizza with a fork.", "", " \n ", "He opened the door of the shed. Hm."]
-    found = sentences(drawn(nlp.pipe(texts)))
-    assert [text(s.find("summary")) for s in found] == [texts[0], *texts[3].split(" Hm")[:1], "Hm."]
-    assert headings(found[0], 4)[:3] == HEADINGS[:3]
-
-
 # --- notebooks ------------------------------------------------------------------------------------
 class Formatters:
     """What of IPython the extension uses: for each MIME type the functions by type."""
@@ -336,6 +325,3 @@ def test_the_extension_draws_trees_and_annotated_docs():
     assert span_html(doc[first.start : first.end - 1]) is None
     assert span_html(doc[0:0]) is None
     assert span_html(Doc(VOCABS["en"], words=["Hm"])[:]) is None
-    unload_ipython_extension(ipython)
-    unload_ipython_extension(ipython)
-    assert ipython.formatters == {"image/svg+xml": {}, "text/html": {}}

@@ -16,7 +16,7 @@ from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.latent.model import LatentGrammar, Level
 from spacy_structlearn.grammar.treebank.data import binarize, restore
 from spacy_structlearn.grammar.treebank.symbols import Rules, Symbols
-from spacy_structlearn.trees.brackets import load_trees, parse_tree
+from spacy_structlearn.trees.brackets import parse_tree, read_trees
 from spacy_structlearn.trees.normalize import normalize
 
 SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample" / "sample.trees"
@@ -323,7 +323,7 @@ def flat_trees(third="(TOP (t a) (u b) (t a) (. !))"):
 
 @cache
 def sample_trees():
-    return tuple(normalize(tree) for tree in load_trees(SAMPLE))
+    return tuple(normalize(tree) for tree in read_trees(SAMPLE))
 
 
 @cache

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from spacy_structlearn.pipeline.architectures import estimator as learner
-from spacy_structlearn.trees.brackets import load_trees, parse_tree
+from spacy_structlearn.trees.brackets import parse_tree, read_trees
 from spacy_structlearn.trees.normalize import normalize
 
 SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample" / "sample.trees"
@@ -25,7 +25,7 @@ def toy():
 
 
 def sample():
-    return [normalize(tree) for tree in load_trees(SAMPLE)]
+    return [normalize(tree) for tree in read_trees(SAMPLE)]
 
 
 def trees(*texts):

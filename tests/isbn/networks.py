@@ -19,7 +19,7 @@ from spacy_structlearn.isbn.derivation import LeftCornerDerivations
 from spacy_structlearn.isbn.model import ISBN
 from spacy_structlearn.isbn.settings import ISBNSettings
 from spacy_structlearn.isbn.symbols import ATTACH, MODIFY, PROJECT, ROOT, SHIFT, DerivationSymbols
-from spacy_structlearn.trees.brackets import load_trees
+from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.normalize import normalize
 
 LIMIT = 15.0  # of natural parameters
@@ -29,7 +29,7 @@ SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample" / "sample.tr
 @cache
 def sample():
     """The hand-made treebank."""
-    return [normalize(tree) for tree in load_trees(SAMPLE)]
+    return [normalize(tree) for tree in read_trees(SAMPLE)]
 
 
 def symbols_of(trees, *, root=ROOT, **settings):

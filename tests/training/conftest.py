@@ -29,11 +29,11 @@ def on_the_sample(monkeypatch, tmp_path):
     """Put sentences of the sample in place of all treebanks, work in this process, and keep results
     in tmp_path.
     """
-    from spacy_structlearn.trees.brackets import load_trees
+    from spacy_structlearn.trees.brackets import read_trees
     from spacy_structlearn.trees.normalize import normalize
     from training.common.treebanks import TREES
 
-    trees = map(normalize, load_trees(ROOT / "corpora" / "sample" / "sample.trees"))
+    trees = map(normalize, read_trees(ROOT / "corpora" / "sample" / "sample.trees"))
     short = tuple(tree for tree in trees if len(tree.words()) < 16)
     train, others = {"train": short[:30], "fit": short[:28]}, short[40:46]
     for corpus in TREES:

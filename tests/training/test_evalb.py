@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.evaluation.prf import PRF
-from spacy_structlearn.trees.brackets import load_trees, parse_tree
+from spacy_structlearn.trees.brackets import parse_tree, read_trees
 from spacy_structlearn.trees.tree import Tree
 from training.common.evalb import (
     COLLINS,
@@ -60,7 +60,7 @@ def reference() -> tuple[list[Tree], list[Tree], list[str]]:
         pytest.skip(f"no run of EVALB to compare with in {REFERENCE}")
     report = (REFERENCE / "evalb.txt").read_text(encoding="utf8").splitlines()
     gold, predicted = REFERENCE / "gold.trees", REFERENCE / "parsed.trees"
-    return load_trees(gold), load_trees(predicted), report
+    return list(read_trees(gold)), list(read_trees(predicted)), report
 
 
 def test_every_figure_of_evalb(reference):

@@ -25,7 +25,7 @@ from tqdm import tqdm
 
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.groups import PARSE_FAILURES
-from spacy_structlearn.trees.brackets import load_trees
+from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
 from spacy_structlearn.writing import write_bytes
@@ -94,7 +94,7 @@ def learn_prior(
     settings = PRIOR.part(LatentGrammarSettings, threads=threads)
 
     def trees() -> list[Tree]:
-        found = map(normalize, load_trees(raw_trees(teacher, corpora, work)))
+        found = map(normalize, read_trees(raw_trees(teacher, corpora, work)))
         return [tree for tree in found if tree is not None]
 
     model_at(target, settings, trees)

@@ -19,7 +19,7 @@ from spacy.vocab import Vocab
 
 from spacy_structlearn.attachment.sites import sites
 from spacy_structlearn.pipeline.readers import create_docbin_reader, read_treebank
-from spacy_structlearn.trees.brackets import load_trees
+from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.words.classes import learn
 from training.common.recording import ROOT
@@ -91,7 +91,7 @@ def write_corpus(folder: Path) -> None:
     """Write train.spacy and dev.spacy, the shortest sentences of the sample with an attachment
     site, and word classes.
     """
-    trees = [normalize(tree) for tree in load_trees(SAMPLE / "sample.trees")]
+    trees = [normalize(tree) for tree in read_trees(SAMPLE / "sample.trees")]
     order = sorted(range(len(trees)), key=lambda i: (not sites(trees[i]), len(trees[i].words())))
     chosen = order[: SENTENCES + DEV]
     for kind, end in (("trees", "\n"), ("spaces", "\n"), ("props", "\n\n")):

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from spacy_structlearn.attachment.sites import quadruple, sites
 from spacy_structlearn.pipeline.readers import read_pp_quadruples
-from spacy_structlearn.trees.brackets import load_trees
+from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.tree import Tree
 from training.common.recording import CORPORA
 
@@ -75,7 +75,7 @@ def quadruple_recall(corpora: Path, *, every: bool = False) -> dict[str, float]:
     corpora: folder of wsj_sample and ppattach. every: use all prepositional phrases after an object
     and its verb, not only the first of each kind.
     """
-    found = extracted(load_trees(corpora / "wsj_sample" / "trees.mrg.gz"), every=every)
+    found = extracted(read_trees(corpora / "wsj_sample" / "trees.mrg.gz"), every=every)
     read = islice(read_pp_quadruples(corpora / "ppattach" / "training"), N_ITEMS_LOOSE)
     items = [(*words, label) for words, label in read]
     figures = agreement(found, items[:N_ITEMS])
