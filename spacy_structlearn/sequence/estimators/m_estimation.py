@@ -243,9 +243,7 @@ class ChainStatistics:
             raise StructlearnError("SL226")
         offsets = np.concatenate([[0], offsets[1:][np.diff(offsets) > 0]])
         names = settings.columns
-        columns, vocabulary = close_columns(close(columns, names, vocabularies or {}))
-        # Symbols that q0 has not seen are unknown, even if they are in the given vocabularies.
-        self._vocabularies = dict(zip(names, vocabulary, strict=True))
+        columns, _ = close_columns(close(columns, names, vocabularies or {}))
         self.model = ChainModel.build(
             columns,
             offsets,
@@ -288,9 +286,7 @@ class ChainStatistics:
     def corrected(self, vector: Floats) -> ChainModel:
         """Return q0 corrected by features with weights, float64 (n_parameters), as a chain."""
         self.counts.write(vector, self.model)
-        corrected = correct(self.base, self.model)
-        corrected.vocabularies = dict(self._vocabularies)
-        return corrected
+        return correct(self.base, self.model)
 
 
 def correct(base: BaseDistribution, model: ChainModel) -> ChainModel:
