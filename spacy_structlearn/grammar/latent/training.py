@@ -49,7 +49,7 @@ def initialize(
 def trainer(settings: LatentGrammarSettings, parameters: Any, data: Trees) -> Trainer[Any]:
     """Start training from `prior`, or the treebank grammar of the data.
 
-    `parameters` are not used. Raises the errors of `read_prior`.
+    `parameters` are not used. Raises the errors of `trainer_of_one`.
     """
     if settings.grammars > 1 and settings.prior is None:
         return StagedTrainer(settings, data, trainer_of_one)
@@ -57,27 +57,20 @@ def trainer(settings: LatentGrammarSettings, parameters: Any, data: Trees) -> Tr
 
 
 def trainer_of_one(settings: LatentGrammarSettings, data: Trees) -> Trainer[Any]:
-    """The trainer of a single grammar, or of all grammars of `prior` together."""
-    prior = read_prior(settings)
-    if prior is not None:
-        return AdaptationTrainer(settings, prior, data, strength=settings.prior_trees)
-    return LatentGrammarTrainer(settings, data)
+    """The trainer of a single grammar, or of all grammars of `prior` together.
 
-
-def read_prior(settings: LatentGrammarSettings) -> LatentGrammar | None:
-    """Read the first `grammars` grammars of `prior`; None if there is no prior.
-
-    With a grammar of the trees of another parser this is self-training (McClosky et al. 2006),
-    from which latent grammars gain more than others (Huang & Harper 2009).
+    With a prior of the trees of another parser this is self-training (McClosky et al. 2006), from
+    which latent grammars gain more than others (Huang & Harper 2009).
 
     Raises StructlearnError if the file is missing or damaged, or has fewer members.
     """
     if settings.prior is None:
-        return None
-    grammar = LatentGrammar.from_bytes(settings.content("prior"))
-    if settings.grammars > grammar.members + 1:
-        raise StructlearnError("SL409", path=settings.prior, number=grammar.members + 1)
-    return grammar.first_grammars(settings.grammars)
+        return LatentGrammarTrainer(settings, data)
+    prior = LatentGrammar.from_bytes(settings.content("prior"))
+    if settings.grammars > prior.members + 1:
+        raise StructlearnError("SL409", path=settings.prior, number=prior.members + 1)
+    first = prior.first_grammars(settings.grammars)
+    return AdaptationTrainer(settings, first, data, strength=settings.prior_trees)
 
 
 class LatentGrammarTrainer(TreebankTrainer[LatentGrammarSettings]):

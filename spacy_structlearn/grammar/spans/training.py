@@ -68,10 +68,7 @@ def initialize(
 
 
 def trainer(settings: SpanGrammarSettings, parameters: Any, data: Trees) -> Trainer[Any]:
-    """Return a trainer that starts from scratch, whatever `parameters` are.
-
-    Raises StructlearnError if `data` has anything but trees and lists of trees.
-    """
+    """Return a trainer that starts from scratch, whatever `parameters` are."""
     return SpanGrammarTrainer(settings, data)
 
 

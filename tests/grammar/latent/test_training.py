@@ -49,30 +49,12 @@ def test_em_does_not_fall_within_a_phase():
                 assert (np.diff(values) > -1e-6 * abs(values[0])).all()
 
 
-def test_without_merging_subcategories_double():
-    trees = treebanks.sample()
-    grammar = learn(trees, rounds=2, merge_fraction=0.0)
-    often = binarize(trees).occurrences >= 4
-    for k, level in enumerate(grammar.levels):
-        assert (level.substates[often] == 2**k).all()
-
-
 def test_merging_takes_back_its_share_of_the_splits():
     grammar = learn(treebanks.sample(), rounds=1, merge_fraction=0.5)
     can_be_split = (binarize(treebanks.sample()).occurrences >= 2).sum()
     assert (grammar.levels[1].substates == 2).sum() == can_be_split - int(can_be_split / 2 + 0.5)
     grammar = learn(treebanks.sample(), rounds=1, merge_fraction=1.0)
     assert (grammar.levels[1].substates == 1).all()
-
-
-def test_ancestors_are_the_tree_of_splits():
-    grammar = learn(treebanks.sample(), rounds=3)
-    for before, after in zip(grammar.levels[:-1], grammar.levels[1:], strict=True):
-        for symbol, n in enumerate(before.substates):
-            found = after.ancestors[slice(*after.offsets[symbol : symbol + 2])]
-            assert (np.diff(found) >= 0).all()
-            assert set(found.tolist()) == set(range(n))
-            assert np.bincount(found).max() <= 2
 
 
 def test_a_product_is_that_of_the_single_grammars():

@@ -2,7 +2,6 @@
 
 import pytest
 
-from spacy_structlearn.grammar.spans import word_attributes
 from spacy_structlearn.grammar.spans.word_attributes import WordAttributes, hash_of, word_hash
 
 NAMES = ("WORD", "SUFFIX2", "PREFIX3", "SHAPE", "CLASS")
@@ -37,11 +36,3 @@ def test_hashes_are_part_of_the_model_format():
     assert hash_of("BOUNDARY") == 1771466940530546770
     # Of what no encoding has, there is a hash, too.
     assert 0 <= hash_of("\ud800") < 2**64
-
-
-def test_the_words_that_are_kept_are_bounded(monkeypatch):
-    monkeypatch.setattr(word_attributes, "_CACHE_SIZE", 2)
-    attributes = WordAttributes(NAMES, KNOWN)
-    for words in (["a", "b", "c"], ["d", "a"], ["tora", "b", "tora"], ["e"]):
-        assert attributes.hashes([words]).tolist() == [of(word) for word in words]
-    assert len(attributes._index) <= 4
