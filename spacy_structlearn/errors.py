@@ -327,6 +327,10 @@ MESSAGES = {
     "SL304": "The texts of document {document} differ from character {at} on (without white "
     "space): {gold!r} in the gold text, {predicted!r} in the predicted text. Score the same text.",
     "SL305": "The span {span!r} is empty or goes beyond the {length} tokens of its document.",
+    "SL306": "Sentence {sentence}: word {place} is {gold!r} in the gold tree and {predicted!r} "
+    "in the predicted one. To delete punctuation by the gold tags, use the same words on both "
+    "sides.",
+    "SL307": "punctuation is {value!r}; it must be 'own' (the tags of each tree) or 'gold'.",
     "SL310": "Expected one probability and one bool for each prediction; got arrays of the "
     "shapes {probabilities} and {right}.",
     "SL311": "Prediction {place} (counted from 0) has the probability {value}. Give numbers from "

@@ -111,8 +111,9 @@ def constituency_score(
 ) -> dict[str, Any]:
     """Score labelled brackets like EVALB, over character offsets.
 
-    Gold tags tell what is punctuation in both trees. On gold tokens and sentences the scores equal
-    those of EVALB. On predicted ones, a bracket is right if it covers the same characters.
+    Gold tags tell what is punctuation. On gold tokens and sentences the scores equal those of
+    `score_trees(..., punctuation="gold")`. On predicted ones, a bracket is right if it covers the
+    same characters.
     exact: share of the gold sentences whose predicted brackets are exactly the gold brackets.
     tag_acc: share of the gold words with the right tag by the parser.
     """

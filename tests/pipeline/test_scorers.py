@@ -12,6 +12,7 @@ from spacy.util import registry
 
 from spacy_structlearn.attachment.sites import Site
 from spacy_structlearn.evaluation.conlleval import chunks, conlleval
+from spacy_structlearn.evaluation.evalb import score_trees
 from spacy_structlearn.evaluation.srl import score_roles
 from spacy_structlearn.pipeline.extensions import frame_spans, set_spans, site_spans
 from spacy_structlearn.pipeline.scorers import (
@@ -23,7 +24,6 @@ from spacy_structlearn.pipeline.scorers import (
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
-from training.common.evalb import score_trees
 
 VOCAB = spacy.blank("en").vocab
 WORDS = ["The", "dogs", "saw", "a", "red-haired", "cat", "."]

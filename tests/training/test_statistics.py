@@ -6,10 +6,10 @@ from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
 from spacy.vocab import Vocab
 
+from spacy_structlearn.evaluation.evalb import SCORED, EvalbScore, Row, score_trees
 from spacy_structlearn.evaluation.prf import PRF, SpanScore
 from spacy_structlearn.trees.brackets import parse_tree
 from training.common import scoring
-from training.common.evalb import SCORED, EvalbScore, Row, score_trees
 from training.pipeline import card
 
 

@@ -46,11 +46,11 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 import spacy_structlearn
+from spacy_structlearn.evaluation.evalb import EvalbScore, score_trees
 from spacy_structlearn.pipeline.extensions import trees as trees_of
 from spacy_structlearn.pipeline.readers import read_treebank, with_gold_tokens
 from spacy_structlearn.trees.tree import Tree
 from training.common.command import options, run_parts
-from training.common.evalb import EvalbScore, score_trees
 from training.common.recording import CORPORA, RESULTS, ROOT, WORK
 from training.common.scoring import f1_standard_error
 from training.common.treebanks import MCTB_DOMAINS, PUNCTUATION, domain_trees, ewt_trees, wsj_trees

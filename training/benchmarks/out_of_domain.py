@@ -22,13 +22,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import spacy_structlearn
+from spacy_structlearn.evaluation.evalb import EvalbScore, score_trees
 from spacy_structlearn.pipeline.extensions import trees as trees_of
 from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
 from training.benchmarks.adaptation import PARSER, TAGGER, words_of
 from training.common.command import options, run_parts
-from training.common.evalb import EvalbScore, score_trees
 from training.common.recording import CORPORA
 from training.common.scoring import Figures, f1_standard_error, under
 from training.common.treebanks import DOMAINS, MCTB_DOMAINS, domain_trees

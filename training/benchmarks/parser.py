@@ -32,12 +32,12 @@ from pathlib import Path
 
 import numpy as np
 
+from spacy_structlearn.evaluation.evalb import score_trees
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree, escape
 from training.benchmarks import parser_worker, speed
 from training.common.command import options
-from training.common.evalb import score_trees
 from training.common.kept import Run
 from training.common.process import measured
 from training.common.recording import record, show

@@ -36,10 +36,10 @@ from typing import Any
 import numpy as np
 
 import spacy_structlearn
+from spacy_structlearn.evaluation.evalb import EvalbScore
 from spacy_structlearn.grammar.chart.decode import DECODERS, ChartParser
 from spacy_structlearn.grammar.spans.features import TAG_TEMPLATES
 from training.common.command import bound, options, run_parts
-from training.common.evalb import EvalbScore
 from training.common.kept import SETTINGS, Run
 from training.common.parsers import (
     Model,

@@ -11,10 +11,10 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from tqdm import tqdm
 
+from spacy_structlearn.evaluation.evalb import EvalbScore, score_trees
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.trees.parse import Parse
 from spacy_structlearn.trees.tree import Tree
-from training.common.evalb import EvalbScore, score_trees
 
 Figures = dict[str, Any]
 

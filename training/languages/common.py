@@ -20,7 +20,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.util import load_config
 
-from spacy_structlearn.evaluation.evalb import EvalbParameters
+from spacy_structlearn.evaluation.evalb import EvalbParameters, EvalbScore, score_trees
 from spacy_structlearn.grammar.spans.features import SPAN_TEMPLATES
 from spacy_structlearn.pipeline.readers import create_treebank_reader, read_treebank
 from spacy_structlearn.pipeline.training import fitting
@@ -29,7 +29,6 @@ from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
 from spacy_structlearn.writing import write_bytes
 from training.common.command import options
-from training.common.evalb import EvalbScore, score_trees
 from training.common.jackknife import write_docs
 from training.common.recording import WORK, clean_commit, machine, record, show
 from training.common.scoring import f1_standard_error, under

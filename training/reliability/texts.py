@@ -20,6 +20,7 @@ from spacy_structlearn.attachment.sites import sites
 from spacy_structlearn.display.page import page
 from spacy_structlearn.display.trees import tree_latex, tree_svg, tree_text
 from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.evaluation.evalb import score_trees
 from spacy_structlearn.pipeline import extensions
 from spacy_structlearn.pipeline.extensions.matcher import ConstituentMatcher
 from spacy_structlearn.pipeline.readers import (
@@ -31,7 +32,6 @@ from spacy_structlearn.pipeline.readers import (
 from spacy_structlearn.trees.brackets import parse_tree, read_trees
 from spacy_structlearn.trees.chunks import base_noun_phrases
 from spacy_structlearn.trees.normalize import normalize
-from training.common.evalb import score_trees
 from training.reliability.mutations import Choices, changed_bytes
 from training.reliability.small_pipelines import SAMPLE, TEXT
 

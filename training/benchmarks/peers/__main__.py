@@ -44,6 +44,7 @@ from tqdm import tqdm
 from spacy_structlearn.attachment.sites import normalized
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.evaluation.conlleval import conlleval
+from spacy_structlearn.evaluation.evalb import score_trees
 from spacy_structlearn.pipeline.readers import read_pp_quadruples
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.tree import Tree
@@ -52,7 +53,6 @@ from training.benchmarks.product import install_mb, installed_mb
 from training.common import process
 from training.common.command import options
 from training.common.conll2000 import N_TRAIN, read
-from training.common.evalb import score_trees
 from training.common.labels import score_labels
 from training.common.process import Failed, virtual_environment
 from training.common.recording import clean_commit, record

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from spacy_structlearn.evaluation.evalb import EvalbScore
 from spacy_structlearn.grammar.chart.decode import THRESHOLDS, ChartParser
 from spacy_structlearn.grammar.discriminative.objective import without_backoff
 from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
@@ -28,7 +29,6 @@ from spacy_structlearn.grammar.treebank.data import TreebankData
 from spacy_structlearn.trees.tree import Tree
 from spacy_structlearn.writing import write_bytes
 from training.common import kept
-from training.common.evalb import EvalbScore
 from training.common.kept import SEEDS, TABLE1, WSJ
 from training.common.process import in_process
 from training.common.recording import peak_mb

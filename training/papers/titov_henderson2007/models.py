@@ -14,9 +14,9 @@ import numpy as np
 from tqdm import tqdm
 
 import spacy_structlearn
+from spacy_structlearn.evaluation.evalb import EvalbScore
 from spacy_structlearn.trees.parse import Parse
 from spacy_structlearn.trees.tree import Tree
-from training.common.evalb import EvalbScore
 from training.common.ewt import tuning_documents
 from training.common.kept import Run
 from training.common.parsers import WARM_UP

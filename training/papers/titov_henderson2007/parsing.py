@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from spacy_structlearn.evaluation.evalb import EvalbScore, score_trees
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.isbn.decode import DerivationParser
 from spacy_structlearn.isbn.derivation import encode
@@ -20,7 +21,6 @@ from spacy_structlearn.isbn.model import ISBN
 from spacy_structlearn.isbn.settings import ISBNSettings
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
-from training.common.evalb import EvalbScore, score_trees
 from training.common.kept import Plan, Run
 from training.common.parsers import default_parser
 from training.common.scoring import Figures, bracket_counts, f1_of, paired_bootstrap, under
