@@ -374,6 +374,9 @@ MESSAGES = {
     "LABEL or TAG, and join, by |, PARENT and SIBLING, or terms such as WORD[first].",
     "SL443": "The expectations of a product of {members} grammars have no closed form. Use a "
     "single grammar as the base of M-estimation.",
+    "SL444": "A sentence of {number} words is too long to parse: it takes more memory than there "
+    "is, or has more productions than can be counted. Set sentence boundaries, or parse parts of "
+    "it, as the parser component does above its `max_length`.",
     # --- SL5xx: classification ----------------------------------------------------------------
     "SL501": "The variables {variables} do not form a table: {problem}. Give each column a "
     "different name.",

@@ -28,7 +28,7 @@ cdef inline void free_each(void** first, void** last) noexcept nogil:
         first += 1
 
 
-cdef inline int reserve(void** arrays, int count, int* size, Py_ssize_t n, size_t item=4) noexcept nogil:
+cdef inline int reserve(void** arrays, int count, Py_ssize_t* size, Py_ssize_t n, size_t item=4) noexcept nogil:
     """Make room for n + 1 items in each of `count` arrays, as in `grow_each`.
 
     size: the present number of items, which is updated. Returns -1 if memory is short.
@@ -38,5 +38,5 @@ cdef inline int reserve(void** arrays, int count, int* size, Py_ssize_t n, size_
     n += n // 2 + 256
     if grow_each(arrays, count, n + 1, item):
         return -1
-    size[0] = <int>n
+    size[0] = n
     return 0

@@ -27,6 +27,7 @@ from libc.string cimport memset
 import numpy as np
 
 from spacy_structlearn.arrays import cumulative
+from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.chart.passes._fine cimport (
     add_scores,
     best_derivation,
@@ -40,22 +41,7 @@ from spacy_structlearn.grammar.chart.passes._fine cimport (
     read_tree,
 )
 from spacy_structlearn.grammar.chart.passes._first cimport fill_coarse, fill_factored
-from spacy_structlearn.grammar.chart.passes._structures cimport (
-    BLOCKED,
-    OUT_OF_MEMORY,
-    PARSED,
-    UNPARSED,
-    Coarse,
-    Entry,
-    Factors,
-    Fine,
-    Forest,
-    Packed,
-    Pair,
-    TagRules,
-    Work,
-    by_start,
-)
+from spacy_structlearn.grammar.chart.passes._structures cimport *
 from spacy_structlearn.kernels.vectors cimport flush_subnormals, restore_subnormals
 
 ENTRY = np.dtype([("value", np.float32), ("parent", np.uint16), ("pair", np.uint16)])
@@ -239,8 +225,8 @@ cdef class Grammar:
             self.fine[k].root_offsets = self._longs(parts[7])
             self._set_entries(&self.fine[k], np.asarray(binary), np.asarray(unary), parts)
             self.fine[k].widest = int(np.max(parts[0]))
-        self._set_coarse(n_tags, n_phrases, n_symbols, np.asarray(binary), np.asarray(unary),
-                         np.asarray(root), (np.asarray(coarse), levels[0][4], levels[0][6]))
+        self._set_coarse(n_tags, n_symbols, np.asarray(binary), np.asarray(unary), np.asarray(root),
+                         (np.asarray(coarse), levels[0][4], levels[0][6]))
         self.is_factored = factors is not None
         if self.is_factored:
             self._set_factors(factors, levels)
@@ -338,67 +324,43 @@ cdef class Grammar:
         for x, name in enumerate(names):
             # They are neighbours in the struct.
             (&f.combine)[x] = self._floats(factors[name])
-        above, below = factors["unaries"]
-        f.n_unaries = len(above)
-        f.unaries = <const Entry*>self._records(_records(
-            ENTRY, value=factors["unary_values"], parent=above, pair=below))
         numbers = {tuple(rule): x for x, rule in enumerate(np.asarray(self.rules[4]).tolist())}
         symbol = np.searchsorted(offsets, np.asarray(factors["unaries"]).T + tags, "right") - 1
-        f.unary_rule = self._ints([numbers[tuple(pair)] for pair in symbol.tolist()])
+        self._set_unaries(&f.unaries, offsets - tags, c.n_tags, pad, factors["unary_values"],
+                          factors["unaries"], [numbers[tuple(pair)] for pair in symbol.tolist()])
 
-    def _set_coarse(self, n_tags, n_phrases, n_symbols, binary, unary, root, values):
-        """Sort the rules by the kind of their children."""
+    def _set_coarse(self, n_tags, n_symbols, binary, unary, root, values):
+        """Take the rules and their probabilities at level 0."""
         cdef Coarse* c = &self.coarse
-        parent, left, right = binary.T
-        value, unary_value, root_value = values
-        n_nts = n_symbols - n_tags
-        c.n_symbols, c.n_tags, c.n_phrases, c.n_nts = n_symbols, n_tags, n_phrases, n_nts
-        c.n_pad = (n_nts + 7) // 8 * 8
+        n_nts, n_over_tags = n_symbols - n_tags, np.searchsorted(unary[:, 1], n_tags)
+        c.n_symbols, c.n_tags = n_symbols, n_tags
+        c.n_pad = n_tags + (n_nts + 7) // 8 * 8
         c.n_rules, c.n_unary, c.n_root = len(binary), len(unary), len(root)
-        c.rules = self._ints(binary)
-        c.unary_rules = self._ints(unary)
-        c.root_rules = self._ints(root)
-        c.pairs = self._ints(
-            np.searchsorted(left.astype(np.int64) * n_symbols + right,
-                            np.arange(n_symbols * n_symbols + 1))
-        )
+        c.rules, c.unary_rules = self._ints(binary), self._ints(unary)
+        c.root_rules, c.root_value = self._ints(root), self._floats(values[2])
+        c.binary_value, c.unary_value = self._floats(values[0]), self._floats(values[1])
         c.unary_by_child = self._ints(np.searchsorted(unary[:, 1], np.arange(n_symbols + 1)))
-        c.unary_value = self._floats(unary_value)
-        c.root_value = self._floats(root_value)
-        c.binary_value = self._floats(value)
-        a, b, d = parent - n_tags, left - n_tags, right - n_tags
-        both = (b >= 0) & (d >= 0)
-        c.n_left = int(b.max(initial=-1, where=both)) + 1
-        c.n_right = int(d.max(initial=-1, where=both)) + 1
+        left, right = binary[:, 1].astype(np.int64), binary[:, 2]
+        keys = left * n_symbols + right
+        c.pairs = self._ints(np.searchsorted(keys, np.arange(n_symbols * n_symbols + 1)))
+        pairs, begins = np.unique(keys, return_index=True)
+        c.n_pairs = len(pairs)
+        c.pair = self._ints(np.column_stack(np.divmod(pairs, max(n_symbols, 1))))
+        c.pair_begin = self._ints(np.append(begins, len(keys)))
+        both = (left >= n_tags) & (right >= n_tags)
+        c.n_left, c.n_right = (
+            int(child.max(initial=n_tags - 1, where=both)) + 1 - n_tags for child in (left, right)
+        )
         c.n_left_pad = (max(c.n_left, 1) + 7) // 8 * 8
         c.n_right_pad = (max(c.n_right, 1) + 7) // 8 * 8
-        order = np.flatnonzero(both)[np.argsort(a[both], kind="stable")]
-        place = b * c.n_right_pad + d
-        c.parent_begin = self._ints(np.searchsorted(a[order], np.arange(n_nts + 1)))
-        c.parent_place = self._ints(place[order])
-        c.parent_value = self._floats(value[order])
-        # Already sorted by (left, right).
-        order = np.flatnonzero(both)
-        places, begin = np.unique(place[order], return_index=True)
-        c.n_places = len(places)
-        c.place = self._ints(places)
-        c.place_transposed = self._ints(
-            places % c.n_right_pad * c.n_left_pad + places // c.n_right_pad
-        )
-        c.place_begin = self._ints(np.append(begin, len(order)))
-        c.place_parent = self._ints(a[order])
-        c.place_value = self._floats(value[order])
-        left_tag, right_tag = left < n_tags, right < n_tags
-        self._set_tag_rules(&c.tag_nt, left_tag & ~right_tag, left, a, d, value)
-        self._set_tag_rules(&c.nt_tag, ~left_tag & right_tag, right, a, b, value)
-        self._set_tag_rules(&c.tag_tag, left_tag & right_tag, left, a, right, value)
+        self._set_unaries(&c.unaries, np.arange(n_symbols + 1), 0, c.n_pad, values[1][n_over_tags:],
+                          unary[n_over_tags:].T, np.arange(n_over_tags, len(unary)))
 
-    cdef _set_tag_rules(self, TagRules* rules, mask, tag, parent, other, value):
-        """Sort the rules of a mask by their tag."""
-        order = np.flatnonzero(mask)[np.argsort(tag[mask], kind="stable")]
-        rules.begins = self._ints(np.searchsorted(tag[order], np.arange(self.coarse.n_tags + 1)))
-        rules.pairs = self._ints(np.column_stack([parent[order], other[order]]))
-        rules.values = self._floats(value[order])
+    cdef _set_unaries(self, Unaries* unaries, begins, first_symbol, n_pad, values, places, rules):
+        unaries.n, unaries.n_pad, unaries.first_symbol = len(values), n_pad, first_symbol
+        unaries.begins, unaries.rule = self._ints(begins), self._ints(rules)
+        unaries.entries = <const Entry*>self._records(_records(
+            ENTRY, value=values, parent=places[0], pair=places[1]))
 
 
 def _records(dtype, **columns):
@@ -529,8 +491,10 @@ cdef class Parser:
         if len(lexicon) != t.n_levels or len(others) != t.n_grammars - 1:
             raise ValueError("there must be scores for each level and for each further grammar")
         sizes = np.diff(offsets)
-        if offsets.shape[0] == 0 or offsets[0] < 0 or (sizes < 1).any() or (sizes > MOST_WORDS).any():
-            raise ValueError("offsets must ascend from 0 or more, and no sentence have too many words")
+        if offsets.shape[0] == 0 or offsets[0] < 0 or (sizes < 1).any():
+            raise ValueError("offsets must ascend from 0 or more")
+        if (sizes > MOST_WORDS).any():
+            raise StructlearnError("SL444", number=int(sizes.max()))
         rows = offsets[offsets.shape[0] - 1]
         for k in range(t.n_levels + t.n_grammars - 1):
             view = lexicon[k] if k < t.n_levels else others[k - t.n_levels]
@@ -717,7 +681,7 @@ cdef class Chart:
         cdef const Coarse* c = &grammar.coarse
         cdef Work* w = &self.work
         cdef Forest* f = &w.f
-        cdef int n = lexicon.shape[0], x, status
+        cdef int n = lexicon.shape[0], status
         cdef Py_ssize_t made = 0, k
         cdef unsigned int mode
         if gold.shape[0] != n or gold.shape[1] != n + 1 or gold.shape[2] != 3 or n == 0:
@@ -725,15 +689,13 @@ cdef class Chart:
         if lexicon.shape[1] < c.n_tags:
             raise ValueError("a word has fewer scores than there are tags")
         if n > MOST_WORDS:
-            raise ValueError("a sentence has too many words")
+            raise StructlearnError("SL444", number=n)
         self.begin(grammar)
         with nogil:
             mode = flush_subnormals()
             status = fill_coarse(c, w, n, &lexicon[0, 0], lexicon.shape[1], keep, keep_edge,
                                  &gold[0, 0, 0])
             if status == PARSED:
-                for x in range(n):
-                    made += w.n_tags[x]
                 for k in range(<Py_ssize_t>n * (n + 1) // 2 * c.n_pad):
                     made += w.upper[k] > 0.0
             restore_subnormals(mode)
@@ -790,6 +752,18 @@ cdef _limit_pointers(Parser parser, list limits, sizes):
             pointers[x, 1] = <size_t>&whole[0, 0]
             pointers[x, 2] = <size_t>&unary[0, 0] if c.n_unary else 0
     return pointers
+
+
+def room(Py_ssize_t present, Py_ssize_t more):
+    """Return for how many edges a forest of `present` edges has room after adding more; -1: too many.
+
+    Items have no bytes, so that nothing is allocated.
+    """
+    cdef void* nothing = NULL
+    cdef Py_ssize_t size = present
+    cdef int failed = reserve_counted(&nothing, 1, &size, present + more, 0)
+    free(nothing)
+    return -1 if failed else size
 
 
 cdef _copied(const int32_t* values, Py_ssize_t n):

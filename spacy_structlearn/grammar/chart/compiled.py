@@ -24,7 +24,7 @@ from ..latent.factors import decompose
 from ..latent.model import LatentGrammar, Level
 from . import _chart
 
-SHARE = 0.01
+SHARE = 0.01  # see `blocks`; the decoder "viterbi" replaces no probabilities
 MOST_PAIRS = 2**16  # of a block that is not dense
 FEW = 16  # blocks with at most this many entries are stored as they are
 # A dense block takes as long as DENSE_ENTRIES entries, plus one for every DENSE_PLACES places.

@@ -26,7 +26,8 @@ scores and posteriors are those of the trees that meet the constraints.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -50,7 +51,7 @@ LABELLED_RECALL = "labelled_recall"
 DECODERS = ("viterbi", "max_rule_sum", "max_rule_product", "variational", LABELLED_RECALL)
 # Items with lower posteriors are pruned after each level of the cascade.
 THRESHOLDS = (1e-4, 3e-4, *(1e-3,) * 6)
-EDGE_FACTOR = 0.3
+EDGE_FACTOR = 0.3  # times the threshold, the posterior below which productions are pruned
 # Times the weight of the tags of words that the grammar does not know: what a tagger has seen of
 # their context is worth more than their spelling.
 UNKNOWN_WORDS = 1.5
@@ -67,10 +68,6 @@ class ChartParser:
         which is factored for speed, level 0 is only used where nothing is left. None: 0, 1, 2 and
         the last.
     thresholds: posteriors below which items are pruned, one for each level but the last.
-    edge_factor: times the threshold, the posterior below which productions are pruned.
-    share: probabilities of refined rules below this share of the largest one of the same coarse
-        rule are replaced by their mean over a group of substates (see `compiled`); 0: none. The
-        decoder "viterbi" replaces none.
     threads: number of threads that share the sentences of a batch.
     scorers: further scorers of trees.
 
@@ -78,7 +75,7 @@ class ChartParser:
     5,000 words would take 16 GB.
 
     Raises StructlearnError for an empty grammar, for settings out of range, and for grammars of
-    different symbols or rules.
+    different symbols or rules; when it parses, for a sentence that is too long for the memory.
     """
 
     def __init__(
@@ -88,8 +85,6 @@ class ChartParser:
         decoder: str = "max_rule_product",
         levels: Sequence[int] | None = None,
         thresholds: Sequence[float] = THRESHOLDS,
-        edge_factor: float = EDGE_FACTOR,
-        share: float = SHARE,
         threads: int = 1,
         scorers: Sequence[Scorer] = (),
     ):
@@ -118,8 +113,6 @@ class ChartParser:
             ("decoder", decoder, "one of " + ", ".join(DECODERS), decoder in DECODERS),
             ("levels", levels, f"ascending from 0 to {last}", ascending and inside),
             ("thresholds", thresholds, f"{least} or more posteriors from 0 to 1", enough),
-            ("edge_factor", edge_factor, "from 0 to 1", 0 <= edge_factor <= 1),
-            ("share", share, "from 0 to 1", 0 <= share <= 1),
             ("threads", threads, "1 or more", threads >= 1),
         ):
             if not sound:
@@ -143,7 +136,7 @@ class ChartParser:
             compiled[id(grammar)] = compile_grammar(
                 grammar,
                 first and is_first,
-                0.0 if decoder == "viterbi" else share,
+                0.0 if decoder == "viterbi" else SHARE,
                 read.union(self.levels if is_first else ()),
             )
         self._parser = _chart.Parser(
@@ -151,7 +144,7 @@ class ChartParser:
             self.levels,
             [level for _, level in self._finals],
             thresholds,
-            edge_factor,
+            EDGE_FACTOR,
             decoder == "viterbi" and not self.rescores,
         )
         # The workspace of a chart grows with the square of the longest sentence, so it is reused.
@@ -209,8 +202,9 @@ class ChartParser:
         def run(batch: slice) -> list[Parse]:
             return self._parse_batch(requests[batch], tag_weight)
 
-        batches = in_batches(words, run, words=_BATCH_WORDS, threads=self.threads)
-        return [parse for parses in batches for parse in parses]
+        with _enough_memory(words):
+            batches = in_batches(words, run, words=_BATCH_WORDS, threads=self.threads)
+            return [parse for parses in batches for parse in parses]
 
     def forests(self, sentences: Iterable[Sequence[str]]) -> tuple[Hypergraphs, NDArray[np.int64]]:
         """Return the forests of the sentences that can be parsed, and the numbers of these, int64.
@@ -229,7 +223,8 @@ class ChartParser:
                 forests = self._forests(chart, requests, np.inf)
             return forests.graphs, forests.numbers + batch.start
 
-        parts = list(in_batches(words, run, words=_BATCH_WORDS, threads=self.threads))
+        with _enough_memory(words):
+            parts = list(in_batches(words, run, words=_BATCH_WORDS, threads=self.threads))
         numbers = np.concatenate([np.empty(0, np.int64), *(numbers for _, numbers in parts)])
         graphs = Hypergraphs.joined([graphs for graphs, _ in parts])
         return graphs, np.array(filled, dtype=np.int64)[numbers]
@@ -256,7 +251,7 @@ class ChartParser:
             ranking = self.decoder
             if ranking in ("viterbi", LABELLED_RECALL):
                 ranking = "variational" if self.rescores else "max_rule_product"
-            with self._charts.borrowed() as chart:
+            with _enough_memory([sentence]), self._charts.borrowed() as chart:
                 forests = self._forests(chart, [request], tag_weight)
                 if len(forests.numbers):
                     trees = self._scored(forests, [request], ranking)
@@ -462,6 +457,15 @@ class ChartParser:
         tags = [symbols.names[tag] for tag in scores[:, : symbols.n_tags].argmax(axis=1)]
         probability = np.zeros(1, np.float32)
         return Parse([label], [0], [len(tags)], probability, tags, failed=True, root=symbols.root)
+
+
+@contextmanager
+def _enough_memory(sentences: Sequence[Sequence[str]]) -> Iterator[None]:
+    """Name the length of the longest sentence where memory is short."""
+    try:
+        yield
+    except MemoryError:
+        raise StructlearnError("SL444", number=max(map(len, sentences))) from None
 
 
 class _Request(NamedTuple):

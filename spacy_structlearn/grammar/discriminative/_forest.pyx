@@ -20,20 +20,12 @@ from spacy_structlearn.grammar.chart.passes._fine cimport (
     lay_out,
     outside_fine,
 )
-from spacy_structlearn.grammar.chart.passes._structures cimport (
-    PARSED,
-    Coarse,
-    Fine,
-    Forest,
-    Sums,
-    Work,
-    reserve_more,
-)
+from spacy_structlearn.grammar.chart.passes._structures cimport *
 from spacy_structlearn.kernels.arrays cimport grow_each
 from spacy_structlearn.kernels.vectors cimport flush_subnormals, restore_subnormals
 
 cdef double LOG_2 = 0.6931471805599453
-cdef int MOST = 64  # largest number of substates of a symbol: the bits of a mask
+cdef int MOST_SUBSTATES = 64  # largest number of substates of a symbol: the bits of a mask
 
 
 ARRAYS = (
@@ -251,7 +243,7 @@ cdef class Weights:
         if substates.shape[0] != f.n_symbols or terminal_offsets.shape[0] < f.n_terminals + 1:
             raise ValueError("an array has the wrong size")
         n = np.asarray(substates, dtype=np.int64)
-        if len(n) and not 1 <= n.min() <= n.max() <= MOST:
+        if len(n) and not 1 <= n.min() <= n.max() <= MOST_SUBSTATES:
             raise ValueError("a symbol with no substates or too many")
         for rules, values, offsets in zip(
             (f.rules, f.unary_rules, f.root_rules), weights[1::2], weights[2::2]
@@ -262,7 +254,7 @@ cdef class Weights:
         _check_offsets(np.asarray(terminal_offsets), terminal.shape[0])
         for r in range(f.cell_item[f.sentence_cell[begin]], f.cell_item[f.sentence_cell[end]]):
             s = substates[f.item_symbol[r]]
-            if s < MOST and f.item_mask[r] >> s:
+            if s < MOST_SUBSTATES and f.item_mask[r] >> s:
                 raise ValueError("a mask of more substates than there are")
             t = f.item_terminal[r]
             if t >= 0 and terminal_offsets[t + 1] - terminal_offsets[t] != s:

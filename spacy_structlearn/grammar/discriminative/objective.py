@@ -278,7 +278,7 @@ class GrammarShard:
     def __init__(self, forests: Forests, terminals: Terminals | None = None, first: int = 0):
         self.forests = forests
         self._first = first
-        self.begin()
+        self._may_lose = True
         if terminals is not None:
             self._use(terminals)
 
@@ -303,17 +303,6 @@ class GrammarShard:
         self.derivations = TreebankDerivations(
             self._trees if everything else self._trees.subset(sentences)
         )
-
-    @property
-    def state(self) -> tuple[NDArray[np.int64], bool]:
-        """What evaluations change: the sentences, and whether more of them may be lost."""
-        return self.sentences, self._may_lose
-
-    @state.setter
-    def state(self, state: tuple[NDArray[np.int64], bool]) -> None:
-        sentences, self._may_lose = state
-        if len(sentences) < len(self.sentences):
-            self.count_only(sentences)
 
     def expected_counts(self, weights: tuple[Level, Weights]) -> tuple[float, ForestCounts]:
         """log P(trees | words), and the expected counts of the trees minus those of the sentences.

@@ -5,8 +5,6 @@ import pytest
 from grammar.grammars import (
     NEVER,
     SHAPES,
-    SMALL,
-    Enumeration,
     few_trees,
     grammar_from,
     numpy_log_likelihood,
@@ -171,57 +169,6 @@ def packed(parser, lexicon, others=(), chart=None):
     return (chart or _chart.Chart()).hypergraphs(parser, lexicon, list(others), offsets)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("n", [1, 4])
-def test_edges_have_the_posteriors_of_their_trees(shape, n):
-    grammar, words, trees = few_trees(n, shape=shape, **SMALL)
-    other = random_grammar(trees.seed, variant=1, shape=shape, **SMALL)
-    ends = [scores_of(other, words)[-1]]
-    arrays = packed(compiled(grammar, other), scores_of(grammar, words), ends)
-    assert arrays["log_likelihoods"][0] == pytest.approx(np.log(trees.total), abs=1e-5)
-    assert arrays["levels"].tolist() == [3]
-    others = Enumeration(other, word_scores(other, words))
-    q = [
-        np.array([one.q.get(part, 0.0) for part in parts(arrays, grammar)])
-        for one in (trees, others)
-    ]
-    np.testing.assert_allclose(arrays["posteriors"], sum(q) / 2, atol=1e-5)
-    likely = np.minimum(*q) > 1e-4
-    assert likely.any()
-    expected = sum(np.log(one[likely]) for one in q) / 2
-    np.testing.assert_allclose(arrays["logs"][likely], expected, atol=1e-3)
-
-
-def parts(arrays, grammar):
-    """The edges of the forest of one sentence as parts of `Derived`."""
-    rules = grammar.rules
-    binary = {tuple(rule): number for number, rule in enumerate(rules.binary.tolist())}
-    items, begins = arrays["items"].tolist(), arrays["begins"].tolist()
-    nodes = []
-    for node in range(len(begins) - 1):
-        of_node = None
-        for edge in range(begins[node], begins[node + 1]):
-            made, rule = arrays["made"][edge], arrays["chain"][edge]
-            below = [nodes[tail] for tail in arrays["tails"][edge].tolist() if tail >= 0]
-            item = items[made] if made >= 0 else below[0]
-            of_node = item or of_node
-            if item is None:  # above a lower node that nothing makes
-                yield None
-            elif node == len(begins) - 2:
-                yield "root", rules.root.tolist().index(item[0])
-            elif made < 0:
-                yield "same", *item
-            elif rule >= 0:
-                yield "unary", rule, *item[1:]
-            elif below:
-                left, right = below
-                rule = binary[item[0], left[0], right[0]]
-                yield "binary", rule, left[1], left[2], right[2]
-            else:
-                yield "tag", *item[:2]
-        nodes.append(of_node)
-
-
 def test_a_chart_is_used_again():
     # Short and long sentences of small and large grammars, and failures between: nothing of one
     # is left to the next.
@@ -250,20 +197,6 @@ def test_long_sentences_in_the_log_domain(n):
     assert parse.levels == 2
     assert parse.log_likelihood == pytest.approx(expected, abs=1e-4)
     assert -np.inf < parse.log_probability < 0
-
-
-def test_enumeration_and_numpy_agree():
-    # The two references of this folder, of which the second is used for longer sentences.
-    for seed in range(20):
-        grammar = random_grammar(seed, n_levels=2, density=0.2, shape=SHAPES[seed % 3])
-        rows = word_scores(grammar, sentence(seed, 3))
-        trees = Enumeration(grammar, rows)
-        expected = numpy_posteriors(grammar.levels[-1], 3, rows)
-        assert trees.total == pytest.approx(expected.total)
-        for (kind, *place), value in trees.q.items():
-            if kind in ("lower", "upper", "same"):
-                symbol, i, j = place
-                assert getattr(expected, kind)[i, j, symbol] == pytest.approx(value)
 
 
 # --- invalid arguments ---------------------------------------------------------------------------

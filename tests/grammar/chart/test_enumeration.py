@@ -161,19 +161,6 @@ def test_decoders_differ():
     assert max(map(len, found)) > 1
 
 
-@pytest.mark.parametrize("decoder", DECODERS)
-def test_members_are_a_product(decoder):
-    grammar, other = random_grammar(4), random_grammar(4, variant=1, n_levels=2)
-    one, two = (
-        ChartParser(grammars, decoder=decoder)
-        for grammars in (as_members(grammar, other), [grammar, other])
-    )
-    sentences = [sentence(n, n) for n in (1, 4, 9)]
-    wanted = [None, random_constraints(1, 4, grammar.symbols, 1), None]
-    parses = (parser.parse(sentences, constraints=wanted) for parser in (one, two))
-    assert all(same(*pair) for pair in zip(*parses, strict=True))
-
-
 @pytest.mark.parametrize(("share", "spans"), [(0.6, "AB"), (0.52, "AB"), (0.45, "B"), (0.05, "B")])
 def test_a_bracket_of_labelled_recall_has_its_price(share, spans):
     root = {"A": share, "B": 1 - share}
@@ -419,32 +406,6 @@ def test_what_counts_as_a_bracket(n, constraints, labels):
     assert parse.failed == (n == 4)
     assert parse.unmet or parse.labels == list(labels)
     assert bool(parser.k_best(["w"] * n, 2, constraints=constraints)) == (labels is not None)
-
-
-def test_constraints_on_words():
-    grammar = grammar_from(
-        ["t", "u"],
-        ["X", "Y"],
-        {"Y -> X X": 0.4, "Y -> t t": 0.2, "Y -> t X": 0.1, "Y -> u u": 0.1},
-        {"X -> t": 0.7, "Y -> t": 0.2, "X -> u": 0.3},
-        {"Y": 0.5, "X": 0.3, "t": 0.2},
-        {("t", "w"): 1.0, ("u", "v"): 1.0},
-    )
-
-    def parse(words, *constraints):
-        found = ChartParser(grammar, thresholds=NEVER).parse([words], constraints=[constraints])[0]
-        return None if found.unmet else str(found.tree(words))
-
-    assert parse(["w"], (0, 1, None, False)) == "(TOP (t w))"
-    assert parse(["w"], (0, 1, "X", True)) == "(TOP (X (t w)))"
-    assert parse(["w"], (0, 1, None, True), (0, 1, "X", False)) == "(TOP (Y (t w)))"
-    assert parse(["w", "w"], (0, 1, None, False), (1, 2, None, True)) == "(TOP (Y (t w) (X (t w))))"
-    assert parse(["w", "w"], (0, 1, None, False), (1, 2, None, False)) == "(TOP (Y (t w) (t w)))"
-    # Tags, and a tag that the word was never seen with.
-    assert parse(["w", "w"], (0, 1, "u", True)) == "(TOP (Y (X (u w)) (X (t w))))"
-    assert parse(["w", "w"], (0, 1, "t", False)) is None
-    assert parse(["w", "w"], (0, 1, "t", True), (0, 1, "u", True)) is None
-    assert parse(["v", "v"], (0, 1, "t", False), (0, 1, None, False)) == "(TOP (Y (u v) (u v)))"
 
 
 def test_what_holds_several_tops_together_is_no_bracket():

@@ -11,7 +11,6 @@ from grammar.grammars import (
     few_trees,
     flat_trees,
     grammar_from,
-    in_threads,
     key_of,
     numpy_posteriors,
     random_grammar,
@@ -433,18 +432,6 @@ def test_batches_and_threads_change_nothing(any_parser, monkeypatch):
             assert [x.unmet for x in found] == [x.unmet for x in expected]
 
 
-def test_one_parser_in_several_threads(any_parser):
-    parser = any_parser(random_grammar(6), thresholds=(1e-4,) * 7)
-    sentences = [sentence(i, 3 + i % 9) for i in range(25)]
-    expected = parser.parse(sentences)
-
-    def work():
-        found = [parser.parse([words])[0] for words in sentences]
-        return all(map(same, found, expected))
-
-    assert in_threads(work)
-
-
 @pytest.mark.parametrize("decoder", DECODERS)
 def test_a_grammar_without_a_parse_has_no_say(decoder):
     grammar, mute = random_grammar(4), random_grammar(4, variant=1)
@@ -493,8 +480,6 @@ def test_what_cannot_parse():
         {"decoder": "best"},
         *({"levels": levels} for levels in ((1, 2), (0, 1), (0, 2, 1), (0, 1, 2, 3), ())),
         *({"thresholds": t} for t in ((0.1,), (0.1, -0.1), (0.1, np.nan), (2.0, 0.1))),
-        {"edge_factor": -1.0},
-        {"edge_factor": 1.5},
         {"threads": 0},
     ],
 )
@@ -539,3 +524,36 @@ def test_limits_that_do_not_fit_the_kernel():
     for wrong in ([], *([limits._replace(**change)] for change in changes)):
         with pytest.raises(ValueError, match="limits"):
             chart.hypergraphs(parser._parser, lexicon, [], offsets, wrong)
+
+
+# --- sentences that are too long -----------------------------------------------------------------
+def test_a_sentence_is_too_long(monkeypatch):
+    parser = ChartParser(chain_grammar())
+    long = ["a"] * 2**15 + ["b"]
+    for call in (lambda: parser.parse([["a"], long]), lambda: parser.k_best(long, 2)):
+        with pytest.raises(StructlearnError, match=r"SL444.* 32769 words"):
+            call()
+
+    def none(*arguments):
+        raise MemoryError
+
+    monkeypatch.setattr(parser, "_forests", none)
+    sentences = [["a"], ["a", "b"]]
+    for call in (parser.parse, parser.forests, lambda x: parser.k_best(x[1], 2)):
+        with pytest.raises(StructlearnError, match=r"SL444.* 2 words"):
+            call(sentences)
+
+
+@pytest.mark.parametrize(
+    ("present", "more", "room"),
+    [
+        (10, 0, 10),
+        (10, 2, 10 + 2 + 6 + 256),
+        (2**31 - 10, 8, (2**31 - 2) * 3 // 2 + 256),
+        (2**31 - 10, 9, -1),
+        (2**31 - 2, 2**31 - 2, -1),
+        (0, 2**40, -1),
+    ],
+)
+def test_numbers_of_edges_do_not_overflow(present, more, room):
+    assert _chart.room(present, more) == room

@@ -46,27 +46,6 @@ def tree_sizes(data):
 
 
 # --- trees ---------------------------------------------------------------------------------------
-@pytest.mark.parametrize("binarization", ["right", "left"])
-def test_spans_of_nodes(binarization):
-    data = binarize(treebanks.toy(), binarization, "R")
-    starts, ends = data.spans
-
-    def words_below(node):
-        left, right = data.left[node], data.right[node]
-        return 1 if left < 0 else sum(words_below(x) for x in (left, right) if x >= 0)
-
-    def check(node, start):
-        left, right = data.left[node], data.right[node]
-        assert (starts[node], ends[node]) == (start, start + words_below(node))
-        if left >= 0:
-            check(left, start)
-        if right >= 0:
-            check(right, start + words_below(left))
-
-    for tree in range(data.n_trees):
-        check(data.offsets[tree + 1] - 1, 0)
-
-
 def test_the_grid_of_a_tree():
     data = binarize(treebanks.trees("(TOP (S (NP (N a)) (VP (V b) (NP (PP (P c) (N d))))))"))
     names = [*data.symbols.names, None]
@@ -225,20 +204,6 @@ def test_what_is_left(number, threshold):
 
 
 # --- sizes ---------------------------------------------------------------------------------------
-def test_trees_of_one_word():
-    lines = ["(TOP (N a))", "(TOP (S (N a)))", "(TOP (X (S (V b))))", "(TOP (S (N a) (V b)))"]
-    data = binarize(treebanks.trees(*lines))
-    grammar = without_backoff(treebank_grammar(data))
-    for threshold in (0.0, 0.5, 2.0):
-        (forests,), terminals = coarse(data, grammar, threshold)
-        weights = generative_weights(grammar, 0, terminals)
-        forests.prune(weights, threshold, 0.1)
-        assert gold_sizes(forests) == tree_sizes(data)
-        found = log_z(forests, weights)
-        for s in range(4):
-            assert found[s] == pytest.approx(numpy_scores(of(forests, weights), s).log_z, abs=1e-6)
-
-
 def test_a_long_sentence():
     """Whose probability float32 cannot hold."""
     line = "(TOP (S (NP (D the) (N cat)) (VP (V saw) (NP (NP (D the) (N dog)) PP)) (. .)))"

@@ -85,38 +85,6 @@ def test_terminals_have_the_scores_of_the_lexicon(kind, number):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_counts_of_terminals(kind):
-    """They are the derivative by the logarithms of the parts, of which none is forgotten."""
-    _, grammar = learned("toy", kind)
-    terminals = all_terminals(grammar)
-    mapped = TerminalMap(grammar.lexicon, terminals, tag_substates(grammar, 2))
-    level = grammar.lexicon.levels[2]
-    own, rows = level.own.astype(float), level.rows.reshape(-1).astype(float)
-    rng = np.random.default_rng(0)
-    counts = rng.random(int(mapped.offsets[-1]))
-    weights = mapped.weights(own, rows)
-    counts[weights == 0] = 0
-
-    def value(own, rows):
-        weights = mapped.weights(own, rows)
-        return float(counts[weights > 0] @ np.log(weights[weights > 0]))
-
-    found = mapped.counts(counts, own, rows)
-    assert sum(part.sum() for part in found) == pytest.approx(counts.sum(), rel=1e-12)
-    step = 1e-6
-    for which, part in enumerate((own, rows)):
-        assert found[which].shape == part.shape
-        for place in rng.choice(len(part), size=min(60, len(part)), replace=False):
-            values = []
-            for sign in (1, -1):
-                other = part.copy()
-                other[place] *= np.exp(sign * step)
-                values.append(value(other, rows) if which == 0 else value(own, other))
-            wanted = (values[0] - values[1]) / (2 * step)
-            assert found[which][place] == pytest.approx(wanted, abs=1e-6)
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_without_backoff_words_score_the_same(kind):
     settings = {
         "smoothed": {},
@@ -194,26 +162,6 @@ def test_the_uniform_base(kind, number):
         np.testing.assert_allclose(rows[:-1, own], wanted, rtol=1e-5)
     n_rules = sum(len(part) for part in found[:4])
     assert parameters.n_parameters == n_rules + np.count_nonzero(rows[:-1])
-
-
-@pytest.mark.parametrize("base", BASES)
-@pytest.mark.parametrize("kind", KINDS)
-def test_parameters_there_and_back(kind, base):
-    _, grammar = learned("short", kind)
-    parameters = parameterization_of(grammar, 1, base)
-    theta = np.random.default_rng(0).normal(size=parameters.n_parameters)
-    parts = parameters.parts_of(theta)
-    np.testing.assert_array_equal(parameters.parameters_of(parts), theta)
-    assert [part.shape for part in parts] == [part.shape for part in parameters.base]
-    for part, base_of, found in zip(parts, parameters.base, parameters.weights(theta), strict=True):
-        np.testing.assert_allclose(found, base_of * np.exp(part), rtol=1e-5)
-        assert not part[base_of == 0].any()
-    level, words = parameters.refined(theta)
-    whole = grammar.with_levels(
-        [grammar.levels[0], level, grammar.levels[2]],
-        [grammar.lexicon.levels[0], words, grammar.lexicon.levels[2]],
-    )
-    assert type(whole).from_bytes(whole.to_bytes()) == whole
 
 
 @pytest.mark.parametrize("value", [LARGEST, 1e9, np.inf, np.nan])

@@ -158,17 +158,6 @@ def test_forests_made_few_at_a_time_are_those_of_all(monkeypatch, kind, threshol
     whole.close()
 
 
-def test_fewer_trees_than_shards():
-    data, grammar = learned("toy")
-    settings = ConditionalGrammarSettings(rounds=2, shards=20)
-    objectives = Objectives(settings, data, grammar, 1)
-    assert 0 in [shard.forests.n_sentences for shard in objectives.engine.shards]
-    assert objectives.statistics.sentences == data.n_trees
-    assert not objectives.left_out
-    objectives.close()
-    objectives.close()
-
-
 # --- sentences that float32 loses -----------------------------------------------------------------
 def lose(monkeypatch, *lost):
     """Let float32 lose some trees, by number, from their first evaluation on."""

@@ -16,24 +16,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
-from spacy_structlearn.grammar.chart.passes._structures cimport (
-    NOTHING,
-    OUT_OF_MEMORY,
-    PARSED,
-    TINY,
-    UNPARSED,
-    Coarse,
-    Entry,
-    Fine,
-    Forest,
-    Packed,
-    Pair,
-    Sums,
-    Work,
-    limit_of,
-    may_be_whole,
-    reserve_more,
-)
+from spacy_structlearn.grammar.chart.passes._structures cimport *
 from spacy_structlearn.kernels.arrays cimport free_each, grow, reserve
 from spacy_structlearn.kernels.prefetch cimport PREFETCH
 from spacy_structlearn.kernels.vectors cimport (
@@ -61,15 +44,11 @@ cdef float LEAST = 5.421010862427522e-20
 cdef void free_work(Work* w) noexcept nogil:
     free_each(<void**>&w.f.cell_i, <void**>&w.f.root_q)
     free_each(<void**>&w.packed.items, <void**>&w.packed.best)
-    free_each(<void**>&w.lower, <void**>&w.factor)
-    free_each(<void**>&w.grid, <void**>&w.touched)
+    free_each(<void**>&w.lower, <void**>&w.next)
     free_each(<void**>&w.above, <void**>&w.open)
     free_each(<void**>&w.words, <void**>&w.factors)
     free(w.rows)
-    free_each(<void**>&w.found_symbol, <void**>&w.found_outside)
-    free_each(<void**>&w.state_inside, <void**>&w.state_outside)
-    free_each(<void**>&w.left_rows, <void**>&w.right_rows)
-    free_each(<void**>&w.left_chosen, <void**>&w.supported)
+    free_each(<void**>&w.found_items, <void**>&w.right_chosen)
     free_each(<void**>&w.inside0, <void**>&w.block)
     free_each(<void**>&w.lower_number, <void**>&w.upper_number)
     free(w.place)
@@ -86,7 +65,7 @@ cdef int lay_out(const Fine* g, Work* w) noexcept nogil:
         n += g.n[f.item_symbol[item]] + g.extra
     f.item_offset[f.n_items] = <int32_t>n
     w.n_values = n
-    if (reserve(<void**>&w.inside0, 4, &w.values_size, n)
+    if (n > MOST or reserve(<void**>&w.inside0, 4, &w.values_size, n)
             or reserve(<void**>&w.lower_number, 2, &w.numbers_size, f.n_items + 1)):
         return OUT_OF_MEMORY
     if size > w.block_size:
@@ -823,7 +802,8 @@ cdef int reserve_packed(Work* w, Py_ssize_t items, Py_ssize_t begins, Py_ssize_t
             return -1
         w.places_size = edges + edges // 2
     edges += p.n_edges
-    if (reserve(<void**>&p.items, 1, &p.items_size, 3 * (items + p.n_items))
+    if (edges - p.n_edges > MOST or items + p.n_items > MOST
+            or reserve(<void**>&p.items, 1, &p.items_size, 3 * (items + p.n_items))
             or reserve(<void**>&p.begins, 1, &p.begins_size, begins + p.n_begins)
             or reserve(<void**>&p.tails, 1, &p.tails_size, 2 * edges)
             or reserve(<void**>&p.made, 2, &p.made_size, edges)
@@ -894,7 +874,8 @@ cdef int pack_forest(const Coarse* c, Work* w) noexcept nogil:
     """
     cdef Forest* f = &w.f
     cdef Packed* p = &w.packed
-    cdef int cell, item, x, e, first, child, n_nodes = 0, n_edges
+    cdef int cell, item, x, e, first, child, n_nodes = 0
+    cdef Py_ssize_t n_edges
     cdef int32_t* lower
     cdef int32_t* upper
     cdef int32_t* begins
@@ -919,7 +900,7 @@ cdef int pack_forest(const Coarse* c, Work* w) noexcept nogil:
             upper[item] = n_nodes
             n_nodes += 1
     n_nodes += 1
-    n_edges = f.n_edges + f.n_unaries + f.n_items + f.n_roots
+    n_edges = <Py_ssize_t>f.n_edges + f.n_unaries + f.n_items + f.n_roots
     if reserve_packed(w, f.n_items, n_nodes + 2, n_edges):
         return OUT_OF_MEMORY
     out = p.items + 3 * p.n_items

@@ -15,29 +15,7 @@ See `_chart` for the layout of nodes and the scales of scores.
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy, memset
 
-from spacy_structlearn.grammar.chart.passes._structures cimport (
-    BLOCKED,
-    NOTHING,
-    OUT_OF_MEMORY,
-    PARSED,
-    TINY,
-    UNPARSED,
-    Coarse,
-    Entry,
-    Factors,
-    Forest,
-    TagRules,
-    Work,
-    by_end,
-    by_length,
-    by_start,
-    limit_of,
-    may_be_above,
-    may_be_bare,
-    may_be_whole,
-    reserve_more,
-    scale_cell,
-)
+from spacy_structlearn.grammar.chart.passes._structures cimport *
 from spacy_structlearn.kernels.arrays cimport grow, grow_each, reserve
 from spacy_structlearn.kernels.vectors cimport (
     add_products,
@@ -64,57 +42,61 @@ cdef float MOST_OF_SPLIT = 0.01
 # -------------------------------------------------------------------------------------------------
 # lists of what is left
 # -------------------------------------------------------------------------------------------------
-cdef int reserve_lists(Work* w, const Coarse* g, int n) noexcept nogil:
-    """Allocate what lists the forest of a sentence of n words."""
-    if n > w.grid_words:
-        if grow(<void**>&w.grid, <size_t>n * (n + 1), 4):
-            return -1
-        w.grid_words = n
-    if g.n_symbols > w.symbols_size:
-        if grow(<void**>&w.slot, g.n_symbols, 4):
-            return -1
-        w.symbols_size = g.n_symbols
-        memset(w.slot, 255, <size_t>g.n_symbols * 4)
-    if g.n_rules > w.rules_size:
-        if grow(<void**>&w.first, g.n_rules, 4) or grow(<void**>&w.touched, g.n_rules, 4):
-            return -1
-        w.rules_size = g.n_rules
-        memset(w.first, 255, <size_t>g.n_rules * 4)
-    if g.n_root > w.f.root_size:
-        if grow_each(<void**>&w.f.root_item, 3, g.n_root):
-            return -1
-        w.f.root_size = g.n_root
-    return 0
-
-
-cdef void begin_forest(Work* w, int n) noexcept nogil:
+cdef int begin_forest(Work* w, const Coarse* c, int n) noexcept nogil:
     """Empty the forest, for a sentence of n words."""
     cdef Forest* f = &w.f
-    cdef int x
+    cdef size_t cells = <size_t>n * (n + 1)
+    if (reserve(<void**>&w.grid, 1, &w.grid_size, cells)
+            or reserve(<void**>&w.slot, 1, &w.symbols_size, c.n_symbols)
+            or grow(<void**>&w.supported, c.n_symbols, 1)
+            or reserve(<void**>&w.first, 2, &w.rules_size, c.n_rules)
+            or reserve(<void**>&f.root_item, 3, &f.root_size, c.n_root)):
+        return OUT_OF_MEMORY
     f.n_words = n
     f.n_cells = f.n_items = f.n_groups = f.n_edges = f.n_unaries = f.n_roots = 0
-    memset(w.grid, 255, <size_t>n * (n + 1) * 4)
-    # Chains are left where memory was short.
-    for x in range(w.n_touched):
-        w.first[w.touched[x]] = -1
     w.n_touched = w.n_chained = 0
+    memset(w.grid, 255, cells * 4)
+    memset(w.slot, 255, <size_t>c.n_symbols * 4)
+    memset(w.first, 255, <size_t>c.n_rules * 4)
+    return PARSED
 
 
-cdef int chain_edge(Work* w, int rule, int left, int right) noexcept nogil:
+cdef int reserve_items(Work* w, int items) noexcept nogil:
+    """Make room for a cell with up to so many items."""
+    return (reserve_more(&w.f, 1, items, 0, 0, 0)
+            or reserve(<void**>&w.state_inside, 2, &w.states_size, 2 * (<Py_ssize_t>w.f.n_items + items)))
+
+
+cdef inline void add_item(Forest* f, int symbol) noexcept nogil:
+    """Append an item to the cell that is listed."""
+    f.item_symbol[f.n_items] = symbol
+    f.item_cell[f.n_items] = f.n_cells
+    f.n_items += 1
+
+
+cdef inline void number_items(const Coarse* c, Work* w, int begin, bint every) noexcept nogil:
+    """Note the places of the items of a cell. every: whether all of them stay, or only tags so far."""
+    cdef Forest* f = &w.f
+    cdef int item
+    for item in range(begin, f.n_items):
+        w.slot[f.item_symbol[item]] = item
+        w.supported[f.item_symbol[item]] = every or f.item_symbol[item] < c.n_tags
+
+
+cdef int chain_edge(const Coarse* c, Work* w, int rule, int left, int right) noexcept nogil:
     """Add an edge of the present cell to the chain of its rule, newest first."""
     cdef int last = w.n_chained
-    if last >= w.next_size:
-        if grow(<void**>&w.next, 3 * (w.next_size * 2 + 1024), 4):
-            return OUT_OF_MEMORY
-        w.next_size = w.next_size * 2 + 1024
+    if last == MOST or reserve(<void**>&w.next, 1, &w.next_size, 3 * (<Py_ssize_t>last + 1)):
+        return OUT_OF_MEMORY
     if w.first[rule] < 0:
         w.touched[w.n_touched] = rule
         w.n_touched += 1
-    w.next[3 * last] = w.first[rule]
-    w.next[3 * last + 1] = left
-    w.next[3 * last + 2] = right
+    w.next[3 * <Py_ssize_t>last] = w.first[rule]
+    w.next[3 * <Py_ssize_t>last + 1] = left
+    w.next[3 * <Py_ssize_t>last + 2] = right
     w.first[rule] = last
     w.n_chained = last + 1
+    w.supported[c.rules[3 * rule]] = 1
     return PARSED
 
 
@@ -132,13 +114,92 @@ cdef int write_edges(const Coarse* c, Work* w) noexcept nogil:
         k = w.first[rule]
         w.first[rule] = -1
         while k >= 0:
-            f.edge_left[f.n_edges] = w.next[3 * k + 1]
-            f.edge_right[f.n_edges] = w.next[3 * k + 2]
+            f.edge_left[f.n_edges] = w.next[3 * <Py_ssize_t>k + 1]
+            f.edge_right[f.n_edges] = w.next[3 * <Py_ssize_t>k + 2]
             f.n_edges += 1
-            k = w.next[3 * k]
+            k = w.next[3 * <Py_ssize_t>k]
         f.n_groups += 1
         f.group_edge[f.n_groups] = f.n_edges
     w.n_touched = w.n_chained = 0
+    return PARSED
+
+
+cdef void support_parents(const Coarse* c, Work* w, int begin, int limits) noexcept nogil:
+    """Mark symbols above a tag or a symbol with edges: 1 has edges or a tag below it, 2 has not.
+
+    limits: of the cell, see `limit_of`.
+    """
+    cdef Forest* f = &w.f
+    cdef int item, t, x, parent
+    for item in range(begin, f.n_items):
+        t = f.item_symbol[item]
+        if w.supported[t] != 1:
+            continue
+        for x in range(c.unary_by_child[t], c.unary_by_child[t + 1]):
+            parent = c.unary_rules[2 * x]
+            if (w.slot[parent] >= 0 and w.supported[parent] != 1
+                    and may_be_above(c, w, limits, x)):
+                w.supported[parent] = 1 if t < c.n_tags else 2
+
+
+cdef inline void drop_unsupported(Work* w, int begin) noexcept nogil:
+    """Remove the items of the last cell that have neither edges nor unaries."""
+    cdef Forest* f = &w.f
+    cdef int item, x, kept = begin
+    for item in range(begin, f.n_items):
+        x = f.item_symbol[item]
+        if not w.supported[x]:
+            w.slot[x] = -1
+            continue
+        f.item_symbol[kept] = x
+        memcpy(w.state_inside + 2 * <Py_ssize_t>kept, w.state_inside + 2 * <Py_ssize_t>item, 8)
+        w.slot[x] = kept
+        kept += 1
+    f.n_items = kept
+
+
+cdef int write_unaries(const Coarse* c, Work* w, int begin, int limits) noexcept nogil:
+    """Append the unaries of a cell, those over tags first. limits: of the cell."""
+    cdef Forest* f = &w.f
+    cdef int item, t, x, parent
+    for item in range(begin, f.n_items):
+        t = f.item_symbol[item]
+        if w.supported[t] != 1:
+            continue
+        if reserve_more(f, 0, 0, 0, 0, c.unary_by_child[t + 1] - c.unary_by_child[t]):
+            return OUT_OF_MEMORY
+        for x in range(c.unary_by_child[t], c.unary_by_child[t + 1]):
+            parent = w.slot[c.unary_rules[2 * x]]
+            if parent >= 0 and may_be_above(c, w, limits, x):
+                f.unary_parent[f.n_unaries] = parent
+                f.unary_child[f.n_unaries] = item
+                f.unary_rule[f.n_unaries] = x
+                f.n_unaries += 1
+    return PARSED
+
+
+cdef int write_cell(const Coarse* c, Work* w, int i, int j, int begin) noexcept nogil:
+    """Append a cell: its items from `begin` on that can be made, its chained edges, and unaries."""
+    cdef Forest* f = &w.f
+    cdef int item, cell = f.n_cells, limits = limit_of(w, f.n_words, i, j)
+    f.cell_i[cell] = i
+    f.cell_j[cell] = j
+    f.cell_item[cell] = begin
+    f.cell_group[cell] = f.n_groups
+    f.cell_unary[cell] = f.n_unaries
+    support_parents(c, w, begin, limits)
+    drop_unsupported(w, begin)
+    if write_edges(c, w) or write_unaries(c, w, begin, limits):
+        return OUT_OF_MEMORY
+    for item in range(begin, f.n_items):
+        w.slot[f.item_symbol[item]] = -1
+    if f.n_items == begin:
+        return PARSED
+    f.n_cells += 1
+    f.cell_item[cell + 1] = f.n_items
+    f.cell_group[cell + 1] = f.n_groups
+    f.cell_unary[cell + 1] = f.n_unaries
+    w.grid[i * (f.n_words + 1) + j] = cell
     return PARSED
 
 
@@ -159,97 +220,109 @@ cdef int list_roots(const Coarse* c, Work* w) noexcept nogil:
     return PARSED if f.n_roots else UNPARSED
 
 
+cdef void through_unaries(const Coarse* c, const Unaries* u, const Work* w, int limit, const float* scores,
+                          float* out, bint up) noexcept nogil:
+    """Compute the inside scores of the upper nodes of a cell from those of the lower ones.
+
+    limit: of the cell, see `limit_of`. up: false: the outside scores of the lower nodes from those
+    of the upper ones.
+    """
+    cdef int a, x
+    cdef const Entry* e = u.entries
+    memcpy(out, scores, u.n_pad * 4)
+    if limit >= 0:
+        for a in range(u.first_symbol, c.n_symbols):
+            if not may_be_whole(c, w, limit, a):
+                memset(out + u.begins[a], 0, (u.begins[a + 1] - u.begins[a]) * 4)
+    for x in range(u.n):
+        if not may_be_above(c, w, limit, u.rule[x]):
+            continue
+        if up:
+            out[e[x].parent] += e[x].value * scores[e[x].pair]
+        else:
+            out[e[x].pair] += e[x].value * scores[e[x].parent]
+
+
 # -------------------------------------------------------------------------------------------------
 # level 0
 # -------------------------------------------------------------------------------------------------
+# Over single words rows have the tags, too: their lower nodes are those of the lexicon, and tags
+# that may have no phrase above them are also upper nodes. Pairs of two phrases are summed over all
+# splits by products of matrices; a tag is a child in the first or the last split alone.
 cdef int reserve_chart(Work* w, const Coarse* g, int n) noexcept nogil:
     """Allocate the chart of a sentence of n words."""
-    cdef size_t cells = <size_t>n * (n + 1) // 2
-    cdef int size
-    if n > w.chart_words:
-        if n < 40:
-            n = 40
-            cells = <size_t>n * (n + 1) // 2
-        if (grow_each(<void**>&w.lower, 5, cells * g.n_pad)
-                or grow_each(<void**>&w.tag_value, 3, <size_t>n * g.n_tags)
-                or grow(<void**>&w.exponent, cells, 4) or grow(<void**>&w.n_tags, n, 4)
-                or grow(<void**>&w.factor, n + 1, 4)):
-            return -1
-        w.chart_words = n
-    size = (g.n_left_pad + 8) * (g.n_right_pad + 8)
+    cdef size_t cells = <size_t>max(n, 40) * (max(n, 40) + 1) // 2
+    cdef size_t size = <size_t>(g.n_left_pad + 8) * (g.n_right_pad + 8)
+    if cells > w.chart_cells:
+        if (grow_each(<void**>&w.lower, 5, cells * g.n_pad) or grow(<void**>&w.exponent, cells, 4)
+                or grow(<void**>&w.factor, max(n, 40) + 1, 4)):
+            return OUT_OF_MEMORY
+        w.chart_cells = cells
     if size > w.matrix_size:
         if grow_each(<void**>&w.m, 3, size):
-            return -1
+            return OUT_OF_MEMORY
         w.matrix_size = size
         # Places without a rule are never written: they stay zero.
-        memset(w.w, 0, <size_t>size * 4)
-        memset(w.wt, 0, <size_t>size * 4)
-    return reserve_lists(w, g, n)
+        memset(w.w, 0, size * 4)
+        memset(w.wt, 0, size * 4)
+    return PARSED
 
 
-cdef inline void add_tags(const TagRules* r, const Work* w, int n_tags, int i, float factor,
-                          const float* child, float* lower) noexcept nogil:
-    """Add the rules with a tag of word i to the inside scores. child: scores of the other child."""
-    cdef int u, t, x
-    cdef float f
-    for u in range(w.n_tags[i]):
-        t = w.tags[i * n_tags + u]
-        f = w.tag_value[i * n_tags + t] * factor
-        for x in range(r.begins[t], r.begins[t + 1]):
-            lower[r.pairs[2 * x]] += f * r.values[x] * child[r.pairs[2 * x + 1]]
+cdef int word_coarse(const Coarse* g, const float* lexicon, float* lower) noexcept nogil:
+    """Set the inside scores of the lower nodes of a word. Returns their power of two."""
+    cdef int t, x, e
+    cdef float largest = 0.0
+    for t in range(g.n_tags):
+        largest = lexicon[t] if lexicon[t] > largest else largest
+    e = exponent_of(largest) if largest > 0.0 else 0
+    memcpy(lower, lexicon, g.n_tags * 4)
+    scale_row(lower, power_of_two(-e), TINY, g.n_tags)
+    for x in range(g.unary_by_child[g.n_tags]):
+        t = g.unary_rules[2 * x + 1]
+        lower[g.unary_rules[2 * x]] += g.unary_value[x] * lower[t]
+    return e
 
 
-cdef inline void push_tags(const TagRules* r, Work* w, int n_tags, int i, float factor, const float* lower,
-                           const float* child, float* out) noexcept nogil:
-    """Add the rules with a tag of word i to the outside scores of the tag and of the other child.
-
-    lower: outside scores of the parents. child, out: inside and outside scores of the other child.
-    """
-    cdef int u, t, x
-    cdef float tag, value, f
-    for u in range(w.n_tags[i]):
-        t = w.tags[i * n_tags + u]
-        tag = w.tag_value[i * n_tags + t]
-        value = 0.0
-        for x in range(r.begins[t], r.begins[t + 1]):
-            f = factor * r.values[x] * lower[r.pairs[2 * x]]
-            value += f * child[r.pairs[2 * x + 1]]
-            out[r.pairs[2 * x + 1]] += f * tag
-        w.tag_outside[i * n_tags + t] += value
-
-
-cdef inline void through_unaries(const Coarse* g, const Work* w, int limit, const float* scores, float* out,
-                                 bint up) noexcept nogil:
-    """Compute the inside scores of the upper nodes of a cell from those of the lower ones.
-
-    up: false: the outside scores of the lower nodes from those of the upper ones.
-    """
-    cdef int a, x, parent, child
-    memcpy(out, scores, g.n_pad * 4)
-    if limit >= 0:
-        for a in range(g.n_nts):
-            if not may_be_whole(g, w, limit, g.n_tags + a):
-                out[a] = 0.0
-    for x in range(g.unary_by_child[g.n_tags], g.n_unary):
-        if not may_be_above(g, w, limit, x):
-            continue
-        parent, child = g.unary_rules[2 * x] - g.n_tags, g.unary_rules[2 * x + 1] - g.n_tags
-        if up:
-            out[parent] += g.unary_value[x] * scores[child]
+cdef int splits_coarse(const Coarse* g, Work* w, int n, int i, int j, float* lower) noexcept nogil:
+    """Set the inside scores of the lower nodes of a span. Returns their power of two."""
+    cdef int k, x, s, left, right, e, best = -(1 << 30), pad = g.n_pad
+    cdef float value
+    cdef const float* first = w.upper + by_start(n, i, i + 1) * pad
+    cdef const float* rest = w.upper_by_end + by_end(i + 1, j) * pad
+    cdef const float* most = w.upper + by_start(n, i, j - 1) * pad
+    cdef const float* last = w.upper_by_end + by_end(j - 1, j) * pad
+    for k in range(i + 1, j):
+        e = w.exponent[by_start(n, i, k)] + w.exponent[by_start(n, k, j)]
+        best = e if e > best else best
+    for k in range(i + 1, j):
+        e = w.exponent[by_start(n, i, k)] + w.exponent[by_start(n, k, j)]
+        w.factor[k - i - 1] = power_of_two(e - best)
+    outer_sums(w.m, g.n_right_pad, first + g.n_tags, pad, rest + g.n_tags, pad, w.factor, j - i - 1,
+               g.n_left, g.n_right_pad)
+    for x in range(g.n_pairs):
+        left, right = g.pair[2 * x], g.pair[2 * x + 1]
+        if left < g.n_tags:
+            value = w.factor[0] * first[left] * rest[right]
+        elif right < g.n_tags:
+            value = w.factor[j - i - 2] * most[left] * last[right]
         else:
-            out[child] += g.unary_value[x] * scores[parent]
+            value = w.m[(left - g.n_tags) * g.n_right_pad + right - g.n_tags]
+        if value > 0.0:
+            for s in range(g.pair_begin[x], g.pair_begin[x + 1]):
+                lower[g.rules[3 * s]] += g.binary_value[s] * value
+    return best
 
 
-cdef int inside_coarse(const Coarse* g, Work* w, int n, const float* lexicon, int stride) noexcept nogil:
-    """Compute the inside scores `lower`, `upper` and their `exponent`.
+cdef float inside_coarse(const Coarse* g, Work* w, int n, const float* lexicon, int stride) noexcept nogil:
+    """Compute the inside scores `lower`, `upper` and their `exponent`. Returns that of the sentence.
 
     lexicon: scores of n words with all tags, in rows that are `stride` apart.
     """
-    cdef int i, j, k, a, t, x, e, best, limit, pad = g.n_pad, n_nts = g.n_nts
+    cdef int i, j, x, limit, pad = g.n_pad
     cdef Py_ssize_t row
     cdef float* lower
     cdef float* upper
-    cdef float value, largest, f
+    cdef float z = 0.0
     for j in range(1, n + 1):
         for i in range(j - 1, -1, -1):
             row = by_start(n, i, j)
@@ -259,153 +332,88 @@ cdef int inside_coarse(const Coarse* g, Work* w, int n, const float* lexicon, in
             limit = limit_of(w, n, i, j)
             if limit == BLOCKED:
                 memset(upper, 0, pad * 4)
-                memset(w.upper_by_end + by_end(i, j) * pad, 0, pad * 4)
                 w.exponent[row] = NOTHING
-                continue
-            if j == i + 1:
-                largest = 0.0
-                for t in range(g.n_tags):
-                    value = lexicon[<Py_ssize_t>i * stride + t]
-                    largest = value if value > largest else largest
-                e = exponent_of(largest) if largest > 0.0 else 0
-                f = power_of_two(-e)
-                w.n_tags[i] = 0
-                for t in range(g.n_tags):
-                    value = lexicon[<Py_ssize_t>i * stride + t] * f
-                    if value < TINY:
-                        value = 0.0
-                    w.tag_value[i * g.n_tags + t] = value
-                    if value == 0.0:
-                        continue
-                    w.tags[i * g.n_tags + w.n_tags[i]] = t
-                    w.n_tags[i] += 1
-                    for x in range(g.unary_by_child[t], g.unary_by_child[t + 1]):
-                        lower[g.unary_rules[2 * x] - g.n_tags] += g.unary_value[x] * value
-                best = 0
+            elif j == i + 1:
+                w.exponent[row] = word_coarse(g, lexicon + <Py_ssize_t>i * stride, lower)
+                through_unaries(g, &g.unaries, w, limit, lower, upper, True)
             else:
-                best = -(1 << 30)
-                for k in range(i + 1, j):
-                    e = w.exponent[by_start(n, i, k)] + w.exponent[by_start(n, k, j)]
-                    best = e if e > best else best
-                for k in range(i + 1, j):
-                    e = w.exponent[by_start(n, i, k)] + w.exponent[by_start(n, k, j)]
-                    w.factor[k - i - 1] = power_of_two(e - best)
-                outer_sums(w.m, g.n_right_pad, w.upper + by_start(n, i, i + 1) * pad, pad,
-                           w.upper_by_end + by_end(i + 1, j) * pad, pad, w.factor, j - i - 1,
-                           g.n_left, g.n_right_pad)
-                for a in range(n_nts):
-                    value = 0.0
-                    for x in range(g.parent_begin[a], g.parent_begin[a + 1]):
-                        value += g.parent_value[x] * w.m[g.parent_place[x]]
-                    lower[a] = value
-                # a tag on the left, on the right, on both sides
-                if may_be_bare(g, w, n, i):
-                    add_tags(&g.tag_nt, w, g.n_tags, i, w.factor[0],
-                             w.upper_by_end + by_end(i + 1, j) * pad, lower)
-                if may_be_bare(g, w, n, j - 1):
-                    add_tags(&g.nt_tag, w, g.n_tags, j - 1, w.factor[j - i - 2],
-                             w.upper + by_start(n, i, j - 1) * pad, lower)
-                    if j == i + 2 and may_be_bare(g, w, n, i):
-                        add_tags(&g.tag_tag, w, g.n_tags, i, w.factor[0],
-                                 w.tag_value + (j - 1) * g.n_tags, lower)
-            through_unaries(g, w, limit, lower, upper, True)
-            if j == i + 1:
-                w.exponent[row] = e
-            else:
-                w.exponent[row] = scale_cell(lower, upper, n_nts, best)
+                x = splits_coarse(g, w, n, i, j, lower)
+                through_unaries(g, &g.unaries, w, limit, lower, upper, True)
+                w.exponent[row] = scale_cell(lower, upper, pad, x)
             memcpy(w.upper_by_end + by_end(i, j) * pad, upper, pad * 4)
-    return PARSED
-
-
-cdef float sentence_score_coarse(const Coarse* g, Work* w, int n) noexcept nogil:
-    cdef const float* upper = w.upper + by_start(n, 0, n) * g.n_pad
-    cdef float z = 0.0
-    cdef int x, s
     for x in range(g.n_root):
-        s = g.root_rules[x]
-        if s >= g.n_tags:
-            z += g.root_value[x] * upper[s - g.n_tags]
-        elif n == 1 and may_be_bare(g, w, n, 0):
-            z += g.root_value[x] * w.tag_value[s]
+        z += g.root_value[x] * w.upper[by_start(n, 0, n) * pad + g.root_rules[x]]
     return z
 
 
+cdef void push_coarse(const Coarse* g, Work* w, int n, int i, int j, const float* lower) noexcept nogil:
+    """Add the outside scores `lower` of the lower nodes of a span to those of their children."""
+    cdef int k, x, s, left, right, pad = g.n_pad
+    cdef float value
+    cdef Py_ssize_t a, b
+    for k in range(i + 1, j):
+        w.factor[k - i - 1] = power_of_two(
+            w.exponent[by_start(n, i, k)] + w.exponent[by_start(n, k, j)] - w.exponent[by_start(n, i, j)]
+        )
+    for x in range(g.n_pairs):
+        left, right = g.pair[2 * x], g.pair[2 * x + 1]
+        value = 0.0
+        for s in range(g.pair_begin[x], g.pair_begin[x + 1]):
+            value += g.binary_value[s] * lower[g.rules[3 * s]]
+        if left >= g.n_tags and right >= g.n_tags:
+            w.w[(left - g.n_tags) * g.n_right_pad + right - g.n_tags] = value
+            w.wt[(right - g.n_tags) * g.n_left_pad + left - g.n_tags] = value
+        elif value > 0.0:
+            k = i + 1 if left < g.n_tags else j - 1
+            a, b = by_start(n, i, k) * pad + left, by_end(k, j) * pad + right
+            value *= w.factor[k - i - 1]
+            w.outside[a] += value * w.upper_by_end[b]
+            w.outside_by_end[b] += value * w.upper[a]
+    a, b = by_start(n, i, i + 1) * pad + g.n_tags, by_end(i + 1, j) * pad + g.n_tags
+    add_products(w.outside + a, pad, w.upper_by_end + b, pad, w.wt, g.n_left_pad, w.factor, j - i - 1,
+                 g.n_right, g.n_left_pad)
+    add_products(w.outside_by_end + b, pad, w.upper + a, pad, w.w, g.n_right_pad, w.factor, j - i - 1,
+                 g.n_left, g.n_right_pad)
+
+
 cdef void outside_coarse(const Coarse* g, Work* w, int n) noexcept nogil:
-    """Compute the outside scores O1 (`outside`), O0 (`outside_by_end`) and `tag_outside`."""
-    cdef int i, j, k, a, t, u, x, s, length, pad = g.n_pad, n_nts = g.n_nts
+    """Compute the outside scores O1 (`outside`) and O0 (`outside_by_end`)."""
+    cdef int i, j, a, x, length, pad = g.n_pad
     cdef float* upper  # O1
     cdef float* lower  # O0
     cdef const float* child
-    cdef float value
-    cdef Py_ssize_t cells = <Py_ssize_t>n * (n + 1) // 2
-    memset(w.outside, 0, <size_t>cells * pad * 4)
-    memset(w.outside_by_end, 0, <size_t>cells * pad * 4)
-    memset(w.tag_outside, 0, <size_t>n * g.n_tags * 4)
+    cdef size_t cells = <size_t>n * (n + 1) // 2
+    memset(w.outside, 0, cells * pad * 4)
+    memset(w.outside_by_end, 0, cells * pad * 4)
     for length in range(n, 0, -1):
         for i in range(n - length + 1):
             j = i + length
             upper = w.outside + by_start(n, i, j) * pad
             lower = w.outside_by_end + by_end(i, j) * pad
-            for a in range(n_nts):
+            for a in range(pad):
                 upper[a] += lower[a]
-            if length == n:
-                for x in range(g.n_root):
-                    s = g.root_rules[x]
-                    if s >= g.n_tags:
-                        upper[s - g.n_tags] += g.root_value[x]
-                    elif n == 1 and may_be_bare(g, w, n, 0):
-                        w.tag_outside[s] += g.root_value[x]
+            for x in range(g.n_root if length == n else 0):
+                upper[g.root_rules[x]] += g.root_value[x]
             # Outside scores are unbounded only for states whose inside score is zero.
             child = w.upper + by_start(n, i, j) * pad
-            for a in range(n_nts):
+            for a in range(pad):
                 upper[a] = upper[a] if child[a] > 0.0 else 0.0
-            through_unaries(g, w, limit_of(w, n, i, j), upper, lower, False)
+            through_unaries(g, &g.unaries, w, limit_of(w, n, i, j), upper, lower, False)
             child = w.lower + by_start(n, i, j) * pad
-            for a in range(n_nts):
+            for a in range(pad):
                 lower[a] = lower[a] if child[a] > 0.0 else 0.0
-            if length > 1 and w.exponent[by_start(n, i, j)] == NOTHING:
+            if length > 1:
+                if w.exponent[by_start(n, i, j)] != NOTHING:
+                    push_coarse(g, w, n, i, j, lower)
                 continue
-            if length == 1:
-                for u in range(w.n_tags[i]):
-                    t = w.tags[i * g.n_tags + u]
-                    value = 0.0
-                    for x in range(g.unary_by_child[t], g.unary_by_child[t + 1]):
-                        value += g.unary_value[x] * lower[g.unary_rules[2 * x] - g.n_tags]
-                    w.tag_outside[i * g.n_tags + t] += value
-                continue
-            for k in range(i + 1, j):
-                w.factor[k - i - 1] = power_of_two(
-                    w.exponent[by_start(n, i, k)] + w.exponent[by_start(n, k, j)]
-                    - w.exponent[by_start(n, i, j)]
-                )
-            for x in range(g.n_places):
-                value = 0.0
-                for s in range(g.place_begin[x], g.place_begin[x + 1]):
-                    value += g.place_value[s] * lower[g.place_parent[s]]
-                w.w[g.place[x]] = value
-                w.wt[g.place_transposed[x]] = value
-            add_products(w.outside + by_start(n, i, i + 1) * pad, pad,
-                         w.upper_by_end + by_end(i + 1, j) * pad, pad, w.wt, g.n_left_pad,
-                         w.factor, length - 1, g.n_right, g.n_left_pad)
-            add_products(w.outside_by_end + by_end(i + 1, j) * pad, pad,
-                         w.upper + by_start(n, i, i + 1) * pad, pad, w.w, g.n_right_pad,
-                         w.factor, length - 1, g.n_left, g.n_right_pad)
-            if may_be_bare(g, w, n, i):
-                push_tags(&g.tag_nt, w, g.n_tags, i, w.factor[0], lower,
-                          w.upper_by_end + by_end(i + 1, j) * pad,
-                          w.outside_by_end + by_end(i + 1, j) * pad)
-            if may_be_bare(g, w, n, j - 1):
-                push_tags(&g.nt_tag, w, g.n_tags, j - 1, w.factor[length - 2], lower,
-                          w.upper + by_start(n, i, j - 1) * pad,
-                          w.outside + by_start(n, i, j - 1) * pad)
-                if length == 2 and may_be_bare(g, w, n, i):
-                    push_tags(&g.tag_tag, w, g.n_tags, i, w.factor[0], lower,
-                              w.tag_value + (j - 1) * g.n_tags,
-                              w.tag_outside + (j - 1) * g.n_tags)
+            for x in range(g.unary_by_child[g.n_tags]):
+                a = g.unary_rules[2 * x + 1]
+                if child[a] > 0.0:
+                    lower[a] += g.unary_value[x] * lower[g.unary_rules[2 * x]]
 
 
-cdef int build_forest(const Coarse* g, Work* w, int n, float z, float keep, float keep_edge,
-                      const int32_t* gold) noexcept nogil:
+cdef int list_coarse(const Coarse* g, Work* w, int n, float z, float keep, float keep_edge,
+                     const int32_t* gold) noexcept nogil:
     """List the items with a posterior of `keep` or more, and the edges with `keep_edge`.
 
     gold: NULL, or for each (i, j) of the gold tree, which is kept: the topmost symbol, the symbol
@@ -414,67 +422,27 @@ cdef int build_forest(const Coarse* g, Work* w, int n, float z, float keep, floa
     cdef Forest* f = &w.f
     cdef const int32_t* own = NULL
     cdef bint kept
-    cdef int i, j, k, a, t, u, x, c, length, pad = g.n_pad, left, right, item, other
-    cdef int begin, rule, parent, cell, allowed
-    cdef bint limited = w.limits != NULL
+    cdef int i, j, k, a, t, u, length, pad = g.n_pad, left, right, item, other, begin, rule, pair
     cdef Py_ssize_t row, row_end
-    cdef float limit = keep * z, limit_edge = keep_edge * z, factor, value, ofactor
-    cdef const float* lower_out
-    begin_forest(w, n)
+    cdef float limit = keep * z, limit_edge = keep_edge * z, factor, value
     for length in range(1, n + 1):
         for i in range(n - length + 1):
             j = i + length
             row = by_start(n, i, j) * pad
             row_end = by_end(i, j) * pad
-            if reserve_more(f, 1, g.n_symbols, 0, 0, 0):
+            if reserve_items(w, g.n_symbols):
                 return OUT_OF_MEMORY
             begin = f.n_items
-            allowed = limit_of(w, n, i, j)
             if gold != NULL:
                 own = gold + 3 * (<Py_ssize_t>i * (n + 1) + j)
-            if length == 1:
-                for u in range(w.n_tags[i]):
-                    t = w.tags[i * g.n_tags + u]
-                    value = w.tag_value[i * g.n_tags + t]
-                    if (value * w.tag_outside[i * g.n_tags + t] >= limit
-                            or (own != NULL and own[2] == t)):
-                        f.item_symbol[f.n_items] = t
-                        f.item_cell[f.n_items] = f.n_cells
-                        f.n_items += 1
-            for a in range(g.n_nts):
-                kept = own != NULL and (own[0] == g.n_tags + a or own[1] == g.n_tags + a)
-                if w.upper[row + a] <= 0 and not kept and (allowed < 0 or w.lower[row + a] <= 0):
+            for a in range(g.n_symbols):
+                kept = own != NULL and (own[2] == a if a < g.n_tags else own[0] == a or own[1] == a)
+                if w.lower[row + a] <= 0 and (a < g.n_tags or w.upper[row + a] <= 0 and not kept):
                     continue
                 if (kept or w.upper[row + a] * w.outside[row + a] >= limit
                         or w.lower[row + a] * w.outside_by_end[row_end + a] >= limit):
-                    f.item_symbol[f.n_items] = g.n_tags + a
-                    f.item_cell[f.n_items] = f.n_cells
-                    f.n_items += 1
-            if f.n_items == begin:
-                continue
-            cell = f.n_cells
-            f.n_cells += 1
-            f.cell_i[cell] = i
-            f.cell_j[cell] = j
-            f.cell_item[cell] = begin
-            f.cell_item[cell + 1] = f.n_items
-            f.cell_group[cell] = f.n_groups
-            f.cell_unary[cell] = f.n_unaries
-            w.grid[i * (n + 1) + j] = cell
-            for item in range(begin, f.n_items):
-                w.slot[f.item_symbol[item]] = item
-            # unaries, those over tags first
-            for item in range(begin, f.n_items):
-                t = f.item_symbol[item]
-                if reserve_more(f, 0, 0, 0, 0, g.n_nts):
-                    return OUT_OF_MEMORY
-                for x in range(g.unary_by_child[t], g.unary_by_child[t + 1]):
-                    parent = w.slot[g.unary_rules[2 * x]]
-                    if parent >= 0 and may_be_above(g, w, allowed, x):
-                        f.unary_parent[f.n_unaries] = parent
-                        f.unary_child[f.n_unaries] = item
-                        f.unary_rule[f.n_unaries] = x
-                        f.n_unaries += 1
+                    add_item(f, a)
+            number_items(g, w, begin, True)
             for k in range(i + 1, j):
                 left = w.grid[i * (n + 1) + k]
                 right = w.grid[k * (n + 1) + j]
@@ -484,42 +452,30 @@ cdef int build_forest(const Coarse* g, Work* w, int n, float z, float keep, floa
                                       - w.exponent[by_start(n, i, j)])
                 for item in range(f.cell_item[left], f.cell_item[left + 1]):
                     t = f.item_symbol[item]
-                    value = factor * coarse_inside(g, w, n, t, i, k)
                     for other in range(f.cell_item[right], f.cell_item[right + 1]):
                         u = f.item_symbol[other]
-                        x = g.pairs[t * g.n_symbols + u]
-                        if x == g.pairs[t * g.n_symbols + u + 1]:
+                        pair = t * g.n_symbols + u
+                        if g.pairs[pair] == g.pairs[pair + 1]:
                             continue
-                        ofactor = value * coarse_inside(g, w, n, u, k, j)
+                        value = (factor * w.upper[by_start(n, i, k) * pad + t]
+                                 * w.upper[by_start(n, k, j) * pad + u])
                         # Nothing is listed of what constraints forbid, however low the threshold.
-                        if limited and ofactor == 0.0:
+                        if w.limits != NULL and value == 0.0:
                             continue
-                        for rule in range(x, g.pairs[t * g.n_symbols + u + 1]):
+                        for rule in range(g.pairs[pair], g.pairs[pair + 1]):
                             a = g.rules[3 * rule]
-                            parent = w.slot[a]
-                            if parent < 0:
+                            if w.slot[a] < 0:
                                 continue
-                            if (ofactor * g.binary_value[rule]
-                                    * w.outside_by_end[row_end + a - g.n_tags] < limit_edge):
+                            if value * g.binary_value[rule] * w.outside_by_end[row_end + a] < limit_edge:
                                 if (own == NULL or own[1] != a or own[2] != k
                                         or gold[3 * (<Py_ssize_t>i * (n + 1) + k)] != t
                                         or gold[3 * (<Py_ssize_t>k * (n + 1) + j)] != u):
                                     continue
-                            if chain_edge(w, rule, item, other):
+                            if chain_edge(g, w, rule, item, other):
                                 return OUT_OF_MEMORY
-            if write_edges(g, w):
+            if write_cell(g, w, i, j, begin):
                 return OUT_OF_MEMORY
-            for item in range(begin, f.n_items):
-                w.slot[f.item_symbol[item]] = -1
-            f.cell_group[f.n_cells] = f.n_groups
-            f.cell_unary[f.n_cells] = f.n_unaries
     return list_roots(g, w)
-
-
-cdef inline float coarse_inside(const Coarse* g, Work* w, int n, int symbol, int i, int j) noexcept nogil:
-    if symbol < g.n_tags:
-        return w.tag_value[i * g.n_tags + symbol] if may_be_bare(g, w, n, i) else 0.0
-    return w.upper[by_start(n, i, j) * g.n_pad + symbol - g.n_tags]
 
 
 # -------------------------------------------------------------------------------------------------
@@ -529,51 +485,22 @@ cdef inline float coarse_inside(const Coarse* g, Work* w, int n, int symbol, int
 # begin with `limit` go from node to node instead, without what is forbidden.
 
 
-cdef int reserve_factored(Work* w, const Coarse* c, const Factors* g, int n) noexcept nogil:
+cdef int reserve_factored(Work* w, const Factors* g, int n) noexcept nogil:
     """Allocate the chart of a sentence of n words."""
     cdef size_t cells = <size_t>n * (n + 1) // 2
-    cdef int size
-    if <Py_ssize_t>cells > w.factored_cells:
-        if (grow_each(<void**>&w.above, 2, cells * g.rank)
-                or grow(<void**>&w.below, cells * 2 * g.rank, 4)
-                or grow(<void**>&w.power, cells, 4) or grow(<void**>&w.found, 2 * cells, 4)
-                or grow(<void**>&w.open, 2 * cells, 4)):
-            return -1
-        w.factored_cells = <Py_ssize_t>cells
+    if cells > w.factored_cells:
+        if (grow_each(<void**>&w.above, 2, cells * g.rank) or grow(<void**>&w.below, cells * 2 * g.rank, 4)
+                or grow(<void**>&w.power, cells, 4) or grow_each(<void**>&w.found, 2, 2 * cells)):
+            return OUT_OF_MEMORY
+        w.factored_cells = cells
     if n > w.factored_words:
         if (grow(<void**>&w.words, <size_t>n * g.n_tag_pad, 4)
                 or grow(<void**>&w.places, 2 * <size_t>n, 8) or grow(<void**>&w.survivors, n, 4)
-                or grow(<void**>&w.n_open, 2 * <size_t>n + 2, 4)
-                or grow(<void**>&w.factors, n, 4)):
-            return -1
+                or grow(<void**>&w.n_open, 2 * <size_t>n + 2, 4) or grow(<void**>&w.factors, n, 4)):
+            return OUT_OF_MEMORY
         w.factored_words = n
-    size = n * (4 * g.rank + g.n_tag_pad + 4 * g.n_state_pad)
-    if size > w.rows_size:
-        if grow(<void**>&w.rows, size, 4):
-            return -1
-        w.rows_size = size
-    if grow(<void**>&w.supported, c.n_symbols, 1):
-        return -1
-    return 0
-
-
-cdef void limit_unaries(const Coarse* c, const Factors* g, const Work* w, int limit, const float* scores,
-                        float* out, bint up) noexcept nogil:
-    """Do what `through_unaries` does, of states."""
-    cdef int a, x, first = g.n_tag_states
-    cdef const Entry* e = g.unaries
-    memcpy(out, scores, g.n_state_pad * 4)
-    if limit >= 0:
-        for a in range(c.n_tags, c.n_symbols):
-            if not may_be_whole(c, w, limit, a):
-                memset(out + g.begins[a] - first, 0, (g.begins[a + 1] - g.begins[a]) * 4)
-    for x in range(g.n_unaries):
-        if not may_be_above(c, w, limit, g.unary_rule[x]):
-            continue
-        if up:
-            out[e[x].parent] += e[x].value * scores[e[x].pair]
-        else:
-            out[e[x].pair] += e[x].value * scores[e[x].parent]
+    return reserve(<void**>&w.rows, 1, &w.rows_size,
+                   <Py_ssize_t>n * (4 * g.rank + g.n_tag_pad + 4 * g.n_state_pad))
 
 
 cdef void limit_inside(const Coarse* c, const Factors* g, Work* w, int n, int i, int j) noexcept nogil:
@@ -587,7 +514,7 @@ cdef void limit_inside(const Coarse* c, const Factors* g, Work* w, int n, int i,
         matmul(w.rows, pad, w.above + row * rank, rank, g.inside, pad, 1, rank, pad)
     else:
         matmul(w.rows, pad, words, g.n_tag_pad, g.inside_words, pad, 1, g.n_tag_states, pad)
-    limit_unaries(c, g, w, limit, w.rows, upper, True)
+    through_unaries(c, &g.unaries, w, limit, w.rows, upper, True)
     for r in range(2 * rank):
         below[r] = dot(g.outside + <Py_ssize_t>r * pad, upper, pad)
     if j > i + 1 or not may_be_bare(c, w, n, i):
@@ -767,7 +694,7 @@ cdef int outside_factored(const Coarse* c, const Factors* g, Work* w, int n, flo
                            pad, 1, 2 * rank, pad)
                     for r in range(pad if length == n else 0):
                         outside[pad + r] += g.root_states[r]
-                    limit_unaries(c, g, w, limited, outside + pad, outside, False)
+                    through_unaries(c, &g.unaries, w, limited, outside + pad, outside, False)
                     for r in range(rank):
                         w.above_outside[(row + i) * rank + r] = dot(
                             g.inside + <Py_ssize_t>r * pad, outside, pad)
@@ -793,17 +720,16 @@ cdef int outside_factored(const Coarse* c, const Factors* g, Work* w, int n, flo
                 for x in range(g.n_tag_pad):
                     survived[x] += g.root_tags[x]
         for i in range(n_rows):
-            if reserve(<void**>&w.found_symbol, 1, &w.found_size, w.n_found + c.n_symbols):
-                return OUT_OF_MEMORY
-            if (grow(<void**>&w.found_inside, 2 * <size_t>w.found_size, 4)
-                    or grow(<void**>&w.found_outside, 2 * <size_t>w.found_size, 4)):
+            if w.n_found > MOST - c.n_symbols or reserve(
+                <void**>&w.found_items, 1, &w.found_size, w.n_found + c.n_symbols, sizeof(Found)
+            ):
                 return OUT_OF_MEMORY
             x = w.survivors[i]
             w.found[2 * (row + x)] = w.n_found
             limited = limit_of(w, n, x, x + length)
-            limit_unaries(c, g, w, limited, inside + <Py_ssize_t>i * 2 * pad,
+            through_unaries(c, &g.unaries, w, limited, inside + <Py_ssize_t>i * 2 * pad,
                           inside + <Py_ssize_t>(i * 2 + 1) * pad, True)
-            limit_unaries(c, g, w, limited, outside + <Py_ssize_t>(i * 2 + 1) * pad,
+            through_unaries(c, &g.unaries, w, limited, outside + <Py_ssize_t>(i * 2 + 1) * pad,
                           outside + <Py_ssize_t>i * 2 * pad, False)
             if length == 1:
                 if limited >= 0:
@@ -826,15 +752,17 @@ cdef inline void find_tags(const Coarse* c, const Factors* g, Work* w, const flo
     """
     cdef int t, x, y
     cdef float score
+    cdef Found* found
     for t in range(c.n_tags):
         x, y = g.begins[t], g.begins[t + 1] - 1
         score = inside[x] * outside[x]
         if y > x:
             score += inside[y] * outside[y]
         if score >= limit and score > 0.0:
-            w.found_symbol[w.n_found] = t
-            w.found_inside[2 * w.n_found] = inside[x] if bare else 0.0
-            w.found_inside[2 * w.n_found + 1] = inside[y] if bare and y > x else 0.0
+            found = w.found_items + w.n_found
+            found.symbol = t
+            found.inside[0] = inside[x] if bare else 0.0
+            found.inside[1] = inside[y] if bare and y > x else 0.0
             w.n_found += 1
 
 
@@ -846,6 +774,7 @@ cdef inline void find_phrases(const Coarse* c, const Factors* g, Work* w, const 
     """
     cdef int a, x, y, first = g.n_tag_states, pad = g.n_state_pad
     cdef float lower, upper
+    cdef Found* found
     for a in range(c.n_tags, c.n_symbols):
         x, y = g.begins[a] - first, g.begins[a + 1] - 1 - first
         lower = inside[x] * outside[x]
@@ -854,11 +783,12 @@ cdef inline void find_phrases(const Coarse* c, const Factors* g, Work* w, const 
             lower += inside[y] * outside[y]
             upper += inside[pad + y] * outside[pad + y]
         if (lower if lower > upper else upper) >= limit and (lower > 0.0 or upper > 0.0):
-            w.found_symbol[w.n_found] = a
-            w.found_inside[2 * w.n_found] = inside[pad + x]
-            w.found_inside[2 * w.n_found + 1] = inside[pad + y] if y > x else 0.0
-            w.found_outside[2 * w.n_found] = outside[x]
-            w.found_outside[2 * w.n_found + 1] = outside[y] if y > x else 0.0
+            found = w.found_items + w.n_found
+            found.symbol = a
+            found.inside[0] = inside[pad + x]
+            found.inside[1] = inside[pad + y] if y > x else 0.0
+            found.outside[0] = outside[x]
+            found.outside[1] = outside[y] if y > x else 0.0
             w.n_found += 1
 
 
@@ -877,64 +807,26 @@ cdef int list_forest(const Coarse* c, const Factors* g, Work* w, int n, float z,
     """
     cdef Forest* f = &w.f
     cdef float limit = keep_edge * z, whole = SPLIT * keep_edge
-    cdef int i, length, begin, cell, x, item, limits, status
+    cdef int i, length, begin, x
     cdef Py_ssize_t row
     whole = z * (whole if whole < MOST_OF_SPLIT else MOST_OF_SPLIT)
-    begin_forest(w, n)
     for length in range(1, n + 1):
         for i in range(n - length + 1):
             row = by_length(n, i, i + length)
             if w.found[2 * row + 1] == 0:
                 continue
-            if (reserve_more(f, 1, w.found[2 * row + 1], 0, 0, 0)
-                    or reserve(<void**>&w.state_inside, 2, &w.states_size,
-                               2 * (f.n_items + w.found[2 * row + 1]))):
-                return OUT_OF_MEMORY
             begin = f.n_items
-            cell = f.n_cells
-            f.cell_item[cell] = begin
-            f.cell_group[cell] = f.n_groups
-            f.cell_unary[cell] = f.n_unaries
-            write_items(w, row, cell)
-            for item in range(begin, f.n_items):
-                w.slot[f.item_symbol[item]] = item
-                w.supported[f.item_symbol[item]] = f.item_symbol[item] < c.n_tags
-            status = PARSED
-            if length > 1:
-                status = list_edges(c, g, w, n, i, i + length, limit, whole)
-            if status == PARSED:
-                limits = limit_of(w, n, i, i + length)
-                support_parents(c, w, begin, limits)
-                drop_unsupported(w, begin)
-                if write_edges(c, w) or write_unaries(c, w, begin, limits):
-                    status = OUT_OF_MEMORY
-            for x in range(w.found[2 * row], w.found[2 * row] + w.found[2 * row + 1]):
-                w.slot[w.found_symbol[x]] = -1
-            if status != PARSED or write_vectors(g, w, begin):
+            if reserve_items(w, w.found[2 * row + 1]):
                 return OUT_OF_MEMORY
-            if f.n_items == begin:
-                continue
-            f.cell_i[cell] = i
-            f.cell_j[cell] = i + length
-            f.n_cells += 1
-            f.cell_item[cell + 1] = f.n_items
-            f.cell_group[cell + 1] = f.n_groups
-            f.cell_unary[cell + 1] = f.n_unaries
-            w.grid[i * (n + 1) + i + length] = cell
+            for x in range(w.found[2 * row], w.found[2 * row] + w.found[2 * row + 1]):
+                memcpy(w.state_inside + 2 * <Py_ssize_t>f.n_items, w.found_items[x].inside, 8)
+                memcpy(w.state_outside + 2 * <Py_ssize_t>f.n_items, w.found_items[x].outside, 8)
+                add_item(f, w.found_items[x].symbol)
+            number_items(c, w, begin, False)
+            if ((length > 1 and list_edges(c, g, w, n, i, i + length, limit, whole))
+                    or write_cell(c, w, i, i + length, begin) or write_vectors(g, w, begin)):
+                return OUT_OF_MEMORY
     return list_roots(c, w)
-
-
-cdef inline void write_items(Work* w, Py_ssize_t row, int cell) noexcept nogil:
-    """Append the items that were found in a cell, with their scores."""
-    cdef Forest* f = &w.f
-    cdef int x, y
-    for x in range(w.found[2 * row], w.found[2 * row] + w.found[2 * row + 1]):
-        f.item_symbol[f.n_items] = w.found_symbol[x]
-        f.item_cell[f.n_items] = cell
-        for y in range(2):
-            w.state_inside[2 * f.n_items + y] = w.found_inside[2 * x + y]
-            w.state_outside[2 * f.n_items + y] = w.found_outside[2 * x + y]
-        f.n_items += 1
 
 
 cdef int list_edges(const Coarse* c, const Factors* g, Work* w, int n, int i, int j, float limit,
@@ -968,11 +860,8 @@ cdef int list_edges(const Coarse* c, const Factors* g, Work* w, int n, int i, in
             continue
         x = f.cell_item[left]
         y = f.cell_item[right]
-        if f.cell_item[left + 1] - x + f.cell_item[right + 1] - y + 2 > w.chosen_size:
-            e = 2 * (f.cell_item[left + 1] - x + f.cell_item[right + 1] - y) + 64
-            if grow(<void**>&w.left_chosen, e, 4) or grow(<void**>&w.right_chosen, e, 4):
-                return OUT_OF_MEMORY
-            w.chosen_size = e
+        if reserve(<void**>&w.left_chosen, 2, &w.chosen_size, 2 * c.n_symbols):
+            return OUT_OF_MEMORY
         n_left = select_rows(w.left_rows + <Py_ssize_t>x * rank, f.cell_item[left + 1] - x, rank,
                              weights, limit, x, w.left_chosen)
         if n_left == 0:
@@ -1006,66 +895,9 @@ cdef int list_edges(const Coarse* c, const Factors* g, Work* w, int n, int i, in
                                        + p[7] * both[3]))
                     if not (score >= limit and score > 0.0):
                         continue
-                    w.supported[c.rules[3 * rule]] = 1
-                    if chain_edge(w, rule, item, other):
+                    if chain_edge(c, w, rule, item, other):
                         return OUT_OF_MEMORY
     return PARSED
-
-
-cdef void support_parents(const Coarse* c, Work* w, int begin, int limits) noexcept nogil:
-    """Mark symbols above a tag or a symbol with edges: 1 has edges or a tag below it, 2 has not.
-
-    limits: of the cell, see `limit_of`.
-    """
-    cdef Forest* f = &w.f
-    cdef int item, t, x, parent
-    for item in range(begin, f.n_items):
-        t = f.item_symbol[item]
-        if w.supported[t] != 1:
-            continue
-        for x in range(c.unary_by_child[t], c.unary_by_child[t + 1]):
-            parent = c.unary_rules[2 * x]
-            if (w.slot[parent] >= 0 and w.supported[parent] != 1
-                    and may_be_above(c, w, limits, x)):
-                w.supported[parent] = 1 if t < c.n_tags else 2
-
-
-cdef inline void drop_unsupported(Work* w, int begin) noexcept nogil:
-    """Remove the items of the last cell that have neither edges nor unaries."""
-    cdef Forest* f = &w.f
-    cdef int item, x, kept = begin
-    for item in range(begin, f.n_items):
-        x = f.item_symbol[item]
-        if not w.supported[x]:
-            w.slot[x] = -1
-            continue
-        f.item_symbol[kept] = x
-        f.item_cell[kept] = f.item_cell[item]
-        w.state_inside[2 * kept] = w.state_inside[2 * item]
-        w.state_inside[2 * kept + 1] = w.state_inside[2 * item + 1]
-        w.slot[x] = kept
-        kept += 1
-    f.n_items = kept
-
-
-cdef int write_unaries(const Coarse* c, Work* w, int begin, int limits) noexcept nogil:
-    """Append the unaries of a cell, those over tags first. limits: of the cell."""
-    cdef Forest* f = &w.f
-    cdef int item, t, x, parent
-    for item in range(begin, f.n_items):
-        t = f.item_symbol[item]
-        if w.supported[t] != 1:
-            continue
-        if reserve_more(f, 0, 0, 0, 0, c.unary_by_child[t + 1] - c.unary_by_child[t]):
-            return OUT_OF_MEMORY
-        for x in range(c.unary_by_child[t], c.unary_by_child[t + 1]):
-            parent = w.slot[c.unary_rules[2 * x]]
-            if parent >= 0 and may_be_above(c, w, limits, x):
-                f.unary_parent[f.n_unaries] = parent
-                f.unary_child[f.n_unaries] = item
-                f.unary_rule[f.n_unaries] = x
-                f.n_unaries += 1
-    return 0
 
 
 cdef int write_vectors(const Factors* g, Work* w, int begin) noexcept nogil:
@@ -1096,22 +928,21 @@ cdef int fill_coarse(const Coarse* g, Work* w, int n, const float* lexicon, int 
                      float keep_edge, const int32_t* gold) noexcept nogil:
     """Fill the chart of a sentence by level 0, set its score z, and list what is left.
 
-    keep, keep_edge, gold: see `build_forest`.
+    keep, keep_edge, gold: see `list_coarse`.
     """
-    if reserve_chart(w, g, n):
+    if begin_forest(w, g, n) or reserve_chart(w, g, n):
         return OUT_OF_MEMORY
-    inside_coarse(g, w, n, lexicon, stride)
-    w.z = sentence_score_coarse(g, w, n)
+    w.z = inside_coarse(g, w, n, lexicon, stride)
     if not w.z > 0:
         return UNPARSED
     outside_coarse(g, w, n)
-    return build_forest(g, w, n, w.z, keep, keep_edge, gold)
+    return list_coarse(g, w, n, w.z, keep, keep_edge, gold)
 
 
 cdef int fill_factored(const Coarse* c, const Factors* g, Work* w, int n, const float* lexicon, int stride,
                        float keep, float keep_edge) noexcept nogil:
     """Do the same by a level with decomposed rules. keep, keep_edge: least posteriors."""
-    if reserve_lists(w, c, n) or reserve_factored(w, c, g, n):
+    if begin_forest(w, c, n) or reserve_factored(w, g, n):
         return OUT_OF_MEMORY
     w.z = inside_factored(c, g, w, n, lexicon, stride)
     if not w.z > 0:

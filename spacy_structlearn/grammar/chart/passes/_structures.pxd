@@ -6,6 +6,7 @@ from spacy_structlearn.kernels.arrays cimport reserve
 from spacy_structlearn.kernels.vectors cimport exponent_of, power_of_two
 
 cdef enum:
+    MOST = 2147483647  # of each kind of element of a forest: their numbers are int32
     PARSED = 0
     UNPARSED = 1
     OUT_OF_MEMORY = 2
@@ -58,37 +59,30 @@ cdef struct Fine:
     int extra  # 2 if there are entries of groups, otherwise 0: places after the substates of an item
 
 
-cdef struct TagRules:
-    # Rules with a tag as a child, and probabilities of level 0.
-    const int32_t* begins  # (n_tags + 1), where those of each tag begin
-    const int32_t* pairs  # (.., 2), the parent and the other child
-    const float* values
+cdef struct Unaries:
+    # Unary productions among phrases, of rows that have a place for each state.
+    int n, n_pad, first_symbol  # of the rows
+    const int32_t* begins  # (n_symbols + 1), where the places of each symbol begin
+    const Entry* entries
+    const int32_t* rule  # (n)
 
 
 cdef struct Coarse:
-    # Rules, and the grammar of level 0 by the kind of the children: nt a nonterminal, tag a tag.
-    int n_symbols, n_tags, n_phrases, n_nts, n_pad  # n_pad: n_nts, as a multiple of 8
+    # Rules, and their probabilities at level 0; nts: nonterminals, which come after tags.
+    int n_symbols, n_tags, n_pad  # n_pad: n_symbols, with n_nts as a multiple of 8
     int n_left, n_right, n_left_pad, n_right_pad  # nts up to the last that may be a left child...
-    int n_rules, n_unary, n_root
+    int n_rules, n_unary, n_root, n_pairs
     const int32_t* rules  # (n_rules, 3), by (left, right, parent)
     const int32_t* unary_rules  # (n_unary, 2), by (child, parent)
     const int32_t* root_rules
     const int32_t* pairs  # (n_symbols**2 + 1), where the rules of a (left, right) begin
+    const int32_t* pair  # (n_pairs, 2), the pairs with rules
+    const int32_t* pair_begin  # (n_pairs + 1)
     const int32_t* unary_by_child  # (n_symbols + 1)
-    const int32_t* parent_begin  # (n_nts + 1), nt-nt rules by parent
-    const int32_t* parent_place  # left * n_right_pad + right
-    const float* parent_value
-    int n_places
-    const int32_t* place  # the places that occur, and transposed
-    const int32_t* place_transposed
-    const int32_t* place_begin
-    const int32_t* place_parent
-    const float* place_value
-    TagRules tag_nt, nt_tag
-    TagRules tag_tag  # by the left tag
-    const float* unary_value  # of unary_rules, level 0
-    const float* root_value
     const float* binary_value
+    const float* unary_value
+    const float* root_value
+    Unaries unaries
 
 
 cdef struct Factors:
@@ -96,9 +90,7 @@ cdef struct Factors:
     # first; rows of states are n_state_pad wide, rows of tags n_tag_pad.
     int rank, n_tag_states, n_tag_pad, n_state_pad
     const int32_t* begins  # (n_symbols + 1), the states of each symbol, of which there are 1 or 2
-    int n_unaries  # among phrases
-    const Entry* unaries
-    const int32_t* unary_rule  # (n_unaries)
+    Unaries unaries
     const float* combine  # (rank, 2 rank)
     const float* divide  # (2 rank, rank), transposed
     const float* enter  # (n_tag_states, 2 rank)
@@ -114,11 +106,18 @@ cdef struct Factors:
     const float* blocks  # (n_rules, 8)
 
 
+cdef struct Found:
+    # An item of a factored pass: inside scores of its upper node, outside scores of its lower one.
+    int32_t symbol
+    float[2] inside
+    float[2] outside
+
+
 cdef struct Forest:
     # What a pass leaves of the chart of a sentence. The arrays of one kind are allocated together.
     int n_words
     int n_cells, n_items, n_groups, n_edges, n_unaries, n_roots
-    int cells_size, items_size, groups_size, edges_size, unaries_size, root_size
+    Py_ssize_t cells_size, items_size, groups_size, edges_size, unaries_size, root_size
     # cells, narrow ones first; the last is that of the sentence
     int32_t* cell_i
     int32_t* cell_j
@@ -153,7 +152,7 @@ cdef struct Forest:
 cdef struct Packed:
     # The scored forests of several sentences, laid out as in `hypergraph.Hypergraphs`.
     Py_ssize_t n_items, n_begins, n_edges
-    int items_size, begins_size, tails_size, made_size, scores_size, best_size
+    Py_ssize_t items_size, begins_size, tails_size, made_size, scores_size, best_size
     int32_t* items  # (.., 3)
     int32_t* begins
     int32_t* tails  # (.., 2)
@@ -185,33 +184,29 @@ cdef struct Work:
     const uint8_t* whole  # (rows, n_symbols): whether one node may be the lower and the upper one
     const uint8_t* unaries  # (rows, n_unary): whether there may be this unary production
     # the chart of level 0: rows of n_pad floats; (i, j) by start or, transposed, by end
-    int chart_words
+    size_t chart_cells, matrix_size
     float* lower
     float* upper
     float* upper_by_end
     float* outside  # by start: pushes from parents of which the cell is the left child, then O1
     float* outside_by_end  # ... the right child, then O0
     int32_t* exponent
-    float* tag_value
-    float* tag_outside
-    int32_t* tags
-    int32_t* n_tags
     float* m
     float* w
     float* wt
     float* factor
-    int matrix_size
     int32_t* grid  # (n, n + 1): number of the cell, or -1
-    int32_t* slot  # by symbol
+    int32_t* slot  # by symbol: its item in the cell that is listed, or -1
+    uint8_t* supported  # by symbol: whether its node can be made
     # the edges of a cell while it is listed, in a chain for each rule
     int32_t* first  # by rule: its newest edge
-    int32_t* next  # (.., 3), the edge before, the left and the right item
     int32_t* touched  # rules with edges
+    int32_t* next  # (.., 3), the edge before, the left and the right item
     int n_touched, n_chained
-    int symbols_size, rules_size, next_size, grid_words
+    Py_ssize_t grid_size, symbols_size, rules_size, next_size
     float z  # score of the sentence in the first pass
     # the chart of a factored first pass; cells by their length, then their beginning
-    Py_ssize_t factored_cells
+    size_t factored_cells
     float* above  # (cells, rank): the parents of a cell
     float* above_outside
     float* below  # (cells, 2 rank): its nodes as left and as right children
@@ -225,36 +220,29 @@ cdef struct Work:
     float* factors  # (words)
     int factored_words
     float* rows  # (words, 4 rank + n_tag_pad + 4 n_state_pad): workspace of a length
-    int rows_size
     # items that were found, from wide cells to narrow ones
-    int found_size
     int n_found
-    int32_t* found_symbol
-    float* found_inside  # (.., 2)
-    float* found_outside
+    Found* found_items
     # of the items of the forest: (.., 2), (.., 2), (.., rank), (.., rank)
-    int states_size
     float* state_inside
     float* state_outside
-    int vectors_size
     float* left_rows
     float* right_rows
-    int chosen_size
     int32_t* left_chosen
     int32_t* right_chosen
-    uint8_t* supported  # by symbol
+    Py_ssize_t rows_size, found_size, states_size, vectors_size, chosen_size
     int z_e  # power of two of the score of the sentence
     # the substates of the items
     Py_ssize_t n_values
-    int values_size
+    Py_ssize_t values_size
     float* inside0
     float* inside1
     float* outside0
     float* outside1
     float* block  # of pairs of substates, twice, and of those of a node
-    int block_size
+    Py_ssize_t block_size
     # numbers of items in another list, or of their lower and upper nodes in the packed forest
-    int numbers_size
+    Py_ssize_t numbers_size
     int32_t* lower_number
     int32_t* upper_number
     # the packed edges of: edges, unaries, items (a tag, or an upper node that is the lower one), roots
@@ -264,13 +252,20 @@ cdef struct Work:
     int stack_size
 
 
-cdef inline int reserve_more(Forest* f, int cells, int items, int groups, int edges, int unaries) noexcept nogil:
-    """Make room for more elements of a forest. Returns -1 if memory is short."""
-    if (reserve(<void**>&f.cell_i, 5, &f.cells_size, f.n_cells + cells + 1)
-            or reserve(<void**>&f.item_symbol, 8, &f.items_size, f.n_items + items + 1)
-            or reserve(<void**>&f.group_parent, 3, &f.groups_size, f.n_groups + groups + 1)
-            or reserve(<void**>&f.edge_left, 3, &f.edges_size, f.n_edges + edges)
-            or reserve(<void**>&f.unary_parent, 4, &f.unaries_size, f.n_unaries + unaries)):
+cdef inline int reserve_counted(void** arrays, int count, Py_ssize_t* size, Py_ssize_t n,
+                                size_t item=4) noexcept nogil:
+    """Make room for n elements that are numbered by int32, and for one more. Returns -1 if it fails."""
+    return -1 if n >= MOST else reserve(arrays, count, size, n, item)
+
+
+cdef inline int reserve_more(Forest* f, Py_ssize_t cells, Py_ssize_t items, Py_ssize_t groups,
+                             Py_ssize_t edges, Py_ssize_t unaries) noexcept nogil:
+    """Make room for more elements of a forest. Returns -1 if memory is short, or for too many."""
+    if (reserve_counted(<void**>&f.cell_i, 5, &f.cells_size, f.n_cells + cells + 1)
+            or reserve_counted(<void**>&f.item_symbol, 8, &f.items_size, f.n_items + items + 1)
+            or reserve_counted(<void**>&f.group_parent, 3, &f.groups_size, f.n_groups + groups + 1)
+            or reserve_counted(<void**>&f.edge_left, 3, &f.edges_size, f.n_edges + edges)
+            or reserve_counted(<void**>&f.unary_parent, 4, &f.unaries_size, f.n_unaries + unaries)):
         return -1
     return 0
 
