@@ -441,6 +441,6 @@ MESSAGES = {
     "SL801": "{component!r} finds nothing in the Doc {text!r}: it was trained with the tags of the "
     "Penn Treebank, and no word of the Doc has one of them; their tags are {tags}. Put a tagger or "
     "parser that predicts tags of the Penn Treebank in front of {component!r}, or remove the "
-    "component. To train srl_labeler with other tags, set predicate_tags and role_labels. Only one "
-    "Doc gets this warning.",
+    "component. To train srl_labeler with other tags, set role_labels. Only one Doc "
+    "gets this warning.",
 }

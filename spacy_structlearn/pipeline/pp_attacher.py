@@ -39,7 +39,6 @@ from ..attachment.sites import (
     chains_from_chunks,
     decided,
     normalized,
-    sites,
 )
 from ..classification.features import ClassificationData, Table
 from ..errors import StructlearnError
@@ -57,8 +56,6 @@ from .scorers import pp_attachment_score
 from .training.batch_trainable import BatchTrainable
 from .training.factories import ComponentSettings, factory
 
-AUTO = "auto"
-SOURCES = (AUTO, CONSTITUENTS, NP_CHUNKS)
 VARIABLES = ("v", "n1", "p", "n2")
 LEMMAS = ("v_lemma", "n1_lemma", "n2_lemma")
 CLASSES = {
@@ -85,18 +82,6 @@ class PPAttacherSettings(ComponentSettings):
     """
 
     name: ClassVar[str] = "pp_attacher"
-    source: str = setting(
-        AUTO,
-        choices=SOURCES,
-        help='Where to find sites: in the "constituents", in "np_chunks" and tags, or "auto" for '
-        "the constituents if the Doc has any and otherwise the chunks.",
-    )
-    chains: bool = setting(
-        False,
-        help="Whether to attach all phrases behind an object, which can also belong to the nouns "
-        "in earlier phrases. By default only the first one, and the first one that the tree "
-        "attaches to the verb.",
-    )
     min_confidence: float = setting(
         0.0, ge=0, le=1, help="Attachments with a lower probability are not reported."
     )
@@ -125,7 +110,8 @@ class PPAttacherSettings(ComponentSettings):
 class PPAttacher(BatchTrainable):
     """Predicts what prepositional phrases attach to.
 
-    Reads the groups of `source`, `token.tag` in addition to chunks, and `doc.sents` if set.
+    Reads the constituents, or else the chunks and `token.tag`, and `doc.sents` if set. All phrases
+    behind an object are attached, also to nouns in earlier phrases.
     """
 
     parameter = "predict_proba"
@@ -191,7 +177,7 @@ class PPAttacher(BatchTrainable):
         """Predict the attachments of each Doc; the sites of all Docs are classified together.
 
         The first Doc without any tag of the Penn Treebank gets a warning. Raises StructlearnError
-        for a Doc without the annotation that `source` needs, and if the lemmatizer or the word
+        for a Doc with neither trees nor chunks and tags, and if the lemmatizer or the word
         classes of the training are missing.
         """
         self.require_parameters()
@@ -210,7 +196,7 @@ class PPAttacher(BatchTrainable):
             for chain in own:
                 attached += decided(chain, list(islice(odds, len(chain) * (len(chain) + 1) // 2)))
             if not own and not self._warned:
-                of_trees = self._reads_trees(doc)
+                of_trees = CONSTITUENTS in doc.spans
                 self._warned = warn_of_other_tags(self.name, doc, of_trees=of_trees)
             reported = (one for one in attached if one[1] >= self.min_confidence)
             # The chain of a verb can contain that of another.
@@ -233,31 +219,25 @@ class PPAttacher(BatchTrainable):
             raise StructlearnError("SL030", component=self.name, variable=variable) from error
 
     def found(self, docs: Sequence[Doc]) -> list[list[list[Site]]]:
-        """Find the chains of each Doc, over its tokens; without `chains`, of one site each.
+        """Find the chains of each Doc, over its tokens, with the labels of its constituents.
 
-        Sites have the labels of its constituents. Raises StructlearnError if a Doc lacks the
-        annotation that `source` needs.
+        Raises StructlearnError if a Doc has neither trees nor chunks and tags.
         """
         for doc in docs:
-            missing = _missing(doc, self.source)
+            missing = _missing(doc)
             if missing and not all(token.is_space for token in doc):
                 text = doc.text[:40]
                 raise StructlearnError("SL026", component=self.name, missing=missing, text=text)
         found: list[list[list[Site]]] = [[] for _ in docs]
-        is_parsed = [self._reads_trees(doc) for doc in docs]
+        is_parsed = [CONSTITUENTS in doc.spans for doc in docs]
         with uncollected():
             for number, positions, tree in _trees(docs, np.flatnonzero(is_parsed)):
-                own = chains(tree) if self.chains else [[site] for site in sites(tree)]
-                found[number] += [_shifted(chain, positions) for chain in own]
+                found[number] += [_shifted(chain, positions) for chain in chains(tree)]
         for number in np.flatnonzero(~np.array(is_parsed, dtype=bool)).tolist():
             for positions, tags, chunks in _chunked_sentences(docs[number]):
-                n = len(tags) if self.chains else 1
                 own = chains_from_chunks(tags, chunks)
-                found[number] += [_shifted(chain[:n], positions) for chain in own]
+                found[number] += [_shifted(chain, positions) for chain in own]
         return found
-
-    def _reads_trees(self, doc: Doc) -> bool:
-        return self.source != NP_CHUNKS and CONSTITUENTS in doc.spans
 
     def set_annotations(self, docs: Sequence[Doc], attachments: Sequence[list[Attachment]]) -> None:
         """Write the attachments of each Doc to its span group, replacing existing ones."""
@@ -316,14 +296,14 @@ def context(doc: Doc, verb: int, noun: int, preposition: int) -> Context:
     )
 
 
-def _missing(doc: Doc, source: str) -> str | None:
-    """Name the annotation that `source` needs and the Doc lacks; None if nothing is missing."""
+def _missing(doc: Doc) -> str | None:
+    """Name the annotation that a Doc lacks; None if nothing is missing."""
     tree, chunks, tags = f'doc.spans["{CONSTITUENTS}"]', f'doc.spans["{NP_CHUNKS}"]', "token.tag_"
-    if source == CONSTITUENTS or (source != NP_CHUNKS and CONSTITUENTS in doc.spans):
+    if CONSTITUENTS in doc.spans:
         # Without tags no word is a verb, so there would be no sites.
         return missing_for_trees(doc)
     if NP_CHUNKS not in doc.spans:
-        return chunks if source == NP_CHUNKS else f"{tree}, or {chunks} and {tags}"
+        return f"{tree}, or {chunks} and {tags}"
     return None if doc.has_annotation("TAG") else f"{tags} next to {chunks}"
 
 

@@ -89,14 +89,11 @@ class SRLLabelerSettings(ComponentSettings):
     iterations_per_step: int = setting(
         50, ge=1, help="Number of iterations of the learners in one `nlp.update`."
     )
-    predicate_tags: Sequence[str] | None = setting(
-        None, help="Tags of words that can be predicates. None: the verb tags of `role_labels`."
-    )
     predicates: str = setting(
         VERBS,
         choices=(VERBS, ALL),
-        help='"verbs": only words with one of the `predicate_tags`. "all": other words too, such '
-        "as nouns and adjectives, if their lemma and their tag were those of a predicate in "
+        help='"verbs": only words with a tag of verbs in `role_labels`. "all": other words too, '
+        "such as nouns and adjectives, if their lemma and their tag were those of a predicate in "
         "training.",
     )
     min_confidence: float = setting(
@@ -110,16 +107,6 @@ class SRLLabelerSettings(ComponentSettings):
         "least this probability, so that roles agree with them. None: use the trees unchanged. "
         "Training always uses them unchanged.",
     )
-    within_noun_phrases: bool = setting(
-        False,
-        help="Phrases and the head of a noun phrase after the predicate can be arguments too, such "
-        'as "bath" in "take a bath", or a prepositional phrase that the parser attached too low.',
-    )
-    once: bool = setting(
-        True,
-        help="Give each core role to at most one argument of a predicate, except relative phrases "
-        "and what they continue.",
-    )
     bias: float = setting(
         0.0,
         help="Added to the log-odds of being an argument when arguments are chosen. Larger values "
@@ -130,9 +117,6 @@ class SRLLabelerSettings(ComponentSettings):
     )
     head_rules: HeadRules = setting(COLLINS, help="Head rules of the treebank.")
     role_labels: RoleLabels = setting(ENGLISH, help="Labels of the roles and tags of verbs.")
-
-    def constraints(self) -> Iterable[tuple[str, str, Any]]:
-        yield "predicate_tags", "a list of one tag or more, or none", self.predicate_tags != ()
 
 
 class FrameReading(NamedTuple):
@@ -179,9 +163,7 @@ class SRLLabeler(BatchTrainable):
     @property
     def tags(self) -> frozenset[str]:
         """The tags of words that can be predicates."""
-        if self.predicate_tags is None:
-            return self.role_labels.verbs
-        return frozenset(self.predicate_tags)
+        return self.role_labels.verbs
 
     # --- training -----------------------------------------------------------------------------
     @property
@@ -189,7 +171,7 @@ class SRLLabeler(BatchTrainable):
         arguments = f'doc.spans["{SRL}"] with arguments of predicates'
         if self.predicates != ALL:
             tags = " or ".join(sorted(self.tags)) or "any of no tags"
-            arguments += f" tagged {tags} (see predicate_tags)"
+            arguments += f" tagged {tags} (see role_labels)"
         return f'{arguments}, and trees in doc.spans["{CONSTITUENTS}"],'
 
     def gold_labels(self, example: Example) -> Iterable[str]:

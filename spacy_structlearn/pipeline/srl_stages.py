@@ -15,7 +15,7 @@ from itertools import combinations, count, islice
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ..classification.calibration import pooled
 from ..classification.features import ClassificationData, Table
@@ -182,10 +182,6 @@ class FrameFinder:
             possible[rows] = np.array(is_known)[lemmas.codes]
         return np.flatnonzero(possible)
 
-    def candidates(self, nodes: RoleTrees, words: ArrayLike) -> ArgumentNodes:
-        """Get the nodes that can be arguments of these words."""
-        return candidates(nodes, words, within=self.settings.within_noun_phrases)
-
     def find(self, trees: DocTrees) -> Iterator[Reading]:
         """Iterate over the frames of trees, in order."""
         nodes = self.nodes(trees.brackets)
@@ -210,7 +206,7 @@ class FrameFinder:
             _add_known(data, SENSES, table, [_number(frame) for frame in own])
         words = words[[frame is not None for frame in own]]
         frames = [frame for frame in own if frame is not None]
-        sites = self.candidates(nodes, words)
+        sites = candidates(nodes, words)
         roles: list[str | None] = []
         for (_, arguments), below in zip(frames, sites.split(), strict=True):
             roles += gold_roles(nodes, arguments, below)
@@ -278,7 +274,7 @@ class FrameFinder:
         rolesets = iter(predicates.rolesets)
         parts = (
             self._roles_of(trees, nodes, sites, list(islice(rolesets, len(sites.sizes))))
-            for sites in self.candidates(nodes, predicates.words).parts(ROWS)
+            for sites in candidates(nodes, predicates.words).parts(ROWS)
         )
         return [own for part in parts for own in part]
 
@@ -305,18 +301,19 @@ class FrameFinder:
             rows = np.flatnonzero(argument + bias > none)
             roles = np.log(self.stages[ROLES].predict_proba(table.take(rows)))
         possible = sites.at(rows)
-        limits: dict[str, list[int]] = {}
-        if self.settings.once:
-            classes = self.settings.role_labels
-            nominal = nodes.is_one_of(possible.nodes, classes.noun_phrases)
-            relative = nodes.is_one_of(possible.nodes, classes.relative)
-            limits = {
-                "once": [place for place, label in enumerate(labels) if label in classes.core],
-                "exempt": np.flatnonzero(relative).tolist(),
-                "further": np.flatnonzero(~nominal).tolist(),
-            }
-        gains = argument[rows, None] + bias + roles
-        chosen = decode(nodes, possible, none[rows], gains, **limits)
+        # A core role is that of one argument, apart from relative phrases and what they continue.
+        classes = self.settings.role_labels
+        nominal = nodes.is_one_of(possible.nodes, classes.noun_phrases)
+        relative = nodes.is_one_of(possible.nodes, classes.relative)
+        chosen = decode(
+            nodes,
+            possible,
+            none[rows],
+            argument[rows, None] + bias + roles,
+            once=[place for place, label in enumerate(labels) if label in classes.core],
+            exempt=np.flatnonzero(relative).tolist(),
+            further=np.flatnonzero(~nominal).tolist(),
+        )
         probabilities = marginals(nodes, sites, none, argument[:, None])[rows] * np.exp(roles)
         below = possible.nodes.tolist()
         return [

@@ -218,29 +218,27 @@ class ArgumentNodes(NamedTuple):
             yield ArgumentNodes(self.predicates[begin:end], self.sizes[begin:end], nodes)
 
 
-def candidates(nodes: RoleTrees, predicates: ArrayLike, *, within: bool = False) -> ArgumentNodes:
+def candidates(nodes: RoleTrees, predicates: ArrayLike) -> ArgumentNodes:
     """Return the nodes that can be arguments of predicates, tokens, in ascending order.
 
     They are the sisters of the predicate and of each node above it, and the children of sisters
     that are prepositional phrases. Punctuation is left out, and so are conjunctions with the
     sisters that they coordinate (Xue & Palmer 2004).
 
-    within: adds the phrases and the head that are children of a noun phrase after the predicate. A
-        parser often attaches a prepositional phrase too low, and the noun of a light verb is an
-        argument of it: "bath" in "take a bath".
+    The phrases and the head that are children of a noun phrase after the predicate are candidates
+    too: a parser often attaches a prepositional phrase too low, and the noun of a light verb is an
+    argument of it: "bath" in "take a bath".
     Raises StructlearnError if there is no such token.
     """
     near = sisters(nodes, predicates)
     several = nodes.n_children[near.nodes] > 1
     wide = several & nodes.is_one_of(near.nodes, nodes.classes.preposition_phrases)
-    parts = [(near.nodes, near.owners), _children(nodes, near, wide)]
-    if within:
-        nominal = several & nodes.is_one_of(near.nodes, nodes.classes.noun_phrases)
-        nominal &= nodes.starts[near.nodes] > near.predicates[near.owners]
-        below, owners = _children(nodes, near, nominal)
-        heads = nodes.leaves[nodes.heads[nodes.parents[below]]]
-        fits = (nodes.n_children[below] > 0) | (below == heads)
-        parts.append((below[fits], owners[fits]))
+    nominal = several & nodes.is_one_of(near.nodes, nodes.classes.noun_phrases)
+    nominal &= nodes.starts[near.nodes] > near.predicates[near.owners]
+    below, owners = _children(nodes, near, nominal)
+    heads = nodes.leaves[nodes.heads[nodes.parents[below]]]
+    fits = (nodes.n_children[below] > 0) | (below == heads)
+    parts = (near.nodes, near.owners), _children(nodes, near, wide), (below[fits], owners[fits])
     every, owners = map(np.concatenate, zip(*parts, strict=True))
     order = np.argsort(owners * len(nodes) + every)
     sizes = np.bincount(owners, minlength=len(near.sizes))

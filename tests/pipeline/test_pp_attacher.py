@@ -141,32 +141,23 @@ def test_chunks_across_sentences_and_of_white_space_are_passed_over(attacher, nl
     assert [a.prep.text for a in attacher(doc)._.pp_attachments] == ["with", "of"]
 
 
-def test_constituents_go_before_chunks(nlp):
-    attacher = nlp.get_pipe("pp_attacher")
+def test_constituents_go_before_chunks(nlp, attacher):
     doc = chunked_doc(nlp.vocab)
     set_spans(doc, "np_chunks", [])
     assert len(attacher(doc)._.pp_attachments) == 2
-    chunks = trained(source="np_chunks").get_pipe("pp_attacher")
-    assert len(chunks(doc)._.pp_attachments) == 0
     set_spans(doc, "constituents", [])
     assert len(attacher(doc)._.pp_attachments) == 0
-    assert len(chunks(chunked_doc(chunks.vocab))._.pp_attachments) == 2
 
 
 @pytest.mark.parametrize(
-    ("source", "groups", "tags", "named"),
+    ("groups", "tags", "named"),
     [
-        ("auto", (), True, ["constituents", "np_chunks", "tag_"]),
-        ("auto", ("np_chunks",), False, ["tag_"]),
-        ("constituents", ("np_chunks",), True, ["constituents"]),
-        ("np_chunks", ("constituents",), True, ["np_chunks"]),
-        ("np_chunks", ("np_chunks",), False, ["tag_"]),
-        ("auto", ("constituents",), False, ["tag_", "constituents"]),
-        ("constituents", ("constituents",), False, ["tag_", "constituents"]),
+        ((), True, ["constituents", "np_chunks", "tag_"]),
+        (("np_chunks",), False, ["tag_"]),
+        (("constituents",), False, ["tag_", "constituents"]),
     ],
 )
-def test_what_is_missing_is_named(nlp, attacher, monkeypatch, source, groups, tags, named):
-    monkeypatch.setattr(attacher, "source", source)
+def test_what_is_missing_is_named(nlp, attacher, groups, tags, named):
     whole = chunked_doc(nlp.vocab)
     words, labels = ([t.text for t in whole], [t.tag_ for t in whole])
     doc = Doc(nlp.vocab, words=words, tags=labels if tags else None)
@@ -302,10 +293,7 @@ CHAIN = """(S (NP (PRP I)) (VP (VBD ate) (NP (NP (NNS bowls)) (PP (IN of) (NP (N
 
 
 def test_all_phrases_of_a_chain(attacher, nlp):
-    first = attacher(parsed_doc(nlp.vocab, CHAIN))
-    assert [a.prep.text for a in first._.pp_attachments] == ["of", "in"]
-    ours = trained(chains=True).get_pipe("pp_attacher")
-    doc = ours(parsed_doc(nlp.vocab, CHAIN, space=(3,)))
+    doc = attacher(parsed_doc(nlp.vocab, CHAIN, space=(3,)))
     assert [(a.prep.text, a.head.text) for a in doc._.pp_attachments] == [
         ("of", "bowls"),
         ("with", "soup"),
@@ -313,14 +301,10 @@ def test_all_phrases_of_a_chain(attacher, nlp):
     ]
     assert all(0 < a.prob <= 1 for a in doc._.pp_attachments)
     assert [token._.pp_head.text for token in doc if token._.pp_head] == ["bowls", "soup", "ate"]
-    # Single phrases are attached as before.
-    for sentence in SENTENCES:
-        docs = [one(parsed_doc(nlp.vocab, sentence)) for one in (attacher, ours)]
-        assert readable(docs[0]) == readable(docs[1])
     for words in ([], ["\n"]):
         doc = Doc(nlp.vocab, words=words)
         set_spans(doc, "constituents", [])
-        assert ours(doc)._.pp_attachments == ()
+        assert attacher(doc)._.pp_attachments == ()
 
 
 def test_phrases_of_an_earlier_phrase_are_not_moved(nlp):

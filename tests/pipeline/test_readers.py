@@ -458,8 +458,10 @@ def test_quadruples_have_their_site_in_the_predicted_docs(quadruples, key):
     from spacy_structlearn.pipeline.pp_attacher import PPAttacher
 
     nlp = NLP
-    attacher = PPAttacher(nlp.vocab, build_bayes_net(), source=key)
+    attacher = PPAttacher(nlp.vocab, build_bayes_net())
     for example in create_pp_quadruples_reader(quadruples)(nlp):
+        if key == "np_chunks":
+            del example.predicted.spans["constituents"]
         assert "pp_attachments" not in example.predicted.spans
         (((site,),),) = attacher.found([example.predicted])
         assert site[:6] == (0, 1, 2, 3, 2, 4)

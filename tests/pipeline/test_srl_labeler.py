@@ -183,16 +183,16 @@ def test_frames_of_a_doc(labeler, nlp):
 
 def test_what_the_stages_say_is_what_is_reported(labeler, nlp):
     """Without candidates that overlap, probabilities are products of those of the classifiers."""
-    doc = labeler(parsed_doc(nlp.vocab, GAVE))
-    nodes = RoleTrees(Brackets.of([normalize(parse_tree(GAVE[0]))]))
-    sites = candidates(nodes, [2])
+    doc = labeler(parsed_doc(nlp.vocab, RAN_HOME))
+    nodes = RoleTrees(Brackets.of([normalize(parse_tree(RAN_HOME[0]))]))
+    sites = candidates(nodes, [1])
     rows = features(nodes, sites)
     found, roles = (labeler.parameters[name] for name in ("identification", "roles"))
     is_one = found.predict_proba(rows)[:, found.labels.index("ARG")]
     of_role = roles.predict_proba(rows)
     (frame,) = doc._.frames
-    assert len(frame.arguments) == len(sites.nodes) == 3
-    words = predicate_features(nodes, [2])
+    assert len(frame.arguments) == len(sites.nodes) == 2
+    words = predicate_features(nodes, [1])
     is_predicate = labeler.parameters["predicates"]
     row = is_predicate.predict_proba(words)[0]
     assert is_predicate.labels == ("NONE", "PREDICATE")
@@ -283,11 +283,9 @@ def test_frames_of_any_trees(nlp, trees, space, data):
     doc = parsed_doc(nlp.vocab, *((str(tree), {}) for tree in trees), space=space)
     try:
         labeler.bias = data.draw(st.sampled_from([-2.0, 0.0, 2.0, 100.0]))
-        labeler.within_noun_phrases = data.draw(st.booleans())
-        once = labeler.once = data.draw(st.booleans())
         found = labeler(doc)._.frames
     finally:
-        labeler.bias, labeler.within_noun_phrases, labeler.once = 0.0, False, True
+        labeler.bias = 0.0
     assert [f.predicate.start for f in found] == sorted({f.predicate.start for f in found})
     for frame in found:
         assert frame.predicate[0].tag_ in ENGLISH.verbs
@@ -303,7 +301,7 @@ def test_frames_of_any_trees(nlp, trees, space, data):
             assert not argument.span[-1].is_space
             assert 0 <= argument.prob <= 1
         core = [a.label for a in frame.arguments if a.label in ("ARG0", "ARG1", "ARG2")]
-        assert not once or len(core) == len(set(core))
+        assert len(core) == len(set(core))
 
 
 # --- settings -------------------------------------------------------------------------------------
@@ -382,20 +380,13 @@ def test_calibration(nlp, tmp_path):
     np.testing.assert_allclose(scores, after.spans["srl"].attrs["scores"], rtol=1e-6)
 
 
-def test_no_core_role_twice(labeler, nlp, setting):
+def test_no_core_role_twice(labeler, nlp):
     twice = (
         "(S (NP (PRP She)) (VP (VBD ate) (NP (DT the) (NN bread)) (NP (NN pizza))) (. .))",
         {},
     )
     labels = [a.label for a in labeler(parsed_doc(nlp.vocab, twice))._.frames[0].arguments]
     assert labels.count("ARG1") == 1
-    setting(once=False)
-    (frame,) = labeler(parsed_doc(nlp.vocab, twice))._.frames
-    assert [(a.label, a.span.text) for a in frame.arguments] == [
-        ("ARG0", "She"),
-        ("ARG1", "the bread"),
-        ("C-ARG1", "pizza"),
-    ]
 
 
 NOUN = (
@@ -472,15 +463,11 @@ BATH = (
 
 
 def test_arguments_within_noun_phrases():
-    """The noun of a light verb is one, if it may be; the setting is saved with the labeler."""
+    """The noun of a light verb is one."""
     sentences = [BATH, *SENTENCES]
-    for within in (False, True):
-        nlp = trained(sentences, within_noun_phrases=within)
-        again = spacy.blank("en").from_config(nlp.config).from_bytes(nlp.to_bytes())
-        for own in (nlp, again):
-            found = readable(own.get_pipe("srl_labeler")(parsed_doc(own.vocab, *sentences)))
-            assert (found == expected(*sentences)) == within
-            assert ("ARGM-PRR bath" in found[0][2]) == within
+    nlp = trained(sentences)
+    found = readable(nlp.get_pipe("srl_labeler")(parsed_doc(nlp.vocab, *sentences)))
+    assert found == expected(*sentences)
 
 
 def test_trees_are_read_as_the_phrases_are_attached(labeler, nlp, setting):
@@ -555,10 +542,10 @@ def test_gold_data(labeler, nlp):
     assert {stage: part.labels for stage, part in data.items()} == {
         "predicates": ("PREDICATE", "PREDICATE", "NONE", "PREDICATE"),
         "senses": ("01",) * 3,
-        # Of "saw": I, the man who ate soup. Of "ate": I, saw, the man, who, soup. Of "eaten": He,
-        # has, the bread.
+        # Of "saw": I, the man who ate soup, and its parts. Of "ate": I, saw, the man, who, soup. Of
+        # "eaten": He, has, the bread, bread.
         "identification": tuple(
-            "ARG" if role else "NONE" for role in (1, 1, 0, 0, 1, 1, 1, 1, 0, 1)
+            "ARG" if role else "NONE" for role in (1, 1, 0, 0, 0, 0, 1, 1, 1, 1, 0, 1, 0)
         ),
         "roles": ("ARG0", "ARG1", "ARG0", "ARG0", "ARG1", "ARG0", "ARG1"),
     }
@@ -566,7 +553,7 @@ def test_gold_data(labeler, nlp):
     nodes = RoleTrees(Brackets.of([tree]))
     wanted = Table.of(features(nodes, candidates(nodes, [2])))
     table = data["identification"].table
-    assert table.select(wanted.variables).symbols[-3:].tolist() == wanted.symbols.tolist()
+    assert table.select(wanted.variables).symbols[-4:].tolist() == wanted.symbols.tolist()
 
 
 def test_what_does_not_fit_is_left_out(labeler, nlp):
@@ -583,17 +570,11 @@ def test_what_does_not_fit_is_left_out(labeler, nlp):
     assert data["identification"].labels.count("ARG") == 3  # whatever its role
 
 
-@pytest.mark.parametrize(
-    ("config", "named"),
-    [
-        ({"predicate_tags": ["VERB", "NOUN"]}, "NOUN or VERB"),
-        ({"role_labels": {"@misc": "spacy_structlearn.role_labels.v1"}}, "predicate_tags"),
-    ],
-)
-def test_gold_whose_predicates_have_other_tags_names_the_tags(nlp, config, named):
+def test_gold_whose_predicates_have_other_tags_names_the_tags(nlp):
     doc = parsed_doc(nlp.vocab, ATE, gold=True)
-    fresh = spacy.blank("en").add_pipe("srl_labeler", config=config)
-    with pytest.raises(StructlearnError, match=f"SL005.*predicates tagged.*{named}"):
+    labels = {"@misc": "spacy_structlearn.role_labels.v1", "verbs": ["VERB", "NOUN"]}
+    fresh = spacy.blank("en").add_pipe("srl_labeler", config={"role_labels": labels})
+    with pytest.raises(StructlearnError, match=r"SL005.*predicates tagged.*NOUN or VERB"):
         fresh.initialize(lambda: [to_example(doc)])
 
 
