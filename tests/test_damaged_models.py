@@ -206,6 +206,7 @@ def changed(name, data):
 def test_changed_settings_and_layers(folder, name, part):
     others = [other for other in COMPONENTS if other != name]
     component, path = spacy.load(DIRECTORY, exclude=others).get_pipe(name), folder(name)
+    component.to_disk(path, exclude=["vocab"])
     component.from_disk(path, exclude=["vocab"])
     data = component.to_bytes(exclude=["vocab"])
     stored = srsly.msgpack_loads(data)

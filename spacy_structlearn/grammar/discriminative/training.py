@@ -117,6 +117,7 @@ class ConditionalGrammarTrainer(StagedTrainer[ConditionalGrammarSettings]):
 
     @property
     def grammar_settings(self) -> LatentGrammarSettings:
+        """The settings of the generative grammar."""
         return self.settings.generative
 
     def begin(self) -> None:

@@ -159,9 +159,11 @@ class MEstimatedGrammarTrainer(StagedTrainer[MEstimatedGrammarSettings]):
 
     @property
     def grammar_settings(self) -> LatentGrammarSettings:
+        """The settings of the base distribution."""
         return self.settings.base
 
     def report_stage(self, number: int, *parts: Any) -> None:
+        """Report an iteration of the grammar with this number."""
         self.report(number, *parts[1:])
 
     def begin(self) -> None:

@@ -66,6 +66,7 @@ class TreebankTrainer(Trainer[S]):
 
     @property
     def grammar_settings(self) -> LatentGrammarSettings:
+        """The settings of the grammars."""
         return self.settings
 
     def begin(self) -> None:
@@ -106,6 +107,7 @@ class StagedTrainer(TreebankTrainer[S]):
 
     @property
     def n_grammars(self) -> int:
+        """Number of grammars to train."""
         return 1
 
     def plan(self, number: int) -> tuple[LatentGrammarSettings, Trees]:
@@ -113,6 +115,7 @@ class StagedTrainer(TreebankTrainer[S]):
         return self.grammar_settings, self._trees
 
     def report_stage(self, number: int, *parts: Any) -> None:
+        """Report an iteration of the grammar with this number."""
         self.report(*parts)
 
     def begin(self) -> None:
@@ -124,6 +127,7 @@ class StagedTrainer(TreebankTrainer[S]):
 
     @property
     def has_grammars(self) -> bool:
+        """Whether all grammars are trained."""
         return len(self._grammars) == self.n_grammars
 
     def iterate(self) -> bool:
@@ -152,6 +156,7 @@ class StagedTrainer(TreebankTrainer[S]):
             self._members = []
 
     def grammar(self, number: int) -> LatentGrammar:
+        """Return a trained grammar, by its number."""
         return LatentGrammar.from_bytes(self._grammars[number].tobytes())
 
     def parameters(self) -> Any:

@@ -130,6 +130,7 @@ class SpanGrammarTrainer(StagedTrainer[SpanGrammarSettings]):
 
     @property
     def grammar_settings(self) -> LatentGrammarSettings:
+        """The settings of the grammars."""
         return self.settings.base
 
     @property
@@ -143,6 +144,7 @@ class SpanGrammarTrainer(StagedTrainer[SpanGrammarSettings]):
         return self.settings.fold_base, [self._folds.rest(number - 1)]
 
     def report_stage(self, number: int, *parts: Any) -> None:
+        """Report an iteration of the grammar with this number."""
         self.report(number, *parts[1:])
 
     def _make_forests(self, folds: int) -> None:

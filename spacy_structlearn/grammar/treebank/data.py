@@ -61,10 +61,12 @@ class TreebankData:
 
     @property
     def n_trees(self) -> int:
+        """Number of trees."""
         return len(self.roots)
 
     @property
     def n_nodes(self) -> int:
+        """Number of nodes of all trees."""
         return len(self.symbol)
 
     def subset(self, trees: NDArray[np.integer]) -> TreebankData:
@@ -91,14 +93,17 @@ class TreebankData:
 
     @cached_property
     def is_word(self) -> NDArray[np.bool_]:
+        """Whether each node is a word with its tag, bool (n_nodes)."""
         return self.left < 0
 
     @cached_property
     def is_unary(self) -> NDArray[np.bool_]:
+        """Whether each node has one child, bool (n_nodes)."""
         return (self.left >= 0) & (self.right < 0)
 
     @cached_property
     def is_binary(self) -> NDArray[np.bool_]:
+        """Whether each node has two children, bool (n_nodes)."""
         return self.right >= 0
 
     @cached_property

@@ -33,14 +33,17 @@ class Symbols:
 
     @property
     def n_tags(self) -> int:
+        """Number of tags."""
         return len(self.tags)
 
     @property
     def n_phrases(self) -> int:
+        """Number of phrase labels."""
         return len(self.phrases)
 
     @property
     def size(self) -> int:
+        """Number of symbols."""
         return len(self.tags) + len(self.phrases) + len(self.intermediates)
 
     @cached_property
