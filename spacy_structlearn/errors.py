@@ -238,8 +238,6 @@ MESSAGES = {
     "covers all tokens, and each of the others lies within its parent.",
     "SL111": "The leaf ({tag} {word}) has no children, so it has no head child. Ask for the head "
     "child of phrases only.",
-    "SL112": "The head rule for {label!r} has the directions {directions}. Give it at least one "
-    "step, and make each step 'left' or 'right'.",
     "SL113": "Expected one probability for each of {brackets} brackets, in the order of "
     "tree.spans(); got {found}.",
     "SL117": "This frame does not fit on {n} words: {problem}. Count words from 0, with "

@@ -95,7 +95,6 @@ class PPAttacherSettings(ComponentSettings):
         help="File of associations of lemmas with prepositions (`Associations.to_bytes`), needed "
         "in training only. They are variables too.",
     )
-
     context: bool = setting(
         False,
         help="Whether the words behind the verb and before the noun and the preposition are "
@@ -311,8 +310,6 @@ def _trees(docs: Sequence[Doc], numbers: NDArray[np.intp]) -> Iterator[tuple[int
     """Iterate over the trees with prepositional phrases of some Docs: the number of the Doc, the
     token of each word, and the tree.
     """
-    if not len(numbers):
-        return
     trees = DocTrees([docs[number] for number in numbers.tolist()])
     brackets, offsets = trees.brackets, cumulative(trees.brackets.sizes)
     names = [strip_function(label or "") for label in brackets.labels.texts]

@@ -39,8 +39,7 @@ class HeadRules:
         the child before the conjunction (Collins 1999).
     punctuation: tags of words that are ignored if a phrase has any other child.
 
-    Function tags must be stripped (`spacy_structlearn.trees.normalize`). Raises StructlearnError if
-    a direction is unknown or a rule has no steps.
+    Function tags must be stripped (`spacy_structlearn.trees.normalize`).
     """
 
     def __init__(
@@ -53,8 +52,8 @@ class HeadRules:
     ):
         self.coordinators = frozenset(coordinators)
         self.punctuation = frozenset(punctuation)
-        self._default = _ranked(None, [(default, "")])
-        self._ranked = {label: _ranked(label, steps) for label, steps in (rules or {}).items()}
+        self._default = _ranked([(default, "")])
+        self._ranked = {label: _ranked(steps) for label, steps in (rules or {}).items()}
 
     def head_child(self, node: Tree) -> int:
         """Return the index of the head child of a phrase. Raises StructlearnError for a leaf."""
@@ -108,7 +107,7 @@ class HeadRules:
         return kept[head]
 
 
-def _ranked(label: str | None, steps: Iterable[Step]) -> tuple[dict[str, int], list[str]]:
+def _ranked(steps: Iterable[Step]) -> tuple[dict[str, int], list[str]]:
     """Return the step of each child label, and the direction of each step.
 
     A final step, for all other children, has the direction of the one before it.
@@ -119,8 +118,6 @@ def _ranked(label: str | None, steps: Iterable[Step]) -> tuple[dict[str, int], l
         directions.append(direction)
         for child in wanted.split():
             ranks.setdefault(child, rank)
-    if not directions or not {"left", "right"}.issuperset(directions):
-        raise StructlearnError("SL112", label=label, directions=directions)
     return ranks, [*directions, directions[-1]]
 
 

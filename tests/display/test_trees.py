@@ -266,24 +266,18 @@ def read_latex(text: str) -> Tree:
 
     stack: list[list] = [[]]
     position = 0
-    token = re.compile(rf"\s*(?:(\[)\.?{GROUP}|{GROUP}|\[{GROUP}\]|(\]))")
+    token = re.compile(rf"\s*(?:\[{GROUP}|(\]))")
     while position < len(text):
         match = token.match(text, position)
         assert match, text[position:]
         position = match.end()
-        found = [group for group in match.groups() if group is not None]
-        name = re.sub(r"\\([a-z]+)\{\}|\\(.)", plain, found[-1])
         if match[1] is not None:
-            stack.append([name])
-        elif match[5] is None:
-            stack[-1].append(name)
-        else:
-            label, *below = stack.pop()
-            if below:
-                word = below[0] if isinstance(below[0], str) else None
-                stack[-1].append(Tree(label, [] if word is not None else below, word))
-            else:
-                stack[-1].append(label)
+            stack.append([re.sub(r"\\([a-z]+)\{\}|\\(.)", plain, match[1])])
+            continue
+        label, *below = stack.pop()
+        word = below[0] if below and isinstance(below[0], str) else None
+        node = Tree(label, [] if word is not None else below, word) if below else label
+        stack[-1].append(node)
     [[tree]] = stack
     return tree
 
@@ -292,6 +286,3 @@ def read_latex(text: str) -> Tree:
 def test_latex_can_be_read_back(tree):
     forest = tree_latex(tree).split("\n", 2)[2].removesuffix("\n\\end{forest}")
     assert read_latex(forest) == tree
-
-
-# --- all ------------------------------------------------------------------------------------

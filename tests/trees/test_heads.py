@@ -105,14 +105,6 @@ def test_a_leaf_has_no_head_child():
         COLLINS.head_child(leaf)
 
 
-@pytest.mark.parametrize("steps", [[], [("up", "NN")], [("left", "NN"), ("Right", "NP")]])
-def test_malformed_rules_are_refused(steps):
-    with pytest.raises(StructlearnError, match=r"SL112.*'NP'"):
-        HeadRules({"NP": steps})
-    with pytest.raises(StructlearnError, match="SL112"):
-        HeadRules(default="")
-
-
 @settings(max_examples=30)
 @given(
     st.lists(
