@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate, groupby
 from typing import Any, ClassVar, NamedTuple, TypedDict
 
@@ -53,7 +53,7 @@ from .doc_arrays import (
 from .extensions import Frame, constituent_tags, frame_spans, frames, set_spans
 from .extensions.span_groups import scored_group, words_of
 from .scorers import srl_score
-from .srl_stages import IDENTIFICATION, ROLES, STAGES, FrameFinder, GoldFrame
+from .srl_stages import ALL, IDENTIFICATION, ROLES, STAGES, VERBS, FrameFinder, GoldFrame
 from .training.batch_trainable import BatchTrainable
 from .training.factories import ComponentSettings, factory
 
@@ -70,7 +70,6 @@ DEFAULT_MODEL = {
     },
 }
 WORDS = 10_000  # about how many words, in whole Docs, go through the stages together
-VERBS, ALL = "verbs", "all"
 RARE_TAGS = 0.01  # share of the predicates that are not verbs
 
 extensions.register()
@@ -202,7 +201,7 @@ class SRLLabeler(BatchTrainable):
             for frame in map(of_tokens.get, positions):
                 arguments = _in_words(frame, positions, first) if frame else []
                 gold.append((frame.roleset, arguments) if frame else None)
-        finder = self._finder()
+        finder = FrameFinder(self)
         nodes = finder.nodes(Brackets.of(tree for _, tree in pairs))
         return finder.gold_data(nodes, gold, self.labels) or None
 
@@ -313,8 +312,7 @@ class SRLLabeler(BatchTrainable):
             and has_gold_tokens(example)
         ]
         probabilities, right = [], []
-        finder = replace(self._finder(), calibration=None, min_confidence=0.0)
-        readings = self._find([example.predicted for example in examples], finder)
+        readings = self._find([example.predicted for example in examples], FrameFinder(self))
         for example, reading in zip(examples, readings, strict=True):
             gold = {
                 (frame.predicate.start, label, span.start, span.end)
@@ -350,7 +348,7 @@ class SRLLabeler(BatchTrainable):
         gets a warning. Raises StructlearnError for a Doc without constituents or without tags.
         """
         self.require_parameters()
-        readings = self._find(docs, self._finder())
+        readings = self._find(docs, FrameFinder(self, self.min_confidence, self.calibration))
         if self.tags.union(self.cfg["others"]["tags"]) <= PENN_TAGS:
             for doc, reading in zip(docs, readings, strict=True):
                 if not reading.frames and not self._warned:
@@ -371,18 +369,6 @@ class SRLLabeler(BatchTrainable):
                     own[number][1].frames.append(frame)
                     own[number][1].scores.extend(scores)
         return readings
-
-    def _finder(self) -> FrameFinder:
-        return FrameFinder(
-            self.parameters,
-            self,
-            self.min_confidence,
-            self.model.attrs.get("classes"),
-            self.tags,
-            self.cfg["others"] if self.predicates == ALL else {},
-            self.cfg["rolesets"],
-            self.calibration,
-        )
 
     def _check(self, doc: Doc) -> None:
         """Raise StructlearnError for a Doc without trees, or without tags."""

@@ -9,7 +9,7 @@ ones were not better, and do not depend on English.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, count, islice
 from typing import Any, NamedTuple
@@ -37,11 +37,11 @@ from ..roles.features import (
 from ..roles.phrases import ArgumentNodes, RoleTrees, candidates, gold_roles
 from ..roles.propositions import Argument, PlainFrame
 from ..trees.nodes import Brackets
-from ..words.classes import WordClasses
 from .doc_arrays import DocTrees, form_ids
 
 PREDICATES, SENSES, IDENTIFICATION, ROLES = "predicates", "senses", "identification", "roles"
 STAGES = (PREDICATES, SENSES, IDENTIFICATION, ROLES)
+VERBS, ALL = "verbs", "all"  # which words can be predicates
 
 
 def _lower(*names: str) -> tuple[str, ...]:
@@ -141,45 +141,38 @@ Reading = tuple[int, PlainFrame, list[float]]  # number of the Doc, frame, proba
 
 @dataclass(frozen=True)
 class FrameFinder:
-    """Finds the frames of trees with the classifiers of all stages.
+    """Finds the frames of trees with the classifiers of all stages of a labeler.
 
-    settings: of the labeler (`SRLLabelerSettings`). tags: of words that can be predicates.
-    others: tags and lemmas of further predicates; empty if there are none. rolesets: of each lemma
-        by their numbers. calibration: weights of the log-odds of arguments, or None.
-    min_confidence: arguments with a lower probability are left out.
+    min_confidence: arguments with a lower probability are left out. calibration: weights of the
+        log-odds of arguments, or None.
     """
 
-    stages: Any
-    settings: Any
-    min_confidence: float
-    classes: WordClasses | None
-    tags: frozenset[str]
-    others: Mapping[str, Sequence[str]]
-    rolesets: Mapping[str, Mapping[str, str]]
-    calibration: tuple[float, float] | None
+    labeler: Any
+    min_confidence: float = 0.0
+    calibration: tuple[float, float] | None = None
+
+    @property
+    def stages(self) -> Any:
+        return self.labeler.parameters
 
     def nodes(self, brackets: Brackets) -> RoleTrees:
         """Number the nodes of trees."""
-        classes, rules = self.classes, self.settings.head_rules
-        if classes is None or not classes.n_classes:
-            return RoleTrees(brackets, rules, self.settings.role_labels)
-
-        def classes_of(words: Sequence[str]) -> NDArray[np.uint64]:
-            return classes.column(form_ids(words))
-
-        return RoleTrees(brackets, rules, self.settings.role_labels, classes_of)
+        labeler = self.labeler
+        classes = labeler.model.attrs.get("classes")
+        has_classes = classes is not None and classes.n_classes
+        classes_of = (lambda words: classes.column(form_ids(words))) if has_classes else None
+        return RoleTrees(brackets, labeler.head_rules, labeler.role_labels, classes_of)
 
     def words(self, nodes: RoleTrees) -> NDArray[np.intp]:
         """Get the words that can be predicates."""
-        possible = nodes.is_one_of(nodes.leaves, self.tags)
-        if self.others:
-            rows = np.flatnonzero(~possible & nodes.is_one_of(nodes.leaves, self.others["tags"]))
-            lemmas = predicate_features(
-                nodes, rows, ("lemma",), lemmatize=self.settings.lemmatizer
-            )["lemma"]
-            known = {*self.others["lemmas"]}
-            is_known = [text in known for text in lemmas.texts]
-            possible[rows] = np.array(is_known)[lemmas.codes]
+        labeler = self.labeler
+        possible = nodes.is_one_of(nodes.leaves, labeler.tags)
+        if labeler.predicates == ALL:
+            others = labeler.cfg["others"]
+            rows = np.flatnonzero(~possible & nodes.is_one_of(nodes.leaves, others["tags"]))
+            known, lemmatize = {*others["lemmas"]}, labeler.lemmatizer
+            lemma = predicate_features(nodes, rows, ("lemma",), lemmatize=lemmatize)["lemma"]
+            possible[rows] = np.array([text in known for text in lemma.texts])[lemma.codes]
         return np.flatnonzero(possible)
 
     def find(self, trees: DocTrees) -> Iterator[Reading]:
@@ -196,7 +189,7 @@ class FrameFinder:
         gold: the frame of each word, or None. labels: the known roles.
         """
         data: dict[str, ClassificationData] = {}
-        words, lemmatize = self.words(nodes), self.settings.lemmatizer
+        words, lemmatize = self.words(nodes), self.labeler.lemmatizer
         own = [gold[word] for word in words.tolist()]
         if own:
             columns = predicate_features(nodes, words, lemmatize=lemmatize)
@@ -237,7 +230,7 @@ class FrameFinder:
         if not len(words):
             return Predicates(words, [], np.ones(0))
         names = sorted({"lemma", *self._used(PREDICATES, SENSES)})
-        columns = predicate_features(nodes, words, names, lemmatize=self.settings.lemmatizer)
+        columns = predicate_features(nodes, words, names, lemmatize=self.labeler.lemmatizer)
         table = Table.of(columns)
         probabilities = np.ones(len(table))
         if (stage := self._stage(PREDICATES)) is not None:
@@ -251,7 +244,7 @@ class FrameFinder:
         stage = self._stage(SENSES)
         if stage is None:
             return [None] * len(lemmas)
-        known = [self.rolesets.get(base, {}) for base in lemmas]
+        known = [self.labeler.cfg["rolesets"].get(base, {}) for base in lemmas]
         several = [row for row, numbers in enumerate(known) if len(numbers) > 1]
         probabilities = iter(stage.predict_proba(table.take(several)).tolist() if several else ())
         # Unknown labels have the probability 0 that is added.
@@ -286,10 +279,10 @@ class FrameFinder:
         rolesets: Sequence[str | None],
     ) -> list[list[Role]]:
         """Find the arguments of each predicate among its candidates."""
-        labels, bias = self.stages.labels, self.settings.bias
+        labels, bias = self.stages.labels, self.labeler.bias
         names = self._used(IDENTIFICATION, ROLES) or FEATURES[:1]
         columns = features(
-            nodes, sites, names, lemmatize=self.settings.lemmatizer, rolesets=rolesets
+            nodes, sites, names, lemmatize=self.labeler.lemmatizer, rolesets=rolesets
         )
         table = Table.of(columns, names)
         brackets = trees.probabilities(nodes.starts[sites.nodes], nodes.stops[sites.nodes])
@@ -302,7 +295,7 @@ class FrameFinder:
             roles = np.log(self.stages[ROLES].predict_proba(table.take(rows)))
         possible = sites.at(rows)
         # A core role is that of one argument, apart from relative phrases and what they continue.
-        classes = self.settings.role_labels
+        classes = self.labeler.role_labels
         nominal = nodes.is_one_of(possible.nodes, classes.noun_phrases)
         relative = nodes.is_one_of(possible.nodes, classes.relative)
         chosen = decode(

@@ -34,7 +34,7 @@ class HeadRules:
     rules: for each phrase label, its steps in order, at least one. A step (direction, labels) takes
         the first child with one of `labels` (separated by blanks), from the "left" or the "right".
         If no step finds a child, the head is the first child in the direction of the last step.
-    default: the direction for phrases without a rule.
+        The head of a phrase without a rule is its leftmost child.
     coordinators: labels of conjunctions. If a conjunction directly precedes the head, the head is
         the child before the conjunction (Collins 1999).
     punctuation: tags of words that are ignored if a phrase has any other child.
@@ -46,13 +46,12 @@ class HeadRules:
         self,
         rules: Mapping[str, Iterable[Step]] | None = None,
         *,
-        default: str = "left",
         coordinators: Collection[str] = (),
         punctuation: Collection[str] = (),
     ):
         self.coordinators = frozenset(coordinators)
         self.punctuation = frozenset(punctuation)
-        self._default = _ranked([(default, "")])
+        self._default = _ranked([("left", "")])
         self._ranked = {label: _ranked(steps) for label, steps in (rules or {}).items()}
 
     def head_child(self, node: Tree) -> int:
