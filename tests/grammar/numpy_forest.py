@@ -305,7 +305,7 @@ def learned(name, kind="smoothed", rounds=2, binarization="right"):
     return encode(settings, [trees]), without_backoff(treebanks.learned(settings, trees))
 
 
-def coarse(data, grammar, threshold=0.0, edge_factor=0.1, shards=1):
+def coarse(data, grammar, threshold=0.0, shards=1):
     """Forests of all trees, in parts, and their terminals."""
     made = []
     for part in split(data.offsets, shards):
@@ -316,7 +316,6 @@ def coarse(data, grammar, threshold=0.0, edge_factor=0.1, shards=1):
                 grammar.lexicon,
                 range(part.start, part.stop),
                 threshold,
-                edge_factor,
             )
         )
     keys = np.unique(np.concatenate([forests.terminal_keys for forests in made]))
@@ -354,12 +353,12 @@ def of(forests, weights):
     return Problem(forests.data.symbols, forests.data.rules, arrays, weights)
 
 
-def at_level(data, grammar, number, threshold, edge_factor=0.1, **more):
+def at_level(data, grammar, number, threshold, **more):
     """Forests refined to a level and pruned with all before it; terminals; the level's weights."""
-    made, terminals = coarse(data, grammar, threshold, edge_factor, **more)
+    made, terminals = coarse(data, grammar, threshold, **more)
     for before in range(number):
         weights = generative_weights(grammar, before, terminals)
         for forests in made:
-            forests.prune(weights, threshold, edge_factor)
+            forests.prune(weights, threshold)
             forests.refine(grammar.levels[before + 1])
     return made, terminals, generative_weights(grammar, number, terminals)

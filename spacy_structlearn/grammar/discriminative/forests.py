@@ -21,6 +21,7 @@ from ..treebank.data import TreebankData
 from ..treebank.lexicon import Lexicon
 from . import _forest
 
+EDGE_FACTOR = 0.1  # times the threshold, the posterior below which productions are pruned
 CHUNK = 512  # number of sentences whose counts are added up in float32
 
 
@@ -214,11 +215,11 @@ class Forests:
             refined[has] |= allowed.astype(np.uint64) << np.uint64(x)
         self._arrays["item_mask"][:] = refined
 
-    def prune(self, weights: Weights, threshold: float, edge_factor: float) -> None:
-        """Prune items with a lower posterior, and productions by this times `edge_factor`."""
+    def prune(self, weights: Weights, threshold: float) -> None:
+        """Prune items with a lower posterior, and productions by this times `EDGE_FACTOR`."""
         arrays = self._arrays
         edges, unaries, roots = _forest.prune(
-            self._forests, self._workspace, tuple(weights), threshold, threshold * edge_factor
+            self._forests, self._workspace, tuple(weights), threshold, threshold * EDGE_FACTOR
         )
         kept = {"edge": edges, "unary": unaries, "root": roots, "item": arrays["item_mask"] != 0}
         self._forests = None  # frees each old array as soon as it is replaced
@@ -280,13 +281,12 @@ def coarse_forests(
     lexicon: Lexicon,
     trees: Sequence[int],
     threshold: float,
-    edge_factor: float,
     chart: _chart.Chart | None = None,
 ) -> Forests:
     """Make the forests of some sentences with the grammar of level 0.
 
     trees: the numbers of the sentences.
-    threshold, edge_factor: see `Forests.prune`.
+    threshold: see `Forests.prune`.
     chart: a workspace to use again.
 
     Returns forests that number their own terminals, see `Forests.number_terminals`.
@@ -299,7 +299,7 @@ def coarse_forests(
         ids = lexicon.encode(data.sentences[tree])
         scores = np.ascontiguousarray(lexicon.scores(0, ids), dtype=np.float32)
         grid = gold_grid(data, tree)
-        forest = chart.coarse_forest(grammar, scores, grid, threshold, threshold * edge_factor)
+        forest = chart.coarse_forest(grammar, scores, grid, threshold, threshold * EDGE_FACTOR)
         made = None if forest is None else _arrays_of(data, tree, ids, grid, forest[2])
         if made is not None:
             parts.append(made[0])

@@ -219,13 +219,9 @@ def ancestor_places(
     def of_blocks(symbols: NDArray[np.int32], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
         blocks = [np.empty(0, np.int64)]
         for axes, begin in zip(symbols.tolist(), offsets[:-1].tolist(), strict=True):
-            places = np.array(begin)
-            stride = 1
-            for symbol in reversed(axes):
-                # The last axis runs fastest.
-                places = np.add.outer(ancestors[symbol] * stride, places)
-                stride *= int(coarse.substates[symbol])
-            blocks.append(places.reshape(-1))
+            above = np.ix_(*(ancestors[symbol] for symbol in axes))
+            shape = tuple(coarse.substates[axes].tolist())
+            blocks.append(begin + np.ravel_multi_index(above, shape).reshape(-1))
         return np.concatenate(blocks)
 
     def of_vectors(symbols: NDArray[np.integer]) -> NDArray[np.int64]:

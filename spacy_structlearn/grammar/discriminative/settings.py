@@ -56,16 +56,12 @@ class ConditionalGrammarSettings(LatentGrammarSettings):
         help="The training of a level ends when the mean relative decrease of the objective over "
         "ten iterations is less than this.",
     )
-    memory: int = setting(5, ge=1, exposed=False, help="Number of corrections that L-BFGS keeps.")
     threshold: float = setting(
         exp(-10.0),
         ge=0,
         le=1,
         help="Constituents of a training sentence whose posterior at one level is below this are "
         "pruned at the next level.",
-    )
-    edge_factor: float = setting(
-        0.1, ge=0, le=1, exposed=False, help="Productions are pruned below threshold times this."
     )
     shards: int = core.shards(4)
 

@@ -46,6 +46,7 @@ from .objective import (
 from .settings import ConditionalGrammarSettings
 
 AT_ONCE = 256  # number of sentences whose unpruned forests are in memory at a time
+MEMORY = 5  # number of corrections that L-BFGS keeps
 FLOOR = 1e-3  # least probability that parameters with the base "uniform" start from
 
 
@@ -218,9 +219,8 @@ class ConditionalGrammarTrainer(StagedTrainer[ConditionalGrammarSettings]):
         return without_backoff(super().parameters())
 
     def _new_optimizer(self, start: NDArray[np.float64]) -> LBFGS:
-        settings = self.settings
-        tolerance = settings.conditional_tolerance
-        return LBFGS(start, memory=settings.memory, value_tolerance=tolerance, l1=settings.l1)
+        tolerance = self.settings.conditional_tolerance
+        return LBFGS(start, memory=MEMORY, value_tolerance=tolerance, l1=self.settings.l1)
 
     def state(self) -> dict[str, Any]:
         """The generative rounds, the trained levels, and the level in training."""
@@ -323,8 +323,7 @@ class Objectives:
             parts = self._weights(self._level, trained)
             weights = _level_weights(self.grammar, self._level, parts, self.terminals)
             self._level += 1
-            limits = settings.threshold, settings.edge_factor
-            self.engine.map(_refine_shard, weights, levels[self._level], *limits)
+            self.engine.map(_refine_shard, weights, levels[self._level], settings.threshold)
         self.engine.map(GrammarShard.begin, may_lose)
         return GrammarLikelihood(
             parameterization_of(self.grammar, number, settings.base),
@@ -352,13 +351,13 @@ def _make_shard(
     """
     (settings, grammar, cascade), (first, data) = recipe, part
     coarse = (data, compile_grammar(grammar.truncated(1)), grammar.lexicon)
-    limits = settings.threshold, settings.edge_factor
     parts = []
     for begin in range(0, data.n_trees, AT_ONCE):
-        forests = coarse_forests(*coarse, range(begin, min(begin + AT_ONCE, data.n_trees)), *limits)
+        trees = range(begin, min(begin + AT_ONCE, data.n_trees))
+        forests = coarse_forests(*coarse, trees, settings.threshold)
         terminals = terminals_of(forests.terminal_keys, grammar.symbols.n_tags)
         for number, weights in enumerate(cascade):
-            forests.prune(_level_weights(grammar, number, weights, terminals), *limits)
+            forests.prune(_level_weights(grammar, number, weights, terminals), settings.threshold)
             forests.refine(grammar.levels[number + 1])
         parts.append(forests)
     return GrammarShard(joined(data, parts), first=first)
@@ -372,11 +371,9 @@ def _level_weights(
     return level_weights(level, parts, lexical)
 
 
-def _refine_shard(
-    shard: GrammarShard, weights: Weights, level: Level, threshold: float, edge_factor: float
-) -> None:
+def _refine_shard(shard: GrammarShard, weights: Weights, level: Level, threshold: float) -> None:
     """Prune the forests with the weights of their level, and refine them to the next level."""
-    shard.forests.prune(weights, threshold, edge_factor)
+    shard.forests.prune(weights, threshold)
     shard.forests.refine(level)
 
 

@@ -19,9 +19,7 @@ from grammar.numpy_forest import (
 
 from spacy_structlearn.grammar.chart import _chart
 from spacy_structlearn.grammar.chart.compiled import compile_grammar
-from spacy_structlearn.grammar.discriminative.forests import (
-    gold_grid,
-)
+from spacy_structlearn.grammar.discriminative.forests import EDGE_FACTOR, gold_grid
 from spacy_structlearn.grammar.discriminative.objective import without_backoff
 from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.treebank.data import binarize, to_tree
@@ -149,8 +147,7 @@ def test_what_is_left(number, threshold):
     (forests,), _, weights = at_level(data, grammar, number, 1e-7)
     problem = of(forests, weights)
     a = problem.arrays
-    edge_factor = 0.2
-    limit = threshold * edge_factor
+    limit = threshold * EDGE_FACTOR
     masks = np.zeros(len(a["item_mask"]), dtype=np.uint64)
     edges, unaries = np.zeros(len(a["edge_left"]), bool), np.zeros(len(a["unary_rule"]), bool)
     roots = np.zeros(len(a["root_rule"]), bool)
@@ -180,7 +177,7 @@ def test_what_is_left(number, threshold):
     roots = (roots | (a["gold_root"] > 0)) & kept[a["root_item"]]
     to = np.cumsum(kept) - 1
 
-    forests.prune(weights, threshold, edge_factor)
+    forests.prune(weights, threshold)
     b = forests._arrays
     for name in ("item_symbol", "item_terminal", "gold_item"):
         np.testing.assert_array_equal(b[name], a[name][kept])

@@ -40,7 +40,7 @@ REGIMES = ("coarse_to_fine", "none")
 class RebuiltForests:
     """Forests that are rebuilt in each evaluation, in place of `forests.Forests`.
 
-    threshold, edge_factor: see `coarse_forests`; a threshold of 0 means no pruning.
+    threshold: see `coarse_forests`; 0 means no pruning.
 
     terminal_keys: of every word with every tag that it can have.
     statistics: of the last evaluation: of the charts of all levels or, without pruning, of the
@@ -52,7 +52,6 @@ class RebuiltForests:
         data: TreebankData,
         grammar: LatentGrammar,
         threshold: float,
-        edge_factor: float,
     ):
         self.data = data
         lexicon, n_tags = grammar.lexicon, data.symbols.n_tags
@@ -70,7 +69,7 @@ class RebuiltForests:
         self.terminal_keys = keys
         self._chart = _CountingChart()
         self._first = (data, compile_grammar(grammar.truncated(1)), lexicon)
-        self._limits = (threshold, edge_factor)
+        self._threshold = threshold
         self._cascade: list[tuple[Weights, Level]] = []
         self._counted = np.arange(len(self.trees))
 
@@ -93,7 +92,7 @@ class RebuiltForests:
         self._cascade.append((weights, level))
 
     def expected_counts(self, weights: Weights) -> tuple[NDArray[np.float64], ForestCounts]:
-        threshold, edge_factor = self._limits
+        threshold = self._threshold
         arrays = (weights.binary, weights.unary, weights.root, weights.terminal)
         sums = tuple(np.zeros(len(array), dtype=np.float32) for array in arrays)
         totals = ForestCounts(*(np.zeros(len(array)) for array in arrays))
@@ -102,7 +101,7 @@ class RebuiltForests:
         for place in self._counted.tolist():
             self._chart.n_made = 0
             tree = [int(self.trees[place])]
-            forests = coarse_forests(*self._first, tree, *self._limits, chart=self._chart)
+            forests = coarse_forests(*self._first, tree, threshold, chart=self._chart)
             if not forests.n_sentences:
                 continue
             if threshold > 0 or not self._cascade:
@@ -110,7 +109,7 @@ class RebuiltForests:
             forests.number_terminals(self.terminal_keys)
             for before, level in self._cascade:
                 if threshold > 0:
-                    forests.prune(before, threshold, edge_factor)
+                    forests.prune(before, threshold)
                 forests.refine(level)
                 if threshold > 0:
                     made += forests.statistics
@@ -151,7 +150,7 @@ class RebuiltObjective:
         regime: str,
     ):
         threshold = 0.0 if regime == "none" else settings.threshold
-        forests = RebuiltForests(data, grammar, threshold, settings.edge_factor)
+        forests = RebuiltForests(data, grammar, threshold)
         terminals = terminals_of(forests.terminal_keys, grammar.symbols.n_tags)
         for number in range(grammar.depth):
             parameters = parameterization_of(grammar, number, "generative")
