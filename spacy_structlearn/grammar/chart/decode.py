@@ -19,9 +19,6 @@ probable tree, as the model has no substates.
 Every sentence gets a tree. If nothing survives the thresholds, the thresholds are lowered, then
 levels are left out. A sentence that not even the coarsest grammar can parse gets a flat fallback
 tree, marked as failed. So does a sentence that is parsed hastily if nothing survives.
-
-Brackets that must or must not be limit the chart from the first pass on (see `constraints`), so all
-scores and posteriors are those of the trees that meet the constraints.
 """
 
 from __future__ import annotations
@@ -133,12 +130,9 @@ class ChartParser:
         for grammar in self.grammars:
             read = {level for other, level in self._finals if other is grammar}
             is_first = grammar is self.grammar
-            compiled[id(grammar)] = compile_grammar(
-                grammar,
-                first and is_first,
-                0.0 if decoder == "viterbi" else SHARE,
-                read.union(self.levels if is_first else ()),
-            )
+            share = 0.0 if decoder == "viterbi" else SHARE
+            read |= set(self.levels if is_first else ())
+            compiled[id(grammar)] = compile_grammar(grammar, first and is_first, share, read)
         self._parser = _chart.Parser(
             [compiled[id(grammar)] for grammar, _ in self._finals],
             self.levels,
@@ -196,8 +190,8 @@ class ChartParser:
         if len(wanted) != len(words):
             raise StructlearnError("SL429", number=len(wanted), of=len(words))
         in_haste = [False] * len(words) if hasty is None else list(hasty)
-        rows = zip(words, given, wanted, in_haste, strict=True)
-        requests = [self._request(*row) for row in rows]
+        every = zip(words, given, wanted, in_haste, strict=True)
+        requests = [self._request(*one) for one in every]
 
         def run(batch: slice) -> list[Parse]:
             return self._parse_batch(requests[batch], tag_weight)
@@ -435,10 +429,8 @@ class ChartParser:
             is_unknown = ids[id(self.grammar)] >= len(self.grammar.lexicon.words)
             shares[is_unknown] *= UNKNOWN_WORDS
         scores = []
-        for grammar, level in [
-            *((self.grammar, level) for level in self.levels),
-            *self._finals[1:],
-        ]:
+        cascade = [(self.grammar, level) for level in self.levels]
+        for grammar, level in [*cascade, *self._finals[1:]]:
             rows = np.ascontiguousarray(grammar.lexicon.scores(level, ids[id(grammar)]), np.float32)
             substates = grammar.levels[level].substates[: grammar.symbols.n_tags]
             if shares is not None:
