@@ -270,6 +270,9 @@ MESSAGES = {
     "SL190": "{component!r}: no tree of {text!r} meets the constraints on {constraints} (in "
     "tokens). Remove one of them. A bracket that must be cannot cross another one or the end of "
     "the sentence.",
+    "SL191": "{component!r} needs sentence boundaries, and the Doc {text!r} has none. Put "
+    "sentence_splitter or sentencizer in front of it, or set token.is_sent_start. If each Doc is "
+    'one sentence, set nlp.get_pipe("{component}").one_sentence = True.',
     # --- SL2xx: sequences and optimisation ----------------------------------------------------
     "SL201": "The template {text!r} is malformed. Write column[offset], or several joined by |, "
     "for example TAG[-1]|TAG[0]; write bias for the predicate that is always true.",
@@ -441,4 +444,6 @@ MESSAGES = {
     "parser that predicts tags of the Penn Treebank in front of {component!r}, or remove the "
     "component. To train srl_labeler with other tags, set role_labels. Only one Doc "
     "gets this warning.",
+    "SL802": "The label {label!r} is in no list of labels, and no component of this vocab predicts "
+    "it.{hint}",
 }

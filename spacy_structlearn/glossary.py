@@ -8,14 +8,21 @@ tags those of the English Web Treebank (Mott et al. 2012), roles those of PropBa
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterable
+from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
+from .errors import message
 from .roles.propositions import CONTINUATION, REFERENCE
 
 _LABELS = Path(__file__).parent / "data" / "labels.tsv"
 ROLESETS = Path(__file__).parent / "data" / "propbank_frames" / "rolesets.tsv"
 LIGHT = ".LV"  # in place of the number, in rolesets of verbs whose noun has the meaning
+
+ROOT = "TOP"  # above the tree, as in `trees.normalize`
 
 _TABLES: dict[str, dict[str, str]] = {}
 for _line in _LABELS.read_text(encoding="utf8").splitlines()[1:]:
@@ -38,6 +45,21 @@ def explanation(label: str) -> str | None:
             base = label.removeprefix(prefix)
             return text.format(label=base, text=ROLES[base])
     return "light verb" if label.endswith(LIGHT) else rolesets().get(label)
+
+
+def warn_of_unknown(labels: Iterable[str], known: Any) -> None:
+    """Warn of labels that are in no list of labels, and not known either.
+
+    known: the strings of the vocab, where components keep the labels that they predict. It may also
+        have words, so labels in lower case are not known by it.
+    """
+    for label in labels:
+        base = label.removeprefix(REFERENCE).removeprefix(CONTINUATION)
+        listed = base in LABELS or label == ROOT
+        if not listed and (label not in known or base.upper() in LABELS):
+            close = get_close_matches(base.upper(), LABELS, 1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            warnings.warn(message("SL802", label=label, hint=hint), stacklevel=3)
 
 
 @lru_cache(maxsize=1)

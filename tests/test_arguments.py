@@ -178,3 +178,61 @@ def test_n_best_takes_no_memory_for_what_cannot_be(given):
 def test_k_best_takes_a_number(given, k):
     with pytest.raises(StructlearnError, match=r"SL209.*k must be .*at least 1, not"):
         given.constituency_parser.k_best(given.doc, k)
+
+
+# --- labels that nothing has ----------------------------------------------------------------------
+def add(given, pattern):
+    ConstituentMatcher(given.nlp.vocab).add("key", [pattern])
+
+
+@pytest.mark.finding
+@pytest.mark.parametrize(
+    ("look", "label", "hint"),
+    [
+        (lambda g: g.doc._.phrases("np"), "np", "'NP'"),
+        (lambda g: g.doc._.phrases("NP", "NPP"), "NPP", "'PP'"),
+        (lambda g: g.frame.get("AGENT"), "AGENT", ""),
+        (lambda g: g.frame.get("arg0"), "arg0", "'ARG0'"),
+        (lambda g: add(g, "np < NN"), "np", "'NP'"),
+        (lambda g: add(g, "NN > np"), "np", "'NP'"),
+    ],
+)
+def test_labels_that_nothing_has_get_a_warning(given, look, label, hint):
+    with pytest.warns(UserWarning, match=f"SL802.*'{label}'.*{hint}") as warned:
+        look(given)
+    assert len(warned) == 1
+
+
+@pytest.mark.filterwarnings("error")
+def test_labels_that_something_may_have_get_none(given):
+    assert given.doc._.phrases("NP", "SBARQ", "UCP") != ()
+    assert given.frame.get("R-ARG0") is None
+    assert given.frame.get("C-ARGM-TMP") is None
+    for pattern in ("NP < DT", "NN < boat", "/^N/ < NN", "__ < xyz"):
+        add(given, pattern)
+
+
+@pytest.mark.finding
+@pytest.mark.filterwarnings("error")
+def test_root_is_another_name_of_top(given):
+    found = []
+    for pattern in ("ROOT < S", "TOP < S", [{"RIGHT_ID": "a", "RIGHT_ATTRS": {"LABEL": "ROOT"}}]):
+        matcher = ConstituentMatcher(given.nlp.vocab)
+        matcher.add("key", [pattern])
+        found.append([spans[0].label_ for _, spans in matcher(given.doc)])
+    assert found == [["TOP"]] * 3
+
+
+@pytest.mark.finding
+def test_a_parser_without_sentence_boundaries_says_so(given):
+    parser = given.constituency_parser
+    doc = given.nlp.make_doc("She left. He stayed.")
+    with pytest.raises(StructlearnError, match=r"SL191.*constituency_parser.*one_sentence = True"):
+        parser(doc)
+    parser.one_sentence = True
+    try:
+        assert len(parser(doc)._.trees) == 1
+    finally:
+        parser.one_sentence = False
+    for text in ("", " ", "Run", "\n Run \n"):
+        parser(given.nlp.make_doc(text))

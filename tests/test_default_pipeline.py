@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 import spacy
 import srsly
+from spacy.tokens import Doc
 
 import spacy_structlearn
+from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.trees.brackets import parse_tree
 
 DIRECTORY = Path(spacy_structlearn.__file__).parent / "data" / "en_structlearn_sm"
@@ -130,8 +132,13 @@ def test_trees_of_simple_sentences(nlp, tree):
 
 
 def test_a_sentence_of_600_words_is_cut(nlp):
-    with nlp.select_pipes(disable=["sentence_splitter"]):
-        doc = nlp("the old dog and " * 150)
+    doc = Doc(nlp.vocab, words=["the", "old", "dog", "and"] * 150)
+    with pytest.raises(StructlearnError, match="SL191"):
+        nlp.get_pipe("constituency_parser")(doc)
+    doc[0].is_sent_start = True
+    for token in doc[1:]:
+        token.is_sent_start = False
+    doc = nlp(doc)
     assert [(span.label_, len(span)) for span in doc._.parse_failures] == [("cut", 600)]
     assert doc._.trees[0].words() == [token.text for token in doc]
 

@@ -112,8 +112,10 @@ def test_odd_texts(nlp, text):
     assert doc.text == text
     assert [len(doc.spans[k]) for k in KEYS] == [len(doc.spans[k].attrs["scores"]) for k in KEYS]
     read_all(doc)
+    nlp.get_pipe("constituency_parser").one_sentence = True
     with nlp.select_pipes(disable="sentence_splitter"):
         read_all(nlp(text))
+    nlp.get_pipe("constituency_parser").one_sentence = False
 
 
 # --- pipelines ------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ FLAGS = labels_of(
 )
 """The attributes of words: strings, and those that are true or false."""
 _ALIASES = {"TEXT": "ORTH"}
+_ROOTS = {"ROOT": "TOP"}  # the root of other treebanks
 _KEYS = ("LEFT_ID", "REL_OP", "RIGHT_ID", "RIGHT_ATTRS")
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
@@ -114,6 +115,16 @@ class Pattern(NamedTuple):
         names = {name for node in self.nodes for name, _ in node.attributes}
         return names - {LABEL, LENGTH}
 
+    @property
+    def labels(self) -> list[str]:
+        """The labels of nodes that are above others, and so no words."""
+        above = {node.parent for node in self.nodes if node.relation.startswith("<")}
+        above |= {n for n, node in enumerate(self.nodes) if node.relation.startswith(">")}
+        tests = [
+            test for n in sorted(above) for name, test in self.nodes[n].attributes if name == LABEL
+        ]
+        return [label for test in tests if test.kind == "IN" for label in sorted(test.value)]
+
 
 def compiled(pattern: Sequence[Mapping[str, Any]]) -> Pattern:
     """Compile a list of dicts.
@@ -184,7 +195,8 @@ def _test(number: int, name: str, kind: Any, wanted: object) -> Test | None:
     if kind in ("IN", "NOT_IN") and isinstance(wanted, (list, tuple, set, frozenset)):
         value_type = int if _is_number(name) else str
         if all(isinstance(item, value_type) for item in wanted):
-            return Test(kind, frozenset(wanted))
+            names = _ROOTS if name == LABEL else {}
+            return Test(kind, frozenset(names.get(item, item) for item in wanted))
     elif kind == "REGEX" and not _is_number(name) and isinstance(wanted, str):
         try:
             test = Test(kind, re.compile(wanted))

@@ -44,7 +44,7 @@ from .doc_arrays import (
 from .extensions import OF_SPANS_AND_TOKENS, set_spans
 from .extensions.brackets import CUT
 from .extensions.constraints import Constraints, by_sentence, read_constraints
-from .extensions.span_groups import N_TOKENS, scored_group
+from .extensions.span_groups import N_TOKENS, scored_group, words_of
 from .scorers import constituency_score
 from .training.batch_trainable import BatchTrainable, Transient
 from .training.factories import ComponentSettings, factory
@@ -123,6 +123,11 @@ class ConstituencyParserSettings(ComponentSettings):
         help="Write the tags of the trees to `token.tag`, replacing existing tags. Otherwise they "
         'are written to `doc.spans["constituent_tags"]`.',
     )
+    one_sentence: bool = setting(
+        False,
+        help="Whether a Doc without sentence boundaries is read as one sentence. By default it is "
+        "an error.",
+    )
     max_length: int = setting(
         250,
         ge=1,
@@ -152,8 +157,7 @@ class _Held(Transient):
 class ConstituencyParser(BatchTrainable):
     """Predicts a tree for each sentence.
 
-    Reads `doc.sents` if they are set, otherwise the whole Doc as one sentence. Reads `token.tag`
-    and its probabilities according to the setting `tags`.
+    Reads `doc.sents`, and `token.tag` and its probabilities according to the setting `tags`.
     """
 
     parameter = "symbols"  # tags and phrases, which all models of trees have
@@ -192,8 +196,14 @@ class ConstituencyParser(BatchTrainable):
 
     # --- prediction ---------------------------------------------------------------------------
     def predict(self, docs: Sequence[Doc]) -> list[Reading]:
-        """Parse the sentences of all Docs together."""
+        """Parse the sentences of all Docs together.
+
+        Raises StructlearnError for a Doc without sentence boundaries, unless `one_sentence` is set.
+        """
         self.require_parameters()
+        for doc in docs if not self.one_sentence else ():
+            if not doc.has_annotation("SENT_START") and len(words_of(doc)) > 1:
+                raise StructlearnError("SL191", component=self.name, text=doc.text[:40])
         attributes = ["ORTH"] if self.tags == "ignore" else ["ORTH", "TAG"]
         # Without a prior the parser tags the words itself.
         optional = ["TAG"] if self.tags == "prior" else []

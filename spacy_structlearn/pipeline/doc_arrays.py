@@ -42,8 +42,10 @@ from .extensions.brackets import (
     UNKNOWN_TAG,
     constituent_tags,
     cut_sentences,
+    is_constituent,
     labels,
     pieces,
+    sentence_of,
     sentences,
     tree,
 )
@@ -408,6 +410,8 @@ def reattached(doc: Doc, min_confidence: float = 0.0) -> tuple[Tree, ...]:
     firsts = cumulative(found.brackets.sizes).tolist()
     for first, piece in zip(firsts, found.brackets.trees(), strict=False):
         start = int(found.positions[first])
+        if not is_constituent(sentence_of(doc, start)):  # it was not parsed
+            continue
         if start in joined:
             last = joined[start]
             (label,) = labels(doc[start:last])

@@ -87,12 +87,14 @@ def test_another_treebank_with_other_labels(name):
     nlp = spacy.blank("fi")
     found = []
     for tree in gold * 10:
-        doc = Doc(nlp.vocab, words=tree.words(), tags=tree.tags())
+        starts = [number == 0 for number, _ in enumerate(tree.words())]
+        doc = Doc(nlp.vocab, words=tree.words(), tags=tree.tags(), sent_starts=starts)
         set_spans(doc, "constituents", tree.spans()[1:])
         found.append(to_example(doc, tags=False))
     nlp.add_pipe("constituency_parser", config={"model": listed(name).model})
     nlp.initialize(lambda: found)
     nlp.get_pipe("constituency_parser").fit(found)
+    nlp.get_pipe("constituency_parser").one_sentence = True
     assert [nlp(text)._.trees for text in ("kala ui", "iso kala ui")] == [(t,) for t in gold]
 
 

@@ -1,13 +1,16 @@
 """Trees of many Docs as arrays, against the trees of each Doc."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pipeline.parsed import cut_doc, parsed_doc
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 
+from spacy_structlearn import as_dict
 from spacy_structlearn.attachment.sites import NOUN, VERB, sites
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import extensions
@@ -163,7 +166,6 @@ def test_probabilities_are_those_of_the_topmost_bracket():
     [
         [("S", 0, 4), ("NP", 2, 3), ("VP", 2, 4)],  # out of order
         [("NP", 0, 2), ("VP", 2, 4)],  # several tops
-        [],
     ],
 )
 def test_brackets_of_other_forms(spans):
@@ -176,3 +178,33 @@ def test_brackets_of_other_forms(spans):
             trees_of(DocTrees([doc]))
     else:
         assert trees_of(DocTrees([doc])) == wanted
+
+
+# --- Docs that were not parsed, or in part --------------------------------------------------------
+@pytest.mark.finding
+def test_no_tree_is_invented_for_parts_that_were_not_parsed():
+    parsed = parsed_doc(VOCAB, "(S (NP (NN dog)) (VP (VBZ sleeps)))")
+    other = Doc(VOCAB, words=["no", "tree", "here"], sent_starts=[True, False, False])
+    doc = Doc.from_docs([parsed, other])
+    assert [str(tree) for tree in doc._.trees] == [str(parsed._.trees[0])]
+    first, second = doc.sents
+    assert first._.parse_string == "(S (NP (NN dog)) (VP (VBZ sleeps)))"
+    assert (second._.tree, second._.parse_string, list(second._.constituents)) == (None, "", [])
+    assert [str(tree) for tree in reattached(doc)] == [str(tree) for tree in doc._.trees]
+    assert as_dict(doc)["trees"] == [str(parsed._.trees[0])]
+    # What the parser gave no bracket has failed, and has a flat tree.
+    doc.spans["parse_failures"] = [Span(doc, 2, 5, "fallback")]
+    assert [str(tree) for tree in doc._.trees][1] == "(TOP (XX no) (XX tree) (XX here))"
+
+
+@pytest.mark.finding
+def test_what_as_doc_loses_is_said():
+    """It is spaCy's, and copies no groups."""
+    doc = parsed_doc(VOCAB, "(S (NP (NN dog)) (VP (VBZ sleeps)))")
+    sentence = next(doc.sents)
+    assert sentence.as_doc()._.trees == ()
+    assert sentence._.tree == doc._.trees[0].children[0]
+    with pytest.raises(StructlearnError, match=r"SL020.*as_doc\(\).*do not copy constituents"):
+        reattached(sentence.as_doc())
+    guide = (Path(__file__).parents[2] / "training/guides/layers.md").read_text(encoding="utf8")
+    assert "`sentence.as_doc()` copies no layer" in guide

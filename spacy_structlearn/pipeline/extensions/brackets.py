@@ -16,7 +16,7 @@ from spacy.tokens import Doc, Span, SpanGroup
 from ...errors import NonConstituentException
 from ...groups import CONSTITUENT_TAGS, CONSTITUENTS, PARSE_FAILURES
 from ...trees.tree import Tree
-from .span_groups import aligned_group, group_scores, lower_bound, spans_from, words_of
+from .span_groups import N_TOKENS, aligned_group, group_scores, lower_bound, spans_from, words_of
 
 ROOT = "TOP"  # the label above the tree, as in `trees.normalize`
 CUT = "cut"  # label in `doc._.parse_failures` of a sentence that was parsed in pieces
@@ -43,8 +43,8 @@ class _Constituent(NamedTuple):
 def trees(doc: Doc) -> tuple[Tree, ...]:
     """Get the tree of each sentence, with "TOP" above it as in a normalised treebank.
 
-    A Doc without sentence boundaries is one sentence. A sentence of white space has no tree. Empty
-    if no parser has run.
+    A Doc without sentence boundaries is one sentence. A sentence of white space, or one of several
+    words that was not parsed (see `Doc.from_docs`), has no tree. Empty if no parser has run.
     """
     tops = filter(None, map(tree, sentences(doc)))
     return tuple(
@@ -76,7 +76,7 @@ def labels(span: Span) -> tuple[str, ...]:
 
 
 def parse_string(span: Span) -> str:
-    """Get the tree in brackets, on one line; "" for white space.
+    """Get the tree in brackets, on one line; "" for white space and for what was not parsed.
 
     Brackets in words are written as -LRB-, -LSB- and so on, white space in merged tokens as _.
     """
@@ -85,7 +85,7 @@ def parse_string(span: Span) -> str:
 
 
 def tree(span: Span) -> Tree | None:
-    """Get the constituent as a Tree, with the words unchanged; None for white space.
+    """Get the constituent as a Tree, with the words unchanged; None as in `parse_string`.
 
     Raises NonConstituentException if the span is not a constituent.
     """
@@ -118,7 +118,7 @@ def parent(span: Span) -> Span | None:
     node = _constituent(span)
     if node.start == node.end:
         return None
-    start, end = trimmed(_sentence(node.doc, node.start))
+    start, end = trimmed(sentence_of(node.doc, node.start))
     for index in range(node.first - 1, -1, -1):
         bracket = node.group[index]
         if bracket.start < start:
@@ -208,9 +208,23 @@ def _find(span: Span) -> _Constituent | None:
     first = last = lower_bound(group, start, end)
     while last < len(group) and (group[last].start, group[last].end) == (start, end):
         last += 1
-    if first == last and end - start > 1 and trimmed(_sentence(doc, start)) != (start, end):
-        return None
+    if first == last and end - start > 1:
+        if trimmed(sentence_of(doc, start)) != (start, end):
+            return None
+        if not _is_parsed(doc, group, first, start, end):
+            return _Constituent(doc, group, start, start, 0, 0)
     return _Constituent(doc, group, start, end, first, last)
+
+
+def _is_parsed(doc: Doc, group: SpanGroup, first: int, start: int, end: int) -> bool:
+    """Check whether a sentence has a bracket, or is a failure of the parser, which may have none.
+
+    Parts of `Doc.from_docs`, whose groups have no attributes, may not be parsed.
+    first: see `_Constituent`.
+    """
+    if N_TOKENS in group.attrs or (first < len(group) and group[first].start < end):
+        return True
+    return any(span.start < end and start < span.end for span in doc.spans.get(PARSE_FAILURES, ()))
 
 
 def trimmed(span: Span) -> tuple[int, int]:
@@ -223,7 +237,7 @@ def trimmed(span: Span) -> tuple[int, int]:
     return start, end
 
 
-def _sentence(doc: Doc, index: int) -> Span:
+def sentence_of(doc: Doc, index: int) -> Span:
     """Get the sentence of a token."""
     return doc[index : index + 1].sent if doc.has_annotation("SENT_START") else doc[:]
 

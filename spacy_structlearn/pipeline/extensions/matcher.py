@@ -13,6 +13,7 @@ from spacy.util import registry
 from spacy.vocab import Vocab
 
 from ...errors import StructlearnError
+from ...glossary import warn_of_unknown
 from ...learning.settings import check_argument
 from ...matching.patterns import Pattern, compiled
 from ...matching.search import count, matches
@@ -72,7 +73,8 @@ class ConstituentMatcher:
 
         key: their name. If there are patterns with this name, these are further ones.
         on_match: called with the matcher, the Doc, the number of a match, and all matches.
-        Raises StructlearnError if a pattern is malformed.
+        Raises StructlearnError if a pattern is malformed. An unknown label of a node that is above
+        others gets a warning; a label of another node may be a word.
         """
         self._key(key)
         check_argument("patterns", patterns, str | Iterable)
@@ -85,6 +87,8 @@ class ConstituentMatcher:
             for pattern in patterns
             for dicts in (parsed(pattern) if isinstance(pattern, str) else [pattern])
         ]
+        for pattern in read:
+            warn_of_unknown(pattern.labels, self.vocab.strings)
         number = self.vocab.strings.add(key) if isinstance(key, str) else key
         before = self._rows.get(number, _Row([], [], None))
         self._rows[number] = _Row(before.given + patterns, before.compiled + read, on_match)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from spacy.tokens import Doc, Span, SpanGroup, Token
 
 from ...errors import StructlearnError
+from ...glossary import warn_of_unknown
 from ...groups import CONSTITUENTS
 from ...learning.settings import check_argument
 from ...roles.clauses import PlainClause, find_clauses
@@ -30,13 +31,14 @@ def phrases(part: Doc | Span, *labels: str, which: str = ALL) -> tuple[Span, ...
 
     The label of a phrase is its `label_`. Where two phrases with the same label cover the same
     tokens, there is one. Of a Span, get the phrases within it, which may be the Span itself. The
-    Span need not be a constituent. Empty if no parser has run.
+    Span need not be a constituent. Empty if no parser has run. An unknown label gets a warning.
     labels: such as "NP" and "SBAR"; if none is given, all labels.
     which: "all"; "maximal": only those that are not inside another one of these phrases; "minimal":
         only those that contain no other.
     Raises StructlearnError if `which` is none of these, and for labels that are no strings.
     """
     check_argument("labels", labels, tuple[str, ...])
+    warn_of_unknown(labels, part.doc.vocab.strings)
     if which not in (ALL, MAXIMAL, MINIMAL):
         raise StructlearnError("SL180", value=which, known=", ".join((ALL, MAXIMAL, MINIMAL)))
     spans = list(dict.fromkeys(_labelled(part, frozenset(labels))))

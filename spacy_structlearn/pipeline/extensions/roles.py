@@ -9,6 +9,7 @@ from typing import NamedTuple
 from spacy.tokens import Doc, Span, SpanGroup, Token
 
 from ...errors import StructlearnError
+from ...glossary import warn_of_unknown
 from ...groups import SRL
 from ...learning.settings import check_argument
 from ...roles.propositions import PREDICATE, PlainFrame
@@ -42,8 +43,12 @@ class Frame(NamedTuple):
     prob: float | None
 
     def get(self, label: str) -> Span | None:
-        """Get the first argument with this label; None if there is none."""
+        """Get the first argument with this label; None if there is none.
+
+        An unknown label gets a warning.
+        """
         check_argument("label", label, str)
+        warn_of_unknown([label], self.predicate.vocab.strings)
         return next((part.span for part in self.arguments if part.label == label), None)
 
     def _repr_html_(self) -> str:
