@@ -1,6 +1,5 @@
 """Random latent grammars, and obviously right parsing: NumPy in float64, and enumeration."""
 
-import threading
 from collections import defaultdict
 from copy import copy
 from functools import cache
@@ -670,14 +669,3 @@ def same_parses(a, b, atol=0.0):
         and np.allclose(a.probabilities, b.probabilities, rtol=0, atol=atol)
         and all(x == y or abs(x - y) <= atol for x, y in numbers)
     )
-
-
-def in_threads(work, n=4):
-    """Whether work says so in each of n threads."""
-    found = []
-    workers = [threading.Thread(target=lambda: found.append(work())) for _ in range(n)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    return found == [True] * n

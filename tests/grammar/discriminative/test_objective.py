@@ -186,7 +186,6 @@ def test_weights_that_are_too_large(value):
     assert np.isfinite(gradient).all() or found == np.inf
 
 
-# --- what productions refine ---------------------------------------------------------------------
 # --- the objective -------------------------------------------------------------------------------
 def numpy_value_and_grad(likelihood, theta):
     """In float64, of the float32 weights; the tree's side from the forests' own trees."""
@@ -246,7 +245,6 @@ def test_gradient_against_finite_differences(base, kind):
         assert gradient @ direction == pytest.approx(wanted, rel=1e-3, abs=1e-2)
 
 
-# --- shards --------------------------------------------------------------------------------------
 # --- sentences that float32 loses ----------------------------------------------------------------
 def without_a_rule(shards=2):
     """An objective, and parameters with which float32 loses the one sentence of a rule."""
