@@ -158,7 +158,6 @@ MESSAGES = {
     "SL022": "{component!r}: the reference Doc {text!r} has constituents but no tags, and a "
     "grammar is learned from both. Set tag_ of its tokens, or read the treebank with a reader of "
     "spacy_structlearn.",
-    "SL023": "{component!r}: {setting} is {value!r}; it must be {wanted}",
     "SL024": "{component!r}: k_best takes one sentence, and this Doc has {number}. Pass one of "
     "doc.sents.",
     "SL025": "{component!r}: k_best was given {number} words and accepts at most {most}. Pass a "
@@ -342,15 +341,15 @@ MESSAGES = {
     # --- SL4xx: grammars ----------------------------------------------------------------------
     "SL401": "There is no binarization {value!r}. Choose one of {known}.",
     "SL403": "The parts of a latent grammar do not match: {problem}.",
-    "SL404": "Probabilities cannot be stored as {value!r}. Choose one of {known}.",
+    "SL404": "Weights cannot be stored as {value!r}. Choose one of {known}.",
     "SL405": "No {kind} function is registered as {name!r}; registered are: {known}. Import the "
     "package that registers it before the model is loaded.",
-    "SL407": "There are no trees to learn a grammar from. Check the reader of the treebank.",
+    "SL407": "There are no trees to learn from. Check the reader of the treebank.",
     "SL408": "{learner} cannot learn on: its weights of productions are no counts. Train it from "
     "scratch on the old and the new trees.",
     "SL409": "{path} has {number} grammars, which are fewer than the setting `grammars` asks for. "
     "Train more of them, or set `grammars` to {number}.",
-    "SL420": "There is no grammar to parse with, or it is empty. Train one or load one first.",
+    "SL420": "There is no model to parse with, or it is empty. Train one or load one first.",
     "SL421": "{name} is {value!r}; it must be {wanted}.",
     "SL422": "The grammars have different symbols or rules. Combine only grammars that were "
     "trained on the same trees.",
@@ -366,7 +365,6 @@ MESSAGES = {
     "each sentence, or None.",
     "SL430": "{text!r} is not a template of features of a {kind}. Join terms such as {examples} "
     'by |, or write "bias".',
-    "SL431": "The template {text!r} is given twice. Remove one.",
     "SL433": "The parts of a span grammar do not match: {problem}.",
     "SL434": "A grammar cannot be trained on {problem}. Give at least two trees.",
     "SL440": "The grammar does not define a distribution of trees: {problem}. Use a generative "
@@ -392,7 +390,6 @@ MESSAGES = {
     "SL511": "The structure does not define a Bayes net: {problem}. Map each variable that is "
     "used to the list of its parents, without the class, and omit the others.",
     "SL522": "The log-linear model has no labels. Train it, or load a trained one.",
-    "SL523": "The weights overflow {dtype}. Use float32, or train with a larger l2.",
     "SL530": "There is no stage {stage!r}. The stages are: {known}.",
     "SL531": "The stage {stage!r} is {found}, which is not a classifier. Use the "
     "architecture spacy_structlearn.LogLinear.v1 or spacy_structlearn.BayesNet.v1 for it.",
@@ -402,25 +399,15 @@ MESSAGES = {
     "main one last.",
     "SL540": "Cannot calibrate with {problem}. Give probabilities of shape (rows, sources) and "
     "one bool per row; some must be true and some false.",
-    # --- SL60x: derivations and networks of sigmoid belief networks --------------------------
+    # --- SL6xx: incremental sigmoid belief networks -------------------------------------------
     "SL600": "The symbols of derivations do not match: {problem}.",
-    "SL601": "There are no trees to collect the symbols of derivations from. Check the reader of "
-    "the treebank.",
     "SL604": "The parts of a sigmoid belief network do not match: {problem}.",
-    "SL605": "Weights cannot be stored as {value!r}. Choose one of {known}.",
-    # --- SL62x: their training ---------------------------------------------------------------
     "SL621": "A sigmoid belief network cannot be trained on {problem}. Give normalized trees "
     "whose tags and labels were all seen by `initialize`, and hold fewer of them out.",
     "SL622": "The weights of the sigmoid belief network diverged in epoch {epoch}. Use a "
     "learn_rate far below {value}.",
-    # --- SL63x: their search ------------------------------------------------------------------
-    "SL630": "There is no sigmoid belief network to parse with, or it is empty. Train one or "
-    "load one first.",
-    "SL631": "{name} of the search is {value!r}; it must be {wanted}.",
-    "SL632": 'Expected one tag for each word of each sentence. Use "" for an unknown tag.',
     "SL633": "A sigmoid belief network parses without constraints. Remove the spans that constrain "
     "the trees, set constraint_keys = [], or use a grammar.",
-    # --- SL64x: their means -------------------------------------------------------------------
     "SL640": "No sigmoid belief network can be made with {problem}.",
     "SL641": "Cannot compute with the derivations: there is {problem}. Encode the trees with the "
     "symbols of the same model.",

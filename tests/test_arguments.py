@@ -12,7 +12,6 @@ import spacy_structlearn
 from spacy_structlearn import ConstituentMatcher, as_dict, explain
 from spacy_structlearn.display.page import page
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.pipeline import readers
 from spacy_structlearn.pipeline.doc_arrays import reattached
 from spacy_structlearn.pipeline.extensions.nltk_trees import from_nltk, to_nltk
 from spacy_structlearn.pipeline.training.cross_prediction import cross_predict
@@ -119,14 +118,6 @@ CASES = {
         lambda g, v: cross_predict(g.nlp, g.examples(), ["np_chunker"], epochs=v),
         NO_NUMBERS,
     ),
-}
-CASES |= {
-    f"{create.__name__}.{name}": (
-        lambda g, v, create=create, name=name: next(create("no.file", **{name: v})(g.nlp)),
-        [v for v in NO_NUMBERS if v != 0],
-    )
-    for create in (readers.create_conll_chunks_reader, readers.create_pp_quadruples_reader)
-    for name in ("start",)
 }
 
 

@@ -66,7 +66,7 @@ class DerivationParser:
         beam: int | None = None,
     ):
         if model.is_empty:
-            raise StructlearnError("SL630")
+            raise StructlearnError("SL420")
         self.model = model if beam is None else model.replaced(beam=beam)
         _check("decoder", decoder, "one of " + ", ".join(DECODERS), decoder in DECODERS)
         _check("threads", threads, "1 or more", threads >= 1)
@@ -287,13 +287,13 @@ def _inputs(
         return [(sentence, None) for sentence in words]
     given = [list(row) for row in tags]
     if [*map(len, given)] != [*map(len, words)]:
-        raise StructlearnError("SL632")
+        raise StructlearnError("SL423")
     return list(zip(words, given, strict=True))
 
 
 def _check(name: str, value: Any, wanted: str, sound: bool) -> None:
     if not sound:
-        raise StructlearnError("SL631", name=name, value=value, wanted=wanted)
+        raise StructlearnError("SL421", name=name, value=value, wanted=wanted)
 
 
 def _numbered(keys: list[int]) -> list[Any]:

@@ -193,7 +193,7 @@ def symbols_of(
     """
     walk = _walk(trees, root)
     if len(walk.offsets) == 1:
-        raise StructlearnError("SL601")
+        raise StructlearnError("SL407")
     tags = tuple(sorted(set(walk.tags)))
     # Without a label the only moves would be shifts.
     chains = _collapsed(walk, settings.min_chain_count) or ((root,),)

@@ -8,24 +8,27 @@ highest posterior probability, which is more accurate per token than the best se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from spacy.attrs import TAG
+from spacy.attrs import IDS, TAG
 from spacy.pipeline.tagger import tagger_score
 from spacy.tokens import Doc
 from spacy.training import Example
 
+from ..errors import StructlearnError
 from ..groups import TAG_CANDIDATES
+from ..learning.settings import quoted
 from ..sequence.estimators.stochastic_crf import candidates
 from ..sequence.layout.data import SequenceData
 from ..sequence.layout.encoding import PLAIN
+from ..sequence.layout.words import is_word_column
 from . import extensions
-from .doc_arrays import check_attributes, check_encoding, read_tokens, template_columns
+from .doc_arrays import read_tokens
 from .extensions import set_spans
 from .training.batch_trainable import BatchTrainable
 from .training.factories import ComponentSettings, factory
@@ -63,6 +66,43 @@ class Tags(NamedTuple):
 extensions.register()
 
 
+class ChainComponent(BatchTrainable):
+    """A component over label sequences.
+
+    encodings: the encodings of labels that it reads.
+    own_columns: columns that it makes itself; all others are those of `read_tokens`.
+    """
+
+    parameter = "encoding"
+    encodings: ClassVar[Collection[str]] = (PLAIN,)
+    own_columns: ClassVar[Collection[str]] = ()
+
+    def __init__(self, *args: Any, scorer: Callable | None = None, **settings: Any):
+        super().__init__(*args, scorer=scorer, **settings)
+        # Learners of third parties may have no such setting.
+        encoding = getattr(self.estimator.settings, "encoding", None)
+        if encoding is not None and encoding not in self.encodings:
+            wanted = " or ".join(map(repr, self.encodings))
+            given = {"learner": self.name, "name": "encoding", "value": quoted(encoding)}
+            raise StructlearnError("SL043", wanted=wanted, **given)
+        for name in self.estimator.attributes:
+            # spaCy lists "", too.
+            known = name in IDS or is_word_column(name) or name in self.own_columns
+            if not (name and known):
+                raise StructlearnError("SL003", attribute=name, component=self.name)
+
+    def _columns(self, columns: NDArray[np.uint64], *, training: bool = False) -> NDArray:
+        """Compute the columns that the templates read, uint64 (n, k).
+
+        columns: those of the `attributes` of the learner.
+        training: keep all symbols, of which learners make vocabularies, not only known symbols.
+        """
+        parameters = self.parameters
+        if training and (parameters.is_empty or parameters.classes is None):
+            return self.estimator.settings.derive(columns)
+        return parameters.derive(columns, **{"closed": False} if training else {})
+
+
 @dataclass(frozen=True, kw_only=True)
 class ChainTaggerSettings(ComponentSettings):
     """Predict tags. The model is an architecture over label sequences with `encoding = "none"`."""
@@ -70,7 +110,7 @@ class ChainTaggerSettings(ComponentSettings):
     name: ClassVar[str] = "chain_tagger"
 
 
-class ChainTagger(BatchTrainable):
+class ChainTagger(ChainComponent):
     """Predicts `token.tag` and `doc.spans["tag_candidates"]`.
 
     If the tag of a token is not certain, the group has a span of this token for each likely tag,
@@ -78,14 +118,10 @@ class ChainTagger(BatchTrainable):
     """
 
     annotation = "token.tag_"
-    parameter = "encoding"
-
     settings_kind = ChainTaggerSettings
 
     def __init__(self, *args: Any, scorer: Callable | None = tagger_score, **settings: Any):
         super().__init__(*args, scorer=scorer, **settings)
-        check_encoding(self.estimator.settings, self.name, (PLAIN,))
-        check_attributes(self.estimator.attributes, self.name)
 
     def gold_labels(self, example: Example) -> Iterable[str]:
         return {token.tag_ for token in example.reference if token.tag_ and not token.is_space}
@@ -99,9 +135,7 @@ class ChainTagger(BatchTrainable):
         whole = [sentence for sentence in sentences if has_label[sentence].all()]
         if not whole:
             return None
-        columns = template_columns(
-            tokens.columns, self.parameters, self.estimator.settings, training=True
-        )
+        columns = self._columns(tokens.columns, training=True)
         return SequenceData(
             np.concatenate([columns[part] for part in whole]),
             np.cumsum([0, *(part.stop - part.start for part in whole)]),
@@ -112,8 +146,7 @@ class ChainTagger(BatchTrainable):
         """Predict the tags of each Doc."""
         self.require_parameters()
         tokens = read_tokens(docs, self.estimator.attributes, self.name)
-        columns = template_columns(tokens.columns, self.parameters, self.estimator.settings)
-        posteriors = candidates(self.parameters, columns, tokens.offsets)
+        posteriors = candidates(self.parameters, self._columns(tokens.columns), tokens.offsets)
         strings = self.vocab.strings
         symbols = np.array([strings[tag] for tag in self.parameters.labels], dtype=np.uint64)
         uncertain, rivals = posteriors.uncertain(CERTAIN, SMALLEST)

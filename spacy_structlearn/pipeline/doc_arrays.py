@@ -12,7 +12,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from ..errors import StructlearnError, message
 from ..glossary import TAGS
 from ..groups import CONSTITUENT_TAGS, CONSTITUENTS
 from ..kernels.index import number_keys
-from ..learning.settings import check_argument, quoted
+from ..learning.settings import check_argument
 from ..sequence.layout.words import is_word_column, word_columns
 from ..trees.labels import VERBS
 from ..trees.nodes import Brackets
@@ -107,24 +107,6 @@ class Tokens(NamedTuple):
         return self.firsts[self.doc_ids] + self.positions
 
 
-def check_attributes(attributes: Sequence[str], component: str) -> None:
-    """Raise StructlearnError unless all names are token attributes of spaCy or word columns."""
-    for name in attributes:
-        # spaCy lists "", too.
-        if not name or (name not in IDS and not is_word_column(name)):
-            raise StructlearnError("SL003", attribute=name, component=component)
-
-
-def check_encoding(settings: Any, component: str, known: Sequence[str]) -> None:
-    """Raise StructlearnError unless the encoding of labels is one that a component reads."""
-    # Learners of third parties may have no such setting.
-    encoding = getattr(settings, "encoding", None)
-    if encoding is not None and encoding not in known:
-        wanted = " or ".join(map(repr, known))
-        given = {"learner": component, "name": "encoding", "value": quoted(encoding)}
-        raise StructlearnError("SL043", wanted=wanted, **given)
-
-
 def read_tokens(
     docs: Sequence[Doc], attributes: Sequence[str], component: str, *, optional: Sequence[str] = ()
 ) -> Tokens:
@@ -194,22 +176,6 @@ def _check_annotated(
                     attribute=f"token.{name.lower()}_",
                     text=docs[i].text[:40],
                 )
-
-
-def template_columns(
-    columns: NDArray[np.uint64], parameters: Any, settings: Any, *, training: bool = False
-) -> NDArray[np.uint64]:
-    """Compute the columns that the templates of a chain model read, uint64 (n, k).
-
-    columns: the columns of the settings' `attributes`.
-    parameters: the chain model, whose word classes are used if it has any.
-    training: keep all symbols, of which learners make vocabularies, not only known symbols.
-    """
-    if not training:
-        return parameters.derive(columns)
-    if parameters.is_empty or parameters.classes is None:
-        return settings.derive(columns)
-    return parameters.derive(columns, closed=False)
 
 
 def form_ids(words: Iterable[str]) -> NDArray[np.uint64]:

@@ -33,7 +33,8 @@ from ..sequence.layout.encoding import SCHEMES, encode
 from ..sequence.layout.features import UNKNOWN
 from ..trees.chunks import POSSESSIVES
 from . import extensions
-from .doc_arrays import Tokens, check_attributes, check_encoding, read_tokens, template_columns
+from .chain_tagger import ChainComponent
+from .doc_arrays import Tokens, read_tokens
 from .extensions import set_spans
 from .scorers import np_chunk_score
 from .training.batch_trainable import BatchTrainable
@@ -68,23 +69,21 @@ class NPChunkerSettings(ComponentSettings):
     )
 
 
-class NPChunker(BatchTrainable):
+class NPChunker(ChainComponent):
     """Predicts NP chunks.
 
     Reads `token.tag` if the features do, and `doc.sents` and `doc.spans["constituents"]` if they
     are set.
     """
 
-    parameter = "encoding"
+    encodings = tuple(SCHEMES)
     settings_kind = NPChunkerSettings
     cfg_types: ClassVar[dict[str, Any]] = {**BatchTrainable.cfg_types, "spans_key": str}
 
     def __init__(self, *args: Any, scorer: Callable | None = np_chunk_score, **settings: Any):
         super().__init__(*args, scorer=scorer, **settings)
-        check_encoding(self.estimator.settings, self.name, tuple(SCHEMES))
         # In cfg, because spaCy passes cfg to the scorer.
         self.cfg["spans_key"] = self.spans_key
-        check_attributes(self.estimator.attributes, self.name)
         if self.set_noun_chunks:
             # spaCy's stub has Spans in place of these tuples.
             self.vocab.get_noun_chunks = noun_chunks  # type: ignore[assignment]
@@ -121,9 +120,7 @@ class NPChunker(BatchTrainable):
             if within and span.label_ in labels:
                 spans.append((span.label_, start, end))
         tags = encode(spans, len(positions), self.estimator.settings.encoding)
-        columns = template_columns(
-            tokens.columns, self.parameters, self.estimator.settings, training=True
-        )
+        columns = self._columns(tokens.columns, training=True)
         return SequenceData(columns, tokens.offsets, tuple(tags))
 
     def predict(self, docs: Sequence[Doc]) -> list[list[Chunk]]:
@@ -132,7 +129,7 @@ class NPChunker(BatchTrainable):
         tokens = read_tokens(docs, self.estimator.attributes, self.name)
         brackets = _brackets(docs, tokens) if self.respect_constituents else None
         _, segments = decode_with_segments(
-            self.parameters, self._derive(tokens), tokens.offsets, brackets=brackets
+            self.parameters, self._columns(tokens.columns), tokens.offsets, brackets=brackets
         )
         firsts = tokens.positions[segments.starts].tolist()
         ends = (tokens.positions[segments.ends - 1] + 1).tolist()
@@ -181,7 +178,9 @@ class NPChunker(BatchTrainable):
         positions = tokens.positions.tolist()
         return [
             (score, [Span(doc, positions[s], positions[e - 1] + 1, label) for label, s, e in spans])
-            for score, spans in n_best_chunks(self.parameters, self._derive(tokens), n, allowed)
+            for score, spans in n_best_chunks(
+                self.parameters, self._columns(tokens.columns), n, allowed
+            )
         ]
 
     def name_features(self, docs: Sequence[Doc]) -> None:
@@ -192,11 +191,12 @@ class NPChunker(BatchTrainable):
         """
         model = self.parameters
         tokens = read_tokens(docs, self.estimator.attributes, self.name)
+        values = self._columns(tokens.columns).T
         symbols = {
             column: {
-                symbol: self._symbol_name(column, symbol) for symbol in np.unique(values).tolist()
+                symbol: self._symbol_name(column, symbol) for symbol in np.unique(own).tolist()
             }
-            for column, values in zip(model.templates.columns, self._derive(tokens).T, strict=True)
+            for column, own in zip(model.templates.columns, values, strict=True)
         }
         names = model.templates.names(symbols)
         keys = np.array(list(names), dtype=np.uint64)
@@ -208,9 +208,6 @@ class NPChunker(BatchTrainable):
             return f"{symbol:b}"[1:]  # the path, without its leading 1
         # All symbols outside a closed vocabulary are one symbol, without a string.
         return "<unknown>" if symbol == UNKNOWN else self.vocab.strings[symbol]
-
-    def _derive(self, tokens: Tokens) -> np.ndarray:
-        return template_columns(tokens.columns, self.parameters, self.estimator.settings)
 
 
 def _brackets(docs: Sequence[Doc], tokens: Tokens) -> np.ndarray | None:

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import compress
 from typing import Any, TypeAlias, TypeVar
 
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Token
 from spacy.training import Example
 
 from ..evaluation.evalb import COLLINS, EvalbParameters
@@ -40,7 +40,12 @@ def np_chunk_score(
     The scores equal conlleval's on gold tokens. On predicted tokens, a chunk is right if it covers
     the same characters other than white space.
     """
-    gold, predicted = _sides(examples, spans_key, lambda doc: _labelled_spans(doc, spans_key))
+
+    def read(doc: Doc) -> tuple[list[str], list[Span]]:
+        group = aligned_group(doc, spans_key) or ()
+        return _words(doc), [(span.label_, span.start, span.end) for span in group]
+
+    gold, predicted = _sides(examples, spans_key, read)
     names = [f"np_chunk_{measure}" for measure in ("p", "r", "f", "per_type")]
     if not gold:
         return dict.fromkeys(names)
@@ -71,13 +76,8 @@ def _per_type(scores: SpanScore) -> dict[str, dict[str, float]]:
 
 def _of_spans(key: str, scores: PRF, per_type: dict[str, Any]) -> dict[str, Any]:
     """Name scores like spaCy's span categorizer, for `spacy evaluate --spans-key`."""
-    values = zip(("p", "r", "f", "per_type"), (*_fractions(scores), per_type), strict=True)
-    return {f"spans_{key}_{name}": value for name, value in values}
-
-
-def _labelled_spans(doc: Doc, key: str) -> tuple[list[str], list[tuple[str, int, int]]]:
-    group = aligned_group(doc, key) or ()
-    return _words(doc), [(s.label_, s.start, s.end) for s in group]
+    names = [f"spans_{key}_{name}" for name in ("p", "r", "f", "per_type")]
+    return dict(zip(names, (*_fractions(scores), per_type), strict=True))
 
 
 def _words(doc: Doc) -> list[str]:
@@ -122,44 +122,38 @@ def constituency_score(
     for example in examples:
         if CONSTITUENTS not in example.reference.spans:
             continue
-        kept = _kept_letters(example.reference, parameters)
+        # Whether each character other than white space is in a word that counts.
+        tags = constituent_tags(example.reference, range(len(example.reference)))
+        words = zip(example.reference, tags, strict=True)
+        kept = [tag not in parameters.deleted for word, tag in words for _ in _letters(word)]
         wanted, given = (
             _scored(doc, iter(kept), parameters) for doc in (example.reference, example.predicted)
         )
         gold.append(wanted[:2])
         predicted.append(given[:2])
         counts += _complete(example.reference, wanted, given)
-        tags = _tagged(*given)
-        counts["words"] += len(_tagged(*wanted))
-        counts["tags"] += sum(tags.get(place) == tag for place, tag in _tagged(*wanted).items())
+        own, found = _tagged(wanted[0], wanted[2]), _tagged(given[0], given[2])
+        counts["words"] += len(own)
+        counts["tags"] += sum(found.get(place) == tag for place, tag in own.items())
     names = [f"constituents_{name}" for name in ("p", "r", "f", "exact", "tag_acc", "per_type")]
     if not gold:
         return dict.fromkeys(names)
     scores = score_token_spans(gold, predicted)
-    exact, tag_acc = (
-        counts[part] / counts[whole] if counts[whole] else 0.0
-        for part, whole in (("complete", "sentences"), ("tags", "words"))
-    )
     per_type = _per_type(scores)
-    values = (*_fractions(scores), exact, tag_acc, per_type)
+    exact = counts["complete"] / max(counts["sentences"], 1)
+    values = (*_fractions(scores), exact, counts["tags"] / max(counts["words"], 1), per_type)
     return dict(zip(names, values, strict=True)) | _of_spans(CONSTITUENTS, scores, per_type)
 
 
-def _kept_letters(gold: Doc, parameters: EvalbParameters) -> list[bool]:
-    """Tell for each character other than white space whether it is in a word that counts."""
-    tags = constituent_tags(gold, range(len(gold)))
-    return [
-        tag not in parameters.deleted
-        for token, tag in zip(gold, tags, strict=True)
-        for _ in "".join(token.text.split())
-    ]
+def _letters(token: Token) -> str:
+    return "".join(token.text.split())
 
 
 def _scored(
     doc: Doc, kept: Iterator[bool], parameters: EvalbParameters
 ) -> tuple[list[str], list[Span], list[str]]:
     """Get what is left of each token, the brackets that count, and the tags by the parser."""
-    words = ["".join(compress("".join(token.text.split()), kept)) for token in doc]
+    words = ["".join(compress(_letters(token), kept)) for token in doc]
     group = aligned_group(doc, CONSTITUENTS)
     if group is None:
         return words, [], []
@@ -188,7 +182,7 @@ def _complete(gold: Doc, wanted: tuple, given: tuple) -> Counter[str]:
     return Counter(complete=right, sentences=len(bounds))
 
 
-def _tagged(words: list[str], _: list[Span], tags: list[str]) -> dict[tuple[int, int], str]:
+def _tagged(words: list[str], tags: list[str]) -> dict[tuple[int, int], str]:
     """Get the tag of each word that counts, by its characters."""
     spans = [(tag, index, index + 1) for index, tag in enumerate(tags)]
     return {(start, end): tag for tag, start, end in character_spans(words, spans)}
@@ -208,7 +202,13 @@ def pp_attachment_score(examples: Iterable[Example], **cfg: Any) -> dict[str, An
     p, r, f: precision, recall and F1 of prepositions with labels.
     per_prep: these scores and the number of gold sites `n` for each preposition in lower case.
     """
-    gold, predicted = _sides(examples, PP_ATTACHMENTS, _attachments)
+
+    def read(doc: Doc) -> tuple[list[str], list[tuple[str, str, int]]]:
+        # Not `lower_`, which is empty in a Doc with a bare Vocab.
+        found = [(a.prep.text.lower(), a.label, a.prep.i) for a in pp_attachments(doc)]
+        return _words(doc), found
+
+    gold, predicted = _sides(examples, PP_ATTACHMENTS, read)
     names = [f"pp_attachment_{name}" for name in ("acc", "p", "r", "f", "per_prep")]
     if not gold:
         return dict.fromkeys(names)
@@ -231,13 +231,6 @@ def pp_attachment_score(examples: Iterable[Example], **cfg: Any) -> dict[str, An
 def _measures(attached: PRF, n_shared: int) -> dict[str, float]:
     accuracy = attached.correct / n_shared if n_shared else 0.0
     return {"acc": accuracy, **dict(zip("prf", _fractions(attached), strict=True))}
-
-
-def _attachments(doc: Doc) -> tuple[list[str], list[tuple[str, str, int]]]:
-    """Get the words, and preposition, label and token of each attachment."""
-    # Not `lower_`, which is empty in a Doc with a bare Vocab.
-    attachments = [(a.prep.text.lower(), a.label, a.prep.i) for a in pp_attachments(doc)]
-    return _words(doc), attachments
 
 
 def _prepositions(docs: list, labels: bool) -> list[tuple[list[str], list[Span]]]:
@@ -307,13 +300,13 @@ def srl_score(
         *_fractions(roles.identification),
         roles.classification,
         *_fractions(predicates),
-        _sense_accuracy([pairs for _, pairs in gold], [pairs for _, pairs in predicted]),
+        _sense_accuracy(gold, predicted),
         per_type,
     ]
-    if verb_tags is not None:
-        for kind in KINDS:
-            parts = _of_kind(gold, predicted, verb_tags, of_verbs=kind == VERBS)
-            values += _fractions(_score_frames(*parts))
+    for kind in KINDS if verb_tags is not None else ():
+        values += _fractions(
+            _score_frames(*_of_kind(gold, predicted, verb_tags or (), kind == VERBS))
+        )
     return dict(zip(names, values, strict=True)) | _of_spans(SRL, roles, per_type)
 
 
@@ -323,22 +316,27 @@ DocFrames: TypeAlias = tuple[Doc, list[PlacedFrame]]
 
 
 def _score_frames(gold: list[DocFrames], predicted: list[DocFrames]) -> RoleScore:
+    def plain(frame: Frame) -> TokenFrame:
+        arguments = [(a.label, a.span.start, a.span.end) for a in frame.arguments]
+        return frame.predicate.start, arguments
+
     return score_token_roles(
-        *([_token_frames(*pair) for pair in side] for side in (gold, predicted))
+        *(
+            [(_words(doc), [plain(frame) for _, frame in pairs]) for doc, pairs in side]
+            for side in (gold, predicted)
+        )
     )
 
 
 def _of_kind(
-    gold: list[DocFrames], predicted: list[DocFrames], verb_tags: Collection[str], *, of_verbs: bool
+    gold: list[DocFrames], predicted: list[DocFrames], verb_tags: Collection[str], of_verbs: bool
 ) -> list[list[DocFrames]]:
-    """Get the frames of words whose gold tags are, or are not, those of verbs.
-
-    A predicted word that is no gold word has its own tag.
-    """
+    """Get the frames of words whose gold tags are, or are not, those of verbs."""
     sides: list[list[DocFrames]] = [[], []]
     for (reference, wanted), (doc, given) in zip(gold, predicted, strict=True):
-        tags = _tagged(_words(reference), [], [token.tag_ for token in reference])
+        tags = _tagged(_words(reference), [token.tag_ for token in reference])
         for part, of_doc, pairs in zip(sides, (reference, doc), (wanted, given), strict=True):
+            # A predicted word that is no gold word has its own tag.
             own_tags = [tags.get(place, frame.predicate[0].tag_) for place, frame in pairs]
             chosen = [(tag in verb_tags) == of_verbs for tag in own_tags]
             part.append((of_doc, list(compress(pairs, chosen))))
@@ -352,23 +350,13 @@ def _placed_frames(doc: Doc) -> DocFrames:
     return doc, [((start, end), frame) for frame, start, end in placed]
 
 
-def _token_frames(doc: Doc, pairs: list[PlacedFrame]) -> tuple[list[str], list[TokenFrame]]:
-    """Convert a document for `score_token_roles`."""
-    return _words(doc), [
-        (frame.predicate.start, [(a.label, a.span.start, a.span.end) for a in frame.arguments])
-        for _, frame in pairs
-    ]
-
-
-def _sense_accuracy(
-    gold: list[list[PlacedFrame]], predicted: list[list[PlacedFrame]]
-) -> float | None:
-    known = [{place: f.roleset for place, f in pairs if f.roleset} for pairs in gold]
+def _sense_accuracy(gold: list[DocFrames], predicted: list[DocFrames]) -> float | None:
+    known = [{place: f.roleset for place, f in pairs if f.roleset} for _, pairs in gold]
     if not any(known):
         return None
     right = [
         frame.roleset == senses[place]
-        for senses, pairs in zip(known, predicted, strict=True)
+        for senses, (_, pairs) in zip(known, predicted, strict=True)
         for place, frame in pairs
         if place in senses
     ]

@@ -26,17 +26,10 @@ from ..sequence.chain.decode import marginals, n_best
 from ..sequence.layout import boundaries
 from ..sequence.layout.boundaries import LABELS, Layout, word_kind
 from ..sequence.layout.data import SequenceData
-from ..sequence.layout.encoding import PLAIN
 from . import extensions
-from .doc_arrays import (
-    check_attributes,
-    check_encoding,
-    distinct_words,
-    read_tokens,
-    template_columns,
-)
+from .chain_tagger import ChainComponent
+from .doc_arrays import distinct_words, read_tokens
 from .extensions import set_spans
-from .training.batch_trainable import BatchTrainable
 from .training.factories import ComponentSettings, factory
 
 _TEMPLATES = """
@@ -78,7 +71,7 @@ class SentenceSplitterSettings(ComponentSettings):
     name: ClassVar[str] = "sentence_splitter"
 
 
-class SentenceSplitter(BatchTrainable):
+class SentenceSplitter(ChainComponent):
     """Predicts `token.is_sent_start` and `doc.spans["sentence_starts"]`.
 
     The group has the tokens that may begin a sentence, with their probabilities. A text is one
@@ -86,15 +79,11 @@ class SentenceSplitter(BatchTrainable):
     """
 
     annotation = "token.is_sent_start"
-    parameter = "encoding"
-
+    own_columns = tuple(boundaries.COLUMNS)
     settings_kind = SentenceSplitterSettings
 
     def __init__(self, *args: Any, scorer: Callable | None = senter_score, **settings: Any):
         super().__init__(*args, scorer=scorer, **settings)
-        check_encoding(self.estimator.settings, self.name, (PLAIN,))
-        names = set(self.estimator.attributes).difference(boundaries.COLUMNS)
-        check_attributes(sorted(names), self.name)
 
     def gold_labels(self, example: Example) -> Iterable[str]:
         return LABELS if example.reference.has_annotation("SENT_START") else ()
@@ -111,9 +100,7 @@ class SentenceSplitter(BatchTrainable):
         ]
         # White space before the first word is not a sentence.
         starts[0] = True
-        columns = template_columns(
-            text.columns, self.parameters, self.estimator.settings, training=True
-        )
+        columns = self._columns(text.columns, training=True)
         labels = tuple(LABELS[_BEGINS if start else _GOES_ON] for start in starts.tolist())
         return SequenceData(columns, text.layout.offsets, labels)
 
@@ -121,7 +108,7 @@ class SentenceSplitter(BatchTrainable):
         """Predict the sentence starts of each Doc."""
         self.require_parameters()
         text = self._read(docs)
-        columns = template_columns(text.columns, self.parameters, self.estimator.settings)
+        columns = self._columns(text.columns)
         offsets, known = text.layout.offsets, self._known(text)
         probabilities = marginals(self.parameters, columns, offsets, known)[:, self._label(_BEGINS)]
         # This differs from the best label sequence in few places, and is as accurate.
@@ -147,7 +134,7 @@ class SentenceSplitter(BatchTrainable):
         if not isinstance(doc, Doc):
             raise StructlearnError("SL141", wanted="a Doc", kind=type(doc).__name__)
         text = self._read([doc])
-        columns = template_columns(text.columns, self.parameters, self.estimator.settings)
+        columns = self._columns(text.columns)
         known = self._known(text)
         ids, scores = n_best(self.parameters, columns, text.layout.offsets, n, known)
         readings = []

@@ -254,18 +254,18 @@ def test_words_that_cannot_be_made():
 def test_what_cannot_be_parsed_with_or_from():
     wrong = {"decoder": "variational_", "threads": 0, "beam": 10**7}
     for name, value in wrong.items():
-        with pytest.raises(StructlearnError, match=f"(SL631|SL043).*{name}"):
+        with pytest.raises(StructlearnError, match=f"(SL421|SL043).*{name}"):
             DerivationParser(model(), **{name: value})
-    with pytest.raises(StructlearnError, match="SL630"):
+    with pytest.raises(StructlearnError, match="SL420"):
         DerivationParser(ISBN.empty())
     parser = DerivationParser(model())
     for tags in ([["NN"]], [["NN", "NN"], []]):
-        with pytest.raises(StructlearnError, match="SL632"):
+        with pytest.raises(StructlearnError, match="SL423"):
             parser.parse([["a", "b"]], tags)
-    with pytest.raises(StructlearnError, match="SL632"):
+    with pytest.raises(StructlearnError, match="SL423"):
         parser.k_best(["a", "b"], 2, ["NN"])
     for weight in (-1.0, np.nan):
-        with pytest.raises(StructlearnError, match=r"SL631.*tag_weight"):
+        with pytest.raises(StructlearnError, match=r"SL421.*tag_weight"):
             parser.parse([["a"]], tag_weight=weight)
-        with pytest.raises(StructlearnError, match=r"SL631.*tag_weight"):
+        with pytest.raises(StructlearnError, match=r"SL421.*tag_weight"):
             parser.k_best(["a"], 2, tag_weight=weight)

@@ -79,7 +79,7 @@ def rated(monkeypatch, *scores):
 def test_no_trees():
     learner = estimator(small())
     for begin in (learner.initialize, partial(learner.trainer, None)):
-        with pytest.raises(StructlearnError, match="SL601"):
+        with pytest.raises(StructlearnError, match="SL407"):
             begin([[]])
     begin = partial(learner.trainer, learner.initialize(toy()))
     with pytest.raises(StructlearnError, match=r"SL621.*no sentences \(0 have"):

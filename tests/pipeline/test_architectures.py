@@ -48,25 +48,6 @@ def test_learns_and_predicts(make_chunker, make_examples, name):
     assert chunker.score(examples)["np_chunk_f"] >= floor
 
 
-@pytest.mark.parametrize("name", ["m-estimation", "joint"])
-def test_unknown_words_are_one(make_chunker, make_examples, name):
-    nlp = make_chunker(model=SETTINGS[name][0])
-    chunker = nlp.get_pipe("np_chunker")
-    before = chunker.parameters
-    assert 0 < len(before.vocabularies["ORTH"]) < 20
-    docs = [
-        Doc(nlp.vocab, words=["the", word, "slept", "."], tags=["DT", "NN", "VBD", "."])
-        for word in ("table", "zebra")
-    ]
-    # One was seen once, one never.
-    first, second = chunker.predict(docs)
-    assert first == second
-    # Trained anew, it forgets no word.
-    nlp.initialize(lambda: make_examples(nlp))
-    chunker.fit(make_examples(nlp))
-    assert chunker.parameters == before
-
-
 def test_word_classes(make_examples, tmp_path):
     nlp = spacy.blank("en")
     examples = make_examples(nlp)

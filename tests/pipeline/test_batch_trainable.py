@@ -4,13 +4,10 @@ import logging
 import pickle
 
 import pytest
-import spacy
 from contracts.components import FILES, SAMPLE, words
-from spacy.tokens import Doc, Span
-from spacy.training import Example
+from spacy.tokens import Doc
 
 import spacy_structlearn
-from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline.extensions import frame_spans, set_spans
 from spacy_structlearn.pipeline.readers import read_treebank, to_example
 from spacy_structlearn.pipeline.training.batch_trainable import FOLDS
@@ -90,27 +87,6 @@ def test_new_labels_are_learned(component, loaded):
     assert again.parameters == component.parameters
 
 
-def test_what_cannot_learn_on(make_examples):
-    nlp = spacy.blank("en")
-    model = {"@architectures": "spacy_structlearn.HMM.v1"}
-    nlp.add_pipe("np_chunker", config={"model": model})
-    examples = make_examples(nlp)
-    nlp.initialize(lambda: examples)
-    nlp.update(examples)
-    again = spacy.blank("en")
-    again.add_pipe("np_chunker", config={"model": model})
-    again.from_bytes(nlp.to_bytes())
-    chunker = again.get_pipe("np_chunker")
-    before = chunker.parameters
-    with pytest.raises(StructlearnError, match="SL094") as error:
-        chunker.update(examples)
-    assert "reinitialise" in str(error.value)
-    assert chunker.parameters == before
-    chunker.reinitialise = True
-    chunker.update(examples)
-    assert not chunker.parameters.is_empty
-
-
 # --- from scratch ---------------------------------------------------------------------------------
 @only
 @pytest.mark.parametrize("learn", ["update", "fit"])
@@ -181,24 +157,6 @@ def test_within_two_standard_errors_the_default_wins(component, monkeypatch):
 
 
 # --- in a pipeline --------------------------------------------------------------------------------
-@only
-def test_training_of_the_pipeline_is_resumed(component, loaded):
-    before = component.parameters
-    with loaded.select_pipes(enable=["sentence_splitter", "chain_tagger", "np_chunker"]):
-        optimizer = loaded.resume_training()
-        doc = loaded("We saw a tall ship.")
-        gold = doc.copy()
-        gold.spans["np_chunks"] = [Span(gold, 0, 1, "NP"), Span(gold, 2, 5, "NP")]
-        example = Example(doc, gold)
-        with loaded.select_pipes(enable=["np_chunker"]):
-            for _ in range(2):
-                losses = loaded.update([example], sgd=optimizer, losses={})
-        assert losses["np_chunker"] > 0
-        assert component.parameters != before
-        (found,) = loaded.pipe(["We saw a tall ship."])
-        assert [chunk.text for chunk in found._.np_chunks] == ["We", "a tall ship"]
-
-
 @only
 def test_a_copy_in_the_middle_of_training(component, loaded):
     examples = sample(component)

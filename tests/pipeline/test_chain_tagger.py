@@ -26,11 +26,6 @@ def untagged(nlp, doc):
     return Doc(nlp.vocab, words=[token.text for token in doc], sent_starts=starts)
 
 
-def test_white_space_has_no_tag(nlp):
-    assert [token.tag_ for token in nlp(" \n")] == [""]
-    assert nlp("The \n dog")[1].tag_ == ""
-
-
 def test_sentences_with_an_unknown_gold_tag_are_left_out(nlp):
     component = nlp.get_pipe("chain_tagger")
     words = ["Run", "!", "Wug", "!"]
@@ -58,11 +53,3 @@ def test_candidates(nlp):
             assert min(list(probs.values())[1:], default=1) >= 0.01
         else:
             assert probs == {token.tag_: 1.0}
-
-
-def test_merged_tokens(nlp):
-    doc = nlp(TEXT)
-    expected = doc[-2]._.tag_probs
-    with doc.retokenize() as retokenizer:
-        retokenizer.merge(doc[0:2])
-    assert doc[-2]._.tag_probs == expected

@@ -178,19 +178,3 @@ def test_tags_of_the_corpus_never_pass_for_predictions(names, refused, paths, tm
         else:
             assert next(iter(create(path)(nlp))).predicted.has_annotation("TAG")
         assert not next(iter(create(path, tags=False)(nlp))).predicted.has_annotation("TAG")
-
-
-# --- trees ----------------------------------------------------------------------------------------
-# --- training -------------------------------------------------------------------------------------
-INIT = ["init", "config", "--pipeline", "tagger,np_chunker"]
-CROSS_PREDICTED = {
-    "@readers": "spacy_structlearn.CrossPredicted.v1",
-    "annotating": ["tagger"],
-    "folds": 2,
-    "epochs": 5,
-    "corpus": {
-        "@readers": "spacy_structlearn.DocBin.v1",
-        "path": "${paths.train}",
-        "tags": False,
-    },
-}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.pipeline.doc_arrays import check_attributes, read_tokens
+from spacy_structlearn.pipeline.doc_arrays import read_tokens
 from spacy_structlearn.sequence.layout.words import word_columns
 
 VOCAB = spacy.blank("en").vocab
@@ -63,13 +63,6 @@ def test_a_text_without_entities_is_annotated_if_a_recognizer_has_run():
         read(doc, attributes=("ENT_TYPE",))
     doc.set_ents([])
     assert read(doc, attributes=("ENT_TYPE",)).columns.tolist() == [[0], [0]]
-
-
-def test_unknown_attributes_are_refused():
-    check_attributes(["ORTH", "TAG", "SHAPE"], "chunker")
-    with pytest.raises(StructlearnError, match=r"'chunker'.*'WORD'") as error:
-        check_attributes(["ORTH", "WORD"], "chunker")
-    assert error.value.code == "SL003"
 
 
 RANDOM_DOC = st.lists(

@@ -48,7 +48,7 @@ def scores(doc):
     [
         ("SpanGrammar", {"templates": ["WORD[middle]"]}, "SL430"),
         ("SpanGrammar", {"tag_templates": ["WORD[first]"]}, "SL430"),
-        ("SpanGrammar", {"templates": ["bias", "bias"]}, "SL431"),
+        ("SpanGrammar", {"templates": ["bias", "bias"]}, "SL202"),
         ("SpanGrammar", {"grammar": block("BayesNet")}, r"SL043\] SpanGrammar: grammar is"),
         ("SpanGrammar", {"grammar": block("CRF")}, r"SL043\] SpanGrammar: grammar is CRF"),
         (
@@ -57,7 +57,7 @@ def scores(doc):
             "SL043.*grammar is SpanGrammar",
         ),
         ("MEstimatedGrammar", {"templates": ["RULE|WORD[middle]"]}, "SL441"),
-        ("MEstimatedGrammar", {"templates": ["RULE", "RULE"]}, "SL431"),
+        ("MEstimatedGrammar", {"templates": ["RULE", "RULE"]}, "SL202"),
         (
             "MEstimatedGrammar",
             {"grammar": block("LatentGrammar", grammars=2)},

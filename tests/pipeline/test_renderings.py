@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from spacy.tokens import Doc, DocBin
 
+from spacy_structlearn.pipeline.readers import renderings
 from spacy_structlearn.pipeline.readers.renderings import (
     RENDERINGS,
     create_raw_text_reader,
@@ -47,8 +48,9 @@ DOC = doc_of(["Old news", "We met again today ."], ["It rained ."])
         ("wrapped", "Old news We\nmet again\ntoday .\n\nIt rained ."),
     ],
 )
-def test_renderings(rendering, text):
-    doc = rendered(DOC, rendering, 11)
+def test_renderings(rendering, text, monkeypatch):
+    monkeypatch.setattr(renderings, "WIDTH", 11)
+    doc = rendered(DOC, rendering)
     assert doc.text == text
     assert [" ".join(s.text.split()) for s in doc.sents] == [
         *("Old news", "We met again today .", "It rained .")
@@ -64,7 +66,9 @@ words = st.lists(st.text("abc", min_size=1, max_size=9), min_size=1, max_size=6)
     st.integers(5, 30),
 )
 def test_words_and_sentences_stay(paragraphs, rendering, width):
-    doc, other = doc_of(*paragraphs), rendered(doc_of(*paragraphs), rendering, width)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(renderings, "WIDTH", width)
+        doc, other = doc_of(*paragraphs), rendered(doc_of(*paragraphs), rendering)
     found = [[t.text for t in s if not t.is_space] for s in other.sents]
     assert found == [[t.text for t in s if not t.is_space] for s in doc.sents]
     # The tokens are those that spaCy's tokenizer makes of such a text.

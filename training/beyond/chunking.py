@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from time import process_time
 
@@ -47,7 +48,7 @@ def conll(
     folder = corpora / "conll2000"
     types = list(types) or TYPES
     train, test = (
-        list(create_conll_chunks_reader(folder / f"{name}.txt.gz", types, stop=stop)(nlp))
+        list(islice(create_conll_chunks_reader(folder / f"{name}.txt.gz", types)(nlp), stop))
         for name, stop in (("train", n_train), ("test", None))
     )
     chunker.initialize(lambda: train)

@@ -154,11 +154,11 @@ class LogLinear(Classifier):
         """
         storage = np.dtype(dtype).name
         if storage not in _WEIGHT_DTYPES:
-            raise StructlearnError("SL605", value=storage, known=", ".join(_WEIGHT_DTYPES))
+            raise StructlearnError("SL404", value=storage, known=", ".join(_WEIGHT_DTYPES))
         with np.errstate(over="ignore"):
             rounded = self.weights.astype(storage)
         if not np.isfinite(rounded).all():
-            raise StructlearnError("SL523", dtype=storage)
+            raise StructlearnError("SL208", dtype=storage)
         weights = rounded.astype("float64" if storage == "float64" else "float32")
         weights[np.abs(weights) <= threshold] = 0
         used = weights.any(axis=1)

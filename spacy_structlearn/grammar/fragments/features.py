@@ -136,7 +136,7 @@ class FragmentTemplates:
         for template in self.all:
             content = replace(template, text="")
             if content in seen:
-                raise StructlearnError("SL431", text=template.text)
+                raise StructlearnError("SL202", text=template.text)
             seen.add(content)
         names = [name for template in self.all for name, _ in template.words if name != TAG]
         self.attributes = tuple(dict.fromkeys(names))

@@ -121,7 +121,7 @@ class SpanTemplates:
         for texts in (self.spans, self.tags):
             for text, count in Counter(texts).items():
                 if count > 1:
-                    raise StructlearnError("SL431", text=text)
+                    raise StructlearnError("SL202", text=text)
         names = [name for terms in self._terms for name, _, _ in terms if isinstance(name, str)]
         self.attributes: tuple[str, ...] = tuple(dict.fromkeys([CLASS, *names]))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TypedDict
+from typing import Any
 
 from spacy.tokens import Doc, Span, Token
 
@@ -13,111 +13,59 @@ from ...errors import StructlearnError
 from ...groups import CONSTITUENTS, PP_ATTACHMENTS, SRL
 from ...roles.propositions import PREDICATE
 from ...sequence.layout.encoding import encode
-from .attachments import PPAttachment, pp_attachments
+from .attachments import pp_attachments
 from .brackets import constituent_prob, parse_failures, trees
 from .chunks import np_chunk_prob, np_chunks
 from .roles import Frame, frames
+from .span_groups import PP_ROLES
+
+# The keys of `as_dict`: those of every Doc, and those of layers that a component has set.
+LAYERS = frozenset(
+    [
+        "text",
+        "tokens",
+        "sents",
+        "np_chunks",
+        "trees",
+        "constituents",
+        "parse_failures",
+        "pp_attachments",
+        "frames",
+    ]
+)
 
 
-class Place(TypedDict):
-    """The characters `text[start:end]`."""
-
-    start: int
-    end: int
-
-
-class TokenDict(Place):
-    """A token that is not white space. tag: "" if no tagger has run."""
-
-    tag: str
-
-
-class SentenceDict(Place):
-    """A sentence without the white space around it. words: its tokens, without white space."""
-
-    words: list[str]
-
-
-class LabelledDict(Place):
-    """A span. prob: probability of exactly this span with this label; None if it is not known."""
-
-    label: str
-    prob: float | None
-
-
-class FailureDict(Place):
-    """A sentence that could not be parsed properly. label: "fallback", "cut" or "constraints"."""
-
-    label: str
-
-
-class AttachmentDict(LabelledDict):
-    """A prepositional phrase; `label` is "V" for the verb and "N" for the noun."""
-
-    verb: Place
-    noun: Place
-    prep: Place
-    object: Place
-
-
-class FrameDict(TypedDict):
-    """A predicate and its arguments.
-
-    sentence: its number in `sents`.
-    verb, description, tags: as AllenNLP's predictor of semantic roles returns them, over the
-        `words` of the sentence. tags: in the IOB2 scheme, "B-ARG0", "I-ARG0", "B-V", "O"; None if
-        the arguments overlap, because tags cannot express that. For a sentence of more than 250
-        words, tags is None, and description has only the words around the frame.
-    """
-
-    predicate: Place
-    roleset: str | None
-    prob: float | None
-    arguments: list[LabelledDict]
-    sentence: int
-    verb: str
-    description: str
-    tags: list[str] | None
-
-
-class _Always(TypedDict):
-    text: str
-    tokens: list[TokenDict]
-    sents: list[SentenceDict]
-    np_chunks: list[LabelledDict]
-
-
-class DocDict(_Always, total=False):
-    """A Doc. The layers below are missing if no component has set them.
-
-    trees: one for each sentence, in brackets.
-    constituents: the brackets of all trees without the root, in pre-order.
-    """
-
-    trees: list[str]
-    constituents: list[LabelledDict]
-    parse_failures: list[FailureDict]
-    pp_attachments: list[AttachmentDict]
-    frames: list[FrameDict]
-
-
-LAYERS = frozenset(DocDict.__required_keys__ | DocDict.__optional_keys__)
-"""All keys that `as_dict` may return."""
-
-
-def as_dict(doc: Doc) -> DocDict:
+def as_dict(doc: Doc) -> dict[str, Any]:
     """Return the predictions for a Doc as plain data, which `json.dumps` accepts.
 
-    Spans are given by their characters, and probabilities are rounded to four digits. White space
-    tokens are left out. Raises StructlearnError for other objects than Docs.
+    A span is a dict of its characters, `text[start:end]`, most with a `label` and the rounded
+    probability `prob` of exactly this span with this label, or None. White space is left out.
+
+    text: that of the Doc.
+    tokens: spans with a `tag`, "" if no tagger has run.
+    sents: spans with the texts of their tokens, `words`.
+    np_chunks, constituents: labelled spans, the latter those of all trees, without the root.
+    trees: one for each sentence, in brackets.
+    parse_failures: spans with a `label`: "fallback", "cut" or "constraints".
+    pp_attachments: labelled spans, "V" or "N", with the spans `verb`, `noun`, `prep`, `object`.
+    frames: dicts with the span `predicate`, its `roleset` and `prob`, its `arguments`, which are
+        labelled spans, and the number of its `sentence`; and with `verb`, `description` and `tags`
+        as AllenNLP's predictor of semantic roles returns them. The tags are over the `words` of the
+        sentence, in the IOB2 scheme. They are None if the arguments overlap, which tags cannot
+        express, and for a sentence of more than 250 words, whose description has only the words
+        around the frame.
+    `trees` and what follows are missing if no component has set them. Raises StructlearnError for
+    other objects than Docs.
     """
     if not isinstance(doc, Doc):
         raise StructlearnError("SL141", wanted="a Doc", kind=type(doc).__name__)
     shown = sentences(doc)
-    data: DocDict = {
+    data: dict[str, Any] = {
         "text": doc.text,
-        "tokens": [{**_token(token), "tag": token.tag_} for token in doc if not token.is_space],
-        "sents": [_sentence(sentence) for sentence in shown],
+        "tokens": [_token(token) | {"tag": token.tag_} for token in doc if not token.is_space],
+        "sents": [
+            _place(doc[s.positions[0] : s.positions[-1] + 1]) | {"words": s.words()} for s in shown
+        ],
         "np_chunks": [
             _labelled(chunk, chunk.label_, np_chunk_prob(chunk)) for chunk in np_chunks(doc)
         ],
@@ -129,10 +77,14 @@ def as_dict(doc: Doc) -> DocDict:
             for bracket in doc.spans[CONSTITUENTS]
         ]
         data["parse_failures"] = [
-            {**_place(span), "label": span.label_} for span in parse_failures(doc)
+            _place(span) | {"label": span.label_} for span in parse_failures(doc)
         ]
     if PP_ATTACHMENTS in doc.spans:
-        data["pp_attachments"] = [_attachment(site) for site in pp_attachments(doc)]
+        data["pp_attachments"] = [
+            _labelled(site.pp, site.label, site.prob)
+            | {role: _token(getattr(site, role)) for role in PP_ROLES}
+            for site in pp_attachments(doc)
+        ]
     if SRL in doc.spans:
         of_sentences = by_sentence(shown, frames(doc), lambda frame: frame.predicate.start)
         data["frames"] = [
@@ -144,22 +96,7 @@ def as_dict(doc: Doc) -> DocDict:
     return data
 
 
-def _sentence(sentence: ShownSentence) -> SentenceDict:
-    doc, positions = sentence.span.doc, sentence.positions
-    return {**_place(doc[positions[0] : positions[-1] + 1]), "words": sentence.words()}
-
-
-def _attachment(site: PPAttachment) -> AttachmentDict:
-    return {
-        **_labelled(site.pp, site.label, site.prob),
-        "verb": _token(site.verb),
-        "noun": _token(site.noun),
-        "prep": _token(site.prep),
-        "object": _token(site.object),
-    }
-
-
-def _frame(frame: Frame, number: int, sentence: ShownSentence) -> FrameDict:
+def _frame(frame: Frame, number: int, sentence: ShownSentence) -> dict[str, Any]:
     n = len(sentence.positions)
     predicate, _, arguments = plain_frame(frame, sentence.positions)
     spans = sorted([*arguments, (PREDICATE, predicate, predicate + 1)], key=lambda s: (s[1], -s[2]))
@@ -179,16 +116,16 @@ def _frame(frame: Frame, number: int, sentence: ShownSentence) -> FrameDict:
     }
 
 
-def _place(span: Span) -> Place:
+def _place(span: Span) -> dict[str, Any]:
     return {"start": span.start_char, "end": span.end_char}
 
 
-def _token(token: Token) -> Place:
+def _token(token: Token) -> dict[str, Any]:
     return {"start": token.idx, "end": token.idx + len(token)}
 
 
-def _labelled(span: Span, label: str, prob: float | None) -> LabelledDict:
-    return {**_place(span), "label": label, "prob": _rounded(prob)}
+def _labelled(span: Span, label: str, prob: float | None) -> dict[str, Any]:
+    return _place(span) | {"label": label, "prob": _rounded(prob)}
 
 
 def _rounded(value: float | None) -> float | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 
 from spacy.language import Language
@@ -15,7 +14,7 @@ from ...errors import StructlearnError
 from ...evaluation.conlleval import chunks
 from ...groups import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS
 from ..extensions import set_spans, site_spans
-from .examples import Reader, check_slice, check_tags, lines, starts_of, to_example
+from .examples import Reader, check_tags, lines, starts_of, to_example
 
 # A quadruple as a parser would annotate it that leaves the attachment of the phrase open.
 TAGS = ["VB", "NN", "IN", "NN"]
@@ -26,17 +25,12 @@ SPANS = {
 
 
 def create_conll_chunks_reader(
-    path: Path | None,
-    types: list[str] | None = None,
-    start: int = 0,
-    stop: int | None = None,
-    tags: bool = True,
+    path: Path | None, types: list[str] | None = None, tags: bool = True
 ) -> Reader:
     """Read chunks in the columns of CoNLL-2000: word, tag, IOB chunk tag; a Doc is one sentence.
 
     path: the file, plain or .gz.
     types: the chunk types to keep. None: ["NP"].
-    start, stop: a slice of the sentences.
     tags: see `create_treebank_reader`.
     Raises StructlearnError for a missing file and for a line without three columns.
     """
@@ -44,8 +38,7 @@ def create_conll_chunks_reader(
 
     def read(nlp: Language) -> Iterator[Example]:
         check_tags(nlp, tags)
-        check_slice(start, stop)
-        for rows in islice(read_conll_columns(path), start, stop):
+        for rows in read_conll_columns(path):
             words, own, iob = map(list, zip(*rows, strict=True))
             doc = Doc(nlp.vocab, words=words, tags=own, sent_starts=starts_of([len(words)]))
             spans = [span for span in chunks(iob) if span[0] in kept]
@@ -55,22 +48,18 @@ def create_conll_chunks_reader(
     return read
 
 
-def create_pp_quadruples_reader(
-    path: Path | None, start: int = 0, stop: int | None = None
-) -> Reader:
+def create_pp_quadruples_reader(path: Path | None) -> Reader:
     """Read quadruples in the format of Ratnaparkhi, Reynar & Roukos (1994).
 
     The columns are: number, verb, noun, preposition, noun, and V or N. Each becomes a Doc of four
     tokens. The predicted Docs have constituents, NP chunks and tags of a verb phrase that leaves
     the attachment open, so that pp_attacher finds one site in each.
     path: the file, plain or .gz.
-    start, stop: a slice of the quadruples.
     Raises StructlearnError for a missing file and for a malformed line.
     """
 
     def read(nlp: Language) -> Iterator[Example]:
-        check_slice(start, stop)
-        for words, label in islice(read_pp_quadruples(path), start, stop):
+        for words, label in read_pp_quadruples(path):
             doc = Doc(nlp.vocab, words=words, tags=TAGS, sent_starts=starts_of([4]))
             set_spans(doc, PP_ATTACHMENTS, site_spans([Site(0, 1, 2, 3, 2, 4, label)]))
             example = to_example(doc)

@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from spacy.language import Language
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import DocBin
 from spacy.training import Example
-from spacy.vocab import Vocab
 
 from ...errors import StructlearnError
 from ...reading import check_zlib, read_bytes
@@ -28,8 +27,11 @@ def create_docbin_reader(
 
     def read(nlp: Language) -> Iterator[Example]:
         check_tags(nlp, tags)
-        for doc in _read_docbin(path, nlp.vocab):
-            with _of_docbin(path):  # with strings or spans that do not exist
+        docs = load_docbin(path).get_docs(nlp.vocab)
+        while True:
+            with _of_docbin(path):  # a Doc may have strings or spans that do not exist
+                if (doc := next(docs, None)) is None:
+                    return
                 example = to_example(doc, tags=tags, spans=spans or ())
             yield example
 
@@ -48,12 +50,6 @@ def load_docbin(path: Path | None) -> DocBin:
             if len(part) != len(docbin.tokens):
                 raise ValueError("its parts are of different numbers of Docs")
     return docbin
-
-
-def _read_docbin(path: Path | None, vocab: Vocab) -> Iterator[Doc]:
-    docbin = load_docbin(path)
-    with _of_docbin(path):
-        yield from docbin.get_docs(vocab)
 
 
 @contextmanager

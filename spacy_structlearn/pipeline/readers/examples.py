@@ -11,7 +11,6 @@ from spacy.training import Example
 
 from ...errors import StructlearnError
 from ...groups import CONSTITUENT_TAGS, CONSTITUENTS, NP_CHUNKS
-from ...learning.settings import check_argument
 from ...trees.brackets import text_lines
 from ..training.batch_trainable import BatchTrainable
 
@@ -74,12 +73,6 @@ def check_tags(nlp: Language, tags: bool) -> None:
         alone = len(nlp.pipeline) == 1 and isinstance(component, BatchTrainable)
         if sets and getattr(component, "set_tags", True) and not alone:
             raise StructlearnError("SL086", component=name)
-
-
-def check_slice(start: int, stop: int | None) -> None:
-    """Raise SL209 unless these are numbers of sentences."""
-    check_argument("start", start, ge=0)
-    check_argument("stop", stop, int | None, ge=0)
 
 
 def lines(path: Path | None) -> Iterator[str]:

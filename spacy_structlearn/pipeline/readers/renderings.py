@@ -18,54 +18,48 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from ...errors import StructlearnError
+from ...learning.settings import quoted
 from .docbin import create_docbin_reader
 from .examples import Reader
 
 BLANK, LINE_BREAK = " ", "\n"
-WIDTHS = (56, 80)  # range of the width of wrapped lines, in columns
+WIDTH, WIDTHS = 72, (56, 80)  # of wrapped lines in columns, and the range of random widths
 BULLETS = ((), (), ("-",), ("*",), ("•",), (">",), ("{}.",), ("{})",))  # the beginnings of items
 MOST_WORDS = 8  # maximal number of words of an item
 
 
 def create_raw_text_reader(
-    path: Path | None, renderings: Sequence[str] = ("as_it_is",), width: int = 72, seed: int = 0
+    path: Path | None, renderings: Sequence[str] = ("as_it_is",), seed: int = 0
 ) -> Reader:
     """Read the sentences of a .spacy file, in several renderings of its white space.
 
     The predicted Docs have the tokens of the pipeline's own tokenizer, and no annotation.
     path: the file.
     renderings: the renderings of each Doc, see `RENDERINGS`.
-    width: width of the lines of "wrapped", in columns.
     seed: seed of the random choices of `rendered`.
     Raises StructlearnError for a missing file, a file that is not a DocBin, and an unknown
     rendering.
     """
     for name in renderings:
         if name not in RENDERINGS:
+            given = {"learner": "spacy_structlearn.RawText.v1", "name": "renderings"}
             wanted = f"some of {', '.join(RENDERINGS)}"
-            raise StructlearnError(
-                "SL023",
-                component="spacy_structlearn.RawText.v1",
-                setting="renderings",
-                value=name,
-                wanted=wanted,
-            )
+            raise StructlearnError("SL043", value=quoted(name), wanted=wanted, **given)
     read_docs = create_docbin_reader(path, tags=False)
 
     def read(nlp: Language) -> Iterator[Example]:
         for number, example in enumerate(read_docs(nlp)):
             for name in renderings:
-                reference = rendered(example.reference, name, width, seed + number)
+                reference = rendered(example.reference, name, seed + number)
                 yield Example(nlp.make_doc(reference.text), reference)
 
     return read
 
 
-def rendered(doc: Doc, rendering: str, width: int = 72, seed: int | None = None) -> Doc:
+def rendered(doc: Doc, rendering: str, seed: int | None = None) -> Doc:
     """Make a Doc of the same sentences with other white space, and no other annotation.
 
     rendering: one of `RENDERINGS`. "items" keeps only the first words of each sentence.
-    width: width of wrapped lines, in columns.
     seed: seed of random choices. Half of the texts get curly quotation marks. None: only white
         space changes.
     """
@@ -79,7 +73,7 @@ def rendered(doc: Doc, rendering: str, width: int = 72, seed: int | None = None)
     )
     if seed is not None and rendering != "as_it_is" and random.random() < 0.5:
         text = text._replace(words=list(_curly(text.words)))
-    return _doc(doc, RENDERINGS[rendering](text, width, random))
+    return _doc(doc, RENDERINGS[rendering](text, random))
 
 
 class SpacedText(NamedTuple):
@@ -124,25 +118,24 @@ def _curly(words: Iterable[str]) -> Iterator[str]:
             yield word.replace("'", "’")
 
 
-Rendering = Callable[[SpacedText, int, Random], SpacedText]
+Rendering = Callable[[SpacedText, Random], SpacedText]
 
 
-def as_it_is(text: SpacedText, width: int, random: Random) -> SpacedText:
-    """Change nothing."""
+def as_it_is(text: SpacedText, random: Random) -> SpacedText:
     return text
 
 
-def flat(text: SpacedText, width: int, random: Random) -> SpacedText:
+def flat(text: SpacedText, random: Random) -> SpacedText:
     """Replace all white space by one space."""
     return text._replace(behind=[space and BLANK for space in text.behind])
 
 
-def lines(text: SpacedText, width: int, random: Random) -> SpacedText:
+def lines(text: SpacedText, random: Random) -> SpacedText:
     """Replace blank lines between paragraphs by line breaks."""
     return text._replace(behind=[LINE_BREAK if _is_blank_line(s) else s for s in text.behind])
 
 
-def sentence_lines(text: SpacedText, width: int, random: Random) -> SpacedText:
+def sentence_lines(text: SpacedText, random: Random) -> SpacedText:
     """Put each sentence of a paragraph on its own line."""
     pairs = zip(text.behind, text.ends, strict=True)
     return text._replace(
@@ -150,8 +143,12 @@ def sentence_lines(text: SpacedText, width: int, random: Random) -> SpacedText:
     )
 
 
-def wrapped(text: SpacedText, width: int, random: Random) -> SpacedText:
-    """Wrap lines to at most `width` columns where there are spaces."""
+def wrapped(text: SpacedText, random: Random) -> SpacedText:
+    """Wrap lines where there are spaces."""
+    return _wrapped(text, WIDTH)
+
+
+def _wrapped(text: SpacedText, width: int) -> SpacedText:
     gaps = list(text.behind)
     column, blank = 0, None  # of the line so far, and its last space
     since = 0  # columns after that space
@@ -168,12 +165,12 @@ def wrapped(text: SpacedText, width: int, random: Random) -> SpacedText:
     return text._replace(behind=gaps)
 
 
-def wrapped_lines(text: SpacedText, width: int, random: Random) -> SpacedText:
+def wrapped_lines(text: SpacedText, random: Random) -> SpacedText:
     """Wrap lines to a random width, without blank lines between paragraphs."""
-    return lines(wrapped(text, random.randint(*WIDTHS), random), width, random)
+    return lines(_wrapped(text, random.randint(*WIDTHS)), random)
 
 
-def items(text: SpacedText, width: int, random: Random) -> SpacedText:
+def items(text: SpacedText, random: Random) -> SpacedText:
     """Make a list: a short line with the first words of each sentence, after a random bullet."""
     bullet = random.choice(BULLETS)
     bounds = [0, *(i + 1 for i, end in enumerate(text.ends) if end), len(text.words)]

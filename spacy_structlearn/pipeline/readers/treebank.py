@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, groupby, tee, zip_longest
+from itertools import accumulate, groupby, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from spacy.vocab import Vocab
 from ...attachment.sites import sites
 from ...errors import StructlearnError
 from ...groups import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS, SRL
-from ...roles.propositions import SPLIT, PlainFrame, Proposition, Sentence, read_props
+from ...roles.propositions import SPLIT, PlainFrame, Proposition, read_props
 from ...trees.brackets import read_trees
 from ...trees.chunks import base_noun_phrases
 from ...trees.normalize import EMPTY_TAG, normalize, strip_function
@@ -75,12 +75,10 @@ def create_treebank_reader(
 
 
 class _Gold(NamedTuple):
-    """A sentence. raw: its tree in the file. digits: one of `spaces` for each word, or None."""
-
     document: str
-    raw: Tree
+    raw: Tree  # in the file
     tree: Tree
-    digits: str | None
+    digits: str | None  # one of `spaces` for each word
     propositions: Sequence[Proposition] | None
 
 
@@ -98,11 +96,9 @@ def read_treebank(
     those of its parse bits.
     dropped: counts the labels that lose their function tags, as ("NP-SBJ", "NP").
     """
-    blocks: Iterator[Sentence] | None = read_props(existing(props)) if props else None
-    trees: Iterator[Tree]
+    blocks = list(read_props(existing(props))) if props else None
     if blocks is not None and props == path:
-        blocks, parsed = tee(blocks)
-        trees = (block.tree for block in parsed)
+        trees: Iterable[Tree] = [block.tree for block in blocks]
     else:
         trees = read_trees(existing(path))
     marks = lines(spaces) if spaces else None
@@ -133,7 +129,6 @@ def read_treebank(
 
 
 def _with_functions(raw: Tree) -> Iterator[tuple[str, str]]:
-    """Iterate over the labels with function tags, without indices, and what is left of them."""
     tree = normalize(raw, strip_functions=False)
     for node in () if tree is None else tree.subtrees():
         if not node.is_leaf:
@@ -143,7 +138,6 @@ def _with_functions(raw: Tree) -> Iterator[tuple[str, str]]:
 
 
 def _gold_doc(vocab: Vocab, sentences: Sequence[_Gold]) -> Doc:
-    """Make a Doc of the sentences of a document."""
     tokens: list[tuple[str, str, bool]] = []
     lengths: list[int] = []
     chunks: list[Bracket] = []
@@ -181,21 +175,15 @@ def _gold_doc(vocab: Vocab, sentences: Sequence[_Gold]) -> Doc:
 
 
 def _site_spans(raw: Tree) -> Iterator[Bracket]:
-    """Iterate over the spans of the attachments of a tree, in words.
-
-    The tree has function tags, which tell what is an object, and may have traces, which do not
-    count here.
-    """
+    """Iterate over the spans of the attachments of a tree with function tags, in words."""
+    # Traces do not count.
     before = [0, *accumulate(tag != EMPTY_TAG for tag in raw.tags())]
     for label, start, end in site_spans(sites(raw)):
         yield label, before[start], before[end]
 
 
 def _tokens(tree: Tree, digits: str | None) -> Iterator[tuple[str, str, bool]]:
-    """Iterate over words and blank lines of a sentence: text, tag, and whether a space follows.
-
-    The tag of a blank line is "".
-    """
+    """Iterate over words and blank lines: text, tag or "", and whether a space follows."""
     words = tree.words()
     for word, tag, digit in zip(words, tree.tags(), digits or NOTHING * len(words), strict=True):
         yield word, tag, digit == BLANK
@@ -226,7 +214,6 @@ def _plain_frames(
 def _check_words(
     wanted: Sequence[str], found: Sequence[str], props: Path, trees: Path | None, index: int
 ) -> None:
-    """Raise StructlearnError unless the words of the sentence with this index are equal."""
     for place, (word, other) in enumerate(zip_longest(wanted, found)):
         if word != other:
             blank = [True, *(not line.strip() for line in lines(props))]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
 from hashlib import blake2b
 from typing import Any, ClassVar, TypeVar
 
@@ -61,9 +60,7 @@ class StoredComponent(TrainablePipe):
         return self.parameters.labels
 
     def _loaded(self, place: object, exclude: Iterable[str]) -> None:
-        """Check that the parts fit together. Raises StructlearnError if the model can predict
-        labels that are missing in `cfg`, or if the settings of the learner do not read the columns
-        that the model needs."""
+        """Check that the labels of the model are in `cfg`, and that its columns are read."""
         if self.parameters.is_empty or "model" in exclude:
             return
         wanted = tuple(self.estimator.attributes)
@@ -102,15 +99,12 @@ class StoredComponent(TrainablePipe):
 
     def _parts(self, exclude: Iterable[str]) -> dict[str, bytes]:
         let_be_stored(self.model)
-        with self._sharing():
+        with sharing(word_classes(self.vocab)):
             model = self.model.to_bytes()
         cfg = json.loads(srsly.json_dumps(self.cfg)) | {KIND: self.settings_kind.name}
         cfg[DIGEST] = _digest(cfg, model)
         parts = {"cfg": srsly.json_dumps(cfg, indent=2).encode(), "model": model}
         return {name: part for name, part in parts.items() if name not in exclude}
-
-    def _sharing(self) -> AbstractContextManager:
-        return sharing(word_classes(self.vocab))
 
     # --- loading ------------------------------------------------------------------------------
     def from_disk(self: C, path: Any, *, exclude: Iterable[str] = ()) -> C:
@@ -126,7 +120,8 @@ class StoredComponent(TrainablePipe):
             self.vocab.from_disk(folder / "vocab", exclude=exclude)
         places = {name: folder / name for name in PARTS if name not in exclude}
         parts = {name: read_bytes(place) for name, place in places.items()}
-        return self._read_parts(parts, places, exclude, checked)
+        self._read_parts(parts, places, exclude, checked)
+        return self
 
     def from_bytes(self: C, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> C:
         """Load the result of `to_bytes`. Raises StructlearnError for damaged bytes."""
@@ -138,24 +133,17 @@ class StoredComponent(TrainablePipe):
             if not all(isinstance(stored.get(name, b""), bytes) for name in PARTS):
                 raise TypeError("settings or parameters that are no bytes")
         except DAMAGE as error:
-            raise self._damaged(place, error) from error
+            raise self._unloadable(place, error) from error
         if "vocab" in stored and "vocab" not in exclude:
             self.vocab.from_bytes(stored["vocab"], exclude=exclude)
         parts = {name: stored[name] for name in PARTS if name in stored and name not in exclude}
-        return self._read_parts(parts, dict.fromkeys(PARTS, place), exclude, checked=False)
+        self._read_parts(parts, dict.fromkeys(PARTS, place), exclude, checked=False)
+        return self
 
     def _read_parts(
-        self: C,
-        parts: dict[str, bytes],
-        places: dict[str, Any],
-        exclude: Iterable[str],
-        checked: bool,
-    ) -> C:
-        """Load the parts.
-
-        places: of each part, for error messages. checked: whether the digests of a pipeline cover
-        them.
-        """
+        self, parts: dict[str, bytes], places: dict[str, Any], exclude: Iterable[str], checked: bool
+    ) -> None:
+        """Load the parts. checked: whether the digests of a pipeline cover them."""
         cfg, digest = self._read_cfg(parts["cfg"], places["cfg"]) if "cfg" in parts else ({}, None)
         if "model" in parts:
             before = dict(self.model.attrs)
@@ -164,11 +152,9 @@ class StoredComponent(TrainablePipe):
                 self.model.attrs.update(before)
                 problem = "settings and model are not what was saved; if the settings were edited "
                 problem += "on purpose, remove their digest"
-                fields = {"component": self.name, "problem": problem}
-                raise StructlearnError("SL080", place=places["model"], **fields)
+                raise self._unloadable(places["model"], problem)
         self.cfg.update((name, value) for name, value in cfg.items() if name != KIND)
         self._loaded(next(iter(places.values()), ""), exclude)
-        return self
 
     def _read_cfg(self, data: bytes, place: object) -> tuple[dict[str, Any], str | None]:
         """Get the stored settings and, if there is one, the digest."""
@@ -195,28 +181,25 @@ class StoredComponent(TrainablePipe):
             # thinc ignores attributes that it does not know.
             of_this_kind = _outline(stored) == _outline(self.model.to_dict())
             if of_this_kind:
-                with self._sharing():
+                with sharing(word_classes(self.vocab)):
                     self.model.from_dict(stored)
         except DAMAGE as error:
             if getattr(error, "code", None) == NOT_SHARED:
                 raise
-            raise self._damaged(place, error) from error
+            raise self._unloadable(place, error) from error
         if not of_this_kind:
             name = self.model.name
             raise StructlearnError("SL082", place=place, component=self.name, architecture=name)
 
-    def _damaged(self, place: object, error: Exception) -> StructlearnError:
+    def _unloadable(self, place: object, problem: object) -> StructlearnError:
         # Errors of this package already say how to mend the problem.
-        problem = f"it is no model ({type(error).__name__}: {error})"
-        if isinstance(error, StructlearnError):
-            problem = str(error)
-        return StructlearnError(
-            "SL080", place=place, component=self.name, problem=problem.rstrip(".")
-        )
+        if isinstance(problem, Exception) and not isinstance(problem, StructlearnError):
+            problem = f"it is no model ({type(problem).__name__}: {problem})"
+        given = {"component": self.name, "problem": str(problem).rstrip(".")}
+        return StructlearnError("SL080", place=place, **given)
 
 
 def _digest(cfg: dict[str, Any], model: bytes) -> str:
-    """Return a digest of stored settings and a model."""
     digest = blake2b(json.dumps(cfg, sort_keys=True).encode(), digest_size=DIGEST_SIZE)
     digest.update(model)
     return digest.hexdigest()
@@ -235,10 +218,7 @@ def let_be_stored(model: Model) -> None:
 
 
 def _outline(stored: dict[str, list]) -> list:
-    """Summarise what a `thinc.Model` stores: the name and the attributes of its node.
-
-    stored: the result of `Model.to_dict`.
-    """
+    """Summarise what a `thinc.Model` stores. stored: the result of `Model.to_dict`."""
     parts = (stored[part] for part in ("nodes", "attrs", "params", "shims"))
     return [
         (node["name"], sorted(attrs), params, shims)

@@ -143,11 +143,11 @@ def _damaged(path: Path, problem: str, digests: Path) -> StructlearnError:
 
 
 def _digest(path: Path) -> str:
+    # Every component compares the files of spaCy again, and vectors are large.
     state = path.stat()
     return _computed(path, state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino)
 
 
 @lru_cache(maxsize=1000)
 def _computed(path: Path, *state: int) -> str:
-    # Every component compares the files of spaCy again, and vectors are large.
     return blake2b(read_bytes(path), digest_size=DIGEST_SIZE).hexdigest()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from ...words.classes import WordClasses
@@ -34,13 +35,14 @@ def share_classes(vocab: Vocab, classes: WordClasses | None) -> None:
         vocab.lookups.add_table(TABLE, {_KEY: classes.to_bytes()})
 
 
-def add_classes(target: Vocab, source: Vocab) -> None:
-    """Add the classes of another vocab to a vocab that has none.
+def add_classes(doc: Doc, source: Vocab) -> Doc:
+    """Add the classes of another vocab to the vocab of a Doc if it has none. Returns the Doc.
 
     A component that is copied to another pipeline keeps its vocab, but is saved with the other one.
     """
-    if source is not target and not target.lookups.has_table(TABLE):
-        share_classes(target, word_classes(source))
+    if source is not doc.vocab and not doc.vocab.lookups.has_table(TABLE):
+        share_classes(doc.vocab, word_classes(source))
+    return doc
 
 
 @lru_cache(maxsize=4)

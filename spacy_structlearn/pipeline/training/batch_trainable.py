@@ -50,15 +50,11 @@ class Transient:
 
 
 class _Training(Transient):
-    """The running training of one component.
-
-    from_scratch: whether it began with `initialize`; otherwise the component learns on.
-    origin: the parameters before, if the component learns on.
-    """
+    """The running training of one component."""
 
     def __init__(self, *, from_scratch: bool = False) -> None:
-        self.from_scratch = from_scratch
-        self.origin: Any = None
+        self.from_scratch = from_scratch  # after `initialize`; otherwise the component learns on
+        self.origin: Any = None  # the parameters from which it learns on
         self.n_examples = 0
         self.strength: float | None = None
         self.held_out: tuple[float, float] | None = None
@@ -187,7 +183,7 @@ class BatchTrainable(StoredComponent):
             raise StructlearnError("SL002", component=self.name)
 
     def require_adaptable(self) -> None:
-        """Raise StructlearnError if the learner cannot learn on from trained parameters."""
+        """Raise StructlearnError if the learner cannot learn on."""
         if not self.estimator.strengths:
             raise StructlearnError("SL094", component=self.name, learner=self.model.name)
 
@@ -294,7 +290,6 @@ class BatchTrainable(StoredComponent):
         """Store readable names of features, from the words of these Docs, if the learner can."""
 
     def _begin(self, examples: list[Example]) -> None:
-        """Begin a training from scratch if the setting asks for it, or add new labels."""
         if self._training.from_scratch:
             return
         if self.reinitialise:
@@ -304,20 +299,11 @@ class BatchTrainable(StoredComponent):
             self._set_labels(new.union(self.labels))
 
     def _add(self, examples: list[Example], strength: float | None = None) -> None:
-        """Add the examples that are new to the training data.
-
-        strength: see `learning.training.Estimator`. None: the default.
-        """
+        """Add the examples that are new to the training data. strength: None is the default."""
         training = self._training
-        fresh = []
-        for example in examples:
-            key = id(example.reference)
-            if key in training.seen:
-                continue
-            training.seen[key] = example.reference
-            data = self.gold_data(example)
-            if data is not None:
-                fresh.append(data)
+        new = {id(e.reference): e for e in examples if id(e.reference) not in training.seen}
+        training.seen |= {key: example.reference for key, example in new.items()}
+        fresh = [gold for e in new.values() if (gold := self.gold_data(e)) is not None]
         if not fresh:
             return
         training.n_examples += len(fresh)
@@ -332,20 +318,16 @@ class BatchTrainable(StoredComponent):
             training.trainer.add(fresh)
 
     def _adapter(self, origin: Any, data: list[Any], strength: float | None = None) -> Trainer:
-        """Return a trainer that learns on. Raises StructlearnError if the learner cannot."""
         self.require_adaptable()
-        estimator = self.estimator
-        strength = estimator.strengths[0] if strength is None else strength
-        return estimator.adapter(origin, data, self.labels, strength=strength)
+        strength = self.estimator.strengths[0] if strength is None else strength
+        return self.estimator.adapter(origin, data, self.labels, strength=strength)
 
     def _best_strength(self, examples: list[Example]) -> float:
         """Choose the strength of the prior by cross-validation.
 
         The default wins unless another strength is better by more than two standard errors of the
-        difference over the folds, similar to Breiman et al. (1984), section 3.4.3.
-
-        Returns the default if there are too few examples or the component has no scorer. Raises
-        StructlearnError if the learner cannot learn on.
+        difference over the folds, similar to Breiman et al. (1984), section 3.4.3; also if there
+        are too few examples or the component has no scorer.
         """
         self.require_adaptable()
         origin = self.parameters
@@ -375,21 +357,17 @@ class BatchTrainable(StoredComponent):
 
     def main_score_on(self, examples: list[Example]) -> float:
         """Return the main score of predictions on copies of the Docs."""
-        copies = [Example(example.predicted.copy(), example.reference) for example in examples]
-        docs = list(self.pipe(example.predicted for example in copies))
-        copies = [Example(doc, e.reference) for doc, e in zip(docs, copies, strict=True)]
-        return self.score(copies).get(self.main_score) or 0.0
+        docs = self.pipe(example.predicted.copy() for example in examples)
+        pairs = [Example(doc, e.reference) for doc, e in zip(docs, examples, strict=True)]
+        return self.score(pairs).get(self.main_score) or 0.0
 
     # --- prediction ---------------------------------------------------------------------------
     def __call__(self, doc: Doc) -> Doc:
         """Annotate a Doc."""
-        return super().__call__(self._add_classes(doc))
+        return super().__call__(add_classes(doc, self.vocab))
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """Annotate Docs in batches."""
         check_argument("batch_size", batch_size, ge=1)
-        yield from super().pipe(map(self._add_classes, stream), batch_size=batch_size)
-
-    def _add_classes(self, doc: Doc) -> Doc:
-        add_classes(doc.vocab, self.vocab)
-        return doc
+        docs = (add_classes(doc, self.vocab) for doc in stream)
+        yield from super().pipe(docs, batch_size=batch_size)

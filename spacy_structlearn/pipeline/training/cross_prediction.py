@@ -44,23 +44,23 @@ def create_cross_predicted_reader(
     def read(nlp: Language) -> Iterator[Example]:
         examples = list(corpus(nlp))
         held = _predicted.setdefault(nlp, {})
-        key = _digest(examples, annotating, folds, epochs, seed)
+        settings: dict[str, Any] = {
+            "annotating": annotating,
+            "folds": folds,
+            "epochs": epochs,
+            "seed": seed,
+        }
+        digest = blake2b(repr(settings).encode(), digest_size=16)
+        for example in examples:
+            for doc in (example.predicted, example.reference):
+                digest.update(doc.to_bytes(exclude=["user_data"]))
+        key = digest.digest()
         if key not in held:
-            held[key] = cross_predict(
-                nlp, examples, annotating, folds=folds, epochs=epochs, seed=seed
-            )
+            held[key] = cross_predict(nlp, examples, **settings)
         for example, doc in zip(examples, held[key], strict=True):
             yield Example(doc.copy(), example.reference)
 
     return read
-
-
-def _digest(examples: Iterable[Example], *settings: object) -> bytes:
-    digest = blake2b(repr(settings).encode(), digest_size=16)
-    for example in examples:
-        for doc in (example.predicted, example.reference):
-            digest.update(doc.to_bytes(exclude=["user_data"]))
-    return digest.digest()
 
 
 def cross_predict(

@@ -109,41 +109,29 @@ def adapt(
     annotation, and if `output` exists and is not a pipeline.
     """
     with _locked(output) as place:
-        return _adapt(nlp, docs, place, components, reinitialise, source, progress)
-
-
-def _adapt(
-    nlp: Language,
-    docs: Iterable[Doc],
-    output: Path,
-    components: Collection[str] | None,
-    reinitialise: Collection[str],
-    source: object,
-    progress: bool,
-) -> list[str]:
-    ours = {name: of for name, of in nlp.pipeline if isinstance(of, BatchTrainable)}
-    named = {*(components or ()), *reinitialise}
-    for name in sorted(named.difference(ours)):
-        raise StructlearnError("SL097", component=name, names=", ".join(ours) or "none")
-    wanted = list(ours) if components is None else [name for name in ours if name in named]
-    lessons = _lessons(nlp, wanted, docs)
-    missing = sorted(named.difference(lessons))
-    if missing or not lessons:
-        names = ", ".join(missing or wanted) or "any component of this pipeline"
-        raise StructlearnError("SL096", source=source, components=names)
-    for name in lessons:
-        if name not in reinitialise and not ours[name].reinitialise:
-            ours[name].require_adaptable()
-    for name, examples in lessons.items():
-        if name in reinitialise:
-            ours[name].initialize(partial(list, examples))
-        _fit_component(name, ours[name], examples, progress)
-    for measured in ("size", "speed"):
-        nlp.meta.pop(measured, None)
-    old = "{lang}_{name} {version}".format(**nlp.meta)
-    nlp.meta.update(performance={}, notes=f"Adapted from {old}: {', '.join(lessons)}.")
-    _save(nlp, output, {})
-    return list(lessons)
+        ours = {name: of for name, of in nlp.pipeline if isinstance(of, BatchTrainable)}
+        named = {*(components or ()), *reinitialise}
+        for name in sorted(named.difference(ours)):
+            raise StructlearnError("SL097", component=name, names=", ".join(ours) or "none")
+        wanted = list(ours) if components is None else [name for name in ours if name in named]
+        lessons = _lessons(nlp, wanted, docs)
+        missing = sorted(named.difference(lessons))
+        if missing or not lessons:
+            names = ", ".join(missing or wanted) or "any component of this pipeline"
+            raise StructlearnError("SL096", source=source, components=names)
+        for name in lessons:
+            if name not in reinitialise and not ours[name].reinitialise:
+                ours[name].require_adaptable()
+        for name, examples in lessons.items():
+            if name in reinitialise:
+                ours[name].initialize(partial(list, examples))
+            _fit_component(name, ours[name], examples, progress)
+        for measured in ("size", "speed"):
+            nlp.meta.pop(measured, None)
+        old = "{lang}_{name} {version}".format(**nlp.meta)
+        nlp.meta.update(performance={}, notes=f"Adapted from {old}: {', '.join(lessons)}.")
+        _save(nlp, place, {})
+        return list(lessons)
 
 
 def _lessons(
