@@ -39,7 +39,7 @@ def train_cli(
 
     python -m spacy init fill-config FOLDER/pipeline/configs/np_chunker.cfg my.cfg
 
-    In contrast to `spacy train`, components are not evaluated during the training.
+    As in `spacy train`, the parameters with the best score on the dev corpus are kept.
 
     Override any value of the config by an option with its name, for example:
 

@@ -170,6 +170,7 @@ class Trainer(Generic[S]):
         checkpoint: Path | None = None,
         settings: str = "",
         keep: bool = False,
+        after_step: Callable[[], object] | None = None,
     ) -> Any:
         """Train to the end and return the model.
 
@@ -180,6 +181,7 @@ class Trainer(Generic[S]):
             from scratch, with a warning in the log.
         settings: further settings that the checkpoint must match.
         keep: keep the file with the final state.
+        after_step: called after each step, also after the last one, before the state is written.
 
         Raises StructlearnError if the checkpoint is damaged.
         """
@@ -198,8 +200,13 @@ class Trainer(Generic[S]):
 
         self.on_iteration = lambda *parts: report(-parts[-1])
         try:
-            while self.step():
-                report(self.value)
+            goes_on = True
+            while goes_on:
+                goes_on = self.step()
+                if after_step is not None:
+                    after_step()
+                if goes_on:
+                    report(self.value)
         finally:
             self.on_iteration = None
         parameters = self.parameters()

@@ -13,6 +13,7 @@ from spacy.tokens import DocBin
 
 import spacy_structlearn
 from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.learning import training
 from spacy_structlearn.pipeline.extensions import trees
 from spacy_structlearn.pipeline.readers import create_docbin_reader
 from spacy_structlearn.pipeline.storage import digests
@@ -115,6 +116,63 @@ def test_what_is_no_pipeline_is_never_replaced(fitted, tmp_path, monkeypatch):
             with pytest.raises(StructlearnError, match="SL014"):
                 write()
     assert (tmp_path / "thesis.tex").read_text(encoding="utf8") == "years of work"
+
+
+# --- the best on the dev corpus ------------------------------------------------------------------
+SCORES_BY_STEP = [0.5, 0.8, 0.9, 0.9, 0.1]
+
+
+def scripted(monkeypatch, calls, interrupted_after=None):
+    """Let the score of a chunker depend on the number of its comparison, and record parameters."""
+
+    def score(self, examples):
+        assert all(example.predicted.has_annotation("SENT_START") for example in examples)
+        if len(calls) == interrupted_after:
+            raise KeyboardInterrupt
+        calls.append(self.parameters)
+        number = self._training.trainer.n_iterations - 1
+        return SCORES_BY_STEP[number] if number < len(SCORES_BY_STEP) else 0.2
+
+    monkeypatch.setattr(BatchTrainable, "main_score_on", score)
+    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0)
+
+
+STEPS = {"components.np_chunker.iterations_per_step": 1}
+
+
+@pytest.mark.finding
+def test_the_best_parameters_on_dev_are_kept(paths, tmp_path, monkeypatch):
+    calls = []
+    scripted(monkeypatch, calls)
+    nlp = fitting.train(CONFIG, tmp_path / "a", overrides=paths | STEPS, progress=False)
+    assert len(calls) > len(SCORES_BY_STEP)
+    # Of two equal scores, the later one.
+    assert parameters(nlp) == calls[3] == parameters(spacy.load(tmp_path / "a"))
+    assert parameters(nlp) != calls[-1]
+    last = fitting.train(CONFIG, overrides=paths | STEPS, best=False, progress=False)
+    np.testing.assert_array_equal(parameters(last).weights, calls[-1].weights)
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+@pytest.mark.parametrize("after", [1, 3, 6])
+def test_the_best_parameters_survive_an_interruption(paths, tmp_path, monkeypatch, after):
+    calls = []
+    scripted(monkeypatch, calls)
+    whole = fitting.train(CONFIG, overrides=paths | STEPS, progress=False)
+    scripted(monkeypatch, calls := [], interrupted_after=after)
+    arguments = (CONFIG, tmp_path / "a")
+    with pytest.raises(KeyboardInterrupt):
+        fitting.train(*arguments, overrides=paths | STEPS, progress=False)
+    assert {path.suffix for path in tmp_path.iterdir()} <= {".checkpoint", ".best"}
+    scripted(monkeypatch, calls := [])
+    assert parameters(fitting.train(*arguments, overrides=paths | STEPS)) == parameters(whole)
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_damaged_best_parameters_are_named(paths, tmp_path):
+    (tmp_path / ".a.np_chunker.best").write_bytes(b"damaged")
+    with pytest.raises(StructlearnError, match=r"SL085.*\.a\.np_chunker\.best"):
+        fitting.train(CONFIG, tmp_path / "a", overrides=paths, progress=False)
 
 
 # --- settings -------------------------------------------------------------------------------------

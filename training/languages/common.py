@@ -184,7 +184,7 @@ def _fitted(
     model = f"components.{component}.model"
     overrides = {f"{model}.{key}": value for key, value in settings.items()}
     overrides |= {f"paths.{name}": str(path) for name, path in paths.items()}
-    return fitting.train(config, overrides=overrides | {"nlp.lang": bank.lang})
+    return fitting.train(config, overrides=overrides | {"nlp.lang": bank.lang}, best=False)
 
 
 def assembled(bank: Treebank, parts: Language) -> Language:

@@ -101,7 +101,9 @@ def train_pp_attacher(
     }
     overrides = learned | {"paths.dev": str(paths["tune"])} | (overrides or {})
     for part in ("fit", "train") if use_all else ("fit",):
-        nlp = fitting.train(CONFIG, overrides={"paths.train": str(paths[part])} | overrides)
+        nlp = fitting.train(
+            CONFIG, overrides={"paths.train": str(paths[part])} | overrides, best=False
+        )
         attacher = nlp.get_pipe(COMPONENT)
         attacher.parameters = leaning(attacher.parameters)
         if part == "fit":

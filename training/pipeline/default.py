@@ -101,7 +101,7 @@ def train_splitter(corpora: Path, work: Path, split: str = "train") -> Language:
     if not target.exists():
         docs, classes = build_docs(corpora, work), learn_classes(corpora, work)
         paths = {"train": docs[split], "dev": docs["tune"], "classes": classes}
-        fitting.train(SPLITTER_CONFIG, target, overrides=_paths(paths))
+        fitting.train(SPLITTER_CONFIG, target, overrides=_paths(paths), best=False)
     return spacy.load(target)
 
 
@@ -115,7 +115,7 @@ def train_chunker(
     """Train the chunker on unchanged Docs. settings: of its architecture."""
     overrides = _paths({"train": train, "dev": dev, "classes": classes})
     overrides |= {f"components.np_chunker.model.{key}": val for key, val in settings.items()}
-    return fitting.train(CHUNKER_CONFIG, output, overrides=overrides)
+    return fitting.train(CHUNKER_CONFIG, output, overrides=overrides, best=False)
 
 
 def learn_chunker(corpora: Path, work: Path, jobs: int) -> Language:

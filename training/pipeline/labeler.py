@@ -63,14 +63,14 @@ def train_srl_labeler(
     """
     paths = {"train": files["fit"], "dev": files["tune"], "classes": files["classes"]}
     overrides = {f"paths.{name}": str(path) for name, path in paths.items()} | (overrides or {})
-    nlp = fitting.train(CONFIG, output, overrides=overrides)
+    nlp = fitting.train(CONFIG, output, overrides=overrides, best=False)
     tuning = figures(nlp, files["tune"])
     tuning |= {f"gold_trees.{name}": v for name, v in figures(nlp, files["tune_gold"]).items()}
     labeler = nlp.get_pipe(COMPONENT)
     calibration = labeler.calibrate(create_docbin_reader(files["tune"], spans=SPANS)(nlp))
     if use_all:
         overrides |= {"paths.train": str(files["train"])}
-        nlp = fitting.train(CONFIG, output, overrides=overrides)
+        nlp = fitting.train(CONFIG, output, overrides=overrides, best=False)
         nlp.get_pipe(COMPONENT).calibration = calibration
     if output is not None:
         fitting.save(nlp, output)

@@ -63,7 +63,7 @@ def train_parser(
     model = f"components.{COMPONENT}.model"
     places = {key: "." if key == "threads" else ".grammar." for key in settings}
     overrides |= {f"{model}{places[key]}{key}": value for key, value in settings.items()}
-    nlp = fitting.train(CONFIG, output, overrides=overrides)
+    nlp = fitting.train(CONFIG, output, overrides=overrides, best=False)
     tune = create_treebank_reader(
         paths["trees"], paths["spaces"], paths["props"], include=paths["tune"]
     )
@@ -75,7 +75,7 @@ def train_parser(
         fitting.save(nlp, held_out)
     if use_all:
         write_trees(corpora, paths["train"], "train")
-        nlp = fitting.train(CONFIG, output, overrides=overrides)
+        nlp = fitting.train(CONFIG, output, overrides=overrides, best=False)
         nlp.get_pipe(COMPONENT).parameters.temperature = temperature
     return nlp
 

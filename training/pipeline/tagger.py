@@ -33,7 +33,7 @@ def train_tagger(corpora: Path, work: Path, split: str = "train") -> Language:
         docs, classes = build_docs(corpora, work), learn_classes(corpora, work)
         paths = {"train": docs[split], "dev": docs["tune"], "classes": classes}
         overrides = {f"paths.{name}": str(path) for name, path in paths.items()}
-        fitting.train(CONFIG, target, overrides=overrides)
+        fitting.train(CONFIG, target, overrides=overrides, best=False)
     return spacy.load(target)
 
 

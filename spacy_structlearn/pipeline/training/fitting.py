@@ -2,12 +2,12 @@
 
 `spacy train` runs a component a few iterations at a time, with an evaluation after each step. Here
 spaCy's own functions resolve the same config, and each component is fitted once. This is several
-times faster and, without early stopping, ends at the same parameters.
+times faster. As with `spacy train`, the parameters with the best score on the dev corpus are kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from hashlib import blake2b
@@ -29,7 +29,7 @@ from ..doc_arrays import SET_BY_COMPONENTS
 from ..readers import with_gold_tokens
 from ..sentence_splitter import SentenceSplitter
 from ..storage import digests
-from .batch_trainable import BatchTrainable
+from .batch_trainable import BatchTrainable, best_file
 from .cross_prediction import annotated
 
 
@@ -38,6 +38,7 @@ def train(
     output: Path | None = None,
     *,
     overrides: dict[str, Any] | None = None,
+    best: bool = True,
     progress: bool = True,
 ) -> Language:
     """Fit the components of this package in a config, evaluate, and save the pipeline.
@@ -45,16 +46,22 @@ def train(
     A training that was killed is resumed by a call with the same arguments, with the same result.
     output: directory of the pipeline, replaced as a whole once everything is written.
     overrides: changes of the config, such as {"paths.train": "train.spacy"}.
+    best: keep the parameters of each component with the best main score on the dev corpus, as
+        `BatchTrainable.fit` does. Otherwise, the last ones.
     Returns the pipeline, with its scores on the dev corpus in `nlp.meta["performance"]`. Raises
     StructlearnError if a component to be trained is not of this package, if `output` exists and is
     not a pipeline, if the config has no [training], and for a damaged checkpoint.
     """
     with nullcontext() if output is None else _locked(output) as place:
-        return _train(config_path, place, overrides or {}, progress)
+        return _train(config_path, place, overrides or {}, best, progress)
 
 
 def _train(
-    config_path: Path, output: Path | None, overrides: dict[str, Any], progress: bool
+    config_path: Path,
+    output: Path | None,
+    overrides: dict[str, Any],
+    best: bool,
+    progress: bool,
 ) -> Language:
     try:
         config = load_config(config_path, overrides=overrides, interpolate=False)
@@ -69,7 +76,7 @@ def _train(
     )
     frozen = set(settings["frozen_components"])
     dev = list(corpora[1](nlp))  # before the training, because the file may be missing
-    losses = _fit(nlp, list(corpora[0](nlp)), frozen, progress, output)
+    losses = _fit(nlp, list(corpora[0](nlp)), dev if best else [], frozen, progress, output)
     scores, weights = nlp.evaluate(dev) if dev else {}, settings["score_weights"]
     # As `spacy train` does.
     nlp.meta["performance"] = {
@@ -78,8 +85,9 @@ def _train(
     }
     if output is not None:
         _save(nlp, output, {})
-        for name in losses:
-            _checkpoint(output, name).unlink(missing_ok=True)
+        for file in (_checkpoint(output, name) for name in losses):
+            file.unlink(missing_ok=True)
+            best_file(file).unlink(missing_ok=True)
     return nlp
 
 
@@ -149,11 +157,14 @@ def _lessons(
             left.remove(name)
         if not left:
             break
-        predicted = annotated(nlp, name, (example.predicted for example in so_far))
-        so_far = [
-            Example(doc, example.reference) for doc, example in zip(predicted, so_far, strict=True)
-        ]
+        so_far = _annotated(nlp, name, so_far)
     return lessons
+
+
+def _annotated(nlp: Language, name: str, examples: Sequence[Example]) -> list[Example]:
+    """Let a component annotate copies of the predicted Docs."""
+    docs = annotated(nlp, name, (example.predicted for example in examples))
+    return [Example(doc, e.reference) for doc, e in zip(docs, examples, strict=True)]
 
 
 def _unsplit(examples: Iterable[Example]) -> Iterator[Example]:
@@ -189,6 +200,7 @@ def unset_attributes(nlp: Language) -> Iterator[tuple[str, str]]:
 def _fit(
     nlp: Language,
     examples: list[Example],
+    dev: list[Example],
     frozen: set[str],
     progress: bool,
     checkpoints: Path | None,
@@ -204,21 +216,26 @@ def _fit(
         if not isinstance(component, BatchTrainable):
             raise StructlearnError("SL008", component=name)
         trained[name] = component
-    losses = {}
-    for name, component in trained.items():
-        checkpoint = None
-        if checkpoints is not None:
-            checkpoint = _checkpoint(checkpoints, name)
-            tidy(checkpoint)
-        losses[name] = _fit_component(
-            name,
-            component,
-            examples,
-            progress,
-            checkpoint=checkpoint,
-            settings=_settings(nlp.config.interpolate()["components"].get(name)),
-            keep=True,
-        )
+    losses: dict[str, float] = {}
+    for name in nlp.pipe_names:
+        if name in trained:
+            component, checkpoint = trained[name], None
+            if checkpoints is not None:
+                checkpoint = _checkpoint(checkpoints, name)
+                tidy(checkpoint)
+                tidy(best_file(checkpoint))
+            losses[name] = _fit_component(
+                name,
+                component,
+                examples,
+                progress,
+                dev=dev if any(set(component.gold_labels(example)) for example in dev) else (),
+                checkpoint=checkpoint,
+                settings=_settings(nlp.config.interpolate()["components"].get(name)),
+                keep=True,
+            )
+        if dev and len(losses) < len(trained):
+            dev = _annotated(nlp, name, dev)
     return losses
 
 
