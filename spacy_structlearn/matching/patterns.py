@@ -26,6 +26,7 @@ FLAGS = labels_of(
     "IS_LEFT_PUNCT IS_RIGHT_PUNCT IS_CURRENCY LIKE_URL LIKE_NUM LIKE_EMAIL"
 )
 """The attributes of words: strings, and those that are true or false."""
+NUMBERS = FLAGS | {LENGTH}
 _ALIASES = {"TEXT": "ORTH"}
 _ROOTS = {"ROOT": "TOP"}  # the root of other treebanks
 _KEYS = ("LEFT_ID", "REL_OP", "RIGHT_ID", "RIGHT_ATTRS")
@@ -174,30 +175,31 @@ def _attributes(number: int, given: object) -> Attributes:
     for key, value in given.items():
         name = str(key).upper()
         name = _ALIASES.get(name, name)
-        if name not in TEXTS | FLAGS | {LABEL, LENGTH}:
+        if name not in TEXTS | NUMBERS | {LABEL}:
             known = ", ".join([LABEL, LENGTH, *sorted(TEXTS), *sorted(FLAGS)])
             raise _error(number, f"{key!r} is not one of the attributes {known}")
         tests = value if isinstance(value, Mapping) else {"IN": [value]}
         for kind, wanted in tests.items():
             test = _test(number, name, kind, wanted)
             if test is None:
-                raise _error(number, f"{name} is {value!r}; give {_choices(name)}")
+                choices = "a string, a list after IN or NOT_IN, or a string after REGEX"
+                if name in NUMBERS:
+                    choices = "a number, a list after IN or NOT_IN"
+                if name == LENGTH:
+                    choices += ", or a number after ==, >= and so on"
+                raise _error(number, f"{name} is {value!r}; give {choices}")
             attributes.append((name, test))
     return tuple(attributes)
-
-
-def _is_number(name: str) -> bool:
-    return name in FLAGS or name == LENGTH
 
 
 def _test(number: int, name: str, kind: Any, wanted: object) -> Test | None:
     """Return a test of an attribute, None if it has no such test."""
     if kind in ("IN", "NOT_IN") and isinstance(wanted, (list, tuple, set, frozenset)):
-        value_type = int if _is_number(name) else str
+        value_type = int if name in NUMBERS else str
         if all(isinstance(item, value_type) for item in wanted):
             names = _ROOTS if name == LABEL else {}
             return Test(kind, frozenset(names.get(item, item) for item in wanted))
-    elif kind == "REGEX" and not _is_number(name) and isinstance(wanted, str):
+    elif kind == "REGEX" and name not in NUMBERS and isinstance(wanted, str):
         try:
             test = Test(kind, re.compile(wanted))
         except (re.error, RecursionError, OverflowError) as error:
@@ -208,11 +210,3 @@ def _test(number: int, name: str, kind: Any, wanted: object) -> Test | None:
     elif kind in _COMPARISONS and name == LENGTH and isinstance(wanted, int):
         return Test(kind, wanted)
     return None
-
-
-def _choices(name: str) -> str:
-    if name == LENGTH:
-        return "a number, a list after IN or NOT_IN, or a number after ==, >= and so on"
-    if name in FLAGS:
-        return "a number, a list after IN or NOT_IN"
-    return "a string, a list after IN or NOT_IN, or a string after REGEX"
