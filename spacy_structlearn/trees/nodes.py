@@ -55,14 +55,8 @@ class Brackets(NamedTuple):
                 labels.append(label)
                 bounds.append((first + start, first + end))
         starts, ends = np.array(bounds, dtype=np.int64).reshape(-1, 2).T
-        return cls(
-            Coded.of(words),
-            Coded.of(tags),
-            np.array(sizes, np.int64),
-            Coded.of(labels),
-            starts,
-            ends,
-        )
+        coded_words, coded_tags, coded_labels = map(Coded.of, (words, tags, labels))
+        return cls(coded_words, coded_tags, np.array(sizes, np.int64), coded_labels, starts, ends)
 
     def trees(self, numbers: Iterable[int] | None = None) -> list[Tree]:
         """Return the trees, or those with these numbers.
@@ -82,14 +76,11 @@ class Brackets(NamedTuple):
 
     def rooted(self, root: str) -> Brackets:
         """Return trees with a bracket of this label above each that has none at its top."""
-        offsets, labels = (
-            cumulative(self.sizes),
-            Coded([*self.labels.texts[:-1], root, None], self.labels.codes),
-        )
+        offsets = cumulative(self.sizes)
+        labels = Coded([*self.labels.texts[:-1], root, None], self.labels.codes)
         places = np.searchsorted(self.starts, offsets[:-1])
-        tops = np.array([text == root for text in labels.texts])[
-            np.append(labels.codes, -1)[places]
-        ]
+        is_root = np.array([text == root for text in labels.texts])
+        tops = is_root[np.append(labels.codes, -1)[places]]
         starts, ends = (np.append(values, -1)[places] for values in (self.starts, self.ends))
         bare = np.flatnonzero(~tops | (starts != offsets[:-1]) | (ends != offsets[1:]))
         places = places[bare]
