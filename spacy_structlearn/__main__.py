@@ -8,8 +8,12 @@ the garbage collector, swallows exceptions.
 
 from __future__ import annotations
 
+import errno
+import io
 import os
+import re
 import signal
+import sys
 from contextlib import suppress
 from threading import Lock, Thread
 from time import sleep
@@ -18,6 +22,7 @@ from types import FrameType
 from .cleanup import clean_up
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_OF_MEMORY = "failed to map segment|[Cc]annot allocate memory|can't start new thread"
 PATIENCE = 1.0  # seconds until a signal is handled in another thread
 _leaving = Lock()
 
@@ -28,12 +33,17 @@ def main() -> None:
     heard = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
     for number in heard:
         signal.signal(number, _leave)
+    _replace_closed_streams()
     if os.name == "posix":
         _watch()
-    from .cli import main as run
-
     try:
+        from .cli import main as run
+
         run()
+    except Exception as error:
+        if not _is_of_memory(error):
+            raise
+        sys.exit("structlearn: not enough memory")
     finally:
         # Everything is done; only the interpreter still has to end.
         for number in heard:
@@ -59,6 +69,47 @@ def _leave(number: int, frame: FrameType | None = None) -> None:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
     os._exit(128 + number)
+
+
+class _Closed(io.RawIOBase):
+    """A standard stream that was closed before the process began: reading and writing fail."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def readable(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return True
+
+    def readinto(self, data: object) -> int:
+        raise OSError(errno.EBADF, "It is closed", self._name)
+
+    def write(self, data: object) -> int:
+        return self.readinto(data)
+
+
+def _replace_closed_streams() -> None:
+    """Let standard input and output that are closed raise errors; messages are dropped."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            # Otherwise the next file that is opened would become this stream.
+            number = os.open(os.devnull, os.O_RDWR)
+            if name == "stderr":
+                sys.stderr = os.fdopen(number, "w")
+            else:
+                closed = _Closed(f"standard {name.removeprefix('std')}put")
+                setattr(sys, name, io.TextIOWrapper(closed, write_through=True))
+
+
+def _is_of_memory(error: BaseException | None) -> bool:
+    """Return whether an error was caused by a lack of memory, in a library for example."""
+    while error is not None:
+        if isinstance(error, MemoryError) or re.search(_OF_MEMORY, str(error)):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _watch() -> None:

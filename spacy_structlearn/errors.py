@@ -253,6 +253,10 @@ MESSAGES = {
     "them, or look for a missing closing bracket earlier in the file.",
     "SL125": "{folder} has no file with a name that ends in {endings}, but for example {name}. "
     "Rename the files, or give `apply` an --input-format, with which it reads all of them.",
+    "SL126": "{path}, line {line}: the tag {tag!r} is not in the IOB scheme. Use O, or B or I, "
+    "each with a type (B-NP) or without; convert other schemes, such as IOBES.",
+    "SL127": "{path} is not plain text: it has characters that no text has, as in PDF, in files of "
+    "word processors and in archives. Extract its text first, for example with pdftotext.",
     "SL130": "{path}, line {line}: {problem}. Write the columns document, sentence number, token "
     "number, word, tag, parse bit, lemma or -, roleset or -, and one for each predicate.",
     "SL131": "Token {token} is not one of the {n} tokens of the trees. Count tokens from 0, with "

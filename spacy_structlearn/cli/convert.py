@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..errors import StructlearnError
 from ..trees.brackets import text_lines
 from .common.corpora import PropsOption, ReaderOption, SpacesOption, gold_docs
-from .common.files import STANDARD, written
+from .common.files import STANDARD, check_targets, written
 from .common.pipelines import find_msgpack_hooks_once
 from .common.terminal import echo
 
@@ -74,8 +74,11 @@ def convert_cli(
         raise typer.BadParameter("--dev-share and --dev-names need --dev FILE")
     if dev_share is not None and dev_names is not None:
         raise typer.BadParameter("--dev-share and --dev-names exclude one another")
+    check_targets([output, dev], [source, spaces, props, dev_names])
     dropped: Counter[tuple[str, str]] = Counter()
-    named = list(gold_docs(Vocab(), source, reader, spaces=spaces, props=props, dropped=dropped))
+    targets = (output, *([dev] if dev else []))
+    beside: Any = {"spaces": spaces, "props": props, "targets": targets}
+    named = [*gold_docs(Vocab(), source, reader, dropped=dropped, **beside)]
     if not named:
         raise StructlearnError("SL063", path=source)
     held_out: Collection[str] = ()

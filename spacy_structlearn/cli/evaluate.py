@@ -11,7 +11,7 @@ from ..errors import StructlearnError
 from ..groups import GROUPS
 from .common.corpora import PropsOption, ReaderOption, SpacesOption, gold_docs
 from .common.documents import print_scores
-from .common.files import STANDARD, write_text
+from .common.files import STANDARD, check_targets, write_text
 from .common.pipelines import HELP, load
 from .common.texts import check_length
 
@@ -49,6 +49,7 @@ def evaluate_cli(
     --gold-tokens, it gets the gold tokens and sentences. It then also gets gold tags if it has no
     tagger, and gold trees if it has no parser.
     """
+    check_targets([output], [gold, spaces, props])
     nlp = load(model)
     docs = [doc for _, doc in gold_docs(nlp.vocab, gold, reader, spaces=spaces, props=props)]
     for number, doc in enumerate(docs, 1):

@@ -31,6 +31,8 @@ def parse_cli(
     For each sentence, this prints its tree, a line with its tags and NP chunks, the attachments of
     its prepositional phrases, and a line for each predicate with its arguments.
 
+    The format trees has each tree in brackets on a line, for an editor and for `convert`.
+
     The format conll has the columns of PropBank: number of the text, of the sentence and of the
     token, word, tag, parse bit, lemma of predicates, roleset, and one column for each predicate of
     the sentence. For a pipeline without parser and roles, it has those of CoNLL-2000: word, tag and

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .common.files import STANDARD, write_text
+from .common.files import STANDARD, check_targets, write_text
 from .common.pipelines import HELP, load
 from .common.terminal import echo
 from .common.texts import Unit, texts
@@ -25,7 +26,12 @@ def render_cli(
         ),
     ],
     model: Annotated[str | None, typer.Option(help=HELP)] = None,
-    output: Annotated[str, typer.Option("--output", "-o", help="A file, or - for stdout.")] = "-",
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", help="A file, or - for stdout. Default: -, except on a terminal."
+        ),
+    ] = None,
     title: Annotated[
         str | None, typer.Option(help="Title of the page. Default: its first words.")
     ] = None,
@@ -38,6 +44,11 @@ def render_cli(
     """
     from ..display.page import page
 
+    if output is None:
+        if sys.stdout.isatty():
+            raise typer.BadParameter("a page is not shown on a terminal: give --output FILE")
+        output = STANDARD
+    check_targets([output], [source])
     docs = list(_docs(source, model))
     words = " ".join(docs[0].text.split()) if docs else ""
     given = words if len(words) <= 60 else words[:60].rpartition(" ")[0] + " ..."

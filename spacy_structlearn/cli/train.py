@@ -56,8 +56,10 @@ def train_cli(
     _check_overrides(context.args)
     find_msgpack_hooks_once()
     of_package = CONFIGS / f"{config}.cfg"
-    if of_package.is_file() and not config.exists():
-        config = of_package
+    if not config.exists():
+        if not of_package.is_file() and not config.suffix:
+            raise typer.BadParameter(f"{config} is no file and none of the configs: {_NAMES}")
+        config = of_package if of_package.is_file() else config
     nlp = fit(config, output, overrides=parse_config_overrides(context.args))
     table(
         [

@@ -32,6 +32,7 @@ _TOKEN = re.compile(r"\(\s*([^\s()]*)(?:\s+([^\s()]+)\s*\))?|(\))|([^\s()]+)")
 PIECE = 1_000_000  # characters of a line that are divided into tokens at once
 MOST_OPEN = 10_000
 """The largest number of open brackets. Trees of sentences have fewer than a hundred."""
+_BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a]|%PDF-\d")
 _WHOLE_WORD_BRACKETS = {"-LCB-": "{", "-RCB-": "}", "-LSB-": "[", "-RSB-": "]"}
 
 
@@ -156,11 +157,20 @@ def readable(path: str | os.PathLike[str]) -> Iterator[None]:
             problem, encoding = _first_undecodable(path) or str(error), "latin1"
             if error.object.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
                 problem, encoding = "it is in UTF-16", "utf-16"
+            elif _BINARY.search(error.object + _beginning(path)):
+                raise StructlearnError("SL127", path=os.fspath(path)) from error
             raise StructlearnError(
                 "SL035", path=os.fspath(path), problem=problem, encoding=encoding
             ) from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise StructlearnError("SL121", path=os.fspath(path), problem=error) from error
+
+
+def _beginning(path: str | os.PathLike[str]) -> bytes:
+    if not os.path.isfile(path):
+        return b""
+    with open_bytes(path) as file:
+        return file.read(PIECE)
 
 
 def _first_undecodable(path: str | os.PathLike[str]) -> str:

@@ -44,7 +44,10 @@ FILES = {
     "table.csv": b"number,text\n1,Run!\n",
     "section.cfg": b"[nlp\n",
     "value.cfg": b"[a]\nb = [",
-    "folder/notes.md": b"",
+    "folder/letter.eml": b"",
+    "paper.txt": b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n",
+    "image.mrg": b"\x89PNG\r\n\x1a\n\x00",
+    "iobes.conll": b"Dogs NNS S-NP\n",
     **{
         f"{kind}.{name}.gz": data
         for name in ("trees", "conll", "spacy")
@@ -118,7 +121,6 @@ def place(tmp_path_factory):
         ("apply MODEL cut.txt.gz out.spacy", ["SL121"]),
         ("apply MODEL changed.jsonl.gz out.spacy", ["SL121"]),
         ("apply MODEL two.txt out.spacy", ["SL065", "text 2"]),
-        ("apply MODEL folder out", ["SL125", "notes.md", "--input-format"]),
         ("apply MODEL nowhere out.spacy", ["SL010"]),
         ("apply MODEL table.csv out.spacy", ["SL093", "table.csv"]),
         ("parse table.csv --model MODEL", ["SL093", "table.csv"]),
@@ -163,6 +165,24 @@ def place(tmp_path_factory):
         ("train nowhere.cfg -o out", ["nowhere.cfg"]),
         *((f"train {name} -o out", []) for name in ("nothing", "text", "lang.cfg", "value.cfg")),
         ("train section.cfg -o out", []),
+        # What a review found: data lost, and messages that did not help.
+        *(
+            pytest.param(line, named, marks=pytest.mark.finding)
+            for line, named in [
+                ("convert trees both.spacy --dev both.spacy", ["SL058", "another output"]),
+                ("convert trees both.spacy --dev folder/../both.spacy", ["SL058"]),
+                ("convert trees - --dev -", ["SL058"]),
+                ("convert trees trees", ["SL058", "an input"]),
+                ("convert trees out --dev dev --dev-names out", ["SL058", "an input"]),
+                ("evaluate MODEL gold.spacy -o gold.spacy", ["SL058", "an input"]),
+                ("render text -o text --model MODEL", ["SL058", "an input"]),
+                ("apply MODEL folder out", ["SL125", "letter.eml", "--input-format"]),
+                ("find NP folder", ["SL125", "letter.eml", ".mrg"]),
+                ("parse paper.txt --model MODEL", ["SL127", "not plain text", "pdftotext"]),
+                ("convert image.mrg out", ["SL127"]),
+                ("convert iobes.conll out", ["SL126", "iobes.conll, line 1", "'S-NP'"]),
+            ]
+        ),
     ],
 )
 def test_errors_are_one_line(run, model, place, monkeypatch, line, named):

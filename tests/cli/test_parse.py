@@ -169,6 +169,19 @@ def test_trees_are_printed_above_the_chunks(run, parsing_model):
     assert out.splitlines() == [TREES[0], PARSED[0], TREES[1], "Run/VB !/."]
 
 
+@pytest.mark.finding
+def test_trees_alone_can_be_read_by_convert(run, parsing_model, tmp_path):
+    """The guide to adapting said "keep only the trees", and no command did."""
+    arguments = ["The old dog slept.  Run!", "--model", parsing_model, "--format", "trees"]
+    code, out, _ = run("parse", *arguments)
+    assert (code, out.splitlines()) == (0, [f"(TOP {tree})" for tree in TREES])
+    (tmp_path / "trees.mrg").write_text(out, encoding="utf8")
+    assert run("convert", tmp_path / "trees.mrg", tmp_path / "out.spacy")[0] == 0
+    assert [str(tree) for doc in docs_of(tmp_path / "out.spacy") for tree in doc._.trees] == [
+        *out.splitlines()
+    ]
+
+
 # --- attachments of prepositional phrases --------------------------------------------------
 
 

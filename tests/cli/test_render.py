@@ -1,8 +1,19 @@
 """`structlearn render`: a page of HTML from text or from Docs."""
 
+import pytest
 from cli.toys import gold_docs
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
+
+
+@pytest.mark.finding
+def test_a_terminal_is_not_flooded(run, model, monkeypatch, tmp_path):
+    """A page of HTML was printed on the terminal unless -o was given."""
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    code, out, err = run("render", "The old dog slept.", "--model", model)
+    assert (code, out) == (2, "")
+    assert "--output FILE" in err
+    assert run("render", "Run!", "--model", model, "-o", "-")[1].startswith("<!DOCTYPE")
 
 
 def test_a_page_on_standard_output(run, parsing_model):

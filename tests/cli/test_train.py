@@ -83,3 +83,11 @@ def test_a_gpu_is_refused_and_a_cpu_is_not(run, config, data, tmp_path):
     output = tmp_path / "model"
     one_line_error(run("train", config, "-o", output, *data, "--gpu-id", "0"), "SL092", "0")
     assert run("train", config, "-o", output, *data, "--gpu-id", "-1")[0] == 0
+
+
+@pytest.mark.finding
+def test_a_config_that_is_none_gets_the_names_of_those_that_are(run, tmp_path):
+    """`init-config parser`, now `train parser`, had no suggestion."""
+    code, _, err = run("train", "parser", "-o", tmp_path / "model")
+    assert code == 2
+    assert "constituency_parser" in err

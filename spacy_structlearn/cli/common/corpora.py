@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from codecs import getincrementaldecoder
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from ...cleanup import temporary_folder
 from ...errors import StructlearnError
 from ...reading import LONGEST_LINE, open_bytes
 from ...trees.brackets import readable
-from .files import STANDARD
+from .files import STANDARD, same
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -75,6 +75,7 @@ def gold_docs(
     *,
     spaces: Path | None = None,
     props: Path | None = None,
+    targets: Sequence[str | Path] = (),
     dropped: Counter[tuple[str, str]] | None = None,
 ) -> Iterator[tuple[str, Doc]]:
     """Yield the documents of a corpus as (name, gold Doc); `convert` describes the names.
@@ -82,6 +83,7 @@ def gold_docs(
     source: A file, a folder whose files are all read, or "-" for standard input.
     reader: None recognizes the format by the content of each file.
     spaces, props: Additional files of a treebank, as for `Treebank.v1`.
+    targets: Files that are written, and not read from a folder.
     dropped: Counts the labels of a treebank that lose their function tags, as in `read_treebank`.
     Raises StructlearnError if a file is missing or cannot be read.
     """
@@ -96,7 +98,7 @@ def gold_docs(
         folder = Path(source)
         if spaces or props:
             raise typer.BadParameter("--spaces and --props belong to one file, not to a folder")
-        for path in files_of(folder):
+        for path in files_of(folder, targets):
             place = path.relative_to(folder)
             name = (place.parent / place.name.partition(".")[0]).as_posix()
             yield from ((name, doc) for _, doc in _read(vocab, path, reader, dropped))
@@ -104,12 +106,16 @@ def gold_docs(
         yield from _read(vocab, Path(source), reader, dropped, **beside)
 
 
-def files_of(folder: Path) -> list[Path]:
-    """Return all files below a folder, sorted, without hidden ones; raise SL069 if it has none."""
+def files_of(folder: Path, targets: Sequence[str | Path] = ()) -> list[Path]:
+    """Return all files below a folder, sorted; raise SL069 if it has none.
+
+    targets: Files that are left out, as hidden ones are.
+    """
     found = [
         path
         for path in sorted(folder.rglob("*"))
         if path.is_file()
+        and not any(same(path, target) for target in targets)
         and not any(part.startswith(".") for part in path.relative_to(folder).parts)
     ]
     if not found:

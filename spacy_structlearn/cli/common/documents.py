@@ -21,12 +21,15 @@ class Format(str, Enum):
     """The output formats of `parse`."""
 
     text = "text"
+    trees = "trees"
     conll = "conll"
     jsonl = "jsonl"
 
 
 def printed(doc: Doc, format: Format, number: int = 0) -> Iterator[str]:
-    """Yield the lines of a Doc; raise SL117 if overlapping frames do not fit into columns.
+    """Yield the lines of a Doc; raise SL020 without the trees that are asked for.
+
+    Raises SL117 if overlapping frames do not fit into columns.
 
     number: its name in PropBank's columns.
     """
@@ -34,8 +37,12 @@ def printed(doc: Doc, format: Format, number: int = 0) -> Iterator[str]:
     from ...display.frames import cut_mark, frame_text, window
     from ...display.html import by_layer
     from ...groups import CONSTITUENTS, SRL
+    from ...pipeline.extensions import trees
     from ...pipeline.extensions.as_data import as_dict
 
+    if format is Format.trees:
+        yield from map(str, trees(doc))
+        return
     if format is Format.jsonl:
         yield dumps(as_dict(doc))
         return

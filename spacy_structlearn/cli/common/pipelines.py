@@ -29,7 +29,7 @@ def load(model: str | None) -> Language:
     name = BUILT_IN if model is None else model
     try:
         return load(name)
-    except (OSError, StructlearnError):  # their messages name the file
+    except (OSError, StructlearnError, MemoryError):  # their messages name the file
         raise
     except Exception as error:  # spaCy, its libraries and other components raise any type
         problem = f"{type(error).__name__}: {error}"

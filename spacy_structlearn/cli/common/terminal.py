@@ -6,6 +6,7 @@ import re
 import sys
 import traceback
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import IO, Any, TextIO, cast
 
@@ -59,7 +60,10 @@ def print_traceback(*error: Any) -> None:
 
 
 class VisibleText:
-    """A text stream that writes hidden characters as escapes, and on which progress bars work."""
+    """A text stream that writes hidden characters as escapes, and on which progress bars work.
+
+    Where messages cannot be written, for example into a broken pipe, the work goes on without them.
+    """
 
     def __init__(self, stream: TextIO):
         self._stream = stream
@@ -73,7 +77,14 @@ class VisibleText:
         if found and not _LINES.fullmatch(text):
             begin, middle, end = found.groups()
             text = f"{begin}{visible(middle)}{end}"
-        return self._stream.write(text)
+        with suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Write what the stream holds."""
+        with suppress(OSError):
+            self._stream.flush()
 
 
 class VisibleBytes:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from ...errors import StructlearnError
 from ...trees.brackets import readable
 from .corpora import Reader, files_of, gold_docs
-from .files import STANDARD, lines_of, looks_like_a_path, same
+from .files import STANDARD, lines_of, looks_like_a_path
 from .json_lines import parsed
 from .terminal import echo
 
@@ -55,7 +55,8 @@ class Source(NamedTuple):
     name: str  # path relative to the input folder, from which the names of its parts are made
 
 
-TABLES = (".csv", ".tsv", ".json", ".xml", ".html", ".htm")  # made of text, but no plain text
+# Made of text, but no plain text.
+TABLES = (".csv", ".tsv", ".json", ".xml", ".html", ".htm", ".pdf", ".docx", ".odt", ".rtf")
 
 
 Part: TypeAlias = "tuple[str, Iterable[Text]]"  # the output file and its texts
@@ -184,9 +185,9 @@ def sources(source: str, output: str, kind: Input | None) -> list[Source]:
         raise StructlearnError("SL010", path=source)
     if not folder.is_dir():
         return [Source(0, source, folder.name)]
-    paths = files_of(folder)
+    paths = files_of(folder, [output])
     made = {path.parent for path in paths if path.name == MANIFEST and path.parent != folder}
-    made |= {path for path in paths if same(path, output)} | {folder / MANIFEST}
+    made.add(folder / MANIFEST)
     target = Path(output).resolve()
     paths = [
         path

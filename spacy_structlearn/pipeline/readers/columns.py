@@ -91,6 +91,8 @@ def read_conll_columns(path: Path | None) -> Iterator[list[tuple[str, str, str]]
             rows = []
         elif len(fields) != 3:
             raise StructlearnError("SL011", path=path, line=number, found=len(fields))
+        elif fields[2].partition("-")[0] not in ("B", "I", "O"):
+            raise StructlearnError("SL126", path=path, line=number, tag=fields[2])
         else:
             rows.append((fields[0], fields[1], fields[2]))
     if rows:

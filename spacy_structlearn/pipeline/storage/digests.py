@@ -12,6 +12,7 @@ damage; they are not signatures.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Collection
 from contextlib import suppress
@@ -118,8 +119,8 @@ def read(folder: Path) -> dict[str, str]:
     if not file.is_file():
         raise _damaged(file, "is not a file", file)
     try:
-        digests = dict(srsly.json_loads(file.read_bytes())["blake2b"])
-    except (ValueError, TypeError, KeyError) as error:
+        digests = dict(json.loads(file.read_bytes())["blake2b"])
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise _damaged(file, f"is damaged ({type(error).__name__})", file) from error
     if not digests:
         raise _damaged(file, "is damaged (it is empty)", file)
