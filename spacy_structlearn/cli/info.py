@@ -95,7 +95,11 @@ def _show_features(component: str, parameters: Any, top: int, label: str | None)
     # Pairs of labels also have features, under names that are not labels.
     if weighted and label not in (None, *parameters.labels) and not parameters.strongest(1, label):
         raise _unknown(component, label, parameters.labels)
-    echo(parameters.describe() if hasattr(parameters, "describe") else parameters)
+    if hasattr(parameters, "describe"):
+        echo(parameters.describe())
+    else:
+        labels, predicates = len(parameters.labels), len(parameters.keys)
+        echo(f"linear chain of {labels} labels and {predicates:,} predicates")
     if not weighted:
         return
     for name in parameters.labels if label is None else [label]:

@@ -22,6 +22,11 @@ def test_info_shows_the_templates_and_features_of_a_log_linear_model(run, tmp_pa
     assert "v=ate" not in out  # in conjunctions alone, and those have no names
 
 
+def test_info_describes_a_chain(run, model):
+    out = run("info", model, "--component", "np_chunker")[1]
+    assert out.startswith("linear chain of 3 labels and ")
+
+
 # --- grammars -------------------------------------------------------------------------------------
 def trained(path, architecture, times=4, factory="constituency_parser", **settings):
     """A component that has learned two sentences, so many times: the directory of a pipeline."""

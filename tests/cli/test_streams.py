@@ -126,12 +126,12 @@ def test_the_work_is_done_or_one_line_says_why(place, model, case):
     """Rows 10, 13 and 17: tracebacks, lost output, and exit code 120."""
     folder, calm = place
     command, state = case.split(", ")
+    for path in (*folder.glob("new*"), *folder.glob(".new*"), *folder.glob("calm*")):
+        remove(path)
     if command not in calm:
         code, out, _ = run(folder, model, command, "", "calm")
         assert code == 0
         calm[command] = out, written(folder, "calm")
-    for path in (*folder.glob("new*"), *folder.glob(".new*")):
-        remove(path)
     code, out, err = run(folder, model, command, state, "new")
     expected, files = calm[command]
     if "MB" in state:
