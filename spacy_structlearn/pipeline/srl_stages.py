@@ -153,6 +153,7 @@ class FrameFinder:
 
     @property
     def stages(self) -> Any:
+        """The classifiers."""
         return self.labeler.parameters
 
     def nodes(self, brackets: Brackets) -> RoleTrees:
