@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import spacy
 
 from spacy_structlearn import writing
 from spacy_structlearn.errors import StructlearnError
@@ -190,3 +191,53 @@ def test_errors_name_the_target(tmp_path):
         write(OSError("[E050] none"))  # spaCy's errors are only a text
     assert target.read_bytes() == b"before"
     assert list(tmp_path.iterdir()) == [target]
+
+
+# --- nlp.to_disk, which saves one component after another -----------------------------------------
+SAVER = """
+import sys
+import spacy
+from spacy_structlearn.errors import StructlearnError
+from pathlib import Path
+
+nlp = spacy.blank("en")
+for name in ("first", "second"):
+    nlp.add_pipe("np_chunker", name=name).cfg["labels"] = [sys.argv[2]]
+try:
+    for _ in range(40):
+        nlp.to_disk(sys.argv[1])
+except StructlearnError as error:
+    sys.exit(str(error))
+"""
+
+
+@pytest.mark.finding
+def test_two_processes_that_save_with_spacy_leave_no_mixture(tmp_path):
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", SAVER, tmp_path / "model", label],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for label in ("A", "B")
+    ]
+    errors = [process.communicate(timeout=120)[1] for process in processes]
+    for process, error in zip(processes, errors, strict=True):
+        assert process.returncode == 0 or error.startswith("[SL098]"), error
+    assert any(process.returncode for process in processes)
+    nlp = spacy.load(tmp_path / "model")
+    assert nlp.get_pipe("first").labels == nlp.get_pipe("second").labels
+
+
+def test_components_saved_over_by_another_process_are_noticed(tmp_path):
+    nlp = spacy.blank("en")
+    for name in ("first", "second"):
+        nlp.add_pipe("np_chunker", name=name)
+    nlp.to_disk(tmp_path)
+    nlp.get_pipe("first").to_disk(tmp_path / "first", exclude=["vocab"])
+    (tmp_path / "first" / "cfg").write_bytes(b"{}")
+    with pytest.raises(StructlearnError, match=r"SL098.*written by another process"):
+        nlp.get_pipe("second").to_disk(tmp_path / "second", exclude=["vocab"])
+    nlp.to_disk(tmp_path)
+    for part in ("first", "second"):
+        nlp.get_pipe(part).to_disk(tmp_path / part)

@@ -79,16 +79,18 @@ class StoredComponent(TrainablePipe):
         """Save the component to a folder.
 
         Digests of the pipeline around the folder are removed if they cover the replaced files.
-        Links in place of its files are replaced, not written through.
+        Links in place of its files are replaced, not written through. Raises StructlearnError if
+        another process saves a pipeline to the same folder at the same time.
         """
-        folder = util.ensure_path(path)
-        digests.forget(folder.parent, folder.name)
-        digests.remove_links(folder)
-        folder.mkdir(exist_ok=True)
-        if "vocab" not in exclude:
-            self.vocab.to_disk(folder / "vocab", exclude=exclude)
-        for name, data in self._parts(exclude).items():
-            (folder / name).write_bytes(data)
+        folder, parts = util.ensure_path(path), self._parts(exclude)
+        with digests.alone(folder):
+            digests.forget(folder.parent, folder.name)
+            digests.remove_links(folder)
+            folder.mkdir(exist_ok=True)
+            if "vocab" not in exclude:
+                self.vocab.to_disk(folder / "vocab", exclude=exclude)
+            for name, data in parts.items():
+                (folder / name).write_bytes(data)
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """Serialize the component to bytes."""

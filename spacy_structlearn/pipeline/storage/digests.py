@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection
-from contextlib import suppress
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
@@ -24,6 +24,7 @@ import srsly
 
 from ...errors import StructlearnError
 from ...reading import check_folder, check_regular, read_bytes, special
+from ...writing import locked
 
 DIGESTS = "digests.json"  # {"blake2b": {file: hexadecimal digest}}
 DIGEST_SIZE = 16
@@ -86,6 +87,36 @@ def check_component(folder: Path, *, exclude: Collection[str] = ()) -> bool:
         spacys = {name: d for name, d in pipeline.items() if name.split("/")[0] in SPACYS}
         _compare(folder.parent, spacys, (), around)
     return bool(files)
+
+
+# The folder of the pipeline that this process saved last, and the files of its components by name.
+_saved: tuple[Path, dict[str, list[tuple[int, ...]]]] = Path(), {}
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Let no other process save a pipeline in the folder around that of a component.
+
+    `Language.to_disk` saves the components one after another. Two processes would leave a mixture.
+    Raises SL098 if another one is saving, or has saved components over those of this process.
+    """
+    global _saved
+    around = folder.parent.resolve()
+    if _saved[0] != around or folder.name in _saved[1]:
+        _saved = around, {}  # another pipeline, or the same one anew
+    saved = _saved[1]
+    with locked(around, around / ".lock"):
+        for name, states in saved.items():
+            if (now := _states(around / name)) and now != states:
+                _saved = Path(), {}
+                raise StructlearnError("SL098", path=around, process="another process")
+        yield
+        saved[folder.name] = _states(folder)
+
+
+def _states(folder: Path) -> list[tuple[int, ...]]:
+    files = (path.stat() for path in sorted(folder.glob("*")))
+    return [(file.st_ino, file.st_size, file.st_mtime_ns) for file in files]
 
 
 def forget(folder: Path, component: str) -> None:
