@@ -9,7 +9,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.words.classes import FORMS, learn
+from spacy_structlearn.words.classes import learn
 
 
 def block(name, **settings):
@@ -46,34 +46,6 @@ def test_learns_and_predicts(make_chunker, make_examples, name):
         scores = chunker(example.predicted).spans["np_chunks"].attrs["scores"]
         assert ((scores >= 0) & (scores <= 1 + 1e-6)).all()
     assert chunker.score(examples)["np_chunk_f"] >= floor
-
-
-def test_word_classes(make_examples, tmp_path):
-    nlp = spacy.blank("en")
-    examples = make_examples(nlp)
-    docs = [example.predicted for example in examples]
-    ids = np.concatenate([doc.to_array([*FORMS]) for doc in docs])
-    offsets = np.cumsum([0, *map(len, docs)])
-    classes = learn(ids, offsets, 6, forms=FORMS, min_count=1)
-    path = tmp_path / "classes"
-    path.write_bytes(classes.to_bytes())
-    model = {
-        "@architectures": "spacy_structlearn.CRF.v1",
-        "templates": ["CLASS[0]", "CLASS2[-1]|CLASS2[0]", "bias"],
-        "classes": str(path),
-    }
-    chunker = nlp.add_pipe("np_chunker", config={"model": model})
-    chunker.initialize(lambda: examples)
-    chunker.fit(examples)
-    assert chunker.parameters.classes == classes
-    expected = chunker.predict(docs)
-    # The model holds its classes: the file is needed in training alone.
-    path.unlink()
-    config = nlp.config.copy()
-    config["components"]["np_chunker"]["model"]["classes"] = None
-    again = spacy.blank("en").from_config(config)
-    again.get_pipe("np_chunker").from_bytes(chunker.to_bytes())
-    assert again.get_pipe("np_chunker").predict(docs) == expected
 
 
 def test_missing_classes_are_an_error(make_examples):

@@ -10,7 +10,6 @@ from spacy.vocab import Vocab
 
 import spacy_structlearn
 from spacy_structlearn import as_dict
-from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import extensions
 from spacy_structlearn.pipeline.extensions import set_spans
 
@@ -101,12 +100,6 @@ def test_words_and_tags_are_without_white_space():
         (0, ["B-ARG0", "B-V"]),
         (1, ["B-V", "O"]),
     ]
-
-
-@pytest.mark.parametrize("thing", ["text", None, 3])
-def test_only_docs_are_data(thing):
-    with pytest.raises(StructlearnError, match=f"SL141.*type {type(thing).__name__}"):
-        as_dict(thing)
 
 
 # --- spaCy's JSON ---------------------------------------------------------------------------------

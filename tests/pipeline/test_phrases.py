@@ -107,29 +107,146 @@ def the_clauses(*trees, frames=()):
 SHE, IT = "(NP (PRP She))", "(NP (PRP it))"
 
 
-def test_coordinated_verb_phrases_have_the_subject_in_common():
-    assert the_clauses(f"(S {SHE} (VP (VP (VBD came)) (CC and) (VP (VBD sold) {IT})))") == [
-        ("She came and sold it", "came", "She", []),
-        ("She came and sold it", "sold", "She", ["it"]),
-    ]
+def relative(clause):
+    return f"(NP (NP (DT the) (NN boat)) (SBAR (WHNP (WDT that)) {clause}))"
 
 
-def test_coordinated_verbs_have_the_object_in_common():
-    expected = [("She bought and sold it", v, "She", ["it"]) for v in ("bought", "sold")]
-    assert the_clauses(f"(S {SHE} (VP (VBD bought) (CC and) (VBD sold) {IT}))") == expected
-    tree = f"(S {SHE} (VP (VP (VBD bought)) (CC and) (VP (VBD sold)) {IT}))"
-    assert the_clauses(tree) == expected
-    # According to the frames, only of one of them.
-    frames = [(1, [("ARG1", 0, 1)]), (3, [("ARG0", 0, 1), ("ARG1", 4, 5)])]
-    assert [c[3] for c in the_clauses(tree, frames=frames)] == [[], ["it"]]
+VBD = "(VP (VBD sold))"
+BOUGHT = f"(S {SHE} (VP (VP (VBD bought)) (CC and) (VP (VBD sold)) {IT}))"
+BY_BOB = f"(S {SHE} (VP (VBD was) (VP (VBN sold) (PP (IN by) (NP (NNP Bob))))))"
+SOLD_BY = ("She was sold by Bob", "sold", "She", [], "passive")
+WANTS = relative(f"(S {SHE} (VP (VBD wants) (S (VP (TO to) (VP (VB buy))))))")
+DID = f"(SQ (VBD did) {SHE} (VP (VB sell)))"
+DOCTOR = "(NP (DT a) (NN doctor))"
+THAT = f"(SBAR (IN That) (S {SHE} (VP (VBD left))))"
+LEFT = ("That She left", "left", "She", [])
+BEFORE = f"(S {THAT} (, ,) (VP (VBD surprised) (NP (PRP him))))"
+WEEK = "(NP (DT this) (NN week))"
+AS = f"(SBAR (IN as) (S {SHE} (VP (VBD left))))"
+MODIFIED = f"(S {WEEK} {IT} (NP (NN today)) (VP (VBD sold) {IT} {WEEK} {AS}))"
+MODIFIERS = [("ARGM-TMP", 3, 4), ("ARG0", 2, 3), ("ARG1", 5, 6), ("ARGM-TMP", 6, 8)]
+RULES = [
+    # Coordinated verb phrases have the subject in common, verbs the object too, or as frames say.
+    (
+        f"(S {SHE} (VP (VP (VBD came)) (CC and) (VP (VBD sold) {IT})))",
+        [
+            ("She came and sold it", "came", "She", []),
+            ("She came and sold it", "sold", "She", ["it"]),
+        ],
+    ),
+    *(
+        (tree, [("She bought and sold it", verb, "She", ["it"]) for verb in ("bought", "sold")])
+        for tree in (f"(S {SHE} (VP (VBD bought) (CC and) (VBD sold) {IT}))", BOUGHT)
+    ),
+    (
+        BOUGHT,
+        [("She bought and sold it", v, "She", of) for v, of in (("bought", []), ("sold", ["it"]))],
+        [(1, [("ARG1", 0, 1)]), (3, [("ARG0", 0, 1), ("ARG1", 4, 5)])],
+    ),
+    # Auxiliaries are passed.
+    (
+        f"(S {SHE} (VP (MD will) (VP (VB have) (VP (VBN been) (VP (VBN sold) {IT})))))",
+        [("She will have been sold it", "sold", "She", ["it"], "passive")],
+    ),
+    (
+        f"(S {SHE} (VP (MD can) (CC and) (MD will) (VP (VB sell) {IT})))",
+        [("She can and will sell it", "sell", "She", ["it"])],
+    ),
+    (f"(S {SHE} (VP (MD will)))", [("She will", "will", "She", [])]),
+    # The frame tells has from is, and the agent.
+    (
+        f"(S {SHE} (VP (VBZ 's) (VP (VBN sold) {IT})))",
+        [("She 's sold it", "sold", "She", ["it"])],
+        [(2, [("ARG0", 0, 1), ("ARG1", 3, 4)])],
+    ),
+    (BY_BOB, [SOLD_BY]),
+    (BY_BOB, [(*SOLD_BY, "by Bob")], [(2, [("ARG1", 0, 1), ("ARG0", 3, 5)])]),
+    (BY_BOB, [SOLD_BY], [(2, [("ARG1", 0, 1), ("ARGM-LOC", 3, 5)])]),
+    # Relative clauses, also where the pronoun is of another verb or of a preposition.
+    (relative(f"(S {SHE} {VBD})"), [("that She sold", "sold", "She", ["that"])]),
+    (relative(f"(S (VP (VBD sold) {IT}))"), [("that sold it", "sold", "that", ["it"])]),
+    (relative(f"(S {SHE} (VP (VBD sold) {IT}))"), [("that She sold it", "sold", "She", ["it"])]),
+    (
+        relative(f"(S {SHE} (VP (VBD looked) (PP (IN at))))"),
+        [("that She looked at", "looked", "She", [])],
+    ),
+    (
+        WANTS,
+        [
+            ("that She wants to buy", "wants", "She", [], "+ to buy"),
+            ("to buy", "buy", None, []),
+        ],
+    ),
+    (
+        WANTS,
+        [
+            ("that She wants to buy", "wants", "She", [], "+ to buy"),
+            ("to buy", "buy", None, ["that"]),
+        ],
+        [(4, [("ARG0", 3, 4), ("ARG1", 5, 7)]), (6, [("ARG1", 0, 2), ("R-ARG1", 2, 3)])],
+    ),
+    # Questions.
+    (f"(SBARQ (WHNP (WP What)) {DID} (. ?))", [("What did She sell ?", "sell", "She", ["What"])]),
+    (f"(SBARQ (WHADVP (WRB When)) {DID})", [("When did She sell", "sell", "She", [])]),
+    (
+        f"(SBARQ (WHNP (WP Who)) (SQ (VP (VBD sold) {IT}) (NP (NN today))))",
+        [("Who sold it today", "sold", "Who", ["it"])],
+    ),
+    (f"(SQ (VBD Did) {SHE} (VP (VB sell) {IT}))", [("Did She sell it", "sell", "She", ["it"])]),
+    # Forms of be.
+    (
+        f"(S {SHE} (VP (VBZ is) {DOCTOR}))",
+        [("She is a doctor", "is", "She", [], "= a doctor")],
+    ),
+    (f"(SQ (VBZ Is) {SHE} {DOCTOR})", [("Is She a doctor", "Is", "She", [], "= a doctor")]),
+    (
+        f"(SBARQ (WHADJP (WRB How) (JJ old)) (SQ (VBZ is) {SHE}))",
+        [("How old is She", "is", "She", [], "= How old")],
+    ),
+    # Imperatives have no subject.
+    (f"(S (VP (VB Sell) {IT}) (. .))", [("Sell it .", "Sell", None, ["it"])]),
+    (f"(S (NP (NNP Bob)) (, ,) (VP (VB sell) {IT}))", [("Bob , sell it", "sell", None, ["it"])]),
+    # Inverted sentences.
+    (
+        f"(SINV (`` `) (S {SHE} (VP (VBD left))) (, ,) ('' ') (VP (VBD said)) (NP (NNP Bob)))",
+        [("` She left , ' said Bob", "said", "Bob", []), ("She left", "left", "She", [])],
+    ),
+    (
+        f"(S (SBAR (SINV (VBD Had) {SHE} (VP (VBN known)))) (, ,) {IT} (VP (VBD leaked)))",
+        [("Had She known , it leaked", "leaked", "it", []), ("Had She known", "known", "She", [])],
+    ),
+    # Clauses as subject and complement. Before a comma it is a modifier, unless the frame differs.
+    (
+        f"(S {THAT} (VP (VBD surprised) (NP (PRP him))))",
+        [("That She left surprised him", "surprised", "That She left", ["him"]), LEFT],
+    ),
+    (BEFORE, [("That She left , surprised him", "surprised", None, ["him"]), LEFT]),
+    (
+        BEFORE,
+        [("That She left , surprised him", "surprised", "That She left", ["him"]), LEFT],
+        [(4, [("ARG0", 0, 3)])],
+    ),
+    (
+        f"(S (NP (PRP He)) (VP (VBD said) {THAT}))",
+        [("He said That She left", "said", "He", [], "+ That She left"), LEFT],
+    ),
+    # The frame tells modifiers.
+    (MODIFIED, [("sold", "today", ["it", "this week"], "+ as She left")]),
+    (MODIFIED, [("sold", "it", ["it"])], [(4, [*MODIFIERS, ("ARGM-ADV", 8, 11)])]),
+    # No verb, or other labels.
+    ("(S (NP (NN it)) (ADJP (JJ old)))", []),
+    ("(R (P (A a)) (L (B b)))", []),
+    ("(NP (NP (NN boat)) (VP (VBN sold)))", []),
+]
 
 
-def test_auxiliaries_are_passed():
-    tree = f"(S {SHE} (VP (MD will) (VP (VB have) (VP (VBN been) (VP (VBN sold) {IT})))))"
-    assert the_clauses(tree) == [("She will have been sold it", "sold", "She", ["it"], "passive")]
-    tree = f"(S {SHE} (VP (MD can) (CC and) (MD will) (VP (VB sell) {IT})))"
-    assert the_clauses(tree) == [("She can and will sell it", "sell", "She", ["it"])]
-    assert the_clauses(f"(S {SHE} (VP (MD will)))") == [("She will", "will", "She", [])]
+@pytest.mark.parametrize("rule", RULES)
+def test_clauses(rule):
+    tree, wanted, *frames = rule
+    found = the_clauses(tree, frames=frames[0] if frames else ())
+    if tree == MODIFIED:
+        found = [found[0][1:]]
+    assert found == wanted
 
 
 @pytest.mark.parametrize(
@@ -147,133 +264,6 @@ def test_auxiliaries_are_passed():
 def test_passive(auxiliaries, participle, is_passive):
     (clause,) = doc_of(f"(S {SHE} (VP {auxiliaries} (VP {participle})))")._.clauses
     assert clause.passive is is_passive
-
-
-def test_has_or_is_is_told_by_the_frame():
-    tree = f"(S {SHE} (VP (VBZ 's) (VP (VBN sold) {IT})))"
-    (clause,) = the_clauses(tree, frames=[(2, [("ARG0", 0, 1), ("ARG1", 3, 4)])])
-    assert clause == ("She 's sold it", "sold", "She", ["it"])
-
-
-def test_the_agent_is_told_by_the_frame():
-    tree = f"(S {SHE} (VP (VBD was) (VP (VBN sold) (PP (IN by) (NP (NNP Bob))))))"
-    sold = ("She was sold by Bob", "sold", "She", [], "passive")
-    assert the_clauses(tree) == [sold]
-    assert the_clauses(tree, frames=[(2, [("ARG1", 0, 1), ("ARG0", 3, 5)])]) == [(*sold, "by Bob")]
-    assert the_clauses(tree, frames=[(2, [("ARG1", 0, 1), ("ARGM-LOC", 3, 5)])]) == [sold]
-
-
-def test_relative_clauses():
-    def relative(clause):
-        return the_clauses(f"(NP (NP (DT the) (NN boat)) (SBAR (WHNP (WDT that)) {clause}))")
-
-    assert relative(f"(S {SHE} (VP (VBD sold)))") == [("that She sold", "sold", "She", ["that"])]
-    assert relative(f"(S (VP (VBD sold) {IT}))") == [("that sold it", "sold", "that", ["it"])]
-    # Of another verb, or of a preposition.
-    assert relative(f"(S {SHE} (VP (VBD sold) {IT}))") == [
-        ("that She sold it", "sold", "She", ["it"])
-    ]
-    tree = f"(S {SHE} (VP (VBD looked) (PP (IN at))))"
-    assert relative(tree) == [("that She looked at", "looked", "She", [])]
-    tree = f"(S {SHE} (VP (VBD wants) (S (VP (TO to) (VP (VB buy))))))"
-    wants, buy = relative(tree)
-    assert wants == ("that She wants to buy", "wants", "She", [], "+ to buy")
-    assert buy == ("to buy", "buy", None, [])
-
-
-def test_a_relative_pronoun_of_a_deeper_verb_is_told_by_its_frame():
-    tree = (
-        f"(NP (NP (DT the) (NN boat)) (SBAR (WHNP (WDT that)) (S {SHE}"
-        " (VP (VBD wants) (S (VP (TO to) (VP (VB buy))))))))"
-    )
-    frames = [(4, [("ARG0", 3, 4), ("ARG1", 5, 7)]), (6, [("ARG1", 0, 2), ("R-ARG1", 2, 3)])]
-    wants, buy = the_clauses(tree, frames=frames)
-    assert wants[3] == []
-    assert buy[3] == ["that"]
-
-
-def test_questions():
-    did = f"(SQ (VBD did) {SHE} (VP (VB sell)))"
-    assert the_clauses(f"(SBARQ (WHNP (WP What)) {did} (. ?))") == [
-        ("What did She sell ?", "sell", "She", ["What"])
-    ]
-    assert the_clauses(f"(SBARQ (WHADVP (WRB When)) {did})")[0][3] == []
-    assert the_clauses(f"(SBARQ (WHNP (WP Who)) (SQ (VP (VBD sold) {IT})))") == [
-        ("Who sold it", "sold", "Who", ["it"])
-    ]
-    tree = f"(SBARQ (WHNP (WP Who)) (SQ (VP (VBD sold) {IT}) (NP (NN today))))"
-    assert the_clauses(tree) == [("Who sold it today", "sold", "Who", ["it"])]
-    assert the_clauses(f"(SQ (VBD Did) {SHE} (VP (VB sell) {IT}))") == [
-        ("Did She sell it", "sell", "She", ["it"])
-    ]
-
-
-def test_forms_of_be():
-    doctor = "(NP (DT a) (NN doctor))"
-    assert the_clauses(f"(S {SHE} (VP (VBZ is) {doctor}))") == [
-        ("She is a doctor", "is", "She", [], "= a doctor")
-    ]
-    assert the_clauses(f"(SQ (VBZ Is) {SHE} {doctor})") == [
-        ("Is She a doctor", "Is", "She", [], "= a doctor")
-    ]
-    for what in ("(WHNP (WP What))", "(WHADJP (WRB How) (JJ old))"):
-        (found,) = the_clauses(f"(SBARQ {what} (SQ (VBZ is) {SHE}))")
-        assert found[1:4] == ("is", "She", [])
-        assert found[4] in ("= What", "= How old")
-
-
-def test_imperatives_have_no_subject():
-    assert the_clauses(f"(S (VP (VB Sell) {IT}) (. .))") == [("Sell it .", "Sell", None, ["it"])]
-    tree = f"(S (NP (NNP Bob)) (, ,) (VP (VB sell) {IT}))"
-    assert the_clauses(tree) == [("Bob , sell it", "sell", None, ["it"])]
-    tree = f"(S (SBAR (IN If) (S {SHE} (VP (VBZ comes)))) (VP (VB sell) {IT}))"
-    assert [c[2] for c in the_clauses(tree) if c[1] == "sell"] == [None]
-
-
-def test_inverted_sentences():
-    tree = f"(SINV (`` `) (S {SHE} (VP (VBD left))) (, ,) ('' ') (VP (VBD said)) (NP (NNP Bob)))"
-    assert the_clauses(tree) == [
-        ("` She left , ' said Bob", "said", "Bob", []),
-        ("She left", "left", "She", []),
-    ]
-    tree = f"(S (SBAR (SINV (VBD Had) {SHE} (VP (VBN known)))) (, ,) {IT} (VP (VBD leaked)))"
-    assert the_clauses(tree)[1] == ("Had She known", "known", "She", [])
-
-
-def test_clauses_as_subject_and_complement():
-    that = f"(SBAR (IN That) (S {SHE} (VP (VBD left))))"
-    left = ("That She left", "left", "She", [])
-    assert the_clauses(f"(S {that} (VP (VBD surprised) (NP (PRP him))))") == [
-        ("That She left surprised him", "surprised", "That She left", ["him"]),
-        left,
-    ]
-    # Before a comma, it is a modifier, unless the frame says something else.
-    tree = f"(S {that} (, ,) (VP (VBD surprised) (NP (PRP him))))"
-    assert the_clauses(tree)[0][2] is None
-    assert the_clauses(tree, frames=[(4, [("ARG0", 0, 3)])])[0][2] == "That She left"
-    assert the_clauses(f"(S (NP (PRP He)) (VP (VBD said) {that}))") == [
-        ("He said That She left", "said", "He", [], "+ That She left"),
-        left,
-    ]
-
-
-def test_modifiers_are_told_by_the_frame():
-    week = "(NP (DT this) (NN week))"
-    as_ = f"(SBAR (IN as) (S {SHE} (VP (VBD left))))"
-    tree = f"(S {week} {IT} (NP (NN today)) (VP (VBD sold) {IT} {week} {as_}))"
-    (found, _) = the_clauses(tree)
-    assert found[1:] == ("sold", "today", ["it", "this week"], "+ as She left")
-    roles = [("ARGM-TMP", 3, 4), ("ARG0", 2, 3), ("ARG1", 5, 6), ("ARGM-TMP", 6, 8)]
-    (found, _) = the_clauses(tree, frames=[(4, [*roles, ("ARGM-ADV", 8, 11)])])
-    assert found[1:] == ("sold", "it", ["it"])
-
-
-def test_no_clauses_without_a_verb_or_with_other_labels():
-    assert (
-        the_clauses("(FRAG (NP (DT A) (NN boat)) (. .))", "(S (NP (NN it)) (ADJP (JJ old)))") == []
-    )
-    assert the_clauses("(R (P (A a)) (L (B b)))") == []
-    assert the_clauses("(NP (NP (NN boat)) (VP (VBN sold)))") == []
 
 
 def test_clauses_of_spans_and_with_white_space():

@@ -17,7 +17,7 @@ def sent_start_prob(token: Token) -> float | None:
     if scores is None:
         return None
     index = last_starting_by(group, token.i)
-    return float(scores[index]) if index >= 0 and group[index].start == token.i else 0.0
+    return 0.0 if index < 0 or group[index].start != token.i else float(scores[index])
 
 
 def tag_probs(token: Token) -> dict[str, float] | None:
@@ -63,10 +63,7 @@ def np_chunk_prob(span: Span) -> float | None:
     """
     group, scores = scored_group(span.doc, NP_CHUNKS)
     index = last_starting_by(group, span.start)
-    if (
-        scores is None
-        or index < 0
-        or (group[index].start, group[index].end) != (span.start, span.end)
-    ):
+    if scores is None or index < 0:
         return None
-    return float(scores[index])
+    same = (group[index].start, group[index].end) == (span.start, span.end)
+    return float(scores[index]) if same else None

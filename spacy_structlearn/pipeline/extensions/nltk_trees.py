@@ -63,16 +63,17 @@ def from_nltk(vocab: Vocab, trees: Iterable[nltk.Tree]) -> Doc:
     """
     check_argument("trees", trees, Iterable)
     normal = [top for top in (normalize(_from_nltk(one)) for one in trees) if top is not None]
-    words = [word for top in normal for word in top.words()]
+    words: list[str] = []
+    tags: list[str] = []
     starts: list[bool | int | None] = []
+    spans: list[tuple[str, int, int]] = []
     for top in normal:
-        starts += [number == 0 for number, _ in enumerate(top.words())]
-    spans, first = [], 0
-    for top in normal:
+        first = len(words)
         # Without the root, which is the same in every tree.
         spans += [(label, first + start, first + end) for label, start, end in top.spans()[1:]]
-        first += len(top.words())
-    tags = [tag for top in normal for tag in top.tags()]
+        words += top.words()
+        tags += top.tags()
+        starts += [index == first for index in range(first, len(words))]
     doc = Doc(vocab, words=words, tags=tags, sent_starts=starts)
     set_spans(doc, CONSTITUENTS, spans)
     doc.spans[CONSTITUENTS].attrs[N_TOKENS] = len(doc)

@@ -37,8 +37,7 @@ def create_cross_predicted_reader(
     """Read a corpus for training, with predictions of components in the predicted Docs.
 
     corpus: the reader of the corpus. Its predicted Docs should have no gold tags.
-    annotating, folds, epochs, seed: see `cross_predict`.
-    Raises StructlearnError as `cross_predict` does.
+    Other arguments, and errors: see `cross_predict`.
     """
 
     def read(nlp: Language) -> Iterator[Example]:
@@ -103,12 +102,9 @@ def cross_predict(
             continue
         pairs = zip(docs, examples, strict=True)
         so_far = [Example(doc, example.reference) for doc, example in pairs]
-        docs = list(docs)
         # disable=None: tqdm is silent if the output is not a terminal.
         for fold in tqdm(range(folds), desc=f"{name}, cross-prediction", unit="fold", disable=None):
-            docs[fold::folds] = predict_fold(
-                nlp, name, so_far, fold, folds, epochs=epochs, seed=seed
-            )
+            docs[fold::folds] = predict_fold(nlp, name, so_far, fold, folds, epochs, seed)
     return docs
 
 
@@ -118,7 +114,6 @@ def predict_fold(
     examples: Sequence[Example],
     fold: int,
     folds: int,
-    *,
     epochs: int = 10,
     seed: int = 0,
 ) -> list[Doc]:
