@@ -26,7 +26,7 @@ from spacy.training import Example
 
 from ..errors import StructlearnError
 from ..groups import CONSTITUENTS, NP_CHUNKS
-from ..learning.settings import check_argument, quoted, setting
+from ..learning.settings import check_argument, setting
 from ..sequence.chain.decode import decode_with_segments, n_best_chunks
 from ..sequence.layout.data import SequenceData
 from ..sequence.layout.encoding import SCHEMES, encode
@@ -37,7 +37,6 @@ from .chain_tagger import ChainComponent
 from .doc_arrays import Tokens, read_tokens
 from .extensions import set_spans
 from .scorers import np_chunk_score
-from .training.batch_trainable import BatchTrainable
 from .training.factories import ComponentSettings, factory
 
 Chunk = tuple[str, int, int, float]  # label, start, end, probability
@@ -50,22 +49,11 @@ class NPChunkerSettings(ComponentSettings):
     """Predict NP chunks. The model is an architecture over label sequences, such as CRF."""
 
     name: ClassVar[str] = "np_chunker"
-    spans_key: str = setting(
-        NP_CHUNKS,
-        help="The span group that the component learns from and writes. The extensions read "
-        '"np_chunks"; use another group for other types of chunks.',
-    )
     set_noun_chunks: bool = setting(
         False,
         help="Let `doc.noun_chunks` return these chunks, in every Doc with the vocab of this "
         "pipeline. No dependency parse is needed. spaCy's `merge_noun_chunks` does need one; use "
         "`merge_np_chunks`.",
-    )
-    respect_constituents: bool = setting(
-        True,
-        help='Whether chunks must not cross the brackets of `doc.spans["constituents"]`, if there '
-        "are any. A possessive marker at the end of a bracket does not count. Turn this off for "
-        "chunks that need not be parts of phrases.",
     )
 
 
@@ -76,14 +64,12 @@ class NPChunker(ChainComponent):
     are set.
     """
 
+    key = NP_CHUNKS
     encodings = tuple(SCHEMES)
     settings_kind = NPChunkerSettings
-    cfg_types: ClassVar[dict[str, Any]] = {**BatchTrainable.cfg_types, "spans_key": str}
 
     def __init__(self, *args: Any, scorer: Callable | None = np_chunk_score, **settings: Any):
         super().__init__(*args, scorer=scorer, **settings)
-        # In cfg, because spaCy passes cfg to the scorer.
-        self.cfg["spans_key"] = self.spans_key
         if self.set_noun_chunks:
             # spaCy's stub has Spans in place of these tuples.
             self.vocab.get_noun_chunks = noun_chunks  # type: ignore[assignment]
@@ -91,17 +77,6 @@ class NPChunker(ChainComponent):
     def _answers(self) -> Iterable[str]:
         tags = (tag.partition("-") for tag in self.parameters.labels)
         return {label for _, _, label in tags if label}
-
-    @property
-    def key(self) -> str:  # type: ignore[override]
-        """The span group that the component learns from and writes."""
-        return self.cfg["spans_key"]
-
-    @property
-    def annotation(self) -> str:
-        if self.key == NP_CHUNKS:
-            return super().annotation
-        return f"doc.spans[{quoted(self.key)}], the setting spans_key,"
 
     def gold_data(self, example: Example) -> SequenceData | None:
         """Convert the example to label sequences over the tokens of its predicted Doc.
@@ -127,9 +102,9 @@ class NPChunker(ChainComponent):
         """Predict the chunks of each Doc as (label, start, end, probability) over its tokens."""
         self.require_parameters()
         tokens = read_tokens(docs, self.estimator.attributes, self.name)
-        brackets = _brackets(docs, tokens) if self.respect_constituents else None
+        columns, brackets = self._columns(tokens.columns), _brackets(docs, tokens)
         _, segments = decode_with_segments(
-            self.parameters, self._columns(tokens.columns), tokens.offsets, brackets=brackets
+            self.parameters, columns, tokens.offsets, brackets=brackets
         )
         firsts = tokens.positions[segments.starts].tolist()
         ends = (tokens.positions[segments.ends - 1] + 1).tolist()
@@ -212,22 +187,20 @@ class NPChunker(ChainComponent):
 
 def _brackets(docs: Sequence[Doc], tokens: Tokens) -> np.ndarray | None:
     """Get the brackets of all trees as rows of `tokens.columns`: int64 (n, 2), or None."""
-    groups = [extensions.aligned_group(doc, CONSTITUENTS) or () for doc in docs]
-    bounds = [bound for group in groups for span in group for bound in (span.start, span.end)]
+    bounds = [
+        (first + span.start, first + span.end)
+        for doc, first in zip(docs, tokens.firsts.tolist(), strict=False)
+        for span in extensions.aligned_group(doc, CONSTITUENTS) or ()
+    ]
     if not bounds:
         return None
-    # Number the tokens of all Docs like the rows, but including white space.
-    lengths = [len(doc) for doc in docs]
-    firsts = np.cumsum([0, *lengths[:-1]])
-    brackets = np.array(bounds).reshape(-1, 2)
-    brackets += np.repeat(firsts, [len(group) for group in groups])[:, None]
+    brackets = np.array(bounds)
     # The marker at the end of a phrase begins the next chunk (`trees.chunks`, rule 5).
     markers = [docs[0].vocab.strings[tag] for tag in POSSESSIVES]
     tags = np.concatenate([doc.to_array(TAG) for doc in docs])
     last = tags.take(brackets[:, 1] - 1, mode="clip")
     brackets[:, 1] -= np.isin(last, np.array(markers, dtype=np.uint64))
-    rows = tokens.positions + np.repeat(firsts, np.diff(tokens.offsets[tokens.docs]))
-    return brackets if len(rows) == sum(lengths) else np.searchsorted(rows, brackets)
+    return np.searchsorted(tokens.indices, brackets)
 
 
 def noun_chunks(doclike: Doc | Span) -> Iterator[tuple[int, int, int]]:

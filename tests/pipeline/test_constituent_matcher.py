@@ -117,26 +117,6 @@ def test_tags_of_the_parser_are_labels():
         assert list(matcher.search(DocBin(docs=[doc]))) == places(matcher, doc)
 
 
-def test_roots():
-    """There is one root, also of sentences of one word and if the brackets contain it."""
-    doc = Doc(
-        VOCAB,
-        words=["Go", "!", "No", "a", "b"],
-        tags=["VB", ".", "UH", "X", "X"],
-        sent_starts=[True, False, True, True, False],
-    )
-    set_spans(doc, "constituents", [("TOP", 0, 2), ("S", 0, 2)])
-    matcher = matcher_of("TOP", "TOP < S", "TOP <: UH", "TOP <2 X")
-    assert found_by(matcher, doc) == [
-        ("0", "TOP Go !"),
-        ("1", "TOP Go !", "S Go !"),
-        ("0", "TOP No"),
-        ("2", "TOP No", "UH No"),
-        ("0", "TOP a b"),
-        ("3", "TOP a b", "X b"),
-    ]
-
-
 def test_matches_within_a_span():
     doc = parsed_doc(VOCAB, SAW, LEFT, space=(6,))
     matcher = matcher_of("NP < __=child", "NP !>> NP")

@@ -35,20 +35,6 @@ def test_columns_of_the_spelling_among_others():
     assert read(make_doc([]), attributes=names).columns.shape == (0, 3)
 
 
-@pytest.mark.parametrize(
-    ("words", "starts", "offsets"),
-    [
-        ("Stop ! Dogs bark .", "10100", [0, 2, 5]),
-        ("Stop ! \n Dogs bark .", "101000", [0, 2, 5]),  # one that begins with white space
-        ("Stop ! \n \n Dogs bark", "101110", [0, 2, 4]),  # one of nothing else is none
-        ("\n Dogs bark", "110", [0, 2]),
-    ],
-)
-def test_sentences(words, starts, offsets):
-    doc = make_doc(words.split(" "), sent_starts=[start == "1" for start in starts])
-    assert read(doc).offsets.tolist() == offsets
-
-
 def test_missing_tags_are_an_error_that_names_text_and_component():
     tagged = make_doc(["Dogs", "bark"], tags=["NNS", "VBP"])
     with pytest.raises(StructlearnError, match=r"'chunker' reads token\.tag_.*'Cats sleep '") as e:

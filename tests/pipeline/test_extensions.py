@@ -179,18 +179,6 @@ def test_the_tags_of_the_parser_go_before_those_of_the_tokens():
     assert doc[2].tag_ == "VBD"
 
 
-def test_probabilities():
-    doc = gold_doc("(S (VP (VB Run) (NP (NN home))))")
-    assert doc[:]._.constituent_prob is None
-    group = doc.spans["constituents"]
-    assert [span.label_ for span in group] == ["S", "VP", "NP"]
-    group.attrs["scores"] = np.array([0.75, 0.5, 0.25], dtype=np.float32)
-    assert doc[:]._.constituent_prob == 0.75
-    assert [span._.constituent_prob for span in group] == [0.75, 0.5, 0.25]
-    assert doc[1:2]._.constituent_prob == 0.25
-    assert doc[0:1]._.constituent_prob is None
-
-
 # --- attachments of prepositional phrases ---------------------------------------------------------
 def attached_doc(probs=None):
     """Two attachments by hand, in words w0 w1 ...: of w3 w4 to the verb, of w7 w8 to the noun."""

@@ -124,15 +124,6 @@ def test_a_possessive_marker_begins_the_next_chunk():
     assert (2, 5) not in places(rechunked(nlp, doc, (0, 5), (0, 4)))
 
 
-def test_constituents_can_be_left_alone(make_chunker):
-    nlp = make_chunker(respect_constituents=False)
-    doc = tagged(nlp, ["the", "dog", "slept"], ["DT", "NN", "VBD"])
-    assert places(rechunked(nlp, doc, (1, 3))) == [(0, 2)]
-    nlp = make_chunker()
-    doc = tagged(nlp, ["the", "dog", "slept"], ["DT", "NN", "VBD"])
-    assert (0, 2) not in places(rechunked(nlp, doc, (1, 3)))
-
-
 # --- storage of the predictions -------------------------------------------------------------------
 def test_features_of_single_symbols_get_names(make_chunker, make_examples):
     nlp = make_chunker()
