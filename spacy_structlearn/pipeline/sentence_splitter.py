@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -184,14 +185,21 @@ class _Text:
         self._sizes = [len(doc) for doc in docs]
         sizes = np.diff(self._bounds)
         # Characters are counted through all Docs.
-        before = np.cumsum([0, *(doc[-1].idx + len(doc[-1]) + 1 if doc else 0 for doc in docs)])
+        texts = [doc.text for doc in docs]
+        before = np.cumsum([0, *(len(text) + 1 for text in texts)])
         starts = characters.astype(np.int64) + np.repeat(before[:-1], sizes)
         ends = starts + lengths.astype(np.int64)
+        # Line breaks in the white space before each token.
+        behind = np.maximum(np.append(0, ends[:-1])[: len(ends)], np.repeat(before[:-1], sizes))
+        breaks, text = np.zeros(len(starts), dtype=np.int64), " ".join(texts)
+        places = np.flatnonzero(np.diff(tokens.indices, prepend=-1) > 1)
+        spaces = map(slice, behind[places].tolist(), starts[places].tolist())
+        breaks[places] = [_line_breaks(text[space]) for space in spaces]
         self.layout = Layout(
             documents=np.repeat(np.cumsum(sizes > 0) - 1, sizes),
             starts=starts,
             ends=ends,
-            breaks=_line_breaks(docs, before, starts),
+            breaks=breaks,
             kinds=_by_type(docs, orth, word_kind),
             words=lower,
         )
@@ -220,24 +228,9 @@ class _Text:
         return of_docs
 
 
-def _line_breaks(
-    docs: Sequence[Doc], before: NDArray[np.int64], starts: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Count the line breaks in the white space before each token, int64 (n).
-
-    before: int64 (n_docs + 1), the number of characters before each Doc.
-    starts: int64 (n), first characters of the tokens.
-    """
-    tables = [doc.to_array([IDS["IS_SPACE"], IDS["IDX"], IDS["ORTH"]]) for doc in docs]
-    spaces = [table[table[:, 0] == 1] for table in tables]
-    firsts = [
-        table[:, 1].astype(np.int64) + first for table, first in zip(spaces, before, strict=False)
-    ]
-    orth = np.concatenate([np.zeros(0, dtype=np.uint64), *(table[:, 2] for table in spaces)])
-    breaks = _by_type(docs, orth, lambda space: len(f"{space}.".splitlines()) - 1)
-    total = np.cumsum(np.append(0, breaks))
-    behind = np.searchsorted(np.concatenate([np.zeros(0, dtype=np.int64), *firsts]), starts)
-    return np.diff(total[behind], prepend=0)
+@lru_cache(maxsize=1024)
+def _line_breaks(space: str) -> int:
+    return len(f"{space}.".splitlines()) - 1
 
 
 def _by_type(
