@@ -122,6 +122,7 @@ Rendering = Callable[[SpacedText, Random], SpacedText]
 
 
 def as_it_is(text: SpacedText, random: Random) -> SpacedText:
+    """Leave the text as it is."""
     return text
 
 
