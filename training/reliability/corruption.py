@@ -23,7 +23,6 @@ from __future__ import annotations
 import logging
 import random
 import shutil
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -49,19 +48,20 @@ from training.reliability.small_pipelines import (
     write_corpus,
 )
 
+# The ways of loading, and exceptions that are clear if they name the file.
+CLEAR = {"own": (StructlearnError,), "spacy_load": (StructlearnError, OSError)}
 OUTCOMES = ("errors", "harmless", "unclear", "silent")
 REPEATS = 3  # cases of each kind and file
 
-Damage = Callable[[bytes, random.Random], "bytes | None"]
+Damage = Callable[[bytes, random.Random], "bytes | None"]  # None: the file is removed
 
 
 # --- damage ---------------------------------------------------------------------------------------
 def _flip(data: bytes, rng: random.Random, most: int | None = None) -> bytes:
-    """Change a bit, of the first bytes if `most` is their number."""
+    """Change a bit, of the first `most` bytes."""
     changed = bytearray(data)
-    place = rng.randrange(max(min(len(data), most or len(data)), 1))
-    for byte in changed[place : place + 1]:
-        changed[place] = byte ^ (1 << rng.randrange(8))
+    if changed:
+        changed[rng.randrange(len(changed[:most]))] ^= 1 << rng.randrange(8)
     return bytes(changed)
 
 
@@ -79,34 +79,31 @@ ONCE: tuple[Damage, ...] = (
 )
 
 
-def cases(path: Path, other: Path | None, repeats: int) -> Iterator[bytes | None]:
-    """Yield replacements of a file; None: it is removed. other: of another pipeline."""
-    data, rng = path.read_bytes(), random.Random(path.name)
-    damages = [*REPEATED * repeats, *ONCE]
-    changed = [damage(data, rng) for damage in damages]
-    changed += [other.read_bytes()] if other is not None and other.is_file() else []
-    yield from (one for one in changed if one != data)
-
-
 def damaged(
+    way: str,
     folder: Path,
-    files: Iterable[Path],
     behaviour: Callable[[], Any],
+    repeats: int,
+    within: str = "",
     other: Path | None = None,
-    repeats: int = REPEATS,
-    clear_errors: tuple[type[Exception], ...] = (StructlearnError,),
-) -> Iterator[str]:
-    """Yield the outcome of each case of some files of a pipeline, and restore the files.
+) -> Iterator[tuple[str, str]]:
+    """Yield way of loading and outcome for each case of each file but meta.json, and restore it.
 
-    behaviour: loads the pipeline and returns what it does. other: the folder of another pipeline.
-    clear_errors: exceptions that are clear if they name the file.
+    behaviour: loads the pipeline and returns what it does. within: only files of this folder in it.
+    other: the folder of another pipeline.
     """
     sound = behaviour()
-    for path in files:
-        data = path.read_bytes()
-        beside = None if other is None else other / path.relative_to(folder)
+    for path in sorted((folder / within).rglob("*")):
+        if path.is_dir() or path.name == digests.META:
+            continue
+        data, rng = path.read_bytes(), random.Random(path.name)
+        contents = [damage(data, rng) for damage in (*REPEATED * repeats, *ONCE)]
+        if other is not None and (other / path.relative_to(folder)).is_file():
+            contents.append((other / path.relative_to(folder)).read_bytes())
         try:
-            for content in cases(path, beside, repeats):
+            for content in contents:
+                if content == data:
+                    continue
                 path.unlink(missing_ok=True)
                 if content is not None:
                     path.write_bytes(content)
@@ -116,19 +113,13 @@ def damaged(
                     text = f"{error} {getattr(error, 'filename', '')}"
                     # The parts of a component have one digest, in its model.
                     named = any(str(part) in text for part in (path, path.with_name("model")))
-                    clear = isinstance(error, clear_errors) and named
+                    clear = isinstance(error, CLEAR[way]) and named
                     outcome = "errors" if clear else "unclear"
                 if outcome in ("unclear", "silent"):
                     logging.getLogger(__name__).warning("%s: %s", path, outcome)
-                yield outcome
+                yield way, outcome
         finally:
             path.write_bytes(data)
-
-
-def files_of(folder: Path, within: str = "") -> list[Path]:
-    """Return the files of a pipeline, or of one of its folders, without meta.json."""
-    files = sorted(path for path in (folder / within).rglob("*") if path.is_file())
-    return [path for path in files if path.name != digests.META]
 
 
 def loaded(load: Callable, path: Path, docs: Callable[[Language], list[Doc]]) -> tuple:
@@ -138,49 +129,40 @@ def loaded(load: Callable, path: Path, docs: Callable[[Language], list[Doc]]) ->
 
 
 # --- pipelines ------------------------------------------------------------------------------------
-def small_cases(names: Iterable[str], work: Path, repeats: int) -> Iterator[tuple[str, str]]:
-    """Yield way of loading and outcome for each case of small pipelines, trained in `work`."""
+def cases(
+    names: Iterable[str], work: Path, repeats: int, default: bool
+) -> Iterator[tuple[str, str]]:
+    """Yield way of loading and outcome for each case of pipelines in the folder `work`."""
     write_corpus(work)
     names = list(names)
     docs = partial(input_docs, path=work / "dev.spacy")
     for name in names:
-        config = write_config(name, work / f"{name}.cfg", work)
-        nlp = fitting.train(config, work / name, progress=False)
+        nlp = fitting.train(write_config(name, work), work / name, progress=False)
         nlp.to_disk(work / f"{name}.plain")
     for name in names:
         component, folder, plain = COMPONENTS[name], work / name, work / f"{name}.plain"
         alike = [one for one in names if one != name and COMPONENTS[one] == component]
         other = work / alike[0] if alike else None
-        behaviour = partial(loaded, spacy_structlearn.load, folder, docs)
-        for outcome in damaged(folder, files_of(folder), behaviour, other, repeats):
-            yield "own", outcome
-        behaviour = partial(loaded, spacy.load, plain, docs)
-        clear_errors = (StructlearnError, OSError)
-        files = files_of(plain, component)
-        for outcome in damaged(plain, files, behaviour, other, repeats, clear_errors):
-            yield "spacy_load", outcome
-
-
-def default_cases(work: Path, repeats: int) -> Iterator[tuple[str, str]]:
-    """Yield way of loading and outcome for each case of a copy of the default pipeline."""
-    folder = Path(shutil.copytree(FOLDER, work / "package"))
-    behaviour = partial(loaded, spacy_structlearn.load, folder, lambda nlp: [nlp.make_doc(TEXT)])
-    for outcome in damaged(folder, files_of(folder), behaviour, None, repeats):
-        yield "own", outcome
+        own = partial(loaded, spacy_structlearn.load, folder, docs)
+        by_spacy = partial(loaded, spacy.load, plain, docs)
+        yield from damaged("own", folder, own, repeats, other=other)
+        yield from damaged("spacy_load", plain, by_spacy, repeats, component, other)
+    if default:
+        folder = shutil.copytree(FOLDER, work / "package")
+        own = partial(loaded, spacy_structlearn.load, folder, lambda nlp: [nlp.make_doc(TEXT)])
+        yield from damaged("own", folder, own, 1)
 
 
 # --- figures --------------------------------------------------------------------------------------
 def figures(outcomes: Iterable[tuple[str, str]]) -> dict[str, int]:
     """Return the numbers of cases by way of loading and outcome, and their sums."""
-    counts: dict[str, Counter[str]] = {"": Counter()}
+    parts = ("corruption", *(f"corruption.{way}" for way in CLEAR))
+    counts = {f"{part}.{key}": 0 for part in parts for key in ("cases", *OUTCOMES)}
     for way, outcome in outcomes:
-        for part in ("", f".{way}"):
-            counts.setdefault(part, Counter())[outcome] += 1
-    result = {}
-    for part, count in counts.items():
-        result[f"corruption{part}.cases"] = count.total()
-        result |= {f"corruption{part}.{outcome}": count[outcome] for outcome in OUTCOMES}
-    return result
+        for part in ("corruption", f"corruption.{way}"):
+            counts[f"{part}.cases"] += 1
+            counts[f"{part}.{outcome}"] += 1
+    return counts
 
 
 def run(
@@ -189,6 +171,5 @@ def run(
     """Run all cases and return the figures. default: whether to damage the default pipeline."""
     logging.getLogger("spacy").setLevel(logging.ERROR)
     with TemporaryDirectory() as folder:
-        parts = [small_cases(names, Path(folder), repeats)]
-        parts += [default_cases(Path(folder), 1)] if default else []
-        return figures(case for part in parts for case in tqdm(part, "cases", disable=None))
+        outcomes = cases(names, Path(folder), repeats, default)
+        return figures(tqdm(outcomes, "cases", disable=None))

@@ -6,9 +6,9 @@
 
 Each input is a change of a recorded call of a kernel, a stored model or a file, or a random text.
 It is determined by the target and its number: --input repeats one. Kernels are built by GCC with
-the address and undefined-behaviour sanitizers, and used for all targets but those of pipelines,
-which are slower. A fork takes one input after another, and ends after 20 CPU seconds or if it dies;
-then another one goes on. training/work/fuzz/COMMIT has what is done, and reports of failures.
+the address and undefined-behaviour sanitizers. A fork takes one input after another, and ends after
+20 CPU seconds or if it dies; then another one goes on. training/work/fuzz/COMMIT has this build,
+what is done, and reports of failures.
 
 An input fails if a sanitizer reports an error, the process dies, an undocumented exception is
 raised, the output is invalid, or it needs more than 60 CPU seconds or 2 GB. After ten failures, a
@@ -16,7 +16,7 @@ target is aborted. In results/reliability.json:
 
 fuzz.inputs             number of inputs of kernels, models, readers and small pipelines
 fuzz.documents          number of documents in the default pipeline
-fuzz.sanitized          number of inputs that ran with the sanitizers
+fuzz.sanitized          number of these that ran with the sanitizers: all
 fuzz.failures           number of failures
 fuzz.GROUP.inputs       number of inputs of kernels, models, readers or pipelines
 fuzz.GROUP.answered     % of them that were not refused
@@ -28,16 +28,13 @@ import argparse
 import os
 import random
 import resource
-import shutil
 import signal
 import subprocess
 import sys
-import sysconfig
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping
-from importlib.machinery import EXTENSION_SUFFIXES
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing import get_context
 from multiprocessing.sharedctypes import Value
 from pathlib import Path
@@ -49,6 +46,7 @@ from spacy.language import Language
 
 import spacy_structlearn
 from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.pipeline.training import fitting
 from training.common.recording import ROOT, WORK, git, show
 from training.reliability import kernels, small_pipelines
 from training.reliability.models import Loader
@@ -62,7 +60,6 @@ SECONDS, PART_S = 60, 20  # CPU seconds of an input and of a part
 MEGABYTES = 2048
 MOST_FAILURES = 10
 LENGTH = 96  # bytes of an input
-BUILDS = ("sanitized", "ordinary")
 # Shares of the inputs: slower targets get fewer.
 SHARES = {"kernels": 1.0, "readers": 0.3, "models": 0.02, "pipelines": 0.0005}
 # Components of one pipeline each, by the names of small_pipelines.
@@ -112,9 +109,8 @@ def targets(folder: Path) -> dict[str, Target]:
 
 def _trained(name: str, folder: Path) -> Language:
     """Train a small pipeline, and let it predict."""
-    nlp, examples = small_pipelines.initialized(name, folder)
+    nlp = fitting.train(small_pipelines.write_config(name, folder), progress=False)
     component: Any = nlp.get_pipe(nlp.pipe_names[-1])
-    component.fit(examples)
     docs = small_pipelines.input_docs(nlp, folder / "dev.spacy")
     for method in ("k_best", "n_best"):
         if hasattr(component, method):
@@ -171,6 +167,10 @@ def forked_part(target: Target, name: str, begin: int, end: int, folder: Path) -
     result, to = get_context("fork").Pipe(duplex=False)
 
     def run() -> None:
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        # Not much more than the resident memory, which only the sanitizers limit.
+        most = used + (2 * MEGABYTES << 20)
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
         os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
         to.send(run_part(target, name, begin, end, folder, at))
 
@@ -190,23 +190,23 @@ def forked_part(target: Target, name: str, begin: int, end: int, folder: Path) -
     return part
 
 
-def run_all(
-    chosen: Mapping[str, Target], wanted: Mapping[str, int], folder: Path, build: str
-) -> None:
+def run_all(chosen: Mapping[str, Target], wanted: Mapping[str, int], folder: Path) -> None:
     """Run the inputs that are not done yet, one part of each target in turn."""
     done = folder / "done.jsonl"
-    parts = list(srsly.read_jsonl(done)) if done.exists() else []
-    at = {name: max([p["end"] for p in parts if p["target"] == name], default=0) for name in chosen}
-    failed = Counter({n: sum(len(p["failures"]) for p in parts if p["target"] == n) for n in at})
-    left = [name for name in chosen if at[name] < wanted[name] and failed[name] < MOST_FAILURES]
-    while left:
+    at, failed = Counter[str](), Counter[str]()
+
+    def note(part: dict[str, Any]) -> None:
+        at[part["target"]] = part["end"]
+        failed[part["target"]] += len(part["failures"])
+
+    for part in srsly.read_jsonl(done) if done.exists() else ():
+        note(part)
+    while left := [n for n in chosen if at[n] < wanted[n] and failed[n] < MOST_FAILURES]:
         for name in left:
             part = forked_part(chosen[name], name, at[name], wanted[name], folder)
-            srsly.write_jsonl(done, [part | {"build": build}], append=True, append_new_line=False)
-            at[name] = part["end"]
-            failed[name] += len(part["failures"])
-        left = [name for name in left if at[name] < wanted[name] and failed[name] < MOST_FAILURES]
-        print(f"{sum(at.values()):,} inputs, {failed.total()} failures", flush=True)
+            srsly.write_jsonl(done, [part], append=True, append_new_line=False)
+            note(part)
+        print(f"{at.total():,} inputs, {failed.total()} failures", flush=True)
 
 
 def figures(parts: list[dict[str, Any]]) -> dict[str, Any]:
@@ -216,77 +216,58 @@ def figures(parts: list[dict[str, Any]]) -> dict[str, Any]:
     for part in parts:
         n, group = part["end"] - part["begin"], part["target"].partition(".")[0]
         totals["documents" if part["target"] == "pipelines.default" else "inputs"] += n
-        totals["sanitized"] += n * (part["build"] == "sanitized")
         totals["failures"] += len(part["failures"])
         totals[f"{group}.inputs"] += n
         outcomes.setdefault(group, Counter()).update(part["outcomes"])
     result: dict[str, Any] = {f"fuzz.{key}": value for key, value in totals.items()}
-    result["fuzz.documents"] = BATCH * totals["documents"]
+    result |= {"fuzz.documents": BATCH * totals["documents"], "fuzz.sanitized": totals["inputs"]}
     for group, counts in outcomes.items():
         result[f"fuzz.{group}.answered"] = 100 * counts["answered"] / max(counts.total(), 1)
     return result
 
 
 # --- builds ---------------------------------------------------------------------------------------
-PACKAGE = "spacy_structlearn"
-FLAGS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-# C now allows adding zero to a null pointer and copying zero bytes from it (N3322).
-FLAGS += ["-fno-sanitize=pointer-overflow,nonnull-attribute"]
-FLAGS += ["-g1", "-O1", "-fno-omit-frame-pointer", "-w", "-fPIC", "-shared"]
+FLAGS = (
+    "-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -w"
+    # C now allows adding zero to a null pointer and copying zero bytes from it (N3322).
+    " -fno-sanitize=pointer-overflow,nonnull-attribute"
+)
 
 
-def build_of(target: str) -> str:
-    return BUILDS[target.startswith("pipelines")]
-
-
-def build_sanitized(folder: Path, compiler: str = "gcc") -> dict[str, str]:
-    """Build a copy of the package with sanitized kernels. Return the variables of its processes."""
-    package = folder / PACKAGE
-    shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(ROOT / PACKAGE, package, ignore=shutil.ignore_patterns("*.so", "*.c"))
-    include = [f"-I{path}" for path in (sysconfig.get_paths()["include"], package / "kernels")]
-    for source in sorted(package.rglob("*.pyx")):
-        c, built = str(source.with_suffix(".c")), str(source.with_suffix(EXTENSION_SUFFIXES[0]))
-        cython = [sys.executable, "-m", "cython", "-3", str(source), "-o", c]
-        subprocess.run(cython, check=True, capture_output=True)
-        options = [*FLAGS, *include, f"-I{source.parent}"]
-        subprocess.run([compiler, *options, c, "-lm", "-o", built], check=True)
-    runtime = subprocess.run(
-        [compiler, "-print-file-name=libasan.so"], check=True, capture_output=True, text=True
-    )
+def build_sanitized(folder: Path) -> dict[str, str]:
+    """Build the package with sanitized kernels. Return the variables of its processes."""
+    build = [sys.executable, "-c", "import setuptools; setuptools.setup()", "-q", "build"]
+    build += [f"--build-lib={folder}", f"--build-temp={folder}.objects"]
+    variables = os.environ | {"CC": "gcc", "CFLAGS": FLAGS}
+    subprocess.run(build, cwd=ROOT, env=variables, check=True)
+    runtime = subprocess.check_output(["gcc", "-print-file-name=libasan.so"], text=True)
     return {
         # Python itself is not built with the sanitizers.
-        "LD_PRELOAD": runtime.stdout.strip(),
+        "LD_PRELOAD": runtime.strip(),
         "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=2048"
         f":quarantine_size_mb=16:hard_rss_limit_mb={MEGABYTES}",
         "UBSAN_OPTIONS": "print_stacktrace=1",
-        # This copy precedes that of the checkout.
+        # This build precedes that of the checkout.
         "PYTHONPATH": f"{folder}:{ROOT}",
+        "PYTHONWARNINGS": "ignore",
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
     }
 
 
-def start(build: str, folder: Path, arguments: list[str]) -> None:
-    """Run this module with a build of the kernels. Raises SystemExit if it ends with an error."""
-    variables = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
-    # The package in the current directory precedes all others.
-    place = FOLDER / build if build == "sanitized" else None
-    variables |= build_sanitized(place) if place else {}
-    command = [sys.executable, "-m", __spec__.name if __name__ == "__main__" else __name__]
-    command += ["--build", build, "--folder", str(folder), *arguments]
-    if status := subprocess.run(command, env=os.environ | variables, cwd=place).returncode:
-        raise SystemExit(status)
+def run(arguments: Sequence[str] = ()) -> dict[str, Any]:
+    """Run this module with sanitized kernels and return the figures.
 
-
-def run(inputs: int = INPUTS, target: str = "", only: int | None = None) -> dict[str, Any]:
-    """Run the inputs of all targets whose names begin with `target`. Return the figures."""
+    Raises SystemExit if it ends with an error.
+    """
     folder = FOLDER / git("describe", "--always", "--dirty")
-    arguments = [f"--inputs={inputs}", f"--target={target}"]
-    arguments += [] if only is None else [f"--input={only}"]
-    for build in BUILDS:
-        if not target or build_of(target) == build:
-            start(build, folder, arguments)
+    variables = os.environ | build_sanitized(folder / "package")
+    command = [sys.executable, "-m", "training.reliability.fuzz", f"--folder={folder}", *arguments]
+    # The package in the current directory precedes all others.
+    if status := subprocess.run(command, env=variables, cwd=folder / "package").returncode:
+        raise SystemExit(status)
     done = folder / "done.jsonl"
-    return figures(list(srsly.read_jsonl(done))) if only is None else {}
+    return figures(list(srsly.read_jsonl(done)) if done.exists() else [])
 
 
 def main() -> None:
@@ -294,25 +275,19 @@ def main() -> None:
     parser.add_argument("--inputs", type=int, default=INPUTS, help="of all targets together")
     parser.add_argument("--target", default="", help="a group of targets, or one")
     parser.add_argument("--input", type=int, help="run only this input of a target, show its error")
-    parser.add_argument("--build", choices=BUILDS, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if not args.build:
-        show(run(args.inputs, args.target, args.input))
+    if not args.folder:
+        show(run(sys.argv[1:]))
         return
-    if args.build == "ordinary":
-        # The sanitizers have a limit of their own.
-        most = (2 * MEGABYTES) << 20
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    every = targets(args.folder / args.build)
+    every = targets(args.folder)
     if args.input is not None:
         print(outcome(every[args.target], data_of(args.target, args.input)))
         return
-    chosen = {name: one for name, one in every.items() if build_of(name) == args.build}
-    chosen = {name: one for name, one in chosen.items() if name.startswith(args.target)}
+    chosen = {name: one for name, one in every.items() if name.startswith(args.target)}
     shares = {name: SHARES[name.partition(".")[0]] for name in every}
     wanted = {n: -int(-args.inputs * share // sum(shares.values())) for n, share in shares.items()}
-    run_all(chosen, wanted, args.folder, args.build)
+    run_all(chosen, wanted, args.folder)
 
 
 if __name__ == "__main__":

@@ -83,7 +83,7 @@ def run(lines: int = LINES) -> dict[str, int]:
             path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
             for output in OUTPUTS:
                 target = work / f"{name}.{output}"
-                run_command(["apply", str(work / "model"), str(work / name), str(target)], work)
+                run_command(["apply", work / "model", work / name, target], work)
                 for line, kept in zip(given, values_in(target), strict=True):
                     keys = line.keys() - {"text"}
                     values += len(keys)

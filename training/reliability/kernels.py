@@ -14,13 +14,14 @@ import pkgutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.machinery import EXTENSION_SUFFIXES
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import spacy_structlearn
-from training.reliability.mutations import CHANGES, Choices, Refused, changed
+from training.reliability.mutations import CHANGES, Choices, Refused, changed, changed_items, mapped
 
 PACKAGE = "spacy_structlearn"
 # Calls after which an object has the arrays that its other calls read.
@@ -98,10 +99,8 @@ class Recorder:
             return value._made if before is None else value._made._replace(before=before)
         if isinstance(value, np.ndarray):
             return value.copy()
-        if isinstance(value, (tuple, list)):
-            return type(value)(self.frozen(item) for item in value)
-        if isinstance(value, dict):
-            return {key: self.frozen(item) for key, item in value.items()}
+        if isinstance(value, (tuple, list, dict)):
+            return mapped(self.frozen, value)
         if value is None or isinstance(value, (bool, int, float, str, np.generic)):
             return value
         raise TypeError(type(value))
@@ -179,8 +178,6 @@ def _recorded_class(recorder: Recorder, module: str, kind: type) -> Any:
 
     methods = [name for name, value in vars(kind).items() if callable(value) and name[0] != "_"]
     namespace: dict[str, Any] = {"__init__": __init__, **{name: method(name) for name in methods}}
-    if "__reduce__" in vars(kind):
-        namespace["__reduce__"] = lambda self: kind.__reduce__(self)
     try:
         return type(kind.__name__, (kind,), namespace)
     except TypeError:
@@ -198,11 +195,12 @@ class Kernel:
 
     def __call__(self, choices: Choices) -> None:
         call = choices.one_of(self.calls[choices.one_of(self.names)])
-        values: Any = (call.own, call.args)
-        paths = list(_paths(values))
-        for _ in range(choices.one_of(CHANGES) if paths else 0):
-            values = _put(values, choices.one_of(paths), choices)
-        own, args = values
+        own, args = call.own, call.args
+        for _ in range(choices.one_of(CHANGES)):
+            if own is not None and choices.one_in(2):
+                own = changed(own, choices)
+            else:
+                args = changed_items(args, choices)
         twice = choices.one_in(8)
         try:
             result = _run(call, own, args)
@@ -213,14 +211,14 @@ class Kernel:
             raise Refused(f"{type(error).__name__}: {error}") from None
 
 
-def _run(call: Call, own: Made | None, args: Any) -> tuple[Any, list[Any]]:
+def _run(call: Call, own: Made | None, args: tuple) -> tuple[Any, list[Any]]:
     """Make a call with copies of its arguments. Return its result and these arguments."""
     made: dict[int, Any] = {}  # some calls need the same object twice
     if own is None:
         function = getattr(importlib.import_module(call.module), call.name)
     else:
         function = getattr(_fresh(own, made), call.name.partition(".")[2])
-    given = [_fresh(arg, made) for arg in (args if isinstance(args, tuple) else (args,))]
+    given = [_fresh(arg, made) for arg in args]
     return function(*given), given
 
 
@@ -232,17 +230,12 @@ def _fresh(value: Any, made: dict[int, Any]) -> Any:
     if isinstance(value, Made):
         if id(value) not in made:
             kind = getattr(importlib.import_module(value.module), value.name)
-            args = value.args if isinstance(value.args, tuple) else (value.args,)
-            made[id(value)] = kind(*(_fresh(arg, made) for arg in args))
+            made[id(value)] = kind(*(_fresh(arg, made) for arg in value.args))
             if value.before is not None:
                 name, values = value.before
                 getattr(made[id(value)], name)(*(_fresh(arg, made) for arg in values))
         return made[id(value)]
-    if isinstance(value, (tuple, list)):
-        return type(value)(_fresh(item, made) for item in value)
-    if isinstance(value, dict):
-        return {key: _fresh(item, made) for key, item in value.items()}
-    return value
+    return mapped(partial(_fresh, made=made), value)
 
 
 def same(one: Any, other: Any) -> bool:
@@ -253,32 +246,3 @@ def same(one: Any, other: Any) -> bool:
     if isinstance(one, (tuple, list)):
         return len(one) == len(other) and all(map(same, one, other))
     return repr(one) == repr(other) if isinstance(one, (int, float)) else True
-
-
-def _paths(value: Any, path: tuple = ()) -> Iterator[tuple]:
-    """Yield the paths of arguments, also in containers and objects."""
-    if isinstance(value, Made):
-        yield from ((*path, "args", *rest) for rest in _paths(value.args) if rest)
-        return
-    if path not in ((), (0,), (1,)):
-        yield path
-    if isinstance(value, (tuple, list, dict)):
-        items = value.items() if isinstance(value, dict) else enumerate(value)
-        for key, item in items:
-            yield from _paths(item, (*path, key))
-
-
-def _put(value: Any, path: tuple, choices: Choices) -> Any:
-    """Change the value at this path, if the path still exists."""
-    if not path:
-        return changed(value, choices)
-    key, *rest = path
-    if isinstance(value, Made):
-        return value._replace(args=_put(value.args, tuple(rest), choices))
-    if isinstance(value, (tuple, list)) and isinstance(key, int) and key < len(value):
-        items = list(value)
-        items[key] = _put(items[key], tuple(rest), choices)
-        return type(value)(items)
-    if isinstance(value, dict) and key in value:
-        return {**value, key: _put(value[key], tuple(rest), choices)}
-    return value

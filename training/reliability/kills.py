@@ -12,7 +12,6 @@ of runs that ended with other files.
 
 from __future__ import annotations
 
-import filecmp
 import os
 import random
 import resource
@@ -22,8 +21,10 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from multiprocessing.sharedctypes import Value
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from tqdm import tqdm
 
@@ -41,39 +42,36 @@ KILLED = (signal.SIGKILL, signal.SIGXFSZ)
 RUNS, KILLS = 3, 4  # killed trainings of each pipeline, and kills of each
 
 
-class Steps:
-    """Counts the file operations of this process in a folder, and kills it before the last."""
+def hear_steps(folder: Path, seen: Any, last: int | None = None) -> None:
+    """Count the file operations of this process in a folder, and kill it before the last."""
 
-    def __init__(self, folder: Path, last: int | None = None):
-        self.seen, self._folder, self._last = 0, str(folder), last
-        sys.addaudithook(self._hear)
-
-    def _hear(self, event: str, args: tuple) -> None:
+    def hear(event: str, args: tuple) -> None:
         changes = event in ("os.rename", "os.remove", "os.mkdir", "os.rmdir")
         if event == "open":
             changes = bool(args[2] & (os.O_WRONLY | os.O_RDWR))
-        if changes and str(args[0]).startswith(self._folder):
-            if self.seen == self._last:
+        if changes and str(args[0]).startswith(str(folder)):
+            if seen.value == last:
                 os.kill(os.getpid(), signal.SIGKILL)
-            self.seen += 1
+            seen.value += 1
+
+    sys.addaudithook(hear)
 
 
-def run_command(arguments: Sequence[str], folder: Path) -> tuple[float, int]:
+def run_command(arguments: Sequence[object], folder: Path) -> tuple[float, int]:
     """Run a command of `structlearn` to its end. Return seconds and file operations in a folder."""
-    counted = folder.with_name(f"{folder.name}.steps")
+    seen = Value("q", lock=False)  # shared with the other process
 
-    def count() -> None:
-        steps = Steps(folder)
+    def counted() -> None:
+        hear_steps(folder, seen)
         command(arguments)
-        counted.write_text(str(steps.seen), encoding="ascii")
 
     began = time.monotonic()
-    _wait(fork(count, folder), folder, (0,))
-    return time.monotonic() - began, int(counted.read_text(encoding="ascii"))
+    _wait(fork(counted, folder), folder, (0,))
+    return time.monotonic() - began, seen.value
 
 
 def kill_command(
-    arguments: Sequence[str], folder: Path, way: str, moment: float, step: int, most: int
+    arguments: Sequence[object], folder: Path, way: str, moment: float, step: int, most: int
 ) -> bool:
     """Run a command and kill it in one of WAYS. Return whether it was killed before its end.
 
@@ -83,7 +81,7 @@ def kill_command(
 
     def disturbed() -> None:
         if way == "step":
-            Steps(folder, step)
+            hear_steps(folder, Value("q", lock=False), step)
         elif way == "torn":
             # By default, Python raises an error instead.
             signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
@@ -99,7 +97,7 @@ def kill_command(
     return _wait(process, folder, (0, *(-number for number in KILLED))) != 0
 
 
-def command(arguments: Sequence[str]) -> None:
+def command(arguments: Sequence[object]) -> None:
     """Run a command of `structlearn` in this process. Checkpoints are written at each iteration."""
     training.CHECKPOINT_SECONDS = -1
     cli.app([str(argument) for argument in arguments], standalone_mode=False)
@@ -150,7 +148,7 @@ def train_killed(name: str, work: Path, runs: int = RUNS, kills: int = KILLS) ->
     """
     rng, counts = random.Random(name), Counter(families=1)
     write_corpus(work)
-    config = write_config(name, work / "config.cfg", work)
+    config = write_config(name, work)
 
     def arguments(folder: Path) -> list[str]:
         folder.mkdir(exist_ok=True)
@@ -177,12 +175,15 @@ def train_killed(name: str, work: Path, runs: int = RUNS, kills: int = KILLS) ->
 
 def same_files(one: Path, other: Path) -> bool:
     """Return whether two folders have the same files with the same content, or two files have."""
-    if not (one.is_dir() and other.is_dir()):
-        return one.is_file() and other.is_file() and filecmp.cmp(one, other, shallow=False)
-    names = [sorted(p.relative_to(f) for p in f.rglob("*") if p.is_file()) for f in (one, other)]
-    return names[0] == names[1] and all(
-        filecmp.cmp(one / name, other / name, shallow=False) for name in names[0]
-    )
+    kept = [
+        {
+            path.relative_to(top): path.read_bytes()
+            for path in (top, *top.rglob("*"))
+            if path.is_file()
+        }
+        for top in (one, other)
+    ]
+    return kept[0] == kept[1]
 
 
 def run(families: Iterable[str] = FAMILIES) -> dict[str, int]:

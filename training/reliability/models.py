@@ -6,14 +6,14 @@ again, and must have the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import srsly
 
 from spacy_structlearn import serialization
-from training.reliability.mutations import CHANGES, Choices, changed
+from training.reliability.mutations import CHANGES, Choices, changed, mapped
 from training.reliability.texts import check_spans
 
 ARRAY = serialization.ARRAY_TAG
@@ -35,9 +35,7 @@ def _read(value: Any) -> Any:
         array = np.frombuffer(value["data"], value[ARRAY]).reshape(value["shape"])
         data = array.tobytes() if array.dtype == np.uint8 else b""
         return unpacked(data) if data.startswith(serialization.MAGIC) else array.copy()
-    if isinstance(value, dict):
-        return {key: _read(item) for key, item in value.items()}
-    return [_read(item) for item in value] if isinstance(value, list) else value
+    return mapped(_read, value)
 
 
 def packed(value: Packed, choices: Choices) -> bytes:
@@ -61,11 +59,7 @@ def _written(value: Any, choices: Choices) -> Any:
         return {ARRAY: dtype.str, "data": value.astype(dtype).tobytes(), "shape": shape}
     if isinstance(value, np.generic):
         return value.item()
-    if isinstance(value, (str, bytes)):
-        return value
-    if isinstance(value, dict):
-        return {key: _written(item, choices) for key, item in value.items()}
-    return [_written(item, choices) for item in value] if isinstance(value, Sequence) else value
+    return mapped(partial(_written, choices=choices), value)
 
 
 def mutated(data: bytes, choices: Choices) -> bytes:
@@ -74,26 +68,14 @@ def mutated(data: bytes, choices: Choices) -> bytes:
     for _ in range(choices.one_of(CHANGES)):
         # The kind and the version are the first check.
         if choices.one_in(32) or not isinstance(fresh, dict) or "fields" not in fresh:
-            fresh = _put(fresh, choices)
+            fresh = changed(fresh, choices, stored=True)
         else:
-            fresh = Packed({**fresh, "fields": _put(fresh["fields"], choices)})
+            fields = changed(fresh["fields"], choices, stored=True)
+            fresh = Packed({**fresh, "fields": fields})
     try:
         return packed(fresh, choices)
     except (ValueError, TypeError, OverflowError):  # such as integers of more than 64 bits
         return b""
-
-
-def _put(value: Any, choices: Choices) -> Any:
-    """Change one value, possibly a nested one."""
-    here = choices.one_in(12)
-    if isinstance(value, dict) and value and not here:
-        key = choices.one_of(list(value))
-        return type(value)({**value, key: _put(value[key], choices)})
-    if isinstance(value, list) and value and not here and isinstance(value[0], (dict, list)):
-        place = choices.below(len(value))
-        return [*value[:place], _put(value[place], choices), *value[place + 1 :]]
-    fresh = changed(dict(value) if isinstance(value, Packed) else value, choices, stored=True)
-    return Packed(fresh) if isinstance(value, Packed) and isinstance(fresh, dict) else fresh
 
 
 # --- targets --------------------------------------------------------------------------------------
@@ -105,39 +87,29 @@ class Loader:
 
     def __init__(self, component: Any, docs: list):
         self.component, self.docs = component, docs
-        self.nodes = list(component.model.walk())
         attributes = srsly.msgpack_loads(component.model.to_bytes())["attrs"]
         self.places = [
             (node, name, value)
-            for node, values in zip(self.nodes, attributes, strict=True)
+            for node, values in zip(component.model.walk(), attributes, strict=True)
             for name, value in values.items()
             if isinstance(value, bytes) and value.startswith(serialization.MAGIC)
         ]
 
     def __call__(self, choices: Choices) -> None:
-        attributes = [dict(node.attrs) for node in self.nodes]
-        try:
-            self._load_part(choices)
-        finally:
-            for node, attrs in zip(self.nodes, attributes, strict=True):
-                node.attrs.update(attrs)
-
-    def _load_part(self, choices: Choices) -> None:
-        """Load one of the parts of the model, and check its bytes."""
         node, name, value = choices.one_of(self.places)
-        loaded = type(node.attrs[name]).from_bytes(mutated(value, choices))
+        component, kept = self.component, node.attrs[name]
+        loaded = type(kept).from_bytes(mutated(value, choices))
         again = loaded.to_bytes()
         if type(loaded).from_bytes(again).to_bytes() != again:
             raise AssertionError("other bytes after from_bytes and to_bytes")
         node.attrs[name] = loaded
-        self.component._loaded("fuzz", ())
-        if choices.one_in(4):
-            self._annotate(choices)
-
-    def _annotate(self, choices: Choices) -> None:
-        component, doc = self.component, choices.one_of(self.docs).copy()
-        component(doc)
-        check_spans(doc)
-        for name in ("k_best", "n_best"):
-            if choices.one_in(4) and hasattr(component, name):
-                getattr(component, name)(doc, 1 + choices.below(4))
+        try:
+            component._loaded("fuzz", ())
+            if choices.one_in(4):
+                doc = choices.one_of(self.docs).copy()
+                check_spans(component(doc))
+                for method in ("k_best", "n_best"):
+                    if choices.one_in(4) and hasattr(component, method):
+                        getattr(component, method)(doc, 1 + choices.below(4))
+        finally:
+            node.attrs[name] = kept

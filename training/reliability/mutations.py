@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -54,56 +54,84 @@ class Choices:
         return self.below(n) == n - 1
 
 
+def mapped(function: Callable[[Any], Any], value: Any) -> Any:
+    """Call a function for each item of a tuple, a list or a dict. Other values stay."""
+    if isinstance(value, (tuple, list)):
+        return type(value)(map(function, value))
+    if isinstance(value, dict):
+        return {key: function(item) for key, item in value.items()}
+    return value
+
+
 def changed(value: Any, choices: Choices, *, stored: bool = False) -> Any:
-    """Return another value. stored: one that a file can contain."""
+    """Return another value, or change one of its items. stored: one that a file can contain."""
     if isinstance(value, np.ndarray):
         return changed_array(value, choices, stored=stored)
-    if hasattr(value, "_fields"):  # a recorded object
-        return choices.one_of((None, 0, value))
-    if choices.one_in(8):
-        return choices.one_of((None, True, 0, -1, 1.5, "x", [], {}, np.zeros(3)))
+    if isinstance(value, (list, tuple, dict)) and value and not choices.one_in(32):
+        if hasattr(value, "_fields"):  # a recorded object
+            return value._replace(args=changed_items(value.args, choices))
+        return changed_items(value, choices, stored=stored)
+    if choices.one_in(8) or not isinstance(value, (int, float, np.number, str)):
+        return choices.one_of((None, True, 0, -1, 1.5, "", "x", [], {}, np.zeros(3)))
     if isinstance(value, bool):
         return not value
-    if isinstance(value, (int, np.integer)):
-        near = (int(value) + 1, int(value) - 1, 2 * int(value), -int(value))
-        return choices.one_of((*INTEGERS, *near, *near, *near))
-    if isinstance(value, (float, np.floating)):
-        return choices.one_of((*FLOATS, float(value) / 2, -float(value)))
     if isinstance(value, str):
         place = choices.below(len(value) + 1)
         return choices.one_of((*STRINGS, value[:place], value + "x", value.lower(), value[::-1]))
-    if isinstance(value, (list, tuple, dict)) and len(value):
-        return _changed_items(value, choices, stored)
-    return choices.one_of((None, 0, "", 1.0, []))
+    return changed_number(value, choices)
+
+
+def changed_number(value: Any, choices: Choices, near: Sequence[int] = ()) -> Any:
+    """Return another number of the same kind. near: numbers that are as likely as its own."""
+    if isinstance(value, (float, np.floating)):
+        return choices.one_of((*FLOATS, float(value) / 2, 2 * float(value), -float(value)))
+    near = (int(value) + 1, int(value) - 1, 2 * int(value), -int(value), *near)
+    return choices.one_of((*INTEGERS, *near, *near, *near))
+
+
+def changed_items(value: Any, choices: Choices, *, stored: bool = False) -> Any:
+    """Change an item of a list, a tuple or a dict, or remove, repeat or swap one."""
+    if not value:
+        return value
+    keys = list(value) if isinstance(value, dict) else range(len(value))
+    items = [value[key] for key in keys]
+    place, other = choices.below(len(items)), choices.below(len(items))
+    kind = choices.below(16)
+    if kind == 1:
+        items[place], items[other] = items[other], items[place]
+    elif kind > 1:
+        items[place] = changed(items[place], choices, stored=stored)
+    if isinstance(value, dict):
+        fresh = dict(zip(keys, items, strict=True))
+        if kind == 0:
+            fresh[choices.one_of(STRINGS)] = fresh.pop(keys[place])
+        return type(value)(fresh)
+    if kind == 0:
+        items[place : place + 1] = [items[other]] * choices.below(3)
+    return type(value)(items)
 
 
 def changed_array(array: NDArray, choices: Choices, *, stored: bool = False) -> Any:
     """Return an array with one error, or None. stored: a contiguous array of a simple type."""
     if choices.one_in(2 if stored else 4):
         return _resampled(array, choices)
-    kind = choices.below(11 if stored else 14)
-    if kind < 4:
+    kind = choices.below(10 if stored else 12)
+    if kind < 5 or not array.ndim:
         return _poked(array, choices)
-    if kind == 4 and array.ndim:
-        axis = choices.below(array.ndim)
-        return np.ascontiguousarray(np.delete(array, slice(choices.byte() % 4 + 1), axis))
-    if kind == 5 and array.ndim:
-        axis = choices.below(array.ndim)
-        return np.ascontiguousarray(np.repeat(array, 1 + choices.below(3), axis))
+    axis = choices.below(array.ndim)
+    if kind == 5:
+        return np.delete(array, slice(choices.byte() % 4 + 1), axis)
     if kind == 6:
-        return np.empty([0] * array.ndim, array.dtype)
+        return np.repeat(array, choices.below(3), axis)
     if kind == 7:
         return np.full_like(array, _number(array, choices))
     if kind == 8 and array.dtype != object:
         with np.errstate(all="ignore"):
             return np.real(array).astype(choices.one_of(DTYPES[: 9 if stored else None]))
-    if kind == 9:
+    if kind < 10:
         return array.reshape((array.size, 1) if choices.one_in(2) else (1, array.size))
-    if kind == 10:
-        return np.ascontiguousarray(array.ravel()[::-1]).reshape(array.shape)
-    if kind == 11 and array.ndim:
-        return np.repeat(array, 2, axis=-1)[..., ::2]
-    return None if kind == 12 else array.tolist()
+    strided = np.repeat(array, 2, axis=-1)[..., ::2]
+    return choices.one_of((strided, None, array.tolist()))
 
 
 def _resampled(array: NDArray, choices: Choices) -> NDArray:
@@ -118,65 +146,32 @@ def _poked(array: NDArray, choices: Choices) -> NDArray:
     """Change a few elements."""
     fresh = array.copy()
     flat = fresh.reshape(-1)
-    for _ in range(1 + choices.below(3)):
-        if flat.size:
-            # Errors in offsets are most effective at their ends.
-            place = choices.one_of((0, -1, 1 % flat.size, choices.below(flat.size)))
-            flat[place] = _number(array, choices, flat[place])
+    for _ in range(1 + choices.below(3) if flat.size else 0):
+        # Errors in offsets are most effective at their ends.
+        place = choices.one_of((0, -1, 1 % flat.size, choices.below(flat.size)))
+        flat[place] = _number(array, choices, flat[place])
     return fresh
 
 
 def _number(array: NDArray, choices: Choices, old: Any = 0) -> Any:
     """Return a number that the type of the array can represent."""
     if array.dtype.kind in "fc":
-        value = choices.one_of((*FLOATS, 2 * float(np.real(old)), -float(np.real(old))))
         with np.errstate(all="ignore"):
-            return array.dtype.type(value)
-    if array.dtype.kind == "b":
-        return bool(choices.below(2))
+            return array.dtype.type(changed_number(float(np.real(old)), choices))
     if array.dtype.kind not in "iu":
-        return old
-    near = (int(old) + 1, int(old) - 1, array.size, array.size - 1, *array.shape[:1])
-    value = choices.one_of((*INTEGERS, *near, *near, choices.byte()))
+        return not old if array.dtype.kind == "b" else old
+    value = changed_number(old, choices, (array.size, array.size - 1, *array.shape[:1]))
     limits = np.iinfo(array.dtype)
     return min(max(value, int(limits.min)), int(limits.max))
 
 
-def _changed_items(value: Any, choices: Choices, stored: bool) -> Any:
-    """Remove, repeat, swap or change an item of a list, a tuple or a dict."""
-    keys = list(value) if isinstance(value, dict) else range(len(value))
-    items = [value[key] for key in keys]
-    place, other = choices.below(len(items)), choices.below(len(items))
-    kind = choices.below(4)
-    if kind == 1:
-        items[place], items[other] = items[other], items[place]
-    elif kind > 1:
-        items[place] = changed(items[place], choices, stored=stored)
-    if isinstance(value, dict):
-        fresh = dict(zip(keys, items, strict=True))
-        if kind == 0:
-            fresh[choices.one_of(STRINGS)] = fresh.pop(keys[place])
-        return fresh
-    if kind == 0:
-        items[place : place + 1] = [items[other]] * choices.below(3)
-    return type(value)(items)
-
-
 def changed_bytes(data: bytes, choices: Choices) -> bytes:
-    """Make a few changes: delete, repeat, move or change bytes, or insert strings."""
+    """Make a few changes: remove, repeat, move or replace bytes, or insert strings."""
     fresh = bytearray(data)
     for _ in range(choices.one_of(CHANGES)):
         place, other = choices.below(len(fresh) + 1), choices.below(len(fresh) + 1)
         length = choices.one_of((1, 1, 2, 5, 20, 200))
-        kind = choices.below(5)
-        if kind == 0:
-            del fresh[place : place + length]
-        elif kind == 1:
-            fresh[place:place] = choices.one_of(PIECES)
-        elif kind == 2:
-            fresh[place : place + length] = choices.one_of(PIECES)
-        elif kind == 3:
-            fresh[place:place] = fresh[other : other + length]
-        elif place < len(fresh):
-            fresh[place] = choices.byte()
+        own = fresh[other : other + length]
+        inserted = (b"", bytes([choices.byte()]), own, *[choices.one_of(PIECES)] * 2)
+        fresh[place : place + choices.one_of((0, length))] = choices.one_of(inserted)
     return bytes(fresh)

@@ -20,14 +20,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import subprocess
 import sys
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 from xml.etree import ElementTree
 
 import srsly
@@ -46,21 +43,19 @@ FOREIGN = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "STRUCTLEARN_CORPORA")
 def tested(python: str, folder: Path) -> dict[str, int]:
     """Install a clone of HEAD into an environment of its own, and run its tests.
 
-    Return their counts. Raises CalledProcessError if the installation fails.
+    Return their counts, as figures. Raises CalledProcessError if the installation fails.
     """
+    # Without variables that would lead to other code or data.
+    variables = {key: value for key, value in os.environ.items() if key not in FOREIGN}
     clone, venv, report = folder / "clone", folder / "venv", folder / "tests.xml"
     installed = str(venv / ("Scripts" if os.name == "nt" else "bin") / "python")
-    run = partial(subprocess.run, cwd=folder, env=environment(), check=True)
+    run = partial(subprocess.run, cwd=folder, env=variables, check=True)
+    name = run([python, "-c", NAME], stdout=subprocess.PIPE, text=True).stdout.strip()
     run(["git", "clone", "-q", str(ROOT), str(clone)])
     run([python, "-m", "venv", str(venv)])
     run([installed, "-m", "pip", "install", "-q", "-e", ".[test]"], cwd=clone)
     run([installed, *TESTS, f"--junitxml={report}"], cwd=clone, stdout=sys.stderr, check=False)
-    return counts(report)
-
-
-def environment() -> dict[str, str]:
-    """Return the variables of this process without those that would lead to other code or data."""
-    return {key: value for key, value in os.environ.items() if key not in FOREIGN}
+    return {f"platforms.{name}.{key}": value for key, value in counts(report).items()}
 
 
 def counts(report: Path) -> dict[str, int]:
@@ -79,26 +74,19 @@ def counts(report: Path) -> dict[str, int]:
     return {"passed": total - failed - skipped, "failed": failed, "skipped": skipped}
 
 
-def whole(platforms: Mapping[str, Mapping[str, Any]]) -> int:
-    """Return the number of versions of Python on which tests passed and none failed."""
-    good = [name for name, own in platforms.items() if own["passed"] and not own["failed"]]
-    return len({version[0] for name in good if (version := re.match(r"cp\d+", name))})
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--python", nargs="+", required=True, metavar="PATH", help="interpreters")
     args = parser.parse_args()
     clean_commit()
     for python in args.python:
-        name = subprocess.check_output([python, "-c", NAME], env=environment(), text=True).strip()
         with TemporaryDirectory() as folder:
-            result = tested(python, Path(folder))
-        figures = {f"platforms.{name}.{figure}": value for figure, value in result.items()}
+            figures = tested(python, Path(folder))
         show(figures)
         record("reliability", figures)
-        platforms = srsly.read_json(RESULTS / "reliability.json")["platforms"]
-        record("reliability", {"pythons": whole(platforms)})
+        rows = srsly.read_json(RESULTS / "reliability.json")["platforms"].items()
+        good = {name.partition("_")[0] for name, row in rows if row["passed"] and not row["failed"]}
+        record("reliability", {"pythons": len(good)})
 
 
 if __name__ == "__main__":

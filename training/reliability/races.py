@@ -35,13 +35,15 @@ from training.reliability.kills import command, exit_code, fork, run_command, sa
 from training.reliability.small_pipelines import SAMPLE, write_config, write_corpus
 
 ROUNDS = 600
-TARGET = "@"  # in the arguments of a command
 SPREAD_S = 0.05  # the processes of a round begin within this time
 CLEAR = re.compile(r"SL\d{3}")
 
 
 class Race(NamedTuple):
-    """Commands that write to one target. read: raises an exception if the target is damaged."""
+    """Commands that write to one target, their last argument, which is not in `commands`.
+
+    read: raises an exception if the target is damaged.
+    """
 
     commands: list[list[str]]
     read: Callable[[Path], object]
@@ -50,25 +52,22 @@ class Race(NamedTuple):
 def races(work: Path) -> dict[str, Race]:
     """Return the races by the name of their target. work: for their input."""
     write_corpus(work)
-    config = str(write_config("crf", work / "config.cfg", work))
-    train = [
-        ["train", config, f"--components.np_chunker.model.l2={l2}", "-o", TARGET]
-        for l2 in (1, 2, 4)
-    ]
+    config = str(write_config("crf", work))
+    l2 = "--components.np_chunker.model.l2"
+    train = [["train", config, f"{l2}={value}", "-o"] for value in (1, 2, 4)]
     for i, arguments in enumerate(train):
-        run_command([*arguments[:-1], str(work / f"model{i}")], work)
-    adapt = [["adapt", str(work / "model0"), str(work / "train.spacy"), "-o", TARGET]]
+        run_command([*arguments, work / f"model{i}"], work)
+    adapt = [["adapt", str(work / "model0"), str(work / "train.spacy"), "-o"]]
     texts = work / "texts"
     texts.mkdir()
     for i in range(3):
         (texts / f"{i}.txt").write_text("He sold the old boat to her.\n\n" * (i + 1), "utf8")
-    apply = [["apply", str(work / f"model{i}"), str(texts), TARGET] for i in range(2)]
-    file = [[*command, "--part-size", "2"] for command in apply]
-    sample = str(SAMPLE / "sample.trees")
-    convert = [["convert", one, TARGET] for one in (sample, str(work / "short.trees"))]
+    apply = [["apply", str(work / f"model{i}"), str(texts)] for i in range(2)]
+    in_parts = [["apply", "--part-size", "2", *arguments] for _, *arguments in apply]
+    convert = [["convert", str(one)] for one in (SAMPLE / "sample.trees", work / "short.trees")]
     return {
         "pipeline": Race([*train, *adapt], spacy.load),
-        "folder": Race(file, _read_docs),
+        "folder": Race(in_parts, _read_docs),
         "docs.spacy": Race([*apply, *convert], _read_docs),
     }
 
@@ -90,9 +89,8 @@ def run_round(
         (shutil.copytree if before.is_dir() else shutil.copy2)(before, target)
     running = []
     for i in range(rng.randint(2, 4)):
-        arguments = [str(target) if one == TARGET else one for one in rng.choice(race.commands)]
         log = target.parent / f"{i}"
-        running.append((fork(partial(command, arguments), log), log))
+        running.append((fork(partial(command, [*rng.choice(race.commands), target]), log), log))
         time.sleep(rng.uniform(0, SPREAD_S) if rng.random() < 0.7 else 0)
     for process, log in running:
         counts["processes"] += 1
@@ -118,18 +116,15 @@ def run(rounds: int = ROUNDS) -> dict[str, float]:
         alone: dict[str, list[Path]] = {}
         made = races(work)
         for name, race in made.items():
-            for i, command in enumerate(race.commands):
-                target = work / f"alone{i}" / name
+            alone[name] = [work / f"alone{i}" / name for i in range(len(race.commands))]
+            for arguments, target in zip(race.commands, alone[name], strict=True):
                 target.parent.mkdir(exist_ok=True)
-                arguments = [str(target) if one == TARGET else one for one in command]
-                run_command(arguments, target.parent)
-                alone.setdefault(name, []).append(target)
+                run_command([*arguments, target], target.parent)
         for number in tqdm(range(rounds), "rounds", disable=None):
             name = [*made][number % len(made)]
             place = work / "round"
             run_round(made[name], alone[name], place / name, rng, counts)
             shutil.rmtree(place)
-    refused, processes = counts["refused"], counts["processes"]
-    return {f"races.{key}": counts[key] for key in ("rounds", "lost", "mixed", "unclear")} | {
-        "races.refused": 100 * refused / processes
-    }
+    refused = 100 * counts["refused"] / counts["processes"]
+    figures = {f"races.{key}": counts[key] for key in ("rounds", "lost", "mixed", "unclear")}
+    return figures | {"races.refused": refused}

@@ -14,7 +14,6 @@ import numpy as np
 import spacy
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
-from spacy.training import Example
 from spacy.vocab import Vocab
 
 from spacy_structlearn.attachment.sites import sites
@@ -25,6 +24,7 @@ from spacy_structlearn.words.classes import learn
 from training.common.recording import ROOT
 
 SAMPLE = ROOT / "corpora" / "sample"
+ENDS = {"trees": "\n", "spaces": "\n", "props": "\n\n"}  # of a sentence in each file of the sample
 SENTENCES, DEV = 12, 4
 READ = ["constituents", "constituent_tags"]  # gold annotation in the input
 TEXT = "The old man took a key from his pocket. He opened the door of the shed with it."
@@ -94,7 +94,7 @@ def write_corpus(folder: Path) -> None:
     trees = [normalize(tree) for tree in read_trees(SAMPLE / "sample.trees")]
     order = sorted(range(len(trees)), key=lambda i: (not sites(trees[i]), len(trees[i].words())))
     chosen = order[: SENTENCES + DEV]
-    for kind, end in (("trees", "\n"), ("spaces", "\n"), ("props", "\n\n")):
+    for kind, end in ENDS.items():
         blocks = (SAMPLE / f"sample.{kind}").read_text(encoding="utf8").split(end)
         # A Doc of its own for each sentence.
         chosen_blocks = [
@@ -111,40 +111,19 @@ def write_corpus(folder: Path) -> None:
     (folder / CLASSES).write_bytes(classes.to_bytes())
 
 
-def write_config(name: str, path: Path, folder: Path) -> Path:
-    """Write the config of a small pipeline. folder: that of `write_corpus`. Return the path."""
-    config = blank(name, folder).config
+def write_config(name: str, folder: Path) -> Path:
+    """Write the config of a small pipeline to the folder of `write_corpus`. Return its path."""
+    component, nlp = COMPONENTS[name], spacy.blank("en")
+    model = MODELS[component][name]
+    if "classes" in model:
+        model = {**model, "classes": str(folder / model["classes"])}
+    nlp.add_pipe(component, config={"model": model})
+    config = nlp.config
     reader = {"@readers": "spacy_structlearn.DocBin.v1", "spans": READ}
     for part in ("train", "dev"):
         config["corpora"][part] = {**reader, "path": str(folder / f"{part}.spacy")}
-    config.to_disk(path)
-    return path
-
-
-def blank(name: str, folder: Path) -> Language:
-    """Return a pipeline with an untrained component. folder: that of `write_corpus`."""
-    component = COMPONENTS[name]
-    nlp = spacy.blank("en")
-    model = _with_classes(MODELS[component][name], str(folder / CLASSES))
-    nlp.add_pipe(component, config={"model": model})
-    return nlp
-
-
-def _with_classes(settings: Any, path: str) -> Any:
-    if isinstance(settings, dict):
-        return {key: _with_classes(value, path) for key, value in settings.items()}
-    return path if settings == CLASSES else settings
-
-
-def initialized(name: str, folder: Path) -> tuple[Language, list[Example]]:
-    """Return an initialized pipeline with a component of this name, and its training data.
-
-    folder: that of `write_corpus`.
-    """
-    nlp = blank(name, folder)
-    examples = list(create_docbin_reader(folder / "train.spacy", spans=READ)(nlp))
-    nlp.initialize(lambda: examples)
-    return nlp, examples
+    config.to_disk(folder / f"{name}.cfg")
+    return folder / f"{name}.cfg"
 
 
 def input_docs(nlp: Language, path: str | Path) -> list[Doc]:
@@ -152,19 +131,12 @@ def input_docs(nlp: Language, path: str | Path) -> list[Doc]:
     return [eg.predicted for eg in create_docbin_reader(Path(path), spans=READ)(nlp)]
 
 
-def predictions(nlp: Language, docs: Iterable[Doc]) -> list[Any]:
-    """Return all predictions with probabilities, as plain data for comparisons."""
+def predictions(nlp: Language, docs: Iterable[Doc]) -> list[bytes]:
+    """Return copies of the Docs with all predictions and probabilities, as bytes."""
     predicted = []
     for doc in docs:
         annotated = doc.copy()
         for _, component in nlp.pipeline:
             annotated = component(annotated)
-        groups = {
-            key: (
-                [(span.label_, span.start, span.end, span.kb_id_) for span in group],
-                np.asarray(group.attrs.get("scores", ())).tolist(),
-            )
-            for key, group in annotated.spans.items()
-        }
-        predicted.append([annotated.to_array(["TAG", "SENT_START"]).tolist(), groups])
+        predicted.append(annotated.to_bytes(exclude=["strings"]))  # of which the order may differ
     return predicted

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import spacy
 import srsly
 from spacy.language import Language
-from spacy.tokens import Doc, DocBin, Span, SpanGroup, Token
+from spacy.tokens import Doc, DocBin, Span, SpanGroup
 
 import spacy_structlearn
 from spacy_structlearn.attachment.sites import sites
@@ -33,7 +34,7 @@ from spacy_structlearn.trees.brackets import parse_tree, read_trees
 from spacy_structlearn.trees.chunks import base_noun_phrases
 from spacy_structlearn.trees.normalize import normalize
 from training.reliability.mutations import Choices, changed_bytes
-from training.reliability.small_pipelines import SAMPLE, TEXT
+from training.reliability.small_pipelines import ENDS, SAMPLE, TEXT
 
 LAYERS = ("np_chunks", "constituents", "pp_attachments", "srl")
 KEYS = (*LAYERS, "constituent_tags", "parse_failures")
@@ -45,26 +46,15 @@ LONG_TOKEN, LONG_SENTENCE = 100_000, 5_000
 
 
 # --- readers --------------------------------------------------------------------------------------
-class Reader:
-    """A target: files of one format, or other texts."""
-
-    def __init__(self, seeds: Sequence[bytes], read: Callable[[bytes], Any]):
-        self.seeds, self.read = seeds, read
-
-    def __call__(self, choices: Choices) -> None:
-        self.read(changed_bytes(choices.one_of(self.seeds), choices))
-
-
-def readers(folder: Path) -> dict[str, Reader]:
-    """Return a reader for each format. folder: for their files."""
+def readers(folder: Path) -> dict[str, Callable[[Choices], Any]]:
+    """Return targets: a reader for each format, and for other texts. folder: for their files."""
     nlp = spacy.blank("en")
-    lines = {
-        kind: (SAMPLE / f"sample.{kind}").read_bytes().split(end)
-        for kind, end in (("trees", b"\n"), ("spaces", b"\n"), ("props", b"\n\n"))
-    }
-    trees = [*lines["trees"][:12], b"( (S (NP-SBJ-1 (PRP I)) (VP (VBD ran))) )"]
-    beside = {kind: b"\n".join(blocks[:3]) + b"\n" for kind, blocks in lines.items()}
-    beside["props"] = b"\n\n".join(lines["props"][:3]) + b"\n\n"
+    trees = (SAMPLE / "sample.trees").read_bytes().split(b"\n")[:12]
+    trees.append(b"( (S (NP-SBJ-1 (PRP I)) (VP (VBD ran))) )")
+    beside = {}  # three sentences
+    for kind, end in ENDS.items():
+        blocks = (SAMPLE / f"sample.{kind}").read_text("utf8").split(end)[:3]
+        beside[kind] = "".join(block + end for block in blocks).encode()
     gold = [eg.reference for eg in islice(create_treebank_reader(SAMPLE / "sample.trees")(nlp), 3)]
     docbin = DocBin(docs=gold, store_user_data=True).to_bytes()
 
@@ -73,11 +63,8 @@ def readers(folder: Path) -> dict[str, Reader]:
         path.write_bytes(data)
         return path
 
-    def file(create: Callable, suffix: str = ".txt", **settings: Any) -> Callable[[bytes], None]:
-        def read(data: bytes) -> None:
-            _all(create(write(data, suffix), **settings)(nlp))
-
-        return read
+    def file(create: Callable, suffix: str = ".txt", **settings: Any) -> Callable[[bytes], list]:
+        return lambda data: [*islice(create(write(data, suffix), **settings)(nlp), MOST_ITEMS)]
 
     def treebank(part: str) -> Callable[[bytes], None]:
         def read(data: bytes) -> None:
@@ -118,12 +105,11 @@ def readers(folder: Path) -> dict[str, Reader]:
         **{kind: ([text], treebank(kind)) for kind, text in beside.items()},
         "tregex": (patterns, tregex),
     }
-    return {name: Reader(*reader) for name, reader in table.items()}
 
+    def read_changed(choices: Choices, seeds: Sequence[bytes], read: Callable) -> None:
+        read(changed_bytes(choices.one_of(seeds), choices))
 
-def _all(items: Iterable[Any]) -> None:
-    for _ in islice(items, MOST_ITEMS):
-        pass
+    return {name: partial(read_changed, seeds=row[0], read=row[1]) for name, row in table.items()}
 
 
 # --- documents ------------------------------------------------------------------------------------
@@ -231,21 +217,19 @@ def _spans(doc: Doc) -> list[tuple]:
 def check_spans(doc: Doc) -> None:
     """Raise AssertionError unless the span groups of our layers are valid."""
     for key in LAYERS:
-        if key not in doc.spans:
-            continue
-        group = doc.spans[key]
+        group = doc.spans[key] if key in doc.spans else SpanGroup(doc)
         bounds = [(span.start, span.end) for span in group]
-        if not all(0 <= start < end <= len(doc) for start, end in bounds):
-            raise AssertionError(f"{key}: {bounds} in {len(doc)} tokens")
-        scores = group.attrs.get("scores")
-        if scores is not None and len(scores) != len(group):
-            raise AssertionError(f"{key}: {len(scores)} scores of {len(group)} spans")
-        if scores is not None and not all(map(_is_probability, scores)):
-            raise AssertionError(f"{key}: probabilities {scores[:20]}")
-        if key == "np_chunks" and any(a[1] > b[0] for a, b in pairwise(bounds)):
-            raise AssertionError(f"{key}: {bounds} overlap")
-        if key == "constituents" and bounds != sorted(bounds, key=lambda p: (p[0], -p[1])):
-            raise AssertionError(f"{key}: {bounds} are not in pre-order")
+        scores = group.attrs.get("scores", [1] * len(group))
+        problems = {
+            "no tokens": any(start >= end for start, end in bounds),
+            "scores of other spans": len(scores) != len(group),
+            "other scores than probabilities": not all(map(_is_probability, scores)),
+            "overlap": key == "np_chunks" and any(a[1] > b[0] for a, b in pairwise(bounds)),
+            "other than pre-order": key == "constituents"
+            and bounds != sorted(bounds, key=lambda bound: (bound[0], -bound[1])),
+        }
+        if found := [problem for problem, is_there in problems.items() if is_there]:
+            raise AssertionError(f"{key}: {found} in {bounds}, {scores[:20]}")
 
 
 def _is_probability(value: float) -> bool:
@@ -270,8 +254,7 @@ def check_getters(doc: Doc, spans: list[Span]) -> None:
     """
     parts: list[Any] = [doc, *extensions.sentences(doc), *spans, *list(doc)[:60]]
     for part in parts:
-        (kind,) = (kind for kind in (Doc, Span, Token) if isinstance(part, kind))
-        for getter in extensions.GETTERS[kind]:
+        for getter in extensions.GETTERS[type(part)]:
             try:
                 value = getter(part)
             except StructlearnError as error:
