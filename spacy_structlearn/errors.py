@@ -69,8 +69,6 @@ MESSAGES = {
     "first.",
     "SL008": "{component!r} is not a component of spacy_structlearn, so `structlearn train` "
     "cannot train it. List it in [training] frozen_components, or use `spacy train`.",
-    "SL009": "{argument!r} is not an override of the config. Write --section.name value, for "
-    "example --paths.train train.spacy.",
     "SL010": "No such file: {path}",
     "SL011": "{path}, line {line}: found {found} columns, expected 3 (word, tag, chunk tag). Put "
     "an empty line after each sentence.",
@@ -84,8 +82,6 @@ MESSAGES = {
     "in spacy_structlearn/pipeline/configs.",
     "SL060": "{path}: the format cannot be recognized from the first line. If the format is one "
     "of {known}, give it with --reader.",
-    "SL061": "{path} names the document {name!r}, which is not in {source}. Documents there have "
-    "names such as {few}.",
     "SL063": "{path} is empty: it contains no documents. Check that this is the right file.",
     "SL064": "{path}, line {line}: {problem}. Every line must be a JSON object with a string "
     '"text".',
@@ -197,7 +193,6 @@ MESSAGES = {
     "with the settings that it was saved with, or train a new one.",
     "SL091": "The path of a corpus is null. Give --paths.train and --paths.dev, or set `path` in "
     "[corpora] of the config.",
-    "SL092": "--gpu-id {gpu}: this package trains on a CPU. Leave this option out, or give -1.",
     "SL093": "{path} is not plain text, according to its name. Convert it to JSONL, with one "
     'object with a "text" per line; if it is plain text, rename it to .txt.',
     "SL094": "{component!r} cannot learn on from its trained parameters, because its learner, "

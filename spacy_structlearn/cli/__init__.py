@@ -16,7 +16,7 @@ import typer
 
 from ..errors import StructlearnError
 from .adapt import adapt_cli
-from .apply import ClusterCommand, apply_cli
+from .apply import apply_cli
 from .common.terminal import echo, guard_errors, print_traceback
 from .convert import convert_cli
 from .evaluate import evaluate_cli
@@ -60,7 +60,7 @@ def _options(
 
 app.command("parse")(parse_cli)
 app.command("render")(render_cli)
-app.command("apply", cls=ClusterCommand)(apply_cli)
+app.command("apply")(apply_cli)
 app.command("find")(find_cli)
 app.command("convert")(convert_cli)
 # Values of the config are set by options that typer does not know.

@@ -15,10 +15,9 @@ from contextlib import nullcontext
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, TypeAlias
 
 import typer
-from typer.core import TyperCommand
 
 from ..about import __version__
 from ..errors import StructlearnError
@@ -39,27 +38,13 @@ from .common.pipelines import HELP, load
 from .common.terminal import echo
 from .common.texts import Cutting, Input, Shard, Unit, counted, sources
 
-FOUND = "auto"  # stands for a missing address of Ray
-
-
-class ClusterCommand(TyperCommand):
-    """A command whose option --ray takes an optional value, which typer does not support."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Insert the missing address of --ray; see click."""
-        for place in reversed([i for i, arg in enumerate(args) if arg == "--ray"]):
-            if place + 1 == len(args) or args[place + 1].startswith("-"):
-                args = [*args[: place + 1], FOUND, *args[place + 1 :]]
-        return super().parse_args(ctx, args)
-
-
 Ray: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--ray",
-        metavar="[ADDRESS]",
-        help="Run on a Ray cluster. Default address: the cluster that runs on this machine or is "
-        "named by RAY_ADDRESS; if there is none, a new one on this machine only.",
+        metavar="ADDRESS",
+        help='Run on a Ray cluster. "auto": the cluster that runs on this machine or is named by '
+        "RAY_ADDRESS; if there is none, a new one on this machine only.",
     ),
 ]
 
@@ -174,7 +159,7 @@ def apply_cli(
                 from .common.ray import Parsing, write_parts_by_ray
 
                 parsing = Parsing(model, cutting, format, batch_size, force)
-                address = None if ray == FOUND else ray
+                address = None if ray == "auto" else ray
                 done = write_parts_by_ray(found, parsing, address=address, n_process=n_process)
             else:
                 parts = cutting.parts(found, nlp.max_length)

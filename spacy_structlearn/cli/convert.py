@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import StructlearnError
-from ..trees.brackets import text_lines
 from .common.corpora import PropsOption, ReaderOption, SpacesOption, gold_docs
 from .common.files import STANDARD, check_targets, written
 from .common.pipelines import find_msgpack_hooks_once
@@ -48,13 +47,7 @@ def convert_cli(
     ] = None,
     dev_share: Annotated[
         float | None,
-        typer.Option(
-            help=f"Share of the documents to hold out. Default: {SHARE}", min=0.0, max=1.0
-        ),
-    ] = None,
-    dev_names: Annotated[
-        Path | None,
-        typer.Option(help="A file with the names of the documents to hold out, one per line."),
+        typer.Option(help=f"Share of the documents to hold out. Default: {SHARE}", min=0, max=1),
     ] = None,
 ) -> None:
     """Convert an annotated corpus to DocBins for training.
@@ -70,11 +63,9 @@ def convert_cli(
     find_msgpack_hooks_once()
     if output == STANDARD and sys.stdout.isatty():
         raise typer.BadParameter("a DocBin cannot be printed on a terminal: give a file as OUTPUT")
-    if dev is None and (dev_share is not None or dev_names is not None):
-        raise typer.BadParameter("--dev-share and --dev-names need --dev FILE")
-    if dev_share is not None and dev_names is not None:
-        raise typer.BadParameter("--dev-share and --dev-names exclude one another")
-    check_targets([output, dev], [source, spaces, props, dev_names])
+    if dev is None and dev_share is not None:
+        raise typer.BadParameter("--dev-share needs --dev FILE")
+    check_targets([output, dev], [source, spaces, props])
     dropped: Counter[tuple[str, str]] = Counter()
     targets = (output, *([dev] if dev else []))
     beside: Any = {"spaces": spaces, "props": props, "targets": targets}
@@ -84,10 +75,7 @@ def convert_cli(
     held_out: Collection[str] = ()
     if dev is not None:
         names = list(dict.fromkeys(name for name, _ in named))
-        if dev_names is not None:
-            held_out = _listed(dev_names, names, source)
-        else:
-            held_out = set(spread(names, SHARE if dev_share is None else dev_share))
+        held_out = set(spread(names, SHARE if dev_share is None else dev_share))
         if not 0 < len(held_out) < len(names):
             raise StructlearnError("SL073", path=source, of=len(names), held_out=len(held_out))
     _write([doc for name, doc in named if name not in held_out], output)
@@ -105,18 +93,6 @@ def spread(names: Sequence[str], share: float) -> list[str]:
     part = Fraction(str(share))
     chosen = [name for i, name in enumerate(names) if int((i + 1) * part) > int(i * part)]
     return (chosen or list(names[-1:]))[: len(names) - 1]
-
-
-def _listed(path: Path, names: Sequence[str], source: str) -> set[str]:
-    """Read names from a file; raise SL061 for a name that no document has."""
-    if not path.is_file():
-        raise StructlearnError("SL010", path=path)
-    listed = {line.strip() for line in text_lines(path)} - {""}
-    unknown = sorted(listed.difference(names))
-    if unknown:
-        few = ", ".join(repr(name) for name in names[:3])
-        raise StructlearnError("SL061", path=path, name=unknown[0], source=source, few=few)
-    return listed
 
 
 def _write(docs: list[Doc], target: str) -> None:

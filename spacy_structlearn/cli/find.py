@@ -248,32 +248,22 @@ class Search:
     def _with_trees(self, text: str, data: dict[str, Any]) -> Doc:
         """Return the Doc that `as_dict` has made into plain data, with its trees."""
         from spacy.tokens import Doc
+        from spacy.util import get_words_and_spaces
 
         from ..groups import CONSTITUENTS
         from ..pipeline.extensions import set_spans
 
-        words: list[str] = []
-        spaces: list[bool] = []
-        starts: dict[int, int] = {}  # tokens by their characters
-        ends: dict[int, int] = {}
-        place = 0
-        for token in data["tokens"]:
-            start, end = token["start"], token["end"]
-            between = text[place:start]
-            if between.startswith(" ") and words:
-                spaces[-1], between = True, between[1:]
-            for word in filter(None, (between, text[start:end])):
-                words.append(word)
-                spaces.append(False)
-            starts[start], ends[end] = len(words) - 1, len(words)
-            place = end
-        tags = [""] * len(words)
-        for index, tag in zip(starts.values(), _TAG.findall(" ".join(data["trees"])), strict=True):
-            tags[index] = tag
-        begins: list[bool | int | None] = [False] * len(words)
-        for sentence in data["sents"]:
-            begins[starts[sentence["start"]]] = True
-        doc = Doc(self.vocab, words=words, spaces=spaces, tags=tags, sent_starts=begins)
+        tokens = [text[token["start"] : token["end"]] for token in data["tokens"]]
+        words, spaces = get_words_and_spaces(tokens, text)
+        doc = Doc(self.vocab, words=words, spaces=spaces)
+        starts = {token.idx: token.i for token in doc}
+        ends = {token.idx + len(token): token.i + 1 for token in doc}
+        tags = _TAG.findall(" ".join(data["trees"]))
+        for token, tag in zip(data["tokens"], tags, strict=True):
+            doc[starts[token["start"]]].tag_ = tag
+        begins = {starts[sentence["start"]] for sentence in data["sents"]}
+        for token in doc:
+            token.is_sent_start = token.i in begins
         brackets = (
             (own["label"], starts[own["start"]], ends[own["end"]]) for own in data["constituents"]
         )

@@ -21,10 +21,6 @@ def parse_cli(
         Unit, typer.Option(help="How a file or standard input is divided into texts.")
     ] = Unit.paragraph,
     format: Annotated[Format, typer.Option(help="Output format.")] = Format.text,
-    raw: Annotated[
-        bool,
-        typer.Option("--raw", help="Keep control characters in output to a file or a pipe."),
-    ] = False,
 ) -> None:
     """Parse a text, and print its structure.
 
@@ -51,4 +47,4 @@ def parse_cli(
     nlp = load(model)
     for number, doc in enumerate(nlp.pipe(texts(source, unit, nlp.max_length))):
         for line in printed(doc, format, number):
-            echo(line, raw=raw)
+            echo(line)

@@ -54,7 +54,7 @@ def render_cli(
     given = words if len(words) <= 60 else words[:60].rpartition(" ")[0] + " ..."
     write_text(output, page(docs, title=title or given or "No text"))
     if output != STANDARD:
-        echo(output, raw=True)
+        echo(output)
 
 
 def _docs(source: str, model: str | None) -> Iterator[Doc]:

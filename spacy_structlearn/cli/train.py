@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
-from ..errors import StructlearnError
 from ..visible import visible
+from .common.documents import print_scores
 from .common.pipelines import find_msgpack_hooks_once
-from .common.terminal import table
 
 CONFIGS = Path(__file__).parent.parent / "pipeline" / "configs"
 _NAMES = ", ".join(sorted(path.stem for path in CONFIGS.glob("*.cfg")))
@@ -28,10 +27,6 @@ def train_cli(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for the trained pipeline.")
     ],
-    gpu_id: Annotated[
-        int,
-        typer.Option("--gpu-id", "-g", help="As in `spacy train`; only -1, a CPU, is possible."),
-    ] = -1,
 ) -> None:
     """Train the components of a config, and save the pipeline.
 
@@ -51,9 +46,9 @@ def train_cli(
     from ..pipeline.training.fitting import train as fit
     from ..pipeline.training.fitting import unset_attributes
 
-    if gpu_id >= 0:
-        raise StructlearnError("SL092", gpu=gpu_id)
-    _check_overrides(context.args)
+    for argument in context.args:
+        if argument.startswith("--") and "." not in argument:
+            raise typer.BadParameter(f"no such option, and no value of a config: {argument}")
     find_msgpack_hooks_once()
     of_package = CONFIGS / f"{config}.cfg"
     if not config.exists():
@@ -61,28 +56,8 @@ def train_cli(
             raise typer.BadParameter(f"{config} is no file and none of the configs: {_NAMES}")
         config = of_package if of_package.is_file() else config
     nlp = fit(config, output, overrides=parse_config_overrides(context.args))
-    table(
-        [
-            (name, "-" if value is None else f"{value:.4f}")
-            for name, value in nlp.meta["performance"].items()
-            if not isinstance(value, dict)
-        ],
-        header=("score", "value"),
-    )
+    print_scores(nlp.meta["performance"])
     msg.good(visible(f"Saved the pipeline to {output}"))
     for name, attribute in unset_attributes(nlp):
         line = f"{name} reads {attribute}, which no component of this pipeline sets. To run it on "
         msg.warn(visible(f"{line}texts, put a component that does in front of {name}."))
-
-
-def _check_overrides(arguments: list[str]) -> None:
-    """Raise SL009 for arguments that spaCy does not accept as overrides of a config."""
-    value_may_follow = False
-    for argument in arguments:
-        name, equals, _ = argument.partition("=")
-        if name.startswith("--") and "." in name:
-            value_may_follow = not equals
-        elif value_may_follow and not name.startswith("--"):
-            value_may_follow = False
-        else:
-            raise StructlearnError("SL009", argument=argument)

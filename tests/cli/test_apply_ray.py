@@ -8,7 +8,6 @@ import tempfile
 import pytest
 from cli.toys import deadly_model, install_deadly, left, one_line_error
 
-from spacy_structlearn.cli.apply import FOUND, ClusterCommand, apply_cli
 from spacy_structlearn.cli.common.texts import MANIFEST
 
 TEXTS = ["The old dog slept.", "Run once!", "My sister bought apples.", "Run twice!", "Run!"]
@@ -53,7 +52,17 @@ def folder(tmp_path):
 
 def test_the_same_as_without(cluster, run, model, folder, tmp_path):
     run("apply", model, folder, tmp_path / "one", *CUT)
-    arguments = ["apply", model, folder, tmp_path / "out", *CUT, "--n-process", "2", "--ray"]
+    arguments = [
+        "apply",
+        model,
+        folder,
+        tmp_path / "out",
+        *CUT,
+        "--n-process",
+        "2",
+        "--ray",
+        "auto",
+    ]
     code, out, err = run(*arguments)
     assert (code, out) == (0, "")
     assert err.endswith(f"{tmp_path / 'out'}: 8 texts, 5 files written\n")
@@ -71,7 +80,7 @@ def test_the_same_as_without(cluster, run, model, folder, tmp_path):
 def test_what_an_actor_dies_of_is_parsed_by_another(cluster, run, model, folder, tmp_path):
     mortal, log = deadly_model(model, tmp_path, {"Run once!": 1, "Run twice!": 2})
     run("apply", model, folder, tmp_path / "one", *CUT)
-    code, _, err = run("apply", mortal, folder, tmp_path / "out", *CUT, "--ray")
+    code, _, err = run("apply", mortal, folder, tmp_path / "out", *CUT, "--ray", "auto")
     assert code == 0, err
     assert sorted(log.read_text("utf8").splitlines()) == ["Run once!"] * 2 + ["Run twice!"] * 3
     found, expected = left(tmp_path / "out"), left(tmp_path / "one")
@@ -81,7 +90,7 @@ def test_what_an_actor_dies_of_is_parsed_by_another(cluster, run, model, folder,
 
 def test_a_text_that_all_die_of_ends_the_run(cluster, run, model, folder, tmp_path):
     mortal, log = deadly_model(model, tmp_path, {"Run once!": 99})
-    code, _, err = run("apply", mortal, folder, tmp_path / "out", *CUT, "--ray")
+    code, _, err = run("apply", mortal, folder, tmp_path / "out", *CUT, "--ray", "auto")
     assert code == 1
     assert "SL079" in err.splitlines()[-1]
     assert 1 < log.read_text("utf8").count("Run once!") < 9
@@ -90,7 +99,7 @@ def test_a_text_that_all_die_of_ends_the_run(cluster, run, model, folder, tmp_pa
 
 def test_errors_of_actors_are_one_line(cluster, run, model, folder, tmp_path):
     (folder / "sub" / "b.jsonl").write_text('{"text": "Run!"}\n{"txt": "Run!"}\n', encoding="utf8")
-    code, _, err = run("apply", model, folder, tmp_path / "out", *CUT, "--ray")
+    code, _, err = run("apply", model, folder, tmp_path / "out", *CUT, "--ray", "auto")
     error = err.splitlines()[-1]
     assert code == 1
     assert "SL064" in error
@@ -98,28 +107,10 @@ def test_errors_of_actors_are_one_line(cluster, run, model, folder, tmp_path):
 
 
 # --- without a cluster ----------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("arguments", "address"),
-    [
-        (["--ray"], FOUND),
-        (["--ray", "--force"], FOUND),
-        (["--ray", "10.0.0.1:6379", "--force"], "10.0.0.1:6379"),
-        (["--ray=10.0.0.1:6379"], "10.0.0.1:6379"),
-    ],
-)
-def test_the_address_may_be_left_out(arguments, address):
-    import typer
-
-    app = typer.Typer()
-    app.command("apply", cls=ClusterCommand)(apply_cli)
-    context = typer.main.get_command(app).make_context("apply", ["m", "in", "out", *arguments])
-    assert context.params["ray"] == address
-
-
 def test_ray_is_named_where_it_is_not_installed(run, model, folder, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     one_line_error(
-        run("apply", model, folder, tmp_path / "out", "--ray"),
+        run("apply", model, folder, tmp_path / "out", "--ray", "auto"),
         "SL250",
         "pip install 'spacy-structlearn[ray]'",
     )
@@ -128,4 +119,4 @@ def test_ray_is_named_where_it_is_not_installed(run, model, folder, tmp_path, mo
 @pytest.mark.parametrize(("source", "output"), [("-", "out"), ("in", "out.spacy"), ("in", "-")])
 def test_ray_is_for_folders(run, model, folder, tmp_path, monkeypatch, source, output):
     monkeypatch.chdir(tmp_path)
-    assert run("apply", model, source, output, "--ray")[0] == 2
+    assert run("apply", model, source, output, "--ray", "auto")[0] == 2

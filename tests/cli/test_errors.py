@@ -38,7 +38,6 @@ FILES = {
     "one.trees": TREES[0].encode(),
     "long.trees": b"(S (NN a))\n(S (NN " + b"a" * 1_000_001 + b"))\n",
     "trees": "\n".join(TREES * 5).encode(),
-    "names": b"0\nwsj_0001\n",
     "lang.cfg": b"[nlp]\nlang = en\n",
     "zz.cfg": b'[nlp]\nlang = "zz"\n\n[training]\nseed = 0\ngpu_allocator = null\n',
     "table.csv": b"number,text\n1,Run!\n",
@@ -144,8 +143,6 @@ def place(tmp_path_factory):
         ("convert open.trees out", ["SL102"]),
         ("convert empty.spacy out", ["SL063", "empty.spacy is empty"]),
         ("convert one.trees out --dev dev", ["SL073"]),
-        ("convert trees out --dev dev --dev-names latin.txt", ["SL035", "latin.txt"]),
-        ("convert trees out --dev dev --dev-names names", ["SL061", "'wsj_0001'", "'0', '1', '2'"]),
         *(
             (f"convert {name} out{reader}", ["SL121", name])
             for name, reader in zip(
@@ -173,7 +170,7 @@ def place(tmp_path_factory):
                 ("convert trees both.spacy --dev folder/../both.spacy", ["SL058"]),
                 ("convert trees - --dev -", ["SL058"]),
                 ("convert trees trees", ["SL058", "an input"]),
-                ("convert trees out --dev dev --dev-names out", ["SL058", "an input"]),
+                ("convert trees out --props out", ["SL058", "an input"]),
                 ("evaluate MODEL gold.spacy -o gold.spacy", ["SL058", "an input"]),
                 ("render text -o text --model MODEL", ["SL058", "an input"]),
                 ("apply MODEL folder out", ["SL125", "letter.eml", "--input-format"]),

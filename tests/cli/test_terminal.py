@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tqdm import tqdm
 
-from spacy_structlearn.cli.common.terminal import VisibleText, echo
+from spacy_structlearn.cli.common.terminal import VisibleText
 from spacy_structlearn.visible import HIDDEN, visible
 
 HOSTILE = "A \x1b[31mred \x1b]0;title\x07 dog\u202e\x9b2J barked."
@@ -47,24 +47,11 @@ def test_visible(text, shown):
     assert visible(text) == shown
 
 
-@pytest.mark.parametrize("raw", [False, True])
-@pytest.mark.parametrize("terminal", [False, True])
-def test_raw_is_not_for_terminals(raw, terminal, monkeypatch):
-    stream = io.StringIO()
-    stream.isatty = lambda: terminal
-    monkeypatch.setattr(sys, "stdout", stream)
-    echo("\x1b", raw=raw)
-    assert stream.getvalue() == ("\x1b\n" if raw and not terminal else "\\u001b\n")
-
-
 def test_parse_to_a_pipe(run, model):
     code, out, err = run("parse", HOSTILE, "--model", model)
     assert (code, err) == (0, "")
     assert not HIDDEN.search(out)
     assert r"\u001b" in out
-    code, out, err = run("parse", HOSTILE, "--model", model, "--raw")
-    assert (code, err) == (0, "")
-    assert "\x1b" in out
 
 
 def test_messages_of_usage_logs_and_tracebacks(run, model, monkeypatch):
@@ -100,7 +87,7 @@ def test_progress_bars_work_on_guarded_streams():
     assert HIDDEN.findall(bare.getvalue()) == HIDDEN.findall(guarded.getvalue())
 
 
-@pytest.mark.parametrize("command", [["parse", "--raw"], ["apply", "--unit", "file"]])
+@pytest.mark.parametrize("command", [["parse"], ["apply", "--unit", "file"]])
 def test_a_terminal_gets_no_escape_sequence(command, model, tmp_path):
     pty = pytest.importorskip("pty", reason="needs pseudo-terminals")
     text = tmp_path / "text.txt"

@@ -27,22 +27,9 @@ def test_train_with_overrides(run, config, data, tmp_path):
     assert "np_chunker reads token.tag_" in " ".join(out.split())
 
 
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        (["--foo", "1"], "'--foo'"),
-        (["--foo"], "'--foo'"),
-        (["stray"], "'stray'"),
-        (["--system.seed", "1", "stray"], "'stray'"),
-        (["--system.seed=1", "stray"], "'stray'"),
-    ],
-)
-def test_arguments_that_are_no_overrides_are_one_line(
-    run, config, data, tmp_path, arguments, named
-):
-    one_line_error(
-        run("train", config, "-o", tmp_path / "model", *data, *arguments), "SL009", named
-    )
+@pytest.mark.parametrize("argument", ["--foo", "stray"])
+def test_arguments_that_are_no_overrides_are_wrong_usage(run, config, data, tmp_path, argument):
+    assert run("train", config, "-o", tmp_path / "model", *data, argument)[0] != 0
 
 
 @pytest.mark.parametrize(
@@ -77,12 +64,6 @@ def test_a_missing_path_is_named(run, config, gold, tmp_path):
     for given in ([], ["--paths.train", gold], ["--paths.dev", gold]):
         result = run("train", config, "-o", tmp_path / "model", *given)
         one_line_error(result, "SL091", "--paths.train and --paths.dev")
-
-
-def test_a_gpu_is_refused_and_a_cpu_is_not(run, config, data, tmp_path):
-    output = tmp_path / "model"
-    one_line_error(run("train", config, "-o", output, *data, "--gpu-id", "0"), "SL092", "0")
-    assert run("train", config, "-o", output, *data, "--gpu-id", "-1")[0] == 0
 
 
 @pytest.mark.finding

@@ -12,7 +12,7 @@ import os
 import pickle
 import signal
 from collections import Counter, deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager, suppress
@@ -21,7 +21,7 @@ from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias
 
 from ...errors import StructlearnError
 from .files import STANDARD, written
@@ -149,13 +149,8 @@ class ChunkParser:
         return "".join(lines).encode("utf8")
 
 
-class Parse(Protocol):
-    """A function that yields chunks in order with their results."""
-
-    def __call__(
-        self, chunks: Iterable[Chunk], format: Output
-    ) -> Generator[tuple[Chunk, bytes], None, None]:
-        """Parse chunks."""
+Parse: TypeAlias = Callable[[Iterable[Chunk], Output], Generator[tuple[Chunk, bytes], None, None]]
+"""A function that yields chunks in order with their results."""
 
 
 def parse_in_processes(

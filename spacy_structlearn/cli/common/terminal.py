@@ -18,14 +18,12 @@ _PARTS = re.compile(r"(\r?)(.*?)(\r?)", re.DOTALL)
 _LINES = re.compile(r"\n*(?:\x1b\[A)*")
 
 
-def echo(text: object, *, raw: bool = False, error: bool = False) -> None:
-    """Print a text, and a newline, at once.
+def echo(text: object, *, error: bool = False) -> None:
+    """Print a text with hidden characters as escapes, and a newline, at once.
 
-    raw: keep hidden characters, except on a terminal. error: print to standard error.
+    error: print to standard error.
     """
-    stream = sys.stderr if error else sys.stdout
-    shown = str(text) if raw and not stream.isatty() else visible(str(text))
-    print(shown, file=stream, flush=True)
+    print(visible(str(text)), file=sys.stderr if error else sys.stdout, flush=True)
 
 
 @cache
