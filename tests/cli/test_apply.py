@@ -1,6 +1,5 @@
 """`structlearn apply`: what is read and written, shards, what is left of a run that failed."""
 
-import gzip
 import json
 
 import pytest
@@ -60,12 +59,6 @@ def test_text_to_a_docbin(run, model, lines, tmp_path):
     assert files(target.parent) == ["out.spacy"]
 
 
-def test_standard_input_and_output(run, model):
-    code, out, err = run("apply", model, "-", "-", stdin="\n\n".join(LINES))
-    assert (code, err) == (0, "")
-    assert [json.loads(line)["text"] for line in out.splitlines()] == LINES
-
-
 USER_DATA = {
     "source": {"letter": [1, 2.5, None]},
     ("._.", "author", None, None): "Ann",
@@ -111,19 +104,6 @@ def test_what_cannot_be_stored_is_named_once(run, model, lines, tmp_path):
     assert [doc.user_data for doc in docs_of(tmp_path / "out.spacy")] == [
         {"kept": line} for line in LINES
     ]
-
-
-@pytest.mark.parametrize("name", ["in.txt.gz", "in.jsonl.gz"])
-def test_packed_files(run, model, tmp_path, name):
-    text = "Run!\n" if "txt" in name else '{"text": "Run!"}\n'
-    (tmp_path / name).write_bytes(gzip.compress(text.encode("utf8")))
-    assert json.loads(run("apply", model, tmp_path / name, "-")[1])["text"] == "Run!"
-
-
-def test_small_batches_change_nothing(run, model, folder, tmp_path):
-    run("apply", model, folder, tmp_path / "a.jsonl")
-    run("apply", model, folder, tmp_path / "b.jsonl", "--batch-size", "1")
-    assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
 
 
 def test_several_processes_change_nothing(run, model, folder, tmp_path):

@@ -10,8 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from cli.toys import deadly_model, gold_docs, install_deadly, left, one_line_error
-from spacy.vocab import Vocab
+from cli.toys import deadly_model, install_deadly, left, one_line_error
 
 from spacy_structlearn.cli.common import parts
 from spacy_structlearn.cli.common.parts import (
@@ -107,17 +106,6 @@ class Odd(Exception):
 def test_errors_that_cannot_be_sent_are_told():
     assert repr(portable(KeyError("x"))) == "KeyError('x')"
     assert repr(portable(Odd(1, 2))) == "RuntimeError('Odd: 1 and 2')"
-
-
-def test_chunks_say_which_texts_they_have():
-    docs = list(gold_docs(Vocab()))
-    texts = [Text(docs[0]), Text("Run!", '{"text": "Run!"}'), Text(docs[1])]
-    first, last = chunks("out.spacy", texts, 2)
-    assert (first.is_last, last.is_last) == (False, True)
-    assert (first.texts, last.texts) == ([None, "Run!"], [None])
-    assert (first.lines, last.lines) == (["", '{"text": "Run!"}'], [""])
-    assert first.place().startswith("texts 1 to 2 of out.spacy ('The old dog")
-    assert last.place() == "text 3 of out.spacy ('My sister bought apples .' ...)"
 
 
 def test_a_pipeline_is_loaded_anew_before_its_vocab_has_grown(model, monkeypatch):

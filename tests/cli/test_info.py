@@ -76,23 +76,6 @@ def test_info_shows_the_productions_of_a_phrase(run, split_model):
 
 
 @pytest.fixture(scope="module")
-def conditional_model(tmp_path_factory):
-    """A parser with a conditional grammar that was split once: its directory."""
-    settings = {"rounds": 1, "base": "uniform", "lexicon": "simple", "l1": 0.01}
-    return trained(tmp_path_factory.mktemp("cli_conditional"), "ConditionalGrammar", **settings)
-
-
-def test_info_says_that_weights_are_no_probabilities(run, conditional_model, split_model):
-    arguments = ["--component", "constituency_parser"]
-    code, out, err = run("info", conditional_model, *arguments)
-    assert (code, err) == (0, "")
-    assert "weights, no probabilities" in out.splitlines()[2]
-    assert "no probabilities" not in run("info", split_model, *arguments)[1]
-    lines = run("info", conditional_model, *arguments, "--label", "NP")[1].splitlines()
-    assert [line for line in lines if line.startswith("NP-0 ")]
-
-
-@pytest.fixture(scope="module")
 def network_model(tmp_path_factory):
     """A parser with a sigmoid belief network: its directory."""
     settings = {"state_size": 8, "min_word_count": 1, "max_iterations": 10}

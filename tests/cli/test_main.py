@@ -10,12 +10,6 @@ from cli.toys import TEXT
 import spacy_structlearn
 from spacy_structlearn import cli
 from spacy_structlearn.cli.common import pipelines
-from spacy_structlearn.cli.common.files import written
-
-
-# --- help and version -----------------------------------------------------------------------------
-def test_version(run):
-    assert run("--version") == (0, f"{spacy_structlearn.__version__}\n", "")
 
 
 # --- parse: errors --------------------------------------------------------------------------------
@@ -50,41 +44,6 @@ def test_help_does_not_wait_for_spacy_to_be_imported():
     assert spacy_structlearn.__version__ in done.stdout.splitlines()
     for command in ("[OPTIONS]", *COMMANDS):
         assert f"Usage: structlearn {command}" in done.stdout
-
-
-@pytest.mark.parametrize("command", ["parse", "apply"])
-def test_a_reader_that_goes_away_is_no_error(model, command):
-    arguments = {"parse": ["-", "--model", model], "apply": [model, "-", "-"]}[command]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "spacy_structlearn", command, *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    process.stdout.close()
-    # More than the buffers of a pipe take.
-    _, err = process.communicate(b"The old dog slept.\n" * 1000)
-    assert err == b""
-    assert process.returncode == 1
-
-
-# --- files ----------------------------------------------------------------------------------------
-def test_a_file_is_there_only_once_it_is_complete(tmp_path):
-    target = tmp_path / "new" / "file"
-
-    def half():
-        with written(target) as file:
-            file.write(b"half")
-            raise ValueError("broken")
-
-    with pytest.raises(ValueError, match="broken"):
-        half()
-    assert list(target.parent.iterdir()) == []
-    with written(target) as file:
-        file.write(b"whole")
-        assert not target.exists()
-    assert [path.name for path in target.parent.iterdir()] == ["file"]
-    assert target.read_bytes() == b"whole"
 
 
 def test_msgpack_hooks_are_those_that_are_registered():

@@ -17,8 +17,8 @@ from spacy_structlearn.writing import locked
 TEXTS = ["The old dog slept.", "Run!", "My sister bought apples."]
 
 
-def docbin(path, words):
-    DocBin(docs=[Doc(Vocab(), words=words.split())]).to_disk(path)
+def docbin(words):
+    return DocBin(docs=[Doc(Vocab(), words=words.split())]).to_bytes()
 
 
 @pytest.fixture
@@ -27,75 +27,49 @@ def places(tmp_path):
     (tmp_path / "in" / "sub").mkdir(parents=True)
     (tmp_path / "in" / "a.txt").write_text("\n\n".join(TEXTS), encoding="utf8")
     (tmp_path / "in" / "b.jsonl").write_text('{"id": 1, "text": "Run!"}\n', encoding="utf8")
-    docbin(tmp_path / "in" / "c.spacy", "The dog slept")
+    (tmp_path / "in" / "c.spacy").write_bytes(docbin("The dog slept"))
     (tmp_path / "in" / "sub" / "d.txt.gz").write_bytes(gzip.compress(b"Run!"))
     return tmp_path
 
 
-def rewritten(path):
-    path.write_text("Run, dog!", encoding="utf8")
-
-
-def of_the_same_size(path):
-    path.write_bytes(path.read_bytes().swapcase())
-
-
-def of_the_same_time(path):
-    times = path.stat()
-    path.write_bytes(b"Run!")
-    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-
-
-def longer(path):
-    with path.open("a", encoding="utf8") as file:
-        file.write("\n\nRun!")
-
-
-def shorter(path):
-    os.truncate(path, 5)
-
-
-def later(path):
+def touched(path):
     state = path.stat()
     os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns + 1))
 
 
-def other_jsonl(path):
-    path.with_name("b.jsonl").write_text('{"id": 2, "text": "Dogs."}', encoding="utf8")
-
-
-def other_docbin(path):
-    docbin(path.with_name("c.spacy"), "Dogs slept")
-
-
-def other_archive(path):
-    (path.parent / "sub" / "d.txt.gz").write_bytes(gzip.compress(b"A dog"))
+def of_the_same_time(path):
+    state = path.stat()
+    path.write_bytes(b"Run!")
+    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
 
 
 def linked(path):
-    target = path.parents[1] / "target.txt"
-    target.write_text("My sister bought apples.", encoding="utf8")
-    path.unlink()
-    path.symlink_to(target)
-
-
-def swapped(path):
-    other = path.parent / "sub" / "d.txt.gz"
-    data = path.read_bytes()
-    path.write_bytes(gzip.decompress(other.read_bytes()))
-    other.write_bytes(gzip.compress(data))
+    path.rename(path.parents[1] / "target.txt")
+    path.symlink_to(path.parents[1] / "target.txt")
 
 
 def elsewhere(path):
     """The same names, sizes and times in another folder."""
     folder = path.parent
-    shutil.copytree(folder, folder.with_name("copy"))
-    shutil.rmtree(folder)
+    folder.rename(folder.with_name("copy"))
     folder.symlink_to(folder.with_name("copy"))
 
 
-INPUTS = [rewritten, of_the_same_size, of_the_same_time, longer, shorter, later, other_jsonl]
-INPUTS += [other_docbin, other_archive, linked, swapped, elsewhere]
+# Functions of the first file, or new contents of files.
+INPUTS = {
+    "touched": touched,
+    "of the same time": of_the_same_time,
+    "linked": linked,
+    "elsewhere": elsewhere,
+    "of the same size": {"a.txt": "\n\n".join(TEXTS).swapcase()},
+    "longer": {"a.txt": "\n\n".join([*TEXTS, "Run!"])},
+    "shorter": {"a.txt": TEXTS[0]},
+    "empty": {"a.txt": ""},
+    "JSONL": {"b.jsonl": '{"id": 2, "text": "Dogs."}'},
+    "a DocBin": {"c.spacy": docbin("Dogs slept")},
+    "an archive": {"sub/d.txt.gz": gzip.compress(b"A dog")},
+    "swapped": {"a.txt": "Run!", "sub/d.txt.gz": gzip.compress("\n\n".join(TEXTS).encode())},
+}
 OUTPUTS = {
     "folder": ["out"],
     "parts": ["out", "--format", "jsonl", "--part-size", "2"],
@@ -136,7 +110,12 @@ def test_what_was_made_from_another_input_is_no_result(run, model, places, way, 
     arguments = [model, places / "in"]
 
     def change():
-        way(places / "in" / "a.txt")
+        if callable(INPUTS[way]):
+            INPUTS[way](places / "in" / "a.txt")
+            return arguments
+        for name, data in INPUTS[way].items():
+            data = data.encode() if isinstance(data, str) else data
+            (places / "in" / name).write_bytes(data)
         return arguments
 
     check(run, arguments, change, places / target, *options)
@@ -233,7 +212,7 @@ def test_files_of_a_changed_input_can_be_removed_by_hand(run, model, places):
 def test_shards_agree(run, model, places):
     arguments = ["apply", model, places / "in", places / "out", "--part-size", "1"]
     run(*arguments, "--shard", "1/2")
-    later(places / "in" / "a.txt")
+    touched(places / "in" / "a.txt")
     one_line_error(run(*arguments, "--shard", "2/2"), "SL068", "the time of a.txt")
     with locked(places / "out", places / "out" / ".shard-1-of-2.lock"):
         one_line_error(run(*arguments, "--shard", "2/2", "--force"), "SL098")
@@ -247,7 +226,7 @@ def test_an_input_that_changes_while_it_is_read_is_an_error(run, model, places, 
     from spacy_structlearn.cli import apply
 
     def write(*arguments, write=apply.write_parts, **options):
-        later(places / "in" / "a.txt")
+        touched(places / "in" / "a.txt")
         return write(*arguments, **options)
 
     monkeypatch.setattr(apply, "write_parts", write)

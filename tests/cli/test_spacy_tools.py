@@ -1,25 +1,13 @@
 """Commands of spaCy with configs and pipelines of this package."""
 
 import pytest
-import spacy
-from cli.toys import TEXT, gold_docs
+from cli.toys import gold_docs
 from pipeline.written import CONFIGS, config_of
 from spacy.cli import app
 from spacy.cli.evaluate import evaluate
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
 from typer.testing import CliRunner
-
-ASSEMBLED = """
-[nlp]
-lang = "en"
-pipeline = ["np_chunker"]
-
-[components]
-
-[components.np_chunker]
-source = {model!r}
-"""
 
 
 @pytest.fixture
@@ -56,18 +44,3 @@ def test_evaluate_shows_our_scores(of_spacy, model, gold):
     assert ["SPAN", "F", "100.00"] in rows
     assert ["NP", "100.00", "100.00", "100.00"] in rows
     assert evaluate(model, gold, spans_key="np_chunks")["spans_np_chunks_f"] == 1.0
-
-
-def test_assemble(of_spacy, model, tmp_path):
-    (tmp_path / "config.cfg").write_text(ASSEMBLED.format(model=model).replace("'", '"'))
-    of_spacy("assemble", tmp_path / "config.cfg", tmp_path / "assembled")
-    ours, theirs = (
-        spacy.load(path).get_pipe("np_chunker") for path in (model, tmp_path / "assembled")
-    )
-    assert ours.model.to_bytes() == theirs.model.to_bytes()
-
-
-def test_package(of_spacy, model, tmp_path):
-    of_spacy("package", model, tmp_path, "--build", "none", "--name", "chunks", "--version", "1")
-    (folder,) = tmp_path.glob("en_chunks-1/en_chunks/en_chunks-1")
-    assert list(spacy.load(folder)(TEXT)._.np_chunks)

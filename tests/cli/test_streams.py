@@ -72,7 +72,13 @@ FEW = [
     "train, stdout closed",
 ]
 FEW += ["apply folder, all closed", "apply file, stderr closed", "apply file, stderr broken"]
-FEW += ["convert, stdout broken", "apply file, -bb", "parse, 200 MB", "parse, 300 MB"]
+FEW += [
+    "parse, stdout broken",
+    "convert, stdout broken",
+    "apply file, -bb",
+    "parse, 200 MB",
+    "parse, 300 MB",
+]
 
 
 @pytest.fixture(scope="module")
