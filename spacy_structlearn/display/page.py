@@ -115,11 +115,12 @@ def page(
     """
     from spacy.tokens import Doc, Span
 
-    if isinstance(docs, (Doc, Span)):
-        docs = [docs]
-    elif isinstance(docs, str) or not isinstance(docs, Iterable):
-        raise StructlearnError("SL141", wanted="Docs or Spans", kind=type(docs).__name__)
-    drawn = [(doclike.doc, by_layer(doclike)) for doclike in docs]
+    given = [docs] if isinstance(docs, (Doc, Span, str)) or not isinstance(docs, Iterable) else docs
+    drawn = []
+    for doclike in given:
+        if not isinstance(doclike, (Doc, Span)):
+            raise StructlearnError("SL141", wanted="Docs or Spans", kind=type(doclike).__name__)
+        drawn.append((doclike.doc, by_layer(doclike)))
     name = escaped(title)
     open_sentences = OPEN_SENTENCES
     sections = []

@@ -53,42 +53,34 @@ def train(
     not a pipeline, if the config has no [training], and for a damaged checkpoint.
     """
     with nullcontext() if output is None else _locked(output) as place:
-        return _train(config_path, place, overrides or {}, best, progress)
-
-
-def _train(
-    config_path: Path,
-    output: Path | None,
-    overrides: dict[str, Any],
-    best: bool,
-    progress: bool,
-) -> Language:
-    try:
-        config = load_config(config_path, overrides=overrides, interpolate=False)
-    except RecursionError:  # sections in sections
-        raise StructlearnError("SL056", path=str(config_path)) from None
-    if "training" not in config:
-        raise StructlearnError("SL015", path=config_path)
-    nlp = init_nlp(config)
-    settings = registry.resolve(nlp.config.interpolate()["training"], schema=ConfigSchemaTraining)
-    corpora = resolve_dot_names(
-        nlp.config.interpolate(), [settings["train_corpus"], settings["dev_corpus"]]
-    )
-    frozen = set(settings["frozen_components"])
-    dev = list(corpora[1](nlp))  # before the training, because the file may be missing
-    losses = _fit(nlp, list(corpora[0](nlp)), dev if best else [], frozen, progress, output)
-    scores, weights = nlp.evaluate(dev) if dev else {}, settings["score_weights"]
-    # As `spacy train` does.
-    nlp.meta["performance"] = {
-        **{name: scores.get(name) for name, weight in weights.items() if weight is not None},
-        **{f"{name}_loss": value for name, value in losses.items()},
-    }
-    if output is not None:
-        _save(nlp, output, {})
-        for file in (_checkpoint(output, name) for name in losses):
-            file.unlink(missing_ok=True)
-            best_file(file).unlink(missing_ok=True)
-    return nlp
+        try:
+            config = load_config(config_path, overrides=overrides or {}, interpolate=False)
+        except RecursionError:  # sections in sections
+            raise StructlearnError("SL056", path=str(config_path)) from None
+        if "training" not in config:
+            raise StructlearnError("SL015", path=config_path)
+        nlp = init_nlp(config)
+        settings = registry.resolve(
+            nlp.config.interpolate()["training"], schema=ConfigSchemaTraining
+        )
+        corpora = resolve_dot_names(
+            nlp.config.interpolate(), [settings["train_corpus"], settings["dev_corpus"]]
+        )
+        frozen = set(settings["frozen_components"])
+        dev = list(corpora[1](nlp))  # before the training, because the file may be missing
+        losses = _fit(nlp, list(corpora[0](nlp)), dev if best else [], frozen, progress, place)
+        scores, weights = nlp.evaluate(dev) if dev else {}, settings["score_weights"]
+        # As `spacy train` does.
+        nlp.meta["performance"] = {
+            **{name: scores.get(name) for name, weight in weights.items() if weight is not None},
+            **{f"{name}_loss": value for name, value in losses.items()},
+        }
+        if place is not None:
+            _save(nlp, place, {})
+            for file in (_checkpoint(place, name) for name in losses):
+                file.unlink(missing_ok=True)
+                best_file(file).unlink(missing_ok=True)
+        return nlp
 
 
 def adapt(
