@@ -285,7 +285,7 @@ def test_a_component_is_not_written_through_links(chunker_folder, tmp_path, file
     (folder / file).symlink_to(outside)
     component.from_disk(folder, exclude=["vocab"])  # a link is read
     before = outside.read_bytes()
-    component.cfg["note"] = "mine"
+    component.cfg["spans_key"] = "mine"
     component.to_disk(folder, exclude=["vocab"])
     assert outside.read_bytes() == before
     assert not (folder / file).is_symlink()
@@ -297,13 +297,13 @@ def test_a_pipeline_that_is_saved_again_where_it_was(tmp_path):
     shutil.copytree(DIRECTORY, copy, ignore=shutil.ignore_patterns(*exclude))
     nlp = spacy.load(copy, exclude=exclude)
     nlp.batch_size = 7
-    nlp.get_pipe("np_chunker").cfg["note"] = "mine"
+    nlp.get_pipe("np_chunker").cfg["spans_key"] = "mine"
     digests.write(copy)
     digests.check(copy)
     nlp.to_disk(copy)
     # The digests of what was there are gone with it.
     assert not (copy / digests.DIGESTS).exists()
-    assert load(str(copy)).get_pipe("np_chunker").cfg["note"] == "mine"
+    assert load(str(copy)).get_pipe("np_chunker").cfg["spans_key"] == "mine"
 
 
 @pytest.mark.parametrize("content", [b"{", b'{"blake2b": {"mine": "00"}}'])

@@ -26,7 +26,7 @@ from spacy.training import Example
 
 from ..errors import StructlearnError
 from ..groups import CONSTITUENTS, NP_CHUNKS
-from ..learning.settings import check_argument, setting
+from ..learning.settings import check_argument, quoted, setting
 from ..sequence.chain.decode import decode_with_segments, n_best_chunks
 from ..sequence.layout.data import SequenceData
 from ..sequence.layout.encoding import SCHEMES, encode
@@ -49,6 +49,17 @@ class NPChunkerSettings(ComponentSettings):
     """Predict NP chunks. The model is an architecture over label sequences, such as CRF."""
 
     name: ClassVar[str] = "np_chunker"
+    spans_key: str = setting(
+        NP_CHUNKS,
+        help="The span group that the component learns from and writes. The extensions read "
+        '"np_chunks"; use another group for other types of chunks.',
+    )
+    respect_constituents: bool = setting(
+        True,
+        help='Whether chunks must not cross the brackets of `doc.spans["constituents"]`, if there '
+        "are any. A possessive marker at the end of a bracket does not count. Turn this off for "
+        "chunks that need not be parts of phrases.",
+    )
     set_noun_chunks: bool = setting(
         False,
         help="Let `doc.noun_chunks` return these chunks, in every Doc with the vocab of this "
@@ -64,15 +75,28 @@ class NPChunker(ChainComponent):
     are set.
     """
 
-    key = NP_CHUNKS
+    cfg_types: ClassVar[dict[str, Any]] = {**ChainComponent.cfg_types, "spans_key": str}
     encodings = tuple(SCHEMES)
     settings_kind = NPChunkerSettings
 
     def __init__(self, *args: Any, scorer: Callable | None = np_chunk_score, **settings: Any):
         super().__init__(*args, scorer=scorer, **settings)
+        # In cfg, because spaCy passes cfg to the scorer.
+        self.cfg["spans_key"] = self.spans_key
         if self.set_noun_chunks:
             # spaCy's stub has Spans in place of these tuples.
             self.vocab.get_noun_chunks = noun_chunks  # type: ignore[assignment]
+
+    @property
+    def key(self) -> str:  # type: ignore[override]
+        """The span group that the component learns from and writes."""
+        return self.cfg["spans_key"]
+
+    @property
+    def annotation(self) -> str:
+        if self.key == NP_CHUNKS:
+            return super().annotation
+        return f"doc.spans[{quoted(self.key)}], the setting spans_key,"
 
     def _answers(self) -> Iterable[str]:
         tags = (tag.partition("-") for tag in self.parameters.labels)
@@ -102,7 +126,8 @@ class NPChunker(ChainComponent):
         """Predict the chunks of each Doc as (label, start, end, probability) over its tokens."""
         self.require_parameters()
         tokens = read_tokens(docs, self.estimator.attributes, self.name)
-        columns, brackets = self._columns(tokens.columns), _brackets(docs, tokens)
+        columns = self._columns(tokens.columns)
+        brackets = _brackets(docs, tokens) if self.respect_constituents else None
         _, segments = decode_with_segments(
             self.parameters, columns, tokens.offsets, brackets=brackets
         )

@@ -32,7 +32,9 @@ def make_np_chunk_scorer() -> Callable[..., dict[str, Any]]:
     return np_chunk_score
 
 
-def np_chunk_score(examples: Iterable[Example], **cfg: Any) -> dict[str, Any]:
+def np_chunk_score(
+    examples: Iterable[Example], *, spans_key: str = NP_CHUNKS, **cfg: Any
+) -> dict[str, Any]:
     """Compute precision, recall and F1 of the chunks: conlleval's measure over character offsets.
 
     The scores equal conlleval's on gold tokens. On predicted tokens, a chunk is right if it covers
@@ -40,17 +42,17 @@ def np_chunk_score(examples: Iterable[Example], **cfg: Any) -> dict[str, Any]:
     """
 
     def read(doc: Doc) -> tuple[list[str], list[Span]]:
-        group = aligned_group(doc, NP_CHUNKS) or ()
+        group = aligned_group(doc, spans_key) or ()
         return _words(doc), [(span.label_, span.start, span.end) for span in group]
 
-    gold, predicted = _sides(examples, NP_CHUNKS, read)
+    gold, predicted = _sides(examples, spans_key, read)
     names = [f"np_chunk_{measure}" for measure in ("p", "r", "f", "per_type")]
     if not gold:
         return dict.fromkeys(names)
     scores = score_token_spans(gold, predicted)
     per_type = _per_type(scores)
     values = dict(zip(names, (*_fractions(scores), per_type), strict=True))
-    return values | _of_spans(NP_CHUNKS, scores, per_type)
+    return values | _of_spans(spans_key, scores, per_type)
 
 
 def _sides(

@@ -5,7 +5,8 @@ classifiers.
 import numpy as np
 import pytest
 import spacy
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
+from spacy.training import Example
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.words.classes import learn
@@ -124,3 +125,28 @@ def test_a_base_that_is_none(base):
     model = block("LogLinear", base=block(base))
     with pytest.raises(StructlearnError, match=r"SL043.*base is"):
         spacy.blank("en").add_pipe("pp_attacher", config={"model": model})
+
+
+def test_other_chunks_in_a_group_of_their_own(make_examples):
+    nlp = spacy.blank("en")
+    chunker = nlp.add_pipe("np_chunker", name="chunker", config={"spans_key": "chunks"})
+    examples = []
+    for example in make_examples(nlp):
+        reference = example.reference
+        reference.spans["chunks"] = [
+            *reference.spans["np_chunks"],
+            *(Span(reference, t.i, t.i + 1, "VP") for t in reference if t.tag_ == "VBD"),
+        ]
+        del reference.spans["np_chunks"]
+        examples.append(Example(example.predicted, reference))
+    nlp.initialize(lambda: examples)
+    chunker.fit(examples)
+    assert chunker.labels == ("NP", "VP")
+    for example in examples:
+        chunker(example.predicted)
+        assert "np_chunks" not in example.predicted.spans
+    assert chunker.score(examples)["np_chunk_per_type"]["VP"]["f"] == 1.0
+
+
+# --- blocks within blocks -------------------------------------------------------------------------
+STAGE = block("LogLinear", l2=3.0)

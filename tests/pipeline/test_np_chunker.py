@@ -134,3 +134,12 @@ def test_features_of_single_symbols_get_names(make_chunker, make_examples):
     assert "TAG[0]=DT" in {name for name, _, _, _ in named}
     assert not any("|" in name for name, _, _, _ in named)
     assert all(nlp.vocab.strings[name.split("=", 1)[1]] for name, _, _, _ in named)
+
+
+def test_constituents_can_be_left_alone(make_chunker):
+    nlp = make_chunker(respect_constituents=False)
+    doc = tagged(nlp, ["the", "dog", "slept"], ["DT", "NN", "VBD"])
+    assert places(rechunked(nlp, doc, (1, 3))) == [(0, 2)]
+    nlp = make_chunker()
+    doc = tagged(nlp, ["the", "dog", "slept"], ["DT", "NN", "VBD"])
+    assert (0, 2) not in places(rechunked(nlp, doc, (1, 3)))
