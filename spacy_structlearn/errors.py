@@ -7,6 +7,7 @@ SL6xx: incremental sigmoid belief networks; SL7xx: search in trees; SL8xx: warni
 characters of texts, labels and names are shown as escapes.
 """
 
+from functools import partial
 from typing import Any
 
 from .visible import visible
@@ -25,7 +26,7 @@ class StructlearnError(ValueError):
     def __reduce__(self) -> tuple[Any, ...]:
         # Exceptions travel between processes (nlp.pipe with n_process > 1): rebuild from the
         # code and the fields, which BaseException's own protocol would not pass.
-        return _rebuild, (type(self), self.code, self.fields)
+        return partial(type(self), self.code, **self.fields), ()
 
 
 class NonConstituentException(StructlearnError):
@@ -46,10 +47,6 @@ def _cut(value: object) -> object:
         return value
     half = LONGEST // 2
     return f"{value[:half]}...{value[-half:]}"
-
-
-def _rebuild(kind: type[StructlearnError], code: str, fields: dict) -> StructlearnError:
-    return kind(code, **fields)
 
 
 MESSAGES = {

@@ -322,22 +322,12 @@ class Counting:
         return self.group[index]
 
 
-def tagged_doc():
-    doc = gold_doc(FRUIT)
-    set_spans(doc, "constituent_tags", [(t.tag_, t.i, t.i + 1) for t in doc])
-    return doc
-
-
 @pytest.mark.parametrize(
     ("make", "read"),
     [
-        (tagged_doc, lambda doc: (doc._.trees, [s._.parse_string for s in doc.sents])),
-        (tagged_doc, lambda doc: [(*s._.constituents, *s._.children) for s in doc.sents]),
-        (tagged_doc, lambda doc: [(t._.parent, t._.labels, t._.parse_string) for t in doc]),
-        (tagged_doc, lambda doc: [t.sent._.constituent_prob for t in doc]),
-        (attached_doc, lambda doc: doc._.pp_attachments),
+        (lambda: gold_doc(FRUIT), lambda doc: [(*s._.constituents, s._.tree) for s in doc.sents]),
+        (lambda: gold_doc(FRUIT), lambda doc: [(t._.parent, t._.labels) for t in doc]),
         (attached_doc, lambda doc: [token._.pp_head for token in doc]),
-        (framed_doc, lambda doc: doc._.frames),
         (framed_doc, lambda doc: [token._.srl for token in doc]),
     ],
 )

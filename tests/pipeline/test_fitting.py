@@ -8,7 +8,6 @@ import pytest
 import spacy
 import srsly
 from pipeline.written import config_of
-from spacy.language import Language
 from spacy.tokens import DocBin
 
 import spacy_structlearn
@@ -73,36 +72,6 @@ def test_what_is_saved_has_digests_of_all_its_files(fitted, tmp_path):
         assert covered == files - {digests.DIGESTS, "meta.json"}
         assert covered > {"config.cfg", "np_chunker/model", "vocab/strings.json", *extra}
         digests.check(folder)
-
-
-@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
-def test_a_failure_while_saving_leaves_the_old_pipeline_alone(fitted, tmp_path, monkeypatch, error):
-    output = tmp_path / "model"
-    shutil.copytree(fitted[1], output)
-    to_disk = Language.to_disk
-
-    def fail(self, path, **kwargs):
-        to_disk(self, path, **kwargs)
-        (path / "config.cfg").unlink()
-        raise error("disk full")
-
-    monkeypatch.setattr(Language, "to_disk", fail)
-    with pytest.raises(error):
-        fitting.save(fitted[0], output)
-    assert parameters(spacy.load(output)) == parameters(fitted[0])
-    assert [path.name for path in tmp_path.iterdir()] == ["model"]
-
-
-@pytest.mark.parametrize("before", [(), ("a/b",), (".b.0123456789abcdef.new/half",)])
-def test_where_there_is_no_pipeline_yet(fitted, tmp_path, monkeypatch, before):
-    """Nothing, an empty folder, or what a run that was killed has left."""
-    monkeypatch.chdir(tmp_path)
-    for name in before:
-        Path(name if "half" not in name else f"a/{name}").mkdir(parents=True)
-    fitting.save(fitted[0], "a/b")
-    assert parameters(spacy.load("a/b")) == parameters(fitted[0])
-    assert [path.name for path in Path("a").iterdir()] == ["b"]
-    assert not Path("a/b/half").exists()
 
 
 def test_what_is_no_pipeline_is_never_replaced(fitted, tmp_path, monkeypatch):

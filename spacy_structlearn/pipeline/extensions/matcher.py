@@ -49,12 +49,15 @@ class ConstituentMatcher:
 
     def __init__(self, vocab: Vocab, *, head_rules: str | HeadRules = COLLINS):
         self.vocab, self.head_rules = vocab, head_rules
-        self._rules = _head_rules(head_rules)
+        if isinstance(head_rules, HeadRules):
+            self._rules = head_rules
+        else:
+            check_argument("head_rules", head_rules, str)
+            if head_rules not in registry.misc:
+                known = ", ".join(name for name in registry.misc.get_all() if "head_rules" in name)
+                raise StructlearnError("SL405", kind="head rule", name=head_rules, known=known)
+            self._rules = registry.misc.get(head_rules)()
         self._rows: dict[int, _Row] = {}
-
-    def __reduce__(self) -> tuple[object, ...]:
-        rows = [(key, row.given, row.on_match) for key, row in self._rows.items()]
-        return _restored, (self.vocab, self.head_rules, rows)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -194,22 +197,3 @@ class ConstituentMatcher:
         if not isinstance(key, int):  # a hash may be larger than an argument
             check_argument("key", key, str)
         return self.vocab.strings[key] if isinstance(key, str) else key
-
-
-def _restored(
-    vocab: Vocab, head_rules: str | HeadRules, rows: Iterable[tuple]
-) -> ConstituentMatcher:
-    matcher = ConstituentMatcher(vocab, head_rules=head_rules)
-    for key, patterns, on_match in rows:
-        matcher.add(key, patterns, on_match=on_match)
-    return matcher
-
-
-def _head_rules(given: str | HeadRules) -> HeadRules:
-    if isinstance(given, HeadRules):
-        return given
-    check_argument("head_rules", given, str)
-    if given not in registry.misc:
-        known = ", ".join(name for name in registry.misc.get_all() if "head_rules" in name)
-        raise StructlearnError("SL405", kind="head rule", name=given, known=known)
-    return registry.misc.get(given)()
