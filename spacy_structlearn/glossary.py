@@ -51,12 +51,13 @@ def warn_of_unknown(labels: Iterable[str], known: Any) -> None:
     """Warn of labels that are in no list of labels, and not known either.
 
     known: the strings of the vocab, where components keep the labels that they predict. It may also
-        have words, so labels in lower case are not known by it.
+        have words, so labels in lower case are not known by it. Without any label, it says nothing.
     """
+    says = "NP" in known or "ARG0" in known
     for label in labels:
         base = label.removeprefix(REFERENCE).removeprefix(CONTINUATION)
         listed = base in LABELS or label == ROOT
-        if not listed and (label not in known or base.upper() in LABELS):
+        if not listed and ((says and label not in known) or base.upper() in LABELS):
             close = get_close_matches(base.upper(), LABELS, 1)
             hint = f" Did you mean {close[0]!r}?" if close else ""
             warnings.warn(message("SL802", label=label, hint=hint), stacklevel=3)

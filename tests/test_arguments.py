@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 import pytest
+import spacy
 from spacy.tokens import Doc
 from spacy.training import Example
 
@@ -201,6 +202,7 @@ def test_labels_that_something_may_have_get_none(given):
     assert given.frame.get("C-ARGM-TMP") is None
     for pattern in ("NP < DT", "NN < boat", "/^N/ < NN", "__ < xyz"):
         add(given, pattern)
+    ConstituentMatcher(spacy.blank("is").vocab).add("key", ["IP-MAT < NP-SBJ"])
 
 
 @pytest.mark.finding

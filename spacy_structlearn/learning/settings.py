@@ -312,6 +312,8 @@ def check_argument(name: str, value: Any, annotation: Any = int, **bounds: Any) 
 
     bounds: as in `setting`.
     """
+    if not bounds and fits(value, annotation):  # usual, and fast
+        return
     if wanted := violation(value, annotation, {"bounds": bounds}):
         raise StructlearnError("SL209", name=name, wanted=wanted, value=quoted(value))
 

@@ -34,6 +34,13 @@ def test_trees_in_brackets(run, trees, tmp_path):
     assert lines(run("find", "VP", path)[1], path) == ["2:0-3\tVP\tRun"]
 
 
+@pytest.mark.finding
+def test_a_label_that_nothing_has_is_named(run, trees):
+    with pytest.warns(UserWarning, match=r"SL802.*'np'.*Did you mean 'NP'"):
+        code, out, _ = run("find", "np < nn", trees)
+    assert (code, out) == (1, "")
+
+
 @pytest.mark.parametrize("format", ["spacy", "jsonl"])
 def test_output_of_apply(run, parsing_model, tmp_path, format):
     text = "The old dog  slept. (Run!)\n\n\n Run!"

@@ -13,6 +13,8 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import extensions
 from spacy_structlearn.pipeline.extensions import phrases, set_spans
 
+pytestmark = pytest.mark.filterwarnings("ignore:.SL802")  # labels of random trees
+
 VOCAB = English().vocab
 NESTED = (
     "(S (NP (NP (DT The) (NN boat)) (PP (IN of) (NP (PRP$ my) (NN sister))))"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import traceback
+import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cache
@@ -44,7 +45,9 @@ def guard_errors() -> None:
     """Write hidden characters as escapes on standard error from now on, whoever prints there.
 
     Messages of usage, warnings, logs, tracebacks and progress bars have names and texts, too.
+    Warnings are one line, without the place in the code.
     """
+    warnings.formatwarning = lambda message, *_: f"structlearn: {message}\n"
     if not isinstance(sys.stderr, VisibleText):
         sys.stderr = cast(TextIO, VisibleText(sys.stderr))
 

@@ -37,7 +37,8 @@ def phrases(part: Doc | Span, *labels: str, which: str = ALL) -> tuple[Span, ...
         only those that contain no other.
     Raises StructlearnError if `which` is none of these, and for labels that are no strings.
     """
-    check_argument("labels", labels, tuple[str, ...])
+    for label in labels:
+        check_argument("labels", label, str)
     warn_of_unknown(labels, part.doc.vocab.strings)
     if which not in (ALL, MAXIMAL, MINIMAL):
         raise StructlearnError("SL180", value=which, known=", ".join((ALL, MAXIMAL, MINIMAL)))
