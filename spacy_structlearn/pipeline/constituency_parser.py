@@ -33,14 +33,7 @@ from ..learning.settings import MAX_PARTS, check_argument, setting
 from ..trees.parse import GivenTag, Parse, fit_temperature
 from ..trees.tree import Tree
 from . import extensions
-from .doc_arrays import (
-    Tokens,
-    distinct_words,
-    gold_trees,
-    has_gold_tokens,
-    is_tagged,
-    read_tokens,
-)
+from .doc_arrays import Tokens, distinct_words, gold_trees, has_gold_tokens, is_tagged, read_tokens
 from .extensions import OF_SPANS_AND_TOKENS, set_spans
 from .extensions.brackets import CUT
 from .extensions.constraints import Constraints, by_sentence, read_constraints

@@ -157,8 +157,7 @@ class PPAttacher(BatchTrainable):
         if not gold:
             return None
         return ClassificationData(
-            self._variables([(doc, heads) for _, heads in gold]),
-            tuple(label for label, _ in gold),
+            self._variables([(doc, heads) for _, heads in gold]), tuple(label for label, _ in gold)
         )
 
     def _variables(self, places: Sequence[tuple[Doc, Sequence[int]]]) -> Table:

@@ -88,17 +88,9 @@ _TEMPLATES: dict[str, tuple[tuple[str, ...], ...]] = {
         *((name,) for name in PREDICATE_FEATURES),
         *(("lemma", name) for name in PREDICATE_FEATURES if name != "lemma"),
     ),
-    SENSES: (
-        ("lemma",),
-        *(("lemma", name) for name in PREDICATE_FEATURES if name != "lemma"),
-    ),
+    SENSES: (("lemma",), *(("lemma", name) for name in PREDICATE_FEATURES if name != "lemma")),
     IDENTIFICATION: (*_OF_ARGUMENTS, *_OF_NEIGHBOURS, *_OF_SENSES),
-    ROLES: (
-        *_OF_ARGUMENTS,
-        *((name, "lemma") for name in _WITH_LEMMA),
-        *_OF_SENSES,
-        *_OF_GRAMMAR,
-    ),
+    ROLES: (*_OF_ARGUMENTS, *((name, "lemma") for name in _WITH_LEMMA), *_OF_SENSES, *_OF_GRAMMAR),
 }
 
 
@@ -316,11 +308,7 @@ class FrameFinder:
         ]
 
     def _frames(
-        self,
-        trees: DocTrees,
-        nodes: RoleTrees,
-        predicates: Predicates,
-        roles: Sequence[list[Role]],
+        self, trees: DocTrees, nodes: RoleTrees, predicates: Predicates, roles: Sequence[list[Role]]
     ) -> Iterator[Reading]:
         sizes = [len(own) for own in roles]
         of_predicates = np.repeat(predicates.probabilities, sizes)

@@ -24,10 +24,7 @@ SETTINGS = {
     "IOBES": (block("CRF", encoding="IOBES", order=2), 1.0),
     "memm, label pairs": (block("MEMM", order=2), 1.0),
     "pseudolikelihood, label pairs": (block("PseudoLikelihood", order=2), 1.0),
-    "joint": (
-        block("PseudoLikelihood", templates=["ORTH[0]", "TAG[0]"], order=2, joint=True),
-        0.6,
-    ),
+    "joint": (block("PseudoLikelihood", templates=["ORTH[0]", "TAG[0]"], order=2, joint=True), 0.6),
     "m-estimation": (block("MEstimation"), 0.6),
     "empirical": (
         block("MEstimation", base="empirical", encoding="IOBES", pair_features=False),

@@ -1,6 +1,4 @@
-"""Trees to and from NLTK. The tests that make trees of nltk are skipped where it is absent."""
-
-import sys
+"""Trees to and from NLTK, where it is installed."""
 
 import pytest
 from hypothesis import given
@@ -19,32 +17,13 @@ from spacy_structlearn.trees.tree import Tree
 FRUIT = "(S (NP (PRP$ My) (NN dog)) (VP (VBD ate) (NP (NN fruit))) (. .))"
 SMILEY = "(NP (-LRB- -LRB-) (NN :-RRB-) (-RRB- -RRB-))"
 VOCAB = English().vocab
+nltk = pytest.importorskip("nltk", reason="needs nltk, of the extra test")
 extensions.register()
-
-
-class FakeTree(list):
-    """What `from_nltk` reads of an `nltk.Tree`, so that reading is tested without nltk."""
-
-    def __init__(self, label, children):
-        super().__init__(children)
-        self.label = lambda: label
-
-
-def fake(tree):
-    return tree.fold(
-        lambda leaf: FakeTree(leaf.label, [leaf.word.replace("(", "-LRB-").replace(")", "-RRB-")]),
-        lambda node, children: FakeTree(node.label, children),
-    )
-
-
-@pytest.fixture
-def nltk():
-    return pytest.importorskip("nltk", reason="needs nltk, of the extra test")
 
 
 # --- to nltk --------------------------------------------------------------------------------------
 @pytest.mark.parametrize("text", [FRUIT, SMILEY, "(NP (NP (NN fruit)) (. .))"])
-def test_the_same_as_reading_the_brackets(nltk, text):
+def test_the_same_as_reading_the_brackets(text):
     tree = parse_tree(text)
     assert to_nltk(tree) == nltk.Tree.fromstring(text)
     assert nltk.Tree.fromstring(str(to_nltk(tree))) == to_nltk(tree)
@@ -56,7 +35,7 @@ def test_the_same_as_reading_the_brackets(nltk, text):
 
 # --- from nltk ------------------------------------------------------------------------------------
 def test_a_doc_of_trees():
-    doc = from_nltk(VOCAB, [fake(parse_tree(text)) for text in (FRUIT, SMILEY)])
+    doc = from_nltk(VOCAB, map(nltk.Tree.fromstring, (FRUIT, SMILEY)))
     assert [s.text for s in doc.sents] == ["My dog ate fruit .", "( :) )"]
     assert [token.tag_ for token in doc][:3] == ["PRP$", "NN", "VBD"]
     assert [s._.parse_string for s in doc.sents] == [FRUIT, SMILEY]
@@ -64,15 +43,13 @@ def test_a_doc_of_trees():
 
 
 def test_trees_are_normalised():
-    tree = parse_tree(
-        "(ROOT (S (NP-SBJ-1 (PRP It)) (VP (VBD sank) (NP (-NONE- *T*-1)) (ADVP=2 (RB fast)))))"
-    )
-    doc = from_nltk(VOCAB, [fake(tree), fake(parse_tree("(NP (-NONE- *))"))])
+    tree = "(ROOT (S (NP-SBJ-1 (PRP It)) (VP (VBD sank) (NP (-NONE- *T*-1)) (ADVP=2 (RB fast)))))"
+    doc = from_nltk(VOCAB, map(nltk.Tree.fromstring, (tree, "(NP (-NONE- *))")))
     assert doc._.trees == (parse_tree("(TOP (S (NP (PRP It)) (VP (VBD sank) (ADVP (RB fast)))))"),)
 
 
 @pytest.mark.parametrize(
-    "tree", [FakeTree("NP", ["My", "dog"]), FakeTree("S", [FakeTree("NP", [("My", "PRP$")])])]
+    "tree", [nltk.Tree("NP", ["My", "dog"]), nltk.Tree("S", [nltk.Tree("NP", [("My", "PRP$")])])]
 )
 def test_a_word_without_a_tag(tree):
     with pytest.raises(StructlearnError, match=r"SL182.*My"):
@@ -88,13 +65,11 @@ def test_there_and_back(generator, data):
     trees = []
     for _ in range(generator.randint(1, 3)):
         tree = random_tree(generator, generator.randint(2, 8))
-        tree = tree.fold(lambda leaf: Tree.leaf(leaf.label, data.draw(words)), rebuilt)
+        tree = tree.fold(
+            lambda leaf: Tree.leaf(leaf.label, data.draw(words)),
+            lambda node, children: Tree(node.label, children),
+        )
         trees.append(normalize(tree))
-    doc = from_nltk(VOCAB, map(fake, trees))
+    doc = from_nltk(VOCAB, map(to_nltk, trees))
     assert list(doc._.trees) == trees
-    if "nltk" in sys.modules:
-        assert from_nltk(doc.vocab, to_nltk(doc))._.trees == doc._.trees
-
-
-def rebuilt(node, children):
-    return Tree(node.label, children)
+    assert from_nltk(doc.vocab, to_nltk(doc))._.trees == doc._.trees

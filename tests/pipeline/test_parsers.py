@@ -5,14 +5,7 @@ import sys
 
 import pytest
 import spacy
-from contracts.components import (
-    COMPONENTS,
-    PARSERS,
-    TEXT,
-    block,
-    own,
-    part,
-)
+from contracts.components import COMPONENTS, PARSERS, TEXT, block, own, part
 from contracts.components import blank as blank_of
 from spacy.tokens import Doc
 
@@ -63,11 +56,7 @@ def scores(doc):
             {"grammar": block("LatentGrammar", grammars=2)},
             "SL043.*not a product",
         ),
-        (
-            "MEstimatedGrammar",
-            {"grammar": block("BayesNet")},
-            "SL043.*grammar is BayesNet",
-        ),
+        ("MEstimatedGrammar", {"grammar": block("BayesNet")}, "SL043.*grammar is BayesNet"),
     ],
 )
 def test_blocks_and_templates_that_do_not_fit(name, bad, code):

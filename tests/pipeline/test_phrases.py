@@ -174,10 +174,7 @@ RULES = [
     ),
     (
         WANTS,
-        [
-            ("that She wants to buy", "wants", "She", [], "+ to buy"),
-            ("to buy", "buy", None, []),
-        ],
+        [("that She wants to buy", "wants", "She", [], "+ to buy"), ("to buy", "buy", None, [])],
     ),
     (
         WANTS,
@@ -196,10 +193,7 @@ RULES = [
     ),
     (f"(SQ (VBD Did) {SHE} (VP (VB sell) {IT}))", [("Did She sell it", "sell", "She", ["it"])]),
     # Forms of be.
-    (
-        f"(S {SHE} (VP (VBZ is) {DOCTOR}))",
-        [("She is a doctor", "is", "She", [], "= a doctor")],
-    ),
+    (f"(S {SHE} (VP (VBZ is) {DOCTOR}))", [("She is a doctor", "is", "She", [], "= a doctor")]),
     (f"(SQ (VBZ Is) {SHE} {DOCTOR})", [("Is She a doctor", "Is", "She", [], "= a doctor")]),
     (
         f"(SBARQ (WHADJP (WRB How) (JJ old)) (SQ (VBZ is) {SHE}))",

@@ -314,11 +314,7 @@ def test_phrases_of_an_earlier_phrase_are_not_moved(nlp):
     )
     flat = flat.replace("(PP (IN in)", "(PP (IN with) (NP (NNS noodles))) (PP (IN in)")
     doc = parsed_doc(nlp.vocab, flat)
-    found = [
-        Site(1, 2, 3, 4, 3, 5, "N"),
-        Site(1, 4, 5, 6, 5, 7, "N"),
-        Site(1, 6, 7, 8, 7, 9, "V"),
-    ]
+    found = [Site(1, 2, 3, 4, 3, 5, "N"), Site(1, 4, 5, 6, 5, 7, "N"), Site(1, 6, 7, 8, 7, 9, "V")]
     set_spans(doc, "pp_attachments", site_spans(found))
     assert reattached(doc) == doc._.trees
     set_spans(doc, "pp_attachments", site_spans([found[0], Site(1, 2, 5, 6, 5, 7, "N")]))

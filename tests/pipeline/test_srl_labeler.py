@@ -381,10 +381,7 @@ def test_calibration(nlp, tmp_path):
 
 
 def test_no_core_role_twice(labeler, nlp):
-    twice = (
-        "(S (NP (PRP She)) (VP (VBD ate) (NP (DT the) (NN bread)) (NP (NN pizza))) (. .))",
-        {},
-    )
+    twice = ("(S (NP (PRP She)) (VP (VBD ate) (NP (DT the) (NN bread)) (NP (NN pizza))) (. .))", {})
     labels = [a.label for a in labeler(parsed_doc(nlp.vocab, twice))._.frames[0].arguments]
     assert labels.count("ARG1") == 1
 

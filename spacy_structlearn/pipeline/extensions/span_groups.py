@@ -18,14 +18,7 @@ from spacy.tokens import Doc, Span, SpanGroup
 from srsly import msgpack
 
 from ...errors import StructlearnError
-from ...groups import (
-    CONSTITUENT_TAGS,
-    CONSTITUENTS,
-    GROUPS,
-    PARSE_FAILURES,
-    PP_ATTACHMENTS,
-    SRL,
-)
+from ...groups import CONSTITUENT_TAGS, CONSTITUENTS, GROUPS, PARSE_FAILURES, PP_ATTACHMENTS, SRL
 from ...roles.propositions import PREDICATE
 
 PP_ROLES = ("verb", "noun", "prep", "object")  # labels of the spans that follow each phrase

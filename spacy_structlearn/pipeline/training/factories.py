@@ -65,24 +65,17 @@ def factory(
     make.__signature__ = Signature([*ours, *given])  # type: ignore[attr-defined]
     make.component = component  # type: ignore[attr-defined]
     make.__name__ = make.__qualname__ = f"make_{kind.name}"
-    further = (
-        "model: the architecture, see above.\nscorer: the scoring function for `nlp.evaluate`."
+    make.__doc__ = (
+        f"{document(kind)}\nmodel: the architecture, see above.\n"
+        "scorer: the scoring function for `nlp.evaluate`."
     )
-    make.__doc__ = f"{document(kind)}\n{further}"
+    weights = {scores[0]: 1.0, **dict.fromkeys(scores[1:], 0.0)}
     return Language.factory(
         kind.name,
         assigns=list(assigns),
         requires=list(requires),
-        default_config={
-            "model": model,
-            **defaults,
-            "scorer": {"@scorers": scorer},
-        },
-        default_score_weights={
-            scores[0]: 1.0,
-            **dict.fromkeys(scores[1:], 0.0),
-            **dict.fromkeys(further_scores),
-        },
+        default_config={"model": model, **defaults, "scorer": {"@scorers": scorer}},
+        default_score_weights={**weights, **dict.fromkeys(further_scores)},
         func=make,
     )
 
