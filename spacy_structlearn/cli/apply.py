@@ -15,7 +15,7 @@ from contextlib import nullcontext
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 import typer
 
@@ -25,28 +25,10 @@ from ..reading import special
 from ..writing import locked
 from .common.files import STANDARD, check_targets
 from .common.manifest import agree, check_unchanged, describe
-from .common.parts import (
-    ENDINGS,
-    OUTPUTS,
-    ChunkParser,
-    Output,
-    Parse,
-    parse_in_processes,
-    write_parts,
-)
+from .common.parts import ChunkParser, Parse, parse_in_processes, write_parts
 from .common.pipelines import HELP, load
 from .common.terminal import echo
-from .common.texts import Cutting, Input, Shard, Unit, counted, sources
-
-Ray: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--ray",
-        metavar="ADDRESS",
-        help='Run on a Ray cluster. "auto": the cluster that runs on this machine or is named by '
-        "RAY_ADDRESS; if there is none, a new one on this machine only.",
-    ),
-]
+from .common.texts import OUTPUTS, Input, Job, Output, Shard, Unit, counted, sources
 
 
 def apply_cli(
@@ -90,7 +72,14 @@ def apply_cli(
         int, typer.Option(help="Maximum number of texts in one file of an output folder.", min=1)
     ] = 10_000,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing output.")] = False,
-    ray: Ray = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help='Run on a Ray cluster. "auto": the cluster that runs on this machine or is named '
+            "by RAY_ADDRESS; if there is none, a new one on this machine only.",
+        ),
+    ] = None,
 ) -> None:
     """Apply a pipeline to files, from disk to disk.
 
@@ -131,6 +120,9 @@ def apply_cli(
     check_targets([output], [source])
     found = sources(source, output, input_format)
     target, lock = Path(output), None
+    job = Job(
+        model, target, format, input_format, unit, part_size, chosen, batch_size, force or single
+    )
     if not single:
         lock = target / f".shard-{chosen[0] + 1}-of-{chosen[1]}.lock"
     with nullcontext() if output == STANDARD or special(target) else locked(target, lock):
@@ -140,10 +132,9 @@ def apply_cli(
         parse: Parse = ChunkParser(model, nlp).parse_all
         if n_process is not None and n_process > 1:
             parse = partial(parse_in_processes, model=model, number=n_process)
-        cutting = Cutting(target, ENDINGS[format], input_format, unit, part_size, chosen)
         if lock is None:
-            texts = chain.from_iterable(cutting.read(path, nlp.max_length) for _, path, _ in found)
-            done = write_parts([(output, texts)], format, parse, batch_size=batch_size, force=True)
+            texts = chain.from_iterable(job.read(path, nlp.max_length) for _, path, _ in found)
+            done = write_parts([(output, texts)], job, parse)
         else:
             settings = {
                 "format": format.value,
@@ -156,14 +147,12 @@ def apply_cli(
             run = description()
             agree(target, run, lock, force=force)
             if ray:
-                from .common.ray import Parsing, write_parts_by_ray
+                from .common.ray import write_parts_by_ray
 
-                parsing = Parsing(model, cutting, format, batch_size, force)
                 address = None if ray == "auto" else ray
-                done = write_parts_by_ray(found, parsing, address=address, n_process=n_process)
+                done = write_parts_by_ray(found, job, address=address, n_process=n_process)
             else:
-                parts = cutting.parts(found, nlp.max_length)
-                done = write_parts(parts, format, parse, batch_size=batch_size, force=force)
+                done = write_parts(job.parts(found, nlp.max_length), job, parse)
             check_unchanged(target, run, description())
     if output != STANDARD:
         there = f", {counted(done['skipped'], 'file')} there already" if done["skipped"] else ""

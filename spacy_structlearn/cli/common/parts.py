@@ -16,35 +16,23 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager, suppress
-from enum import Enum
-from functools import cache
+from functools import cache, partial
 from itertools import chain, islice
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ...errors import StructlearnError
-from .files import STANDARD, written
+from .files import written
 from .json_lines import parsed, with_predictions
 from .pipelines import load
 from .terminal import guard_errors, warn
-from .texts import Part, Text
+from .texts import Job, Output, Part, Text
 
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
     from spacy.vocab import Vocab
-
-
-class Output(str, Enum):
-    """The output formats of `apply`."""
-
-    docbin = "docbin"
-    jsonl = "jsonl"
-
-
-OUTPUTS = {".spacy": Output.docbin, ".jsonl": Output.jsonl}
-ENDINGS = {output: ending for ending, output in OUTPUTS.items()}
 
 
 WORDS = 1_000_000  # pipelines with a larger vocab are loaded again; see ChunkParser
@@ -247,58 +235,46 @@ def portable(error: Exception) -> Exception:
         return RuntimeError(f"{type(error).__name__}: {error}")
 
 
-def write_parts(
-    parts: Iterable[Part], format: Output, parse: Parse, *, batch_size: int, force: bool
-) -> Counter[str]:
-    """Parse each part, and write it when it is complete. Skip existing parts unless `force`.
+def write_parts(parts: Iterable[Part], job: Job, parse: Parse) -> Counter[str]:
+    """Parse each part, and write it when it is complete. Skip existing parts unless it is forced.
 
-    parse: function from chunks and the format to the chunks with their results.
     Returns the numbers of `texts`, and of files `written` and `skipped`.
     Raises StructlearnError if a process dies.
     """
+    from spacy.tokens import DocBin
     from tqdm import tqdm
 
     done: Counter[str] = Counter()
 
     def wanted() -> Iterator[Chunk]:
         for target, texts in parts:
-            if target != STANDARD and Path(target).exists() and not force:
+            if Path(target).exists() and not job.force:
                 done["skipped"] += 1
             else:
-                yield from chunks(target, texts, batch_size)
+                yield from chunks(target, texts, job.batch_size)
 
+    whole = partial(DocBin, store_user_data=True)
     # None: no progress bar if standard error is not a terminal.
-    with closing(parse(wanted(), format)) as parsed, tqdm(unit=" texts", disable=None) as progress:
-        for first in parsed:
+    progress = tqdm(unit=" texts", disable=None)
+    with closing(parse(wanted(), job.format)) as results, progress:
+        for first in results:
+            found = whole()
             with written(first[0].target, lock=False) as file:
-                for number in write_chunks(file, chain([first], parsed), format):
-                    done["texts"] += number
-                    progress.update(number)
+                for chunk, data in chain([first], results):
+                    if job.format is Output.docbin:
+                        found.merge(whole().from_bytes(data))
+                    else:
+                        file.write(data)
+                        file.flush()
+                    done["texts"] += len(chunk.texts)
+                    progress.update(len(chunk.texts))
+                    # No more results are requested before the file is written: that may fail.
+                    if chunk.is_last:
+                        break
+                if job.format is Output.docbin:
+                    file.write(found.to_bytes())
             done["written"] += 1
     return done
-
-
-def write_chunks(
-    file: BinaryIO, results: Iterable[tuple[Chunk, bytes]], format: Output
-) -> Iterator[int]:
-    """Write results up to the last chunk of a file, and yield the number of texts of each chunk.
-
-    No more results are requested before the file is written, because that may raise an error.
-    """
-    from spacy.tokens import DocBin
-
-    whole = DocBin(store_user_data=True)
-    for chunk, data in results:
-        if format is Output.docbin:
-            whole.merge(DocBin(store_user_data=True).from_bytes(data))
-        else:
-            file.write(data)
-            file.flush()
-        yield len(chunk.texts)
-        if chunk.is_last:
-            break
-    if format is Output.docbin:
-        file.write(whole.to_bytes())
 
 
 def _drop_what_cannot_be_stored(doc: Doc) -> None:

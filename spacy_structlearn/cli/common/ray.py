@@ -16,20 +16,10 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from ...errors import StructlearnError
-from .parts import ChunkParser, Output, portable, write_parts
-from .texts import Cutting, Source
+from .parts import ChunkParser, portable, write_parts
+from .texts import Job, Source
 
 RETRIES = 3  # of an actor that died, and of its task
-
-
-class Parsing(NamedTuple):
-    """The settings of a run, for all machines."""
-
-    model: str
-    cutting: Cutting
-    format: Output
-    batch_size: int
-    force: bool
 
 
 class Failure(NamedTuple):
@@ -42,18 +32,15 @@ class Failure(NamedTuple):
 class Actor:
     """A process that parses and writes the parts of files."""
 
-    def __init__(self, parsing: Parsing):
-        self.parsing = parsing
-        self.parser = ChunkParser(parsing.model)
+    def __init__(self, job: Job):
+        self.job = job
+        self.parser = ChunkParser(job.model)
 
     def write(self, source: Source, shard: tuple[int, int]) -> Counter[str] | Failure:
         """Write the parts of a shard of a file. Returns counts as `write_parts` does."""
-        _, cutting, format, batch_size, force = self.parsing
-        parts = cutting._replace(shard=shard).parts([source], self.parser.nlp.max_length)
+        parts = self.job._replace(shard=shard).parts([source], self.parser.nlp.max_length)
         try:
-            return write_parts(
-                parts, format, self.parser.parse_all, batch_size=batch_size, force=force
-            )
+            return write_parts(parts, self.job, self.parser.parse_all)
         except MemoryError:
             os._exit(1)  # as if killed by the system; the next actor may have more memory
         except Exception as error:
@@ -61,7 +48,7 @@ class Actor:
 
 
 def write_parts_by_ray(
-    sources: Sequence[Source], parsing: Parsing, *, address: str | None, n_process: int | None
+    sources: Sequence[Source], job: Job, *, address: str | None, n_process: int | None
 ) -> Counter[str]:
     """Parse and write the parts of some files, and return counts, as `write_parts` does.
 
@@ -80,7 +67,7 @@ def write_parts_by_ray(
         tasks = [(source, (i, shards)) for source in sources for i in range(shards)]
         options = {"num_cpus": 1, "max_restarts": RETRIES, "max_task_retries": RETRIES}
         make = ray.remote(**options)(Actor).remote
-        pool = ActorPool([make(parsing) for _ in range(min(n_process, len(tasks)))])
+        pool = ActorPool([make(job) for _ in range(min(n_process, len(tasks)))])
         results = pool.map_unordered(lambda actor, task: actor.write.remote(*task), tasks)
         try:
             with tqdm(unit=" texts", disable=None) as progress:

@@ -28,6 +28,13 @@ class Input(str, Enum):
     docbin = "docbin"
 
 
+class Output(str, Enum):
+    """The output formats of `apply`."""
+
+    docbin = "docbin"
+    jsonl = "jsonl"
+
+
 class Unit(str, Enum):
     """The units of a text file that become texts. Paragraphs are separated by blank lines."""
 
@@ -38,6 +45,10 @@ class Unit(str, Enum):
 
 MANIFEST = "structlearn-apply.json"  # in a folder that `apply` has written
 INPUTS = {".txt": Input.text, ".text": Input.text, ".jsonl": Input.jsonl, ".spacy": Input.docbin}
+
+
+OUTPUTS = {".spacy": Output.docbin, ".jsonl": Output.jsonl}
+ENDINGS = {output: ending for ending, output in OUTPUTS.items()}
 
 
 class Text(NamedTuple):
@@ -147,29 +158,33 @@ def _joined(lines: Iterable[str], most: int) -> str:
     return "".join(held)
 
 
-class Cutting(NamedTuple):
-    """How input files are divided into the files of an output folder."""
+class Job(NamedTuple):
+    """What `apply` does with input files."""
 
-    output: Path  # the folder
-    ending: str  # extension of its files
+    model: str
+    output: Path  # a folder
+    format: Output
     kind: Input | None
     unit: Unit
-    size: int  # maximum number of texts in one part
+    part_size: int  # maximum number of texts in one part
     shard: Shard  # the shard whose parts are made
+    batch_size: int
+    force: bool  # whether parts that exist are made anew
 
     def parts(self, sources: Iterable[Source], most: int) -> Iterator[Part]:
         """Yield the parts of some files. most: Maximum number of characters of a text."""
         for source in sources:
             number, texts = 0, self.read(source.path, most)
-            while found := list(islice(texts, self.size)):
+            while found := list(islice(texts, self.part_size)):
                 # This distributes both large files and many small ones evenly.
                 if (source.place + number) % self.shard[1] == self.shard[0]:
-                    yield str(self.output / f"{source.name}.{number:04d}{self.ending}"), found
+                    name = f"{source.name}.{number:04d}{ENDINGS[self.format]}"
+                    yield str(self.output / name), found
                 number += 1
 
     def read(self, path: str, most: int) -> Iterator[Text]:
         """Yield the texts of a file; see `read`."""
-        return read(path, self.kind, self.unit, most, stored=self.ending == ".spacy")
+        return read(path, self.kind, self.unit, most, stored=self.format is Output.docbin)
 
 
 def sources(source: str, output: str, kind: Input | None) -> list[Source]:
