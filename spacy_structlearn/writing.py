@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -82,7 +81,7 @@ def _taken(lock: Path, target: Path) -> int | None:
     with suppress(FileNotFoundError):
         if os.path.samestat(os.fstat(file), lock.stat()):
             os.ftruncate(file, 0)
-            os.write(file, f"process {os.getpid()} on {socket.gethostname()}".encode())
+            os.write(file, f"process {os.getpid()} on {os.uname().nodename}".encode())
             return file
     os.close(file)
     return None
