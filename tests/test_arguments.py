@@ -115,10 +115,7 @@ CASES = {
         lambda g, v: cross_predict(g.nlp, g.examples(), ["np_chunker"], folds=v),
         [*NO_NUMBERS, 1],
     ),
-    "epochs": (
-        lambda g, v: cross_predict(g.nlp, g.examples(), ["np_chunker"], epochs=v),
-        NO_NUMBERS,
-    ),
+    "srl.batch_size": (lambda g, v: list(g.srl_labeler.pipe([g.doc], batch_size=v)), NO_NUMBERS),
 }
 
 

@@ -27,13 +27,12 @@ from ...learning.settings import check_argument
 from ..readers import Reader
 from .batch_trainable import BatchTrainable
 
+EPOCHS = 10  # passes through the data for components of spaCy
 # The predicted Docs of each corpus by its digest, because spaCy reads a corpus several times.
 _predicted: WeakKeyDictionary[Language, dict[bytes, list[Doc]]] = WeakKeyDictionary()
 
 
-def create_cross_predicted_reader(
-    corpus: Reader, annotating: list[str], folds: int = 5, epochs: int = 10, seed: int = 0
-) -> Reader:
+def create_cross_predicted_reader(corpus: Reader, annotating: list[str], folds: int = 5) -> Reader:
     """Read a corpus for training, with predictions of components in the predicted Docs.
 
     corpus: the reader of the corpus. Its predicted Docs should have no gold tags.
@@ -43,19 +42,13 @@ def create_cross_predicted_reader(
     def read(nlp: Language) -> Iterator[Example]:
         examples = list(corpus(nlp))
         held = _predicted.setdefault(nlp, {})
-        settings: dict[str, Any] = {
-            "annotating": annotating,
-            "folds": folds,
-            "epochs": epochs,
-            "seed": seed,
-        }
-        digest = blake2b(repr(settings).encode(), digest_size=16)
+        digest = blake2b(repr((annotating, folds)).encode(), digest_size=16)
         for example in examples:
             for doc in (example.predicted, example.reference):
                 digest.update(doc.to_bytes(exclude=["user_data"]))
         key = digest.digest()
         if key not in held:
-            held[key] = cross_predict(nlp, examples, **settings)
+            held[key] = cross_predict(nlp, examples, annotating, folds=folds)
         for example, doc in zip(examples, held[key], strict=True):
             yield Example(doc.copy(), example.reference)
 
@@ -63,32 +56,22 @@ def create_cross_predicted_reader(
 
 
 def cross_predict(
-    nlp: Language,
-    examples: Sequence[Example],
-    annotating: Sequence[str],
-    *,
-    folds: int = 5,
-    epochs: int = 10,
-    seed: int = 0,
+    nlp: Language, examples: Sequence[Example], annotating: Sequence[str], *, folds: int = 5
 ) -> list[Doc]:
     """Return copies of the predicted Docs of the examples, annotated by components of a pipeline.
 
     The components annotate in the order of the pipeline, so each reads the predictions of those
-    before it. Frozen components, and those that are not trained, annotate all Docs.
+    before it. Frozen components, and those that are not trained, annotate all Docs. Components of
+    spaCy are trained with the seed of the config; those of this package to the end.
     annotating: names of components.
     folds: number of folds; Doc i is in fold i modulo `folds`.
-    epochs: passes through the data for spaCy's components; those of this package are trained to
-        the end.
-    seed: of the weights and the order of examples of spaCy's components, in each fold.
-    Raises StructlearnError for an unknown component, for fewer than two folds or Docs, and if there
-    is no epoch.
+    Raises StructlearnError for an unknown component and for fewer than two folds or Docs.
     """
     names = ", ".join(nlp.component_names)
     for name in annotating:
         if name not in nlp.component_names:
             raise StructlearnError("SL017", component=name, names=names)
     check_argument("folds", folds, ge=2)
-    check_argument("epochs", epochs, ge=1)
     if len(examples) < 2:
         raise StructlearnError("SL087")
     frozen = nlp.config["training"].get("frozen_components", ())
@@ -104,18 +87,12 @@ def cross_predict(
         so_far = [Example(doc, example.reference) for doc, example in pairs]
         # disable=None: tqdm is silent if the output is not a terminal.
         for fold in tqdm(range(folds), desc=f"{name}, cross-prediction", unit="fold", disable=None):
-            docs[fold::folds] = predict_fold(nlp, name, so_far, fold, folds, epochs, seed)
+            docs[fold::folds] = predict_fold(nlp, name, so_far, fold, folds)
     return docs
 
 
 def predict_fold(
-    nlp: Language,
-    name: str,
-    examples: Sequence[Example],
-    fold: int,
-    folds: int,
-    epochs: int = 10,
-    seed: int = 0,
+    nlp: Language, name: str, examples: Sequence[Example], fold: int, folds: int
 ) -> list[Doc]:
     """Train a copy of one component on the other folds, and annotate copies of the Docs of a fold.
 
@@ -126,7 +103,7 @@ def predict_fold(
     config = nlp.config.interpolate()
     training = registry.resolve(config["training"], schema=ConfigSchemaTraining)
     optimizer, dropout = training["optimizer"], training["dropout"]
-    fix_random_seed(seed)
+    fix_random_seed(training["seed"] or 0)
     copy = type(nlp)(nlp.vocab)
     parts = _with_listened_to(nlp, name)
     frozen = [part for part in parts if part in training["frozen_components"]]
@@ -145,7 +122,7 @@ def predict_fold(
         component.fit(others)
     else:
         rates = constant(dropout) if isinstance(dropout, float) else dropout
-        batches = create_train_batches(copy, lambda _: others, training["batcher"], epochs)
+        batches = create_train_batches(copy, lambda _: others, training["batcher"], EPOCHS)
         for (_, batch), rate in zip(batches, rates, strict=False):
             copy.update(batch, drop=rate, sgd=optimizer, exclude=frozen, annotates=frozen)
             optimizer.step_schedules()
