@@ -44,7 +44,7 @@ def gold_doc(nlp, sentences):
 
 
 def examples_of(nlp):
-    docs = [rendered(gold_doc(nlp, text), kind, 40) for text in TEXTS for kind in RENDERINGS]
+    docs = [rendered(gold_doc(nlp, text), kind) for text in TEXTS for kind in RENDERINGS]
     return [Example(nlp.make_doc(doc.text), doc) for doc in docs]
 
 
