@@ -63,7 +63,8 @@ class NPChunkerSettings(ComponentSettings):
     set_noun_chunks: bool = setting(
         False,
         help="Let `doc.noun_chunks` return these chunks, in every Doc with the vocab of this "
-        "pipeline. No dependency parse is needed. spaCy's `merge_noun_chunks` does need one; use "
+        "pipeline. No dependency parse is needed. Without one, spaCy's `chunk.root` is the first "
+        "word, not the head, which is `chunk[-1]`, and `merge_noun_chunks` does nothing: use "
         "`merge_np_chunks`.",
     )
 

@@ -11,6 +11,13 @@ def data(gold):
     return ["--paths.train", gold, "--paths.dev", gold]
 
 
+@pytest.mark.finding
+def test_train_says_what_the_pipeline_lacks(run, config, data, tmp_path):
+    _, out, _ = run("train", config, "-o", tmp_path / "model", *data)
+    # The tags of the examples are gold, and nothing will give tags to a text.
+    assert "np_chunker reads token.tag_" in " ".join(out.split())
+
+
 def test_train_with_overrides(run, config, data, tmp_path):
     output = tmp_path / "model"
     code, out, err = run(
@@ -23,8 +30,6 @@ def test_train_with_overrides(run, config, data, tmp_path):
     assert "np_chunk_f" in out
     assert "1.0000" in out
     assert str(output) in out
-    # The tags of the examples are gold, and nothing will give tags to a text.
-    assert "np_chunker reads token.tag_" in " ".join(out.split())
 
 
 @pytest.mark.parametrize("argument", ["--foo", "stray"])

@@ -7,6 +7,7 @@ Those of chunks are tested with the component that writes them.
 import pickle
 import random
 from itertools import combinations, pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -348,3 +349,14 @@ def test_getters_do_not_scan(make, read, monkeypatch):
         taken.append(Counting.taken)
     assert taken[0] >= 8 * 40
     assert 10 * taken[0] <= taken[1] < 10 * taken[0] * 1.5
+
+
+# --- threads --------------------------------------------------------------------------------------
+@pytest.mark.finding
+def test_guides_say_what_is_safe_with_threads_and_memory_zones():
+    guides = Path(__file__).parents[2] / "training/guides"
+    text = " ".join((guides / "many_texts.md").read_text(encoding="utf8").split())
+    assert (
+        "Several threads may call one pipeline at the same time, but not inside of memory" in text
+    )
+    assert "long-running service" not in text

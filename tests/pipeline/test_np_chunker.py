@@ -7,6 +7,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.pipeline.np_chunker import NPChunker
 
 TEXT = "The old dog slept under the table. My sister bought two red apples."
 CHUNKS = ["The old dog", "the table", "My sister", "two red apples"]
@@ -45,6 +46,16 @@ def test_chunks_and_probabilities(nlp):
     assert doc[0:2]._.np_chunk_prob is None
     assert doc[3:4]._.np_chunk_prob is None
     assert [t._.np_iob for t in doc[:8]] == ["B", "I", "I", "O", "O", "B", "I", "O"]
+
+
+@pytest.mark.finding
+def test_what_the_root_of_a_noun_chunk_is_is_said(make_chunker):
+    """It is spaCy's, and read from a dependency parse."""
+    nlp = make_chunker(set_noun_chunks=True)
+    doc = tagged(nlp, ["the", "dog", "slept"], ["DT", "NN", "VBD"])
+    (chunk,) = doc.noun_chunks
+    assert (chunk.root.text, chunk[-1].text) == ("the", "dog")
+    assert "`chunk.root` is the first word, not the head" in " ".join(NPChunker.__doc__.split())
 
 
 def test_noun_chunks_hook(make_chunker):
