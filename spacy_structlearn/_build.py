@@ -21,7 +21,8 @@ def _extension(source: Path) -> Extension:
         ".".join(source.with_suffix("").parts),
         [source.as_posix()],
         include_dirs=["spacy_structlearn/kernels"],
-        extra_compile_args=["-O3", "-g0"],
+        # Compilers take the last of such options: those of the environment come too early.
+        extra_compile_args=os.environ.get("STRUCTLEARN_CFLAGS", "-O3 -g0").split(),
     )
 
 

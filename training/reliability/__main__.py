@@ -38,10 +38,7 @@ from tempfile import TemporaryDirectory
 from training.common.recording import ROOT, clean_commit, record, show
 from training.reliability import corruption, fuzz, jsonl, kills, platforms, races
 
-NAME = "reliability"
 PROFILE = "random"  # of hypothesis, in tests/conftest.py
-
-
 # The marker of the tests of a part, and the names of its figures.
 TESTS = {
     "properties": ("hypothesis", "properties.tests", "properties.failed"),
@@ -84,7 +81,7 @@ def main() -> None:
         figures = PARTS[part]()
         show(figures)
         if not args.trial:
-            record(NAME, figures)
+            record("reliability", figures)
 
 
 if __name__ == "__main__":

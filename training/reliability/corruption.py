@@ -153,23 +153,16 @@ def cases(
         yield from damaged("own", folder, own, 1)
 
 
-# --- figures --------------------------------------------------------------------------------------
-def figures(outcomes: Iterable[tuple[str, str]]) -> dict[str, int]:
-    """Return the numbers of cases by way of loading and outcome, and their sums."""
-    parts = ("corruption", *(f"corruption.{way}" for way in CLEAR))
-    counts = {f"{part}.{key}": 0 for part in parts for key in ("cases", *OUTCOMES)}
-    for way, outcome in outcomes:
-        for part in ("corruption", f"corruption.{way}"):
-            counts[f"{part}.cases"] += 1
-            counts[f"{part}.{outcome}"] += 1
-    return counts
-
-
 def run(
     names: Iterable[str] = tuple(COMPONENTS), repeats: int = REPEATS, default: bool = True
 ) -> dict[str, int]:
     """Run all cases and return the figures. default: whether to damage the default pipeline."""
     logging.getLogger("spacy").setLevel(logging.ERROR)
+    parts = ("corruption", *(f"corruption.{way}" for way in CLEAR))
+    figures = {f"{part}.{key}": 0 for part in parts for key in ("cases", *OUTCOMES)}
     with TemporaryDirectory() as folder:
-        outcomes = cases(names, Path(folder), repeats, default)
-        return figures(tqdm(outcomes, "cases", disable=None))
+        for way, outcome in tqdm(cases(names, Path(folder), repeats, default), disable=None):
+            for part in ("corruption", f"corruption.{way}"):
+                figures[f"{part}.cases"] += 1
+                figures[f"{part}.{outcome}"] += 1
+    return figures

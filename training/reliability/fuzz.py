@@ -115,8 +115,7 @@ def _trained(name: str, folder: Path) -> Language:
     for method in ("k_best", "n_best"):
         if hasattr(component, method):
             getattr(component, method)(docs[0], 3)
-    for _ in nlp.pipe(docs):
-        pass
+    list(nlp.pipe(docs))
     return nlp
 
 
@@ -238,7 +237,7 @@ def build_sanitized(folder: Path) -> dict[str, str]:
     """Build the package with sanitized kernels. Return the variables of its processes."""
     build = [sys.executable, "-c", "import setuptools; setuptools.setup()", "-q", "build"]
     build += [f"--build-lib={folder}", f"--build-temp={folder}.objects"]
-    variables = os.environ | {"CC": "gcc", "CFLAGS": FLAGS}
+    variables = os.environ | {"CC": "gcc", "CFLAGS": FLAGS, "STRUCTLEARN_CFLAGS": "-O1 -g1"}
     subprocess.run(build, cwd=ROOT, env=variables, check=True)
     runtime = subprocess.check_output(["gcc", "-print-file-name=libasan.so"], text=True)
     return {

@@ -13,10 +13,13 @@ import pickle
 import pkgutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from importlib.machinery import EXTENSION_SUFFIXES
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 
@@ -83,11 +86,10 @@ class Recorder:
 
     def all(self) -> dict[str, list[Call]]:
         """Return the calls by module."""
-        by_module: dict[str, list[Call]] = {}
-        for key in sorted(self.calls):
-            calls = [pickle.loads(stored) for _, stored in self.calls[key]]
-            by_module.setdefault(key[0], []).extend(calls)
-        return by_module
+        return {
+            module: [pickle.loads(stored) for key in keys for _, stored in self.calls[key]]
+            for module, keys in groupby(sorted(self.calls), itemgetter(0))
+        }
 
     def frozen(self, value: Any) -> Any:
         """Copy arrays in a value, and replace kernel objects by the calls that created them."""
@@ -125,20 +127,12 @@ def recording() -> Iterator[Recorder]:
                 replaced[id(value)] = _recorded_class(recorder, name, value)
             elif type(value).__name__ in FUNCTIONS and not attribute.startswith("_"):
                 replaced[id(value)] = _recorded_function(recorder, name, attribute, value)
-    changes = [
-        (module, attribute, value)
-        for name, module in list(sys.modules.items())
-        if name.startswith(PACKAGE) and module is not None
-        for attribute, value in list(vars(module).items())
-        if id(value) in replaced
-    ]
-    for module, attribute, value in changes:
-        setattr(module, attribute, replaced[id(value)])
-    try:
+    with ExitStack() as stack:
+        for module in [module for name, module in sys.modules.items() if name.startswith(PACKAGE)]:
+            for attribute, value in list(vars(module).items()):
+                if id(value) in replaced:
+                    stack.enter_context(patch.object(module, attribute, replaced[id(value)]))
         yield recorder
-    finally:
-        for module, attribute, value in changes:
-            setattr(module, attribute, value)
 
 
 def _recorded_function(recorder: Recorder, module: str, name: str, function: Callable) -> Callable:
@@ -190,11 +184,11 @@ class Kernel:
 
     def __init__(self, calls: list[Call]):
         # Each entry point is called equally often.
-        self.names = sorted({call.name for call in calls})
-        self.calls = {name: [call for call in calls if call.name == name] for name in self.names}
+        names = sorted({call.name for call in calls})
+        self.calls = [[call for call in calls if call.name == name] for name in names]
 
     def __call__(self, choices: Choices) -> None:
-        call = choices.one_of(self.calls[choices.one_of(self.names)])
+        call = choices.one_of(choices.one_of(self.calls))
         own, args = call.own, call.args
         for _ in range(choices.one_of(CHANGES)):
             if own is not None and choices.one_in(2):

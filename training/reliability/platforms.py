@@ -6,14 +6,9 @@ For each Python, HEAD is cloned and installed into a new virtual environment by 
 README, which compiles the kernels. All tests run there, in one process. Tests are skipped that need
 corpora or packages outside the extra `test`.
 
-Recorded in training/results/reliability.json, as platforms.cp310 for Python 3.10, or as
-platforms.cp313_musl for Python 3.13 on musl:
-
-passed, failed, skipped   tests
-
-and after it
-
-pythons                   versions of Python in the file without a failed test
+In results/reliability.json: platforms.cp310.{passed, failed, skipped}, the numbers of tests on
+Python 3.10, or platforms.cp313_musl for Python 3.13 on musl; and pythons, the number of versions of
+Python in the file without a failed test.
 """
 
 from __future__ import annotations

@@ -240,11 +240,9 @@ def check_trees(doc: Doc) -> None:
     """Raise AssertionError unless each sentence has one tree over its words, if there are trees."""
     for sentence in extensions.sentences(doc) if "constituents" in doc.spans else ():
         words = [token.text for token in sentence if not token.is_space]
-        if not words:
-            continue
-        tree = extensions.tree(sentence)
-        if tree is None or tree.words() != words:
-            raise AssertionError(f"{words} and {tree and tree.words()}")
+        tree = extensions.tree(sentence) if words else None
+        if words != (tree.words() if tree else []):
+            raise AssertionError(f"{words} and {tree}")
 
 
 def check_getters(doc: Doc, spans: list[Span]) -> None:
