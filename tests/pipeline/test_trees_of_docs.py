@@ -8,9 +8,9 @@ import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pipeline.parsed import cut_doc, parsed_doc
-from spacy.tokens import Doc, Span
+from spacy.tokens import Doc, DocBin, Span
 
-from spacy_structlearn import as_dict
+from spacy_structlearn import ConstituentMatcher, as_dict
 from spacy_structlearn.attachment.sites import NOUN, VERB, sites
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import extensions
@@ -186,12 +186,18 @@ def test_no_tree_is_invented_for_parts_that_were_not_parsed():
     parsed = parsed_doc(VOCAB, "(S (NP (NN dog)) (VP (VBZ sleeps)))")
     other = Doc(VOCAB, words=["no", "tree", "here"], sent_starts=[True, False, False])
     doc = Doc.from_docs([parsed, other])
+    other_parsed = parsed_doc(VOCAB, "(S (VP (VB Run)) (. !))", "(UH Oh)")
     assert [str(tree) for tree in doc._.trees] == [str(parsed._.trees[0])]
     first, second = doc.sents
     assert first._.parse_string == "(S (NP (NN dog)) (VP (VBZ sleeps)))"
     assert (second._.tree, second._.parse_string, list(second._.constituents)) == (None, "", [])
     assert [str(tree) for tree in reattached(doc)] == [str(tree) for tree in doc._.trees]
     assert as_dict(doc)["trees"] == [str(parsed._.trees[0])]
+    matcher = ConstituentMatcher(VOCAB)
+    matcher.add("any", ["__"])
+    stored = DocBin(docs=[doc, other_parsed, doc])
+    alone = [*matcher.search([parsed, other_parsed, parsed])]
+    assert [*matcher.search([doc, other_parsed, doc])] == alone == [*matcher.search(stored)]
     # What the parser gave no bracket has failed, and has a flat tree.
     doc.spans["parse_failures"] = [Span(doc, 2, 5, "fallback")]
     assert [str(tree) for tree in doc._.trees][1] == "(TOP (XX no) (XX tree) (XX here))"

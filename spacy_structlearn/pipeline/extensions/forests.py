@@ -67,10 +67,29 @@ def _doc_forest(
     coded: CodedIds,
     rules: HeadRules,
 ) -> DocForest:
-    """Make a forest of the tokens and spans of some Docs. column: an attribute of the tokens."""
-    trees = read_brackets(tokens, column("ORTH"), column("TAG"), brackets, tags, coded)
+    """Make a forest of the tokens and spans of some Docs. column: an attribute of the tokens.
+
+    Sentences of several words without a bracket were not parsed, and are left out.
+    """
+    sizes, starts = np.diff(tokens.offsets), np.searchsorted(tokens.indices, brackets.starts)
+    starts, kept = starts[starts < len(tokens.positions)], sizes == 1
+    kept[np.searchsorted(tokens.offsets, starts, "right") - 1] = True
+    rows = slice(None) if kept.all() else np.flatnonzero(np.repeat(kept, sizes))
+    tokens = Tokens(
+        tokens.columns[rows],
+        cumulative(sizes[kept]),
+        tokens.positions[rows],
+        cumulative(kept)[tokens.docs],
+        tokens.doc_ids[rows],
+        tokens.firsts,
+    )
+
+    def kept_column(name: str) -> Coded:
+        return column(name).at(rows)
+
+    trees = read_brackets(tokens, kept_column("ORTH"), kept_column("TAG"), brackets, tags, coded)
     n_docs = len(tokens.docs) - 1
-    return DocForest(n_docs, Forest(trees, column, rules), tokens.positions, tokens.doc_ids)
+    return DocForest(n_docs, Forest(trees, kept_column, rules), tokens.positions, tokens.doc_ids)
 
 
 def doc_forest(
