@@ -5,13 +5,11 @@ import json
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 import spacy
 from cli.toys import PARSED, TEXT, TREES, docs_of
 from hypothesis import given
 from hypothesis import strategies as st
-from spacy.language import Language
 from spacy.tokens import Doc, SpanGroup
 from spacy.vocab import Vocab
 
@@ -195,47 +193,6 @@ def test_gold_attachments_are_printed_without_a_probability():
 
 
 # --- frames --------------------------------------------------------------------------------
-@Language.component("structlearn_cli_frames")
-def label_frames(doc):
-    """Frames by rule: what stands before the verb is ARG0, what stands behind it is ARG1."""
-    frames = []
-    for i in [token.i for token in doc if token.text in ("slept", "bought", "saw", "Run")]:
-        sentence = doc[i].sent
-        roleset = {"slept": "sleep.01", "bought": "buy.01", "saw": "see.01"}.get(doc[i].text)
-        arguments = [("ARG0", sentence.start, i)] if i > sentence.start else []
-        if sentence.end - i > 2:
-            arguments.append(("ARG1", i + 1, sentence.end - 1))
-        frames.append((i, roleset, arguments))
-    set_spans(doc, "srl", extensions.frame_spans(frames))
-    scores = np.linspace(0.5, 1, len(doc.spans["srl"]), dtype=np.float32)
-    doc.spans["srl"].attrs["scores"] = scores
-    return doc
-
-
-@pytest.fixture(scope="module")
-def labeling_model(model, tmp_path_factory):
-    """The pipeline at the top with frames by rule besides."""
-    nlp = spacy.load(model)
-    nlp.add_pipe("structlearn_cli_frames")
-    path = tmp_path_factory.mktemp("cli_frames") / "model"
-    nlp.to_disk(path)
-    return str(path)
-
-
-def test_frames_are_printed_below_their_sentence(run, labeling_model):
-    code, out, err = run("parse", f"{TEXT} Yes. Run!", "--model", labeling_model)
-    assert (code, err) == (0, "")
-    assert out.splitlines() == [
-        PARSED[0],
-        "[ARG0 The old dog] [V sleep.01 slept] .",
-        PARSED[1],
-        "[ARG0 My sister] [V buy.01 bought] [ARG1 apples] .",
-        "[NP Yes ] ./.",
-        "Run/VB !/.",
-        "[V Run] !",
-    ]
-
-
 def words_of_frames(doc):
     """The frames of a Doc over its words: white space tokens do not count."""
     words = [token.i for token in doc if not token.is_space]
