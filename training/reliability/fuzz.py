@@ -61,7 +61,7 @@ MEGABYTES = 2048
 MOST_FAILURES = 10
 LENGTH = 96  # bytes of an input
 # Shares of the inputs: slower targets get fewer.
-SHARES = {"kernels": 1.0, "readers": 0.3, "models": 0.02, "pipelines": 0.0005}
+SHARES = {"kernels": 1.0, "readers": 0.3, "models": 0.02, "pipelines": 0.01}
 # Components of one pipeline each, by the names of small_pipelines.
 MIXED = (
     ("stochastic_crf", "hmm", "m_estimated", "bayes_net", "stages"),
