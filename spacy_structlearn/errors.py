@@ -7,12 +7,27 @@ SL6xx: incremental sigmoid belief networks; SL7xx: search in trees; SL8xx: warni
 characters of texts, labels and names are shown as escapes.
 """
 
+import re
 from functools import partial
 from typing import Any
 
-from .visible import visible
-
 LONGEST = 1000  # characters of a text in a message
+# Control characters except tab and newline, surrogates, and invisible characters: marks of
+# direction, the byte order mark, and the characters of tags.
+HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff"
+    "\U000e0000-\U000e007f]"
+)
+
+
+def visible(text: str) -> str:
+    r"""Replace hidden characters by escapes such as \u001b, which JSON has too."""
+    return HIDDEN.sub(_escape, text)
+
+
+def _escape(match: re.Match[str]) -> str:
+    units = match[0].encode("utf-16-be", "surrogatepass").hex()
+    return "".join(rf"\u{units[begin : begin + 4]}" for begin in range(0, len(units), 4))
 
 
 class StructlearnError(ValueError):

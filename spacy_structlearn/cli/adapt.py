@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import StructlearnError
-from ..visible import visible
+from ..errors import StructlearnError, visible
 from .common.corpora import gold_docs
 from .common.pipelines import HELP, load
 from .common.terminal import table

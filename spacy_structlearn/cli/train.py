@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..visible import visible
+from ..errors import visible
 from .common.documents import print_scores
 from .common.pipelines import find_msgpack_hooks_once
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tqdm import tqdm
 
 from spacy_structlearn.cli.common.terminal import VisibleText
-from spacy_structlearn.visible import HIDDEN, visible
+from spacy_structlearn.errors import HIDDEN, visible
 
 HOSTILE = "A \x1b[31mred \x1b]0;title\x07 dog\u202e\x9b2J barked."
 

@@ -33,10 +33,3 @@ def test_mcnemar(only_a, only_b):
     else:
         wanted = binomtest(only_a, number, 0.5).pvalue if number else 1.0
     assert result.p == pytest.approx(wanted)
-
-
-def test_mcnemar_by_hand():
-    # The counts of Agresti, "An Introduction to Categorical Data Analysis": (53 - 1)^2 / 65.
-    assert result_of(59, 6).p == pytest.approx(1.1e-10, rel=0.05)
-    # 1 to 5 of six coin tosses: 2 (1 + 6) / 64.
-    assert result_of(1, 5).p == pytest.approx(14 / 64)

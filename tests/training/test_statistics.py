@@ -8,6 +8,7 @@ from spacy.vocab import Vocab
 
 from spacy_structlearn.evaluation.evalb import SCORED, EvalbScore, Row, score_trees
 from spacy_structlearn.evaluation.prf import PRF, SpanScore
+from spacy_structlearn.pipeline import extensions
 from spacy_structlearn.trees.brackets import parse_tree
 from training.common import scoring
 from training.pipeline import card
@@ -17,17 +18,6 @@ def score_of(counts):
     """A score of sentences with these numbers of right, predicted and gold brackets."""
     rows = [SpanScore(*map(int, row), per_label={"X": PRF(*map(int, row))}) for row in counts]
     return EvalbScore(tuple(Row(i, 1, SCORED, own) for i, own in enumerate(rows, 1)))
-
-
-def test_the_error_of_a_share():
-    """If all sentences have one gold and one predicted bracket, F1 is the share p of right ones,
-    and its standard error the square root of p (1 - p) / n."""
-    n, p = 400, 0.8
-    score = score_of([(i < n * p, 1, 1) for i in range(n)])
-    assert score.f1 == pytest.approx(100 * p)
-    # Of 4,000 samples, the estimate itself has a standard error of 1.1 %.
-    found = scoring.bootstrap_error(scoring.bracket_counts(score), samples=4000)
-    assert found == pytest.approx(100 * np.sqrt(p * (1 - p) / n), rel=0.04)
 
 
 def test_the_error_of_a_ratio():
@@ -60,6 +50,7 @@ def chunked(*spans, scores=None):
 
 
 def test_the_calibration_error_is_the_mean_gap_of_the_bins():
+    extensions.register()
     predicted = chunked((0, 1), (1, 2), (2, 3), (3, 4), scores=[0.75, 0.75, 0.25, 0.25])
     found = card.calibration_errors([Example(predicted, chunked((0, 1), (2, 3)))])
     assert found == {"np_chunk_ece": pytest.approx(0.25)}

@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import cache
 from typing import IO, Any, TextIO, cast
 
-from ...visible import visible
+from ...errors import visible
 
 # How a progress bar moves the cursor: to the beginning of its line before and after it writes, and
 # down and up by lines.
