@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import io
+import math
 import os
 import re
 import signal
@@ -23,6 +24,8 @@ from .cleanup import clean_up
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _OF_MEMORY = "failed to map segment|[Cc]annot allocate memory|can't start new thread"
+LEAST = 512  # MB of memory; with less, libraries crash or do not end when they are imported
+RESERVE = 2**24  # bytes, where memory is limited
 PATIENCE = 1.0  # seconds until a signal is handled in another thread
 _leaving = Lock()
 
@@ -36,14 +39,23 @@ def main() -> None:
     _replace_closed_streams()
     if os.name == "posix":
         _watch()
+    limit = _memory_limit()
+    if limit < LEAST:
+        sys.exit(f"structlearn: not enough memory: {limit:.0f} MB (ulimit -v) of {LEAST} MB")
+    reserve = bytearray(RESERVE if limit < math.inf else 0)
     try:
         from .cli import main as run
 
         run()
     except Exception as error:
-        if not _is_of_memory(error):
+        del reserve  # handling the error needs memory, too
+        if _is_of_memory(error):
+            sys.exit("structlearn: not enough memory")
+        if limit == math.inf:
             raise
-        sys.exit("structlearn: not enough memory")
+        # Libraries, and Python itself, lose errors of memory on the way.
+        text = " ".join(f"{type(error).__name__}: {error}".split())
+        sys.exit(f"structlearn: memory is limited, and perhaps not enough: {text}")
     finally:
         # Everything is done; only the interpreter still has to end.
         for number in heard:
@@ -110,6 +122,16 @@ def _is_of_memory(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
+
+
+def _memory_limit() -> float:
+    """Return the limit of the memory of this process, such as that of `ulimit -v`, in MB."""
+    with suppress(ImportError):
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        return math.inf if limit == resource.RLIM_INFINITY else limit / 2**20
+    return math.inf
 
 
 def _watch() -> None:

@@ -61,7 +61,7 @@ STATES = {
     "stdout full": None,
     "stderr full": None,
     "-bb": None,
-    **{f"{size} MB": partial(limited, size) for size in (100, 150, 200, 250, 300, 350, 450)},
+    **{f"{size} MB": partial(limited, size) for size in (100, 300, 500, 550, 600, 700)},
 }
 # A pipe whose reader is gone needs no message.
 SILENT = ("stdout broken", "all closed")
@@ -72,19 +72,15 @@ ALL = [
     for state in STATES
     if not (command == "apply processes" and "MB" in state)
 ]
-FEW = [
-    "parse, stdin closed",
-    "parse, stdout closed",
-    "apply, stdout closed",
-    "train, stdout closed",
-]
+FEW = [f"{command}, stdout closed" for command in ("parse", "apply", "train")]
+FEW += ["parse, stdin closed"]
 FEW += ["apply folder, all closed", "apply file, stderr closed", "apply file, stderr broken"]
 FEW += [
     "parse, stdout broken",
     "convert, stdout broken",
     "apply file, -bb",
-    "parse, 200 MB",
-    "parse, 300 MB",
+    "parse, 500 MB",
+    "parse, 550 MB",
 ]
 
 
@@ -117,6 +113,7 @@ def run(place, model, command, state, out):
         cwd=place,
         preexec_fn=STATES.get(state),
         check=False,
+        timeout=100,
     )
     os.close(broken[1])
     return done.returncode, done.stdout or b"", (done.stderr or b"").decode()
