@@ -34,7 +34,7 @@ from spacy_structlearn.errors import StructlearnError
 from training.reliability.kills import command, exit_code, fork, run_command, same_files
 from training.reliability.small_pipelines import SAMPLE, write_config, write_corpus
 
-ROUNDS = 600
+ROUNDS = 520
 SPREAD_S = 0.05  # the processes of a round begin within this time
 CLEAR = re.compile(r"SL\d{3}")
 
