@@ -141,7 +141,7 @@ def _expands(path: Place) -> StructlearnError:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Disable Python's garbage collector while many permanent objects are created."""
+    """Disable Python's garbage collector while many objects without cycles are created."""
     collecting = gc.isenabled()
     gc.disable()
     try:

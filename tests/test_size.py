@@ -23,7 +23,7 @@ LIMITS = {
     "spacy_structlearn/grammar/fragments": 1_920,
     "spacy_structlearn/grammar/latent": 2_290,
     "spacy_structlearn/grammar/spans": 1_700,
-    "spacy_structlearn/grammar/treebank": 1_510,
+    "spacy_structlearn/grammar/treebank": 1_610,
     "spacy_structlearn/isbn": 3_250,
     "spacy_structlearn/kernels": 1_050,
     "spacy_structlearn/learning": 910,

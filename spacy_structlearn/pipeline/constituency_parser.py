@@ -30,6 +30,7 @@ from ..groups import (
     TAG_CANDIDATES,
 )
 from ..learning.settings import MAX_PARTS, check_argument, setting
+from ..reading import uncollected
 from ..trees.parse import GivenTag, Parse, fit_temperature
 from ..trees.tree import Tree
 from . import extensions
@@ -188,6 +189,7 @@ class ConstituencyParser(BatchTrainable):
         return (FALLBACK, CUT, UNMET, *self.labels, *symbols.tags, *symbols.phrases)
 
     # --- prediction ---------------------------------------------------------------------------
+    @uncollected()
     def predict(self, docs: Sequence[Doc]) -> list[Reading]:
         """Parse the sentences of all Docs together.
 

@@ -35,7 +35,7 @@ from ...errors import StructlearnError
 from ...parallel.batches import Workspaces, in_batches
 from ...trees.parse import GivenTag, Parse, calibrate, tag_shares
 from ..latent.model import LatentGrammar
-from ..treebank.lexicon import prefer_tags
+from ..treebank._lexicon import prefer_tags
 from . import _chart
 from .compiled import SHARE, compile_grammar, is_factored
 from .constraints import Compiler, Constraint, Limited, limit_tags

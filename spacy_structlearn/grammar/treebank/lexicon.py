@@ -15,9 +15,10 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...arrays import cumulative, ranges
+from ...arrays import cumulative
 from ...learning.stored import same
 from ...words.signatures import NORMALIZATIONS, SIGNATURES, registered
+from ._lexicon import word_scores
 from .storage import sparse, unpack
 from .symbols import substate_columns
 
@@ -179,18 +180,13 @@ class Lexicon:
 
         Raises ValueError for other ids.
         """
-        n_words = len(self.words)
-        if len(ids) and not 0 <= ids.min() <= ids.max() <= n_words + len(self.signatures):
-            raise ValueError("there is no such word")
-        known = np.flatnonzero(ids < n_words)
-        words, rows, weights = ids[known], ids - n_words, np.ones(len(ids), np.float32)
-        rows[known], weights[known] = self.backoff_rows[words], self.backoff_weights[words]
-        scores = self._rows_of(level)[rows] * weights[:, None]
-        offsets, columns, values = self.entries(level)
-        sizes = offsets[words + 1] - offsets[words]
-        places = ranges(offsets[words], sizes)
-        scores[np.repeat(known, sizes), columns[places]] += values[places]
-        return scores
+        return word_scores(
+            np.ascontiguousarray(ids, np.int32),
+            self._rows_of(level),
+            self.backoff_rows,
+            self.backoff_weights,
+            *self.entries(level),
+        )
 
     def _look_up(self, word: str, initial: bool, before: int) -> int:
         spellings = self._normalize(word, before) if self._normalize is not None else ()
@@ -340,35 +336,3 @@ class Lexicon:
         """Whether everything but the levels is equal."""
         names = [field.name for field in fields(self)[:-2]]
         return all(same(getattr(self, name), getattr(other, name)) for name in names)
-
-
-def prefer_tags(
-    scores: NDArray[np.float32],
-    substates: NDArray[np.int32],
-    shares: NDArray[np.float64],
-    weight: float,
-) -> None:
-    """Raise the scores of words with their tags, in place.
-
-    scores: float32 (n, X). substates: of each tag. shares: of the weight, see `tag_shares`, float64
-    (n, tags). weight: in nats; with infinity only the tag with the largest share is left.
-
-    Raises ValueError for other shapes.
-    """
-    if shares.shape != (len(scores), len(substates)) or substates.sum() != scores.shape[1]:
-        raise ValueError("there must be a share for each word and tag")
-    if not scores.size:
-        return
-    seen = np.maximum.reduceat(scores, cumulative(substates)[:-1], axis=1) > 0
-    if np.isinf(weight):
-        given = shares.any(axis=1, keepdims=True)
-        own = np.arange(len(substates)) == shares.argmax(axis=1)[:, None]
-        # A word that was never seen with its tag is as likely under each of its substates.
-        scores[(given & ~(seen & own).any(axis=1, keepdims=True))[:, 0]] = 1
-        factors = own | ~given
-    else:
-        # The scale of a row does not matter: the others are lowered, so nothing overflows. A word
-        # that was never seen with its tags stays as it is, so it does not vanish.
-        best = np.where(seen, shares, 0.0).max(axis=1, keepdims=True)
-        factors = np.exp(weight * np.minimum(shares - best, 0.0))
-    scores *= np.repeat(factors.astype(np.float32), substates, axis=1)

@@ -6,9 +6,9 @@ from grammar import treebanks
 
 from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.treebank import estimation
+from spacy_structlearn.grammar.treebank._lexicon import prefer_tags
 from spacy_structlearn.grammar.treebank.data import binarize
 from spacy_structlearn.grammar.treebank.estimation import UNSEEN, LexiconLearner
-from spacy_structlearn.grammar.treebank.lexicon import prefer_tags
 from spacy_structlearn.grammar.treebank.settings import LexiconSettings
 from spacy_structlearn.words.signatures import english_signature
 
