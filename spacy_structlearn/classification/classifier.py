@@ -23,7 +23,7 @@ class Step(NamedTuple):
 
     @classmethod
     def of(cls, stored: Sequence[Any]) -> Step:
-        """Return a step from a list of its parts. Raises an error in `DAMAGE` if it is none."""
+        """Return a step from a list of its parts. Raises an error in `DAMAGE` for another list."""
         variables, *figures = stored
         return cls(tuple(variables), *figures)
 

@@ -53,7 +53,7 @@ def train_cli(
     of_package = CONFIGS / f"{config}.cfg"
     if not config.exists():
         if not of_package.is_file() and not config.suffix:
-            raise typer.BadParameter(f"{config} is no file and none of the configs: {_NAMES}")
+            raise typer.BadParameter(f"{config} is neither a file nor one of the configs: {_NAMES}")
         config = of_package if of_package.is_file() else config
     nlp = fit(config, output, overrides=parse_config_overrides(context.args))
     print_scores(nlp.meta["performance"])

@@ -135,7 +135,7 @@ def _wait(stack: ExitStack, output: Path) -> None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Read a manifest; one of nothing if there is none."""
+    """Read a manifest; an empty one if there is no file."""
     kinds = ("pipeline", "settings", "inputs")
     if not path.is_file():
         return {kind: {} for kind in kinds}

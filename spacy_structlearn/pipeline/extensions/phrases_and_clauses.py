@@ -35,7 +35,7 @@ def phrases(part: Doc | Span, *labels: str, which: str = ALL) -> tuple[Span, ...
     labels: such as "NP" and "SBAR"; if none is given, all labels.
     which: "all"; "maximal": only those that are not inside another one of these phrases; "minimal":
         only those that contain no other.
-    Raises StructlearnError if `which` is none of these, and for labels that are no strings.
+    Raises StructlearnError if `which` is not one of these, and for labels that are no strings.
     """
     for label in labels:
         check_argument("labels", label, str)

@@ -62,7 +62,7 @@ cdef int begin_forest(Work* w, const Coarse* c, int n) noexcept nogil:
 
 
 cdef int reserve_items(Work* w, int items) noexcept nogil:
-    """Make room for a cell with up to so many items."""
+    """Make room for a cell with at most this many items."""
     return (reserve_more(&w.f, 1, items, 0, 0, 0)
             or reserve(<void**>&w.state_inside, 2, &w.states_size, 2 * (<Py_ssize_t>w.f.n_items + items)))
 
