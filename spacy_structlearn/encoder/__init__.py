@@ -1,0 +1,1 @@
+"""Vectors of tokens in context, by a pretrained encoder."""

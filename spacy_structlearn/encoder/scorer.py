@@ -1,0 +1,281 @@
+"""Scores of the labels of sites from vectors of tokens: potentials of structured models.
+
+A site is a row of token numbers: `(t)` in a chain, `(before, first, last, after)` for a span,
+`(predicate, first, last)` for an argument, `(v, n1, p, n2)` for an attachment; -1 stands for no
+token. The vectors of a site are projected, each slot by a matrix of its own, and summed; a layer
+norm, a rectifier and an output layer follow. For spans this contains the differences of Kitaev &
+Klein (2018). Several models of the same labels are combined as a log-linear pool (Genest & Zidek
+1986), whose weights are fitted on held-out data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..learning.stored import Stored
+from ..serialization import nested
+from .pool import LEAST, log_softmax, pooled
+
+Vectors = NDArray[np.float32]
+Sites = NDArray[np.integer]
+Scores = NDArray[np.float32]
+
+HIDDEN = 256
+EPSILON = 1e-5  # of the layer norm
+_CELLS = 2**22  # about how many numbers of sites are computed together, to bound the memory
+
+
+class SiteScorer(Stored):
+    """A network with one hidden layer over the vectors of a site.
+
+    labels: of the scores.
+    input: float32 (slots, width, hidden), the matrix of each slot.
+    edges: float32 (slots, hidden), in place of the projected vector where there is no token.
+    shift: float32 (hidden), added to the sum.
+    gain, offset: float32 (hidden), of the layer norm.
+    output: float32 (labels, hidden). bias: float32 (labels).
+    weights: of the log-probabilities of the model that it is combined with, and of its own.
+    storage: of the matrices in a file, "int8" with a scale for each row, "float16" or "float32";
+        they are rounded to it.
+    Raises ValueError unless the arrays fit together.
+    """
+
+    kind = "site_scorer"
+    ARRAYS = ("input", "edges", "shift", "gain", "offset", "output", "bias")
+
+    def __init__(
+        self,
+        labels: Sequence[str],
+        input: NDArray[np.floating],
+        edges: NDArray[np.floating],
+        shift: NDArray[np.floating],
+        gain: NDArray[np.floating],
+        offset: NDArray[np.floating],
+        output: NDArray[np.floating],
+        bias: NDArray[np.floating],
+        weights: Sequence[float] = (1.0, 1.0),
+        storage: str = "float32",
+    ):
+        if storage not in ("int8", "float16", "float32"):
+            raise ValueError("matrices of another type")
+        if storage == "int8":
+            input, output = (np.multiply(*_levels(np.asarray(x))) for x in (input, output))
+        else:
+            input, output = (np.asarray(array).astype(storage) for array in (input, output))
+        self.labels = tuple(labels)
+        self.input, self.edges, self.shift, self.gain, self.offset, self.output, self.bias = (
+            np.ascontiguousarray(array, dtype=np.float32)
+            for array in (input, edges, shift, gain, offset, output, bias)
+        )
+        self.weights: tuple[float, ...] = tuple(map(float, weights))
+        self.storage = storage
+        slots, _, hidden = self.input.shape
+        shapes = [(slots, hidden), *[(hidden,)] * 3, (len(self.labels), hidden)]
+        found = [getattr(self, name).shape for name in self.ARRAYS[1:]]
+        if found != [*shapes, (len(self.labels),)]:
+            raise ValueError("arrays that do not fit together")
+        if len(self.weights) != 2 or not np.isfinite(self.weights).all():
+            raise ValueError("weights that are not two numbers")
+        if not all(np.isfinite(array).all() for array in self.arrays().values()):
+            raise ValueError("arrays that are not finite")
+
+    @classmethod
+    def untrained(
+        cls, labels: Sequence[str], width: int, slots: int, *, hidden: int = HIDDEN, seed: int = 0
+    ) -> SiteScorer:
+        """Return a scorer with random weights; its scores are zero."""
+        draw, size = np.random.default_rng(seed), (slots * width) ** -0.5
+        return cls(
+            labels,
+            draw.normal(0.0, size, (slots, width, hidden)),
+            np.zeros((slots, hidden)),
+            np.zeros(hidden),
+            np.ones(hidden),
+            np.zeros(hidden),
+            np.zeros((len(labels), hidden)),
+            np.zeros(len(labels)),
+        )
+
+    @property
+    def width(self) -> int:
+        """The size of the vectors."""
+        return self.input.shape[1]
+
+    @property
+    def slots(self) -> int:
+        """The number of tokens of a site."""
+        return self.input.shape[0]
+
+    def arrays(self) -> dict[str, NDArray[np.float32]]:
+        """Return the parameters that are trained."""
+        return {name: getattr(self, name) for name in self.ARRAYS}
+
+    def scores(self, vectors: Vectors, sites: Sites) -> Scores:
+        """Return the score of each label, float32 (n_sites, n_labels).
+
+        vectors: float32 (n_tokens, width). sites: (n_sites, slots).
+        """
+        # Only the vectors of the sites are projected.
+        numbers = np.full(len(vectors) + 1, -1)
+        numbers[sites] = 0
+        numbers[-1] = -1
+        used = np.flatnonzero(numbers == 0)
+        numbers[used] = np.arange(len(used))
+        parts, sites = self._projected(vectors[used]), numbers[sites]
+        found = np.empty((len(sites), len(self.labels)), dtype=np.float32)
+        for rows in self._blocks(sites):
+            hidden, _ = self._normalized(self._sums(parts, sites[rows]))
+            found[rows] = np.maximum(hidden, 0.0) @ self.output.T + self.bias
+        return found
+
+    def log_probabilities(
+        self, vectors: Vectors, sites: Sites, labels: Sequence[str] | None = None
+    ) -> Scores:
+        """Return the log-probability of each label at each site by itself.
+
+        labels: in the order of the columns. None: those of the scorer.
+        """
+        labels = self.labels if labels is None else labels
+        places = {label: number for number, label in enumerate(self.labels)}
+        known = [label in places for label in labels]
+        columns = [places[label] for label in labels if label in places]
+        found = np.full((len(sites), len(labels)), LEAST, dtype=np.float32)
+        for rows in self._blocks(sites):
+            scores = log_softmax(self.scores(vectors, sites[rows]))
+            found[rows, known] = scores[:, columns]
+        return found
+
+    def combined(
+        self,
+        log_probabilities: NDArray[np.floating],
+        vectors: Vectors,
+        sites: Sites,
+        labels: Sequence[str],
+    ) -> NDArray[np.floating]:
+        """Return the log-probabilities of a model and the scorer together, (n_sites, n_labels).
+
+        log_probabilities: of the model. labels: of its columns.
+        """
+        other = self.log_probabilities(vectors, sites, labels)
+        return pooled(log_probabilities, other, self.weights)
+
+    def begin_update(
+        self, vectors: Vectors, sites: Sites
+    ) -> tuple[Scores, Callable[[Scores], dict[str, NDArray[np.float32]]]]:
+        """Return the scores, and a function from the gradient by scores to that by `arrays`."""
+        sums = self._sums(self._projected(vectors), sites)
+        hidden, scale = self._normalized(sums)
+        active = np.maximum(hidden, 0.0)
+
+        def backprop(gradient: Scores) -> dict[str, NDArray[np.float32]]:
+            by_hidden = (gradient @ self.output) * (hidden > 0)
+            unit = (sums - sums.mean(axis=1, keepdims=True)) * scale
+            by_unit = by_hidden * self.gain
+            by_sums = by_unit - by_unit.mean(axis=1, keepdims=True)
+            by_sums -= unit * (by_unit * unit).mean(axis=1, keepdims=True)
+            by_sums *= scale
+            by_input, by_edges = np.zeros_like(self.input), np.zeros_like(self.edges)
+            for slot in range(self.slots):
+                by_token = np.zeros((len(vectors) + 1, self.input.shape[2]), dtype=np.float32)
+                order = np.argsort(sites[:, slot], kind="stable")
+                rows, starts = np.unique(sites[order, slot], return_index=True)
+                by_token[rows] = np.add.reduceat(by_sums[order], starts, axis=0)
+                by_input[slot] = vectors.T @ by_token[:-1]
+                by_edges[slot] = by_token[-1]
+            values = (
+                by_input,
+                by_edges,
+                by_sums.sum(axis=0),
+                (by_hidden * unit).sum(axis=0),
+                by_hidden.sum(axis=0),
+                gradient.T @ active,
+                gradient.sum(axis=0),
+            )
+            return dict(zip(self.ARRAYS, values, strict=True))
+
+        return active @ self.output.T + self.bias, backprop
+
+    def to_fields(self) -> tuple[int, dict[str, Any]]:
+        fields = self.fields()
+        for name in ("input", "output"):
+            if self.storage == "int8":
+                levels, fields[f"{name}_scale"] = _levels(fields[name])
+                fields[name] = levels.astype(np.int8)
+            else:
+                fields[name] = fields[name].astype(self.storage)
+        return self.version, fields
+
+    @classmethod
+    def from_fields(cls, version: int, fields: dict[str, Any]) -> SiteScorer:
+        for name in ("input", "output"):
+            if fields["storage"] == "int8":
+                fields[name] = fields[name] * fields.pop(f"{name}_scale")
+        return super().from_fields(version, fields)
+
+    def _blocks(self, sites: Sites) -> list[slice]:
+        size = _CELLS // max(len(self.labels), self.input.shape[2], 1) + 1
+        return [slice(begin, begin + size) for begin in range(0, len(sites), size)]
+
+    def _projected(self, vectors: Vectors) -> list[NDArray[np.float32]]:
+        """Project the vectors for each slot; the last row, which -1 means, is that of no token."""
+        return [
+            np.vstack([vectors @ matrix, edge])
+            for matrix, edge in zip(self.input, self.edges, strict=True)
+        ]
+
+    def _sums(self, parts: Sequence[NDArray[np.float32]], sites: Sites) -> NDArray[np.float32]:
+        sums = parts[0][sites[:, 0]]
+        for slot in range(1, self.slots):
+            sums += parts[slot][sites[:, slot]]
+        return sums + self.shift
+
+    def _normalized(self, sums: NDArray) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        centred = sums - sums.mean(axis=1, keepdims=True)
+        variance = np.einsum("ij,ij->i", centred, centred) / centred.shape[1]
+        scale = (1.0 / np.sqrt(variance + EPSILON))[:, None].astype(np.float32)
+        return centred * scale * self.gain + self.offset, scale
+
+
+class Potentials(Stored):
+    """The site scorers of a component, by the name of what they score."""
+
+    kind = "potentials"
+
+    def __init__(self, scorers: Mapping[str, SiteScorer] | None = None):
+        self.scorers = dict(scorers or {})
+
+    def __getitem__(self, name: str) -> SiteScorer:
+        return self.scorers[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.scorers
+
+    def names(self) -> Iterable[str]:
+        """Return the names of the scorers."""
+        return self.scorers.keys()
+
+    def to_fields(self) -> tuple[int, dict[str, Any]]:
+        found = {name: nested(scorer.to_bytes()) for name, scorer in self.scorers.items()}
+        return self.version, {"scorers": found}
+
+    @classmethod
+    def from_fields(cls, version: int, fields: dict[str, Any]) -> Potentials:
+        stored = fields.pop("scorers")
+        return cls(
+            {name: SiteScorer.from_bytes(own.tobytes()) for name, own in stored.items()}, **fields
+        )
+
+
+def _levels(matrix: NDArray[np.floating]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return whole numbers of at most 127 and a scale for each row of a matrix.
+
+    A scale has 11 bits, so that the product of both has the same levels and scales again.
+    """
+    fraction, exponent = np.frexp(np.abs(matrix).max(axis=-1, keepdims=True) / 127)
+    scale = np.ldexp(np.round(fraction * 2**11) / 2**11, exponent).astype(np.float32)
+    levels = np.round(matrix / np.where(scale > 0, scale, 1.0))
+    return levels.clip(-127, 127).astype(np.float32), scale
