@@ -132,6 +132,39 @@ def test_labels_chunks_and_probabilities_by_enumeration(lengths, chain, is_force
     assert len(segments.labels) == len(chunks) == n_chunks
 
 
+@settings(max_examples=20)
+@given(lengths, chains, st.booleans())
+def test_a_pool_by_enumeration(lengths, chain, is_local):
+    model, columns, offsets = make(lengths, chain)
+    model.locally_normalized = is_local
+    outside = np.random.default_rng(chain[-1]).normal(size=(len(columns), len(model.labels)))
+    pool, n = model.pooled(0.6, outside), 10_000
+    paths, own = n_best(model, columns, offsets, n)
+    _, found = n_best(pool, columns, offsets, n)
+    p = marginals(pool, columns, offsets)
+    best, segments = decode_with_segments(pool, columns, offsets)
+    for i, s in enumerate(sentences(offsets)):
+        k = int(np.isfinite(own[:, i]).sum())
+        if s.start == s.stop or not k:
+            continue
+        rows = np.arange(s.start, s.stop)
+        totals = 0.6 * own[:k, i] + outside[rows, paths[:k, s]].sum(axis=1)
+        totals -= logsumexp(totals)
+        order = np.argsort(-totals, kind="stable")
+        np.testing.assert_allclose(found[:k, i], totals[order], atol=1e-8)
+        assert totals[(paths[:k, s] == best[s]).all(axis=1)][0] == pytest.approx(totals.max())
+        for y in range(len(model.labels)):
+            expected = np.exp(totals) @ (paths[:k, s] == y)
+            np.testing.assert_allclose(p[s, y], expected, atol=1e-9)
+        exact = enumerate_chunk_probabilities(paths[:k, s], totals, model.labels, model.encoding)
+        for label, a, b, probability in zip(*segments, strict=True):
+            if s.start <= a < s.stop:
+                key = label, a - s.start, b - s.start
+                assert probability == pytest.approx(exact[key], abs=1e-9)
+    same = marginals(model.pooled(1.0, 0.0 * outside), columns, offsets)
+    np.testing.assert_allclose(same, marginals(model, columns, offsets), atol=1e-12)
+
+
 @pytest.mark.parametrize(
     "bad",
     [

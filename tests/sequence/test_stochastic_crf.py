@@ -65,6 +65,21 @@ def test_labels_out_of_the_margin_are_as_if_not_allowed(margin, seed):
             np.testing.assert_allclose(found[s], expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("margin", [1000.0, 3.0])
+def test_a_pool_of_candidates(margin):
+    model, (columns, offsets, _) = pruned_model(margin)
+    outside = np.random.default_rng(0).normal(size=(len(columns), 5))
+    # The outside is certain of a label that the model would prune.
+    scores, _ = state_scores(model, columns, offsets)
+    worst = scores[0].argmin()
+    outside[0, worst] += 100
+    pool = model.pooled(0.5, outside)
+    found = as_array(candidates(pool, columns, offsets), 5)
+    atol = 1e-5 if margin > 100 else 0.3
+    np.testing.assert_allclose(found, marginals(pool, columns, offsets), atol=atol)
+    assert found[0, worst] > 0.999
+
+
 def test_uncertain():
     found = Candidates(
         np.array([0, 2, 3, 6]),

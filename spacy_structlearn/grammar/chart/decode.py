@@ -23,23 +23,27 @@ tree, marked as failed. So does a sentence that is parsed hastily if nothing sur
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...encoder.scorer import SiteScorer, Vectors
 from ...errors import StructlearnError
 from ...parallel.batches import Workspaces, in_batches
-from ...trees.parse import GivenTag, Parse, calibrate, tag_shares
+from ...trees.parse import GivenTag, Parse, tag_shares
+from ...trees.tree import Tree
 from ..latent.model import LatentGrammar
 from ..treebank._lexicon import prefer_tags
 from . import _chart
 from .compiled import SHARE, compile_grammar, is_factored
 from .constraints import Compiler, Constraint, Limited, limit_tags
-from .hypergraph import Floats, Hypergraphs, Refinement, Scorer, together
+from .encoded import SpanScorer, climb, pooled
+from .hypergraph import Hypergraphs, Refinement, Scorer
+from .reading import Forests, ParseReader, ScoredTrees
 
 if TYPE_CHECKING:
     from ..spans.model import SpanGrammar
@@ -67,6 +71,7 @@ class ChartParser:
     thresholds: posteriors below which items are pruned, one for each level but the last.
     threads: number of threads that share the sentences of a batch.
     scorers: further scorers of trees.
+    encoder: scores spans by vectors of their words, and leaves spans out, see `encoded`.
 
     Memory grows with the square of the longest sentence, and time faster: 250 words take 40 MB,
     5,000 words would take 16 GB.
@@ -84,6 +89,7 @@ class ChartParser:
         thresholds: Sequence[float] = THRESHOLDS,
         threads: int = 1,
         scorers: Sequence[Scorer] = (),
+        encoder: SiteScorer | None = None,
     ):
         # The log-linear model of trees that the decoder reads, if there is one.
         self.scorers, self.rescores = list(scorers), bool(scorers) or decoder == LABELLED_RECALL
@@ -98,6 +104,8 @@ class ChartParser:
         if not self.grammars or any(grammar.is_empty for grammar in self.grammars):
             raise StructlearnError("SL420")
         self.grammar = self.grammars[0]
+        self.encoder = None if encoder is None else SpanScorer(encoder, self.grammar)
+        self.rescores = self.rescores or encoder is not None
         self.temperature = self.grammar.temperature if temperature is None else temperature
         last = self.grammar.depth
         default = sorted({0, min(1, last), min(2, last), last})
@@ -144,13 +152,7 @@ class ChartParser:
         # The workspace of a chart grows with the square of the longest sentence, so it is reused.
         self._charts = Workspaces(_chart.Chart, threads)
         self._limits = Compiler(self.grammar)
-        self._names = np.array(self.grammar.symbols.names, dtype=object)
-        chains, unary = self.grammar.chains, self.grammar.rules.unary.tolist()
-        # The last chain is that of edges that are not unary productions.
-        between = [*(chains.get((top, bottom), ()) for top, bottom in unary), ()]
-        self._chain_lengths = np.array([len(chain) for chain in between], dtype=np.int64)
-        self._chain_begins = np.cumsum(self._chain_lengths) - self._chain_lengths
-        self._chain_symbols = np.array([x for chain in between for x in chain], dtype=np.int32)
+        self._reader = ParseReader(self.grammar)
 
     def parse(
         self,
@@ -160,6 +162,7 @@ class ChartParser:
         tag_weight: float = np.inf,
         constraints: Iterable[Sequence[Constraint] | None] | None = None,
         hasty: Iterable[bool] | None = None,
+        vectors: Iterable[Vectors] | None = None,
     ) -> list[Parse]:
         """Parse sentences.
 
@@ -177,25 +180,18 @@ class ChartParser:
         hasty: whether each sentence is parsed with thresholds that are three times as high, and
             gets the fallback tree if nothing survives them. Text that is not language can take
             thirty times as long otherwise.
+        vectors: of the words of each sentence, float32 (n, width), for the encoder.
 
         Raises StructlearnError unless there is one tag for each word and one list of constraints
         for each sentence, for constraints on words that a sentence has not, and if a scorer returns
         something other than scores.
         """
-        words = [list(sentence) for sentence in sentences]
-        given = [None] * len(words) if tags is None else [list(row) for row in tags]
-        if len(given) != len(words):
-            raise StructlearnError("SL423")
-        wanted = [None] * len(words) if constraints is None else list(constraints)
-        if len(wanted) != len(words):
-            raise StructlearnError("SL429", number=len(wanted), of=len(words))
-        in_haste = [False] * len(words) if hasty is None else list(hasty)
-        every = zip(words, given, wanted, in_haste, strict=True)
-        requests = [self._request(*one) for one in every]
+        requests = self._requests(sentences, tags, constraints, hasty, vectors)
 
         def run(batch: slice) -> list[Parse]:
             return self._parse_batch(requests[batch], tag_weight)
 
+        words = [request.words for request in requests]
         with _enough_memory(words):
             batches = in_batches(words, run, words=_BATCH_WORDS, threads=self.threads)
             return [parse for parses in batches for parse in parses]
@@ -231,6 +227,7 @@ class ChartParser:
         *,
         tag_weight: float = np.inf,
         constraints: Sequence[Constraint] | None = None,
+        vectors: Vectors | None = None,
     ) -> list[Parse]:
         """Return the k best trees of the decoder, best first, or fewer if there are no more.
 
@@ -239,7 +236,9 @@ class ChartParser:
         have next to no probability. For the arguments see `parse`. Only trees that meet the
         constraints are returned: none, if there is no such tree.
         """
-        request = self._request(list(sentence), tags, constraints)
+        each = tags, constraints, None, vectors
+        rows: list[Any] = [None if row is None else [row] for row in each]
+        (request,) = self._requests([sentence], *rows)
         parses: list[Parse] = []
         if request.words:
             ranking = self.decoder
@@ -247,6 +246,9 @@ class ChartParser:
                 ranking = "variational" if self.rescores else "max_rule_product"
             with _enough_memory([sentence]), self._charts.borrowed() as chart:
                 forests = self._forests(chart, [request], tag_weight)
+                if not len(forests.numbers):
+                    request = request._replace(proposes=False)
+                    forests = self._forests(chart, [request], tag_weight)
                 if len(forests.numbers):
                     trees = self._scored(forests, [request], ranking)
                     parses = [
@@ -257,17 +259,70 @@ class ChartParser:
             parses = self._parse_batch([request], tag_weight)[:k]
         return parses
 
-    def _request(
+    def fit_weights(
         self,
-        words: list[str],
-        tags: Sequence[GivenTag] | None = None,
-        constraints: Sequence[Constraint] | None = None,
-        hasty: bool = False,
-    ) -> _Request:
-        if tags is not None and len(tags) != len(words):
+        sentences: Sequence[Sequence[str]],
+        trees: Sequence[Tree | None],
+        *,
+        tag_weight: float = np.inf,
+        **given: Any,
+    ) -> tuple[float, float]:
+        """Return the weights of the grammar and of the encoder with the best F1 of brackets.
+
+        trees: the gold trees of the sentences, which must not have been trained on, or None. given:
+        tags and vectors, see `parse`.
+        """
+        some = [i for i, tree in enumerate(trees) if tree is not None]
+        given = {name: [rows[i] for i in some] for name, rows in given.items()}
+        words = [sentences[i] for i in some]
+        requests = [own._replace(proposes=False) for own in self._requests(words, **given)]
+
+        def run(batch: slice) -> tuple[ScoredTrees, list[Tree]]:
+            with self._charts.borrowed() as chart:
+                forests = self._forests(chart, requests[batch], tag_weight)
+            gold: list[Any] = [trees[some[batch.start + i]] for i in forests.numbers]
+            return self._scored(forests, requests[batch], self.decoder), gold
+
+        parts = list(in_batches(words, run, words=_BATCH_WORDS, threads=self.threads))
+
+        def f1(own: float, weight: float) -> float:
+            right = total = 0
+            for scored, gold in parts:
+                found = self._pooled(scored, self.decoder, (own, weight))
+                edges = np.flatnonzero(found.graphs.best(found.gains)[1])
+                for parse, tree in zip(self._reader.parses(found, edges, 1.0), gold, strict=True):
+                    brackets, wanted = parse.spans, Counter(tree.spans()[1:])
+                    right += (Counter(brackets) & wanted).total()
+                    total += len(brackets) + wanted.total()
+            return 2 * right / max(total, 1)
+
+        return climb(f1)
+
+    def _requests(
+        self,
+        sentences: Iterable[Sequence[str]],
+        tags: Iterable[Sequence[GivenTag]] | None = None,
+        constraints: Iterable[Sequence[Constraint] | None] | None = None,
+        hasty: Iterable[bool] | None = None,
+        vectors: Iterable[Vectors] | None = None,
+    ) -> list[_Request]:
+        words = [list(sentence) for sentence in sentences]
+        given = [None] * len(words) if tags is None else [list(row) for row in tags]
+        if len(given) != len(words):
             raise StructlearnError("SL423")
-        limited = self._limits.limited(constraints, len(words)) if constraints else None
-        return _Request(words, tags, limited, hasty)
+        wanted = [None] * len(words) if constraints is None else list(constraints)
+        if len(wanted) != len(words):
+            raise StructlearnError("SL429", number=len(wanted), of=len(words))
+        in_haste = [False] * len(words) if hasty is None else list(hasty)
+        of_words = [None] * len(words) if vectors is None else list(vectors)
+        every = zip(words, given, wanted, in_haste, of_words, strict=True)
+        requests = []
+        for sentence, own, some, in_hurry, rows in every:
+            if own is not None and len(own) != len(sentence):
+                raise StructlearnError("SL423")
+            limited = self._limits.limited(some, len(sentence)) if some else None
+            requests.append(_Request(sentence, own, limited, in_hurry, rows))
+        return requests
 
     def _parse_batch(self, requests: list[_Request], tag_weight: float) -> list[Parse]:
         root = self.grammar.symbols.root
@@ -288,14 +343,15 @@ class ChartParser:
             if value == -np.inf and request.limited is not None:
                 (parse,) = self._parse_batch([request._replace(limited=None)], tag_weight)
                 parse.unmet = True
+            elif value == -np.inf and self.encoder is not None and request.proposes:
+                (parse,) = self._parse_batch([request._replace(proposes=False)], tag_weight)
             elif parse is None or value == -np.inf:
-                parse = self._fallback(forests.word_scores[slice(*forests.offsets[number:][:2])])
+                rows = slice(*forests.offsets[number:][:2])
+                parse = self._reader.fallback(forests.word_scores[rows], self.grammar.top_label)
             parses[place] = parse
         return parses
 
-    def _forests(
-        self, chart: _chart.Chart, requests: list[_Request], tag_weight: float
-    ) -> _Forests:
+    def _forests(self, chart: _chart.Chart, requests: list[_Request], tag_weight: float) -> Forests:
         """Run the cascade over a batch of sentences, none of which is empty."""
         offsets = np.cumsum([0, *(len(request.words) for request in requests)])
         scores = self._scores(requests, tag_weight)
@@ -303,6 +359,12 @@ class ChartParser:
         limits = None
         if any(request.limited is not None for request in requests):
             limits = [request.limited and request.limited.limits for request in requests]
+        spans = None
+        if self.encoder is not None:
+            lengths = np.diff(offsets)
+            spans = self.encoder.spans([request.vectors for request in requests], lengths)
+            free = [request.limited is None and request.proposes for request in requests]
+            limits = self.encoder.limits(spans, lengths, free, limits)
         hasty = [request.hasty for request in requests]
         arrays = chart.hypergraphs(self._parser, lexicon, others, offsets, limits, hasty)
         numbers = np.flatnonzero(arrays["levels"])
@@ -315,9 +377,9 @@ class ChartParser:
             n_words=np.diff(offsets)[numbers].astype(np.int32),
             **{name: arrays[name] for name in names},
         )
-        return _Forests(graphs, numbers, arrays, offsets, lexicon[0])
+        return Forests(graphs, numbers, arrays, offsets, lexicon[0], spans)
 
-    def _scored(self, forests: _Forests, requests: list[_Request], decoder: str) -> _ScoredTrees:
+    def _scored(self, forests: Forests, requests: list[_Request], decoder: str) -> ScoredTrees:
         """Score the trees of the forests, by the scorers if there are any, and for the decoder."""
         graphs, arrays = forests.graphs, forests.arrays
         if not self.rescores:
@@ -326,7 +388,7 @@ class ChartParser:
                 gains = graphs.gains(
                     graphs.scores, arrays["posteriors"], decoder, logs=arrays["logs"]
                 )
-            return _ScoredTrees(graphs, None, None, None, arrays["posteriors"], gains)
+            return ScoredTrees(graphs, None, None, None, arrays["posteriors"], gains)
         sentences = [requests[i].words for i in forests.numbers]
         total = np.zeros(len(graphs.items))
         of_edges, sources = np.zeros(len(graphs.scores)), None
@@ -341,20 +403,35 @@ class ChartParser:
             else:
                 total += change
         scores = graphs.edge_scores(total, self.weight) + of_edges
+        trees = ScoredTrees(graphs, scores, sources, None, scores, scores, (scores,))
+        if self.encoder is None:
+            return self._pooled(trees, decoder)
+        lengths = np.diff(forests.offsets)
+        added = self.encoder.scores(graphs, forests.spans, lengths, forests.numbers)
+        trees = trees._replace(parts=(scores, added))
+        return self._pooled(trees, decoder, self.encoder.scorer.weights)
+
+    def _pooled(
+        self, trees: ScoredTrees, decoder: str, weights: Sequence[float] = ()
+    ) -> ScoredTrees:
+        """Combine the scores of the model and the encoder, if there are any, and compute gains."""
+        graphs, scores = trees.graphs, trees.parts[0]
+        if weights:
+            scores = pooled(scores, trees.parts[1], *weights)
         log_z, posteriors = graphs.inside_outside(scores)
-        gains = graphs.gains(scores, posteriors, decoder, self.grammar.symbols, sources)
-        return _ScoredTrees(graphs, scores, sources, log_z, posteriors, gains)
+        gains = graphs.gains(scores, posteriors, decoder, self.grammar.symbols, trees.sources)
+        return trees._replace(scores=scores, log_z=log_z, posteriors=posteriors, gains=gains)
 
     def _read(
         self,
         chart: _chart.Chart,
-        forests: _Forests,
-        trees: _ScoredTrees,
+        forests: Forests,
+        trees: ScoredTrees,
         edges: NDArray[np.int64],
     ) -> list[Parse]:
         """Return one tree of each forest as a parse. edges: of all trees, int64, ascending."""
         graphs, arrays = trees.graphs, forests.arrays
-        parses = self._parses(trees, edges)
+        parses = self._reader.parses(trees, edges, self.temperature)
         if trees.scores is None or trees.log_z is None:
             mask = np.zeros(len(graphs.scores), dtype=bool)
             mask[edges] = True
@@ -368,50 +445,6 @@ class ChartParser:
             parse.log_likelihood = float(arrays["log_likelihoods"][number])
             parse.log_probability = log
         return parses
-
-    def _parses(self, trees: _ScoredTrees, edges: NDArray[np.int64]) -> list[Parse]:
-        """Read the brackets and tags of one tree of each forest from its edges."""
-        graphs = trees.graphs
-        edges = edges[graphs.made[edges] >= 0]
-        made, rules = graphs.made[edges], graphs.chain[edges]
-        # The labels of a collapsed unary chain, below the symbol of its edge.
-        lengths = self._chain_lengths[rules]
-        above = np.repeat(np.arange(len(edges)), lengths)
-        depth = np.arange(len(above)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        symbols = np.append(
-            graphs.items[made, 0], self._chain_symbols[self._chain_begins[rules[above]] + depth]
-        )
-        of_items = graphs.item_posteriors(trees.posteriors)[made]
-        of_chains = together(trees.posteriors, trees.sources)[edges[above]]
-        probabilities = np.append(of_items, of_chains)
-        place = np.append(np.arange(len(edges)), above)
-        depth = np.append(np.zeros(len(edges), dtype=np.int64), depth + 1)
-        starts, ends = graphs.items[made[place], 1:].T
-        owner = np.searchsorted(graphs.edge_offsets, edges[place], side="right") - 1
-        # Of the nodes over one span the later one in the hypergraph is the higher one.
-        order = np.lexsort((depth, -place, -ends, starts, owner))
-        table = self.grammar.symbols
-        order = order[symbols[order] < table.n_tags + table.n_phrases]
-        begins = np.searchsorted(owner[order], np.arange(len(graphs) + 1))
-        symbols, starts, ends = symbols[order], starts[order], ends[order]
-        probabilities = np.minimum(probabilities[order], 1.0).astype(np.float32)
-        is_tag = symbols < table.n_tags
-        bracket = ~is_tag
-        # The phrase that holds together several children of the root is not in the treebank.
-        if table.inserted_root >= 0:
-            tops = begins[:-1][np.diff(begins) > 0]
-            bracket[tops[symbols[tops] == table.inserted_root]] = False
-        names = self._names[symbols]
-        bounds = np.searchsorted(np.flatnonzero(bracket), begins).tolist()
-        tag_bounds = np.searchsorted(np.flatnonzero(is_tag), begins).tolist()
-        labels, tags = names[bracket].tolist(), names[is_tag].tolist()
-        first, last = starts[bracket].tolist(), ends[bracket].tolist()
-        calibrated = calibrate(probabilities[bracket], self.temperature)
-        rows = zip(pairwise(bounds), pairwise(tag_bounds), strict=True)
-        return [
-            Parse(labels[a:b], first[a:b], last[a:b], calibrated[a:b], tags[c:d], root=table.root)
-            for (a, b), (c, d) in rows
-        ]
 
     def _scores(self, requests: list[_Request], tag_weight: float) -> list[NDArray[np.float32]]:
         """Return word scores for each level of the cascade, then for those of further grammars."""
@@ -443,13 +476,6 @@ class ChartParser:
             scores.append(rows)
         return scores
 
-    def _fallback(self, scores: NDArray[np.float32]) -> Parse:
-        """Return a flat tree: the likeliest tag of each word under the likeliest phrase."""
-        symbols, label = self.grammar.symbols, self.grammar.top_label
-        tags = [symbols.names[tag] for tag in scores[:, : symbols.n_tags].argmax(axis=1)]
-        probability = np.zeros(1, np.float32)
-        return Parse([label], [0], [len(tags)], probability, tags, failed=True, root=symbols.root)
-
 
 @contextmanager
 def _enough_memory(sentences: Sequence[Sequence[str]]) -> Iterator[None]:
@@ -467,30 +493,5 @@ class _Request(NamedTuple):
     tags: Sequence[GivenTag] | None = None
     limited: Limited | None = None
     hasty: bool = False
-
-
-class _Forests(NamedTuple):
-    """The forests of a batch: of sentences `numbers`, whose words begin at `offsets`.
-
-    arrays: see `Chart.hypergraphs`. word_scores: of all words at level 0.
-    """
-
-    graphs: Hypergraphs
-    numbers: NDArray[np.int64]
-    arrays: dict[str, NDArray[Any]]
-    offsets: NDArray[np.int64]
-    word_scores: NDArray[np.float32]
-
-
-class _ScoredTrees(NamedTuple):
-    """Forests whose edges have scores, and log_z, under a log-linear model; None without one.
-
-    sources: the edge that each edge of a refined forest is a copy of, or None.
-    """
-
-    graphs: Hypergraphs
-    scores: Floats | None
-    sources: NDArray[np.int64] | None
-    log_z: Floats | None
-    posteriors: Floats
-    gains: Floats
+    vectors: Any = None
+    proposes: bool = True

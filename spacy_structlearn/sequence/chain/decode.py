@@ -10,7 +10,8 @@ With brackets, such as those of a tree, the result is the best labelling whose c
 bracket, and probabilities are those among these labellings.
 
 Everywhere `allowed` constrains the labels: integers (n_tokens), the label of each token, -1 for
-any. Results are the best, and probabilities those, under the constraints.
+any. Results are the best, and probabilities those, under the constraints. A model may be a pool
+with scores from outside (`ChainModel.pooled`).
 """
 
 from collections.abc import Iterable
@@ -268,7 +269,8 @@ def state_scores(
     scores: Floats = model.templates.scores(model.index, columns, offsets, model.weights)
     scores = model.state_weights(scores)
     if model.locally_normalized:
-        _normalize_locally(model, scores, offsets)
+        _normalize_locally(model if model.pool is None else model.pool.chain, scores, offsets)
+    scores = model.in_pool(scores)
     if allowed is not None:
         scores[~_allowed_states(model, allowed, len(columns))] = -np.inf
     return scores, offsets

@@ -16,7 +16,7 @@ additions.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -44,6 +44,14 @@ from .states import (
 _WEIGHT_DTYPES = ("float16", "float32", "float64")
 
 
+class Pool(NamedTuple):
+    """The arguments of `ChainModel.pooled`, and the model that it is a method of."""
+
+    chain: ChainModel
+    own: float
+    scores: AnyFloats
+
+
 class ChainModel(Stored):
     """A linear-chain log-linear model of first or second order.
 
@@ -69,6 +77,7 @@ class ChainModel(Stored):
         (see `stochastic_crf`); None: no pruning. For first order, with all transitions allowed.
     index: from keys to rows of `weights`.
     storage: floating type in which `to_bytes` writes the weights; None: the type of `weights`.
+    pool: what `pooled` was given, not stored; None: no scores from outside.
     supported, supported_transitions: bool (n_predicates, n_columns) and bool (n_states, n_states):
         the features to train. Set by `build`, not stored; else None.
     Raises StructlearnError if the parts do not fit together.
@@ -121,6 +130,7 @@ class ChainModel(Stored):
         self.storage = storage or str(dtype.__name__)
         self.supported: Mask | None = None
         self.supported_transitions: Mask | None = None
+        self.pool: Pool | None = None
         self._check()
         self.index = KeyIndex(self.keys)
 
@@ -239,6 +249,29 @@ class ChainModel(Stored):
         if self.has_pair_features:
             total += weights[:, n_labels:]
         return total
+
+    def pooled(self, own: float, scores: AnyFloats) -> ChainModel:
+        """Return the log-linear pool of this chain and scores from outside, to decode one input.
+
+        own: weight of the scores of this chain, at least 0, transitions included. A chain that is
+            locally normalised is so before.
+        scores: float (n_tokens, n_labels), added to those of each label.
+        """
+        model = ChainModel.__new__(ChainModel)
+        vars(model).update(vars(self), pool=Pool(self, own, scores))
+        for name in ("initial", "transitions", "final"):
+            part = getattr(self, name)
+            # What is forbidden stays forbidden.
+            scaled = np.multiply(part, own, out=part.copy(), where=part > -np.inf)
+            setattr(model, name, scaled)
+        return model
+
+    def in_pool(self, scores: NDArray[Any]) -> NDArray[Any]:
+        """Weight scores of states, (n_tokens, n_states), and add those from outside, in place."""
+        if self.pool is not None:
+            scores *= self.pool.own
+            scores += self.pool.scores[:, self.states[:, -1]]
+        return scores
 
     def rows(self, keys: Symbols) -> Ids:
         """Return the row of each predicate in `weights`, or -1 if it is unknown.

@@ -71,6 +71,7 @@ def candidates(model: ChainModel, columns: Symbols, offsets: Ints) -> Candidates
     templates = model.templates
     columns, offsets = templates.check(columns, offsets)
     scores = templates.scores(model.index, columns, offsets, model.weights, np.float32)
+    scores = model.in_pool(scores)
     filled = np.flatnonzero(np.diff(offsets) > 0)
     scores[offsets[filled]] += model.initial.astype(np.float32)
     scores[offsets[filled + 1] - 1] += model.final.astype(np.float32)

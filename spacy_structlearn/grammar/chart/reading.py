@@ -1,0 +1,112 @@
+"""Trees as brackets and tags, from the edges of packed forests."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...trees.parse import Parse, calibrate
+from ..latent.model import LatentGrammar
+from .hypergraph import Floats, Hypergraphs, together
+
+
+class Forests(NamedTuple):
+    """The forests of a batch: of sentences `numbers`, whose words begin at `offsets`.
+
+    arrays: see `Chart.hypergraphs`. word_scores: of all words at level 0. spans: see `encoded`.
+    """
+
+    graphs: Hypergraphs
+    numbers: NDArray[np.int64]
+    arrays: dict[str, NDArray[Any]]
+    offsets: NDArray[np.int64]
+    word_scores: NDArray[np.float32]
+    spans: Any
+
+
+class ScoredTrees(NamedTuple):
+    """Forests whose edges have scores, and log_z, under a log-linear model; None without one.
+
+    sources: the edge that each edge of a refined forest is a copy of, or None. parts: the scores by
+    the model and by the encoder, if there is one.
+    """
+
+    graphs: Hypergraphs
+    scores: Floats | None
+    sources: NDArray[np.int64] | None
+    log_z: Floats | None
+    posteriors: Floats
+    gains: Floats
+    parts: tuple[Floats, ...] = ()
+
+
+class ParseReader:
+    """Reads trees of the forests of a grammar."""
+
+    def __init__(self, grammar: LatentGrammar):
+        self._symbols = grammar.symbols
+        self._names = np.array(grammar.symbols.names, dtype=object)
+        chains, unary = grammar.chains, grammar.rules.unary.tolist()
+        # The last chain is that of edges that are not unary productions.
+        between = [*(chains.get((top, bottom), ()) for top, bottom in unary), ()]
+        self._chain_lengths = np.array([len(chain) for chain in between], dtype=np.int64)
+        self._chain_begins = np.cumsum(self._chain_lengths) - self._chain_lengths
+        self._chain_symbols = np.array([x for chain in between for x in chain], dtype=np.int32)
+
+    def parses(
+        self, trees: ScoredTrees, edges: NDArray[np.int64], temperature: float
+    ) -> list[Parse]:
+        """Read the brackets and tags of one tree of each forest from its edges.
+
+        edges: of all trees, int64, ascending. temperature: of the probabilities of brackets.
+        """
+        graphs = trees.graphs
+        edges = edges[graphs.made[edges] >= 0]
+        made, rules = graphs.made[edges], graphs.chain[edges]
+        # The labels of a collapsed unary chain, below the symbol of its edge.
+        lengths = self._chain_lengths[rules]
+        above = np.repeat(np.arange(len(edges)), lengths)
+        depth = np.arange(len(above)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        symbols = np.append(
+            graphs.items[made, 0], self._chain_symbols[self._chain_begins[rules[above]] + depth]
+        )
+        of_items = graphs.item_posteriors(trees.posteriors)[made]
+        of_chains = together(trees.posteriors, trees.sources)[edges[above]]
+        probabilities = np.append(of_items, of_chains)
+        place = np.append(np.arange(len(edges)), above)
+        depth = np.append(np.zeros(len(edges), dtype=np.int64), depth + 1)
+        starts, ends = graphs.items[made[place], 1:].T
+        owner = np.searchsorted(graphs.edge_offsets, edges[place], side="right") - 1
+        # Of the nodes over one span the later one in the hypergraph is the higher one.
+        order = np.lexsort((depth, -place, -ends, starts, owner))
+        table = self._symbols
+        order = order[symbols[order] < table.n_tags + table.n_phrases]
+        begins = np.searchsorted(owner[order], np.arange(len(graphs) + 1))
+        symbols, starts, ends = symbols[order], starts[order], ends[order]
+        probabilities = np.minimum(probabilities[order], 1.0).astype(np.float32)
+        is_tag = symbols < table.n_tags
+        bracket = ~is_tag
+        # The phrase that holds together several children of the root is not in the treebank.
+        if table.inserted_root >= 0:
+            tops = begins[:-1][np.diff(begins) > 0]
+            bracket[tops[symbols[tops] == table.inserted_root]] = False
+        names = self._names[symbols]
+        bounds = np.searchsorted(np.flatnonzero(bracket), begins).tolist()
+        tag_bounds = np.searchsorted(np.flatnonzero(is_tag), begins).tolist()
+        labels, tags = names[bracket].tolist(), names[is_tag].tolist()
+        first, last = starts[bracket].tolist(), ends[bracket].tolist()
+        calibrated = calibrate(probabilities[bracket], temperature)
+        rows = zip(pairwise(bounds), pairwise(tag_bounds), strict=True)
+        return [
+            Parse(labels[a:b], first[a:b], last[a:b], calibrated[a:b], tags[c:d], root=table.root)
+            for (a, b), (c, d) in rows
+        ]
+
+    def fallback(self, scores: NDArray[np.float32], label: str) -> Parse:
+        """Return a flat tree of this label, with the likeliest tag of each word."""
+        tags = self._names[scores[:, : self._symbols.n_tags].argmax(axis=1)].tolist()
+        probability, root = np.zeros(1, np.float32), self._symbols.root
+        return Parse([label], [0], [len(tags)], probability, tags, failed=True, root=root)
