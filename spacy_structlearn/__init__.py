@@ -44,9 +44,9 @@ def load(
 ) -> Language:
     """Load a pipeline, without any download. Default: the English one of the package.
 
-    In contrast to `spacy.load`, this knows the name of the built-in pipeline, and first compares
+    In contrast to `spacy.load`, this knows the names of the built-in pipelines, and first compares
     all files with the digests that were saved with them.
-    name: name of an installed package, or path of a folder.
+    name: name of a built-in pipeline or of an installed package, or path of a folder.
     vocab: the vocab to use. True: a new one.
     disable: components that are loaded, but not run.
     enable: the only components that are run.
@@ -93,7 +93,9 @@ def _close(name: str) -> list[str]:
 
     from spacy.util import get_installed_models
 
-    return get_close_matches(name, [BUILT_IN, *get_installed_models()])
+    from .pipeline.storage.built_in import names
+
+    return get_close_matches(name, [*names(), *get_installed_models()])
 
 
 def explain(label: str) -> str | None:

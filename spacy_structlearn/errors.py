@@ -283,6 +283,15 @@ MESSAGES = {
     "SL191": "{component!r} needs sentence boundaries, and the Doc {text!r} has none. Put "
     "sentence_splitter or sentencizer in front of it, or set token.is_sent_start. If each Doc is "
     'one sentence, set nlp.get_pipe("{component}").one_sentence = True.',
+    "SL192": "{component!r} reads vectors, and the Doc {text!r} has none for its tokens. Put "
+    "token_encoder in front of it and leave it enabled. Copies and merged Docs have no vectors; "
+    "with its setting set_tensor they are in doc.tensor, too.",
+    "SL193": "token_encoder needs onnxruntime, which is not installed. Install it: "
+    "pip install 'spacy-structlearn[md]'",
+    "SL194": "{component!r} has no encoder. Take it from a pipeline that has one: "
+    "nlp.add_pipe({component!r}, source=spacy_structlearn.load('en_structlearn_md')).",
+    "SL198": "{component!r} finds trees by derivations, which an encoder cannot score. Set encoder "
+    "to false, or choose a grammar, such as LatentGrammar.",
     # --- SL2xx: sequences and optimisation ----------------------------------------------------
     "SL201": "The template {text!r} is malformed. Write column[offset], or several joined by |, "
     "for example TAG[-1]|TAG[0]; write bias for the predicate that is always true.",
@@ -387,6 +396,10 @@ MESSAGES = {
     "SL444": "A sentence of {number} words is too long to parse: it takes more memory than there "
     "is, or has more productions than can be counted. Set sentence boundaries, or parse parts of "
     "it, as the parser component does above its `max_length`.",
+    "SL445": "The scorer of spans has labels {labels} and reads {slots} vectors. It must have the "
+    'labels of phrases after the label "" of no phrase, and read 4 vectors.',
+    "SL446": "Got vectors of shape {shape} for a sentence, expected {wanted}. Give the parser the "
+    "vectors of the encoder with which its scorer of spans was trained, one for each word.",
     # --- SL5xx: classification ----------------------------------------------------------------
     "SL501": "The variables {variables} do not form a table: {problem}. Give each column a "
     "different name.",

@@ -8,7 +8,7 @@ import spacy
 
 import spacy_structlearn
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.pipeline.storage import digests
+from spacy_structlearn.pipeline.storage import built_in, digests
 from spacy_structlearn.pipeline.training import fitting
 
 
@@ -66,6 +66,16 @@ def test_a_damaged_file_is_found_unless_it_is_not_loaded(saved, tmp_path):
 def test_a_misspelt_name_gets_a_suggestion():
     with pytest.raises(OSError, match=r"E050.*Did you mean 'en_structlearn_sm'"):
         spacy_structlearn.load("en_structlern_sm")
+
+
+def test_other_built_in_pipelines(saved, tmp_path, monkeypatch):
+    shutil.copytree(saved, tmp_path / "en_structlearn_xy")
+    monkeypatch.setattr(built_in, "DATA", tmp_path)
+    assert built_in.names() == ["en_structlearn_sm", "en_structlearn_xy"]
+    nlp = spacy_structlearn.load("en_structlearn_xy")
+    assert nlp.path == tmp_path / "en_structlearn_xy"
+    with pytest.raises(OSError, match=r"E050.*Did you mean 'en_structlearn_xy'"):
+        spacy_structlearn.load("en_structlearn_xz")
 
 
 @pytest.mark.finding

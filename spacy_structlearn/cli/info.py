@@ -41,7 +41,8 @@ def info_cli(
     Bayesian networks: the structure. Models in several stages: each stage, and the features of the
     last one. Grammars: the subcategories of each tag with their most probable words; with --label,
     those of a phrase with their most probable productions. Conditional grammars: the same, by
-    weight.
+    weight. Components that read the vectors of an encoder: their site scorers, and the weights of
+    both.
     """
     if label is not None and component is None:
         raise typer.BadParameter("--label needs --component")
@@ -59,6 +60,10 @@ def info_cli(
         _show_features(component, parameters, top, label)
     else:
         raise StructlearnError("SL019", component=component)
+    for name, scorer in getattr(pipe, "site_scorers", {}).items():
+        own, weight = scorer.weights
+        sizes = f"{len(scorer.labels)} labels from vectors of {scorer.width}"
+        echo(f"site scorer {name}: {sizes}, pooled with weights {own:.2f} : {weight:.2f}")
 
 
 def _show_pipeline(nlp: Language) -> None:

@@ -8,7 +8,7 @@ highest posterior probability, which is more accurate per token than the best se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
@@ -20,15 +20,19 @@ from spacy.pipeline.tagger import tagger_score
 from spacy.tokens import Doc
 from spacy.training import Example
 
+from ..encoder.pool import LEAST, Loss
+from ..encoder.scorer import SiteScorer
 from ..errors import StructlearnError
 from ..groups import TAG_CANDIDATES
 from ..learning.settings import quoted
+from ..sequence.chain.decode import marginals
+from ..sequence.chain.model import ChainModel
 from ..sequence.estimators.stochastic_crf import candidates
 from ..sequence.layout.data import SequenceData
 from ..sequence.layout.encoding import PLAIN
 from ..sequence.layout.words import is_word_column
 from . import extensions
-from .doc_arrays import read_tokens
+from .doc_arrays import Tokens, read_tokens, read_vectors
 from .extensions import set_spans
 from .training.batch_trainable import BatchTrainable
 from .training.factories import ComponentSettings, factory
@@ -71,6 +75,7 @@ class ChainComponent(BatchTrainable):
 
     encodings: the encodings of labels that it reads.
     own_columns: columns that it makes itself; all others are those of `read_tokens`.
+    A site scorer of the labels of tokens is added to the scores of the chain.
     """
 
     parameter = "encoding"
@@ -102,6 +107,48 @@ class ChainComponent(BatchTrainable):
             return self.estimator.settings.derive(columns)
         return parameters.derive(columns, **{"closed": False} if training else {})
 
+    def scored_label(self, label: str) -> str:
+        """Get the label of the site scorer that stands for a label."""
+        return label
+
+    def _pooled(self, docs: Sequence[Doc], tokens: Tokens) -> ChainModel:
+        """Get the parameters, in a pool with the site scorer if there is one."""
+        model = self.parameters
+        for scorer in self.site_scorers.values():
+            own, weight = scorer.weights
+            model = model.pooled(own, weight * self._outside(scorer, docs, tokens))
+        return model
+
+    def _outside(self, scorer: SiteScorer, docs: Sequence[Doc], tokens: Tokens) -> NDArray:
+        """Get the log-probabilities of the labels by a site scorer, (n_tokens, n_labels)."""
+        vectors = read_vectors(docs, tokens, self.name)
+        labels = [self.scored_label(label) for label in self.parameters.labels]
+        found = scorer.log_probabilities(vectors, np.arange(len(vectors))[:, None], labels)
+        return np.maximum(found, LEAST)
+
+    def pool_losses(self, examples: Sequence[Example]) -> Iterator[tuple[str, Loss]]:
+        places = {label: number for number, label in enumerate(self.parameters.labels)}
+        pairs = [(example.predicted, self.gold_data(example)) for example in examples]
+        # Only Docs that are annotated throughout.
+        found = [
+            (doc, gold.tags)
+            for doc, gold in pairs
+            if gold is not None and len(gold.tags) == sum(not token.is_space for token in doc)
+        ]
+        docs = [doc for doc, _ in found]
+        gold = np.array([places.get(tag, -1) for _, own in found for tag in own], dtype=np.intp)
+        tokens, known = read_tokens(docs, self.estimator.attributes, self.name), gold >= 0
+        columns = self._columns(tokens.columns)
+        for head, scorer in self.site_scorers.items():
+            outside = self._outside(scorer, docs, tokens).astype(np.float64)
+
+            def loss(weights: Sequence[float], outside: NDArray = outside) -> float:
+                model = self.parameters.pooled(weights[0], weights[1] * outside)
+                p = marginals(model, columns, tokens.offsets)[known, gold[known]]
+                return -float(np.log(p.clip(1e-30)).sum())
+
+            yield head, loss
+
 
 @dataclass(frozen=True, kw_only=True)
 class ChainTaggerSettings(ComponentSettings):
@@ -119,6 +166,7 @@ class ChainTagger(ChainComponent):
 
     annotation = "token.tag_"
     settings_kind = ChainTaggerSettings
+    heads: ClassVar[dict[str, int]] = {"tags": 1}
 
     def __init__(self, *args: Any, scorer: Callable | None = tagger_score, **settings: Any):
         super().__init__(*args, scorer=scorer, **settings)
@@ -146,7 +194,8 @@ class ChainTagger(ChainComponent):
         """Predict the tags of each Doc."""
         self.require_parameters()
         tokens = read_tokens(docs, self.estimator.attributes, self.name)
-        posteriors = candidates(self.parameters, self._columns(tokens.columns), tokens.offsets)
+        model = self._pooled(docs, tokens)
+        posteriors = candidates(model, self._columns(tokens.columns), tokens.offsets)
         strings = self.vocab.strings
         symbols = np.array([strings[tag] for tag in self.parameters.labels], dtype=np.uint64)
         uncertain, rivals = posteriors.uncertain(CERTAIN, SMALLEST)

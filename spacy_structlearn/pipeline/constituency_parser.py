@@ -9,16 +9,16 @@ is not the model's, or not as it should be.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
+from ..encoder.scorer import SiteScorer
 from ..errors import StructlearnError
 from ..grammar.chart.constraints import Constraint
 from ..grammar.chart.decode import DECODERS, THRESHOLDS, ChartParser
@@ -34,10 +34,18 @@ from ..reading import uncollected
 from ..trees.parse import GivenTag, Parse, fit_temperature
 from ..trees.tree import Tree
 from . import extensions
-from .doc_arrays import Tokens, distinct_words, gold_trees, has_gold_tokens, is_tagged, read_tokens
+from .doc_arrays import (
+    Tokens,
+    distinct_words,
+    gold_trees,
+    has_gold_tokens,
+    is_tagged,
+    read_tokens,
+    read_vectors,
+)
 from .extensions import OF_SPANS_AND_TOKENS, set_spans
 from .extensions.brackets import CUT
-from .extensions.constraints import Constraints, by_sentence, read_constraints
+from .extensions.constraints import PIECE, Constraints, by_sentence, cut, read_constraints
 from .extensions.span_groups import N_TOKENS, scored_group, words_of
 from .scorers import constituency_score
 from .training.batch_trainable import BatchTrainable, Transient
@@ -45,9 +53,6 @@ from .training.factories import ComponentSettings, factory
 
 TAGS = ("ignore", "prior", "require")
 FALLBACK, UNMET = "fallback", "constraints"
-PIECE = 60  # number of words of a piece of a sentence that is too long
-# Where long sentences are cut: after strong punctuation, or else after a comma.
-BOUNDARIES = (re.compile(r"[;:.!?…。；：！？]+|--+|[—–]"), re.compile(r"[,،、，]"))
 
 Bracket = tuple[str, int, int, float]  # label, start, end, probability
 
@@ -157,9 +162,12 @@ class ConstituencyParser(BatchTrainable):
     parameter = "symbols"  # tags and phrases, which all models of trees have
     key = CONSTITUENTS
     settings_kind = ConstituencyParserSettings
+    heads: ClassVar[dict[str, int]] = {"spans": 4}
 
     def __init__(self, *args: Any, scorer: Callable | None = constituency_score, **settings: Any):
         super().__init__(*args, scorer=scorer, **settings)
+        if self.encoder and self._is_searched:
+            raise StructlearnError("SL198", component=self.name)
         self._held = _Held()
 
     # --- training -----------------------------------------------------------------------------
@@ -199,6 +207,19 @@ class ConstituencyParser(BatchTrainable):
         for doc in docs if not self.one_sentence else ():
             if not doc.has_annotation("SENT_START") and len(words_of(doc)) > 1:
                 raise StructlearnError("SL191", component=self.name, text=doc.text[:40])
+        given, pieces, constraints = self._given(docs)
+        parses = iter(self._parser().parse(**given) if given["sentences"] else ())
+        impossible = iter([any(piece.impossible for piece in pieces) for pieces in constraints])
+        return [self._reading(own, parses, impossible) for own in pieces]
+
+    def _given(
+        self, docs: Sequence[Doc]
+    ) -> tuple[dict[str, Any], list[list[list[list[int]]]], list[list[Constraints]]]:
+        """Get the arguments of the parser for the pieces of all sentences of all Docs.
+
+        Also returns the positions of the words of each piece of each sentence of each Doc, and the
+        constraints of each piece of each sentence.
+        """
         attributes = ["ORTH"] if self.tags == "ignore" else ["ORTH", "TAG"]
         # Without a prior the parser tags the words itself.
         optional = ["TAG"] if self.tags == "prior" else []
@@ -218,21 +239,18 @@ class ConstituencyParser(BatchTrainable):
             sentences.append([slice(begin + b, begin + e) for b, e in pairwise([0, *ends])])
             constraints.append(own.pieces(ends))
         words, *tags = ([text[piece] for pieces in sentences for piece in pieces] for text in texts)
-        # The positions of the words of each piece of each sentence of each Doc.
+        given = {"sentences": words, **self._tags(*tags)}
+        given |= _given(piece.inside for piece in chain(*constraints))
+        # Most sentences that are cut are not language, and a tree of them takes long to find.
+        hasty = [len(own) > 1 and not piece.inside for own in constraints for piece in own]
+        if any(hasty) and not self._is_searched:
+            given["hasty"] = hasty
+        if self._spans is not None:
+            rows = read_vectors(docs, tokens, self.name)
+            given["vectors"] = [rows[piece] for piece in chain(*sentences)]
         pieces = [[positions[piece] for piece in pieces] for pieces in sentences]
         by_doc = [pieces[first:last] for first, last in pairwise(tokens.docs.tolist())]
-        parses: Iterator[Parse] = iter(())
-        if words:
-            given = self._tags(*tags) | _given(
-                piece.inside for pieces in constraints for piece in pieces
-            )
-            # Most sentences that are cut are not language, and a tree of them takes long to find.
-            hasty = [len(own) > 1 and not piece.inside for own in constraints for piece in own]
-            if any(hasty) and not self._is_searched:
-                given["hasty"] = hasty
-            parses = iter(self._parser().parse(words, **given))
-        impossible = iter([any(piece.impossible for piece in pieces) for pieces in constraints])
-        return [self._reading(own, parses, impossible) for own in by_doc]
+        return given, by_doc, constraints
 
     def _constraints(
         self, docs: Sequence[Doc], positions: list[int], tokens: Tokens
@@ -337,6 +355,10 @@ class ConstituencyParser(BatchTrainable):
         parses = []
         if not crosses and not own.impossible:
             listed = {name: rows[0] for name, rows in _given([own.inside]).items()}
+            if self._spans is not None:
+                read = read_tokens([tokens[0].doc], ["ORTH"], self.name)
+                at = np.isin(read.positions, [token.i for token in tokens])
+                listed["vectors"] = read_vectors([tokens[0].doc], read, self.name)[at]
             parses = self._parser().k_best(words, k, **given, **listed)
         if not parses:
             spans = ", ".join(f"{label or ''}[{i}:{j}]" for i, j, label, _ in wanted)
@@ -346,7 +368,8 @@ class ConstituencyParser(BatchTrainable):
         return [(parse.log_probability, parse.tree(words)) for parse in parses]
 
     def calibrate(self, examples: Iterable[Example]) -> float:
-        """Fit the temperature of the probabilities to gold trees that were not trained on.
+        """Fit the temperature of the probabilities to gold trees that were not trained on, and
+        before this, with an encoder, the weights of the learner and of the encoder.
 
         examples: only those whose predicted Docs have the tokens of the reference are used.
         Returns the temperature. Raises StructlearnError unless some predicted brackets are right
@@ -358,6 +381,8 @@ class ConstituencyParser(BatchTrainable):
             for example in examples
             if CONSTITUENTS in example.reference.spans and has_gold_tokens(example)
         ]
+        if (scorer := self._spans) is not None:
+            self._fit_weights(scorer, examples)
         probabilities, right = [], []
         parameters, temperature = self.parameters, self.parameters.temperature
         parameters.temperature = 1.0
@@ -373,6 +398,22 @@ class ConstituencyParser(BatchTrainable):
         temperature = fit_temperature(np.array(probabilities), np.array(right, dtype=bool))
         parameters.temperature = temperature
         return temperature
+
+    def _fit_weights(self, scorer: SiteScorer, examples: Sequence[Example]) -> None:
+        given, pieces, _ = self._given([example.predicted for example in examples])
+        gold = {
+            (x, next(token.i for token in sentence if not token.is_space), len(tree.words())): tree
+            for x, example in enumerate(examples)
+            for sentence, tree in gold_trees(example.reference, self.name)
+        }
+        found = enumerate(chain(*sentences) for sentences in pieces)
+        trees = [gold.get((x, piece[0], len(piece))) for x, own in found for piece in own]
+        scorer.weights = self._parser().fit_weights(trees=trees, **given)
+
+    @property
+    def _spans(self) -> SiteScorer | None:
+        """The scorer of spans by vectors of tokens, if there is one."""
+        return self.potentials.scorers.get("spans") if self.encoder else None
 
     def _tags(self, tags: list | None = None) -> dict[str, Any]:
         """Get the arguments of the parser for the tags."""
@@ -393,9 +434,10 @@ class ConstituencyParser(BatchTrainable):
             settings["beam"] = parameters.beam
         else:
             thresholds = THRESHOLDS if self.thresholds is None else tuple(self.thresholds)
-            settings["thresholds"] = thresholds
+            settings |= {"thresholds": thresholds, "encoder": self._spans}
         # Changed in place, by `calibrate`.
-        known = {**settings, "temperature": parameters.temperature}
+        weights = self._spans and self._spans.weights
+        known = {**settings, "temperature": parameters.temperature, "weights": weights}
         if held.parameters is not parameters or held.settings != known:
             if self._is_searched:
                 # Imported here, because pipelines without a network do not need it.
@@ -406,41 +448,6 @@ class ConstituencyParser(BatchTrainable):
                 held.parser = ChartParser(parameters, **settings)
             held.parameters, held.settings = parameters, known
         return held.parser
-
-
-def cut(
-    words: Sequence[str], max_length: int, brackets: Iterable[tuple[int, int]] = ()
-) -> list[int]:
-    """Get the ends of the pieces in which a sentence of more than `max_length` words is parsed.
-
-    A piece of at most `PIECE` words ends after the last possible strong punctuation mark, or else
-    the last possible comma, or else at `PIECE` words. No piece ends inside of a bracket that must
-    be if that is possible with pieces of at most `max_length` words.
-    """
-    if len(words) <= max_length:
-        return [len(words)]
-    inner = {
-        end for i, j in brackets if j - i <= max_length for end in range(i + 1, j)
-    }  # no end of a piece
-    usual = min(PIECE, max_length)
-    ends, begin = [], 0
-    while len(words) - begin > usual:
-        longest = begin + usual
-        possible = [end for end in range(longest, begin, -1) if end not in inner]
-        if not possible:
-            most = min(begin + max_length, len(words))
-            possible = [next((end for end in range(longest, most) if end not in inner), most)]
-        begin = next(
-            (
-                end
-                for boundary in BOUNDARIES
-                for end in possible
-                if boundary.fullmatch(words[end - 1])
-            ),
-            possible[0],
-        )
-        ends.append(begin)
-    return [*ends, len(words)] if begin < len(words) else ends
 
 
 def _given(constraints: Iterable[list[Constraint]]) -> dict[str, Any]:

@@ -12,7 +12,8 @@ import logging
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -178,6 +179,42 @@ def _check_annotated(
                 )
 
 
+# The vectors of the tokens of a Doc. They are not in the Doc, whose bytes they would multiply.
+_VECTORS: WeakKeyDictionary[Doc, NDArray[np.float32]] = WeakKeyDictionary()
+
+
+def set_vectors(doc: Doc, vectors: NDArray[np.float32]) -> None:
+    """Keep the vectors of the tokens of a Doc, white space included, float32 (n, width)."""
+    _VECTORS[doc] = vectors
+
+
+def copy_with_vectors(doc: Doc) -> Doc:
+    """Return a copy of a Doc, with its vectors."""
+    copy = doc.copy()
+    if doc in _VECTORS:
+        _VECTORS[copy] = _VECTORS[doc]
+    return copy
+
+
+def read_vectors(docs: Sequence[Doc], tokens: Tokens, component: str) -> NDArray[np.float32]:
+    """Return the vectors of tokens, float32 (n, width): those of `token_encoder`, or `doc.tensor`.
+
+    component: its name, for the error message.
+    Raises StructlearnError if a Doc has none, or none for its tokens.
+    """
+    tables = []
+    for doc in docs:
+        own = _VECTORS.get(doc)
+        table: Any = doc.tensor if own is None or len(own) != len(doc) else own
+        if not len(doc):
+            continue
+        if len(table) != len(doc) or np.ndim(table) != 2:
+            raise StructlearnError("SL192", component=component, text=doc.text[:40])
+        tables.append(table)
+    rows = np.concatenate(tables) if tables else np.empty((0, 0), dtype=np.float32)
+    return np.ascontiguousarray(rows[tokens.indices], dtype=np.float32)
+
+
 def form_ids(words: Iterable[str]) -> NDArray[np.uint64]:
     """Return the ids of the forms of words, uint64 (n, 3), by which `WordClasses` are looked up."""
     forms = list(map(_form_ids, words))
@@ -293,7 +330,7 @@ class DocTrees:
     A sentence that the parser cut has a tree for each piece. Otherwise a predicate would have all
     other pieces as possible arguments, and time would grow with the square of the length.
 
-    brackets: the trees. Their words are the tokens that are no white space.
+    brackets: the trees. Their words are the tokens that are no white space, `rows`.
     positions: int (n_words), the token of its Doc that each word is.
     doc_ids: int (n_words), the number of its Doc.
     scored: bool (n_docs), whether the brackets of each Doc have probabilities.
@@ -301,7 +338,7 @@ class DocTrees:
 
     def __init__(self, docs: Sequence[Doc], min_confidence: float | None = None):
         tokens = read_tokens(docs, ["ORTH", "TAG"], "", optional=["TAG"])
-        self.positions, self.doc_ids = tokens.positions, tokens.doc_ids
+        self.rows, self.positions, self.doc_ids = tokens, tokens.positions, tokens.doc_ids
         self.scored = np.zeros(len(docs), dtype=bool)
         spans: list[tuple[int, int, int]] = []
         tags: list[tuple[int, int, int]] = []

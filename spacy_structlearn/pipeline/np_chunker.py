@@ -29,7 +29,7 @@ from ..groups import CONSTITUENTS, NP_CHUNKS
 from ..learning.settings import check_argument, quoted, setting
 from ..sequence.chain.decode import decode_with_segments, n_best_chunks
 from ..sequence.layout.data import SequenceData
-from ..sequence.layout.encoding import SCHEMES, encode
+from ..sequence.layout.encoding import SCHEMES, encode, split_tag
 from ..sequence.layout.features import UNKNOWN
 from ..trees.chunks import POSSESSIVES
 from . import extensions
@@ -79,6 +79,7 @@ class NPChunker(ChainComponent):
     cfg_types: ClassVar[dict[str, Any]] = {**ChainComponent.cfg_types, "spans_key": str}
     encodings = tuple(SCHEMES)
     settings_kind = NPChunkerSettings
+    heads: ClassVar[dict[str, int]] = {"chunks": 1}
 
     def __init__(self, *args: Any, scorer: Callable | None = np_chunk_score, **settings: Any):
         super().__init__(*args, scorer=scorer, **settings)
@@ -123,15 +124,19 @@ class NPChunker(ChainComponent):
         columns = self._columns(tokens.columns, training=True)
         return SequenceData(columns, tokens.offsets, tuple(tags))
 
+    def scored_label(self, label: str) -> str:
+        # The site scorer knows only that a chunk begins or goes on.
+        prefix, _ = split_tag(label, self.parameters.encoding)
+        return {"S": "B", "E": "I"}.get(prefix, prefix)
+
     def predict(self, docs: Sequence[Doc]) -> list[list[Chunk]]:
         """Predict the chunks of each Doc as (label, start, end, probability) over its tokens."""
         self.require_parameters()
         tokens = read_tokens(docs, self.estimator.attributes, self.name)
         columns = self._columns(tokens.columns)
         brackets = _brackets(docs, tokens) if self.respect_constituents else None
-        _, segments = decode_with_segments(
-            self.parameters, columns, tokens.offsets, brackets=brackets
-        )
+        model = self._pooled(docs, tokens)
+        _, segments = decode_with_segments(model, columns, tokens.offsets, brackets=brackets)
         firsts = tokens.positions[segments.starts].tolist()
         ends = (tokens.positions[segments.ends - 1] + 1).tolist()
         probabilities = segments.probabilities.tolist()
@@ -180,7 +185,7 @@ class NPChunker(ChainComponent):
         return [
             (score, [Span(doc, positions[s], positions[e - 1] + 1, label) for label, s, e in spans])
             for score, spans in n_best_chunks(
-                self.parameters, self._columns(tokens.columns), n, allowed
+                self._pooled([doc], tokens), self._columns(tokens.columns), n, allowed
             )
         ]
 

@@ -41,6 +41,7 @@ from ..attachment.sites import (
     normalized,
 )
 from ..classification.features import ClassificationData, Table
+from ..encoder.pool import Loss, pool_loss, pooled
 from ..errors import StructlearnError
 from ..groups import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS
 from ..learning.settings import setting
@@ -49,7 +50,15 @@ from ..trees.normalize import strip_function
 from ..trees.tree import Tree
 from ..words.classes import MAX_DEPTH, WordClasses
 from . import extensions
-from .doc_arrays import DocTrees, form_ids, missing_for_trees, warn_of_other_tags
+from .doc_arrays import (
+    DocTrees,
+    form_ids,
+    has_gold_tokens,
+    missing_for_trees,
+    read_tokens,
+    read_vectors,
+    warn_of_other_tags,
+)
 from .extensions import set_spans, site_spans
 from .extensions.span_groups import PP_ROLES, PP_SITE, words_of
 from .scorers import pp_attachment_score
@@ -65,10 +74,12 @@ CLASSES = {
 CONTEXT = ("v_next", "n1_before", "p_before")
 ASSOCIATED = ("v_lemma", "n1_lemma", "p", "n2_lemma")
 ASSOCIATIONS = ("v_p", "n1_p", "p_n2")
+HEAD = "attachments"  # the site scorer
 
 _LEAST = 1e-12  # probability, so that odds are finite
 
 Context = tuple[str | None, str | None, str | None]
+Place = tuple[Doc, Sequence[int]]  # the tokens V, N1, P, N2
 Attachment = tuple[Site, float]  # over the tokens of the Doc, with the probability of its label
 
 extensions.register()
@@ -116,6 +127,7 @@ class PPAttacher(BatchTrainable):
     parameter = "predict_proba"
     key = PP_ATTACHMENTS
     settings_kind = PPAttacherSettings
+    heads: ClassVar[dict[str, int]] = {HEAD: 4}
 
     def __init__(self, *args: Any, scorer: Callable | None = pp_attachment_score, **settings: Any):
         super().__init__(*args, scorer=scorer, **settings)
@@ -208,6 +220,38 @@ class PPAttacher(BatchTrainable):
         places = [(doc, site[:4]) for doc, own in zip(docs, all_sites, strict=True) for site in own]
         if not places:
             return np.empty((0, len(self.parameters.labels)))
+        own = self._classified(places)
+        if HEAD in self.site_scorers:
+            both = np.log(own.clip(_LEAST)), self._outside(places)
+            own = np.exp(pooled(*both, self.site_scorers[HEAD].weights))
+        return own
+
+    def _outside(self, places: Sequence[Place]) -> NDArray[np.float32]:
+        """Get the log-probabilities of the labels by the site scorer, (n_sites, n_labels)."""
+        docs = list({id(doc): doc for doc, _ in places}.values())
+        tokens = read_tokens(docs, [], self.name)
+        firsts = dict(zip(map(id, docs), tokens.firsts.tolist(), strict=False))
+        sites = np.array([[firsts[id(doc)] + place for place in heads] for doc, heads in places])
+        vectors, labels = read_vectors(docs, tokens, self.name), self.parameters.labels
+        sites = np.searchsorted(tokens.indices, sites)
+        return self.site_scorers[HEAD].log_probabilities(vectors, sites, labels)
+
+    def pool_losses(self, examples: Sequence[Example]) -> Iterator[tuple[str, Loss]]:
+        found = [
+            (example.predicted, [token.i for token in heads], self.parameters.labels.index(label))
+            for example in examples
+            if has_gold_tokens(example)
+            for _, label, *heads, _ in extensions.pp_attachments(example.reference)
+            if label in self.parameters.labels
+        ]
+        if found and HEAD in self.site_scorers:
+            places = [place[:2] for place in found]
+            own = np.log(self._classified(places).clip(_LEAST))
+            gold = np.array([label for *_, label in found])
+            yield HEAD, pool_loss(own, self._outside(places), gold)
+
+    def _classified(self, places: Sequence[Place]) -> NDArray[np.float64]:
+        """Get the probabilities of the labels by the classifier, (n_sites, n_labels)."""
         try:
             return self.parameters.predict_proba(self._variables(places))
         except StructlearnError as error:

@@ -71,6 +71,9 @@ class SentenceSplitterSettings(ComponentSettings):
 
     name: ClassVar[str] = "sentence_splitter"
 
+    def constraints(self) -> Iterable[tuple[str, str, Any]]:
+        yield "encoder", "false, because encoders read sentences", not self.encoder
+
 
 class SentenceSplitter(ChainComponent):
     """Predicts `token.is_sent_start` and `doc.spans["sentence_starts"]`.

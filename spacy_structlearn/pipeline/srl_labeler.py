@@ -11,18 +11,20 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate, groupby
 from typing import Any, ClassVar, NamedTuple, TypedDict
 
 import numpy as np
+from numpy.typing import NDArray
 from spacy.attrs import IS_SPACE
 from spacy.tokens import Doc
 from spacy.training import Example, validate_get_examples
 
 from ..classification.calibration import fit_pool
 from ..classification.features import ClassificationData
+from ..encoder.pool import Loss, summed
 from ..errors import StructlearnError
 from ..groups import CONSTITUENTS, SRL
 from ..learning.settings import setting
@@ -48,12 +50,24 @@ from .doc_arrays import (
     has_gold_tokens,
     is_tagged,
     missing_for_trees,
+    read_vectors,
     warn_of_other_tags,
 )
 from .extensions import Frame, constituent_tags, frame_spans, frames, set_spans
 from .extensions.span_groups import scored_group, words_of
 from .scorers import srl_score
-from .srl_stages import ALL, IDENTIFICATION, ROLES, STAGES, VERBS, FrameFinder, GoldFrame
+from .srl_stages import (
+    ALL,
+    ARGUMENTS,
+    IDENTIFICATION,
+    NO_VECTORS,
+    ROLES,
+    ROLESETS,
+    STAGES,
+    VERBS,
+    FrameFinder,
+    GoldFrame,
+)
 from .training.batch_trainable import BatchTrainable
 from .training.factories import ComponentSettings, factory
 
@@ -141,6 +155,7 @@ class SRLLabeler(BatchTrainable):
 
     parameter = "stages"
     settings_kind = SRLLabelerSettings
+    heads: ClassVar[dict[str, int]] = {ROLESETS: 1, ARGUMENTS: 3}
     cfg_types: ClassVar[dict[str, Any]] = {
         **BatchTrainable.cfg_types,
         "rolesets": dict[str, dict[str, str]],
@@ -294,6 +309,24 @@ class SRLLabeler(BatchTrainable):
         # Rounded to what JSON stores, so that saving and loading changes nothing.
         self.cfg["calibration"] = None if weights is None else [round(float(w), 6) for w in weights]
 
+    def pool_losses(self, examples: Sequence[Example]) -> Iterator[tuple[str, Loss]]:
+        docs = [example.predicted for example in examples]
+        if not (docs and self.site_scorers):
+            return
+        trees = DocTrees(docs, self.attachment_confidence)
+        gold: list[GoldFrame | None] = []  # of each word
+        for number, example in enumerate(examples):
+            of_tokens = {f.predicate.start: f for f in self._gold_frames(_annotated(example))}
+            positions, first = trees.positions[trees.doc_ids == number].tolist(), len(gold)
+            for frame in map(of_tokens.get, positions):
+                arguments = _in_words(frame, positions, first) if frame else []
+                gold.append((frame.roleset, arguments) if frame else None)
+        finder = FrameFinder(self, vectors=self._vectors(docs, trees), gold=gold)
+        for _ in finder.find(trees):
+            pass
+        for head, losses in finder.losses.items():
+            yield head, summed(losses)
+
     def calibrate(self, examples: Iterable[Example]) -> tuple[float, float]:
         """Fit the probabilities of arguments to gold frames that were not trained on.
 
@@ -311,6 +344,7 @@ class SRLLabeler(BatchTrainable):
             and scored_group(example.predicted, CONSTITUENTS)[1] is not None
             and has_gold_tokens(example)
         ]
+        super().calibrate(examples)
         probabilities, right = [], []
         readings = self._find([example.predicted for example in examples], FrameFinder(self))
         for example, reading in zip(examples, readings, strict=True):
@@ -365,10 +399,15 @@ class SRLLabeler(BatchTrainable):
                 for doc, _ in own:
                     self._check(doc)
                 trees = DocTrees([doc for doc, _ in own], self.attachment_confidence)
+                finder = replace(finder, vectors=self._vectors([doc for doc, _ in own], trees))
                 for number, frame, scores in finder.find(trees) if own else ():
                     own[number][1].frames.append(frame)
                     own[number][1].scores.extend(scores)
         return readings
+
+    def _vectors(self, docs: Sequence[Doc], trees: DocTrees) -> NDArray[np.float32]:
+        """Get the vectors of the words of trees, (n_words, width); none without site scorers."""
+        return read_vectors(docs, trees.rows, self.name) if self.site_scorers else NO_VECTORS
 
     def _check(self, doc: Doc) -> None:
         """Raise StructlearnError for a Doc without trees, or without tags."""

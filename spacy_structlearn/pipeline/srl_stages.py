@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import combinations, count, islice
+from dataclasses import dataclass, field
+from itertools import combinations, islice
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..classification.calibration import pooled
+from ..classification.calibration import pooled as calibrated
 from ..classification.features import ClassificationData, Table
+from ..encoder.pool import LEAST, Floats, Loss, both_logs, pool_loss, pooled
+from ..encoder.scorer import SiteScorer
 from ..errors import StructlearnError
 from ..learning.settings import quoted
 from ..roles.arguments import decode, marginals, mark_pieces
@@ -35,13 +37,16 @@ from ..roles.features import (
     predicate_features,
 )
 from ..roles.phrases import ArgumentNodes, RoleTrees, candidates, gold_roles
-from ..roles.propositions import Argument, PlainFrame
+from ..roles.propositions import Argument, PlainFrame, base_label
 from ..trees.nodes import Brackets
 from .doc_arrays import DocTrees, form_ids
 
 PREDICATES, SENSES, IDENTIFICATION, ROLES = "predicates", "senses", "identification", "roles"
 STAGES = (PREDICATES, SENSES, IDENTIFICATION, ROLES)
 VERBS, ALL = "verbs", "all"  # which words can be predicates
+ROLESETS, ARGUMENTS = "rolesets", "arguments"  # the site scorers
+NEITHER = ""  # their label of words that are no predicates and of spans that are no arguments
+NO_VECTORS = np.empty((0, 0), dtype=np.float32)
 
 
 def _lower(*names: str) -> tuple[str, ...]:
@@ -136,17 +141,26 @@ class FrameFinder:
     """Finds the frames of trees with the classifiers of all stages of a labeler.
 
     min_confidence: arguments with a lower probability are left out. calibration: weights of the
-        log-odds of arguments, or None.
+        log-odds of arguments, or None. vectors: of the words, for the site scorers. gold: the
+        frame of each word, or None; with it, the `losses` of the pools are kept.
     """
 
     labeler: Any
     min_confidence: float = 0.0
     calibration: tuple[float, float] | None = None
+    vectors: NDArray[np.float32] = field(default_factory=NO_VECTORS.copy)
+    gold: Sequence[GoldFrame | None] | None = None
+    losses: defaultdict[str, list[Loss]] = field(default_factory=lambda: defaultdict(list))
 
     @property
     def stages(self) -> Any:
         """The classifiers."""
         return self.labeler.parameters
+
+    @property
+    def scorers(self) -> dict[str, SiteScorer]:
+        """The site scorers."""
+        return self.labeler.site_scorers
 
     def nodes(self, brackets: Brackets) -> RoleTrees:
         """Number the nodes of trees."""
@@ -228,29 +242,58 @@ class FrameFinder:
         probabilities = np.ones(len(table))
         if (stage := self._stage(PREDICATES)) is not None:
             probabilities = _of_label(stage, table, IS_PREDICATE)
+            if scorer := self.scorers.get(ROLESETS):
+                none = scorer.log_probabilities(self.vectors, words[:, None], [NEITHER])[:, 0]
+                both = both_logs(probabilities), both_logs(-np.expm1(none))
+                gold = [int(frame is None) for frame in self._gold_of(words)]
+                probabilities = np.exp(self._pooled(ROLESETS, *both, gold)[:, 0])
         chosen = np.flatnonzero(probabilities > 0.5)
-        rolesets = self._rolesets(table.take(chosen), list(columns["lemma"].at(chosen)))
+        lemmas = list(columns["lemma"].at(chosen))
+        rolesets = self._rolesets(table.take(chosen), lemmas, words[chosen])
         return Predicates(words[chosen], rolesets, probabilities[chosen])
 
-    def _rolesets(self, table: Table, lemmas: Sequence[str]) -> list[str | None]:
+    def _gold_of(self, words: NDArray[np.integer]) -> list[GoldFrame | None]:
+        return [None if self.gold is None else self.gold[word] for word in words.tolist()]
+
+    def _pooled(self, head: str, own: Floats, other: Floats, gold: Any) -> Floats:
+        """Pool log-probabilities of a stage and of a site scorer, (n, n_labels).
+
+        gold: the right label of each row, -1 if it is not known.
+        """
+        if self.gold is not None:
+            self.losses[head].append(pool_loss(own, other, np.asarray(gold, dtype=np.intp)))
+        return pooled(own, other, self.scorers[head].weights)
+
+    def _rolesets(
+        self, table: Table, lemmas: Sequence[str], words: NDArray[np.intp]
+    ) -> list[str | None]:
         """Find the most probable roleset of each predicate among those known of its lemma."""
         stage = self._stage(SENSES)
         if stage is None:
             return [None] * len(lemmas)
         known = [self.labeler.cfg["rolesets"].get(base, {}) for base in lemmas]
+        rolesets = [next(iter(numbers.values()), None) for numbers in known]
         several = [row for row, numbers in enumerate(known) if len(numbers) > 1]
-        probabilities = iter(stage.predict_proba(table.take(several)).tolist() if several else ())
+        if not several:
+            return rolesets
+        numbers = [sorted(known[row]) for row in several]
+        names = [list(map(known[row].get, own)) for row, own in zip(several, numbers, strict=True)]
         # Unknown labels have the probability 0 that is added.
-        places = defaultdict(lambda: -1, zip(stage.labels, count()))
-        rolesets: list[str | None] = []
-        for numbers in known:
-            if len(numbers) > 1:
-                scores = [*next(probabilities), 0.0]
-                # The first one if several are equally probable.
-                _, best = min((-scores[places[number]], number) for number in numbers)
-                rolesets.append(numbers[best])
-            else:
-                rolesets.append(next(iter(numbers.values()), None))
+        probabilities = np.pad(stage.predict_proba(table.take(several)), ((0, 0), (0, 1)))
+        scores = np.take_along_axis(probabilities, _places(numbers, stage.labels), axis=1)
+        if scorer := self.scorers.get(ROLESETS):
+            labels = sorted({name for own in names for name in own})
+            other = scorer.log_probabilities(self.vectors, words[several, None], labels)
+            other = np.pad(other, ((0, 0), (0, 1)), constant_values=LEAST)
+            other = np.take_along_axis(other, _places(names, labels), axis=1)
+            gold = [
+                own.index(frame[0]) if frame and frame[0] in own else -1
+                for own, frame in zip(names, self._gold_of(words[several]), strict=True)
+            ]
+            scores = self._pooled(ROLESETS, _log(scores), other, gold)
+        # The first one if several are equally probable.
+        for row, own, best in zip(several, names, scores.argmax(axis=1).tolist(), strict=True):
+            rolesets[row] = own[best]
         return rolesets
 
     def _roles(self, trees: DocTrees, nodes: RoleTrees, predicates: Predicates) -> list[list[Role]]:
@@ -281,11 +324,19 @@ class FrameFinder:
         brackets = trees.probabilities(nodes.starts[sites.nodes], nodes.stops[sites.nodes])
         # P(ARG | t) if t is a constituent, and in a predicted tree.
         product = _of_label(self._stage(IDENTIFICATION), table, IS_ARGUMENT) * brackets
+        scored, gold = self._scored_roles(nodes, sites), self._gold_roles(nodes, sites)
+        if scored is not None:
+            both = both_logs(product), both_logs(scored[:, :-1].sum(axis=1).clip(0.0, 1.0))
+            which = np.where(gold == len(labels), 1, np.minimum(gold, 0))
+            product = np.exp(self._pooled(ARGUMENTS, *both, which)[:, 0])
         with np.errstate(divide="ignore"):
             argument, none = np.log(product), np.log1p(-product)
             # The others cannot be arguments, whatever their role.
             rows = np.flatnonzero(argument + bias > none)
             roles = np.log(self.stages[ROLES].predict_proba(table.take(rows)))
+        if scored is not None:
+            role = np.where(gold == len(labels), -1, gold)[rows]
+            roles = self._pooled(ARGUMENTS, roles, _log(scored[rows, :-1]), role)
         possible = sites.at(rows)
         # A core role is that of one argument, apart from relative phrases and what they continue.
         classes = self.labeler.role_labels
@@ -307,6 +358,30 @@ class FrameFinder:
             for own in chosen
         ]
 
+    def _scored_roles(self, nodes: RoleTrees, sites: ArgumentNodes) -> Floats | None:
+        """Get the probabilities of the roles of candidates, and of none, by the site scorer."""
+        scorer = self.scorers.get(ARGUMENTS)
+        if scorer is None:
+            return None
+        spans = nodes.starts[sites.nodes], nodes.stops[sites.nodes] - 1
+        places = np.stack([sites.predicates[sites.owners], *spans], axis=1)
+        found = np.exp(scorer.log_probabilities(self.vectors, places))
+        # R-ARG0 and C-ARG0 are ARG0, as in the stages.
+        names = np.array([base_label(label) for label in scorer.labels])
+        return found @ (names[:, None] == [*self.stages.labels, NEITHER]).astype(found.dtype)
+
+    def _gold_roles(self, nodes: RoleTrees, sites: ArgumentNodes) -> NDArray[np.intp]:
+        """Get the gold role of each candidate by its place in the labels, their number for none,
+        -1 if it is not known."""
+        places = {label: place for place, label in enumerate([*self.stages.labels, None])}
+        frames = self._gold_of(sites.predicates)
+        roles = [
+            places.get(role, -1)
+            for frame, below in zip(frames, sites.split(), strict=True)
+            for role in (gold_roles(nodes, frame[1], below) if frame else ["?"] * len(below))
+        ]
+        return np.array(roles, dtype=np.intp)
+
     def _frames(
         self, trees: DocTrees, nodes: RoleTrees, predicates: Predicates, roles: Sequence[list[Role]]
     ) -> Iterator[Reading]:
@@ -316,7 +391,7 @@ class FrameFinder:
         doc_ids = trees.doc_ids[predicates.words]
         if self.calibration is not None:  # which is for predicted trees
             rows = np.repeat(trees.scored[doc_ids], sizes)
-            probabilities[rows] = pooled(probabilities[rows, None], self.calibration)
+            probabilities[rows] = calibrated(probabilities[rows, None], self.calibration)
         arguments = np.array([node for own in roles for _, node, _ in own], dtype=np.intp)
         starts, ends = trees.tokens(nodes.starts[arguments], nodes.stops[arguments])
         places = zip(starts.tolist(), ends.tolist(), probabilities.tolist(), strict=True)
@@ -352,6 +427,20 @@ def _add_known(
     if rows:
         known = tuple(label for label in labels if label is not None)
         data[stage] = ClassificationData(table.take(rows), known)
+
+
+def _log(probabilities: Floats) -> Floats:
+    with np.errstate(divide="ignore"):
+        return np.log(probabilities)
+
+
+def _places(names: Sequence[Sequence[str]], labels: Sequence[str]) -> NDArray[np.intp]:
+    """Get the places of names in labels, a row each; their number for other names."""
+    places = {label: place for place, label in enumerate(labels)}
+    table = np.full((len(names), max(map(len, names))), len(labels), dtype=np.intp)
+    for row, own in zip(table, names, strict=True):
+        row[: len(own)] = [places.get(name, len(labels)) for name in own]
+    return table
 
 
 def _of_label(stage: Any, table: Table, label: str) -> NDArray[np.float64]:

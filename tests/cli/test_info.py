@@ -5,8 +5,10 @@ import re
 import pytest
 import spacy
 from cli.toys import ATTACHED
+from encoder.tiny import PIECES, tiny
 
 import spacy_structlearn
+from spacy_structlearn.encoder.scorer import Potentials, SiteScorer
 from spacy_structlearn.grammar.latent.describe import subcategories
 from spacy_structlearn.pipeline.readers import create_treebank_reader
 
@@ -92,6 +94,26 @@ def test_info_shows_the_sizes_of_a_network(run, network_model):
     assert sizes.endswith(" weights; beam 10")
     assert re.fullmatch(r"8 words with their tags, unknown words of \d classes \(shape\)", words)
     assert tags == "  tags: IN 2, NNS 2, . 1, NN 1, PRP 1, VBD 1"
+
+
+def test_info_shows_the_encoder_and_what_reads_it(run, model, tmp_path):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("token_encoder").parameters = tiny()
+    nlp.add_pipe("np_chunker", source=spacy.load(model))
+    chunker = nlp.get_pipe("np_chunker")
+    chunker.encoder = True
+    chunker.potentials = Potentials({"chunks": SiteScorer.untrained(["B", "O"], 16, 1)})
+    nlp.to_disk(tmp_path)
+    # As when it is added with this setting.
+    text = (tmp_path / "config.cfg").read_text(encoding="utf8")
+    text = text.replace("encoder = false", "encoder = true")
+    (tmp_path / "config.cfg").write_text(text, encoding="utf8")
+    code, out, err = run("info", tmp_path, "--component", "token_encoder")
+    assert (code, err) == (0, "")
+    assert out == f"encoder of 2 layers of 16, {len(PIECES)} word pieces, int8\n"
+    out = run("info", tmp_path, "--component", "np_chunker")[1]
+    line = "site scorer chunks: 2 labels from vectors of 16, pooled with weights 1.00 : 1.00"
+    assert line in out.splitlines()
 
 
 # --- the whole pipeline ---------------------------------------------------------------------------

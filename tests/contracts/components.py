@@ -12,11 +12,13 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import spacy
+from encoder.tiny import tiny
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
@@ -48,7 +50,8 @@ class Component:
     factory: of spaCy. model: its block in a config. config: the rest. before: components in front,
     as names of listed ones or factories. floor: of the first of its scores on its training data.
     any_order: whether the order of the examples makes no difference. layout: whether it reads white
-    space. needs_scipy: whether it needs SciPy once it is learned.
+    space. needs_scipy: whether it needs SciPy once it is learned. With the setting `encoder` in its
+    config, a small random encoder is in front.
     """
 
     factory: str
@@ -62,7 +65,12 @@ class Component:
 
     @property
     def name(self) -> str:
-        return f"{self.factory} {self.model['@architectures'].split('.')[1]}"
+        learner = self.model["@architectures"].split(".")[1]
+        return f"{self.factory} {learner}{' encoder' * self.reads_vectors}"
+
+    @property
+    def reads_vectors(self) -> bool:
+        return self.config.get("encoder", False)
 
     @property
     def key(self) -> str:
@@ -276,6 +284,30 @@ def parser(name: str, **settings: Any) -> Component:
     )
 
 
+def stages() -> dict[str, Any]:
+    learners = {
+        stage: block("LogLinear", l2=0.1, templates=templates, max_iterations=30)
+        for stage, templates in STAGES.items()
+    }
+    return block("Stages", order=list(STAGES), stages=learners)
+
+
+def read_vectors() -> Iterator[Component]:
+    """Those that read vectors, with little else."""
+    tags = ["ORTH[0]", "bias"]
+    kinds = {
+        "chain_tagger": block("StochasticCRF", encoding="none", templates=tags, max_iterations=5),
+        "np_chunker": block("CRF", templates=WORDS, max_iterations=20),
+        "constituency_parser": block("LatentGrammar", **PARSERS["LatentGrammar"]),
+        "pp_attacher": block("BayesNet", structure="naive"),
+        "srl_labeler": stages(),
+    }
+    for factory, model in kinds.items():
+        before = PARSED if factory in ("pp_attacher", "srl_labeler") else ("sentencizer",)
+        floor = 0.3 if factory == "srl_labeler" else 0.6  # random vectors do not say much
+        yield Component(factory, model, {"encoder": True}, before, floor, any_order=True)
+
+
 COMPONENTS = {
     component.name: component
     for component in [
@@ -311,20 +343,8 @@ COMPONENTS = {
             before=PARSED,
         ),
         Component("pp_attacher", block("Majority"), before=PARSED, floor=0.5, any_order=True),
-        Component(
-            "srl_labeler",
-            block(
-                "Stages",
-                order=list(STAGES),
-                stages={
-                    stage: block("LogLinear", l2=0.1, templates=templates, max_iterations=30)
-                    for stage, templates in STAGES.items()
-                },
-            ),
-            before=PARSED,
-            floor=0.6,
-            any_order=True,
-        ),
+        Component("srl_labeler", stages(), before=PARSED, floor=0.6, any_order=True),
+        *(read_vectors() if find_spec("onnxruntime") else ()),
         chunker("MEstimation", needs_scipy=True, floor=0.5),
         parser("MEstimatedGrammar"),
     ]
@@ -341,6 +361,8 @@ def blank(component: Component, **settings: Any) -> Language:
     for name in component.before:
         listed = COMPONENTS.get(name)
         nlp.add_pipe(name if listed is None else listed.factory, source=listed and shared(listed))
+    if component.reads_vectors:
+        nlp.add_pipe("token_encoder").parameters = tiny()
     model = {**component.model, **settings}
     nlp.add_pipe(component.factory, config={"model": model, **component.config})
     return nlp
@@ -354,10 +376,12 @@ def examples(component: Component, nlp: Language, limit: int | None = None) -> l
     """The sample, a document each."""
     docs = [doc for _, doc in read_treebank(nlp.vocab, SAMPLE / "sample.trees", **FILES)][:limit]
     made = [to_example(doc, tags=False) for doc in docs]
-    if component.factory == "sentence_splitter":
-        for example in made:
+    for example in made:
+        if component.factory == "sentence_splitter":
             spaces = [bool(token.whitespace_) for token in example.reference]
             example.predicted = Doc(nlp.vocab, words=words(example.reference), spaces=spaces)
+        if component.reads_vectors:
+            nlp.get_pipe("token_encoder")(example.predicted)
     return made
 
 

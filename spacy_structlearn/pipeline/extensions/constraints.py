@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -14,6 +15,9 @@ from ...groups import CONSTITUENT_CONSTRAINTS
 from .span_groups import aligned_group
 
 ENTITIES = "ents"
+PIECE = 60  # number of words of a piece of a sentence that is too long
+# Where long sentences are cut: after strong punctuation, or else after a comma.
+BOUNDARIES = (re.compile(r"[;:.!?…。；：！？]+|--+|[—–]"), re.compile(r"[,،、，]"))
 FORBIDDEN = "!"  # before the label of a bracket that must not be
 
 
@@ -89,3 +93,38 @@ def by_sentence(
             for number in numbers:
                 found[number] = found[number]._replace(impossible=True)
     return found
+
+
+def cut(
+    words: Sequence[str], max_length: int, brackets: Iterable[tuple[int, int]] = ()
+) -> list[int]:
+    """Get the ends of the pieces in which a sentence of more than `max_length` words is parsed.
+
+    A piece of at most `PIECE` words ends after the last possible strong punctuation mark, or else
+    the last possible comma, or else at `PIECE` words. No piece ends inside of a bracket that must
+    be if that is possible with pieces of at most `max_length` words.
+    """
+    if len(words) <= max_length:
+        return [len(words)]
+    inner = {
+        end for i, j in brackets if j - i <= max_length for end in range(i + 1, j)
+    }  # no end of a piece
+    usual = min(PIECE, max_length)
+    ends, begin = [], 0
+    while len(words) - begin > usual:
+        longest = begin + usual
+        possible = [end for end in range(longest, begin, -1) if end not in inner]
+        if not possible:
+            most = min(begin + max_length, len(words))
+            possible = [next((end for end in range(longest, most) if end not in inner), most)]
+        begin = next(
+            (
+                end
+                for boundary in BOUNDARIES
+                for end in possible
+                if boundary.fullmatch(words[end - 1])
+            ),
+            possible[0],
+        )
+        ends.append(begin)
+    return [*ends, len(words)] if begin < len(words) else ends

@@ -1,11 +1,12 @@
-"""The built-in pipeline, and the folders of pipelines by their names."""
+"""The built-in pipelines, and the folders of pipelines by their names."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 BUILT_IN = "en_structlearn_sm"
-FOLDER = Path(__file__).parents[2] / "data" / BUILT_IN
+DATA = Path(__file__).parents[2] / "data"
+FOLDER = DATA / BUILT_IN
 
 
 def directory(name: str | Path) -> Path:
@@ -13,7 +14,7 @@ def directory(name: str | Path) -> Path:
     from spacy.util import get_package_path, is_package
 
     if is_built_in(name):
-        return FOLDER
+        return FOLDER if name == BUILT_IN else DATA / name
     if isinstance(name, str) and is_package(name):
         # The files of a package are one folder deeper, under its name and version.
         configs = sorted(get_package_path(name).glob(f"{name}-*/config.cfg"))
@@ -22,8 +23,16 @@ def directory(name: str | Path) -> Path:
     return Path(name)
 
 
+def names() -> list[str]:
+    """Return the names of the built-in pipelines, the default one first."""
+    return [
+        BUILT_IN,
+        *sorted({file.parent.name for file in DATA.glob("*/config.cfg")} - {BUILT_IN}),
+    ]
+
+
 def is_built_in(name: str | Path) -> bool:
-    """Return whether this is the built-in pipeline, not a folder or package with its name."""
+    """Return whether this is a built-in pipeline, not a folder or package with its name."""
     from spacy.util import is_package
 
-    return name == BUILT_IN and not Path(name).exists() and not is_package(name)
+    return name in names() and not Path(name).exists() and not is_package(str(name))

@@ -30,15 +30,20 @@ from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.vocab import Vocab
 from thinc.api import Model
 
+from ...encoder.pool import Loss, fit_weights
+from ...encoder.scorer import Potentials, SiteScorer
+from ...encoder.training import ScorerTraining
 from ...errors import StructlearnError
 from ...learning.settings import check_argument, document, quoted
 from ...learning.training import Trainer
 from ...reading import read_bytes
 from ...serialization import DAMAGE, nested, pack, unpack
 from ...writing import write_bytes
-from ..storage.component import StoredComponent
+from ..doc_arrays import copy_with_vectors
+from ..storage.component import StoredComponent, let_be_stored
 from ..storage.word_classes import add_classes
 from .factories import SETTINGS, ComponentSettings, without_models
+from .gold_sites import site_examples
 
 # Cross-validation chooses the strength of the prior: number of folds, minimum number of examples.
 FOLDS, LEAST_EXAMPLES = 4, 10
@@ -63,6 +68,7 @@ class _Training(Transient):
         self.strength: float | None = None
         self.held_out: tuple[float, float] | None = None
         self.trainer: Trainer | None = None
+        self.scorers: dict[str, ScorerTraining] = {}  # by head
         # Keeps the references alive, so that their id() cannot be reused.
         self.seen: dict[int, Doc] = {}
         self.data: list[Any] = []
@@ -132,6 +138,7 @@ class BatchTrainable(StoredComponent):
     key: str = ""  # the span group with the gold annotation
     main_score: str = ""  # the score that has weight 1 in training
     settings_kind: ClassVar[type[ComponentSettings]] = ComponentSettings
+    heads: ClassVar[dict[str, int]] = {}  # number of tokens of the sites that its scorers score
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
@@ -172,6 +179,9 @@ class BatchTrainable(StoredComponent):
         self.scorer = scorer
         for part in fields(checked):
             setattr(self, part.name, getattr(checked, part.name))
+        if self.encoder:
+            model.attrs.setdefault("potentials", Potentials())
+            let_be_stored(model)
         self.cfg: dict[str, Any] = {"labels": []}
         self._training = _Training()
         self._intern()
@@ -189,6 +199,37 @@ class BatchTrainable(StoredComponent):
     def gold_data(self, example: Example) -> Any | None:
         """Convert one example to the data of the family; None if the reference is not annotated."""
         raise NotImplementedError
+
+    @property
+    def potentials(self) -> Potentials:
+        """The site scorers that are combined with the learner; none without an encoder."""
+        return self.model.attrs.get("potentials") or Potentials()
+
+    @potentials.setter
+    def potentials(self, potentials: Potentials) -> None:
+        self.model.attrs["potentials"] = potentials
+
+    @property
+    def site_scorers(self) -> dict[str, SiteScorer]:
+        """The site scorers in use, by the names of the heads."""
+        return self.potentials.scorers if self.encoder else {}
+
+    def pool_losses(self, examples: Sequence[Example]) -> Iterable[tuple[str, Loss]]:
+        """Get the loss of held-out examples by the weights of each pool."""
+        return ()
+
+    def calibrate(self, examples: Iterable[Example]) -> Any:
+        """Fit the weights of the learner and of its site scorers, with which they are combined.
+
+        examples: not trained on; their predicted Docs have the vectors of the tokens.
+        """
+        self.require_parameters()
+        fitted = {name: fit_weights(loss) for name, loss in self.pool_losses(list(examples))}
+        scorers = dict(self.site_scorers)
+        for name, weights in fitted.items():
+            scorers[name] = scorers[name].replaced(weights=weights)
+        if fitted:
+            self.potentials = Potentials(scorers)
 
     # --- labels and parameters ----------------------------------------------------------------
     def _loaded(self, place: object, exclude: Iterable[str]) -> None:
@@ -270,6 +311,8 @@ class BatchTrainable(StoredComponent):
         self._set_labels(labels or gold_labels.union(self.labels))
         data = [gold for example in examples if (gold := self.gold_data(example)) is not None]
         self._training = _Training(from_scratch=True)
+        if self.encoder:
+            self.potentials = Potentials()
         self._initialize(data)
         self._intern()
 
@@ -297,6 +340,7 @@ class BatchTrainable(StoredComponent):
         validate_examples(examples, f"{type(self).__name__}.update")
         self._begin(examples)
         self._add(examples)
+        self._learn_sites(passes=1)
         if self._training.trainer is not None:
             for _ in range(self.iterations_per_step):
                 if not self._training.trainer.step():
@@ -328,6 +372,7 @@ class BatchTrainable(StoredComponent):
         if not training.from_scratch:
             training.strength = self._best_strength(examples)
         self._add(examples, training.strength)
+        self._learn_sites()
         trainer = training.trainer
         if trainer is None:
             raise StructlearnError("SL005", component=self.name, annotation=self.annotation)
@@ -367,6 +412,8 @@ class BatchTrainable(StoredComponent):
         training = self._training
         new = {id(e.reference): e for e in examples if id(e.reference) not in training.seen}
         training.seen |= {key: example.reference for key, example in new.items()}
+        if self.encoder:
+            self._add_sites(new.values())
         fresh = [gold for e in new.values() if (gold := self.gold_data(e)) is not None]
         if not fresh:
             return
@@ -380,6 +427,25 @@ class BatchTrainable(StoredComponent):
             training.trainer = self.estimator.trainer(self.parameters, fresh)
         else:
             training.trainer.add(fresh)
+
+    def _add_sites(self, examples: Iterable[Example]) -> None:
+        """Add the sites of examples to the training data of the site scorers."""
+        found = [site_examples(self, example) for example in examples]
+        training, scorers = self._training.scorers, self.potentials.scorers
+        for head, slots in self.heads.items():
+            if head not in training:
+                training[head] = ScorerTraining(scorers.get(head), slots)
+            training[head].add([own[head] for own in found if head in own])
+
+    def _learn_sites(self, passes: int | None = None) -> None:
+        """Let the site scorers pass through their data. passes: None is as often as they need."""
+        training = self._training.scorers
+        for own in training.values():
+            for _ in range(passes or own.passes):
+                own.step()
+        learned = {head: own.scorer for head, own in training.items() if own.scorer is not None}
+        if learned:
+            self.potentials = Potentials({**self.potentials.scorers, **learned})
 
     def _adapter(self, origin: Any, data: list[Any], strength: float | None = None) -> Trainer:
         self.require_adaptable()
@@ -421,7 +487,7 @@ class BatchTrainable(StoredComponent):
 
     def main_score_on(self, examples: list[Example]) -> float:
         """Return the main score of predictions on copies of the Docs."""
-        docs = self.pipe(example.predicted.copy() for example in examples)
+        docs = self.pipe(copy_with_vectors(example.predicted) for example in examples)
         pairs = [Example(doc, e.reference) for doc, e in zip(docs, examples, strict=True)]
         return self.score(pairs).get(self.main_score) or 0.0
 

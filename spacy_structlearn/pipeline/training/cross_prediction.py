@@ -24,6 +24,7 @@ from tqdm import tqdm
 
 from ...errors import StructlearnError
 from ...learning.settings import check_argument
+from ..doc_arrays import copy_with_vectors
 from ..readers import Reader
 from .batch_trainable import BatchTrainable
 
@@ -50,7 +51,7 @@ def create_cross_predicted_reader(corpus: Reader, annotating: list[str], folds: 
         if key not in held:
             held[key] = cross_predict(nlp, examples, annotating, folds=folds)
         for example, doc in zip(examples, held[key], strict=True):
-            yield Example(doc.copy(), example.reference)
+            yield Example(copy_with_vectors(doc), example.reference)
 
     return read
 
@@ -140,7 +141,7 @@ def _with_listened_to(nlp: Language, name: str) -> list[str]:
 
 def annotated(nlp: Language, name: str, docs: Iterable[Doc]) -> list[Doc]:
     """Annotate copies of the Docs by one component, and by those that it listens to."""
-    copies: Iterable[Doc] = (doc.copy() for doc in docs)
+    copies: Iterable[Doc] = map(copy_with_vectors, docs)
     for part in _with_listened_to(nlp, name):
         component = nlp.get_pipe(part)
         # The component may be disabled.

@@ -30,6 +30,11 @@ class ComponentSettings(Settings):
         help="Whether a component that was loaded with its parameters is trained from scratch. "
         "By default it learns on.",
     )
+    encoder: bool = setting(
+        False,
+        help="Whether the vectors of `token_encoder` are read: site scorers of the component score "
+        "its labels too. They learn with the component; the encoder stays as it is.",
+    )
 
 
 def factory(

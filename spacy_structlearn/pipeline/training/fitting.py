@@ -29,6 +29,7 @@ from ..doc_arrays import SET_BY_COMPONENTS
 from ..readers import with_gold_tokens
 from ..sentence_splitter import SentenceSplitter
 from ..storage import digests
+from ..token_encoder import TokenEncoder
 from .batch_trainable import BatchTrainable, best_file
 from .cross_prediction import annotated
 
@@ -226,6 +227,8 @@ def _fit(
                 settings=_settings(nlp.config.interpolate()["components"].get(name)),
                 keep=True,
             )
+        elif isinstance(nlp.get_pipe(name), TokenEncoder):
+            examples = _annotated(nlp, name, examples)
         if dev and len(losses) < len(trained):
             dev = _annotated(nlp, name, dev)
     return losses

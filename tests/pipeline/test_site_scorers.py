@@ -1,0 +1,146 @@
+"""Components that read the vectors of an encoder: what their site scorers learn from, and when."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import spacy
+from contracts.components import FILES, SAMPLE
+from encoder.tiny import tiny
+from pipeline.written import config_of
+from spacy.cli.train import train as spacy_train
+from spacy.tokens import DocBin
+from spacy.util import load_config
+
+from spacy_structlearn.encoder.spans import n_spans
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.pipeline.readers import read_treebank, to_example
+from spacy_structlearn.pipeline.training import fitting, gold_sites
+from training.encoder.examples import HEADS, of_doc
+
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+MODEL = {
+    "@architectures": "spacy_structlearn.StochasticCRF.v1",
+    "encoding": "none",
+    "templates": ["ORTH[0]", "SUFFIX[0]"],
+    "max_iterations": 3,
+}
+
+
+class Reader:
+    """Stands for a component with all heads."""
+
+    name, key, heads = "reader", "np_chunks", HEADS
+
+
+def pipeline(**config):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("token_encoder").parameters = tiny()
+    nlp.add_pipe("chain_tagger", config={"encoder": True, "model": MODEL, **config})
+    return nlp
+
+
+def examples(nlp):
+    docs = [doc for _, doc in read_treebank(nlp.vocab, SAMPLE / "sample.trees", **FILES)]
+    return [to_example(doc, tags=False) for doc in docs[:6]]
+
+
+def tagger(nlp):
+    return nlp.get_pipe("chain_tagger")
+
+
+def encoded(nlp, found):
+    for example in found:
+        nlp.get_pipe("token_encoder")(example.predicted)
+    return found
+
+
+def test_gold_sites():
+    """The sites are those of which the encoder itself is trained, in all sentences of a Doc."""
+    nlp = pipeline()
+    for example in encoded(nlp, examples(nlp)):
+        found = gold_sites.site_examples(Reader, example)
+        first, wanted = 0, {head: {} for head in HEADS}
+        sentences = list(of_doc(example.reference))
+        for sentence in sentences:
+            for head, labels in sentence.labels.items():
+                for site, label in labels.items():
+                    row = tuple(-1 if token < 0 else token + first for token in site)
+                    wanted[head][row] = label
+            first += len(sentence.words)
+        for head, own in found.items():
+            assert own.sites.shape == (len(own.labels), HEADS[head])
+            assert own.vectors.shape == (first, 16)
+            rows = zip(map(tuple, own.sites.tolist()), own.labels, strict=True)
+            labels = {site: label for site, label in rows if head != "spans" or label}
+            assert labels == wanted[head], head
+        lengths = [len(sentence.words) for sentence in sentences]
+        assert found["spans"].lengths == lengths
+        assert len(found["spans"].labels) == sum(map(n_spans, lengths))
+        other = to_example(spacy.blank("en")("Other words."))
+        other.predicted = spacy.blank("en")("Other")
+        assert gold_sites.site_examples(Reader, other) == {}
+
+
+def test_fit_and_update():
+    nlp, again = pipeline(), pipeline()
+    data = encoded(nlp, examples(nlp))
+    for own in (nlp, again):
+        tagger(own).initialize(lambda: data)
+        assert not list(tagger(own).potentials.names())
+        tagger(own).fit(data)
+    scorer = tagger(nlp).potentials["tags"]
+    assert set(scorer.labels) == {t.tag_ for e in data for t in e.reference if not t.is_space}
+    assert scorer == tagger(again).potentials["tags"]
+    # It learns on from what it has, and the learner does, too.
+    nlp.from_bytes(nlp.to_bytes())
+    nlp.update(data, annotates=["token_encoder"])
+    new = tagger(nlp).potentials["tags"]
+    assert new.labels == scorer.labels
+    assert new != scorer
+
+
+def test_without_vectors_there_is_a_clear_error():
+    nlp = pipeline()
+    data = examples(nlp)
+    tagger(nlp).initialize(lambda: data)
+    with pytest.raises(StructlearnError, match="SL192"):
+        tagger(nlp).fit(data)
+
+
+def test_adapt(tmp_path):
+    nlp = pipeline()
+    data = encoded(nlp, examples(nlp))
+    tagger(nlp).initialize(lambda: data)
+    tagger(nlp).fit(data)
+    before = tagger(nlp).potentials["tags"]
+    docs = [example.reference for example in data[:3]]
+    fitting.adapt(nlp, docs, tmp_path / "new", progress=False)
+    new = tagger(spacy.load(tmp_path / "new")).potentials["tags"]
+    assert np.abs(new.output - before.output).max() > 1e-4
+
+
+@pytest.mark.parametrize("by_spacy", [False, True])
+def test_training_by_a_config(tmp_path, paths, by_spacy):
+    nlp = pipeline()
+    nlp.remove_pipe("chain_tagger")
+    nlp.to_disk(tmp_path / "encoder")
+    config = load_config(config_of("chain_tagger"))
+    config["nlp"]["pipeline"] = ["token_encoder", "chain_tagger"]
+    config["components"]["token_encoder"] = {"source": str(tmp_path / "encoder")}
+    config["components"]["chain_tagger"].update(encoder=True, model=MODEL)
+    config["training"] |= {
+        "max_steps": 2,
+        "frozen_components": ["token_encoder"],
+        "annotating_components": ["token_encoder"],
+    }
+    config.to_disk(tmp_path / "config.cfg")
+    output = tmp_path / "output"
+    if by_spacy:
+        spacy_train(tmp_path / "config.cfg", output, overrides=paths)
+        output = output / "model-last"
+    else:
+        fitting.train(tmp_path / "config.cfg", output, overrides=paths, progress=False)
+    found = tagger(spacy.load(output)).potentials["tags"]
+    docs = DocBin().from_disk(Path(paths["paths.train"])).get_docs(nlp.vocab)
+    assert set(found.labels) == {t.tag_ for doc in docs for t in doc if t.tag_}
