@@ -27,6 +27,7 @@ PAGES = (
     ROOT / "training" / "guides" / "coming_from_benepar.md",
     RESULTS / "README.md",
     ROOT / "training" / "guides" / "other_languages.md",
+    ROOT / "training" / "guides" / "which_pipeline.md",
 )
 TABLE = re.compile(r"(<!-- table (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 

@@ -29,8 +29,7 @@ from training.common.command import options, run_parts
 from training.common.kept import LEXICON, run_training
 from training.common.scoring import f1_standard_error, score, under
 from training.common.treebanks import MCTB_DOMAINS, PUNCTUATION, domain_trees, ewt_trees
-from training.pipeline import default
-from training.pipeline.self_training import GRAMMARS, PRIOR, WORDS
+from training.pipeline.self_training import GRAMMARS, PRIOR, WORDS, learn_prior
 
 RESULTS = "self_training"
 
@@ -51,7 +50,7 @@ def of_grammars(corpora: Path, work: Path, threads: int) -> Iterator[Figures]:
     }
     trees = [*ewt_trees(corpora, "fit"), *mctb["train"]]
     texts = {"tune": ewt_trees(corpora, "tune"), "mctb": mctb["dev"]}
-    prior = default.prior(corpora, work, threads)
+    prior = learn_prior(work, threads)
     alone = LEXICON.part(LatentGrammarSettings, rounds=PRIOR.rounds, threads=threads)
     both = alone.part(type(alone), prior=prior)
     product = both.part(type(both), grammars=GRAMMARS)

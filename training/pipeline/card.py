@@ -27,6 +27,7 @@ from spacy.training import Example
 
 from spacy_structlearn.classification import BayesNet, LogLinear
 from spacy_structlearn.classification.stages import Stages
+from spacy_structlearn.encoder.session import Encoder
 from spacy_structlearn.evaluation.calibration import expected_calibration_error
 from spacy_structlearn.evaluation.prf import character_spans
 from spacy_structlearn.grammar.latent.model import LatentGrammar
@@ -122,7 +123,9 @@ def weights_of(component: Any) -> int:
     """Count the nonzero weights, probabilities and counts of a component."""
     nodes = component.model.walk()
     layers = sum(n.get_param(p).size for n in nodes for p in n.param_names if n.has_param(p))
-    return layers + (n_weights(component.parameters) if hasattr(component, "parameters") else 0)
+    return int(
+        layers + (n_weights(component.parameters) if hasattr(component, "parameters") else 0)
+    )
 
 
 @singledispatch
@@ -131,6 +134,11 @@ def n_weights(model: Any) -> int:
     if model is not None:
         raise TypeError(f"no family has a {type(model).__name__}")
     return 0
+
+
+@n_weights.register
+def _(encoder: Encoder) -> int:
+    return sum(int(array.size) for array in encoder.weights.values())
 
 
 @n_weights.register

@@ -67,8 +67,6 @@ META = {
 }
 # Settings of the parser in the pipeline.
 TOGETHER = {"constituency_parser": {**BEHIND_TAGGER, "set_tags": True}}
-# Settings of the grammar of the parser that parses raw text.
-OF_TEACHER = {"grammars": 4}
 # Smaller weights are removed. This costs at most 0.1 F1 on the tuning documents.
 SMALLEST_BOUNDARY_WEIGHT = 0.05
 SMALLEST_TAG_WEIGHT = 0.05
@@ -81,6 +79,7 @@ SMALLEST_ATTACHMENT_WEIGHT = 0.02
 # The training trees of the role labeler. In trees of a product of grammars, without input tags, F1
 # on the tuning documents was 69.6 with gold trees, 68.6 with jackknifed trees, and 70.1 with both.
 ROLES_FROM = "both"
+LABELER_HELD_OUT = "srl_labeler.without_tune"  # in the cache of stages
 # Smaller weights of the stages of the role labeler are removed too.
 SMALLEST_ROLE_WEIGHTS = {"predicates": 0.05, "senses": 0.05, "identification": 0.05, "roles": 0.05}
 # E-mail addresses (also short internal ones) and telephone numbers: they are removed from known
@@ -118,11 +117,14 @@ def train_chunker(
     return fitting.train(CHUNKER_CONFIG, output, overrides=overrides, best=False)
 
 
-def learn_chunker(corpora: Path, work: Path, jobs: int) -> Language:
-    """Train the chunker on predicted tags."""
-    target = work / "chunker"
+def learn_chunker(corpora: Path, work: Path, jobs: int, split: str = "train") -> Language:
+    """Train the chunker on predicted tags of one split of train."""
+    target = work / f"chunker.{split}"
     if not target.exists():
         docs, train = build_docs(corpora, work), jackknifed(corpora, work, jobs)
+        if split == "fit":
+            parts = [work / "ewt" / f"{name}.jackknifed.spacy" for name in ("fit", "tune")]
+            train = split_tuning(corpora, train, *parts)[0]
         tune = tagged(docs["tune"], train_tagger(corpora, work, "fit"), work / TUNE_TAGGED)
         train_chunker(train, tune, learn_classes(corpora, work), target)
     return spacy.load(target)
@@ -138,31 +140,6 @@ def tagging(corpora: Path, work: Path, **further: Language) -> Language:
     return nlp
 
 
-def learn_teacher(corpora: Path, work: Path, threads: int) -> Language:
-    """Train the pipeline that parses raw text, with a parser of the treebanks alone."""
-    target = work / "teacher"
-    if not target.exists():
-        parser = train_parser(
-            corpora,
-            work / "teacher.parser",
-            use_all=True,
-            tagger=train_tagger(corpora, work, "fit"),
-            threads=threads,
-            **OF_TEACHER,
-        )
-        fitting.save(tagging(corpora, work, constituency_parser=parser), target)
-    nlp = spacy.load(target)
-    for name, settings in TOGETHER.items():
-        for setting, value in settings.items():
-            setattr(nlp.get_pipe(name), setting, value)
-    return nlp
-
-
-def prior(corpora: Path, work: Path, threads: int) -> Path:
-    """Learn the grammars of raw text."""
-    return learn_prior(lambda: learn_teacher(corpora, work, threads), corpora, work, threads)
-
-
 def learn_parser(corpora: Path, work: Path, threads: int) -> Language:
     """Train the parser on all of train. It is calibrated on the tuning documents, with the tags of
     a tagger that has not seen them."""
@@ -175,22 +152,23 @@ def learn_parser(corpora: Path, work: Path, threads: int) -> Language:
             held_out=work / HELD_OUT,
             tagger=train_tagger(corpora, work, "fit"),
             threads=threads,
-            prior=str(prior(corpora, work, threads)),
+            prior=str(learn_prior(work, threads)),
         )
         fitting.save(nlp, target)
     return spacy.load(target)
 
 
-def learn_attacher(corpora: Path, work: Path, jobs: int) -> Language:
-    """Train the PP attacher on all sites."""
-    target = work / "pp_attacher"
+def learn_attacher(corpora: Path, work: Path, jobs: int, split: str = "train") -> Language:
+    """Train the PP attacher on all sites, or on those of fit."""
+    target = work / f"pp_attacher.{split}"
     if not target.exists():
 
         def chunker() -> Language:
             return tagging(corpora, work, np_chunker=learn_chunker(corpora, work, jobs))
 
         associations = learn_associations(corpora, work, chunker)
-        train_pp_attacher(corpora, work, target, use_all=True, associations=associations)
+        use_all = split == "train"
+        train_pp_attacher(corpora, work, target, use_all=use_all, associations=associations)
     return spacy.load(target)
 
 
@@ -198,9 +176,28 @@ def learn_labeler(corpora: Path, work: Path, threads: int) -> Language:
     """Train the role labeler on all of train. It is calibrated on the tuning documents."""
     target = work / "srl_labeler"
     if not target.exists():
-        files = training_files(ROLES_FROM, corpora, work, threads, prior(corpora, work, threads))
-        train_srl_labeler(files, target, use_all=True)
+        files = training_files(ROLES_FROM, corpora, work, threads, learn_prior(work, threads))
+        train_srl_labeler(files, target, use_all=True, held_out=work / LABELER_HELD_OUT)
     return spacy.load(target)
+
+
+def held_out(corpora: Path, work: Path, jobs: int) -> Language:
+    """Return the components that have not learned the tuning documents."""
+    nlp = spacy.blank("en", config=BASE)
+    learn_parser(corpora, work, jobs)
+    learn_labeler(corpora, work, jobs)
+    for name, source in (
+        ("sentence_splitter", train_splitter(corpora, work)),
+        ("chain_tagger", train_tagger(corpora, work, "fit")),
+        ("constituency_parser", spacy.load(work / HELD_OUT)),
+        ("np_chunker", learn_chunker(corpora, work, jobs, "fit")),
+        ("pp_attacher", learn_attacher(corpora, work, jobs, "fit")),
+        ("srl_labeler", spacy.load(work / LABELER_HELD_OUT)),
+    ):
+        nlp.add_pipe(name, source=source)
+        for setting, value in TOGETHER.get(name, {}).items():
+            setattr(nlp.get_pipe(name), setting, value)
+    return nlp
 
 
 # --- the pipeline ---------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from training.common.jackknife import jackknife_parses, write_docs
 from training.common.recording import ROOT
 from training.pipeline.classes import learn_classes
 from training.pipeline.parser import BEHIND_TAGGER
+from training.pipeline.self_training import with_text
 from training.pipeline.tagger import jackknifed as jackknifed_tags
 
 CONFIG = ROOT / "training" / "configs" / "srl_labeler.cfg"
@@ -44,6 +45,7 @@ SCORES = [
     for name in ("p", "r", "f", "id_p", "id_r", "id_f", "label_acc", "predicate_f", "sense_acc")
 ]
 SCORES += ["srl_verbs_f", "srl_others_f"]
+WORDS = 200_000  # of labelled text that the labeler learns beside the treebank
 TMP_LOC = ("ARGM-TMP", "ARGM-LOC")
 
 
@@ -52,14 +54,15 @@ def train_srl_labeler(
     output: Path | None = None,
     *,
     use_all: bool = False,
+    held_out: Path | None = None,
     overrides: dict[str, Any] | None = None,
 ) -> tuple[Language, dict[str, float]]:
     """Train a labeler. Return the calibrated pipeline and its scores on the tuning documents.
 
     files: DocBins with gold frames: `fit` for training, `tune` with predicted trees, `tune_gold`
     with gold trees, and `train`, the union of fit and the tuning documents; and `classes`, a file
-    of word classes. use_all: train again on `train` after scoring and calibration. overrides: of
-    the config.
+    of word classes. use_all: train again on `train` after scoring and calibration. held_out: where
+    to keep the pipeline trained on `fit`. overrides: of the config.
     """
     paths = {"train": files["fit"], "dev": files["tune"], "classes": files["classes"]}
     overrides = {f"paths.{name}": str(path) for name, path in paths.items()} | (overrides or {})
@@ -68,6 +71,8 @@ def train_srl_labeler(
     tuning |= {f"gold_trees.{name}": v for name, v in figures(nlp, files["tune_gold"]).items()}
     labeler = nlp.get_pipe(COMPONENT)
     calibration = labeler.calibrate(create_docbin_reader(files["tune"], spans=SPANS)(nlp))
+    if held_out is not None:
+        fitting.save(nlp, held_out)
     if use_all:
         overrides |= {"paths.train": str(files["train"])}
         nlp = fitting.train(CONFIG, output, overrides=overrides, best=False)
@@ -153,6 +158,7 @@ def training_files(
     files = {name: docs[name] for name in ("fit", "train")}
     if trees != "gold":
         files = predicted if trees == "jackknifed" else joined(files, predicted, work)
+    files = {name: with_text(path, work, WORDS) for name, path in files.items()}
     classes = learn_classes(corpora, work)
     return {**files, "tune": predicted["tune"], "tune_gold": docs["tune"], "classes": classes}
 

@@ -1,10 +1,11 @@
 """Learn grammars from trees of raw text, the prior of the parser of the default pipeline.
 
-A teacher, the parser of the treebanks alone, parses raw text that may be shipped. Latent grammars
-are then trained on its trees: self-training (McClosky, Charniak & Johnson 2006), from which latent
-grammars gain more than other parsers (Huang & Harper 2009). They know more words and more
-combinations of words than the treebanks have. Their counts are the prior counts of the grammars of
-the treebanks, which therefore are trained in seconds, those of folds too. Each stage is kept.
+A teacher, an encoder fine-tuned on the treebanks (training/encoder), parses raw text that may be
+shipped. Latent grammars are then trained on its trees, as in self-training (McClosky, Charniak &
+Johnson 2006), from which latent grammars gain more than other parsers (Huang & Harper 2009). They
+know more words and more combinations of words than the treebanks have. Their counts are the prior
+counts of the grammars of the treebanks, which therefore are trained in seconds, those of folds too.
+Each stage is kept.
 
 A second round does not help: with the trees of 5 million words by this parser itself as further
 prior counts, F1 on the tuning documents is 85.4 instead of 85.5, although that of the grammars
@@ -17,21 +18,19 @@ from __future__ import annotations
 import gzip
 import json
 import random
-from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from spacy.language import Language
-from tqdm import tqdm
-
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
-from spacy_structlearn.groups import PARSE_FAILURES
 from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
 from spacy_structlearn.writing import write_bytes
+from training.common.ewt import read_docs
+from training.common.jackknife import write_docs
 from training.common.kept import LEXICON, model_at
 
 RAW_TEXT = "raw_text"  # the corpus, and the folder of the stages
+LABELLED = "labelled"  # the folder of text that the teacher has annotated
 WORDS = 1_500_000  # that the teacher parses
 MOST_OF_SOURCE = 0.2  # share of these that are from one source
 PARAGRAPH = range(5, 401)  # words of the paragraphs that are read
@@ -58,43 +57,50 @@ def paragraphs(corpora: Path) -> list[str]:
     return chosen
 
 
-def parsed(teacher: Language, texts: Iterable[str]) -> Iterator[str]:
-    """Yield the trees of the sentences of texts, until `WORDS` words are parsed."""
-    n_words = 0
-    with tqdm(desc="parsing raw text", total=WORDS, unit="words", mininterval=5) as bar:
-        for doc in teacher.pipe(texts):
-            n_words += len(doc)
-            bar.update(len(doc))
-            for sentence, tree in zip(doc.sents, doc._.trees, strict=True):
-                words = sum(not token.is_space for token in sentence)
-                if words in SENTENCE and PARSE_FAILURES not in doc.spans:
-                    yield str(tree)
-            if n_words >= WORDS:
+def labelled(work: Path) -> list[Path]:
+    """Return the files of text that `encoder.label` has annotated.
+
+    Raises SystemExit if there are none.
+    """
+    files = sorted((work / LABELLED).glob("*.spacy"))
+    if not files:
+        raise SystemExit(f"{work / LABELLED} has no text: see training/encoder/label.py")
+    return files
+
+
+def with_text(source: Path, work: Path, words: int) -> Path:
+    """Write the Docs of a file and of the first words of the labelled text."""
+    target = source.with_suffix(f".text{words}.spacy")
+    if not target.exists():
+        docs = read_docs(source)
+        for path in labelled(work):
+            if words <= 0:
                 break
+            more = read_docs(path)
+            words -= sum(map(len, more))
+            docs += more
+        write_docs(docs, target)
+    return target
 
 
-def raw_trees(teacher: Callable[[], Language], corpora: Path, work: Path) -> Path:
+def raw_trees(work: Path) -> Path:
     """Write the trees of the teacher, a line each."""
     target = work / RAW_TEXT / "trees.gz"
     if not target.exists():
-        lines = "".join(f"{tree}\n" for tree in parsed(teacher(), paragraphs(corpora)))
+        docs = (doc for path in labelled(work) for doc in read_docs(path))
+        lines = "".join(f"{tree}\n" for doc in docs for tree in doc._.trees)
         target.parent.mkdir(parents=True, exist_ok=True)
         write_bytes(target, gzip.compress(lines.encode(), mtime=0))
     return target
 
 
-def learn_prior(
-    teacher: Callable[[], Language], corpora: Path, work: Path, threads: int = 1
-) -> Path:
-    """Write a product of grammars of the trees of raw text, a `LatentGrammar`.
-
-    teacher: returns the pipeline that parses, if its trees are not in `work`.
-    """
+def learn_prior(work: Path, threads: int = 1) -> Path:
+    """Write a product of grammars of the trees of raw text, a `LatentGrammar`."""
     target = work / RAW_TEXT / "prior.bin"
     settings = PRIOR.part(LatentGrammarSettings, threads=threads)
 
     def trees() -> list[Tree]:
-        found = map(normalize, read_trees(raw_trees(teacher, corpora, work)))
+        found = map(normalize, read_trees(raw_trees(work)))
         return [tree for tree in found if tree is not None]
 
     model_at(target, settings, trees)

@@ -1,0 +1,187 @@
+"""The pipelines with and without an encoder, side by side: en_structlearn_sm, md and lg.
+
+    python corpora/fetch.py ewt craft mctb
+    python -m training.benchmarks.encoder --models md=FOLDER lg=FOLDER
+
+Scores are those of EWT's dev in percent, on gold tokens in gold sentences with predicted tags
+unless they are named raw. In training/results/encoder.json, for each pipeline:
+
+ewt                F1 (`dev_f1`) and exact trees of brackets, with the standard error of F1
+bert_subset        the same on sentences that parsers trained on the WSJ were run on (--subset)
+craft              F1 on every tenth sentence of CRAFT's dev
+brackets, np_chunks, srl, tags   see raw_text.py
+pp.ewt_dev         accuracy of attachments, see raw_text.py
+ece                expected calibration error of brackets
+words_per_cpu_s    words per CPU second on raw text, the best of several runs that alternate
+                   between the pipelines; ratio: over that of sm
+mb, load_s         size of the folder, and seconds to load it
+teacher.ewt        the heads of the encoder that lg is made of, by themselves (--teacher)
+cases              right and n of the cases of --cases
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Any
+
+import spacy
+from spacy.language import Language
+
+import spacy_structlearn
+from spacy_structlearn.evaluation.calibration import expected_calibration_error
+from spacy_structlearn.trees.parse import Parse
+from spacy_structlearn.trees.tree import Tree
+from training.benchmarks.raw_text import Run, layers, tags
+from training.common.command import Figures, options, run_parts
+from training.common.scoring import brackets_right, f1_standard_error, scored, under
+from training.common.sources import PACKAGED
+from training.common.treebanks import craft_trees, ewt_trees
+
+NAME = "encoder"
+RUNS = 4
+FRONT = ("sentence_splitter",)
+KEPT = (
+    *("brackets.raw.f", "np_chunks.raw.f", "srl.raw.f", "srl.gold_tokens.f"),
+    *("tags.gold_tokens", "tags.unknown", "tags.raw_f"),
+)
+
+
+def parses(nlp: Language, gold: Sequence[Tree]) -> list[Parse]:
+    """Parse the words of trees, each of which is a sentence."""
+    texts = [spacy.tokens.Doc(nlp.vocab, tree.words()) for tree in gold]
+    for doc in texts:
+        for token in doc:
+            token.is_sent_start = token.i == 0
+    with nlp.select_pipes(disable=[name for name in FRONT if name in nlp.pipe_names]):
+        return [_parse(doc) for doc in nlp.pipe(texts)]
+
+
+def _parse(doc: Any) -> Parse:
+    group = doc.spans["constituents"]
+    return Parse(
+        [span.label_ for span in group],
+        [span.start for span in group],
+        [span.end for span in group],
+        group.attrs["scores"],
+        [token.tag_ for token in doc],
+    )
+
+
+def pipeline(name: str, nlp: Language, args: Any) -> Iterator[Figures]:
+    """Yield the scores of a pipeline."""
+    run = Run(nlp, args.corpora, "dev")
+    found = tags(run) | layers(run)
+    figures = {key: found[key] for key in KEPT}
+    figures["np_chunks.predicted_tags.f"] = found["np_chunks.gold_tokens.f"]
+    figures["srl.verbs_f"] = found["srl.gold_tokens.verbs_f"]
+    figures["pp.ewt_dev.acc"] = found["pp_attachment.gold_tokens.acc"]
+    trees = ewt_trees(args.corpora, "dev")
+    guesses = parses(nlp, trees)
+    figures |= _trees("ewt.dev_", guesses, trees)
+    figures["ece"] = float(expected_calibration_error(*brackets_right(guesses, trees)))
+    if args.subset is not None:
+        rows = json.loads(args.subset.read_text(encoding="utf8"))["sentences"]
+        some = [guesses[row] for row in rows], [trees[row] for row in rows]
+        figures |= _trees("bert_subset.", *some)
+    craft = craft_trees(args.corpora, "dev")[::10]
+    figures |= _trees("craft.dev_", parses(nlp, craft), craft)
+    folder = Path(nlp.path)
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    start = perf_counter()
+    spacy.load(folder)
+    figures |= {"load_s": perf_counter() - start, "mb": size / 1e6}
+    yield under(name, figures)
+
+
+def _trees(prefix: str, guesses: Sequence[Parse], gold: Sequence[Tree]) -> Figures:
+    score = scored(guesses, gold, "gold")
+    return {
+        f"{prefix}f1": score.f1,
+        f"{prefix}f1_se": f1_standard_error(score),
+        f"{prefix.removesuffix('dev_')}exact": score.complete_match,
+        f"{prefix.removesuffix('dev_')}n": len(gold),
+    }
+
+
+def speed(pipelines: dict[str, Language], args: Any) -> Figures:
+    """Return words per CPU second of all pipelines, alternating."""
+    run = Run(pipelines["sm"], args.corpora, "dev")
+    words = sum(not token.is_space for text in run.texts for token in run.nlp.make_doc(text))
+    best = dict.fromkeys(pipelines, float("inf"))
+    for _ in range(RUNS):
+        for name, nlp in pipelines.items():
+            start = process_time()
+            for _ in nlp.pipe(run.texts):
+                pass
+            best[name] = min(best[name], process_time() - start)
+    figures = {f"{name}.words_per_cpu_s": words / seconds for name, seconds in best.items()}
+    return figures | {f"{name}.ratio": best["sm"] / seconds for name, seconds in best.items()}
+
+
+def teacher(args: Any) -> Figures:
+    """Return the scores of the trees and tags of the encoder's own heads."""
+    from training.encoder.label import of_network
+
+    labeller = of_network(args.teacher)
+    trees = ewt_trees(args.corpora, "dev")
+    vocab = spacy.blank("en").vocab
+    docs: list[Any] = []
+    for tree in trees:
+        docs += [doc for _, doc in labeller.docs([tree.words()], vocab)]
+    for doc in docs:
+        doc.spans["constituents"].attrs["scores"] = [1.0] * len(doc.spans["constituents"])
+    guesses = list(map(_parse, docs))
+    right = [
+        own == tag
+        for p, t in zip(guesses, trees, strict=True)
+        for own, tag in zip(p.tags, t.tags(), strict=True)
+    ]
+    figures = _trees("ewt.dev_", guesses, trees)
+    return under("teacher", figures | {"tags.gold_tokens": 100 * sum(right) / len(right)})
+
+
+def cases(folders: dict[str, Path], args: Any) -> Figures:
+    """Return the number of cases that each pipeline has right."""
+    figures: dict[str, Any] = {}
+    for name, folder in folders.items():
+        command = [sys.executable, args.cases.with_name("check.py"), args.cases]
+        run = subprocess.run(
+            [*command, "--pipeline", folder], capture_output=True, text=True, check=True
+        )
+        right, _, n = run.stdout.strip().splitlines()[-1].partition(" of ")
+        figures |= {f"cases.{name}.right": int(right.split()[-1]), "cases.n": int(n.split()[0])}
+    return figures
+
+
+def main() -> None:
+    parser = options(__doc__, "corpora")
+    parser.add_argument("--models", nargs="*", default=[], help="name=folder of pipelines")
+    parser.add_argument("--teacher", type=Path, help="a network, see training/encoder")
+    parser.add_argument("--subset", type=Path, help="JSON with the numbers of sentences of dev")
+    parser.add_argument("--cases", type=Path, help="a file of cases, with check.py beside it")
+    parser.add_argument("--only", nargs="+", help="some parts; default: all")
+    parser.add_argument("--trial", action="store_true", help="record nothing")
+    args = parser.parse_args()
+    folders = {"sm": PACKAGED} | {
+        name: Path(path) for name, _, path in (own.partition("=") for own in args.models)
+    }
+    pipelines = {name: spacy_structlearn.load(folder) for name, folder in folders.items()}
+    parts: dict[str, Any] = {
+        name: partial(pipeline, name, nlp, args) for name, nlp in pipelines.items()
+    }
+    parts["speed"] = partial(speed, pipelines, args)
+    if args.teacher:
+        parts["teacher"] = partial(teacher, args)
+    if args.cases:
+        parts["cases"] = partial(cases, folders, args)
+    run_parts(NAME, parts, args.only, is_trial=args.trial)
+
+
+if __name__ == "__main__":
+    main()
