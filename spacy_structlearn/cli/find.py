@@ -139,7 +139,7 @@ class Search:
         from .. import ConstituentMatcher
         from ..matching.patterns import compiled
         from ..matching.tregex import parsed
-        from ..pipeline.tokenizers import is_blank
+        from ..pipeline.readers.tokenizers import is_blank
         from .common.pipelines import find_msgpack_hooks_once
 
         find_msgpack_hooks_once()

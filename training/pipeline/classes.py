@@ -25,7 +25,7 @@ from tqdm import tqdm
 
 from spacy_structlearn.pipeline.doc_arrays import form_ids
 from spacy_structlearn.pipeline.readers import read_conll_columns
-from spacy_structlearn.pipeline.tokenizers import make_english_tokenizer
+from spacy_structlearn.pipeline.readers.tokenizers import make_english_tokenizer
 from spacy_structlearn.trees.brackets import read_trees, unescape
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.words.classes import FORMS, WordClasses, learn
