@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 Floats = NDArray[Any]
 Ints = NDArray[np.integer]
 Loss = Callable[[Sequence[float]], float]  # by the weights of a pool
+TINY = 1e-12  # probability whose logarithm is a number
 LEAST = -14.0  # of log-probabilities, because certainties would outweigh everything
 
 _PRIOR = 1.0  # squared difference of the weights from 1 that costs as much as a likelihood of 1/e
@@ -34,8 +35,7 @@ def pooled(own: Floats, other: Floats, weights: Sequence[float]) -> Floats:
 
 def both_logs(p: Floats) -> Floats:
     """Return the logarithms of the probabilities of events and of their complements, (n, 2)."""
-    with np.errstate(divide="ignore"):
-        return np.log(np.stack([p, 1.0 - p], axis=1))
+    return np.log(np.stack([p, 1.0 - p], axis=1).clip(TINY))
 
 
 def pool_loss(own: Floats, other: Floats, gold: Ints) -> Loss:

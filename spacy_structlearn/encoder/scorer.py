@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ..learning.stored import Stored
 from ..serialization import nested
-from .pool import LEAST, log_softmax, pooled
+from .pool import LEAST, log_softmax
 
 Vectors = NDArray[np.float32]
 Sites = NDArray[np.integer]
@@ -148,20 +148,6 @@ class SiteScorer(Stored):
             scores = log_softmax(self.scores(vectors, sites[rows]))
             found[rows, known] = scores[:, columns]
         return found
-
-    def combined(
-        self,
-        log_probabilities: NDArray[np.floating],
-        vectors: Vectors,
-        sites: Sites,
-        labels: Sequence[str],
-    ) -> NDArray[np.floating]:
-        """Return the log-probabilities of a model and the scorer together, (n_sites, n_labels).
-
-        log_probabilities: of the model. labels: of its columns.
-        """
-        other = self.log_probabilities(vectors, sites, labels)
-        return pooled(log_probabilities, other, self.weights)
 
     def begin_update(
         self, vectors: Vectors, sites: Sites

@@ -20,7 +20,7 @@ from spacy.pipeline.tagger import tagger_score
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from ..encoder.pool import LEAST, Loss
+from ..encoder.pool import LEAST, TINY, Loss
 from ..encoder.scorer import SiteScorer
 from ..errors import StructlearnError
 from ..groups import TAG_CANDIDATES
@@ -145,7 +145,7 @@ class ChainComponent(BatchTrainable):
             def loss(weights: Sequence[float], outside: NDArray = outside) -> float:
                 model = self.parameters.pooled(weights[0], weights[1] * outside)
                 p = marginals(model, columns, tokens.offsets)[known, gold[known]]
-                return -float(np.log(p.clip(1e-30)).sum())
+                return -float(np.log(p.clip(TINY)).sum())
 
             yield head, loss
 

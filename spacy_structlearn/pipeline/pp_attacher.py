@@ -41,7 +41,7 @@ from ..attachment.sites import (
     normalized,
 )
 from ..classification.features import ClassificationData, Table
-from ..encoder.pool import Loss, pool_loss, pooled
+from ..encoder.pool import TINY, Loss, pool_loss, pooled
 from ..errors import StructlearnError
 from ..groups import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS
 from ..learning.settings import setting
@@ -75,8 +75,6 @@ CONTEXT = ("v_next", "n1_before", "p_before")
 ASSOCIATED = ("v_lemma", "n1_lemma", "p", "n2_lemma")
 ASSOCIATIONS = ("v_p", "n1_p", "p_n2")
 HEAD = "attachments"  # the site scorer
-
-_LEAST = 1e-12  # probability, so that odds are finite
 
 Context = tuple[str | None, str | None, str | None]
 Place = tuple[Doc, Sequence[int]]  # the tokens V, N1, P, N2
@@ -199,7 +197,7 @@ class PPAttacher(BatchTrainable):
             probabilities[:, [own == label for own in self.parameters.labels]].sum(axis=1)
             for label in (VERB, NOUN)
         )
-        odds = iter((noun.clip(_LEAST) / verb.clip(_LEAST)).tolist())
+        odds = iter((noun.clip(TINY) / verb.clip(TINY)).tolist())
         attachments: list[list[Attachment]] = []
         for doc, own in zip(docs, found, strict=True):
             attached: list[Attachment] = []
@@ -222,7 +220,7 @@ class PPAttacher(BatchTrainable):
             return np.empty((0, len(self.parameters.labels)))
         own = self._classified(places)
         if HEAD in self.site_scorers:
-            both = np.log(own.clip(_LEAST)), self._outside(places)
+            both = np.log(own.clip(TINY)), self._outside(places)
             own = np.exp(pooled(*both, self.site_scorers[HEAD].weights))
         return own
 
@@ -246,7 +244,7 @@ class PPAttacher(BatchTrainable):
         ]
         if found and HEAD in self.site_scorers:
             places = [place[:2] for place in found]
-            own = np.log(self._classified(places).clip(_LEAST))
+            own = np.log(self._classified(places).clip(TINY))
             gold = np.array([label for *_, label in found])
             yield HEAD, pool_loss(own, self._outside(places), gold)
 

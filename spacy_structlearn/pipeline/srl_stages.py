@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from ..classification.calibration import pooled as calibrated
 from ..classification.features import ClassificationData, Table
-from ..encoder.pool import LEAST, Floats, Loss, both_logs, pool_loss, pooled
-from ..encoder.scorer import SiteScorer
+from ..encoder.pool import LEAST, TINY, Floats, Loss, both_logs, pool_loss, pooled
 from ..errors import StructlearnError
 from ..learning.settings import quoted
 from ..roles.arguments import decode, marginals, mark_pieces
@@ -157,11 +156,6 @@ class FrameFinder:
         """The classifiers."""
         return self.labeler.parameters
 
-    @property
-    def scorers(self) -> dict[str, SiteScorer]:
-        """The site scorers."""
-        return self.labeler.site_scorers
-
     def nodes(self, brackets: Brackets) -> RoleTrees:
         """Number the nodes of trees."""
         labeler = self.labeler
@@ -242,7 +236,7 @@ class FrameFinder:
         probabilities = np.ones(len(table))
         if (stage := self._stage(PREDICATES)) is not None:
             probabilities = _of_label(stage, table, IS_PREDICATE)
-            if scorer := self.scorers.get(ROLESETS):
+            if scorer := self.labeler.site_scorers.get(ROLESETS):
                 none = scorer.log_probabilities(self.vectors, words[:, None], [NEITHER])[:, 0]
                 both = both_logs(probabilities), both_logs(-np.expm1(none))
                 gold = [int(frame is None) for frame in self._gold_of(words)]
@@ -262,7 +256,7 @@ class FrameFinder:
         """
         if self.gold is not None:
             self.losses[head].append(pool_loss(own, other, np.asarray(gold, dtype=np.intp)))
-        return pooled(own, other, self.scorers[head].weights)
+        return pooled(own, other, self.labeler.site_scorers[head].weights)
 
     def _rolesets(
         self, table: Table, lemmas: Sequence[str], words: NDArray[np.intp]
@@ -281,7 +275,7 @@ class FrameFinder:
         # Unknown labels have the probability 0 that is added.
         probabilities = np.pad(stage.predict_proba(table.take(several)), ((0, 0), (0, 1)))
         scores = np.take_along_axis(probabilities, _places(numbers, stage.labels), axis=1)
-        if scorer := self.scorers.get(ROLESETS):
+        if scorer := self.labeler.site_scorers.get(ROLESETS):
             labels = sorted({name for own in names for name in own})
             other = scorer.log_probabilities(self.vectors, words[several, None], labels)
             other = np.pad(other, ((0, 0), (0, 1)), constant_values=LEAST)
@@ -290,7 +284,7 @@ class FrameFinder:
                 own.index(frame[0]) if frame and frame[0] in own else -1
                 for own, frame in zip(names, self._gold_of(words[several]), strict=True)
             ]
-            scores = self._pooled(ROLESETS, _log(scores), other, gold)
+            scores = self._pooled(ROLESETS, np.log(scores.clip(TINY)), other, gold)
         # The first one if several are equally probable.
         for row, own, best in zip(several, names, scores.argmax(axis=1).tolist(), strict=True):
             rolesets[row] = own[best]
@@ -336,7 +330,7 @@ class FrameFinder:
             roles = np.log(self.stages[ROLES].predict_proba(table.take(rows)))
         if scored is not None:
             role = np.where(gold == len(labels), -1, gold)[rows]
-            roles = self._pooled(ARGUMENTS, roles, _log(scored[rows, :-1]), role)
+            roles = self._pooled(ARGUMENTS, roles, np.log(scored[rows, :-1].clip(TINY)), role)
         possible = sites.at(rows)
         # A core role is that of one argument, apart from relative phrases and what they continue.
         classes = self.labeler.role_labels
@@ -360,7 +354,7 @@ class FrameFinder:
 
     def _scored_roles(self, nodes: RoleTrees, sites: ArgumentNodes) -> Floats | None:
         """Get the probabilities of the roles of candidates, and of none, by the site scorer."""
-        scorer = self.scorers.get(ARGUMENTS)
+        scorer = self.labeler.site_scorers.get(ARGUMENTS)
         if scorer is None:
             return None
         spans = nodes.starts[sites.nodes], nodes.stops[sites.nodes] - 1
@@ -427,11 +421,6 @@ def _add_known(
     if rows:
         known = tuple(label for label in labels if label is not None)
         data[stage] = ClassificationData(table.take(rows), known)
-
-
-def _log(probabilities: Floats) -> Floats:
-    with np.errstate(divide="ignore"):
-        return np.log(probabilities)
 
 
 def _places(names: Sequence[Sequence[str]], labels: Sequence[str]) -> NDArray[np.intp]:

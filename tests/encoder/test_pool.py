@@ -24,7 +24,7 @@ def test_the_formula():
 
 def test_what_one_model_excludes_is_possible():
     own = both_logs(np.array([0.0, 1.0]))
-    assert np.isinf(own).sum() == 2
+    assert np.isfinite(own).all()
     found = pooled(own, np.array([[-0.01, -5.0], [-5.0, -0.01]]), (0.2, 1.0))
     assert (found[:, 0] > np.log(0.5)).tolist() == [True, False]
 

@@ -269,7 +269,7 @@ def state_scores(
     scores: Floats = model.templates.scores(model.index, columns, offsets, model.weights)
     scores = model.state_weights(scores)
     if model.locally_normalized:
-        _normalize_locally(model if model.pool is None else model.pool.chain, scores, offsets)
+        _normalize_locally(model.pool[0] if model.pool else model, scores, offsets)
     scores = model.in_pool(scores)
     if allowed is not None:
         scores[~_allowed_states(model, allowed, len(columns))] = -np.inf

@@ -16,7 +16,7 @@ additions.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -44,14 +44,6 @@ from .states import (
 _WEIGHT_DTYPES = ("float16", "float32", "float64")
 
 
-class Pool(NamedTuple):
-    """The arguments of `ChainModel.pooled`, and the model that it is a method of."""
-
-    chain: ChainModel
-    own: float
-    scores: AnyFloats
-
-
 class ChainModel(Stored):
     """A linear-chain log-linear model of first or second order.
 
@@ -77,7 +69,7 @@ class ChainModel(Stored):
         (see `stochastic_crf`); None: no pruning. For first order, with all transitions allowed.
     index: from keys to rows of `weights`.
     storage: floating type in which `to_bytes` writes the weights; None: the type of `weights`.
-    pool: what `pooled` was given, not stored; None: no scores from outside.
+    pool: the model before `pooled`, and what this was given; not stored.
     supported, supported_transitions: bool (n_predicates, n_columns) and bool (n_states, n_states):
         the features to train. Set by `build`, not stored; else None.
     Raises StructlearnError if the parts do not fit together.
@@ -130,7 +122,7 @@ class ChainModel(Stored):
         self.storage = storage or str(dtype.__name__)
         self.supported: Mask | None = None
         self.supported_transitions: Mask | None = None
-        self.pool: Pool | None = None
+        self.pool: tuple[ChainModel, float, AnyFloats] | None = None
         self._check()
         self.index = KeyIndex(self.keys)
 
@@ -258,7 +250,7 @@ class ChainModel(Stored):
         scores: float (n_tokens, n_labels), added to those of each label.
         """
         model = ChainModel.__new__(ChainModel)
-        vars(model).update(vars(self), pool=Pool(self, own, scores))
+        vars(model).update(vars(self), pool=(self, own, scores))
         for name in ("initial", "transitions", "final"):
             part = getattr(self, name)
             # What is forbidden stays forbidden.
@@ -269,8 +261,9 @@ class ChainModel(Stored):
     def in_pool(self, scores: NDArray[Any]) -> NDArray[Any]:
         """Weight scores of states, (n_tokens, n_states), and add those from outside, in place."""
         if self.pool is not None:
-            scores *= self.pool.own
-            scores += self.pool.scores[:, self.states[:, -1]]
+            _, own, outside = self.pool
+            scores *= own
+            scores += outside[:, self.states[:, -1]]
         return scores
 
     def rows(self, keys: Symbols) -> Ids:
