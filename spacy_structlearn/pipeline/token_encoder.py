@@ -118,6 +118,7 @@ class TokenEncoder(StoredComponent):
 def make_token_encoder(
     nlp: Language, name: str, set_tensor: bool, threads: int, batch_pieces: int
 ) -> TokenEncoder:
+    """Make the component."""
     settings = {"set_tensor": set_tensor, "threads": threads, "batch_pieces": batch_pieces}
     return TokenEncoder(nlp.vocab, name, **settings)
 

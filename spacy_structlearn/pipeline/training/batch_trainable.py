@@ -219,17 +219,14 @@ class BatchTrainable(StoredComponent):
         return ()
 
     def calibrate(self, examples: Iterable[Example]) -> Any:
-        """Fit the weights of the learner and of its site scorers, with which they are combined.
-
-        examples: not trained on; their predicted Docs have the vectors of the tokens.
-        """
+        """Fit the weights of the learner and of its site scorers on held-out examples, whose
+        predicted Docs have vectors."""
         self.require_parameters()
         fitted = {name: fit_weights(loss) for name, loss in self.pool_losses(list(examples))}
-        scorers = dict(self.site_scorers)
-        for name, weights in fitted.items():
-            scorers[name] = scorers[name].replaced(weights=weights)
         if fitted:
-            self.potentials = Potentials(scorers)
+            old = self.site_scorers
+            new = {name: old[name].replaced(weights=own) for name, own in fitted.items()}
+            self.potentials = Potentials(old | new)
 
     # --- labels and parameters ----------------------------------------------------------------
     def _loaded(self, place: object, exclude: Iterable[str]) -> None:
