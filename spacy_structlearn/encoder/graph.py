@@ -5,7 +5,7 @@ Only the weights are stored, and the graph is written from them: a model file ca
 or files of its own. Matrices of int8 have a scale for each column, and their values are at most
 `LEVELS`, so that pairs of products fit into 16 bits, in which some processors add them. What they
 are multiplied with is rounded to 8 bits, with a unit for each piece, so that the vectors of a
-sentence do not depend on the sentences beside it.
+sentence are the same in every batch.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ Klein (2018). Several models of the same labels are combined as a log-linear poo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -236,13 +236,6 @@ class Potentials(Stored):
 
     def __getitem__(self, name: str) -> SiteScorer:
         return self.scorers[name]
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.scorers
-
-    def names(self) -> Iterable[str]:
-        """Return the names of the scorers."""
-        return self.scorers.keys()
 
     def to_fields(self) -> tuple[int, dict[str, Any]]:
         found = {name: nested(scorer.to_bytes()) for name, scorer in self.scorers.items()}

@@ -137,7 +137,7 @@ class Encoder(Stored):
 
 
 def _windows(sizes: Sequence[int], most: int) -> Iterator[tuple[int, int, int, int, int]]:
-    """Divide words of so many pieces into windows of at most `most` pieces.
+    """Divide a sentence into windows of up to `most` pieces. sizes: the pieces of each word.
 
     Yields (n_pieces, begin, end, kept, until) of each window, where vectors are taken from `kept`
     to `until`: the middle of what overlaps, a quarter of a window, divides two windows.

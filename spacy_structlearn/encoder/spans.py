@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from . import _spans
 
+JOIN = "+"  # of the labels of a unary chain, topmost first
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.floating]
 

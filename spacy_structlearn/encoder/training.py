@@ -16,15 +16,14 @@ from thinc.api import Adam
 
 from ..arrays import cumulative
 from .scorer import SiteScorer
-from .spans import margin, n_spans
+from .spans import JOIN, margin, n_spans
 
 PASSES = 5  # through the data; four times as many from scratch, and at least
 LEAST_STEPS = 100  # then
 RATE = 5e-4  # twice as high from scratch
 STRENGTH = 0.01  # of the prior, for each batch
 SITES = 1000  # of a batch; that of spans may have more
-CROSS_ENTROPY = 0.2  # its weight beside the margin of trees
-JOIN = "+"  # of the labels of a unary chain
+CROSS_ENTROPY = 0.2  # its weight when it is added to the margin of trees
 
 
 class SiteExamples(NamedTuple):
@@ -56,7 +55,7 @@ class SiteExamples(NamedTuple):
 class ScorerTraining:
     """Training of one scorer.
 
-    scorer: learns on. None: a new one, with so many slots.
+    scorer: learns on. None: a new one is trained. slots: of its sites.
     """
 
     def __init__(self, scorer: SiteScorer | None, slots: int, *, seed: int = 0):

@@ -1,4 +1,4 @@
-"""Encoders: their vectors, beside a short computation in NumPy, and their files."""
+"""Encoders: their vectors, compared with a short computation in NumPy, and their files."""
 
 import sys
 

@@ -87,7 +87,7 @@ def test_fit_and_update():
     data = encoded(nlp, examples(nlp))
     for own in (nlp, again):
         tagger(own).initialize(lambda: data)
-        assert not list(tagger(own).potentials.names())
+        assert not tagger(own).potentials.scorers
         tagger(own).fit(data)
     scorer = tagger(nlp).potentials["tags"]
     assert set(scorer.labels) == {t.tag_ for e in data for t in e.reference if not t.is_space}

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from ...arrays import cumulative
 from ...encoder.scorer import SiteScorer
-from ...encoder.spans import n_spans, place, posteriors, span_sites
+from ...encoder.spans import JOIN, n_spans, place, posteriors, span_sites
 from ...errors import StructlearnError
 from ..latent.model import LatentGrammar
 from .constraints import BLOCKED, FREE, Limits
@@ -30,7 +30,6 @@ from .hypergraph import Floats, Hypergraphs
 
 Spans = NDArray[np.float32]  # the scores of all spans, (n, labels)
 
-JOIN = "+"  # of the labels of a unary chain
 UNKNOWN_CHAIN = -1.0  # added to the score of the topmost label of a chain that has none
 STEP = 2.0**0.25  # from one weight to the next
 STEPS = ((0, 0), (0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, -1))

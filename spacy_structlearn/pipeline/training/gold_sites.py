@@ -15,8 +15,8 @@ from spacy.training import Example
 
 from ...arrays import cumulative
 from ...attachment.sites import NOUN, VERB
-from ...encoder.spans import n_spans, place, span_sites
-from ...encoder.training import JOIN, SiteExamples
+from ...encoder.spans import JOIN, n_spans, place, span_sites
+from ...encoder.training import SiteExamples
 from ...groups import CONSTITUENTS, SRL
 from ...trees.tree import Tree
 from ..doc_arrays import gold_trees, has_gold_tokens, read_tokens, read_vectors
