@@ -37,7 +37,10 @@ import spacy_structlearn
 from spacy_structlearn.evaluation.calibration import expected_calibration_error
 from spacy_structlearn.trees.parse import Parse
 from spacy_structlearn.trees.tree import Tree
+from training.benchmarks.adaptation import words_of
+from training.benchmarks.product import megabytes
 from training.benchmarks.raw_text import Run, layers, tags
+from training.benchmarks.speed import parse_of
 from training.common.command import Figures, options, run_parts
 from training.common.scoring import brackets_right, f1_standard_error, scored, under
 from training.common.sources import PACKAGED
@@ -54,23 +57,8 @@ KEPT = (
 
 def parses(nlp: Language, gold: Sequence[Tree]) -> list[Parse]:
     """Parse the words of trees, each of which is a sentence."""
-    texts = [spacy.tokens.Doc(nlp.vocab, tree.words()) for tree in gold]
-    for doc in texts:
-        for token in doc:
-            token.is_sent_start = token.i == 0
     with nlp.select_pipes(disable=[name for name in FRONT if name in nlp.pipe_names]):
-        return [_parse(doc) for doc in nlp.pipe(texts)]
-
-
-def _parse(doc: Any) -> Parse:
-    group = doc.spans["constituents"]
-    return Parse(
-        [span.label_ for span in group],
-        [span.start for span in group],
-        [span.end for span in group],
-        group.attrs["scores"],
-        [token.tag_ for token in doc],
-    )
+        return list(map(parse_of, nlp.pipe(words_of(nlp, tree) for tree in gold)))
 
 
 def pipeline(name: str, nlp: Language, args: Any) -> Iterator[Figures]:
@@ -92,10 +80,9 @@ def pipeline(name: str, nlp: Language, args: Any) -> Iterator[Figures]:
     craft = craft_trees(args.corpora, "dev")[::10]
     figures |= _trees("craft.dev_", parses(nlp, craft), craft)
     folder = Path(nlp.path)
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     start = perf_counter()
     spacy.load(folder)
-    figures |= {"load_s": perf_counter() - start, "mb": size / 1e6}
+    figures |= {"load_s": perf_counter() - start, "mb": megabytes(folder)}
     yield under(name, figures)
 
 
@@ -136,7 +123,7 @@ def teacher(args: Any) -> Figures:
         docs += [doc for _, doc in labeller.docs([tree.words()], vocab)]
     for doc in docs:
         doc.spans["constituents"].attrs["scores"] = [1.0] * len(doc.spans["constituents"])
-    guesses = list(map(_parse, docs))
+    guesses = list(map(parse_of, docs))
     right = [
         own == tag
         for p, t in zip(guesses, trees, strict=True)

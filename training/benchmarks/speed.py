@@ -137,7 +137,7 @@ def answers(limit: int) -> dict[str, Work]:
 
     def scores() -> dict[str, float]:
         parsed = list(parser.pipe(docs(words)))
-        peak, parses = peak_mb(), list(map(_parse, parsed))
+        peak, parses = peak_mb(), list(map(parse_of, parsed))
         return {
             "f1.ewt_dev": scored(parses, trees, "gold").f1,
             "ece.ewt_dev": expected_calibration_error(*brackets_right(parses, trees)),
@@ -165,7 +165,7 @@ def answers(limit: int) -> dict[str, Work]:
     }
 
 
-def _parse(doc: Any) -> Any:
+def parse_of(doc: Any) -> Any:
     """The constituents of a Doc of one sentence as a `Parse`."""
     from spacy_structlearn.trees.parse import Parse
 

@@ -15,18 +15,17 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc, Span
 
 from spacy_structlearn.attachment.sites import sites
-from spacy_structlearn.encoder.spans import place, span_sites
+from spacy_structlearn.encoder.spans import JOIN, place, span_sites
 from spacy_structlearn.groups import SRL
 from spacy_structlearn.pipeline.extensions.brackets import sentences, tree
 from spacy_structlearn.pipeline.extensions.roles import frames
+from spacy_structlearn.pipeline.training.gold_sites import NONE, UNKNOWN
 from spacy_structlearn.trees.chunks import base_noun_phrases
 
 # The heads, and the number of tokens of their sites.
 HEADS = {"tags": 1, "chunks": 1, "rolesets": 1, "spans": 4, "arguments": 3, "attachments": 4}
-NONE = ""  # the label of no phrase, no predicate and no argument
 RARE = {"spans": 2}  # rarer labels are those of their topmost part
 RANDOM_SPANS = 30  # negative examples of arguments of each predicate, beyond the phrases
-JOIN = "+"  # of the labels of a unary chain
 
 
 @dataclass
@@ -69,7 +68,7 @@ def _of_sentence(sent: Span, own: dict[int, Any] | None) -> Sentence:
     if own is not None:
         found = {places[i]: own[i] for i in places if i in own}
         labels["rolesets"] = {
-            (i,): found[i].roleset or "?" if i in found else NONE for i in range(n)
+            (i,): found[i].roleset or UNKNOWN if i in found else NONE for i in range(n)
         }
         arguments = labels["arguments"] = {}
         phrases = {*chains, *((i, i + 1) for i in range(n))}

@@ -24,14 +24,13 @@ from tqdm import tqdm
 import spacy_structlearn
 from spacy_structlearn.encoder.scorer import SiteScorer
 from spacy_structlearn.encoder.session import Encoder
-from spacy_structlearn.encoder.spans import best_tree, span_sites
+from spacy_structlearn.encoder.spans import JOIN, best_tree, span_sites
 from spacy_structlearn.groups import CONSTITUENTS, SRL
 from spacy_structlearn.pipeline.extensions.brackets import ROOT
 from spacy_structlearn.pipeline.extensions.span_groups import set_spans
 from spacy_structlearn.words.lemmas import lemma
 from spacy_structlearn.writing import write_bytes
 from training.common.command import options
-from training.encoder.examples import JOIN
 from training.encoder.export import exported, scorers
 from training.encoder.network import load
 from training.pipeline.self_training import SENTENCE, paragraphs

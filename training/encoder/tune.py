@@ -27,7 +27,9 @@ from torch.nn import functional
 from tqdm import tqdm
 
 from spacy_structlearn.encoder.pieces import WordPieces
+from spacy_structlearn.encoder.scorer import HIDDEN
 from spacy_structlearn.encoder.spans import margin
+from spacy_structlearn.encoder.training import CROSS_ENTROPY
 from spacy_structlearn.pipeline.readers import read_treebank
 from training.common.command import options
 from training.common.ewt import build_docs, read_docs
@@ -46,10 +48,8 @@ from training.pipeline.self_training import paragraphs
 
 RATES = {"mpnet": 6e-5, "minilm": 2e-4}
 HEAD_RATE = 8e-4
-HIDDEN = 256
 PIECES = 1000  # of a batch
 SENTENCES = 32  # most of a batch
-HINGE, CROSS_ENTROPY = 1.0, 0.2  # weights of the losses of spans
 
 
 def word_pieces(kind: str, weights: Path) -> WordPieces:
@@ -89,25 +89,22 @@ def pruned(pieces: WordPieces, texts: Iterable[str], size: int) -> list[int]:
     return sorted([*needed, *frequent[: size - len(needed)]])
 
 
-def batches(
-    lengths: Sequence[int], draw: np.random.Generator | None, pieces: int = PIECES
-) -> list[list[int]]:
+def batches(lengths: Sequence[int], draw: np.random.Generator) -> list[list[int]]:
     """Return batches of sentences of similar length, by their numbers."""
-    noise = np.zeros(len(lengths)) if draw is None else draw.random(len(lengths)) * 3
+    noise = draw.random(len(lengths)) * 3
     order = np.argsort(np.asarray(lengths) + noise, kind="stable").tolist()
     found: list[list[int]] = []
     for number in order:
-        full = not found or len(found[-1]) >= SENTENCES * max(1, pieces // PIECES)
-        if full or (len(found[-1]) + 1) * lengths[number] > pieces:
+        full = not found or len(found[-1]) >= SENTENCES
+        if full or (len(found[-1]) + 1) * lengths[number] > PIECES:
             found.append([])
         found[-1].append(number)
-    if draw is not None:
-        draw.shuffle(found)
+    draw.shuffle(found)
     return found
 
 
 class Loss:
-    """The losses of a batch. names: the heads."""
+    """The losses of the heads of a network on a batch."""
 
     def __init__(self, network: Network, coder: Coder, pieces: WordPieces):
         self.network, self.coder, self.pieces = network, coder, pieces
@@ -126,7 +123,7 @@ class Loss:
             found = scorer(vectors, torch.from_numpy(sites))
             loss = functional.cross_entropy(found, target, reduction="sum")
             if head == "spans":
-                loss = CROSS_ENTROPY * loss + HINGE * margin_loss(found, target, data)
+                loss = CROSS_ENTROPY * loss + margin_loss(found, target, data)
             losses[head] = loss / n_words
         return losses
 

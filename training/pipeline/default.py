@@ -8,10 +8,10 @@ Each stage is kept in training/work, so that an interrupted run resumes:
 1. Convert the treebank to DocBins, and learn word classes from EWT, CRAFT and other raw text.
 2. Train the sentence splitter on the documents in several layouts, and the tagger on all of train.
 3. Predict tags for train by k-fold jackknifing.
-4. Train the parser on the trees of EWT and MCTB_en, twice: the first one is the teacher that parses
-   the raw text from which the second one learns words (self_training.py). Train the chunker on the
-   predicted tags, the PP attacher on the trees of EWT, CRAFT and MCTB_en, with counts of the raw
-   text (associations.py), and the role labeler on the propositions of EWT.
+4. Train the parser on the trees of EWT and MCTB_en, and of raw text that an encoder has annotated
+   (training/encoder, self_training.py). Train the chunker on the predicted tags, the PP attacher on
+   the trees of EWT, CRAFT and MCTB_en, with counts of the raw text (associations.py), and the role
+   labeler on the propositions of EWT and of the annotated text.
 5. Assemble the pipeline. Evaluate it once on dev, and write its model card (card.py).
 
 --only COMPONENT ... keeps the other components of the package. --card evaluates the existing
