@@ -20,6 +20,7 @@ from _formats import (
     raw_line,
     skeleton_sentences,
     tree_line,
+    ud_block,
 )
 from _languages import (
     ICEPAHC_DEV,
@@ -75,7 +76,8 @@ def build_ppattach(sources: Sources, report: Report) -> Files:
 
 
 def build_ewt(sources: Sources, report: Report) -> Files:
-    """Build EWT from PropBank skeletons, the words of UD r1.4, and the spacing of UD r2.6."""
+    """Build EWT from PropBank skeletons, the words of UD r1.4, and the spacing and dependencies of
+    UD r2.6."""
     propbank, words, spacing = (sources[n] for n in ("propbank", "ud_ewt_r1_4", "ud_ewt_r2_6"))
     files: Files = {}
     for split in SPLITS:
@@ -97,6 +99,9 @@ def build_ewt(sources: Sources, report: Report) -> Files:
             for kind, text in found.items():
                 parts.setdefault(kind, []).append(text)
         files |= {f"{split}.{kind}.gz": "".join(texts) for kind, texts in parts.items()}
+        if sentences := re.split(r"(?<=\n)\n", "".join(parts.get("ud", ())))[:-1]:
+            without = sum(sentence.startswith("_\t") for sentence in sentences)
+            report(f"{split}: {without} of {len(sentences)} sentences have other tokens in UD")
         if split == "train":
             tune = documents[9::10]
             files["tune.txt"] = "".join(f"{ewt_name(document)}\n" for document in tune)
@@ -106,26 +111,30 @@ def build_ewt(sources: Sources, report: Report) -> Files:
 def ewt_document(
     document: str, propbank: Members, words: Members, spacing: Members, *, held_out: bool
 ) -> dict[str, str] | None:
-    """Return the trees, props, spaces and raw text of a document; None if its tokens differ in the
-    sources."""
+    """Return the trees, props, spaces, raw text and, unless it is held out, the UD columns of a
+    document; None if its tokens differ in the sources."""
     name = ewt_conllu(document)
     skeleton = propbank.text(ewt_skeleton(document), held_out=held_out)
     sentences = skeleton_sentences(skeleton, document)
     rows = conllu_sentences(words.text(name, held_out=held_out), name)
     forms = [[row[1] for row in own] for own in rows]
     shape = [len(own) for own in sentences]
-    digits = spacing_lines(spacing.text(name, held_out=held_out), name, shape)
+    newer = spacing.text(name, held_out=held_out)
+    digits = spacing_lines(newer, name, shape)
     if shape != [len(own) for own in forms] or digits is None:
         return None
     for own, own_forms in zip(sentences, forms, strict=True):
         for row, form in zip(own, own_forms, strict=True):
             row[WORD] = escape_brackets(form)
-    return {
+    built = {
         "trees": "".join(map(tree_line, sentences)),
         "props": "".join(map(props_block, sentences)),
         "spaces": "".join(f"{line}\n" for line in digits),
         "raw.jsonl": raw_line(ewt_name(document), forms, digits),
     }
+    if not held_out:
+        built["ud"] = "".join(map(ud_block, conllu_sentences(newer, name), shape))
+    return built
 
 
 def ewt_skeleton(document: str) -> str:

@@ -11,6 +11,7 @@ from _download import FetchError
 WORD, TAG, PARSE = 3, 4, 5  # columns of a skeleton; the first three: document, sentence, token
 ROLES = 8  # the first column of arguments, after lemma and roleset
 CONLLU = 10  # columns
+UD_COLUMNS = (3, 5, 2, 6, 7)  # UPOS, FEATS, LEMMA, HEAD, DEPREL
 PARAGRAPH = re.compile(r"#\s*new(par|doc)\b")
 GAPS = {"0": "", "1": " ", "2": "\n\n"}  # what follows a token
 
@@ -95,6 +96,14 @@ def props_block(rows: Rows) -> str:
         for row in rows
     )
     return "\n".join(lines) + "\n\n"
+
+
+def ud_block(rows: Rows, tokens: int) -> str:
+    """Return a line of UPOS, FEATS, LEMMA, HEAD and DEPREL for each token, and an empty line. All
+    are `_` if the tokenisation differs."""
+    if len(rows) != tokens:
+        rows = [["_"] * CONLLU] * tokens
+    return "".join("\t".join(row[i] for i in UD_COLUMNS) + "\n" for row in rows) + "\n"
 
 
 @dataclass

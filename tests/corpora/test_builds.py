@@ -43,7 +43,9 @@ def spaced(comments, *marked):
     lines = [f"# {comment}" for comment in comments]
     for number, word in enumerate(marked, 1):
         misc = "SpaceAfter=No" if word[-1] == "_" else "_"
-        lines.append("\t".join([str(number), word.strip("_"), *"_" * 7, misc]))
+        tag, features, lemma, head, label = UD_LINE.split()
+        columns = (lemma, tag, "_", features, head, label, "_", misc)
+        lines.append("\t".join([str(number), word.strip("_"), *columns]))
     return "\n".join(lines) + "\n\n"
 
 
@@ -64,6 +66,10 @@ google/ewt/email/00/NAME 1 2 [WORD] -RRB- *))        - -
 """
 
 
+UD_LINE = "NOUN\tNumber=Sing\tlemma\t0\troot\n"
+NO_UD_LINE = "_\t_\t_\t_\t_\n"
+
+
 def ewt_sources(*splits):
     """A letter of two sentences in each of these splits, and the lists of all three."""
     propbank, words, spacing = Archive(), Archive(), Archive()
@@ -81,8 +87,10 @@ def test_ewt():
     """The words are those of one source, the white space that of another."""
     lines = []
     files = build_ewt(ewt_sources("train", "dev"), lines.append)
-    assert lines == ["test: 1 of 1 documents are not in the source, passed over"]
-    kinds = ("trees.gz", "props.gz", "spaces.gz", "raw.jsonl.gz")
+    other = "0 of 2 sentences have other tokens in UD"
+    missing = "test: 1 of 1 documents are not in the source, passed over"
+    assert lines == [f"train: {other}", f"dev: {other}", missing]
+    kinds = ("trees.gz", "props.gz", "spaces.gz", "raw.jsonl.gz", "ud.gz")
     expected = {f"{split}.{kind}" for split in ("train", "dev") for kind in kinds}
     assert set(files) == expected | {"tune.txt"}
     assert files["dev.trees.gz"].splitlines() == [
@@ -97,6 +105,18 @@ def test_ewt():
         "sentences": [[0, 8], [10, 18]],
         "tokens": [[0, 4], [5, 8], [10, 11], [12, 17], [17, 18]],
     }
+
+
+def test_dependencies_of_ewt():
+    sources = ewt_sources("train", "dev", "test")
+    name = "not-to-release/sources/email/train.conllu"
+    sources["ud_ewt_r2_6"][name] = spaced(["newdoc"], *"ab") + spaced(["newpar"], *"cdef")
+    lines = []
+    files = build_ewt(sources, lines.append)
+    assert lines[0] == "train: 1 of 2 sentences have other tokens in UD"
+    assert files["train.ud.gz"] == f"{2 * UD_LINE}\n{3 * NO_UD_LINE}\n"
+    assert files["dev.ud.gz"] == f"{2 * UD_LINE}\n{3 * UD_LINE}\n"
+    assert "test.ud.gz" not in files  # held out
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 
 from spacy.lang.en import English
@@ -9,6 +11,7 @@ from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
 from spacy_structlearn.pipeline.readers import read_treebank
+from spacy_structlearn.pipeline.readers.examples import lines
 from training.common.jackknife import write_docs
 
 
@@ -24,7 +27,7 @@ def tuning_documents(corpora: Path) -> set[str]:
 
 
 def build_docs(corpora: Path, work: Path) -> dict[str, Path]:
-    """Write EWT as DocBins of documents with gold tags and chunks: train, fit, tune and dev.
+    """Write EWT as DocBins of documents with all gold layers: train, fit, tune and dev.
 
     tune contains the documents of `ewt/tune.txt`, fit the other documents of train.
     """
@@ -42,7 +45,48 @@ def read_documents(corpora: Path, split: str) -> list[tuple[str, Doc]]:
     files = treebank(corpora, split)
     # An empty Vocab does not recognize white space.
     vocab = English().vocab
-    return list(read_treebank(vocab, files["trees"], spaces=files["spaces"], props=files["props"]))
+    documents = read_treebank(vocab, files["trees"], spaces=files["spaces"], props=files["props"])
+    dependencies = ud_sentences(corpora / "ewt" / f"{split}.ud.gz")
+    return [(name, with_ud(doc, dependencies)) for name, doc in documents]
+
+
+def ud_sentences(path: Path) -> Iterator[list[list[str]]]:
+    """Iterate over the sentences of a file of UD columns: UPOS, FEATS, LEMMA, HEAD and DEPREL of
+    each token, all `_` in a sentence without UD."""
+    for empty, block in groupby(lines(path), key=lambda line: not line.strip()):
+        if not empty:
+            yield [line.rstrip("\n").split("\t") for line in block]
+
+
+def with_ud(doc: Doc, sentences: Iterator[Sequence[Sequence[str]]]) -> Doc:
+    """Return a copy of `doc` with the UD annotation of the next sentences.
+
+    White space is attached to the word before it. In a sentence without UD, `pos`, `morph`,
+    `lemma` and `dep` are missing. The sentence boundaries remain.
+    """
+    heads = [max(token.i - 1, token.sent.start) for token in doc]
+    columns: dict[str, list[str]] = {
+        name: [""] * len(doc) for name in ("pos", "morphs", "lemmas", "deps")
+    }
+    for sentence in doc.sents:
+        words = [token.i for token in sentence if not token.is_space]
+        for i, (*annotation, head, dep) in zip(words, next(sentences), strict=True):
+            if head != "_":
+                heads[i] = words[int(head) - 1] if int(head) else i
+                annotation.append("ROOT" if dep == "root" else dep)
+                for name, value in zip(columns, annotation, strict=True):
+                    columns[name][i] = "" if name == "morphs" and value == "_" else value
+    copy = Doc(
+        doc.vocab,
+        words=[token.text for token in doc],
+        spaces=[bool(token.whitespace_) for token in doc],
+        tags=[token.tag_ for token in doc],
+        heads=heads,
+        **columns,
+    )
+    for name, group in doc.spans.items():
+        copy.spans[name] = group.copy(doc=copy)
+    return copy
 
 
 def split_tuning(corpora: Path, train: Path, fit: Path, tune: Path) -> tuple[Path, Path]:
