@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -100,6 +100,18 @@ class Tokens(NamedTuple):
             docs=np.searchsorted(doc_ids[starts], np.arange(len(lengths) + 1)).astype(np.int64),
             doc_ids=doc_ids,
             firsts=firsts,
+        )
+
+    def sentences(self, kept: NDArray[np.bool_]) -> Tokens:
+        """Leave out sentences. kept: whether each is kept, (s)."""
+        sizes = np.diff(self.offsets)
+        rows = slice(None) if kept.all() else np.flatnonzero(np.repeat(kept, sizes))
+        return self._replace(
+            columns=self.columns[rows],
+            offsets=cumulative(sizes[kept]),
+            positions=self.positions[rows],
+            docs=cumulative(kept.astype(np.int64))[self.docs],
+            doc_ids=self.doc_ids[rows],
         )
 
     @property
@@ -287,14 +299,10 @@ def ids_of_spans(spans: Iterable[Span], first: int = 0) -> list[tuple[int, int, 
 CodedIds = Callable[[NDArray[np.uint64]], Coded]
 
 
-def coded_ids(docs: Sequence[Doc]) -> CodedIds:
-    """Return a function from ids to their strings, for Docs."""
-
-    def coded(ids: NDArray[np.uint64]) -> Coded:
-        texts, codes = distinct_words(docs, ids)
-        return Coded([*texts, None], codes)
-
-    return coded
+def coded_ids(docs: Sequence[Doc], ids: NDArray[np.uint64]) -> Coded:
+    """Return the strings of ids in Docs."""
+    texts, codes = distinct_words(docs, ids)
+    return Coded([*texts, None], codes)
 
 
 def read_brackets(
@@ -356,7 +364,7 @@ class DocTrees:
             probabilities.append(np.ones(len(rows)) if scores is None else scores[rows])
             tags += ids_of_spans(aligned_group(doc, CONSTITUENT_TAGS) or (), first)
             self.scored[number] = scores is not None
-        brackets, coded = Spans.of(spans), coded_ids(docs)
+        brackets, coded = Spans.of(spans), partial(coded_ids, docs)
         indices = tokens.indices
         starts, ends = (np.searchsorted(indices, at) for at in (brackets.starts, brackets.ends))
         # Only the topmost bracket of a unary chain.

@@ -46,13 +46,9 @@ def np_chunk_score(
         return _words(doc), [(span.label_, span.start, span.end) for span in group]
 
     gold, predicted = _sides(examples, spans_key, read)
-    names = [f"np_chunk_{measure}" for measure in ("p", "r", "f", "per_type")]
-    if not gold:
-        return dict.fromkeys(names)
     scores = score_token_spans(gold, predicted)
-    per_type = _per_type(scores)
-    values = dict(zip(names, (*_fractions(scores), per_type), strict=True))
-    return values | _of_spans(spans_key, scores, per_type)
+    values = _prf(scores) | {"per_type": _per_type(scores)}
+    return _named("np_chunk", values, spans_key, gold)
 
 
 def _sides(
@@ -63,21 +59,26 @@ def _sides(
     return [read(gold) for gold, _ in docs], [read(predicted) for _, predicted in docs]
 
 
-def _fractions(prf: PRF) -> tuple[float, float, float]:
-    return prf.precision, prf.recall, prf.f1
+def _prf(prf: PRF, before: str = "") -> dict[str, Any]:
+    return {f"{before}p": prf.precision, f"{before}r": prf.recall, f"{before}f": prf.f1}
 
 
-def _per_type(scores: SpanScore) -> dict[str, dict[str, float]]:
-    return {
-        label: dict(zip("prf", _fractions(prf), strict=True))
-        for label, prf in scores.per_label.items()
-    }
+def _per_type(scores: SpanScore) -> dict[str, Any]:
+    return {label: _prf(prf) for label, prf in scores.per_label.items()}
 
 
-def _of_spans(key: str, scores: PRF, per_type: dict[str, Any]) -> dict[str, Any]:
-    """Name scores like spaCy's span categorizer, for `spacy evaluate --spans-key`."""
-    names = [f"spans_{key}_{name}" for name in ("p", "r", "f", "per_type")]
-    return dict(zip(names, (*_fractions(scores), per_type), strict=True))
+def _named(layer: str, scores: dict[str, Any], key: str, gold: list) -> dict[str, Any]:
+    """Name scores after the layer, and some also like spaCy's span categorizer.
+
+    `spacy evaluate --spans-key` shows these. The scores of each type are the last ones. Without
+    gold documents, the scores of the layer are None.
+    """
+    named = {f"{layer}_{name}": value for name, value in scores.items()}
+    if not gold:
+        return dict.fromkeys(named)
+    *_, per_type = scores.values()
+    again = dict(zip(("p", "r", "f", "per_type"), (*map(scores.get, "prf"), per_type), strict=True))
+    return named | {f"spans_{key}_{name}": value for name, value in again.items()}
 
 
 def _words(doc: Doc) -> list[str]:
@@ -135,14 +136,13 @@ def constituency_score(
         own, found = _tagged(wanted[0], wanted[2]), _tagged(given[0], given[2])
         counts["words"] += len(own)
         counts["tags"] += sum(found.get(place) == tag for place, tag in own.items())
-    names = [f"constituents_{name}" for name in ("p", "r", "f", "exact", "tag_acc", "per_type")]
-    if not gold:
-        return dict.fromkeys(names)
     scores = score_token_spans(gold, predicted)
-    per_type = _per_type(scores)
-    exact = counts["complete"] / max(counts["sentences"], 1)
-    values = (*_fractions(scores), exact, counts["tags"] / max(counts["words"], 1), per_type)
-    return dict(zip(names, values, strict=True)) | _of_spans(CONSTITUENTS, scores, per_type)
+    values = _prf(scores) | {
+        "exact": counts["complete"] / max(counts["sentences"], 1),
+        "tag_acc": counts["tags"] / max(counts["words"], 1),
+        "per_type": _per_type(scores),
+    }
+    return _named("constituents", values, CONSTITUENTS, gold)
 
 
 def _letters(token: Token) -> str:
@@ -209,9 +209,6 @@ def pp_attachment_score(examples: Iterable[Example], **cfg: Any) -> dict[str, An
         return _words(doc), found
 
     gold, predicted = _sides(examples, PP_ATTACHMENTS, read)
-    names = [f"pp_attachment_{name}" for name in ("acc", "p", "r", "f", "per_prep")]
-    if not gold:
-        return dict.fromkeys(names)
     sites, attached = (
         score_token_spans(_prepositions(gold, labels), _prepositions(predicted, labels))
         for labels in (False, True)
@@ -224,13 +221,12 @@ def pp_attachment_score(examples: Iterable[Example], **cfg: Any) -> dict[str, An
         prep: _measures(PRF(right[prep], prf.predicted, prf.gold), prf.correct) | {"n": prf.gold}
         for prep, prf in sites.per_label.items()
     }
-    values = (*_measures(attached, sites.correct).values(), per_prep)
-    return dict(zip(names, values, strict=True)) | _of_spans(PP_ATTACHMENTS, attached, per_prep)
+    values = _measures(attached, sites.correct) | {"per_prep": per_prep}
+    return _named("pp_attachment", values, PP_ATTACHMENTS, gold)
 
 
-def _measures(attached: PRF, n_shared: int) -> dict[str, float]:
-    accuracy = attached.correct / n_shared if n_shared else 0.0
-    return {"acc": accuracy, **dict(zip("prf", _fractions(attached), strict=True))}
+def _measures(attached: PRF, n_shared: int) -> dict[str, Any]:
+    return {"acc": attached.correct / n_shared if n_shared else 0.0, **_prf(attached)}
 
 
 def _prepositions(docs: list, labels: bool) -> list[tuple[list[str], list[Span]]]:
@@ -283,31 +279,22 @@ def srl_score(
             out = {p for p, frame in wanted if frame.predicate[0].tag_ not in counted}
             for side in (wanted, given):
                 side[:] = [pair for pair in side if pair[0] not in out]
-    names = ["p", "r", "f", "id_p", "id_r", "id_f", "label_acc"]
-    names += ["predicate_p", "predicate_r", "predicate_f", "sense_acc", "per_type"]
-    if verb_tags is not None:
-        names += [f"{kind}_{name}" for kind in KINDS for name in "prf"]
-    names = [f"srl_{name}" for name in names]
-    if not gold:
-        return dict.fromkeys(names)
     roles = _score_frames(gold, predicted)
     predicates = score_spans(
         *([[(PREDICATE, *p) for p, _ in pairs] for _, pairs in side] for side in (gold, predicted))
     )
-    per_type = _per_type(roles)
-    values: list[Any] = [
-        *_fractions(roles),
-        *_fractions(roles.identification),
-        roles.classification,
-        *_fractions(predicates),
-        _sense_accuracy(gold, predicted),
-        per_type,
-    ]
+    values = {
+        **_prf(roles),
+        **_prf(roles.identification, "id_"),
+        "label_acc": roles.classification,
+        **_prf(predicates, "predicate_"),
+        "sense_acc": _sense_accuracy(gold, predicted),
+    }
     for kind in KINDS if verb_tags is not None else ():
-        values += _fractions(
-            _score_frames(*_of_kind(gold, predicted, verb_tags or (), kind == VERBS))
-        )
-    return dict(zip(names, values, strict=True)) | _of_spans(SRL, roles, per_type)
+        sides = _of_kind(gold, predicted, verb_tags or (), kind == VERBS)
+        values |= _prf(_score_frames(*sides), f"{kind}_")
+    values["per_type"] = _per_type(roles)
+    return _named("srl", values, SRL, gold)
 
 
 # (start, end) of a predicate in characters, and its frame.

@@ -207,15 +207,10 @@ class SRLLabeler(BatchTrainable):
         doc = _annotated(example)
         if SRL not in doc.spans or CONSTITUENTS not in doc.spans:
             return None
-        of_tokens = {frame.predicate.start: frame for frame in self._gold_frames(doc)}
         gold: list[GoldFrame | None] = []  # of each word
         pairs = gold_trees(doc, self.name)
         for sentence, _ in pairs:
-            positions = words_of(sentence)
-            first = len(gold)
-            for frame in map(of_tokens.get, positions):
-                arguments = _in_words(frame, positions, first) if frame else []
-                gold.append((frame.roleset, arguments) if frame else None)
+            gold += _of_words(self._gold_frames(doc), words_of(sentence), len(gold))
         finder = FrameFinder(self)
         nodes = finder.nodes(Brackets.of(tree for _, tree in pairs))
         return finder.gold_data(nodes, gold, self.labels) or None
@@ -316,11 +311,8 @@ class SRLLabeler(BatchTrainable):
         trees = DocTrees(docs, self.attachment_confidence)
         gold: list[GoldFrame | None] = []  # of each word
         for number, example in enumerate(examples):
-            of_tokens = {f.predicate.start: f for f in self._gold_frames(_annotated(example))}
-            positions, first = trees.positions[trees.doc_ids == number].tolist(), len(gold)
-            for frame in map(of_tokens.get, positions):
-                arguments = _in_words(frame, positions, first) if frame else []
-                gold.append((frame.roleset, arguments) if frame else None)
+            frames, positions = self._gold_frames(_annotated(example)), trees.positions
+            gold += _of_words(frames, positions[trees.doc_ids == number].tolist(), len(gold))
         finder = FrameFinder(self, vectors=self._vectors(docs, trees), gold=gold)
         for _ in finder.find(trees):
             pass
@@ -434,17 +426,21 @@ def _annotated(example: Example) -> Doc:
     return doc
 
 
-def _in_words(frame: Frame, positions: Sequence[int], first: int) -> list[Argument]:
-    """Get the arguments that lie within a sentence, in words of all trees.
+def _of_words(
+    frames: Iterable[Frame], positions: Sequence[int], first: int
+) -> Iterator[GoldFrame | None]:
+    """Iterate over the frames of words, with the arguments among them, in words of all trees.
 
-    positions: the tokens of its words. first: the number of the first word.
+    positions: the tokens of the words. first: the number of the first word.
     """
-    arguments = []
-    for span, label, _ in frame.arguments:
-        start, end = (bisect_left(positions, place) for place in (span.start, span.end))
-        if start < end and positions[0] <= span.start and span.end <= positions[-1] + 1:
-            arguments.append(Argument(label, first + start, first + end))
-    return arguments
+    of_tokens = {frame.predicate.start: frame for frame in frames}
+    for frame in map(of_tokens.get, positions):
+        arguments = []
+        for span, label, _ in frame.arguments if frame else ():
+            start, end = (bisect_left(positions, place) for place in (span.start, span.end))
+            if start < end and positions[0] <= span.start and span.end <= positions[-1] + 1:
+                arguments.append(Argument(label, first + start, first + end))
+        yield (frame.roleset, arguments) if frame else None
 
 
 make_srl_labeler = factory(

@@ -3,9 +3,11 @@
 import pickle
 import random
 
+import numpy as np
 import pytest
 import spacy
 from pipeline.parsed import parsed_doc
+from pipeline.test_extensions import random_tree
 from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import registry
@@ -14,19 +16,18 @@ from spacy_structlearn.attachment.sites import Site
 from spacy_structlearn.evaluation.conlleval import chunks, conlleval
 from spacy_structlearn.evaluation.evalb import score_trees
 from spacy_structlearn.evaluation.srl import score_roles
+from spacy_structlearn.pipeline import scorers
 from spacy_structlearn.pipeline.extensions import frame_spans, set_spans, site_spans
-from spacy_structlearn.pipeline.scorers import (
-    constituency_score,
-    np_chunk_score,
-    pp_attachment_score,
-    srl_score,
-)
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
 
 VOCAB = spacy.blank("en").vocab
 WORDS = ["The", "dogs", "saw", "a", "red-haired", "cat", "."]
+
+
+def prf(scores, layer):
+    return [scores[f"{layer}_{name}"] for name in "prf"]
 
 
 def make_doc(words, spans=None):
@@ -51,11 +52,9 @@ def test_on_gold_tokens_it_equals_conlleval():
         make_example(chunks(p), chunks(g), words=[f"w{i}" for i in range(12)])
         for p, g in zip(predicted, gold, strict=True)
     ]
-    scores, expected = np_chunk_score(examples), conlleval(gold, predicted)
+    scores, expected = scorers.np_chunk_score(examples), conlleval(gold, predicted)
     assert 0 < expected.correct < expected.gold
-    assert scores["np_chunk_p"] == expected.precision
-    assert scores["np_chunk_r"] == expected.recall
-    assert scores["np_chunk_f"] == expected.f1
+    assert prf(scores, "np_chunk") == [expected.precision, expected.recall, expected.f1]
     per_type = {label: prf["f"] for label, prf in scores["np_chunk_per_type"].items()}
     assert per_type == {label: prf.f1 for label, prf in expected.per_label.items()}
     assert set(per_type) == {"NP", "VP"}
@@ -65,10 +64,10 @@ def test_other_tokens_over_the_same_characters_are_right():
     finer = ["The", "dogs", "saw", "a", "red", "-", "haired", "cat", "."]
     gold = [("NP", 0, 2), ("NP", 3, 6)]
     right = make_example([("NP", 0, 2), ("NP", 3, 8)], gold, words=finer, gold_words=WORDS)
-    assert np_chunk_score([right])["np_chunk_f"] == 1.0
+    assert scorers.np_chunk_score([right])["np_chunk_f"] == 1.0
     # As right, but without the first half of the compound: a chunk of other characters.
     wrong = make_example([("NP", 0, 2), ("NP", 5, 8)], gold, words=finer, gold_words=WORDS)
-    assert np_chunk_score([wrong])["np_chunk_f"] == 0.5
+    assert scorers.np_chunk_score([wrong])["np_chunk_f"] == 0.5
 
 
 # --- constituents ---------------------------------------------------------------------------------
@@ -76,51 +75,48 @@ def tree_doc(trees):
     return parsed_doc(VOCAB, *trees)
 
 
-def random_tree(generator, words):
-    """Brackets, labels and tags at random over given words, several tops, unary chains, ..."""
-
-    def grow(start, end):
-        if end - start == 1 and generator.random() < 0.6:
-            return Tree.leaf(generator.choice(["NN", "VB", ",", ".", "``"]), words[start])
-        label = generator.choice(["S", "NP", "ADVP", "PRT", "TOP"])
-        if end - start == 1 or generator.random() < 0.2:
-            return Tree(label, [grow(start, end)])
-        middle = generator.randrange(start + 1, end)
-        return Tree(label, [grow(start, middle), grow(middle, end)])
-
-    return normalize(Tree("TOP", [grow(0, len(words))]))
+def scored_tree(generator, n_words):
+    labels, tags = ["S", "NP", "ADVP", "PRT", "TOP"], ["NN", "VB", ",", ".", "``"]
+    return normalize(Tree("TOP", random_tree(generator, n_words, tags, labels).children))
 
 
 def test_on_gold_tokens_it_equals_evalb_with_gold_punctuation():
     generator = random.Random(5)
     gold, predicted, examples = [], [], []
     for _ in range(60):
-        sentences = [[f"w{i}" for i in range(generator.randint(1, 9))] for _ in range(3)]
-        pair = [[random_tree(generator, words) for words in sentences] for _ in range(2)]
+        sizes = generator.choices(range(1, 10), k=3)
+        pair = [[scored_tree(generator, n) for n in sizes] for _ in range(2)]
         gold += pair[0]
         predicted += pair[1]
         examples.append(Example(tree_doc(pair[1]), tree_doc(pair[0])))
     expected = score_trees(gold, predicted, punctuation="gold")
-    scores = constituency_score(examples)
+    scores = scorers.constituency_score(examples)
     assert 0 < expected.complete_match < expected.recall < 60
     assert expected.skipped
-    assert scores["constituents_p"] == pytest.approx(expected.precision / 100)
-    assert scores["constituents_r"] == pytest.approx(expected.recall / 100)
-    assert scores["constituents_f"] == pytest.approx(expected.f1 / 100)
-    assert scores["constituents_exact"] == pytest.approx(expected.complete_match / 100)
-    assert scores["constituents_tag_acc"] == pytest.approx(expected.tag_accuracy / 100)
+    found = [
+        *prf(scores, "constituents"),
+        *(scores[f"constituents_{n}"] for n in ("exact", "tag_acc")),
+    ]
+    wanted = [
+        expected.precision,
+        expected.recall,
+        expected.f1,
+        expected.complete_match,
+        expected.tag_accuracy,
+    ]
+    assert 100 * np.array(found) == pytest.approx(wanted)
 
 
 def test_constituents_over_other_tokens_and_sentences():
     gold = parse_tree("(TOP (S (NP (NNS dogs)) (VP (MD can) (RB not) (VP (VB sing))) (. .)))")
     other = parse_tree("(TOP (S (NP (NNS dogs)) (VP (MD cannot) (VP (VB sing))) (. .)))")
     examples = [Example(tree_doc([other, gold]), tree_doc([gold, gold]))]
-    scores = constituency_score(examples)
+    scores = scorers.constituency_score(examples)
     assert scores["constituents_f"] == scores["constituents_exact"] == 1.0
     assert scores["constituents_tag_acc"] == 6 / 8
     halves = [parse_tree(t) for t in ("(TOP (NP (NNS dogs)))", "(TOP (VP (MD can) (RB not)))")]
     rest = parse_tree("(TOP (VP (VB sing) (. .)))")
-    scores = constituency_score([Example(tree_doc([*halves, rest]), tree_doc([gold]))])
+    scores = scorers.constituency_score([Example(tree_doc([*halves, rest]), tree_doc([gold]))])
     assert scores["constituents_p"] == 2 / 3
     assert scores["constituents_r"] == 2 / 4
 
@@ -153,16 +149,14 @@ def attached_doc(labels, words=None):
 
 
 def pp_scores(predicted, gold):
-    return pp_attachment_score([Example(attached_doc(predicted), attached_doc(gold))])
+    return scorers.pp_attachment_score([Example(attached_doc(predicted), attached_doc(gold))])
 
 
 def test_attachments_counted_by_hand():
     # Right, wrong, found though it is none, missed.
     scores = pp_scores(["V", "V", "N", ""], ["V", "N", "", "V"])
     assert scores["pp_attachment_acc"] == 1 / 2
-    assert scores["pp_attachment_p"] == 1 / 3
-    assert scores["pp_attachment_r"] == 1 / 3
-    assert scores["pp_attachment_f"] == 1 / 3
+    assert prf(scores, "pp_attachment") == [1 / 3] * 3
     assert scores["pp_attachment_per_prep"] == {
         "of": {"acc": 0.0, "p": 0.0, "r": 0.0, "f": 0.0, "n": 0},
         "on": {"acc": 0.0, "p": 0.0, "r": 0.0, "f": 0.0, "n": 1},
@@ -191,7 +185,7 @@ def framed_doc(frames, words=ROLE_WORDS, tags=None):
 
 def srl_scores(predicted, gold=GOLD_FRAMES, *, tags=ROLE_TAGS, **settings):
     example = Example(framed_doc(predicted), framed_doc(gold, tags=tags))
-    found = srl_score([example], **settings)
+    found = scorers.srl_score([example], **settings)
     scores = {name: value for name, value in found.items() if not name.startswith("spans_")}
     assert list(scores) == [f"srl_{name}" for name in SRL_NAMES]
     return {name.removeprefix("srl_"): value for name, value in scores.items()}
@@ -221,11 +215,9 @@ def test_on_gold_tokens_it_equals_the_measure_of_conll_2005():
         Example(framed_doc(given), framed_doc(wanted))
         for given, wanted in zip(predicted, gold, strict=True)
     ]
-    scores = srl_score(examples)
+    scores = scorers.srl_score(examples)
     assert 0 < expected.correct < expected.identification.correct < expected.gold
-    assert scores["srl_p"] == expected.precision
-    assert scores["srl_r"] == expected.recall
-    assert scores["srl_f"] == expected.f1
+    assert prf(scores, "srl") == [expected.precision, expected.recall, expected.f1]
     assert scores["srl_id_f"] == expected.identification.f1
     assert scores["srl_label_acc"] == expected.classification
     assert scores["srl_sense_acc"] is None
@@ -243,7 +235,7 @@ def test_roles_over_other_tokens_and_among_white_space():
         (11, "sleep.01", [("ARG0", 1, 8)]),  # half of the first word is missing
     ]
     example = Example(framed_doc(frames, words), framed_doc(GOLD_FRAMES))
-    scores = srl_score([example])
+    scores = scorers.srl_score([example])
     assert scores["srl_p"] == scores["srl_r"] == 6 / 7
     assert scores["srl_predicate_f"] == scores["srl_sense_acc"] == 1.0
 
@@ -267,7 +259,7 @@ def test_verbs_and_other_predicates_apart():
 
     def apart(predicted, gold):
         example = Example(framed_doc(predicted), framed_doc(gold, tags=ROLE_TAGS))
-        scores = srl_score([example], verb_tags=verbs)
+        scores = scorers.srl_score([example], verb_tags=verbs)
         return [
             tuple(scores[f"srl_{kind}_{name}"] for name in "prf") for kind in ("verbs", "others")
         ], scores["srl_f"]
@@ -276,7 +268,7 @@ def test_verbs_and_other_predicates_apart():
     assert apart(GOLD_FRAMES, gold)[0] == [(1.0, 1.0, 1.0), (0.0, 0.0, 0.0)]
     half = (3, "fish.01", [("ARG0", 0, 1), ("ARG2", 4, 5)])
     assert apart([GOLD_FRAMES[0], half, *GOLD_FRAMES[1:]], gold)[0][1][0] == 0.5
-    assert set(srl_score([], verb_tags=verbs).values()) == {None}
+    assert set(scorers.srl_score([], verb_tags=verbs).values()) == {None}
 
 
 def test_senses_are_scored_where_gold_has_them():
@@ -289,17 +281,15 @@ def test_senses_are_scored_where_gold_has_them():
 
 
 # --- all ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("score", "key", "prefix", "predicted", "gold"),
     [
         (
-            np_chunk_score,
+            scorers.np_chunk_score,
             *("np_chunks", "np_chunk"),
             *(make_doc(WORDS, spans) for spans in ([("NP", 0, 2)], [("NP", 0, 2), ("NP", 3, 6)])),
         ),
-        (srl_score, "srl", "srl", framed_doc(GOLD_FRAMES[:1]), framed_doc(GOLD_FRAMES)),
+        (scorers.srl_score, "srl", "srl", framed_doc(GOLD_FRAMES[:1]), framed_doc(GOLD_FRAMES)),
     ],
 )
 def test_scores_with_the_names_that_spacy_shows(score, key, prefix, predicted, gold):
@@ -307,8 +297,7 @@ def test_scores_with_the_names_that_spacy_shows(score, key, prefix, predicted, g
     scores = score([Example(predicted, gold)])
     assert scores[f"spans_{key}_p"] != scores[f"spans_{key}_r"]
     assert 0 < scores[f"spans_{key}_f"] < 1
-    for name in ("p", "r", "f"):
-        assert scores[f"spans_{key}_{name}"] == scores[f"{prefix}_{name}"]
+    assert prf(scores, f"spans_{key}") == prf(scores, prefix)
     per_type = scores[f"spans_{key}_per_type"]
     assert per_type in (scores.get(f"{prefix}_per_{part}") for part in ("type", "prep"))
     assert all({"p", "r", "f"} <= {*measures} for measures in per_type.values())

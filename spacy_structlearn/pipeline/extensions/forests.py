@@ -6,6 +6,7 @@ White space tokens are no words. A tree has the root TOP, as in `extensions.tree
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -23,25 +24,8 @@ from ...kernels.index import number_keys
 from ...matching.forest import Forest
 from ...matching.patterns import FLAGS
 from ...trees.heads import HeadRules
-from ..doc_arrays import (
-    SET_BY_COMPONENTS,
-    CodedIds,
-    Spans,
-    Tokens,
-    coded_ids,
-    ids_of_spans,
-    read_brackets,
-    read_tokens,
-)
-from .span_groups import (
-    STORED_SPAN,
-    aligned_group,
-    bounds,
-    lower_bound,
-    spans_from,
-    stored_groups,
-    stored_spans,
-)
+from .. import doc_arrays
+from . import span_groups
 
 TOKENS = 2**16  # how many are in a forest, except if there are more in one Doc
 
@@ -60,36 +44,25 @@ class DocForest(NamedTuple):
 
 
 def _doc_forest(
-    tokens: Tokens,
-    column: Callable[[str], Coded],
-    brackets: Spans,
-    tags: Spans,
-    coded: CodedIds,
+    tokens: doc_arrays.Tokens,
+    column: Callable[[doc_arrays.Tokens, str], Coded],
+    brackets: doc_arrays.Spans,
+    tags: doc_arrays.Spans,
+    coded: doc_arrays.CodedIds,
     rules: HeadRules,
 ) -> DocForest:
-    """Make a forest of the tokens and spans of some Docs. column: an attribute of the tokens.
+    """Make a forest of the tokens and spans of some Docs. column: an attribute of tokens.
 
     Sentences of several words without a bracket were not parsed, and are left out.
     """
     sizes, starts = np.diff(tokens.offsets), np.searchsorted(tokens.indices, brackets.starts)
     starts, kept = starts[starts < len(tokens.positions)], sizes == 1
     kept[np.searchsorted(tokens.offsets, starts, "right") - 1] = True
-    rows = slice(None) if kept.all() else np.flatnonzero(np.repeat(kept, sizes))
-    tokens = Tokens(
-        tokens.columns[rows],
-        cumulative(sizes[kept]),
-        tokens.positions[rows],
-        cumulative(kept)[tokens.docs],
-        tokens.doc_ids[rows],
-        tokens.firsts,
-    )
-
-    def kept_column(name: str) -> Coded:
-        return column(name).at(rows)
-
-    trees = read_brackets(tokens, kept_column("ORTH"), kept_column("TAG"), brackets, tags, coded)
+    tokens = tokens.sentences(kept)
+    own = partial(column, tokens)
+    trees = doc_arrays.read_brackets(tokens, own("ORTH"), own("TAG"), brackets, tags, coded)
     n_docs = len(tokens.docs) - 1
-    return DocForest(n_docs, Forest(trees, kept_column, rules), tokens.positions, tokens.doc_ids)
+    return DocForest(n_docs, Forest(trees, own, rules), tokens.positions, tokens.doc_ids)
 
 
 def doc_forest(
@@ -102,49 +75,39 @@ def doc_forest(
     Raises StructlearnError if a Doc has no trees.
     """
     attributes = list(dict.fromkeys(("ORTH", "TAG", *names)))
-    tokens = read_tokens(docs, attributes, "", optional=SET_BY_COMPONENTS)
+    tokens = doc_arrays.read_tokens(docs, attributes, "", optional=doc_arrays.SET_BY_COMPONENTS)
     if span is not None:
         tokens = _around(tokens, span)
-    firsts, coded = tokens.firsts.tolist(), coded_ids(docs)
+    firsts, coded = tokens.firsts.tolist(), partial(doc_arrays.coded_ids, docs)
 
-    def spans(key: str) -> Spans:
+    def spans(key: str) -> doc_arrays.Spans:
         found: list[tuple[int, int, int]] = []
         for doc, first in zip(docs, firsts, strict=False):
-            group = aligned_group(doc, key)
+            group = span_groups.aligned_group(doc, key)
             if group is None:
                 if key == CONSTITUENTS and len(doc):
                     raise StructlearnError("SL020", text=doc.text[:40])
             elif span is None:
-                found += ids_of_spans(group, first)
+                found += doc_arrays.ids_of_spans(group, first)
             elif len(tokens.positions):
                 begin, last = tokens.positions[[0, -1]].tolist()
-                inside = spans_from(group, lower_bound(group, begin, len(doc)), last + 1)
-                found += ids_of_spans(inside)
-        return Spans.of(found)
+                inside = span_groups.spans_from(
+                    group, span_groups.lower_bound(group, begin, len(doc)), last + 1
+                )
+                found += doc_arrays.ids_of_spans(inside)
+        return doc_arrays.Spans.of(found)
 
-    def column(name: str) -> Coded:
+    def column(tokens: doc_arrays.Tokens, name: str) -> Coded:
         ids = tokens.columns[:, attributes.index(name)]
         return _flags(ids) if name in FLAGS else coded(ids)
 
     return _doc_forest(tokens, column, spans(CONSTITUENTS), spans(CONSTITUENT_TAGS), coded, rules)
 
 
-def _around(tokens: Tokens, span: Span) -> Tokens:
+def _around(tokens: doc_arrays.Tokens, span: Span) -> doc_arrays.Tokens:
     """Return the sentences of a Doc that a Span overlaps."""
-    first, last = np.searchsorted(tokens.positions, [span.start, span.end]).tolist()
-    n = len(tokens.offsets) - 1
-    begin = min(int(np.searchsorted(tokens.offsets, first, "right")) - 1, n)
-    end = max(begin, int(np.searchsorted(tokens.offsets, last)))
-    offsets = tokens.offsets[begin : end + 1]
-    part = slice(offsets[0], offsets[-1])
-    return Tokens(
-        tokens.columns[part],
-        offsets - offsets[0],
-        tokens.positions[part],
-        np.array([0, end - begin]),
-        tokens.doc_ids[part],
-        tokens.firsts,
-    )
+    firsts, lasts = (tokens.positions[at] for at in (tokens.offsets[:-1], tokens.offsets[1:] - 1))
+    return tokens.sentences((lasts >= span.start) & (firsts < span.end))
 
 
 def doc_forests(docs: Iterable[Doc], names: Sequence[str], rules: HeadRules) -> Iterator[DocForest]:
@@ -152,7 +115,7 @@ def doc_forests(docs: Iterable[Doc], names: Sequence[str], rules: HeadRules) -> 
     held: list[Doc] = []
     n_tokens = 0
     for doc in docs:
-        bounds(doc)
+        span_groups.bounds(doc)
         held.append(doc)
         n_tokens += len(doc)
         if n_tokens >= TOKENS:
@@ -210,19 +173,18 @@ class StoredForests:
         if (place := self.columns.get(SENT_START)) is not None:
             starts = table[:, place] == 1
         is_space = np.fromiter(map(self.is_space, texts), dtype=bool, count=len(texts))
-        tokens = Tokens.of(table, lengths, is_space[words.codes], starts)
-        words = words.at(tokens.indices)
+        tokens = doc_arrays.Tokens.of(table, lengths, is_space[words.codes], starts)
 
-        def column(name: str) -> Coded:
+        def column(tokens: doc_arrays.Tokens, name: str) -> Coded:
+            own = words.at(tokens.indices)
             if name == "ORTH":
-                return words
+                return own
             if (place := self.columns.get(IDS[name])) is not None:
                 return self._coded(tokens.columns[:, place])
-            made = Doc(self.vocab, words=list(texts)).to_array([IDS[name]])[words.codes]
+            made = Doc(self.vocab, words=list(texts)).to_array([IDS[name]])[own.codes]
             if name in FLAGS:
                 return _flags(made)
-            firsts, codes = number_keys(made)
-            return Coded([*map(self.vocab.strings.__getitem__, made[firsts].tolist()), None], codes)
+            return _coded(made, self.vocab.strings.__getitem__)
 
         brackets, tags = self._spans(begin, lengths, characters, sizes)
         return _doc_forest(tokens, column, brackets, tags, self._coded, self.rules)
@@ -233,7 +195,7 @@ class StoredForests:
         lengths: NDArray[np.int64],
         characters: NDArray[np.int64],
         sizes: NDArray[np.int64],
-    ) -> list[Spans]:
+    ) -> list[doc_arrays.Spans]:
         """Read the brackets and the tags of trees.
 
         Spans are found by their characters, as `realign` does, and dropped if no token begins or
@@ -241,16 +203,16 @@ class StoredForests:
         """
         held: list[tuple[list[bytes], list[int]]] = [([], []), ([], [])]
         for number, length in enumerate(lengths.tolist(), begin):
-            groups = stored_groups(self.docs.span_groups[number])
+            groups = span_groups.stored_groups(self.docs.span_groups[number])
             if CONSTITUENTS not in groups and length:
                 words = map(
                     self.texts.__getitem__, self.docs.tokens[number][:, self.columns[ORTH]].tolist()
                 )
                 raise StructlearnError("SL020", text=" ".join(words)[:40])
             for key, (spans, numbers) in zip((CONSTITUENTS, CONSTITUENT_TAGS), held, strict=True):
-                own = stored_spans(groups[key]) if key in groups else b""
+                own = span_groups.stored_spans(groups[key]) if key in groups else b""
                 spans.append(own)
-                numbers.append(len(own) // STORED_SPAN.itemsize)
+                numbers.append(len(own) // span_groups.STORED_SPAN.itemsize)
         firsts = cumulative(lengths)
         return [
             _placed(spans, np.repeat(np.arange(len(lengths)), numbers), firsts, characters, sizes)
@@ -258,9 +220,13 @@ class StoredForests:
         ]
 
     def _coded(self, keys: NDArray[np.uint64]) -> Coded:
-        keys = np.ascontiguousarray(keys)
-        firsts, codes = number_keys(keys)
-        return Coded([*map(self.texts.__getitem__, keys[firsts].tolist()), None], codes)
+        return _coded(keys, self.texts.__getitem__)
+
+
+def _coded(keys: NDArray[np.uint64], text_of: Callable[[int], str]) -> Coded:
+    """Return the strings of ids. text_of: the string of an id."""
+    firsts, codes = number_keys(keys := np.ascontiguousarray(keys))
+    return Coded([*map(text_of, keys[firsts].tolist()), None], codes)
 
 
 def _placed(
@@ -269,13 +235,13 @@ def _placed(
     firsts: NDArray[np.int64],
     characters: NDArray[np.int64],
     sizes: NDArray[np.int64],
-) -> Spans:
+) -> doc_arrays.Spans:
     """Find stored spans by their characters; see `StoredForests._spans`.
 
     docs: the number of the Doc of each span. firsts: the first token of each Doc, and the number of
         tokens. characters: where each token begins in the texts of all Docs. sizes: of the tokens.
     """
-    own = np.frombuffer(b"".join(spans), dtype=STORED_SPAN)
+    own = np.frombuffer(b"".join(spans), dtype=span_groups.STORED_SPAN)
     full = own["start"] < own["end"]  # an empty span covers no characters
     own, docs = own[full], docs[full]
     begins, ends = characters[:-1], characters[:-1] + sizes
@@ -283,7 +249,7 @@ def _placed(
     starts = _found(begins, own["start_char"] + shifts, own["start"] + first)
     lasts = _found(ends, own["end_char"] + shifts, own["end"] - 1 + first)
     kept = (starts >= first) & (starts <= lasts) & (lasts < firsts[docs + 1])
-    return Spans(own["label"][kept].astype(np.uint64), starts[kept], lasts[kept] + 1)
+    return doc_arrays.Spans(own["label"][kept].astype(np.uint64), starts[kept], lasts[kept] + 1)
 
 
 def _found(

@@ -88,6 +88,11 @@ class SpacedText(NamedTuple):
     behind: list[str]
     ends: list[bool]
 
+    def spaced(self, space_of: Callable[[str, bool], str]) -> SpacedText:
+        """Replace white space. space_of: by what it is, and by whether a sentence ends there."""
+        pairs = zip(self.behind, self.ends, strict=True)
+        return self._replace(behind=[space_of(space, end) for space, end in pairs])
+
 
 def _doc(doc: Doc, text: SpacedText) -> Doc:
     """Convert a text to a Doc."""
@@ -118,35 +123,14 @@ def _curly(words: Iterable[str]) -> Iterator[str]:
             yield word.replace("'", "’")
 
 
-Rendering = Callable[[SpacedText, Random], SpacedText]
+def _lines(text: SpacedText) -> SpacedText:
+    return text.spaced(lambda space, end: LINE_BREAK if _is_blank_line(space) else space)
 
 
-def as_it_is(text: SpacedText, random: Random) -> SpacedText:
-    """Leave the text as it is."""
-    return text
-
-
-def flat(text: SpacedText, random: Random) -> SpacedText:
-    """Replace all white space by one space."""
-    return text._replace(behind=[space and BLANK for space in text.behind])
-
-
-def lines(text: SpacedText, random: Random) -> SpacedText:
-    """Replace blank lines between paragraphs by line breaks."""
-    return text._replace(behind=[LINE_BREAK if _is_blank_line(s) else s for s in text.behind])
-
-
-def sentence_lines(text: SpacedText, random: Random) -> SpacedText:
-    """Put each sentence of a paragraph on its own line."""
-    pairs = zip(text.behind, text.ends, strict=True)
-    return text._replace(
-        behind=[LINE_BREAK if end and s and not _is_blank_line(s) else s for s, end in pairs]
+def _sentence_lines(text: SpacedText) -> SpacedText:
+    return text.spaced(
+        lambda space, end: LINE_BREAK if end and space and not _is_blank_line(space) else space
     )
-
-
-def wrapped(text: SpacedText, random: Random) -> SpacedText:
-    """Wrap lines where there are spaces."""
-    return _wrapped(text, WIDTH)
 
 
 def _wrapped(text: SpacedText, width: int) -> SpacedText:
@@ -166,12 +150,7 @@ def _wrapped(text: SpacedText, width: int) -> SpacedText:
     return text._replace(behind=gaps)
 
 
-def wrapped_lines(text: SpacedText, random: Random) -> SpacedText:
-    """Wrap lines to a random width, without blank lines between paragraphs."""
-    return lines(_wrapped(text, random.randint(*WIDTHS)), random)
-
-
-def items(text: SpacedText, random: Random) -> SpacedText:
+def _items(text: SpacedText, random: Random) -> SpacedText:
     """Make a list: a short line with the first words of each sentence, after a random bullet."""
     bullet = random.choice(BULLETS)
     bounds = [0, *(i + 1 for i, end in enumerate(text.ends) if end), len(text.words)]
@@ -190,7 +169,17 @@ def _is_blank_line(space: str) -> bool:
     return space.count("\n") > 1
 
 
-RENDERINGS: dict[str, Rendering] = {
-    function.__name__: function
-    for function in (as_it_is, flat, wrapped, lines, wrapped_lines, sentence_lines, items)
+RENDERINGS: dict[str, Callable[[SpacedText, Random], SpacedText]] = {
+    "as_it_is": lambda text, random: text,
+    # All white space is one space.
+    "flat": lambda text, random: text.spaced(lambda space, end: space and BLANK),
+    # Lines are wrapped where there are spaces.
+    "wrapped": lambda text, random: _wrapped(text, WIDTH),
+    # Line breaks stand for blank lines between paragraphs.
+    "lines": lambda text, random: _lines(text),
+    # The same with lines that are wrapped to a random width.
+    "wrapped_lines": lambda text, random: _lines(_wrapped(text, random.randint(*WIDTHS))),
+    # Each sentence of a paragraph is on its own line.
+    "sentence_lines": lambda text, random: _sentence_lines(text),
+    "items": _items,
 }
