@@ -10,9 +10,9 @@ import typer
 from ..errors import StructlearnError
 from ..groups import GROUPS
 from .common.corpora import PropsOption, ReaderOption, SpacesOption, gold_docs
-from .common.documents import print_scores
 from .common.files import STANDARD, check_targets, write_text
 from .common.pipelines import HELP, load
+from .common.terminal import print_scores
 from .common.texts import check_length
 
 if TYPE_CHECKING:

@@ -4,33 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterable, Iterator
 from enum import Enum
-from functools import cached_property, lru_cache
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..errors import StructlearnError
 from .common.corpora import files_of
-from .common.json_lines import parsed
-from .common.pipelines import HELP, load
+from .common.pipelines import HELP
 from .common.terminal import echo
-from .common.texts import INPUTS, Unit, check_length, read
+from .common.texts import INPUTS, TREES, Unit
 
 if TYPE_CHECKING:
-    from spacy.language import Language
-    from spacy.tokens import Doc, DocBin, Span
-    from spacy.vocab import Vocab
-
-    from ..pipeline.extensions.matcher import ConstituentMatcher
-
-TREES = (".trees", ".mrg")
-DOCS = 100  # how many are searched at a time
-_TAG = re.compile(r"\(([^\s()]+) [^()]+\)")  # of a tree in brackets
+    from .common.search import Hit
 
 
 class Shown(str, Enum):
@@ -70,6 +58,8 @@ def find_cli(
     A pattern is a node with relations to other nodes: "VP < VBD" is a VP with a child VBD. The
     guide to searching trees lists the relations. The exit code is 1 if there are no matches.
     """
+    from .common.search import Search
+
     search = Search(pattern, model, unit)
     total = 0
     for path in _files(paths):
@@ -98,14 +88,6 @@ def _files(paths: Iterable[str]) -> Iterator[str]:
         yield from found
 
 
-class Hit(NamedTuple):
-    """A match. number: of its Doc in the file, from 1. nodes: (name or None, label, Span)."""
-
-    path: str
-    number: int
-    nodes: list[tuple[str | None, str, Span]]
-
-
 def _line(hit: Hit, format: Shown) -> str:
     if format is Shown.text:
         _, label, span = hit.nodes[0]
@@ -124,148 +106,3 @@ def _line(hit: Hit, format: Shown) -> str:
     data = {"file": hit.path, "number": hit.number, "nodes": nodes}
     # A name that is not UTF-8 has surrogates, which `echo` escapes.
     return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-
-
-class Search:
-    """A search for a pattern in files.
-
-    model: the pipeline that parses texts. It is loaded when it is needed. unit: of text files.
-    """
-
-    def __init__(self, pattern: str, model: str | None, unit: Unit):
-        import spacy
-        from spacy.attrs import IS_SPACE
-
-        from .. import ConstituentMatcher
-        from ..matching.patterns import compiled
-        from ..matching.tregex import parsed
-        from ..pipeline.readers.tokenizers import is_blank
-        from .common.pipelines import find_msgpack_hooks_once
-
-        find_msgpack_hooks_once()
-        self.model, self.unit = model, unit
-        # Which words are white space is the same in all languages.
-        self.vocab: Vocab = spacy.blank("xx").vocab
-        self.vocab.lex_attr_getters[IS_SPACE] = is_blank  # type: ignore[attr-defined] # stub
-        self.matcher: ConstituentMatcher = ConstituentMatcher(self.vocab)
-        self.names: dict[int, list[str]] = {}
-        for number, dicts in enumerate(parsed(pattern)):
-            key = f"alternative {number}"
-            self.matcher.add(key, [dicts])
-            nodes = compiled(dicts).nodes
-            self.names[self.vocab.strings[key]] = [node.name for node in nodes if node.is_matched]
-
-    @cached_property
-    def nlp(self) -> Language:
-        """The pipeline."""
-        return load(self.model)
-
-    def count(self, path: str) -> int:
-        """Return the number of matches in a file."""
-        return sum(sum(self.matcher.count(docs).values()) for docs in self._docs(path))
-
-    def hits(self, path: str) -> Iterator[Hit]:
-        """Iterate over the matches in a file."""
-        first = 1
-        for docs in self._docs(path):
-            for number, key, nodes in self.matcher.search(docs):
-                doc = self._stored(docs, number) if not isinstance(docs, list) else docs[number]
-                names = (None if name.isdecimal() else name for name in self.names[key])
-                yield Hit(
-                    path,
-                    first + number,
-                    [
-                        (name, label, doc[start:end])
-                        for name, (label, start, end) in zip(names, nodes, strict=True)
-                    ],
-                )
-            first += len(docs)
-
-    @lru_cache(maxsize=1)  # noqa: B019 - there is one search in a process
-    def _stored(self, docs: DocBin, number: int) -> Doc:
-        """Return the text of a Doc in a DocBin."""
-        from spacy.attrs import ORTH
-        from spacy.tokens import Doc
-
-        tokens = docs.tokens[number][:, docs.attrs.index(ORTH)]
-        words: Any = tokens  # spaCy takes hashes of strings, too
-        return Doc(self.vocab, words=words, spaces=docs.spaces[number][:, 0].tolist())
-
-    def _docs(self, path: str) -> Iterator[DocBin | list[Doc]]:
-        """Iterate over the Docs of a file, some at a time."""
-        from ..pipeline.readers import load_docbin
-
-        name = path.removesuffix(".gz")
-        if name.endswith(".spacy"):
-            found = load_docbin(Path(path))
-            for text in found.strings:
-                self.vocab.strings.add(text)
-            yield found
-            return
-        if name.endswith(TREES):
-            docs = self._of_trees(path)
-        elif name.endswith(".jsonl"):
-            docs = self._of_json(path)
-        else:
-            texts = read(path, None, self.unit, self.nlp.max_length)
-            docs = self.nlp.pipe(str(text.content) for text in texts)
-        while some := list(islice(docs, DOCS)):
-            yield some
-
-    def _of_trees(self, path: str) -> Iterator[Doc]:
-        """Iterate over trees in brackets, each a Doc."""
-        from spacy.tokens import Doc
-
-        from ..groups import CONSTITUENTS
-        from ..pipeline.extensions import set_spans
-        from ..trees.brackets import read_trees
-        from ..trees.normalize import normalize
-
-        if not os.path.exists(path):
-            raise StructlearnError("SL010", path=path)
-        for tree in map(normalize, read_trees(path)):
-            if tree is None:
-                yield Doc(self.vocab)
-                continue
-            doc = Doc(self.vocab, words=tree.words(), tags=tree.tags())
-            set_spans(doc, CONSTITUENTS, tree.spans())
-            yield doc
-
-    def _of_json(self, path: str) -> Iterator[Doc]:
-        """Iterate over texts with trees, as `apply` writes them; parse the others."""
-        for number, text in enumerate(read(path, None, self.unit, 2**31), 1):
-            data = parsed(text.line)
-            if "trees" not in data:
-                check_length(text.content, path, number, self.nlp.max_length)
-                yield self.nlp(text.content)
-                continue
-            try:
-                yield self._with_trees(str(text.content), data)
-            except (KeyError, TypeError, ValueError) as error:
-                problem = f"{type(error).__name__}: {error}"
-                raise StructlearnError("SL704", path=path, number=number, problem=problem) from None
-
-    def _with_trees(self, text: str, data: dict[str, Any]) -> Doc:
-        """Return the Doc that `as_dict` has made into plain data, with its trees."""
-        from spacy.tokens import Doc
-        from spacy.util import get_words_and_spaces
-
-        from ..groups import CONSTITUENTS
-        from ..pipeline.extensions import set_spans
-
-        tokens = [text[token["start"] : token["end"]] for token in data["tokens"]]
-        words, spaces = get_words_and_spaces(tokens, text)
-        doc = Doc(self.vocab, words=words, spaces=spaces)
-        starts = {token.idx: token.i for token in doc}
-        ends = {token.idx + len(token): token.i + 1 for token in doc}
-        tags = _TAG.findall(" ".join(data["trees"]))
-        for token, tag in zip(data["tokens"], tags, strict=True):
-            doc[starts[token["start"]]].tag_ = tag
-        begins = {starts[sentence["start"]] for sentence in data["sents"]}
-        for token in doc:
-            token.is_sent_start = token.i in begins
-        brackets = (
-            (own["label"], starts[own["start"]], ends[own["end"]]) for own in data["constituents"]
-        )
-        set_spans(doc, CONSTITUENTS, brackets)
-        return doc

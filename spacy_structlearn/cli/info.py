@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import StructlearnError
-from .common.documents import print_scores
 from .common.pipelines import HELP, load
-from .common.terminal import echo, table
+from .common.terminal import echo, print_scores, table
 
 if TYPE_CHECKING:
     from spacy.language import Language

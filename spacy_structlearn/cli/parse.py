@@ -6,10 +6,9 @@ from typing import Annotated
 
 import typer
 
-from .common.documents import Format, printed
 from .common.pipelines import HELP, load
 from .common.terminal import echo
-from .common.texts import Unit, texts
+from .common.texts import Format, Unit, texts
 
 
 def parse_cli(
@@ -44,6 +43,8 @@ def parse_cli(
     like notes.txt, in a period and 2 to 5 lower-case or 2 to 5 upper-case letters. Parse such a
     text from standard input: echo example.com | structlearn parse -
     """
+    from .common.documents import printed
+
     nlp = load(model)
     for number, doc in enumerate(nlp.pipe(texts(source, unit, nlp.max_length))):
         for line in printed(doc, format, number):

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from ..errors import visible
-from .common.documents import print_scores
 from .common.pipelines import find_msgpack_hooks_once
+from .common.terminal import print_scores
 
 CONFIGS = Path(__file__).parent.parent / "pipeline" / "configs"
 _NAMES = ", ".join(sorted(path.stem for path in CONFIGS.glob("*.cfg")))

@@ -11,8 +11,8 @@ from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
 from spacy_structlearn import cli
-from spacy_structlearn.cli import apply, evaluate, find, info, parse, render
-from spacy_structlearn.cli.common import parts, pipelines
+from spacy_structlearn.cli import apply, evaluate, info, parse, render
+from spacy_structlearn.cli.common import parts, pipelines, search
 from spacy_structlearn.pipeline.extensions import set_spans
 from spacy_structlearn.pipeline.readers import create_treebank_reader, to_example
 from spacy_structlearn.trees.brackets import parse_tree
@@ -102,7 +102,7 @@ def run(monkeypatch, capsys):
 
     A pipeline is loaded once for all tests, which takes longer than most of them.
     """
-    for command in (parts, apply, evaluate, find, info, parse, render):
+    for command in (parts, search, apply, evaluate, info, parse, render):
         monkeypatch.setattr(command, "load", load_once)
 
     def run(*arguments, stdin=""):

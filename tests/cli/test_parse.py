@@ -181,8 +181,6 @@ def test_trees_alone_can_be_read_by_convert(run, parsing_model, tmp_path):
 
 
 # --- attachments of prepositional phrases --------------------------------------------------
-
-
 def test_gold_attachments_are_printed_without_a_probability():
     doc = Doc(Vocab(), words=["She", "ate", "soup", "with", "spoons"])
     spans = [("V", 3, 5), ("verb", 1, 2), ("noun", 2, 3), ("prep", 3, 4), ("object", 4, 5)]

@@ -1,29 +1,22 @@
-"""Printing a Doc for `parse` and `apply`: as brackets, columns or JSON."""
+"""Docs as lines of `parse` and `apply`: brackets, columns or JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from enum import Enum
-from typing import TYPE_CHECKING, Any
 
+from spacy.tokens import Doc
+
+from ...display.chunks import bracketed
+from ...display.frames import cut_mark, frame_columns, frame_text, plain_frame, window
+from ...display.html import ShownSentence, by_layer, sentences
+from ...groups import CONSTITUENTS, SRL
+from ...pipeline.extensions import Frame, PPAttachment, constituent_tags, np_iob, trees
+from ...pipeline.extensions.as_data import as_dict
+from ...pipeline.extensions.brackets import ROOT
+from ...roles.propositions import PlainFrame, parse_bits
+from ...trees.tree import Tree, escape
 from .json_lines import dumps
-from .terminal import table
-
-if TYPE_CHECKING:
-    from spacy.tokens import Doc
-
-    from ...display.html import ShownSentence
-    from ...pipeline.extensions import Frame, PPAttachment
-    from ...roles.propositions import PlainFrame
-
-
-class Format(str, Enum):
-    """The output formats of `parse`."""
-
-    text = "text"
-    trees = "trees"
-    conll = "conll"
-    jsonl = "jsonl"
+from .texts import Format
 
 
 def printed(doc: Doc, format: Format, number: int = 0) -> Iterator[str]:
@@ -33,13 +26,6 @@ def printed(doc: Doc, format: Format, number: int = 0) -> Iterator[str]:
 
     number: its name in PropBank's columns.
     """
-    from ...display.chunks import bracketed
-    from ...display.frames import cut_mark, frame_text, window
-    from ...display.html import by_layer
-    from ...groups import CONSTITUENTS, SRL
-    from ...pipeline.extensions import trees
-    from ...pipeline.extensions.as_data import as_dict
-
     if format is Format.trees:
         yield from map(str, trees(doc))
         return
@@ -68,9 +54,6 @@ def printed(doc: Doc, format: Format, number: int = 0) -> Iterator[str]:
 
 def _conll2000(doc: Doc) -> Iterator[str]:
     """Yield the columns word, tag and chunk."""
-    from ...display.html import sentences
-    from ...pipeline.extensions import constituent_tags, np_iob
-
     for sentence in sentences(doc):
         tags = constituent_tags(doc, sentence.positions)
         for i, tag in zip(sentence.positions, tags, strict=True):
@@ -85,23 +68,15 @@ def _propbank(doc: Doc, number: int) -> Iterator[str]:
 
     Without a parser, each sentence is a flat tree, as in CoNLL-2012.
     """
-    from ...display.frames import frame_columns
-    from ...display.html import by_layer
-    from ...groups import CONSTITUENTS
-    from ...pipeline.extensions import constituent_tags, trees
-    from ...pipeline.extensions.brackets import ROOT
-    from ...roles.propositions import parse_bits
-    from ...trees.tree import Tree, escape
-
-    sentences = by_layer(doc, "frames")
+    shown = by_layer(doc, "frames")
     if CONSTITUENTS in doc.spans:
         found = trees(doc)
     else:
         found = tuple(
             Tree(ROOT, map(Tree.leaf, constituent_tags(doc, own.positions), own.words()))
-            for own, _ in sentences
+            for own, _ in shown
         )
-    for index, ((sentence, layers), tree) in enumerate(zip(sentences, found, strict=True)):
+    for index, ((sentence, layers), tree) in enumerate(zip(shown, found, strict=True)):
         frames = _plain_frames(sentence, layers)
         words = tree.words()
         lemmas = ["-"] * len(words)
@@ -119,7 +94,6 @@ def _propbank(doc: Doc, number: int) -> Iterator[str]:
 def _plain_frames(
     sentence: ShownSentence, layers: Mapping[str, Sequence[Frame]]
 ) -> list[PlainFrame]:
-    from ...display.frames import plain_frame
 
     return [
         plain_frame(frame, sentence.positions)
@@ -137,14 +111,3 @@ def _attachment_as_text(site: PPAttachment) -> str:
     """Format a site as "with -> ate (V 0.93)"."""
     prob = "" if site.prob is None else f" {site.prob:.2f}"
     return f"{site.prep.text} -> {site.head or '?'} ({site.label}{prob})"
-
-
-def print_scores(scores: Mapping[str, Any]) -> None:
-    """Print the scores that are numbers: four digits for fractions, one for speeds and losses."""
-    rows = [
-        (name, f"{value:.4f}" if abs(value) <= 1 else f"{value:,.1f}")
-        for name, value in scores.items()
-        if isinstance(value, (int, float)) and not isinstance(value, bool)
-    ]
-    if rows:
-        table(rows, header=("score", "value"), aligns=("l", "r"))

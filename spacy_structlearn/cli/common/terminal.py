@@ -6,7 +6,7 @@ import re
 import sys
 import traceback
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import IO, Any, TextIO, cast
@@ -39,6 +39,17 @@ def table(rows: Iterable[Sequence[str]], *, header: Sequence[str], **settings: A
 
     cells = [[visible(str(cell)) for cell in row] for row in rows]
     msg.table(cells, header=[visible(name) for name in header], divider=True, **settings)
+
+
+def print_scores(scores: Mapping[str, Any]) -> None:
+    """Print the scores that are numbers: four digits for fractions, one for speeds and losses."""
+    rows = [
+        (name, f"{value:.4f}" if abs(value) <= 1 else f"{value:,.1f}")
+        for name, value in scores.items()
+        if isinstance(value, (int, float)) and not isinstance(value, bool)
+    ]
+    if rows:
+        table(rows, header=("score", "value"), aligns=("l", "r"))
 
 
 def guard_errors() -> None:

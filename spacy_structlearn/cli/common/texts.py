@@ -35,6 +35,15 @@ class Output(str, Enum):
     jsonl = "jsonl"
 
 
+class Format(str, Enum):
+    """The output formats of `parse`."""
+
+    text = "text"
+    trees = "trees"
+    conll = "conll"
+    jsonl = "jsonl"
+
+
 class Unit(str, Enum):
     """The units of a text file that become texts. Paragraphs are separated by blank lines."""
 
@@ -45,8 +54,7 @@ class Unit(str, Enum):
 
 MANIFEST = "structlearn-apply.json"  # in a folder that `apply` has written
 INPUTS = {".txt": Input.text, ".text": Input.text, ".jsonl": Input.jsonl, ".spacy": Input.docbin}
-
-
+TREES = (".trees", ".mrg")  # also the endings of trees in brackets
 OUTPUTS = {".spacy": Output.docbin, ".jsonl": Output.jsonl}
 ENDINGS = {output: ending for ending, output in OUTPUTS.items()}
 
