@@ -1,16 +1,12 @@
 """k-fold cross-prediction (jackknifing) from files to files, in several processes.
 
 The work is done by `spacy_structlearn.pipeline.training.cross_prediction`. In the result, tags or
-(`jackknife_parses`) brackets are replaced by predictions; all other annotation is kept.
-
-    python -m training.common.jackknife tagger.cfg train.spacy jackknifed.spacy
+brackets are replaced by predictions; all other annotation is kept.
 """
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
-from collections.abc import Callable
 from pathlib import Path
 
 import spacy
@@ -32,56 +28,22 @@ def jackknife(
     target: Path,
     *,
     work: Path,
+    tagged: Path | None = None,
     folds: int = 5,
     jobs: int = 1,
     overrides: dict | None = None,
 ) -> None:
-    """Write the Docs of `source` to `target`, in order, with their tags predicted.
+    """Write the Docs of `source` to `target`, in order, with their tags or brackets predicted.
 
-    config: of a tagger, such as `training/configs/chain_tagger.cfg`. work: a directory for the
-    folds; existing folds are kept, so that an interrupted run resumes. jobs: number of processes.
+    config: of a tagger, such as `training/configs/chain_tagger.cfg`, or with `tagged` of a parser.
+    work: a directory for the folds; existing folds are kept, so that an interrupted run resumes.
+    tagged: a file of the same Docs with the input tags of the parser. jobs: number of processes.
     """
-    _cross_predict(with_tags, config, source, None, target, work, folds, jobs, overrides)
-
-
-def jackknife_parses(
-    config: Path,
-    source: Path,
-    target: Path,
-    *,
-    work: Path,
-    tagged: Path,
-    folds: int = 5,
-    jobs: int = 1,
-    overrides: dict | None = None,
-) -> None:
-    """Write the Docs of `source` to `target`, in order, with their brackets predicted.
-
-    config: of a parser, such as `training/configs/grammar.cfg`.
-    tagged: a file of the same Docs with the input tags of the parser. Other arguments: see
-    `jackknife`.
-    """
-    _cross_predict(with_brackets, config, source, tagged, target, work, folds, jobs, overrides)
-
-
-def _cross_predict(
-    combine: Callable[[Doc, Doc], Doc],
-    config: Path,
-    source: Path,
-    tagged: Path | None,
-    target: Path,
-    work: Path,
-    folds: int,
-    jobs: int,
-    overrides: dict | None,
-) -> None:
-    """Write the Docs of `source`, each combined with its predicted Doc."""
     docs = list(DocBin().from_disk(source).get_docs(Vocab()))
     folds = min(folds, len(docs))
     paths = [work / f"fold-{fold}-of-{folds}.spacy" for fold in range(folds)]
     tasks = [
-        (combine, config, source, tagged, path, fold, folds, overrides)
-        for fold, path in enumerate(paths)
+        (config, source, tagged, path, fold, folds, overrides) for fold, path in enumerate(paths)
     ]
     if jobs == 1:
         for task in tasks:
@@ -96,7 +58,6 @@ def _cross_predict(
 
 
 def annotate_fold(
-    combine: Callable[[Doc, Doc], Doc],
     config: Path,
     source: Path,
     tagged: Path | None,
@@ -113,9 +74,10 @@ def annotate_fold(
     nlp = load_model_from_config(loaded, auto_fill=True)
     gold = list(DocBin().from_disk(source).get_docs(nlp.vocab))
     if tagged is None:
-        given = [untagged(nlp, doc) for doc in gold]
+        combine, given = with_tags, [untagged(nlp, doc) for doc in gold]
     else:
         docs = DocBin().from_disk(tagged).get_docs(nlp.vocab)
+        combine = with_brackets
         given = [to_example(doc, spans=[TAG_CANDIDATES]).predicted for doc in docs]
     examples = list(map(Example, given, gold))
     predicted = predict_fold(nlp, nlp.pipe_names[-1], examples, fold, folds)
@@ -162,26 +124,3 @@ def write_docs(docs: list[Doc], path: Path) -> None:
     """Write a DocBin atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(path, DocBin(docs=docs, store_user_data=False).to_bytes())
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("config", type=Path, help="config of a tagger")
-    parser.add_argument("source", type=Path, help="DocBin with gold annotation")
-    parser.add_argument("target", type=Path, help="DocBin to write")
-    parser.add_argument("--work", type=Path, default=Path("training/work/jackknife"))
-    parser.add_argument("--folds", type=int, default=5)
-    parser.add_argument("--jobs", type=int, default=1, help="number of processes")
-    args = parser.parse_args()
-    jackknife(
-        args.config,
-        args.source,
-        args.target,
-        work=args.work,
-        folds=args.folds,
-        jobs=args.jobs,
-    )
-
-
-if __name__ == "__main__":
-    main()

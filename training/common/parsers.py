@@ -19,15 +19,8 @@ from spacy_structlearn.grammar.spans.model import SpanGrammar
 from spacy_structlearn.grammar.spans.settings import SpanGrammarSettings
 from spacy_structlearn.trees.parse import Parse, calibrate, fit_temperature
 from spacy_structlearn.trees.tree import Tree
+from training.common import scoring
 from training.common.kept import SETTINGS, Run
-from training.common.scoring import (
-    Figures,
-    brackets_right,
-    f1_standard_error,
-    parsed,
-    scored,
-    under,
-)
 from training.common.treebanks import PUNCTUATION
 from training.pipeline import default
 from training.pipeline.parser import COMPONENT, CONFIG, held_out_parser
@@ -104,21 +97,21 @@ def default_parser(run: Run, split: str) -> Model:
 # --- figures --------------------------------------------------------------------------------------
 def measured(
     run: Run, step: str, corpus: str, models: Mapping[str, Model], **settings: Any
-) -> Iterator[Figures]:
+) -> Iterator[scoring.Figures]:
     """Yield scores and costs of models on parts of a corpus; the first is for tuning.
 
     models: by part. Seconds and size are of the first model, and so is the temperature, which is
     used for all parts. settings: of `ChartParser`.
     """
     temperature = None
-    found: Figures = {}
+    found: scoring.Figures = {}
     for split, model in models.items():
         gold = run.trees(corpus, split)
         parses, ms = timed(model.reader(**settings), gold)
-        result = scored(parses, gold, PUNCTUATION[corpus])
+        result = scoring.scored(parses, gold, PUNCTUATION[corpus])
         found |= {f"{split}_f1": result.f1, f"{split}_exact": result.complete_match}
-        found[f"{split}_f1_se"] = f1_standard_error(result)
-        probabilities, right = brackets_right(parses, gold)
+        found[f"{split}_f1_se"] = scoring.f1_standard_error(result)
+        probabilities, right = scoring.brackets_right(parses, gold)
         found[f"{split}_ece"] = expected_calibration_error(probabilities, right, BINS)
         if temperature is None:
             temperature = fit_temperature(probabilities, right)
@@ -129,12 +122,12 @@ def measured(
             calibrated = calibrate(probabilities, temperature)
             ece = expected_calibration_error(calibrated, right, BINS)
             found[f"{split}_ece_calibrated"] = ece
-    yield under(f"{step}.{corpus}", found)
+    yield scoring.under(f"{step}.{corpus}", found)
 
 
 def timed(parser: ChartParser, gold: Sequence[Tree]) -> tuple[list[Parse], float]:
     """Return parses and CPU milliseconds per sentence."""
     parser.parse([tree.words() for tree in gold[:WARM_UP]])
     start = time.process_time()
-    parses = parsed(parser, gold)
+    parses = scoring.parsed(parser, gold)
     return parses, 1000 * (time.process_time() - start) / len(gold)

@@ -32,13 +32,7 @@ from training.common.command import options
 from training.common.jackknife import write_docs
 from training.common.recording import WORK, clean_commit, machine, record, show
 from training.common.scoring import f1_standard_error, under
-from training.pipeline.default import (
-    META,
-    PERSONAL,
-    SMALLEST_PROBABILITY,
-    SMALLEST_TAG_WEIGHT,
-    renewed,
-)
+from training.pipeline import default
 from training.pipeline.parser import BEHIND_TAGGER, calibrate
 from training.pipeline.parser import CONFIG as PARSER_CONFIG
 from training.pipeline.tagger import CONFIG as TAGGER_CONFIG
@@ -193,16 +187,16 @@ def assembled(bank: Treebank, parts: Language) -> Language:
     Personal data become unknown words.
     """
     tags, trees = parts.get_pipe(TAGGER), parts.get_pipe(PARSER)
-    tags.parameters = tags.parameters.compact("float16", SMALLEST_TAG_WEIGHT)
+    tags.parameters = tags.parameters.compact("float16", default.SMALLEST_TAG_WEIGHT)
     grammar = trees.parameters
-    grammar = grammar.without_words(set(filter(PERSONAL.search, grammar.lexicon.words)))
-    trees.parameters = grammar.compact(SMALLEST_PROBABILITY, "float16")
+    grammar = grammar.without_words(set(filter(default.PERSONAL.search, grammar.lexicon.words)))
+    trees.parameters = grammar.compact(default.SMALLEST_PROBABILITY, "float16")
     config = parts.config.copy()
     config["components"][PARSER].update({**BEHIND_TAGGER, "set_tags": True})
-    nlp = renewed(parts, config)
+    nlp = default.renewed(parts, config)
     nlp.meta.update(
         {
-            **META,
+            **default.META,
             "name": bank.name,
             "description": f"Tags and constituency trees, trained on {bank.source['name']}.",
             "license": bank.source["license"],

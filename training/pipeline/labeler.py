@@ -28,7 +28,7 @@ from spacy_structlearn.pipeline.readers import create_docbin_reader
 from spacy_structlearn.pipeline.training import fitting
 from training.common.command import options
 from training.common.ewt import build_docs, split_tuning
-from training.common.jackknife import jackknife_parses, write_docs
+from training.common.jackknife import jackknife, write_docs
 from training.common.recording import ROOT
 from training.pipeline.classes import learn_classes
 from training.pipeline.parser import BEHIND_TAGGER
@@ -127,7 +127,7 @@ def jackknifed(corpora: Path, work: Path, jobs: int, prior: Path | None = None) 
     overrides |= {f"{component}.model.grammars": 1}
     if prior is not None:
         overrides |= {f"{component}.model.prior": str(prior)}
-    jackknife_parses(
+    jackknife(
         PARSER_CONFIG,
         build_docs(corpora, work)["train"],
         paths["train"],

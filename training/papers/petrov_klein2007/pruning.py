@@ -14,19 +14,12 @@ from numpy.typing import NDArray
 
 from spacy_structlearn.grammar.chart import _chart
 from spacy_structlearn.grammar.chart.compiled import compile_grammar
+from spacy_structlearn.grammar.discriminative import objective
 from spacy_structlearn.grammar.discriminative.forests import (
     ForestCounts,
     ForestStatistics,
     Weights,
     coarse_forests,
-)
-from spacy_structlearn.grammar.discriminative.objective import (
-    GrammarLikelihood,
-    GrammarShard,
-    TerminalMap,
-    level_weights,
-    parameterization_of,
-    terminals_of,
 )
 from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
 from spacy_structlearn.grammar.latent.model import LatentGrammar, Level
@@ -151,19 +144,19 @@ class RebuiltObjective:
     ):
         threshold = 0.0 if regime == "none" else settings.threshold
         forests = RebuiltForests(data, grammar, threshold)
-        terminals = terminals_of(forests.terminal_keys, grammar.symbols.n_tags)
+        terminals = objective.terminals_of(forests.terminal_keys, grammar.symbols.n_tags)
         for number in range(grammar.depth):
-            parameters = parameterization_of(grammar, number, "generative")
+            parameters = objective.parameterization_of(grammar, number, "generative")
             parts = parameters.finite_weights(np.zeros(parameters.n_parameters))
             substates = parameters.level.substates[: grammar.symbols.n_tags]
-            lexical = TerminalMap(grammar.lexicon, terminals, substates)
-            weights = level_weights(parameters.level, parts, lexical)
+            lexical = objective.TerminalMap(grammar.lexicon, terminals, substates)
+            weights = objective.level_weights(parameters.level, parts, lexical)
             forests.refine(weights, grammar.levels[number + 1])
         self._forests: Any = forests
-        self._shard = GrammarShard(self._forests, terminals)
+        self._shard = objective.GrammarShard(self._forests, terminals)
         self._n_trees = data.n_trees
-        self.objective = GrammarLikelihood(
-            parameterization_of(grammar, grammar.depth, "generative"),
+        self.objective = objective.GrammarLikelihood(
+            objective.parameterization_of(grammar, grammar.depth, "generative"),
             grammar.lexicon,
             terminals,
             Engine([self._shard]),

@@ -25,19 +25,7 @@ from training.common.kept import Plan, Run
 from training.common.parsers import default_parser
 from training.common.scoring import Figures, bracket_counts, f1_of, paired_bootstrap, under
 from training.common.treebanks import PUNCTUATION
-from training.papers.titov_henderson2007.models import (
-    JACKKNIFED,
-    MAIN_TAGS,
-    PARTS,
-    TAGS,
-    Short,
-    Tags,
-    evaluated,
-    figures_of,
-    tagger_accuracy,
-    tags_of,
-    under_tags,
-)
+from training.papers.titov_henderson2007 import models
 from training.papers.titov_henderson2007.rows import grammars
 
 MEANS = {"nn": "feed_forward", "mf": "mean_field"}
@@ -100,22 +88,24 @@ def settings_of(settings: ISBNSettings, name: str) -> ISBNSettings:
 
 
 @cache
-def candidates(run: Short, corpus: str, name: str) -> dict[str, float]:
+def candidates(run: models.Short, corpus: str, name: str) -> dict[str, float]:
     """Return F1 of each candidate on the part for selection."""
-    fit, choose, _, _ = PARTS[corpus]
+    fit, choose, _, _ = models.PARTS[corpus]
     own = {key: settings_of(one, name) for key, one in CANDIDATES[corpus].items()}
     run.prepare(Plan(corpus, fit, one) for one in own.values())
     return {key: f1_on(run, corpus, fit, one, choose) for key, one in own.items()}
 
 
-def f1_on(run: Short, corpus: str, train: str, settings: ISBNSettings, split: str) -> float:
+def f1_on(run: models.Short, corpus: str, train: str, settings: ISBNSettings, split: str) -> float:
     """Train on one part and return F1 on another, with the main input tags."""
     model, _ = run.model(corpus, train, settings)
-    result, _ = evaluated(run, DerivationParser(model), corpus, split, MAIN_TAGS[corpus])
+    result, _ = models.evaluated(
+        run, DerivationParser(model), corpus, split, models.MAIN_TAGS[corpus]
+    )
     return result.f1
 
 
-def chosen(run: Short, corpus: str, name: str) -> ISBNSettings:
+def chosen(run: models.Short, corpus: str, name: str) -> ISBNSettings:
     """Return the best settings on the part for selection."""
     scores = candidates(run, corpus, name)
     best = max(scores, key=lambda key: scores[key])
@@ -123,12 +113,13 @@ def chosen(run: Short, corpus: str, name: str) -> ISBNSettings:
 
 
 # --- parsing --------------------------------------------------------------------------------------
-def parsing(run: Short) -> Iterator[Figures]:
+def parsing(run: models.Short) -> Iterator[Figures]:
     """Yield figures of both approximations on short sentences, best and paper's settings."""
     yield {
-        f"ewt{run.longest}.tagger.{s}_accuracy": tagger_accuracy(run, s) for s in PARTS["ewt"][1::2]
+        f"ewt{run.longest}.tagger.{s}_accuracy": models.tagger_accuracy(run, s)
+        for s in models.PARTS["ewt"][1::2]
     }
-    for corpus, parts in PARTS.items():
+    for corpus, parts in models.PARTS.items():
         prefix = f"{corpus}{run.longest}"
         _, choose, train, _ = parts
         for part in dict.fromkeys(parts):
@@ -145,25 +136,27 @@ def parsing(run: Short) -> Iterator[Figures]:
 
 
 def compared(
-    run: Short,
+    run: models.Short,
     corpus: str,
     train: str,
     settings: Mapping[str, ISBNSettings],
     prefix: str,
 ) -> Iterator[Figures]:
     """Yield test figures of both approximations, and the significance of their difference."""
-    test = PARTS[corpus][3]
+    test = models.PARTS[corpus][3]
     run.prepare(Plan(corpus, train, one) for one in settings.values())
     parsers = {
         name: DerivationParser(run.model(corpus, train, one)[0]) for name, one in settings.items()
     }
-    for kind in TAGS[corpus]:
+    for kind in models.TAGS[corpus]:
         results = {}
         for name, parser in parsers.items():
-            results[name], ms = evaluated(run, parser, corpus, test, kind)
-            found = figures_of(results[name]) | {"ms_per_token": ms}
-            yield under(f"{prefix}.{name}", under_tags(corpus, kind, found))
-        yield under(prefix, under_tags(corpus, kind, difference(results["nn"], results["mf"])))
+            results[name], ms = models.evaluated(run, parser, corpus, test, kind)
+            found = models.figures_of(results[name]) | {"ms_per_token": ms}
+            yield under(f"{prefix}.{name}", models.under_tags(corpus, kind, found))
+        yield under(
+            prefix, models.under_tags(corpus, kind, difference(results["nn"], results["mf"]))
+        )
 
 
 def difference(first: EvalbScore, second: EvalbScore) -> Figures:
@@ -177,9 +170,9 @@ def difference(first: EvalbScore, second: EvalbScore) -> Figures:
     }
 
 
-def seeds(run: Short, corpus: str) -> Iterator[Figures]:
+def seeds(run: models.Short, corpus: str) -> Iterator[Figures]:
     """Yield figures of the chosen settings with other seeds."""
-    _, _, train, test = PARTS[corpus]
+    _, _, train, test = models.PARTS[corpus]
     own = {
         name: [replace(chosen(run, corpus, name), seed=seed) for seed in SEEDS[corpus]]
         for name in MEANS
@@ -201,18 +194,18 @@ def seeds(run: Short, corpus: str) -> Iterator[Figures]:
     }
 
 
-def jackknifed(run: Short) -> Iterator[Figures]:
+def jackknifed(run: models.Short) -> Iterator[Figures]:
     """Yield figures of networks trained on jackknifed tags, on EWT."""
-    fit, choose, train, _ = PARTS["ewt"]
+    fit, choose, train, _ = models.PARTS["ewt"]
     own = {name: chosen(run, "ewt", name) for name in MEANS}
     run.prepare(
-        Plan("ewt", part + JACKKNIFED, one) for part in (fit, train) for one in own.values()
+        Plan("ewt", part + models.JACKKNIFED, one) for part in (fit, train) for one in own.values()
     )
     prefix = f"ewt{run.longest}.jackknifed"
     for name, one in own.items():
-        f1 = f1_on(run, "ewt", fit + JACKKNIFED, one, choose)
+        f1 = f1_on(run, "ewt", fit + models.JACKKNIFED, one, choose)
         yield {f"{prefix}.{name}.{choose}_f1": f1}
-    yield from compared(run, "ewt", train + JACKKNIFED, own, prefix)
+    yield from compared(run, "ewt", train + models.JACKKNIFED, own, prefix)
 
 
 # --- reranking ------------------------------------------------------------------------------------
@@ -313,10 +306,10 @@ class Setting(NamedTuple):
     bias: float
 
 
-def k_best_lists(run: Short, parser: ChartParser, split: str, kind: str) -> Lists:
+def k_best_lists(run: models.Short, parser: ChartParser, split: str, kind: str) -> Lists:
     """Return k-best lists of a part of EWT by a parser that ranks trees by probability."""
     gold = run.trees("ewt", split)
-    tags: Tags = tags_of(run, "ewt", split, kind)
+    tags: models.Tags = models.tags_of(run, "ewt", split, kind)
     found = []
     for number, tree in enumerate(tqdm(gold, desc="k-best", mininterval=5)):
         words = tree.words()
@@ -333,7 +326,7 @@ def _normal(tree: Tree) -> Tree:
 
 
 def reranked(
-    run: Short,
+    run: models.Short,
     prefix: str,
     kinds: Sequence[str],
     first: Callable[[str], ChartParser],
@@ -344,7 +337,7 @@ def reranked(
 
     first, networks: by the part of EWT that they were trained on.
     """
-    fit, choose, train, test = PARTS["ewt"]
+    fit, choose, train, test = models.PARTS["ewt"]
     lists: dict[tuple[str, str], Lists] = {}
     for part, split in ((fit, choose), (train, test)):
         parser, own = first(part), networks(part)
@@ -359,7 +352,7 @@ def reranked(
             found = {f"{choose}_oracle_f1": tune.oracle(k), "oracle_f1": dev.oracle(k)}
             yield under(f"{prefix}.lists.{kind}.{k}", found)
         nothing = dev.best({}, 0.0, max(K))
-        found = figures_of(dev.score(nothing))
+        found = models.figures_of(dev.score(nothing))
         found[f"{choose}_f1"] = tune.f1(tune.best({}, 0.0, max(K)))
         yield under(f"{prefix}.lists.{kind}.first", found)
     best: dict[str, tuple[float, Setting]] = {}
@@ -371,7 +364,7 @@ def reranked(
         weights = dict(setting.weights)
         scores[name] = dev.score(dev.best(weights, setting.bias, setting.k))
         figures = {
-            **figures_of(scores[name]),
+            **models.figures_of(scores[name]),
             f"{choose}_f1": tune_f1,
             "oracle_f1": dev.oracle(setting.k),
             "tags": setting.kind,
@@ -387,7 +380,7 @@ def reranked(
         prefix,
         {
             "chosen": name,
-            **figures_of(scores[name]),
+            **models.figures_of(scores[name]),
             f"{choose}_f1": best[name][0],
             "oracle_f1": dev.oracle(setting.k),
             "tags": setting.kind,
@@ -411,7 +404,7 @@ def _best_setting(lists: Mapping[str, Lists], names: Sequence[str]) -> tuple[flo
     return max(found, key=lambda pair: pair[0])
 
 
-def rerank(run: Short) -> Iterator[Figures]:
+def rerank(run: models.Short) -> Iterator[Figures]:
     """Yield figures of reranking the product of four latent grammars of the same sentences."""
 
     def first(part: str) -> ChartParser:
@@ -424,7 +417,7 @@ def rerank(run: Short) -> Iterator[Figures]:
 
 
 def _networks(
-    run: Short, part: str, own: Mapping[str, ISBNSettings] | None = None
+    run: models.Short, part: str, own: Mapping[str, ISBNSettings] | None = None
 ) -> dict[str, ISBN]:
     if own is None:
         own = {name: chosen(run, "ewt", name) for name in MEANS}
@@ -433,9 +426,9 @@ def _networks(
 
 
 # --- all lengths ----------------------------------------------------------------------------------
-def full(run: Short) -> Iterator[Figures]:
+def full(run: models.Short) -> Iterator[Figures]:
     """Yield figures on sentences of all lengths of EWT, and of reranking the default parser."""
-    fit, choose, train, _ = PARTS["ewt"]
+    fit, choose, train, _ = models.PARTS["ewt"]
     settings = {name: chosen(run, "ewt", name) for name in MEANS}
     whole = replace(run, longest=None)
     whole.prepare(Plan("ewt", part, one) for part in (fit, train) for one in settings.values())
@@ -454,9 +447,9 @@ def full(run: Short) -> Iterator[Figures]:
 
 
 # --- beyond the paper -----------------------------------------------------------------------------
-def beyond(run: Short, sweeps: Sequence[str] | None = None) -> Iterator[Figures]:
+def beyond(run: models.Short, sweeps: Sequence[str] | None = None) -> Iterator[Figures]:
     """Yield figures of one setting at a time, on EWT's tuning documents. sweeps: None for all."""
-    fit, choose, _, _ = PARTS["ewt"]
+    fit, choose, _, _ = models.PARTS["ewt"]
     base = {name: chosen(run, "ewt", name) for name in MEANS}
     for what in sweeps or [*SWEEPS, *SEARCHED]:
         if what in SWEEPS:
@@ -466,13 +459,13 @@ def beyond(run: Short, sweeps: Sequence[str] | None = None) -> Iterator[Figures]
             model, _ = run.model("ewt", fit, one)
             for value in SEARCHED[what]:
                 parser = DerivationParser(model, **{what: value})
-                result, ms = evaluated(run, parser, "ewt", choose, MAIN_TAGS["ewt"])
+                result, ms = models.evaluated(run, parser, "ewt", choose, models.MAIN_TAGS["ewt"])
                 found = {f"{choose}_f1": result.f1, "ms_per_token": ms}
                 yield under(f"beyond.{what}.{value}.{name}", found)
 
 
-def _trainings(run: Short, what: str, base: Mapping[str, ISBNSettings]) -> Iterator[Figures]:
-    fit, choose, _, _ = PARTS["ewt"]
+def _trainings(run: models.Short, what: str, base: Mapping[str, ISBNSettings]) -> Iterator[Figures]:
+    fit, choose, _, _ = models.PARTS["ewt"]
     plans = {
         (value, name): replace(one, **changes)
         for value, changes in SWEEPS[what].items()
@@ -481,6 +474,8 @@ def _trainings(run: Short, what: str, base: Mapping[str, ISBNSettings]) -> Itera
     run.prepare(Plan("ewt", fit, one) for one in plans.values())
     for (value, name), one in plans.items():
         model, notes = run.model("ewt", fit, one)
-        result, ms = evaluated(run, DerivationParser(model), "ewt", choose, MAIN_TAGS["ewt"])
+        result, ms = models.evaluated(
+            run, DerivationParser(model), "ewt", choose, models.MAIN_TAGS["ewt"]
+        )
         found = {f"{choose}_f1": result.f1, "ms_per_token": ms, "train_s": notes["cpu_s"]}
         yield under(f"beyond.{what}.{value}.{name}", found)

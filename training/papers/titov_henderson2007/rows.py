@@ -18,24 +18,16 @@ from training.common.kept import LEXICON, SETTINGS
 from training.common.parsers import Model, span_settings, trained
 from training.common.scoring import Figures, under
 from training.common.treebanks import folded, unfolded
-from training.papers.titov_henderson2007.models import (
-    MAIN_TAGS,
-    PARTS,
-    TAGS,
-    Short,
-    evaluated,
-    figures_of,
-    under_tags,
-)
+from training.papers.titov_henderson2007 import models
 
 ROUNDS = {"ewt": (3, 4, 5), "wsj": (1, 2, 3, 4)}
 
 
-def rows(run: Short) -> Iterator[Figures]:
+def rows(run: models.Short) -> Iterator[Figures]:
     """Yield figures of each grammar with a tagger's tags, gold tags and predicted tags."""
-    for corpus in PARTS:
+    for corpus in models.PARTS:
         prefix = f"{corpus}{run.longest}.rows"
-        _, choose, _, _ = PARTS[corpus]
+        _, choose, _, _ = models.PARTS[corpus]
         for number, f1 in rounds(run, corpus).items():
             yield {f"{prefix}.split_merge.rounds.{number}.{choose}_f1": f1}
         yield {f"{prefix}.split_merge.round": chosen(run, corpus).rounds}
@@ -50,66 +42,68 @@ def rows(run: Short) -> Iterator[Figures]:
 
 
 def _row(
-    run: Short,
+    run: models.Short,
     corpus: str,
     prefix: str,
-    make: Callable[[Short, str, str], Model],
+    make: Callable[[models.Short, str, str], Model],
     restore: Callable[[Parse], Parse] | None,
 ) -> Iterator[Figures]:
-    fit, choose, train, test = PARTS[corpus]
+    fit, choose, train, test = models.PARTS[corpus]
     first = make(run, corpus, fit)
-    result, _ = evaluated(run, first.reader(), corpus, choose, MAIN_TAGS[corpus], restore)
+    result, _ = models.evaluated(
+        run, first.reader(), corpus, choose, models.MAIN_TAGS[corpus], restore
+    )
     found: Figures = {f"{choose}_f1": result.f1}
     model = make(run, corpus, train)
     if model.cpu_s is not None:
         found["train_s"] = model.cpu_s
-    for kind in TAGS[corpus]:
-        result, ms = evaluated(run, model.reader(), corpus, test, kind, restore)
-        found |= under_tags(corpus, kind, figures_of(result) | {"ms_per_token": ms})
+    for kind in models.TAGS[corpus]:
+        result, ms = models.evaluated(run, model.reader(), corpus, test, kind, restore)
+        found |= models.under_tags(corpus, kind, models.figures_of(result) | {"ms_per_token": ms})
     yield under(prefix, found)
 
 
 # --- grammars -------------------------------------------------------------------------------------
 @cache
-def rounds(run: Short, corpus: str) -> dict[int, float]:
+def rounds(run: models.Short, corpus: str) -> dict[int, float]:
     """Return F1 after each number of rounds on the part for selection."""
-    fit, choose, _, _ = PARTS[corpus]
+    fit, choose, _, _ = models.PARTS[corpus]
     whole: Any = trained(run, corpus, fit, SETTINGS[corpus]).grammar
     scores = {}
     for number in ROUNDS[corpus]:
         if number <= whole.depth:
             parser = ChartParser(whole.truncated(number + 1))
-            result, _ = evaluated(run, parser, corpus, choose, MAIN_TAGS[corpus])
+            result, _ = models.evaluated(run, parser, corpus, choose, models.MAIN_TAGS[corpus])
             scores[number] = result.f1
     return scores
 
 
-def chosen(run: Short, corpus: str) -> LatentGrammarSettings:
+def chosen(run: models.Short, corpus: str) -> LatentGrammarSettings:
     """Return the settings of the grammars with the best number of rounds."""
     scores = rounds(run, corpus)
     return replace(SETTINGS[corpus], rounds=max(scores, key=lambda number: scores[number]))
 
 
-def _single(run: Short, corpus: str, split: str) -> Model:
+def _single(run: models.Short, corpus: str, split: str) -> Model:
     return trained(run, corpus, split, chosen(run, corpus))
 
 
-def grammars(run: Short, corpus: str, split: str) -> Model:
+def grammars(run: models.Short, corpus: str, split: str) -> Model:
     """Return the product of four grammars."""
     return trained(run, corpus, split, replace(chosen(run, corpus), grammars=FEW))
 
 
-def _span_features(run: Short, corpus: str, split: str) -> Model:
+def _span_features(run: models.Short, corpus: str, split: str) -> Model:
     """Return the product with span features, as in the default parser."""
     base = replace(chosen(run, corpus), grammars=FEW)
     return trained(run, corpus, split, span_settings(corpus, base))
 
 
-def _xbar(run: Short, corpus: str, split: str) -> Model:
+def _xbar(run: models.Short, corpus: str, split: str) -> Model:
     return Model(_counted(run.trees(corpus, split)))
 
 
-def _treebank(run: Short, corpus: str, split: str) -> Model:
+def _treebank(run: models.Short, corpus: str, split: str) -> Model:
     return Model(_counted([unfolded(tree) for tree in run.trees(corpus, split)]))
 
 
